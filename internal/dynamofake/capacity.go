@@ -1,0 +1,68 @@
+package dynamofake
+
+import "strconv"
+
+// writeUnits is what a write costs: a unit for each KB begun of the larger of the two items.
+func writeUnits(old, now item) float64 {
+	return units(max(old.size(), now.size()), 1<<10)
+}
+
+// readUnits is what a read of so many bytes costs: a unit for each 4 KB begun, half of it if the read may be stale.
+func readUnits(bytes int, consistent bool) float64 {
+	n := units(bytes, 4<<10)
+	if !consistent {
+		n /= 2
+	}
+	return n
+}
+
+func units(bytes, unit int) float64 { return float64(max(1, (bytes+unit-1)/unit)) }
+
+func appendCapacity(out []byte, tableName string, units float64) []byte {
+	out = appendString(append(out, `{"TableName":`...), tableName)
+	out = strconv.AppendFloat(append(out, `,"CapacityUnits":`...), units, 'f', 1, 64)
+	return append(out, '}')
+}
+
+// appendAnswer writes the answer to a request on one item: the item under its member's name, unless it is
+// nil, and the capacity, if it is asked for.
+func appendAnswer(out []byte, member string, it item, table string, units float64, reportCapacity bool) []byte {
+	out = append(out, '{')
+	if it != nil {
+		out = append(appendString(out, member), ':')
+		out = appendItem(out, it)
+	}
+	if reportCapacity {
+		if it != nil {
+			out = append(out, ',')
+		}
+		out = appendCapacity(append(out, `"ConsumedCapacity":`...), table, units)
+	}
+	return append(out, '}')
+}
+
+// charges is what a transaction cost, by table.
+type charges []charge
+
+type charge struct {
+	table string
+	units float64
+}
+
+func (c charges) add(table string, units float64) charges {
+	for i := range c {
+		if c[i].table == table {
+			c[i].units += units
+			return c
+		}
+	}
+	return append(c, charge{table, units})
+}
+
+func (c charges) total() float64 {
+	total := 0.0
+	for i := range c {
+		total += c[i].units
+	}
+	return total
+}

@@ -1,0 +1,96 @@
+package dynamofake
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Error is an answer of DynamoDB's error form. Make one with [Throttled] or [Internal] for a [Fault], or
+// fill it in for any other code.
+type Error struct {
+	Status  int    // HTTP status: 400 (also if it is 0) for the caller's errors, 500 and above for the service's
+	Code    string // short name, for example ConditionalCheckFailedException
+	Message string
+
+	item    item                 // the stored item, where ReturnValuesOnConditionCheckFailure asks for it
+	reasons []cancellationReason // of a TransactionCanceledException, one per action
+}
+
+// cancellationReason says why one action of a transaction stopped it; the zero value says that it did not.
+type cancellationReason struct {
+	code, message string
+	item          item
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// Throttled is the error that an on-demand table answers under too much load; the SDK retries it.
+func Throttled() *Error {
+	return clientError("ThrottlingException",
+		"Throughput exceeds the current capacity of your table or index. Please try again shortly.")
+}
+
+// Internal is DynamoDB's own failure (HTTP 500); the SDK retries it.
+func Internal() *Error {
+	return &Error{Status: http.StatusInternalServerError, Code: "InternalServerError", Message: "Internal server error"}
+}
+
+func clientError(code, format string, args ...any) *Error {
+	message := format
+	if len(args) > 0 {
+		message = fmt.Sprintf(format, args...)
+	}
+	return &Error{Status: http.StatusBadRequest, Code: code, Message: message}
+}
+
+func invalid(format string, args ...any) *Error {
+	return clientError("ValidationException", format, args...)
+}
+
+// unsupported refuses what DynamoDB can do and this package cannot.
+func unsupported(format string, args ...any) *Error {
+	return invalid("dynamofake does not support "+format, args...)
+}
+
+// malformed is the answer to a body that is not JSON of the right shape.
+func malformed(format string, args ...any) *Error {
+	return clientError("SerializationException", format, args...)
+}
+
+func conditionFailed(old item) *Error {
+	e := clientError("ConditionalCheckFailedException", "The conditional request failed")
+	e.item = old
+	return e
+}
+
+// append writes the error's JSON.
+func (e *Error) append(out []byte) []byte {
+	out = appendString(append(out, `{"__type":`...), "com.amazonaws.dynamodb.v20120810#"+e.Code)
+	out = appendString(append(out, `,"message":`...), e.Message)
+	if e.item != nil {
+		out = appendItem(append(out, `,"Item":`...), e.item)
+	}
+	if e.reasons != nil {
+		out = append(out, `,"CancellationReasons":[`...)
+		for i, reason := range e.reasons {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = reason.append(out)
+		}
+		out = append(out, ']')
+	}
+	return append(out, '}')
+}
+
+func (c cancellationReason) append(out []byte) []byte {
+	if c.code == "" {
+		return append(out, `{"Code":"None"}`...)
+	}
+	out = appendString(append(out, `{"Code":`...), c.code)
+	out = appendString(append(out, `,"Message":`...), c.message)
+	if c.item != nil {
+		out = appendItem(append(out, `,"Item":`...), c.item)
+	}
+	return append(out, '}')
+}

@@ -1,0 +1,140 @@
+package dynamofake
+
+import (
+	"slices"
+	"strconv"
+)
+
+// maxScanBytes is how much DynamoDB reads for one page of a scan at most.
+const maxScanBytes = 1 << 20
+
+type scanRequest struct {
+	table                      *string
+	filter                     *string
+	substitutions              substitutions
+	startKey                   item
+	limit                      int // 0 for none
+	consistent, reportCapacity bool
+}
+
+// scanPage is what a scan read: the items that passed the filter, and where to go on.
+type scanPage struct {
+	items   []item
+	scanned int
+	bytes   int
+	lastKey string // empty at the table's end
+}
+
+func (s *Server) scan(body string, out []byte) ([]byte, error) {
+	r := jsonReader{text: body}
+	rq := r.scanRequest()
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	t, err := s.table(rq.table)
+	if err != nil {
+		return nil, err
+	}
+	var filter *bound
+	if rq.filter != nil {
+		if filter, err = s.expressions.bind(filterExpression, *rq.filter, &rq.substitutions); err != nil {
+			return nil, err
+		}
+	}
+	if err := rq.substitutions.finish(filter != nil, "FilterExpression is null"); err != nil {
+		return nil, err
+	}
+	after := ""
+	if len(rq.startKey) > 0 {
+		if after, err = t.key(rq.startKey); err != nil {
+			return nil, err
+		}
+	}
+	page := s.scanPage(t, after, rq.limit, filter)
+	units := readUnits(page.bytes, rq.consistent)
+	s.usage.read(units)
+	out = page.append(out, t)
+	if rq.reportCapacity {
+		out = appendCapacity(append(out, `,"ConsumedCapacity":`...), t.name, units)
+	}
+	return append(out, '}'), nil
+}
+
+func (r *jsonReader) scanRequest() *scanRequest {
+	rq := new(scanRequest)
+	r.open('{')
+	for r.next('}') {
+		name := r.name()
+		if r.null() {
+			continue
+		}
+		switch name {
+		case "TableName":
+			rq.table = r.stringPointer()
+		case "FilterExpression":
+			rq.filter = r.stringPointer()
+		case "ExpressionAttributeNames":
+			r.substitutionNames(&rq.substitutions)
+		case "ExpressionAttributeValues":
+			r.substitutionValues(&rq.substitutions)
+		case "ExclusiveStartKey":
+			rq.startKey = r.item()
+		case "Limit":
+			if rq.limit = r.int(); rq.limit < 1 {
+				r.fail(invalid("Limit must be greater than or equal to 1"))
+			}
+		case "ConsistentRead":
+			rq.consistent = r.bool()
+		case "ReturnConsumedCapacity":
+			rq.reportCapacity = r.capacityReport()
+		default:
+			r.fail(unsupported("the parameter %s of Scan", name))
+		}
+	}
+	return rq
+}
+
+// scanPage reads the items behind a key (empty for the first page): at most limit, unless that is 0.
+func (s *Server) scanPage(t *table, after string, limit int, filter *bound) scanPage {
+	var page scanPage
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := t.scanOrder()
+	if after != "" {
+		at, found := slices.BinarySearchFunc(keys, after, compareScanned)
+		if found {
+			at++
+		}
+		keys = keys[at:]
+	}
+	for _, key := range keys {
+		it := t.items[key]
+		page.scanned++
+		page.bytes += it.size()
+		if filter == nil || filter.holds(it) {
+			page.items = append(page.items, it)
+		}
+		if page.scanned == limit || page.bytes >= maxScanBytes {
+			page.lastKey = key
+			break
+		}
+	}
+	return page
+}
+
+// append writes the page's members, and leaves the object open.
+func (p *scanPage) append(out []byte, t *table) []byte {
+	out = append(out, `{"Items":[`...)
+	for i, it := range p.items {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendItem(out, it)
+	}
+	out = strconv.AppendInt(append(out, `],"Count":`...), int64(len(p.items)), 10)
+	out = strconv.AppendInt(append(out, `,"ScannedCount":`...), int64(p.scanned), 10)
+	if p.lastKey != "" {
+		out = appendItem(append(out, `,"LastEvaluatedKey":`...), t.keyItem(p.lastKey))
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package dynamofake
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxBodyBytes is DynamoDB's limit on a request.
+const maxBodyBytes = 16 << 20
+
+// Server is a DynamoDB data plane in memory. Make it with [New]; use it as an [http.Handler] or let it
+// listen with [Server.Start]. All methods may be called concurrently.
+type Server struct {
+	config      Config
+	expressions expressionCache
+	usage       usage
+	exchanges   sync.Pool     // of *exchange
+	requests    atomic.Uint64 // for request ids
+	stopped     chan struct{} // closed by Close
+
+	mu     sync.Mutex // guards the data: tables with their items, and tokens
+	tables map[string]*table
+	tokens tokens
+
+	listening listening
+}
+
+// exchange holds the buffers of one request, for reuse.
+type exchange struct {
+	operation string
+	body      bytes.Buffer
+	reply     []byte
+}
+
+// New returns a server with no tables, or an error that names the option that is wrong.
+func New(config Config) (*Server, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	return &Server{
+		config:  config,
+		stopped: make(chan struct{}),
+		tables:  make(map[string]*table),
+	}, nil
+}
+
+// operation performs a request and appends its answer to out.
+type operation func(s *Server, body string, out []byte) ([]byte, error)
+
+// operationNamed returns nil for an operation that is not known.
+func operationNamed(name string) operation {
+	switch name {
+	case "PutItem":
+		return (*Server).putItem
+	case "UpdateItem":
+		return (*Server).updateItem
+	case "DeleteItem":
+		return (*Server).deleteItem
+	case "GetItem":
+		return (*Server).getItem
+	case "Scan":
+		return (*Server).scan
+	case "TransactWriteItems":
+		return (*Server).transactWriteItems
+	case "CreateTable":
+		return (*Server).createTableOperation
+	case "DescribeTable":
+		return (*Server).describeTable
+	case "DeleteTable":
+		return (*Server).deleteTable
+	case "ListTables":
+		return (*Server).listTables
+	case "UpdateTimeToLive":
+		return (*Server).updateTimeToLive
+	case "DescribeTimeToLive":
+		return (*Server).describeTimeToLive
+	}
+	return nil
+}
+
+// ServeHTTP answers one request of DynamoDB's API. Where there is to be no answer (a dropped reply, a
+// client that went away, a closed server) it panics with [http.ErrAbortHandler], as handlers do.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x, ok := s.exchanges.Get().(*exchange)
+	if !ok {
+		x = new(exchange)
+	}
+	defer s.exchanges.Put(x)
+	fault := Fault{}
+	err := x.receive(r)
+	if err == nil {
+		s.usage.count(x.operation)
+		if s.config.Fault != nil {
+			fault = s.config.Fault(x.operation, x.body.Bytes())
+		}
+		s.wait(r.Context(), s.config.Latency+fault.Delay)
+		if fault.Error != nil {
+			err = fault.Error
+		} else {
+			x.reply, err = s.perform(x)
+		}
+		s.wait(r.Context(), fault.ReplyDelay)
+	}
+	if fault.DropReply {
+		panic(http.ErrAbortHandler)
+	}
+	s.answer(w, x, err)
+}
+
+// receive reads the operation's name and the body.
+func (x *exchange) receive(r *http.Request) error {
+	var ok bool
+	x.operation, ok = strings.CutPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB_20120810.")
+	if r.Method != http.MethodPost || !ok {
+		return clientError("UnknownOperationException",
+			"dynamofake expects POST with a header X-Amz-Target: DynamoDB_20120810.<operation>")
+	}
+	x.body.Reset()
+	n, err := x.body.ReadFrom(io.LimitReader(r.Body, maxBodyBytes+1))
+	switch {
+	case err != nil:
+		panic(http.ErrAbortHandler) // the client went away
+	case n > maxBodyBytes:
+		e := clientError("RequestEntityTooLargeException",
+			"%s: the request is larger than %d bytes", x.operation, maxBodyBytes)
+		e.Status = http.StatusRequestEntityTooLarge
+		return e
+	}
+	return nil
+}
+
+// wait pauses a request. There is nobody to answer once the client has gone or the server is closed.
+func (s *Server) wait(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		panic(http.ErrAbortHandler)
+	case <-s.stopped:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (s *Server) perform(x *exchange) ([]byte, error) {
+	do := operationNamed(x.operation)
+	if do == nil {
+		return nil, clientError("UnknownOperationException", "dynamofake does not support the operation %s", x.operation)
+	}
+	// The copy outlives the buffer: strings of stored items are parts of it.
+	return do(s, x.body.String(), x.reply[:0])
+}
+
+// answer sends the reply, or the error if there is one.
+func (s *Server) answer(w http.ResponseWriter, x *exchange, err error) {
+	status := http.StatusOK
+	if err != nil {
+		e := (*Error)(nil)
+		if !errors.As(err, &e) {
+			e = Internal()
+			e.Message = err.Error()
+		}
+		status, x.reply = cmp.Or(e.Status, http.StatusBadRequest), e.append(x.reply[:0])
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/x-amz-json-1.0")
+	header.Set("Content-Length", strconv.Itoa(len(x.reply)))
+	header.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(x.reply)), 10))
+	header.Set("X-Amzn-Requestid", fmt.Sprintf("dynamofake-%d", s.requests.Add(1)))
+	w.WriteHeader(status)
+	_, _ = w.Write(x.reply) // an error means that the client went away
+}
