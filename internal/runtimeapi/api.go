@@ -1,0 +1,332 @@
+package runtimeapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	headerRequestID    = "Lambda-Runtime-Aws-Request-Id"
+	headerDeadline     = "Lambda-Runtime-Deadline-Ms"
+	headerFunctionARN  = "Lambda-Runtime-Invoked-Function-Arn"
+	headerTraceID      = "Lambda-Runtime-Trace-Id"
+	headerErrorType    = "Lambda-Runtime-Function-Error-Type" // a trailer too
+	trailerErrorBody   = "Lambda-Runtime-Function-Error-Body"
+	headerResponseMode = "Lambda-Runtime-Function-Response-Mode"
+
+	// An error may bring its X-Ray cause in a header of up to 1 MiB.
+	maxHeaderBytes = 2 << 20
+)
+
+// invocation is one event on its way through a process.
+type invocation struct {
+	id, trace string
+	payload   []byte
+	written   chan struct{} // closed when the payload is no longer looked at
+	answer    chan answer   // gets one
+}
+
+type answer struct {
+	payload []byte
+	err     *FunctionError // instead of the payload
+}
+
+func newInvocation(payload []byte) *invocation {
+	return &invocation{
+		id:      newRequestID(),
+		trace:   newTraceID(),
+		payload: payload,
+		written: make(chan struct{}),
+		answer:  make(chan answer, 1),
+	}
+}
+
+// api is the Runtime API of one process.
+type api struct {
+	cfg      *Config
+	listener net.Listener
+	server   *http.Server
+	served   chan struct{} // closed when the server has ended
+
+	mux       *http.ServeMux
+	handlers  sync.WaitGroup      // the requests that are being served
+	work      chan *invocation    // unbuffered: a send succeeds when the process is asking for work, and not before
+	asked     chan struct{}       // closed when it asks for the first time
+	initError chan *FunctionError // gets at most one
+
+	mu      sync.Mutex
+	closed  bool
+	ready   bool        // asked is closed
+	failed  bool        // initError has been sent
+	current *invocation // with the process, unanswered
+	refused string      // the last request that was refused since current began
+}
+
+func newAPI(ctx context.Context, cfg *Config) (*api, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	a := &api{
+		cfg:       cfg,
+		listener:  listener,
+		served:    make(chan struct{}),
+		work:      make(chan *invocation),
+		mux:       http.NewServeMux(),
+		asked:     make(chan struct{}),
+		initError: make(chan *FunctionError, 1),
+	}
+	a.mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", a.next)
+	a.mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", a.response)
+	a.mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", a.failure)
+	a.mux.HandleFunc("POST /2018-06-01/runtime/init/error", a.initFailure)
+	a.mux.HandleFunc("/", a.unknown)
+	a.server = &http.Server{
+		Handler:           a,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ReadHeaderTimeout: maxTimeout, // of a request that has begun; the process may stay idle for as long as it likes
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+	go func() {
+		defer close(a.served)
+		_ = a.server.Serve(listener) // always an error: ErrServerClosed
+	}()
+	return a, nil
+}
+
+func (a *api) address() string { return a.listener.Addr().String() }
+
+// close ends the server and waits for the requests that are being served, which end with their connections. After it no
+// request takes work, and none looks at a payload.
+func (a *api) close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	_ = a.server.Close()
+	<-a.served
+	a.handlers.Wait()
+}
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.enter() {
+		defer a.handlers.Done()
+		a.mux.ServeHTTP(w, r)
+	}
+}
+
+func (a *api) enter() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.handlers.Add(1)
+	return true
+}
+
+// next waits for an invocation for as long as the process does.
+func (a *api) next(w http.ResponseWriter, r *http.Request) {
+	if inv := a.ask(); inv != nil {
+		a.refuse(w, r, http.StatusForbidden, "InvalidStateTransition", "answer request "+inv.id+" before you ask for the next")
+		return
+	}
+	select {
+	case inv := <-a.work:
+		a.hand(w, inv)
+	case <-r.Context().Done():
+	}
+}
+
+// ask notes that the process asks for work, and returns the invocation that it should have answered first.
+func (a *api) ask() (unanswered *invocation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.ready {
+		a.ready = true
+		close(a.asked)
+	}
+	return a.current
+}
+
+func (a *api) hand(w http.ResponseWriter, inv *invocation) {
+	defer close(inv.written)
+	a.mu.Lock()
+	a.current, a.refused = inv, ""
+	a.mu.Unlock()
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(inv.payload)))
+	header.Set(headerRequestID, inv.id)
+	header.Set(headerDeadline, strconv.FormatInt(time.Now().Add(a.cfg.Timeout).UnixMilli(), 10))
+	header.Set(headerFunctionARN, a.cfg.ARN)
+	header.Set(headerTraceID, inv.trace)
+	_, _ = w.Write(inv.payload) // who does not read it will not answer it
+}
+
+// response takes the function's answer. One that does not arrive whole is refused and not taken, so that a process that
+// dies in the middle of it counts as what it is, a crash.
+func (a *api) response(w http.ResponseWriter, r *http.Request) {
+	inv := a.unanswered(r.PathValue("id"))
+	if inv == nil {
+		a.refuseID(w, r)
+		return
+	}
+	if mode := r.Header.Get(headerResponseMode); mode != "" && mode != "streaming" {
+		a.settle(inv, answer{err: a.functionError(inv.id, "Runtime.InvalidResponseModeHeader",
+			fmt.Sprintf("header %s is %q; only streaming is allowed", headerResponseMode, mode), nil)})
+		a.refuse(w, r, http.StatusBadRequest, "InvalidFunctionResponseMode", "Invalid function response mode")
+		return
+	}
+	a.take(w, r, inv, func(body []byte) answer {
+		if kind := r.Trailer.Get(headerErrorType); kind != "" {
+			return answer{err: a.streamedError(inv.id, kind, r.Trailer.Get(trailerErrorBody))}
+		}
+		return answer{payload: body}
+	})
+}
+
+// failure takes the function's error.
+func (a *api) failure(w http.ResponseWriter, r *http.Request) {
+	inv := a.unanswered(r.PathValue("id"))
+	if inv == nil {
+		a.refuseID(w, r)
+		return
+	}
+	a.take(w, r, inv, func(body []byte) answer {
+		return answer{err: a.parseError(inv.id, r.Header.Get(headerErrorType), body)}
+	})
+}
+
+// take reads the body of an answer and settles the invocation with what it means.
+func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation, meaning func(body []byte) answer) {
+	body, size, err := readBody(r)
+	if err != nil {
+		a.refuse(w, r, http.StatusBadRequest, "TruncatedHTTPRequest", "HTTP request detected as truncated: "+err.Error())
+		return
+	}
+	select {
+	case <-inv.written: // the caller may use its payload again when the invocation is settled
+	case <-r.Context().Done():
+		return
+	}
+	if size > MaxResponse {
+		a.settle(inv, answer{err: a.functionError(inv.id, "Function.ResponseSizeTooLarge", fmt.Sprintf(
+			"Response payload size (%d bytes) exceeded maximum allowed payload size (%d bytes).", size, MaxResponse), nil)})
+		a.refuse(w, r, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+			fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", MaxResponse))
+		return
+	}
+	if !a.settle(inv, meaning(body)) {
+		a.refuseID(w, r)
+		return
+	}
+	reply(w, http.StatusAccepted, acceptedBody)
+}
+
+// initFailure takes the function's word that it can't start.
+func (a *api) initFailure(w http.ResponseWriter, r *http.Request) {
+	body, _, err := readBody(r)
+	if err != nil {
+		a.refuse(w, r, http.StatusBadRequest, "TruncatedHTTPRequest", "HTTP request detected as truncated: "+err.Error())
+		return
+	}
+	a.mu.Lock()
+	late := a.ready || a.failed
+	if !late {
+		a.failed = true
+		a.initError <- a.parseError("", r.Header.Get(headerErrorType), body)
+	}
+	a.mu.Unlock()
+	if late {
+		a.refuse(w, r, http.StatusForbidden, "InvalidStateTransition", "the initialization is over")
+		return
+	}
+	reply(w, http.StatusAccepted, acceptedBody)
+}
+
+func (a *api) unknown(w http.ResponseWriter, r *http.Request) {
+	a.refuse(w, r, http.StatusNotFound, "NotFound", "the Lambda Runtime API 2018-06-01 has no such operation")
+}
+
+// unanswered returns the invocation of that id if it waits for its answer, else nil.
+func (a *api) unanswered(id string) *invocation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current == nil || a.current.id != id {
+		return nil
+	}
+	return a.current
+}
+
+// settle gives the invocation its answer, unless it has one.
+func (a *api) settle(inv *invocation, ans answer) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current != inv {
+		return false
+	}
+	a.current = nil
+	inv.answer <- ans
+	return true
+}
+
+func (a *api) refuseID(w http.ResponseWriter, r *http.Request) {
+	a.refuse(w, r, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
+}
+
+// refuse answers with an error and keeps it for whoever has to find out why the function does not work.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
+	a.mu.Lock()
+	a.refused = fmt.Sprintf("%s %s: %d %s: %s", r.Method, r.URL.Path, status, kind, message)
+	a.mu.Unlock()
+	body, _ := json.Marshal(map[string]string{"errorMessage": message, "errorType": kind}) // strings always marshal
+	reply(w, status, body)
+}
+
+func (a *api) lastRefused() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused
+}
+
+var acceptedBody = []byte(`{"status":"OK"}`)
+
+func reply(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// readBody reads the body and its trailers. Of one over the limit it only finds out the size.
+func readBody(r *http.Request) (body []byte, size int64, err error) {
+	var buffer bytes.Buffer
+	if r.ContentLength > 0 {
+		buffer.Grow(int(min(r.ContentLength, MaxResponse)) + bytes.MinRead)
+	}
+	size, err = buffer.ReadFrom(io.LimitReader(r.Body, MaxResponse+1))
+	if err == nil && size > MaxResponse {
+		var more int64
+		more, err = io.Copy(io.Discard, r.Body)
+		size += more
+	}
+	return buffer.Bytes(), size, err
+}
+
+// streamedError is the error that a streamed answer ended with.
+func (a *api) streamedError(id, kind, encoded string) *FunctionError {
+	body, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		body = []byte(encoded)
+	}
+	return a.parseError(id, kind, body)
+}

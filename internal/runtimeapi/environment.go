@@ -1,0 +1,61 @@
+package runtimeapi
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// environment is what a process of the function sees: the variables that the AWS documentation lists for OS-only
+// runtimes (which have no AWS_EXECUTION_ENV and no _X_AMZN_TRACE_ID), the caller's over them, and of this process's
+// environment PATH alone, so that a function can't come to depend on, or leak, what the developer has in the shell.
+func environment(cfg *Config, program, runtimeAPI string) []string {
+	env := []string{
+		"AWS_DEFAULT_REGION=" + cfg.Region,
+		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=" + strconv.Itoa(cfg.MemoryMB),
+		"AWS_LAMBDA_FUNCTION_NAME=" + cfg.Name,
+		"AWS_LAMBDA_FUNCTION_VERSION=$LATEST",
+		"AWS_LAMBDA_INITIALIZATION_TYPE=on-demand",
+		"AWS_LAMBDA_LOG_GROUP_NAME=/aws/lambda/" + cfg.Name,
+		"AWS_LAMBDA_LOG_STREAM_NAME=" + logStream(),
+		"AWS_REGION=" + cfg.Region,
+		"AWS_XRAY_CONTEXT_MISSING=LOG_ERROR",
+		"LAMBDA_RUNTIME_DIR=" + filepath.Dir(program),
+		"LAMBDA_TASK_ROOT=" + cfg.Dir,
+		"LANG=en_US.UTF-8",
+		"PATH=" + os.Getenv("PATH"),
+		"TZ=:UTC",
+		"_HANDLER=" + cfg.Handler,
+	}
+	// os/exec keeps the last of two values for one key.
+	return slices.Concat(env, cfg.Env, []string{"AWS_LAMBDA_RUNTIME_API=" + runtimeAPI})
+}
+
+func logStream() string {
+	return time.Now().UTC().Format("2006/01/02") + "/[$LATEST]" + randomHex(16)
+}
+
+// randomHex is n random bytes in hexadecimal.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: it ends the program instead
+	return fmt.Sprintf("%x", b)
+}
+
+// newRequestID is a random UUID (version 4), as AWS uses.
+func newRequestID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// newTraceID is an X-Ray tracing header that asks for no sampling.
+func newTraceID() string {
+	return fmt.Sprintf("Root=1-%08x-%s;Parent=%s;Sampled=0", time.Now().Unix(), randomHex(12), randomHex(8))
+}

@@ -1,0 +1,290 @@
+package runtimeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Function is a Lambda function that runs here, one process at a time. Its methods may be called concurrently.
+type Function struct {
+	cfg     Config
+	turn    chan struct{} // holds one token: of the Invoke that has the process
+	closing chan struct{} // closed by the first Close
+	close   sync.Once
+
+	mu     sync.Mutex
+	proc   *process // the latest, dead or alive
+	starts int
+}
+
+// Result is an invocation that the function answered.
+type Result struct {
+	RequestID string
+	Payload   []byte        // the answer, as it was sent
+	Duration  time.Duration // from handing the event over to the answer
+	// InitDuration is how long the process took from its start until it asked for work, in its first invocation; zero
+	// in later ones.
+	InitDuration time.Duration
+}
+
+// Start starts the function's first process and returns when it asks for work. The context bounds the start alone.
+// The error is a *StartError when the command is at fault.
+func Start(ctx context.Context, cfg Config) (*Function, error) {
+	cfg, err := resolve(cfg)
+	if err != nil {
+		return nil, err
+	}
+	f := &Function{cfg: cfg, turn: make(chan struct{}, 1), closing: make(chan struct{})}
+	if _, err := f.launch(ctx); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. Calls take turns. When
+// the process has ended, a new one is started first, which the function's timeout does not count.
+//
+// Errors: *FunctionError, *CrashError and *TimeoutError tell how the function failed, *StartError that its new process
+// did not come up, *PayloadError that the event is too large; ErrClosed; or the context's cause. When the context is
+// done in the middle of the invocation, the process is killed: it would go on with work that nobody waits for.
+// The payload is not looked at after Invoke has returned.
+func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
+	if len(payload) > MaxPayload {
+		return Result{}, &PayloadError{Function: f.cfg.Name, Size: len(payload), Limit: MaxPayload}
+	}
+	if ctx.Err() != nil {
+		return Result{}, f.givenUp(ctx, "before it began")
+	}
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return Result{}, f.givenUp(ctx, "while it waited for its turn")
+	}
+	inv := newInvocation(payload)
+	p, err := f.handOver(ctx, inv)
+	if err != nil {
+		return Result{}, err
+	}
+	return f.await(ctx, p, inv)
+}
+
+// Kill sends SIGKILL to the process and its group, and reports whether there was one. An invocation that it is in the
+// middle of ends as a *CrashError, unless its answer has just arrived. It does not wait, and may be called from
+// Config.Stdout and Stderr.
+func (f *Function) Kill() bool {
+	p := f.current()
+	return p != nil && p.kill()
+}
+
+// Starts counts the processes started so far, the first included.
+func (f *Function) Starts() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.starts
+}
+
+// Close ends the process: SIGTERM, and SIGKILL when Config.StopTimeout is over or the context is done. The invocation that
+// it is in the middle of ends with ErrClosed, unless its answer arrives in that time, and so do those that wait. When Close returns, the process has
+// ended, its port is free and all its output has been delivered. Further calls do no harm.
+func (f *Function) Close(ctx context.Context) {
+	f.close.Do(func() { close(f.closing) })
+	if p := f.current(); p != nil {
+		p.stop(ctx, f.cfg.StopTimeout)
+	}
+}
+
+func (f *Function) current() *process {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.proc
+}
+
+// launch starts a process and waits until it asks for work.
+func (f *Function) launch(ctx context.Context) (*process, error) {
+	p, err := f.spawn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(f.cfg.InitTimeout)
+	defer timer.Stop()
+	late := false
+	select {
+	case <-p.api.asked:
+		p.init = time.Since(p.begun)
+		return p, nil
+	case reported := <-p.api.initError:
+		p.leave(ctx, f.cfg.StopTimeout) // what it prints on its way out belongs to the report
+		return nil, f.startError(p, reported)
+	case <-p.exited:
+	case <-timer.C:
+		late = true
+	case <-ctx.Done():
+		p.end()
+		return nil, fmt.Errorf("start of function %s was given up: %w", f.cfg.Name, context.Cause(ctx))
+	}
+	p.end()
+	select {
+	case reported := <-p.api.initError:
+		return nil, f.startError(p, reported)
+	default:
+	}
+	switch {
+	case f.closed():
+		return nil, f.closedError()
+	case late:
+		return nil, f.startError(p, ErrInitTimeout)
+	}
+	return nil, f.startError(p, ErrInitExit)
+}
+
+// spawn holds the lock for the start, so that Close either finds the new process or prevents it.
+func (f *Function) spawn(ctx context.Context) (*process, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed() {
+		return nil, f.closedError()
+	}
+	p, err := startProcess(ctx, &f.cfg)
+	if err != nil {
+		return nil, err
+	}
+	f.proc = p
+	f.starts++
+	return p, nil
+}
+
+// handOver gives the invocation to the process, or to a new one if the old one has ended or no longer asks for work.
+func (f *Function) handOver(ctx context.Context, inv *invocation) (*process, error) {
+	if p := f.current(); p != nil {
+		if err := f.offer(ctx, p, inv); !errors.Is(err, errGone) {
+			return p, err
+		}
+	}
+	p, err := f.launch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.offer(ctx, p, inv); errors.Is(err, errGone) {
+		return nil, f.crashed(p, inv) // one that dies at once is not tried for ever
+	} else if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+var errGone = errors.New("the process is gone")
+
+// offer waits until the process takes the invocation. It may still be busy after its last answer: AWS lets it, within
+// the function's timeout, and then ends it.
+func (f *Function) offer(ctx context.Context, p *process, inv *invocation) error {
+	if p.killed.Load() {
+		<-p.exited
+	}
+	timer := time.NewTimer(f.cfg.Timeout)
+	defer timer.Stop()
+	select {
+	case p.api.work <- inv:
+		return nil
+	case <-p.exited:
+		return errGone
+	case <-timer.C:
+		p.end()
+		return errGone
+	case <-ctx.Done():
+		return f.givenUp(ctx, "before the function took it")
+	}
+}
+
+// await waits for the answer, or for the end of the process or of the patience with it.
+func (f *Function) await(ctx context.Context, p *process, inv *invocation) (Result, error) {
+	begun := time.Now()
+	timer := time.NewTimer(f.cfg.Timeout)
+	defer timer.Stop()
+	init := p.init
+	p.init = 0
+	answered := func(a answer) (Result, error) {
+		duration := time.Since(begun)
+		p.output.sync()
+		if a.err != nil {
+			return Result{}, a.err
+		}
+		return Result{RequestID: inv.id, Payload: a.payload, Duration: duration, InitDuration: init}, nil
+	}
+	fail := f.crashed
+	select {
+	case a := <-inv.answer:
+		return answered(a)
+	case <-p.exited:
+	case <-timer.C:
+		fail = f.timedOut
+	case <-ctx.Done():
+		fail = func(*process, *invocation) error { return f.givenUp(ctx, "and the function was killed") }
+	}
+	p.end()
+	select {
+	case a := <-inv.answer: // it came all the same
+		return answered(a)
+	default:
+		return Result{}, fail(p, inv)
+	}
+}
+
+func (f *Function) closed() bool {
+	select {
+	case <-f.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *Function) closedError() error { return fmt.Errorf("function %s: %w", f.cfg.Name, ErrClosed) }
+
+func (f *Function) givenUp(ctx context.Context, when string) error {
+	return fmt.Errorf("invocation of function %s was given up %s: %w", f.cfg.Name, when, context.Cause(ctx))
+}
+
+func (f *Function) crashed(p *process, inv *invocation) error {
+	if f.closed() {
+		return f.closedError()
+	}
+	status, code := p.status()
+	return &CrashError{
+		Function: f.cfg.Name, RequestID: inv.id, Status: status, ExitCode: code, Killed: p.killed.Load(),
+		Refused: p.api.lastRefused(), Output: p.output.last(),
+	}
+}
+
+func (f *Function) timedOut(p *process, inv *invocation) error {
+	return &TimeoutError{
+		Function: f.cfg.Name, RequestID: inv.id, Limit: f.cfg.Timeout,
+		Refused: p.api.lastRefused(), Output: p.output.last(),
+	}
+}
+
+// startError explains a process that ran and never asked for work.
+func (f *Function) startError(p *process, cause error) *StartError {
+	e := &StartError{
+		Function: f.cfg.Name, Command: f.cfg.Command, Err: cause,
+		Refused: p.api.lastRefused(), Output: p.output.last(),
+	}
+	var reported *FunctionError
+	switch {
+	case errors.As(cause, &reported):
+		e.Problem = fmt.Sprintf("it reported an initialization error: %s: %s", reported.Type, reported.Message)
+		e.Advice = "mend what it says"
+	case errors.Is(cause, ErrInitTimeout):
+		e.Problem = fmt.Sprintf("it did not ask for work within %s and was killed", f.cfg.InitTimeout)
+		e.Advice = "it must be a Lambda function, which asks at http://$AWS_LAMBDA_RUNTIME_API/2018-06-01/runtime/invocation/next; " +
+			"if it only needs longer, raise the initialization timeout"
+	default:
+		status, _ := p.status()
+		e.Problem = fmt.Sprintf("it ended before it asked for work: %s", status)
+		e.Advice = "mend what its output says"
+	}
+	return e
+}

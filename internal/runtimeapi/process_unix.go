@@ -1,0 +1,10 @@
+//go:build unix && !linux
+
+package runtimeapi
+
+import "syscall"
+
+// sysProcAttr gives the child a process group of its own. Only Linux can tie its life to ours.
+func sysProcAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
