@@ -1,0 +1,94 @@
+package dynamostore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// Get implements idem.Admin by one consistent read.
+func (s *Store) Get(ctx context.Context, key string) (idem.Record, error) {
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(key), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return idem.Record{}, s.explain("get", key, err)
+	}
+	if out.Item == nil {
+		return idem.Record{}, fmt.Errorf("dynamostore: get from table %s: %w: %q", s.table, idem.ErrNotFound, key)
+	}
+	rec, err := decode(out.Item)
+	if err != nil {
+		return idem.Record{}, s.explain("get", key, err)
+	}
+	return rec, nil
+}
+
+// List implements idem.Admin by an eventually consistent scan: it reads, and pays for, the whole table, 1 read unit for 8 KB,
+// however little it yields, unless the caller stops.
+func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Record, error] {
+	return func(yield func(idem.Record, error) bool) {
+		in := &dynamodb.ScanInput{TableName: &s.table}
+		if q.Status != "" {
+			in.FilterExpression = aws.String("#" + AttrStatus + " = :status")
+			in.ExpressionAttributeNames = map[string]string{"#" + AttrStatus: AttrStatus}
+			in.ExpressionAttributeValues = map[string]types.AttributeValue{":status": &types.AttributeValueMemberS{Value: string(q.Status)}}
+		}
+		for {
+			out, err := s.client.Scan(ctx, in)
+			if err != nil {
+				yield(idem.Record{}, fmt.Errorf("dynamostore: list table %s: %w%s", s.table, err, hint(err)))
+				return
+			}
+			if !s.yieldPage(out.Items, q, yield) || out.LastEvaluatedKey == nil {
+				return
+			}
+			in.ExclusiveStartKey = out.LastEvaluatedKey
+		}
+	}
+}
+
+func (s *Store) yieldPage(items []map[string]types.AttributeValue, q idem.ListQuery, yield func(idem.Record, error) bool) bool {
+	now := s.clock.Now()
+	for _, av := range items {
+		rec, err := decode(av)
+		if err != nil {
+			err = fmt.Errorf("dynamostore: list table %s: %w", s.table, err)
+		} else if !q.Matches(&rec, now) {
+			continue
+		}
+		if !yield(rec, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// Delete implements idem.Admin by one conditional delete.
+func (s *Store) Delete(ctx context.Context, key string, version int64) error {
+	e := newExpression()
+	e.is(AttrVersion, version)
+	if e.err != nil {
+		return s.explain("delete", key, e.err)
+	}
+	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName: &s.table, Key: keyOf(key), ConditionExpression: e.condition(),
+		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	if err == nil {
+		return nil
+	}
+	seen, err := refusedBy(err)
+	switch {
+	case err != nil:
+		return s.explain("delete", key, err)
+	case seen == nil:
+		return fmt.Errorf("dynamostore: delete from table %s: %w: %q", s.table, idem.ErrNotFound, key)
+	}
+	return fmt.Errorf("dynamostore: delete: %w", &idem.FencedError{Key: key, Version: version, Current: *seen})
+}

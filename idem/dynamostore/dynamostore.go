@@ -1,0 +1,269 @@
+// Package dynamostore keeps idempotency state in a DynamoDB table: the store for production.
+//
+// A fresh record costs two requests (PutItem, UpdateItem), a duplicate one: the PutItem whose condition fails, and whose
+// error carries the item (ReturnValuesOnConditionCheckFailure). A steal or a re-claim costs one UpdateItem more. Each is a
+// write of one item, billed by its size, whether its condition holds or not.
+//
+// The table has one key, AttrKey, of type S, and TTL on AttrExpiry. It must not be a global table with last-writer-wins
+// replicas: two regions would both win a claim.
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// DefaultTable is the name of the table unless Config says otherwise.
+const DefaultTable = "idemsk"
+
+// Client is what the store needs of a *dynamodb.Client. See NewClient for one that fits the time a function has.
+type Client interface {
+	PutItem(ctx context.Context, in *dynamodb.PutItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	GetItem(ctx context.Context, in *dynamodb.GetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	Scan(ctx context.Context, in *dynamodb.ScanInput, optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+// Config configures a Store. Every field's zero value stands for its default.
+type Config struct {
+	// Table is the table's name or ARN (default DefaultTable).
+	Table string
+	// MaxClockSkew is the most by which the clocks of two hosts differ (default idem.DefaultMaxClockSkew; -1: not at all).
+	// A lease ends for others so much later than for its owner.
+	MaxClockSkew time.Duration
+	// Concurrency is how many requests of one batch are under way at once (default 16).
+	Concurrency int
+	// Clock is time.Now if nil.
+	Clock idem.Clock
+}
+
+// Store is a store in DynamoDB. It is safe for concurrent use.
+type Store struct {
+	client Client
+	table  string
+	skew   time.Duration
+	limit  int
+	clock  idem.Clock
+}
+
+var (
+	_ idem.Store = (*Store)(nil)
+	_ idem.Admin = (*Store)(nil)
+)
+
+// tableName is what DynamoDB takes: a name of 3 to 255 characters, or an ARN.
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
+var tableName = regexp.MustCompile(`^([a-zA-Z0-9_.-]{3,255}|arn:[a-z0-9-]+:dynamodb:[a-z0-9-]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255})$`)
+
+// ValidTable reports whether name is a table's name, as DynamoDB takes them, or its ARN.
+func ValidTable(name string) bool { return tableName.MatchString(name) }
+
+// New returns a store on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming every field at fault.
+func New(client Client, cfg Config) (*Store, error) {
+	var errs []error
+	if cfg.Table == "" {
+		cfg.Table = DefaultTable
+	}
+	if !ValidTable(cfg.Table) {
+		errs = append(errs, fmt.Errorf("Table is %q: want 3 to 255 letters, digits, '_', '.' or '-', or a table's ARN", cfg.Table)) //nolint:staticcheck // a field's name
+	}
+	switch {
+	case cfg.MaxClockSkew == 0:
+		cfg.MaxClockSkew = idem.DefaultMaxClockSkew
+	case cfg.MaxClockSkew == -1:
+		cfg.MaxClockSkew = 0
+	case cfg.MaxClockSkew < 0:
+		errs = append(errs, fmt.Errorf("MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew)) //nolint:staticcheck // a field's name
+	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = 16
+	}
+	if cfg.Concurrency < 0 {
+		errs = append(errs, fmt.Errorf("Concurrency is %d: want 1 or more", cfg.Concurrency)) //nolint:staticcheck // a field's name
+	}
+	if client == nil {
+		errs = append(errs, errors.New("the client is nil"))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("dynamostore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
+	}
+	return &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, clock: cfg.Clock}, nil
+}
+
+// Claim implements idem.Store.
+func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+	results := make([]idem.ClaimResult, len(reqs))
+	s.each(len(reqs), func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
+	return results
+}
+
+// Settle implements idem.Store.
+func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
+	errs := make([]error, len(ss))
+	s.each(len(ss), func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
+	for _, err := range errs {
+		if err != nil {
+			return errs
+		}
+	}
+	return nil
+}
+
+// each calls f(0), …, f(n-1), several at once, and returns when all have returned.
+func (s *Store) each(n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
+	slots := make(chan struct{}, s.limit)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	wg.Wait()
+}
+
+// maxRounds bounds how often a claim looks again at a key that changes between its look and its write. Contenders that
+// get so far have lost every round to somebody who got on.
+const maxRounds = 8
+
+// claim puts a fresh item; where there is one already, the failed condition brings it, and it is judged by the rules.
+func (s *Store) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimResult {
+	var seen *idem.Record
+	for range maxRounds {
+		var err error
+		if seen == nil {
+			fresh := idem.Fresh(req, s.clock.Now())
+			if seen, err = s.put(ctx, &fresh); err == nil && seen == nil {
+				return idem.ClaimResult{State: idem.Claimed, Record: fresh}
+			}
+		} else {
+			next := idem.Take(req, seen, s.clock.Now())
+			before := seen
+			if seen, err = s.take(ctx, seen, &next); err == nil && seen == &next {
+				return idem.ClaimResult{State: idem.Claimed, Record: next, Stolen: idem.Stolen(before)}
+			}
+		}
+		if err != nil {
+			return idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+		}
+		if seen == nil {
+			continue // it was deleted meanwhile
+		}
+		verdict, res := idem.Judge(req, seen, s.clock.Now(), s.skew)
+		switch verdict {
+		case idem.VerdictReport:
+			return res
+		case idem.VerdictMismatch:
+			res.Err = fmt.Errorf("dynamostore: %w: key %q, version %d, first claimed from %s", idem.ErrFingerprintMismatch, req.Key, seen.Version, seen.Source)
+			return res
+		case idem.VerdictTake:
+		}
+	}
+	return idem.ClaimResult{State: idem.ClaimInFlight, Record: valueOf(seen), ClaimableIn: s.skew}
+}
+
+// put writes a fresh item; where there is one, it returns that.
+func (s *Store) put(ctx context.Context, fresh *idem.Record) (seen *idem.Record, err error) {
+	av, err := encode(fresh)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName:                           &s.table,
+		Item:                                av,
+		ConditionExpression:                 aws.String("attribute_not_exists(#" + AttrKey + ")"),
+		ExpressionAttributeNames:            map[string]string{"#" + AttrKey: AttrKey},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	return refusedBy(err)
+}
+
+// take writes next over seen and returns next; where the item is not as seen any more it returns what it is, nil if it is
+// gone.
+func (s *Store) take(ctx context.Context, seen, next *idem.Record) (now *idem.Record, err error) {
+	ok, now, err := s.update(ctx, seen.Key, takeExpression(seen, next))
+	if ok {
+		return next, err
+	}
+	return now, err
+}
+
+func (s *Store) settle(ctx context.Context, set *idem.Settlement) error {
+	ok, seen, err := s.update(ctx, set.Key, settleExpression(set, s.clock.Now()))
+	switch {
+	case err != nil:
+		return s.explain(set.Op.String(), set.Key, err)
+	case ok || (seen != nil && idem.OwnSettlement(set, seen)):
+		return nil
+	}
+	return fmt.Errorf("dynamostore: %s: %w", set.Op, &idem.FencedError{Key: set.Key, Version: set.Version, Current: valueOf(seen)})
+}
+
+// update makes a conditional update. If the condition fails it returns the item as it is, nil if there is none.
+func (s *Store) update(ctx context.Context, key string, e *expression) (ok bool, seen *idem.Record, err error) {
+	if e.err != nil {
+		return false, nil, e.err
+	}
+	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                           &s.table,
+		Key:                                 keyOf(key),
+		ConditionExpression:                 e.condition(),
+		UpdateExpression:                    e.update(),
+		ExpressionAttributeNames:            e.names,
+		ExpressionAttributeValues:           e.values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	if err == nil {
+		return true, nil, nil
+	}
+	seen, err = refusedBy(err)
+	return false, seen, err
+}
+
+// refusedBy returns the item that made a condition fail, nil if there was none; any other error as it is.
+func refusedBy(err error) (*idem.Record, error) {
+	var failed *types.ConditionalCheckFailedException
+	switch {
+	case err == nil:
+		return nil, nil //nolint:nilnil // not refused
+	case !errors.As(err, &failed):
+		return nil, err
+	case failed.Item == nil:
+		return nil, nil //nolint:nilnil // refused because there is no item
+	}
+	rec, err := decode(failed.Item)
+	return &rec, err
+}
+
+func keyOf(key string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{AttrKey: &types.AttributeValueMemberS{Value: key}}
+}
+
+func valueOf(rec *idem.Record) idem.Record {
+	if rec == nil {
+		return idem.Record{}
+	}
+	return *rec
+}
+
+// Table returns the name or ARN of the store's table.
+func (s *Store) Table() string { return s.table }
+
+// MaxClockSkew returns the skew in force.
+func (s *Store) MaxClockSkew() time.Duration { return s.skew }

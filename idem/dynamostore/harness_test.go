@@ -1,0 +1,200 @@
+package dynamostore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/storetest"
+	"github.com/idemsk/idemsk/internal/dynamofake"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake starts an in-process DynamoDB.
+func fake(tb testing.TB) *dynamofake.Server {
+	tb.Helper()
+	srv, err := dynamofake.New(dynamofake.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := srv.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return srv
+}
+
+// wire is a client's transport to DynamoDB, on which replies can get lost and other things can happen between two requests.
+type wire struct {
+	base *http.Transport
+
+	mu         sync.Mutex
+	loseReply  bool
+	beforeTake func()
+	requests   map[string]int
+}
+
+func newWire(tb testing.TB) *wire {
+	w := &wire{base: &http.Transport{MaxIdleConnsPerHost: 64}, requests: make(map[string]int)}
+	tb.Cleanup(w.base.CloseIdleConnections)
+	return w
+}
+
+var errReplyLost = errors.New("test: the reply was lost")
+
+// Do implements the SDK's HTTPClient.
+func (w *wire) Do(req *http.Request) (*http.Response, error) {
+	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+	w.mu.Lock()
+	w.requests[op]++
+	var meanwhile func()
+	if op == "UpdateItem" {
+		meanwhile, w.beforeTake = w.beforeTake, nil
+	}
+	w.mu.Unlock()
+	if meanwhile != nil {
+		meanwhile()
+	}
+	resp, err := w.base.RoundTrip(req)
+	if err != nil || resp.StatusCode != http.StatusOK || !w.loses(op) {
+		return resp, err
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return nil, err
+	}
+	return nil, errors.Join(errReplyLost, resp.Body.Close())
+}
+
+// loses reports whether the reply to this write gets lost: only one that took effect counts.
+func (w *wire) loses(op string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if op != "PutItem" && op != "UpdateItem" {
+		return false
+	}
+	was := w.loseReply
+	w.loseReply = false
+	return was
+}
+
+func (w *wire) arm(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+// count returns the requests of each operation since the last call.
+func (w *wire) count() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.requests
+	w.requests = make(map[string]int)
+	return n
+}
+
+func client(w *wire, endpoint string) *dynamodb.Client {
+	return dynamostore.NewClient(aws.Config{
+		Region:      "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient:  w,
+	}, func(o *dynamodb.Options) { o.BaseEndpoint = &endpoint })
+}
+
+func newStore(tb testing.TB, c *dynamodb.Client, cfg dynamostore.Config) *dynamostore.Store {
+	tb.Helper()
+	cfg.Table = "idemsk-" + rand.Text()
+	if err := dynamostore.CreateTable(tb.Context(), c, cfg.Table); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { // the test's own context has ended by now
+		if _, err := c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &cfg.Table}); err != nil {
+			tb.Errorf("deleting table %s: %v", cfg.Table, err)
+		}
+	})
+	s, err := dynamostore.New(c, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// harness puts a store on a new table at the endpoint.
+func harness(tb testing.TB, endpoint string) (storetest.Harness, *wire) {
+	tb.Helper()
+	w := newWire(tb)
+	c := client(w, endpoint)
+	clock := storetest.NewClock()
+	cfg := dynamostore.Config{Clock: clock.Now}
+	store := newStore(tb, c, cfg)
+	table := store.Table()
+	return storetest.Harness{
+		Store: store, Now: clock.Now, Advance: clock.Advance, Skew: store.MaxClockSkew(),
+		LoseReply: func() { w.arm(func() { w.loseReply = true }) },
+		Interpose: func(f func()) { w.arm(func() { w.beforeTake = f }) },
+		Raw:       func(tb testing.TB, key string) []byte { return raw(tb, c, table, key) },
+		Sweep:     func(tb testing.TB) { sweep(tb, c, table, clock.Now().Unix()) },
+	}, w
+}
+
+func raw(tb testing.TB, c *dynamodb.Client, table, key string) []byte {
+	tb.Helper()
+	out, err := c.GetItem(tb.Context(), &dynamodb.GetItemInput{
+		TableName: &table, ConsistentRead: aws.Bool(true),
+		Key: map[string]types.AttributeValue{dynamostore.AttrKey: &types.AttributeValueMemberS{Value: key}},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if out.Item == nil {
+		return nil
+	}
+	text, err := json.Marshal(out.Item) // maps are written in the order of their keys
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return text
+}
+
+// sweep does what DynamoDB's TTL does some day, by the test's clock.
+func sweep(tb testing.TB, c *dynamodb.Client, table string, now int64) {
+	tb.Helper()
+	out, err := c.Scan(tb.Context(), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, item := range out.Items {
+		n, ok := item[dynamostore.AttrExpiry].(*types.AttributeValueMemberN)
+		if !ok {
+			tb.Fatalf("an item without %s: %v", dynamostore.AttrExpiry, item)
+		}
+		if expiry, err := strconv.ParseInt(n.Value, 10, 64); err != nil || expiry > now {
+			continue
+		}
+		key := map[string]types.AttributeValue{dynamostore.AttrKey: item[dynamostore.AttrKey]}
+		if _, err := c.DeleteItem(tb.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: key}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func ownerName(n int) string { return fmt.Sprint("owner-", n) }

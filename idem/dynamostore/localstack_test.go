@@ -1,0 +1,110 @@
+//go:build localstack
+
+package dynamostore_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/storetest"
+)
+
+// endpoint is LocalStack's; `make test` starts it.
+func endpoint(t *testing.T) string {
+	t.Helper()
+	url := os.Getenv("IDEMSK_TEST_ENDPOINT")
+	if url == "" {
+		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
+	}
+	return url
+}
+
+func TestRulesOnLocalStack(t *testing.T) {
+	url := endpoint(t)
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		h, _ := harness(t, url)
+		return h
+	})
+}
+
+func TestAgreesWithMemoryOnLocalStack(t *testing.T) {
+	url := endpoint(t)
+	h, _ := harness(t, url)
+	storetest.AgreesWith(t, func(rt *rapid.T) (under, oracle storetest.Harness) {
+		empty(t, h.Store)
+		clock := storetest.NewClock() // the store's clock goes on from the history before
+		clock.Advance(h.Now().Sub(clock.Now()))
+		mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: h.Skew})
+		return h, storetest.Harness{
+			Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew, Sweep: func(testing.TB) { mem.Sweep() },
+		}
+	})
+}
+
+func empty(t *testing.T, store idem.Store) {
+	t.Helper()
+	admin, ok := store.(idem.Admin)
+	if !ok {
+		t.Fatalf("%T is no idem.Admin", store)
+	}
+	for rec, err := range admin.List(t.Context(), idem.ListQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Delete(t.Context(), rec.Key, rec.Version); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTTLDeletesByOurAttribute lets LocalStack's TTL worker, which goes by the real time, decide: what is past its retention
+// goes, what is not stays.
+func TestTTLDeletesByOurAttribute(t *testing.T) {
+	url := endpoint(t)
+	longAgo := time.Now().Add(-2 * time.Hour)
+	store := newStore(t, client(newWire(t), url), dynamostore.Config{Clock: func() time.Time { return longAgo }})
+	for key, retention := range map[string]time.Duration{"past": time.Hour, "remembered": 24 * time.Hour} {
+		res := store.Claim(t.Context(), []idem.ClaimRequest{{Key: key, Owner: "owner", Lease: time.Minute, Retention: retention}})[0]
+		if res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		if errs := store.Settle(t.Context(), []idem.Settlement{{
+			Op: idem.OpComplete, Key: key, Version: res.Record.Version, Owner: "owner", Retention: retention,
+		}}); errs != nil {
+			t.Fatal(errs[0])
+		}
+	}
+	runTTLWorker(t, url)
+	if _, err := store.Get(t.Context(), "past"); !errors.Is(err, idem.ErrNotFound) {
+		t.Errorf("past its retention: %v; want ErrNotFound", err)
+	}
+	if _, err := store.Get(t.Context(), "remembered"); err != nil {
+		t.Errorf("within its retention: %v", err)
+	}
+}
+
+func runTTLWorker(t *testing.T, url string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, url+"/_aws/dynamodb/expired", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("the TTL worker: status %d, %v", resp.StatusCode, err)
+	}
+}

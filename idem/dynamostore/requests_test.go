@@ -1,0 +1,80 @@
+package dynamostore_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/storetest"
+)
+
+// TestRequests counts what each step costs: a request is a write, and is billed.
+func TestRequests(t *testing.T) {
+	srv := fake(t)
+	const lease, retention = 30 * time.Second, time.Hour
+	n := 0
+	claim := func(h storetest.Harness) idem.ClaimResult {
+		n++
+		return h.Store.Claim(t.Context(), []idem.ClaimRequest{{
+			Key: "k", Owner: ownerName(n), Lease: lease, Retention: retention, TakeOver: true,
+		}})[0]
+	}
+	settle := func(h storetest.Harness, rec idem.Record, op idem.SettleOp) {
+		h.Store.Settle(t.Context(), []idem.Settlement{{
+			Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: retention, Lease: lease,
+		}})
+	}
+	for _, tc := range []struct {
+		name    string
+		prepare func(h storetest.Harness)
+		do      func(h storetest.Harness)
+		want    map[string]int
+	}{
+		{
+			"a fresh record", func(storetest.Harness) {},
+			func(h storetest.Harness) { settle(h, claim(h).Record, idem.OpComplete) },
+			map[string]int{"PutItem": 1, "UpdateItem": 1},
+		},
+		{
+			"a duplicate", func(h storetest.Harness) { settle(h, claim(h).Record, idem.OpComplete) },
+			func(h storetest.Harness) { claim(h) },
+			map[string]int{"PutItem": 1},
+		},
+		{
+			"a key in flight elsewhere", func(h storetest.Harness) { claim(h) },
+			func(h storetest.Harness) { claim(h) },
+			map[string]int{"PutItem": 1},
+		},
+		{
+			"a steal", func(h storetest.Harness) { claim(h); h.Advance(lease + h.Skew + time.Second) },
+			func(h storetest.Harness) { claim(h) },
+			map[string]int{"PutItem": 1, "UpdateItem": 1},
+		},
+		{
+			"a re-claim after a release", func(h storetest.Harness) { settle(h, claim(h).Record, idem.OpRelease) },
+			func(h storetest.Harness) { claim(h) },
+			map[string]int{"PutItem": 1, "UpdateItem": 1},
+		},
+		{
+			"a fresh record whose two replies are lost", func(storetest.Harness) {},
+			func(h storetest.Harness) {
+				h.LoseReply()
+				rec := claim(h).Record
+				h.LoseReply()
+				settle(h, rec, idem.OpComplete)
+			},
+			map[string]int{"PutItem": 2, "UpdateItem": 2},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h, w := harness(t, srv.URL())
+			tc.prepare(h)
+			w.count()
+			tc.do(h)
+			if got := w.count(); !maps.Equal(got, tc.want) {
+				t.Errorf("requests %v; want %v", got, tc.want)
+			}
+		})
+	}
+}

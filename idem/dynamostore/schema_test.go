@@ -1,0 +1,228 @@
+package dynamostore
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/storetest"
+)
+
+func ms(n int64) time.Time { return time.UnixMilli(n) }
+
+// goldenRecords are the records of testdata/items: every attribute, and every one absent that can be.
+func goldenRecords() map[string]idem.Record {
+	base := idem.Record{
+		Key: "payments#p-1", Status: idem.StatusStarted, Version: 1790000000123, Owner: "owner-1", LeaseUntil: ms(1790000030123),
+		Attempts: 1, Fingerprint: idem.FingerprintOf([]byte("value")), Source: "payments-3@17",
+		CreatedAt: ms(1790000000123), UpdatedAt: ms(1790000000123), Expiry: time.Unix(1790604831, 0),
+	}
+	variant := func(change func(r *idem.Record)) idem.Record {
+		r := base
+		change(&r)
+		return r
+	}
+	failure := &idem.Failure{Code: idem.CodeError, Message: "the bank said: \"no\"", At: ms(1790000001123)}
+	return map[string]idem.Record{
+		"v1-started": base,
+		"v1-started-bare": variant(func(r *idem.Record) {
+			r.Fingerprint, r.Source = idem.Fingerprint{}, ""
+		}),
+		"v1-released": variant(func(r *idem.Record) {
+			r.RetryAt, r.Failure, r.Attempts, r.UpdatedAt = ms(1790000011123), failure, 3, ms(1790000001123)
+		}),
+		"v1-completed": variant(func(r *idem.Record) {
+			r.Status, r.Result, r.Version = idem.StatusCompleted, []byte(`{"balance":1250}`), 1790000000124
+		}),
+		"v1-completed-omitted": variant(func(r *idem.Record) {
+			r.Status, r.ResultOmitted = idem.StatusCompleted, 70000
+		}),
+		"v1-completed-unencodable": variant(func(r *idem.Record) {
+			r.Status, r.ResultOmitted = idem.StatusCompleted, idem.ResultUnencodable
+		}),
+		"v1-failed": variant(func(r *idem.Record) {
+			r.Status, r.Failure, r.Attempts = idem.StatusFailed, failure, 5
+		}),
+	}
+}
+
+// TestGoldenItems holds the format of the first release: every later version reads these files, and, as long as nothing is
+// added, writes them. They are never changed; what a new version adds gets files of its own.
+func TestGoldenItems(t *testing.T) {
+	for name, want := range goldenRecords() {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("testdata", "items", name+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := decode(fromJSON(t, text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := storetest.Diff(got, want); diff != "" {
+				t.Errorf("read (got, want): %s", diff)
+			}
+			av, err := encode(&want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if written := toJSON(t, av); strings.TrimSpace(written) != strings.TrimSpace(string(text)) {
+				t.Errorf("written:\n%s\nwant:\n%s", written, text)
+			}
+		})
+	}
+}
+
+func TestEveryGoldenFileIsRead(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "items", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := goldenRecords()
+	for _, f := range files {
+		if _, ok := records[strings.TrimSuffix(filepath.Base(f), ".json")]; !ok {
+			t.Errorf("no test reads %s", f)
+		}
+	}
+	if len(files) != len(records) {
+		t.Errorf("%d files; want %d", len(files), len(records))
+	}
+}
+
+func TestAttributesOfOtherVersionsAreIgnored(t *testing.T) {
+	rec := goldenRecords()["v1-started"]
+	av, err := encode(&rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	av["addedByALaterVersion"] = &types.AttributeValueMemberBOOL{Value: true}
+	got, err := decode(av)
+	if diff := storetest.Diff(got, rec); err != nil || diff != "" {
+		t.Errorf("%v; (got, want): %s", err, diff)
+	}
+}
+
+func TestItemsThatAreNotOurs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(av map[string]types.AttributeValue)
+		want   string
+	}{
+		"an unknown status": {func(av map[string]types.AttributeValue) {
+			av[AttrStatus] = &types.AttributeValueMemberS{Value: "INPROGRESS"}
+		}, `unknown status "INPROGRESS"`},
+		"a version that is text": {func(av map[string]types.AttributeValue) {
+			av[AttrVersion] = &types.AttributeValueMemberS{Value: "1"}
+		}, "not one of ours"},
+		"a fingerprint of another length": {func(av map[string]types.AttributeValue) {
+			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: []byte{1, 2, 3}}
+		}, "fingerprint of 3 bytes"},
+		"a fingerprint that is too long": {func(av map[string]types.AttributeValue) {
+			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: make([]byte, 33)}
+		}, "fingerprint of 33 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := goldenRecords()["v1-started"]
+			av, err := encode(&rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.change(av)
+			if _, err := decode(av); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v; want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestTagsAreTheConstants holds the struct tags, which can't refer to constants, to them.
+func TestTagsAreTheConstants(t *testing.T) {
+	want := []string{
+		AttrKey, AttrStatus, AttrVersion, AttrOwner, AttrLeaseUntil, AttrRetryAt, AttrAttempts, AttrFingerprint, AttrResult,
+		AttrResultOmitted, AttrFailure, AttrSource, AttrCreatedAt, AttrUpdatedAt, AttrExpiry,
+	}
+	typ := reflect.TypeFor[item]()
+	for i := range typ.NumField() {
+		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("dynamodbav"), ",")
+		if i >= len(want) || name != want[i] {
+			t.Errorf("field %s is stored as %q, which is not the constant for it", typ.Field(i).Name, name)
+		}
+	}
+	if typ.NumField() != len(want) {
+		t.Errorf("%d fields for %d constants", typ.NumField(), len(want))
+	}
+}
+
+// DynamoDB's JSON: {"name": {"S": "text"}}, numbers as text, bytes in base64.
+
+func toJSON(t *testing.T, av map[string]types.AttributeValue) string {
+	t.Helper()
+	text, err := json.MarshalIndent(jsonMap(t, av), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func jsonMap(t *testing.T, av map[string]types.AttributeValue) map[string]any {
+	t.Helper()
+	out := make(map[string]any, len(av))
+	for name, v := range av {
+		switch v := v.(type) {
+		case *types.AttributeValueMemberS:
+			out[name] = map[string]string{"S": v.Value}
+		case *types.AttributeValueMemberN:
+			out[name] = map[string]string{"N": v.Value}
+		case *types.AttributeValueMemberB:
+			out[name] = map[string][]byte{"B": v.Value}
+		case *types.AttributeValueMemberM:
+			out[name] = map[string]any{"M": jsonMap(t, v.Value)}
+		default:
+			t.Fatalf("%s is a %T, which the format does not have", name, v)
+		}
+	}
+	return out
+}
+
+func fromJSON(t *testing.T, text []byte) map[string]types.AttributeValue {
+	t.Helper()
+	var in map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(text, &in); err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]types.AttributeValue, len(in))
+	for name, typed := range in {
+		for typ, v := range typed {
+			var s string
+			if typ != "M" {
+				if err := json.Unmarshal(v, &s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			switch typ {
+			case "S":
+				out[name] = &types.AttributeValueMemberS{Value: s}
+			case "N":
+				out[name] = &types.AttributeValueMemberN{Value: s}
+			case "B":
+				b, err := base64.StdEncoding.DecodeString(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out[name] = &types.AttributeValueMemberB{Value: b}
+			case "M":
+				out[name] = &types.AttributeValueMemberM{Value: fromJSON(t, v)}
+			default:
+				t.Fatalf("%s is of type %s, which the format does not have", name, typ)
+			}
+		}
+	}
+	return out
+}

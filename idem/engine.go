@@ -1,0 +1,158 @@
+package idem
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of a Config.
+const (
+	DefaultLease           = 30 * time.Second
+	DefaultRetention       = 168 * time.Hour
+	DefaultMaxAttempts     = 5
+	DefaultMaxResult       = 4096
+	DefaultDeadlineMargin  = 500 * time.Millisecond
+	DefaultBreakerFailures = 5
+	DefaultBreakerCooldown = 5 * time.Second
+)
+
+// Bounds of a Config.
+const (
+	MinLease = 100 * time.Millisecond
+	MaxLease = time.Hour
+	// MaxResultLimit leaves room in a DynamoDB item (400 KB) for the other attributes.
+	MaxResultLimit = 350 << 10
+)
+
+// StoreDownPolicy says what to do with a task while the store can't be asked.
+type StoreDownPolicy uint8
+
+// The policies for an unavailable store.
+const (
+	FailClosed StoreDownPolicy = iota // the handler is not called
+	FailOpen                          // the handler is called without protection: it may run twice
+)
+
+// Config configures an Engine. Every field's zero value stands for its default.
+type Config struct {
+	// Lease is how long a claim holds a key (default 30 s, from 100 ms to 1 h). A heartbeat extends it at a third, so a
+	// handler may take longer; what it bounds is how long the key of a dead process stays taken.
+	Lease time.Duration
+	// Retention is how long COMPLETED and FAILED are remembered (default 7 days, at least the lease). It must outlive the
+	// longest time after which a message may be delivered again.
+	Retention time.Duration
+	// MaxAttempts is how often a task is begun before it goes to the dead letters (default 5; -1: no limit). Attempts are
+	// counted in the store and survive the process. Tasks without DeadLetters have no limit: they have nowhere to go.
+	MaxAttempts int
+	// MaxResult is the size in bytes of the largest result that is stored (default 4,096, at most 350 KiB; -1: none is).
+	// The key of a larger one completes without it.
+	MaxResult int
+	// DeadlineMargin is kept free between the end of a handler's context and the deadline of the session, for
+	// settlements and dead letters (default 500 ms).
+	DeadlineMargin time.Duration
+	// Wait is how long to wait for a key that is in flight elsewhere (default: until the deadline less the margin, or, in
+	// a context without one, for ever; -1: not at all).
+	Wait time.Duration
+	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
+	HashKeys bool
+	// StoreDown says what to do while the store is unavailable (default: the handler is not called).
+	StoreDown StoreDownPolicy
+	// BreakerFailures is the number of failed claims in a row after which the store is left alone (default 5; -1: never),
+	// BreakerCooldown for how long (default 5 s), before one claim is let through to try it.
+	BreakerFailures int
+	BreakerCooldown time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Lease, DefaultLease)
+	setDefault(&c.Retention, DefaultRetention)
+	setDefault(&c.MaxAttempts, DefaultMaxAttempts)
+	setDefault(&c.MaxResult, DefaultMaxResult)
+	setDefault(&c.DeadlineMargin, DefaultDeadlineMargin)
+	setDefault(&c.BreakerFailures, DefaultBreakerFailures)
+	setDefault(&c.BreakerCooldown, DefaultBreakerCooldown)
+	return c
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+func (c Config) validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(c.Lease >= MinLease && c.Lease <= MaxLease, "Lease is %v: want %v to %v", c.Lease, MinLease, MaxLease)
+	bad(c.Retention >= c.Lease, "Retention is %v: want at least the lease, %v", c.Retention, c.Lease)
+	bad(c.MaxAttempts >= -1, "MaxAttempts is %d: want 1 or more, or -1 for no limit", c.MaxAttempts)
+	bad(c.MaxResult >= -1 && c.MaxResult <= MaxResultLimit, "MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, MaxResultLimit)
+	bad(c.DeadlineMargin > 0, "DeadlineMargin is %v: want more than 0", c.DeadlineMargin)
+	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
+	bad(c.StoreDown <= FailOpen, "StoreDown is %d: want FailClosed or FailOpen", c.StoreDown)
+	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker", c.BreakerFailures)
+	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)
+	if len(errs) > 0 {
+		return fmt.Errorf("%w: %w", ErrInvalidConfig, errors.Join(errs...))
+	}
+	return nil
+}
+
+// Engine takes tasks through the states of their keys. It is safe for concurrent use, and starts no goroutine.
+type Engine struct {
+	store   Store
+	cfg     Config
+	breaker *breaker
+	owners  ownerNames
+}
+
+// New returns an engine on store. It returns ErrInvalidConfig, naming every field at fault.
+func New(store Store, cfg Config) (*Engine, error) {
+	if store == nil {
+		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidConfig)
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Engine{store: store, cfg: cfg, breaker: newBreaker(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}}, nil
+}
+
+// Config returns the configuration in force, defaults filled in.
+func (e *Engine) Config() Config { return e.cfg }
+
+// Do takes one task the whole way: it claims the key, waits while it is in flight elsewhere, runs the handler and settles.
+// The session lasts as long as the call.
+func (e *Engine) Do(ctx context.Context, task Task) Outcome {
+	s := e.Session(ctx)
+	defer s.Close()
+	tickets := []Ticket{{Task: task, TakeOver: true}}
+	for {
+		s.Claim(tickets)
+		if !s.Wait(&tickets[0]) {
+			return s.Run(&tickets[0])
+		}
+	}
+}
+
+// ownerNames makes owners: unique across processes by 128 random bits and more, within one by a counter.
+type ownerNames struct {
+	prefix string
+	n      atomic.Uint64
+}
+
+func (o *ownerNames) next() string {
+	buf := make([]byte, 0, 48)
+	buf = append(buf, o.prefix...)
+	return string(strconv.AppendUint(buf, o.n.Add(1), 36))
+}

@@ -1,0 +1,42 @@
+package memstore_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/storetest"
+)
+
+func TestRules(t *testing.T) {
+	for _, skew := range []time.Duration{0, time.Second} {
+		t.Run(fmt.Sprint("skew ", skew), func(t *testing.T) {
+			storetest.Run(t, func(*testing.T) storetest.Harness { return harness(skew) })
+		})
+	}
+}
+
+func harness(skew time.Duration) storetest.Harness {
+	clock := storetest.NewClock()
+	store := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: skew})
+	again := &storetest.Resender{Store: store, Admin: store}
+	return storetest.Harness{
+		Store: again, Now: clock.Now, Advance: clock.Advance, Skew: skew, LoseReply: again.Arm,
+		Raw: func(t testing.TB, key string) []byte {
+			rec, err := store.Get(t.Context(), key)
+			if err != nil {
+				return nil
+			}
+			raw, err := json.Marshal(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return raw
+		},
+		Sweep: func(testing.TB) { store.Sweep() },
+	}
+}
+
+func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, memstore.New(memstore.Config{})) }

@@ -1,0 +1,303 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// Run takes a ticket that Claim has filled in to its outcome. A claimed one is executed and settled; one whose store is
+// down is executed without protection if the engine fails open; any other is not executed. When Run returns, the handler
+// has returned and nothing of it is left running.
+func (s *Session) Run(t *Ticket) Outcome {
+	out := t.outcome()
+	switch {
+	case t.res.State == Claimed:
+		return s.runClaimed(t, out)
+	case out.Kind == StoreDown && s.engine.cfg.StoreDown == FailOpen:
+		return s.runUnprotected(&t.Task, out, FailedOpen)
+	}
+	return out
+}
+
+// RunUnprotected runs a task without any claim, as if there were no engine: for messages without a key, and for comparison.
+func (s *Session) RunUnprotected(task *Task) Outcome {
+	return s.runUnprotected(task, Outcome{}, Unprotected)
+}
+
+func (s *Session) runClaimed(t *Ticket, out Outcome) Outcome {
+	if limit := s.engine.attemptLimit(&t.Task); t.res.Record.Attempts > limit {
+		return s.bury(t, out, exhausted(t, limit))
+	}
+	if s.handlers.Err() != nil {
+		out.Kind, out.Err = NotStarted, s.whyNotStarted()
+		return s.giveBack(t, out, nil)
+	}
+	result, lost, err := s.execute(t)
+	if err != nil && lost != nil {
+		// The error may be nothing but our own cancellation, and somebody else may be at work on the task by now: no dead
+		// letter, no attempt given back.
+		return s.retry(t, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0)
+	}
+	return s.conclude(t, out, result, err)
+}
+
+// attemptLimit is the number of the last attempt. What can't be dead-lettered is tried for ever.
+func (e *Engine) attemptLimit(task *Task) int {
+	if e.cfg.MaxAttempts < 0 || task.DeadLetters == nil {
+		return int(^uint(0) >> 1)
+	}
+	return e.cfg.MaxAttempts
+}
+
+func exhausted(t *Ticket, limit int) error {
+	rec := &t.res.Record
+	last := "none was recorded"
+	if rec.Failure != nil {
+		last = rec.Failure.Code + ": " + rec.Failure.Message
+	}
+	return fmt.Errorf("%w: %d attempts were begun and none settled the key: a process died or ran out of time, "+
+		"or the dead letter could not be sent; last recorded failure: %s", ErrAttemptsExhausted, limit, last)
+}
+
+func (s *Session) whyNotStarted() error {
+	if err := s.ctx.Err(); err != nil {
+		return fmt.Errorf("idem: not started: %w", context.Cause(s.ctx))
+	}
+	return fmt.Errorf("%w: less than %v", ErrDeadlineNear, s.engine.cfg.DeadlineMargin)
+}
+
+// execute calls the handler under a heartbeat. lost says why the claim was lost meanwhile, if it was.
+func (s *Session) execute(t *Ticket) (result []byte, lost, err error) {
+	beat := startHeartbeat(s, t)
+	defer beat.cancel(nil)
+	result, err = call(&beat.handler, t.Task.Handler)
+	return result, beat.stop(), err
+}
+
+// call calls the handler and turns a panic into a PanicError: also one of the returned error's own methods, as those of a
+// nil pointer that was returned as an error.
+func call(ctx context.Context, h Handler) (result []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			result, err = nil, &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if result, err = h.Handle(ctx); err != nil {
+		failureOf(err)
+	}
+	return result, err
+}
+
+// handlerContext hands the attempt to AttemptFrom. It is a type of its own to spare the boxing of context.WithValue for
+// handlers that don't ask.
+type handlerContext struct {
+	context.Context
+	attempt Attempt
+}
+
+// Value returns the attempt, or what the context below holds.
+func (c *handlerContext) Value(key any) any {
+	if key == (attemptKey{}) {
+		return c.attempt
+	}
+	return c.Context.Value(key)
+}
+
+// conclude settles the key by what the handler returned.
+func (s *Session) conclude(t *Ticket, out Outcome, result []byte, err error) Outcome {
+	if err == nil {
+		return s.complete(t, out, result, 0)
+	}
+	switch c := classOf(err); {
+	case c.class == resultless:
+		out.Err = fmt.Errorf("%w: %w", ErrResultNotStored, err)
+		return s.complete(t, out, nil, ResultUnencodable)
+	case c.class == unavailable:
+		out.Kind, out.Err = DependencyDown, err
+		return s.giveBack(t, out, failureOf(err))
+	case c.class == permanent && t.Task.DeadLetters != nil:
+		return s.bury(t, out, err)
+	case t.res.Record.Attempts >= s.engine.attemptLimit(&t.Task):
+		return s.bury(t, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, t.res.Record.Attempts, s.engine.cfg.MaxAttempts, err))
+	case c.class == permanent:
+		return s.retry(t, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), 0)
+	default:
+		return s.retry(t, out, err, c.delay)
+	}
+}
+
+func (s *Session) complete(t *Ticket, out Outcome, result []byte, omitted int) Outcome {
+	set := t.settlement(OpComplete, s.engine.cfg.Retention)
+	set.Result, set.ResultOmitted = result, omitted
+	if len(result) > max(0, s.engine.cfg.MaxResult) {
+		set.Result, set.ResultOmitted = nil, len(result)
+	}
+	out.Kind, out.Result = Executed, result
+	return s.settle(t, out, set)
+}
+
+// bury sends the dead letter first and then fails the key, so that nothing is lost in between. A dead letter that can't be
+// sent leaves the task for another attempt.
+func (s *Session) bury(t *Ticket, out Outcome, cause error) Outcome {
+	failure := failureOf(cause)
+	b := Burial{Attempt: t.attempt(), StoredKey: t.key, Failure: *failure, Err: cause}
+	if err := s.sendDeadLetter(t.Task.DeadLetters, b); err != nil {
+		return s.retry(t, out, fmt.Errorf("%w; it is for: %w", err, cause), 0)
+	}
+	set := t.settlement(OpFail, s.engine.cfg.Retention)
+	set.Failure = failure
+	out.Kind, out.Err = DeadLettered, cause
+	return s.settle(t, out, set)
+}
+
+func (s *Session) sendDeadLetter(to DeadLetterer, b Burial) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+		if err != nil {
+			err = fmt.Errorf("the dead letter could not be sent: %w", err)
+		}
+	}()
+	return to.DeadLetter(s.settling, b)
+}
+
+// retry releases the key for another attempt and keeps the one that was charged.
+func (s *Session) retry(t *Ticket, out Outcome, err error, delay time.Duration) Outcome {
+	out.Kind, out.Err = Retry, err
+	return s.released(out, s.release(t, failureOf(err), delay, false))
+}
+
+// giveBack releases the key with its attempt.
+func (s *Session) giveBack(t *Ticket, out Outcome, f *Failure) Outcome {
+	return s.released(out, s.release(t, f, 0, true))
+}
+
+func (s *Session) release(t *Ticket, f *Failure, delay time.Duration, refund bool) settled {
+	set := t.settlement(OpRelease, s.engine.cfg.Retention)
+	set.Failure, set.Delay, set.Refund = f, delay, refund
+	return s.send(set)
+}
+
+// released adds to an outcome how its release went. A key that could not be released is free when its lease is over.
+func (s *Session) released(out Outcome, r settled) Outcome {
+	out.SettleTook = r.took
+	if errors.Is(r.err, ErrFenced) {
+		out.Kind, out.Fenced, out.Err = Fenced, true, fmt.Errorf("%w; before that: %w", r.err, out.Err)
+	} else if r.err != nil {
+		out.Err = fmt.Errorf("%w (and the key could not be released, it stays taken for up to %v: %w)", out.Err, s.engine.cfg.Lease, r.err)
+	}
+	return out
+}
+
+// settle makes a final transition and adds to the outcome how that went.
+func (s *Session) settle(t *Ticket, out Outcome, set Settlement) Outcome {
+	r := s.send(set)
+	out.SettleTook = r.took
+	if r.err != nil {
+		return s.notSettled(t, out, set, r.err)
+	}
+	return out
+}
+
+func (s *Session) notSettled(t *Ticket, out Outcome, set Settlement, err error) Outcome {
+	var fenced *FencedError
+	if errors.As(err, &fenced) {
+		return s.fenced(t, out, fenced)
+	}
+	out.Err = fmt.Errorf("the task is done, but its key could not be set to say so and runs again when the lease of %v is over: "+
+		"key %q, version %d, from %s: %s: %w",
+		s.engine.cfg.Lease, set.Key, set.Version, orUnknown(t.Task.Source), set.Op, err)
+	out.Kind = CompletionFailed
+	return out
+}
+
+// fenced is rule 3's other half: whoever took the key has completed the same request, so the task is done, with that
+// owner's result.
+func (s *Session) fenced(t *Ticket, out Outcome, err *FencedError) Outcome {
+	out.Kind, out.Fenced, out.Result, out.Err = Fenced, true, nil, err
+	if cur := &err.Current; cur.Status == StatusCompleted && cur.Fingerprint.Matches(t.Task.Fingerprint) {
+		out.Kind, out.Token = Replayed, cur.Version
+		out.Result, out.Err = cur.StoredResult()
+	}
+	return out
+}
+
+func (t *Ticket) settlement(op SettleOp, retention time.Duration) Settlement {
+	return Settlement{Op: op, Key: t.key, Version: t.res.Record.Version, Owner: t.owner, Retention: retention}
+}
+
+// settled is how a settlement went.
+type settled struct {
+	err  error
+	took time.Duration
+}
+
+// releaseTries bounds how often a release is sent; completions and failures are sent until the session's deadline.
+const releaseTries = 3
+
+// send sends a settlement until the store has given a proper answer, or time or patience are over.
+func (s *Session) send(set Settlement) settled {
+	started := time.Now()
+	ctx, cancel := s.settleContext()
+	defer cancel()
+	for n := 0; ; n++ {
+		err := s.engine.settleOne(ctx, set)
+		if err == nil || errors.Is(err, ErrFenced) || (set.Op == OpRelease && n+1 >= releaseTries) || !sleep(ctx, backoff(n)) {
+			return settled{err: err, took: time.Since(started)}
+		}
+	}
+}
+
+// settleContext bounds a settlement by the session's deadline, or by a lease if it has none.
+func (s *Session) settleContext() (context.Context, context.CancelFunc) {
+	if s.bounded {
+		return s.settling, func() {}
+	}
+	return context.WithTimeout(s.settling, s.engine.cfg.Lease)
+}
+
+func (e *Engine) settleOne(ctx context.Context, set Settlement) error {
+	buf, _ := settleScratch.Get().(*[1]Settlement)
+	defer settleScratch.Put(buf)
+	buf[0] = set
+	errs := e.store.Settle(ctx, buf[:])
+	buf[0] = Settlement{}
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
+}
+
+func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
+	if s.handlers.Err() != nil {
+		out.Kind, out.Err = NotStarted, s.whyNotStarted()
+		return out
+	}
+	ctx, cancel := context.WithCancel(s.handlers)
+	result, err := call(ctx, task.Handler)
+	cancel()
+	switch c := classOf(err); {
+	case err == nil || c.class == resultless:
+		out.Kind, out.Result = done, result
+	case c.class == unavailable:
+		out.Kind, out.Err = DependencyDown, err
+	case c.class == permanent && task.DeadLetters != nil:
+		return s.buryUnprotected(task, out, err)
+	default:
+		out.Kind, out.Err = Retry, err
+	}
+	return out
+}
+
+func (s *Session) buryUnprotected(task *Task, out Outcome, cause error) Outcome {
+	b := Burial{Attempt: Attempt{Key: task.Key, Source: task.Source}, StoredKey: out.Key, Failure: *failureOf(cause), Err: cause}
+	out.Kind, out.Err = DeadLettered, cause
+	if err := s.sendDeadLetter(task.DeadLetters, b); err != nil {
+		out.Kind, out.Err = Retry, fmt.Errorf("%w; it is for: %w", err, cause)
+	}
+	return out
+}

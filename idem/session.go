@@ -1,0 +1,228 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Session is an engine at work until a deadline: that of the context it was made with, as an invocation of a function
+// has one. It keeps the contexts that its tasks need, which is why they are made once and not for each task:
+//
+//	now ────── handlers, waits ──────▶│◀── margin: settlements, dead letters ──▶│◀ its last quarter: the caller's ▶│ deadline
+//
+// A session is safe for concurrent use.
+type Session struct {
+	engine   *Engine
+	ctx      context.Context // the caller's, less what is left to it for its answer: claims are made under it
+	handlers context.Context // ends at the deadline less the margin
+	settling context.Context // as ctx, but does not end with the caller's cancellation: an effect that took place is recorded
+	bounded  bool            // there is a deadline
+	cancel   context.CancelFunc
+}
+
+// Session begins a session. Close must be called when its tasks have ended.
+func (e *Engine) Session(ctx context.Context) *Session {
+	s := &Session{engine: e}
+	var cancels [3]context.CancelFunc
+	var deadline time.Time
+	if deadline, s.bounded = ctx.Deadline(); s.bounded {
+		margin := e.cfg.DeadlineMargin
+		own := deadline.Add(-margin / 4)
+		s.ctx, cancels[0] = context.WithDeadline(ctx, own)
+		s.handlers, cancels[1] = context.WithDeadline(ctx, deadline.Add(-margin))
+		s.settling, cancels[2] = context.WithDeadline(context.WithoutCancel(ctx), own)
+	} else {
+		s.ctx, cancels[0] = context.WithCancel(ctx)
+		s.handlers, cancels[1] = context.WithCancel(ctx)
+		s.settling, cancels[2] = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	s.cancel = func() {
+		for _, cancel := range cancels {
+			cancel()
+		}
+	}
+	return s
+}
+
+// Close ends the session's contexts.
+func (s *Session) Close() { s.cancel() }
+
+// Handlers returns the context that handlers run under, which ends at the deadline less the margin.
+func (s *Session) Handlers() context.Context { return s.handlers }
+
+// scratch holds the requests of a claim, so that a claim of one allocates nothing for them.
+var scratch = sync.Pool{New: func() any { return new(claimScratch) }}
+
+var settleScratch = sync.Pool{New: func() any { return new([1]Settlement) }}
+
+type claimScratch struct {
+	reqs  []ClaimRequest
+	which []int
+}
+
+// Claim sends the claims of the tickets to the store in one call and fills in what came of them. A ticket whose claim
+// ended in an unknown error may be claimed again: it keeps its owner for the length of a lease, and so recognises itself.
+// The keys of the tickets must differ from each other.
+func (s *Session) Claim(tickets []Ticket) {
+	buf, _ := scratch.Get().(*claimScratch)
+	defer func() {
+		clear(buf.reqs)
+		buf.reqs, buf.which = buf.reqs[:0], buf.which[:0]
+		scratch.Put(buf)
+	}()
+	started := time.Now()
+	for i := range tickets {
+		if req, ok := s.engine.request(&tickets[i], started); ok {
+			buf.reqs, buf.which = append(buf.reqs, req), append(buf.which, i)
+		}
+	}
+	if len(buf.reqs) == 0 {
+		return
+	}
+	results, took := s.engine.claim(s.ctx, buf.reqs, started)
+	for i := range results {
+		t := &tickets[buf.which[i]]
+		t.res, t.took = results[i], took
+		if t.res.Err != nil && isStoreFault(t.res.Err) {
+			t.res.Err = fmt.Errorf("%w: %w", ErrStoreUnavailable, t.res.Err)
+		}
+	}
+}
+
+// request makes the claim of a ticket; false if its key is invalid.
+func (e *Engine) request(t *Ticket, now time.Time) (ClaimRequest, bool) {
+	if t.key == "" {
+		key, err := StoreKey(t.Task.Key, e.cfg.HashKeys)
+		if err != nil {
+			t.res = ClaimResult{Err: fmt.Errorf("%w (from %s)", err, orUnknown(t.Task.Source))}
+			return ClaimRequest{}, false
+		}
+		t.key = key
+	}
+	if t.owner == "" || t.res.State != ClaimUnknown || now.Sub(t.claimedAt) >= e.cfg.Lease {
+		// Otherwise it is the earlier claim, sent again: if that had landed, the lease runs since then.
+		t.owner, t.claimedAt = e.owners.next(), now
+	}
+	return ClaimRequest{
+		Key: t.key, Fingerprint: t.Task.Fingerprint, Owner: t.owner, Source: t.Task.Source,
+		Lease: e.cfg.Lease, Retention: e.cfg.Retention, Redrive: t.Task.Redrive, TakeOver: t.TakeOver,
+	}, true
+}
+
+// claim asks the store unless the breaker is open, and tells the breaker how it went.
+func (e *Engine) claim(ctx context.Context, reqs []ClaimRequest, started time.Time) (results []ClaimResult, took time.Duration) {
+	if err := e.breaker.allow(started); err != nil {
+		results = make([]ClaimResult, len(reqs))
+		for i := range results {
+			results[i].Err = err
+		}
+		return results, 0
+	}
+	results = e.store.Claim(ctx, reqs)
+	took = time.Since(started)
+	e.breaker.report(started.Add(took), healthOf(results))
+	return results, took
+}
+
+// healthOf says what the answers tell of the store: one proper answer shows that it is up; a claim that its caller gave
+// up shows nothing.
+func healthOf(results []ClaimResult) health {
+	h := healthUnknown
+	for i := range results {
+		switch err := results[i].Err; {
+		case isStoreFault(err):
+			h = healthDown
+		case !errors.Is(err, context.Canceled):
+			return healthUp
+		}
+	}
+	return h
+}
+
+func claimErrorKind(err error) Kind {
+	switch {
+	case errors.Is(err, ErrInvalidKey):
+		return InvalidKey
+	case errors.Is(err, ErrFingerprintMismatch):
+		return Mismatched
+	case errors.Is(err, context.Canceled):
+		return NotStarted
+	case err != nil:
+		return StoreDown
+	}
+	return KindUnknown
+}
+
+// Release gives back claims that were not begun, with their attempts. A key that can't be given back is free when its
+// lease is over. A ticket may be claimed again afterwards, by a new owner, even if its release lands late.
+func (s *Session) Release(tickets []Ticket) {
+	for i := range tickets {
+		if t := &tickets[i]; t.res.State == Claimed {
+			_ = s.release(t, nil, 0, true)
+			t.res, t.owner = ClaimResult{}, ""
+		}
+	}
+}
+
+// The pauses between two looks at a key that is in flight elsewhere.
+const (
+	firstWait = 50 * time.Millisecond
+	longWait  = 2 * time.Second
+)
+
+// Wait waits until it may be worth claiming a ticket again whose key is in flight elsewhere: with exponential backoff and
+// jitter, and not beyond the end of its lease or of its delay. It returns false at once if the ticket is not in flight,
+// or if it can't become claimable within Config.Wait and the deadline less the margin; and when that time is over.
+func (s *Session) Wait(t *Ticket) bool {
+	if t.res.State != ClaimInFlight || s.engine.cfg.Wait < 0 {
+		return false
+	}
+	now := time.Now()
+	if t.waitUntil.IsZero() {
+		t.waitUntil = s.waitLimit(now)
+	}
+	pause := t.res.ClaimableIn + time.Millisecond // stores count in milliseconds
+	left := t.waitUntil.Sub(now)
+	if t.res.Record.Released() { // nothing happens to it before its time
+		if pause > left {
+			return false
+		}
+	} else {
+		pause = min(pause, backoff(t.waits), left)
+	}
+	t.waits++
+	return pause > 0 && sleep(s.handlers, pause)
+}
+
+func (s *Session) waitLimit(now time.Time) time.Time {
+	limit := now.Add(MaxLease * 24) // no deadline, no limit: as good as for ever
+	if d, ok := s.handlers.Deadline(); ok {
+		limit = d
+	}
+	if w := s.engine.cfg.Wait; w > 0 && now.Add(w).Before(limit) {
+		limit = now.Add(w)
+	}
+	return limit
+}
+
+// backoff returns the nth pause (from 0): exponential, with full jitter over its upper half.
+func backoff(n int) time.Duration {
+	d := min(firstWait<<min(n, 16), longWait)
+	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter needs no cryptographic randomness
+}
+
+// sleep waits for d; false if the context ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,322 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// contenders is the number of concurrent claims on one key.
+const contenders = 64
+
+func oneWinner() []test {
+	return []test{
+		{"64 concurrent claims on an absent key", func(s *suite) { s.race() }},
+		{"64 concurrent claims on a key whose lease is over", func(s *suite) {
+			s.mustClaim()
+			s.Advance(lease + s.Skew + time.Millisecond)
+			s.race()
+		}},
+		{"64 concurrent claims on a released key", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpRelease)
+			s.race()
+		}},
+		{"64 concurrent claims on an expired key", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpComplete)
+			s.Advance(retention + s.Skew + time.Second)
+			s.race()
+		}},
+		{"overlapping batches of many keys", func(s *suite) { s.raceBatches() }},
+		{"a batch answers in order, key by key", func(s *suite) { s.mixedBatch() }},
+	}
+}
+
+// race sends many claims on one key at once: one wins, every other sees the winner.
+func (s *suite) race() {
+	s.Helper()
+	reqs := make([]idem.ClaimRequest, contenders)
+	for i := range reqs {
+		reqs[i] = s.request()
+	}
+	results := make([]idem.ClaimResult, contenders)
+	atOnce(contenders, func(i int) { results[i] = s.Store.Claim(s.ctx(), reqs[i:i+1])[0] })
+	winners := 0
+	for i, res := range results {
+		switch {
+		case res.Err != nil:
+			s.Errorf("contender %d: %v", i, res.Err)
+		case res.State == idem.Claimed:
+			winners++
+			if res.Record.Owner != reqs[i].Owner {
+				s.Errorf("contender %d won the key for %q", i, res.Record.Owner)
+			}
+		case res.State != idem.ClaimInFlight:
+			s.Errorf("contender %d: state %d; want %d", i, res.State, idem.ClaimInFlight)
+		}
+	}
+	if winners != 1 {
+		s.Errorf("%d winners; want 1", winners)
+	}
+}
+
+func (s *suite) raceBatches() {
+	const keys, batches = 20, 8
+	wins := make([]int, keys)
+	var mu sync.Mutex
+	batch := make([][]idem.ClaimRequest, batches)
+	for b := range batch {
+		for k := range keys {
+			batch[b] = append(batch[b], s.request(withKey("k"+strconv.Itoa((k+b)%keys))))
+		}
+	}
+	atOnce(batches, func(b int) {
+		for i, res := range s.Store.Claim(s.ctx(), batch[b]) {
+			if res.State == idem.Claimed {
+				mu.Lock()
+				wins[(i+b)%keys]++
+				mu.Unlock()
+			}
+		}
+	})
+	for k, n := range wins {
+		if n != 1 {
+			s.Errorf("key %d was won %d times; want once", k, n)
+		}
+	}
+}
+
+func (s *suite) mixedBatch() {
+	s.do(s.mustClaim(withKey("completed")), idem.OpComplete)
+	s.do(s.mustClaim(withKey("failed")), idem.OpFail)
+	s.mustClaim(withKey("held"))
+	s.mustClaim(withKey("other"), withValue("other"))
+	got := s.Store.Claim(s.ctx(), []idem.ClaimRequest{
+		s.request(withKey("absent")), s.request(withKey("completed")), s.request(withKey("held")), s.request(withKey("failed")),
+		s.request(withKey("other")),
+	})
+	want := []idem.ClaimState{idem.Claimed, idem.ClaimCompleted, idem.ClaimInFlight, idem.ClaimFailed, idem.ClaimUnknown}
+	if len(got) != len(want) {
+		s.Fatalf("%d results; want %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i].State != want[i] || (want[i] == idem.ClaimUnknown) != errors.Is(got[i].Err, idem.ErrFingerprintMismatch) {
+			s.Errorf("result %d: state %d, error %v; want state %d", i, got[i].State, got[i].Err, want[i])
+		}
+	}
+}
+
+// atOnce calls f(0), …, f(n-1) concurrently, as close together as can be.
+func atOnce(n int, f func(i int)) {
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+func fencingToken() []test {
+	return []test{
+		{"a fresh claim starts at the time in epoch ms", func(s *suite) {
+			rec := s.mustClaim()
+			s.wantTime("version, as a time,", time.UnixMilli(rec.Version), s.Now())
+		}},
+		{"a steal adds 1", func(s *suite) {
+			rec := s.mustClaim()
+			s.Advance(lease + s.Skew + time.Millisecond)
+			s.wantNext(rec)
+		}},
+		{"a re-claim after a release adds 1", func(s *suite) {
+			rec := s.mustClaim()
+			s.do(rec, idem.OpRelease)
+			s.wantNext(rec)
+		}},
+		{"a re-claim after logical expiry adds 1", func(s *suite) {
+			rec := s.mustClaim()
+			s.do(rec, idem.OpComplete)
+			s.Advance(retention + s.Skew + time.Second)
+			s.wantNext(rec)
+		}},
+		{"a redrive adds 1", func(s *suite) {
+			rec := s.mustClaim()
+			s.do(rec, idem.OpFail)
+			s.wantNext(rec, withRedrive(rec.Version))
+		}},
+		{"settlements leave it alone", func(s *suite) {
+			for _, op := range allOps() {
+				rec := s.mustClaim(withKey(op.String()))
+				s.do(rec, op)
+				if got := s.get(op.String()); got.Version != rec.Version || got.Owner != rec.Owner {
+					s.Errorf("after %s: version %d of %q; want %d of %q", op, got.Version, got.Owner, rec.Version, rec.Owner)
+				}
+			}
+		}},
+		{"it grows across physical deletion", func(s *suite) {
+			first := s.mustClaim()
+			s.do(first, idem.OpRelease)
+			second := s.mustClaim()
+			s.do(second, idem.OpComplete)
+			s.Advance(retention + s.Skew + time.Second)
+			s.Sweep(s.T)
+			if raw := s.Raw(s.T, key); raw != nil {
+				s.Fatalf("the sweep left %s", raw)
+			}
+			if third := s.mustClaim(); third.Version <= second.Version {
+				s.Errorf("version %d after deletion; want more than %d", third.Version, second.Version)
+			}
+		}},
+	}
+}
+
+func (s *suite) wantNext(rec idem.Record, options ...func(*idem.ClaimRequest)) {
+	s.Helper()
+	if next := s.mustClaim(options...); next.Version != rec.Version+1 {
+		s.Errorf("version %d after %d; want %d", next.Version, rec.Version, rec.Version+1)
+	}
+}
+
+func fingerprint() []test {
+	mismatch := func(name string, prepare func(s *suite, rec idem.Record), options ...func(*idem.ClaimRequest)) test {
+		return test{name + ": refused, and no byte changed", func(s *suite) {
+			prepare(s, s.mustClaim())
+			before := s.Raw(s.T, key)
+			res := s.claim(append(options, withValue("another value"))...)
+			if !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
+				s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
+			}
+			s.wantUnchanged(key, before)
+			s.wantRecord(res.Record, s.get(key))
+		}}
+	}
+	return []test{
+		mismatch("STARTED", func(*suite, idem.Record) {}),
+		mismatch("STARTED, lease over", func(s *suite, _ idem.Record) { s.Advance(lease + s.Skew + time.Millisecond) }),
+		mismatch("STARTED, released", func(s *suite, rec idem.Record) { s.do(rec, idem.OpRelease) }),
+		mismatch("COMPLETED", func(s *suite, rec idem.Record) { s.do(rec, idem.OpComplete) }),
+		mismatch("FAILED", func(s *suite, rec idem.Record) { s.do(rec, idem.OpFail) }),
+		mismatch("FAILED, redriven", func(s *suite, rec idem.Record) { s.do(rec, idem.OpFail) }, withRedrive(1<<60)),
+		{"after the end of retention it is a new request", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpComplete)
+			s.Advance(retention + s.Skew + time.Second)
+			rec := s.mustClaim(withValue("another value"))
+			if want := idem.FingerprintOf([]byte("another value")); rec.Fingerprint != want {
+				s.Errorf("fingerprint %v; want %v", rec.Fingerprint, want)
+			}
+		}},
+		{"none is never compared", func(s *suite) {
+			s.do(s.mustClaim(withoutFingerprint, withKey("without")), idem.OpComplete)
+			s.wantState(s.claim(withKey("without")), idem.ClaimCompleted)
+			s.do(s.mustClaim(withKey("with")), idem.OpComplete)
+			s.wantState(s.claim(withKey("with"), withoutFingerprint), idem.ClaimCompleted)
+		}},
+		{"a tombstone's is not that of an empty value", func(s *suite) {
+			s.do(s.mustClaim(func(r *idem.ClaimRequest) { r.Fingerprint = idem.FingerprintOf(nil) }), idem.OpComplete)
+			if res := s.claim(withValue("")); !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
+				s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
+			}
+		}},
+	}
+}
+
+func redrive() []test {
+	return []test{
+		{"opens the FAILED key whose version it carries, attempts reset", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpRelease)
+			rec := s.mustClaim()
+			s.do(rec, idem.OpFail)
+			got := s.mustClaim(withRedrive(rec.Version))
+			if got.Attempts != 1 || got.Failure != nil {
+				s.Errorf("attempts %d, failure %v; want 1 and none", got.Attempts, got.Failure)
+			}
+		}},
+		{"does not open a later failure", func(s *suite) {
+			first := s.mustClaim()
+			s.do(first, idem.OpFail)
+			second := s.mustClaim(withRedrive(first.Version))
+			s.do(second, idem.OpFail)
+			s.wantState(s.claim(withRedrive(first.Version)), idem.ClaimFailed)
+			s.mustClaim(withRedrive(second.Version))
+		}},
+		{"does not open COMPLETED", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpComplete)
+			s.wantState(s.claim(withRedrive(1<<60)), idem.ClaimCompleted)
+		}},
+		{"does not take a live lease", func(s *suite) {
+			s.mustClaim()
+			s.wantState(s.claim(withRedrive(1<<60)), idem.ClaimInFlight)
+		}},
+		{"without it FAILED stays", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpFail)
+			s.wantState(s.claim(), idem.ClaimFailed)
+		}},
+	}
+}
+
+// states are the situations that a key can be in, each with a way to get it there.
+func states() map[string]func(s *suite) {
+	return map[string]func(s *suite){
+		"live":       func(s *suite) { s.mustClaim() },
+		"lease over": func(s *suite) { s.mustClaim(); s.Advance(lease + s.Skew + time.Millisecond) },
+		"released":   func(s *suite) { s.do(s.mustClaim(), idem.OpRelease) },
+		"completed":  func(s *suite) { s.do(s.mustClaim(), idem.OpComplete) },
+		"failed":     func(s *suite) { s.do(s.mustClaim(), idem.OpFail) },
+	}
+}
+
+// Benchmark measures a store: a fresh record (claim and completion), a duplicate, and contended claims on one key.
+func Benchmark(b *testing.B, store idem.Store) {
+	b.Helper()
+	n := 0
+	request := func(key string) []idem.ClaimRequest {
+		n++
+		return []idem.ClaimRequest{{Key: key, Owner: "owner-" + strconv.Itoa(n), Lease: lease, Retention: retention, Source: source}}
+	}
+	fresh := func(b *testing.B, key string) {
+		b.Helper()
+		res := store.Claim(b.Context(), request(key))[0]
+		if res.State != idem.Claimed {
+			b.Fatalf("state %d, error %v", res.State, res.Err)
+		}
+		if errs := store.Settle(b.Context(), []idem.Settlement{settlement(res.Record, idem.OpComplete)}); errs != nil {
+			b.Fatal(errs[0])
+		}
+	}
+	b.Run("fresh", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			n++
+			fresh(b, fmt.Sprintf("%s-%d", b.Name(), n))
+		}
+	})
+	b.Run("duplicate", func(b *testing.B) {
+		fresh(b, b.Name())
+		b.ReportAllocs()
+		for b.Loop() {
+			if res := store.Claim(b.Context(), request(b.Name()))[0]; res.State != idem.ClaimCompleted {
+				b.Fatalf("state %d, error %v", res.State, res.Err)
+			}
+		}
+	})
+	b.Run("contended", func(b *testing.B) {
+		store.Claim(b.Context(), request(b.Name()))
+		reqs := request(b.Name())
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if res := store.Claim(b.Context(), reqs)[0]; res.State != idem.ClaimInFlight {
+					b.Errorf("state %d, error %v", res.State, res.Err)
+					return
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,254 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+func leases() []test {
+	tests := []test{
+		{"a live one can't be taken, up to its end and the skew", func(s *suite) {
+			s.mustClaim()
+			for _, d := range []time.Duration{0, lease / 2, lease/2 + s.Skew - time.Millisecond - s.Tolerance} {
+				s.Advance(d)
+				s.wantState(s.claim(), idem.ClaimInFlight)
+			}
+			s.Advance(time.Millisecond + s.Tolerance)
+			s.mustClaim()
+		}},
+		{"the answer tells when it is over", func(s *suite) {
+			s.mustClaim()
+			s.Advance(10 * time.Second)
+			res := s.claim()
+			s.wantState(res, idem.ClaimInFlight)
+			if want := lease + s.Skew - 10*time.Second; (res.ClaimableIn - want).Abs() > s.Tolerance {
+				s.Errorf("claimable in %v; want %v", res.ClaimableIn, want)
+			}
+		}},
+		{"one that is over is reported, not taken, without TakeOver", func(s *suite) {
+			rec := s.mustClaim()
+			s.Advance(lease + s.Skew + time.Millisecond)
+			before := s.Raw(s.T, key)
+			res := s.claim(withoutTakeOver)
+			s.wantState(res, idem.ClaimLeaseOver)
+			s.wantUnchanged(key, before)
+			s.wantRecord(res.Record, rec)
+			res = s.claim()
+			s.wantState(res, idem.Claimed)
+			if !res.Stolen {
+				s.Error("a taken lease is not reported as stolen")
+			}
+		}},
+		{"the delay of a release counts without skew, and needs no TakeOver", func(s *suite) {
+			set := settlement(s.mustClaim(), idem.OpRelease)
+			set.Delay = 10 * time.Second
+			s.mustSettle(set)
+			s.Advance(10*time.Second - time.Millisecond - s.Tolerance)
+			res := s.claim(withoutTakeOver)
+			s.wantState(res, idem.ClaimInFlight)
+			if res.ClaimableIn <= 0 || res.ClaimableIn > time.Millisecond+2*s.Tolerance {
+				s.Errorf("claimable in %v; want 1ms", res.ClaimableIn)
+			}
+			s.Advance(time.Millisecond + s.Tolerance)
+			res = s.claim(withoutTakeOver)
+			s.wantState(res, idem.Claimed)
+			if res.Stolen {
+				s.Error("a released key is reported as stolen")
+			}
+		}},
+		{"an extended one lives on", func(s *suite) {
+			rec := s.mustClaim()
+			s.Advance(lease - time.Second)
+			s.do(rec, idem.OpExtend)
+			s.Advance(lease)
+			s.wantState(s.claim(), idem.ClaimInFlight)
+			s.Advance(lease + s.Skew)
+			s.mustClaim()
+		}},
+		{"a delayed extension shortens nothing", func(s *suite) {
+			rec := s.mustClaim()
+			s.do(rec, idem.OpExtend)
+			long := s.get(key)
+			late := settlement(rec, idem.OpExtend)
+			late.Lease = time.Second
+			s.mustSettle(late)
+			if got := s.get(key); got.LeaseUntil.Before(long.LeaseUntil) || got.Expiry.Before(long.Expiry) {
+				s.Errorf("lease until %v, expiry %v; want at least %v, %v", got.LeaseUntil, got.Expiry, long.LeaseUntil, long.Expiry)
+			}
+		}},
+	}
+	return append(tests, interposed()...)
+}
+
+// interposed lets something happen between a contender's look at a key whose lease is over and its write. Whatever it is,
+// the write must not land on a key that is not exactly as it was seen. A store that looks and writes in one step has no
+// such gap, and passes if the same happens just before.
+func interposed() []test {
+	gap := func(name string, want idem.ClaimState, happens func(s *suite, holder idem.Record)) test {
+		return test{"between look and steal: " + name, func(s *suite) {
+			holder := s.mustClaim()
+			s.Advance(lease + s.Skew + time.Millisecond)
+			meanwhile := func() { happens(s, holder) }
+			if s.Interpose == nil {
+				meanwhile()
+			} else {
+				s.Interpose(meanwhile)
+			}
+			res := s.claim()
+			s.wantState(res, want)
+			s.wantRecord(res.Record, s.get(key))
+		}}
+	}
+	return []test{
+		gap("the owner extends", idem.ClaimInFlight, func(s *suite, r idem.Record) { s.do(r, idem.OpExtend) }),
+		gap("the owner completes", idem.ClaimCompleted, func(s *suite, r idem.Record) { s.do(r, idem.OpComplete) }),
+		gap("the owner fails", idem.ClaimFailed, func(s *suite, r idem.Record) { s.do(r, idem.OpFail) }),
+		gap("the owner releases with a delay", idem.ClaimInFlight, func(s *suite, r idem.Record) {
+			set := settlement(r, idem.OpRelease)
+			set.Delay = time.Hour
+			s.mustSettle(set)
+		}),
+		gap("the owner releases", idem.Claimed, func(s *suite, r idem.Record) { s.do(r, idem.OpRelease) }),
+		gap("another steals", idem.ClaimInFlight, func(s *suite, _ idem.Record) { s.mustClaim() }),
+		gap("the key is deleted", idem.Claimed, func(s *suite, r idem.Record) {
+			if err := s.admin().Delete(s.ctx(), key, r.Version); err != nil {
+				s.Fatal(err)
+			}
+		}),
+	}
+}
+
+func attempts() []test {
+	want := func(s *suite, rec idem.Record, n int) {
+		s.Helper()
+		if rec.Attempts != n {
+			s.Errorf("%d attempts; want %d", rec.Attempts, n)
+		}
+	}
+	return []test{
+		{"are charged with the claim, and survive steal and release", func(s *suite) {
+			want(s, s.mustClaim(), 1)
+			s.Advance(lease + s.Skew + time.Millisecond)
+			rec := s.mustClaim()
+			want(s, rec, 2)
+			s.do(rec, idem.OpRelease)
+			want(s, s.get(key), 2)
+			rec = s.mustClaim()
+			want(s, rec, 3)
+			s.do(rec, idem.OpExtend)
+			want(s, s.get(key), 3)
+		}},
+		{"are given back by a release with a refund", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpRelease)
+			set := settlement(s.mustClaim(), idem.OpRelease)
+			set.Failure, set.Refund = nil, true
+			s.mustSettle(set)
+			rec := s.get(key)
+			want(s, rec, 1)
+			if rec.Failure == nil || rec.Failure.Message != "failure of owner-1" {
+				s.Errorf("failure %v; want the one before", rec.Failure)
+			}
+			want(s, s.mustClaim(), 2)
+		}},
+		{"are kept by COMPLETED and FAILED", func(s *suite) {
+			for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail} {
+				s.do(s.mustClaim(withKey(op.String())), idem.OpRelease)
+				s.do(s.mustClaim(withKey(op.String())), op)
+				want(s, s.get(op.String()), 2)
+			}
+		}},
+	}
+}
+
+func expiry() []test {
+	tests := []test{
+		{"is at least lease and retention from a claim, an extension, a release", func(s *suite) {
+			rec := s.mustClaim()
+			atLeast := func(what string, until time.Time) {
+				s.Helper()
+				got := s.get(key).Expiry
+				if got.Before(until.Add(retention)) || got.After(until.Add(retention+time.Second)) || got.Nanosecond() != 0 {
+					s.Errorf("%s: expiry %v; want %v, rounded up to whole seconds", what, got.UTC(), until.Add(retention).UTC())
+				}
+			}
+			atLeast("claim", rec.LeaseUntil)
+			s.do(rec, idem.OpExtend)
+			atLeast("extension", s.get(key).LeaseUntil)
+			s.Advance(2*lease + s.Skew + time.Millisecond)
+			rec = s.mustClaim()
+			atLeast("steal", rec.LeaseUntil)
+			set := settlement(rec, idem.OpRelease)
+			set.Delay = 2 * retention
+			s.mustSettle(set)
+			atLeast("release", s.get(key).RetryAt)
+			s.Advance(set.Delay)
+			atLeast("re-claim", s.mustClaim().LeaseUntil)
+		}},
+		{"does not apply to STARTED: a lock past its expiry is one whose lease is over", func(s *suite) {
+			s.mustClaim()
+			s.Advance(lease + retention + s.Skew + 2*time.Second)
+			s.wantState(s.claim(withoutTakeOver), idem.ClaimLeaseOver)
+			rec := s.mustClaim()
+			if rec.Attempts != 2 {
+				s.Errorf("%d attempts; want 2: what is not final is not forgotten", rec.Attempts)
+			}
+		}},
+		{"a re-claim after it forgets attempts, result and failure", func(s *suite) {
+			for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail} {
+				s.do(s.mustClaim(withKey(op.String())), idem.OpRelease)
+				s.do(s.mustClaim(withKey(op.String())), op)
+				s.wantForgotten(op.String())
+			}
+			set := settlement(s.mustClaim(withKey("omitted")), idem.OpComplete)
+			set.Result, set.ResultOmitted = nil, 1<<20
+			s.mustSettle(set)
+			s.wantForgotten("omitted")
+		}},
+	}
+	for name, prepare := range states() {
+		tests = append(tests, test{"TTL leaves what is not expired: " + name, func(s *suite) {
+			prepare(s)
+			s.Advance(retention - lease - s.Skew - 2*time.Second)
+			before := s.Raw(s.T, key)
+			s.Sweep(s.T)
+			s.wantUnchanged(key, before)
+		}})
+	}
+	return tests
+}
+
+// wantForgotten lets the retention of a key end, and wants its next claim to know nothing of what was before.
+func (s *suite) wantForgotten(k string) {
+	s.Helper()
+	s.Advance(retention + s.Skew + time.Second)
+	res := s.claim(withKey(k))
+	s.wantState(res, idem.Claimed)
+	rec := s.get(k)
+	if rec.Attempts != 1 || rec.Result != nil || rec.ResultOmitted != 0 || rec.Failure != nil || res.Stolen {
+		s.Errorf("%s: stolen %t, %+v", k, res.Stolen, rec)
+	}
+	s.wantTime("createdAt", rec.CreatedAt, s.Now())
+}
+
+func contexts() []test {
+	return []test{
+		{"a context that has ended is an error, never a proper answer", func(s *suite) {
+			rec := s.mustClaim(withKey("held"))
+			ctx, cancel := context.WithCancel(s.ctx())
+			cancel()
+			res := s.Store.Claim(ctx, []idem.ClaimRequest{s.request()})[0]
+			if res.State != idem.ClaimUnknown || !errors.Is(res.Err, context.Canceled) {
+				s.Errorf("claim: state %d, error %v; want context.Canceled", res.State, res.Err)
+			}
+			for _, op := range allOps() {
+				errs := s.Store.Settle(ctx, []idem.Settlement{settlement(rec, op)})
+				if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || errors.Is(errs[0], idem.ErrFenced) {
+					s.Errorf("%s: %v; want context.Canceled", op, errs)
+				}
+			}
+		}},
+	}
+}

@@ -1,0 +1,180 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// AgreesWith runs random histories (claims, settlements by past and present owners, time, TTL, deletions) on two stores
+// with one clock, and wants the same answers and the same records from both. open returns new, empty stores each time.
+func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		under, oracle := open(rt)
+		h := &history{t: rt, ctx: t.Context(), tb: t, under: under, oracle: oracle}
+		rt.Repeat(map[string]func(*rapid.T){
+			"claim":   h.claim,
+			"settle":  h.settle,
+			"advance": h.advance,
+			"sweep":   h.sweep,
+			"delete":  h.delete,
+			"":        h.same,
+		})
+	})
+}
+
+// history is one random history at work.
+type history struct {
+	t             *rapid.T
+	tb            testing.TB
+	ctx           context.Context
+	under, oracle Harness
+	claims        []idem.Record // every claim ever made: the present owners, and the zombies
+	owners        int
+}
+
+var historyKeys = []string{"a", "b", "c"}
+
+func (h *history) claim(t *rapid.T) {
+	n := rapid.IntRange(1, len(historyKeys)).Draw(t, "batch")
+	var reqs []idem.ClaimRequest
+	for _, k := range rapid.Permutation(historyKeys).Draw(t, "keys")[:n] {
+		h.owners++
+		reqs = append(reqs, idem.ClaimRequest{
+			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("t-0@", h.owners), Lease: lease, Retention: retention,
+			Fingerprint: rapid.SampledFrom([]idem.Fingerprint{{}, {1}, {1}, {1}, {2}}).Draw(t, "fingerprint"),
+			TakeOver:    rapid.Bool().Draw(t, "take over"),
+			Redrive:     h.someVersion(t),
+		})
+		if again := h.someClaim(t); again != nil && rapid.IntRange(0, 9).Draw(t, "again") == 0 { // a request sent again
+			reqs[len(reqs)-1].Owner = again.Owner
+		}
+	}
+	got, want := h.under.Store.Claim(h.ctx, reqs), h.oracle.Store.Claim(h.ctx, reqs)
+	for i := range reqs {
+		h.sameResult(t, reqs[i], got[i], want[i])
+		if want[i].State == idem.Claimed {
+			h.claims = append(h.claims, want[i].Record)
+		}
+	}
+}
+
+func (h *history) sameResult(t *rapid.T, req idem.ClaimRequest, got, want idem.ClaimResult) {
+	t.Helper()
+	if got.State != want.State || got.Stolen != want.Stolen || got.ClaimableIn != want.ClaimableIn ||
+		errors.Is(got.Err, idem.ErrFingerprintMismatch) != (want.Err != nil) || Diff(got.Record, want.Record) != "" {
+		t.Fatalf("claim %+v:\ngot  %+v\nwant %+v\n%s", req, got, want, Diff(got.Record, want.Record))
+	}
+}
+
+func (h *history) someClaim(t *rapid.T) *idem.Record {
+	if len(h.claims) == 0 {
+		return nil
+	}
+	return &h.claims[rapid.IntRange(max(0, len(h.claims)-8), len(h.claims)-1).Draw(t, "claim")]
+}
+
+func (h *history) someVersion(t *rapid.T) int64 {
+	if c := h.someClaim(t); c != nil && rapid.Bool().Draw(t, "redrive") {
+		return c.Version
+	}
+	return 0
+}
+
+// someHolder is mostly the last that got a key: what others do is refused.
+func (h *history) someHolder(t *rapid.T) *idem.Record {
+	if rapid.IntRange(0, 3).Draw(t, "anybody") == 0 {
+		return h.someClaim(t)
+	}
+	k := rapid.SampledFrom(historyKeys).Draw(t, "holder of")
+	for i := range slices.Backward(h.claims) {
+		if h.claims[i].Key == k {
+			return &h.claims[i]
+		}
+	}
+	return nil
+}
+
+func (h *history) settle(t *rapid.T) {
+	c := h.someHolder(t)
+	if c == nil {
+		return
+	}
+	set := settlement(*c, rapid.SampledFrom(allOps()).Draw(t, "op"))
+	switch set.Op {
+	case idem.OpComplete:
+		set.ResultOmitted = rapid.SampledFrom([]int{0, 5000}).Draw(t, "omitted")
+	case idem.OpRelease:
+		set.Refund = rapid.Bool().Draw(t, "refund")
+		set.Delay = time.Duration(rapid.IntRange(0, 60_000).Draw(t, "delay ms")) * time.Millisecond
+		if rapid.Bool().Draw(t, "no failure") {
+			set.Failure = nil
+		}
+	case idem.OpFail:
+	case idem.OpExtend:
+		set.Lease = time.Duration(rapid.IntRange(1, 120_000).Draw(t, "lease ms")) * time.Millisecond
+	}
+	ss := []idem.Settlement{set}
+	got, want := first(h.under.Store.Settle(h.ctx, ss)), first(h.oracle.Store.Settle(h.ctx, ss))
+	if errors.Is(got, idem.ErrFenced) != errors.Is(want, idem.ErrFenced) || (got == nil) != (want == nil) {
+		t.Fatalf("%+v:\ngot  %v\nwant %v", set, got, want)
+	}
+}
+
+func first(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
+}
+
+func (h *history) advance(t *rapid.T) {
+	around := rapid.SampledFrom([]time.Duration{0, lease, lease + h.under.Skew, retention, lease + retention}).Draw(t, "to about")
+	d := max(0, around+time.Duration(rapid.IntRange(-1500, 1500).Draw(t, "ms"))*time.Millisecond)
+	h.under.Advance(d)
+	h.oracle.Advance(d)
+}
+
+func (h *history) sweep(*rapid.T) {
+	h.under.Sweep(h.tb)
+	h.oracle.Sweep(h.tb)
+}
+
+func (h *history) delete(t *rapid.T) {
+	c := h.someClaim(t)
+	if c == nil || rapid.IntRange(0, 4).Draw(t, "delete") > 0 {
+		return
+	}
+	got, want := adminOf(h.tb, h.under).Delete(h.ctx, c.Key, c.Version), adminOf(h.tb, h.oracle).Delete(h.ctx, c.Key, c.Version)
+	if (got == nil) != (want == nil) || errors.Is(got, idem.ErrNotFound) != errors.Is(want, idem.ErrNotFound) {
+		t.Fatalf("delete %q version %d:\ngot  %v\nwant %v", c.Key, c.Version, got, want)
+	}
+}
+
+// same compares what both stores hold after every step.
+func (h *history) same(t *rapid.T) {
+	for _, k := range historyKeys {
+		got, gotErr := adminOf(h.tb, h.under).Get(h.ctx, k)
+		want, wantErr := adminOf(h.tb, h.oracle).Get(h.ctx, k)
+		if (gotErr == nil) != (wantErr == nil) || Diff(got, want) != "" {
+			t.Fatalf("%q:\ngot  %+v (%v)\nwant %+v (%v)\n%s", k, got, gotErr, want, wantErr, Diff(got, want))
+		}
+	}
+}
+
+func adminOf(tb testing.TB, h Harness) idem.Admin {
+	tb.Helper()
+	a, ok := h.Store.(idem.Admin)
+	if !ok {
+		tb.Fatalf("%T does not implement idem.Admin", h.Store)
+	}
+	return a
+}

@@ -1,0 +1,399 @@
+package storetest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+func onlyTheOwner() []test {
+	late := func(name string, meanwhile func(s *suite, rec idem.Record)) test {
+		return test{"a late owner can do nothing after " + name, func(s *suite) {
+			rec := s.mustClaim()
+			meanwhile(s, rec)
+			for _, op := range allOps() {
+				s.wantFenced(settlement(rec, op))
+			}
+		}}
+	}
+	steal := func(s *suite) idem.Record {
+		s.Advance(lease + s.Skew + time.Millisecond)
+		return s.mustClaim()
+	}
+	return []test{
+		late("a steal", func(s *suite, _ idem.Record) { steal(s) }),
+		late("a steal and the thief's completion", func(s *suite, _ idem.Record) { s.do(steal(s), idem.OpComplete) }),
+		late("a steal and the thief's failure", func(s *suite, _ idem.Record) { s.do(steal(s), idem.OpFail) }),
+		late("a steal and the thief's release", func(s *suite, _ idem.Record) { s.do(steal(s), idem.OpRelease) }),
+		late("its key was deleted", func(s *suite, rec idem.Record) {
+			if err := s.admin().Delete(s.ctx(), key, rec.Version); err != nil {
+				s.Fatal(err)
+			}
+		}),
+		late("its key was deleted and claimed anew", func(s *suite, rec idem.Record) {
+			if err := s.admin().Delete(s.ctx(), key, rec.Version); err != nil {
+				s.Fatal(err)
+			}
+			s.Advance(time.Millisecond)
+			s.mustClaim()
+		}),
+		{"the right version under another owner is refused", func(s *suite) {
+			rec := s.mustClaim()
+			rec.Owner = "somebody else"
+			for _, op := range allOps() {
+				s.wantFenced(settlement(rec, op))
+			}
+		}},
+		{"the right owner with another version is refused", func(s *suite) {
+			rec := s.mustClaim()
+			for _, version := range []int64{rec.Version - 1, rec.Version + 1} {
+				rec.Version = version
+				for _, op := range allOps() {
+					s.wantFenced(settlement(rec, op))
+				}
+			}
+		}},
+		{"a settlement like the one before, but by another owner or with another version, is refused", func(s *suite) {
+			for _, op := range allOps() {
+				rec := s.mustClaim(withKey(op.String()))
+				s.do(rec, op)
+				other := rec
+				other.Owner = "somebody else"
+				s.wantFenced(settlement(other, op))
+				other = rec
+				other.Version++
+				s.wantFenced(settlement(other, op))
+			}
+		}},
+		{"an owner that has released can't do anything else", func(s *suite) {
+			rec := s.mustClaim()
+			s.do(rec, idem.OpRelease)
+			for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpExtend} {
+				s.wantFenced(settlement(rec, op))
+			}
+		}},
+		{"an owner that has completed can't do anything else", func(s *suite) { s.onlyOnce(idem.OpComplete) }},
+		{"an owner that has failed can't do anything else", func(s *suite) { s.onlyOnce(idem.OpFail) }},
+		{"a lease that is over but not taken still settles", func(s *suite) {
+			for _, op := range allOps() {
+				rec := s.mustClaim(withKey(op.String()))
+				s.Advance(10 * lease)
+				set := settlement(rec, op)
+				s.mustSettle(set)
+				s.wantApproximately(s.get(rec.Key), idem.Settled(&set, &rec, s.Now()))
+			}
+		}},
+		{"a batch settles key by key, in order", func(s *suite) { s.settleBatch() }},
+	}
+}
+
+func (s *suite) onlyOnce(first idem.SettleOp) {
+	s.Helper()
+	rec := s.mustClaim()
+	s.do(rec, first)
+	for _, op := range allOps() {
+		if op != first {
+			s.wantFenced(settlement(rec, op))
+		}
+	}
+}
+
+func (s *suite) settleBatch() {
+	lost := s.mustClaim(withKey("lost"))
+	s.Advance(lease + s.Skew + time.Millisecond)
+	s.mustClaim(withKey("lost"))
+	var ss []idem.Settlement
+	for _, op := range allOps() {
+		ss = append(ss, settlement(s.mustClaim(withKey(op.String())), op))
+	}
+	ss = slices.Insert(ss, 2, settlement(lost, idem.OpComplete))
+	errs := s.Store.Settle(s.ctx(), ss)
+	if len(errs) != len(ss) {
+		s.Fatalf("%d errors for %d settlements, one of which is fenced", len(errs), len(ss))
+	}
+	for i, err := range errs {
+		if fenced := i == 2; (err != nil) != fenced {
+			s.Errorf("%s of %q: %v", ss[i].Op, ss[i].Key, err)
+		}
+	}
+	for k, want := range map[string]idem.Status{
+		"complete": idem.StatusCompleted, "fail": idem.StatusFailed, "release": idem.StatusStarted, "extend": idem.StatusStarted,
+	} {
+		if got := s.get(k); got.Status != want || got.Released() != (k == "release") {
+			s.Errorf("%s: %s, released %t", k, got.Status, got.Released())
+		}
+	}
+}
+
+func finalStates() []test {
+	final := func(op idem.SettleOp, state idem.ClaimState) test {
+		return test{op.String(), func(s *suite) {
+			rec := s.mustClaim()
+			s.do(rec, op)
+			before := s.Raw(s.T, key)
+			for _, d := range []time.Duration{0, lease + s.Skew + time.Second, retention - lease - s.Skew - 2*time.Second} {
+				s.Advance(d)
+				res := s.claim()
+				s.wantState(res, state)
+				s.wantRecord(res.Record, s.get(key))
+			}
+			s.Advance(s.get(key).Expiry.Add(s.Skew - time.Millisecond - s.Tolerance).Sub(s.Now()))
+			s.wantState(s.claim(), state)
+			s.wantUnchanged(key, before)
+			s.Advance(time.Millisecond + s.Tolerance)
+			s.mustClaim()
+		}}
+	}
+	return []test{
+		final(idem.OpComplete, idem.ClaimCompleted),
+		final(idem.OpFail, idem.ClaimFailed),
+		{"a duplicate gets the stored result", func(s *suite) {
+			rec := s.mustClaim()
+			set := settlement(rec, idem.OpComplete)
+			set.Result = []byte{0, 1, 2, 0xFF, '"', '\n'}
+			s.mustSettle(set)
+			res := s.claim()
+			s.wantState(res, idem.ClaimCompleted)
+			if got, err := res.Record.StoredResult(); err != nil || string(got) != string(set.Result) {
+				s.Errorf("result %q, error %v; want %q", got, err, set.Result)
+			}
+		}},
+		{"a duplicate gets the stored failure", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpFail)
+			res := s.claim()
+			s.wantState(res, idem.ClaimFailed)
+			f := res.Record.Failure
+			if f == nil || f.Code != idem.CodeError || f.Message != "failure of owner-1" {
+				s.Fatalf("failure %v", f)
+			}
+			s.wantTime("the failure's time", f.At, s.Now())
+		}},
+		{"completion forgets the failures before it", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpRelease)
+			rec := s.mustClaim()
+			if rec.Failure == nil {
+				s.Error("the claim does not show the last failure")
+			}
+			s.do(rec, idem.OpComplete)
+			if f := s.get(key).Failure; f != nil {
+				s.Errorf("failure %v", f)
+			}
+		}},
+	}
+}
+
+func lostReplies() []test {
+	tests := []test{
+		{"a fresh claim", func(s *suite) { s.lostClaim(1) }},
+		{"a claim of a released key", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpRelease)
+			s.lostClaim(2)
+		}},
+		{"a steal", func(s *suite) {
+			s.mustClaim()
+			s.Advance(lease + s.Skew + time.Millisecond)
+			s.lostClaim(2)
+		}},
+		{"a claim of an expired key", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpComplete)
+			s.Advance(retention + s.Skew + time.Second)
+			s.lostClaim(1)
+		}},
+		{"a claim sent again later, after an extension, keeps the extended lease", func(s *suite) {
+			req := s.request()
+			s.wantState(s.claimAs(req), idem.Claimed)
+			rec := s.get(key)
+			s.do(rec, idem.OpExtend)
+			s.Advance(time.Second)
+			res := s.claimAs(req)
+			s.wantState(res, idem.Claimed)
+			s.wantRecord(res.Record, s.get(key))
+			s.wantTime("the lease", res.Record.LeaseUntil, s.Now().Add(2*lease-time.Second))
+		}},
+		{"a claim sent again after its lease's end is still its own, and not charged again", func(s *suite) {
+			req := s.request()
+			first := s.claimAs(req).Record
+			s.Advance(lease + s.Skew + time.Millisecond)
+			before := s.Raw(s.T, key)
+			res := s.claimAs(req)
+			s.wantState(res, idem.Claimed)
+			s.wantRecord(res.Record, first)
+			s.wantUnchanged(key, before)
+		}},
+		{"a claim sent again after its completion gets the result", func(s *suite) {
+			req := s.request()
+			s.do(s.claimAs(req).Record, idem.OpComplete)
+			s.wantState(s.claimAs(req), idem.ClaimCompleted)
+		}},
+		{"a claim sent again after its failure gets the failure", func(s *suite) {
+			req := s.request()
+			s.do(s.claimAs(req).Record, idem.OpFail)
+			s.wantState(s.claimAs(req), idem.ClaimFailed)
+		}},
+		{"a claim sent again after its release is not its own any more", func(s *suite) {
+			req := s.request()
+			first := s.claimAs(req).Record
+			s.do(first, idem.OpRelease)
+			res := s.claimAs(req)
+			s.wantState(res, idem.Claimed)
+			if res.Record.Version != first.Version+1 || res.Record.Attempts != 2 {
+				s.Errorf("version %d, %d attempts; want %d and 2", res.Record.Version, res.Record.Attempts, first.Version+1)
+			}
+		}},
+		{"a settlement sent again after another owner's claim is fenced", func(s *suite) {
+			rec := s.mustClaim()
+			s.do(rec, idem.OpRelease)
+			s.mustClaim()
+			s.wantFenced(settlement(rec, idem.OpRelease))
+		}},
+	}
+	for _, op := range allOps() {
+		tests = append(tests, test{op.String(), func(s *suite) { s.lostSettlement(settlement(s.mustClaim(), op)) }})
+	}
+	return append(tests, test{"release with a refund", func(s *suite) {
+		set := settlement(s.mustClaim(), idem.OpRelease)
+		set.Refund = true
+		s.lostSettlement(set)
+		if got := s.get(key).Attempts; got != 0 {
+			s.Errorf("%d attempts; want 0: the refund counts once", got)
+		}
+	}})
+}
+
+// lostClaim claims the key, loses the reply, and wants the claim to be its own, charged once.
+func (s *suite) lostClaim(attempts int) {
+	s.Helper()
+	s.LoseReply()
+	res := s.claim()
+	s.wantState(res, idem.Claimed)
+	s.wantRecord(res.Record, s.get(key))
+	if res.Record.Attempts != attempts {
+		s.Errorf("%d attempts; want %d: a lost reply counts once", res.Record.Attempts, attempts)
+	}
+	s.do(res.Record, idem.OpComplete)
+}
+
+// lostSettlement settles, loses the reply, and wants success; what is stored must be what one settlement makes.
+func (s *suite) lostSettlement(set idem.Settlement) {
+	s.Helper()
+	before := s.get(set.Key)
+	s.LoseReply()
+	s.mustSettle(set)
+	s.wantApproximately(s.get(set.Key), idem.Settled(&set, &before, s.Now()))
+}
+
+// wantApproximately compares records, times within the tolerance.
+func (s *suite) wantApproximately(got, want idem.Record) {
+	s.Helper()
+	s.wantTime("leaseUntil", got.LeaseUntil, want.LeaseUntil)
+	s.wantTime("retryAt", got.RetryAt, want.RetryAt)
+	s.wantTime("createdAt", got.CreatedAt, want.CreatedAt)
+	s.wantTime("updatedAt", got.UpdatedAt, want.UpdatedAt)
+	s.wantTime("expiryTimestamp", got.Expiry, want.Expiry)
+	got.LeaseUntil, got.RetryAt, got.Expiry = want.LeaseUntil, want.RetryAt, want.Expiry
+	got.CreatedAt, got.UpdatedAt = want.CreatedAt, want.UpdatedAt
+	if got.Failure != nil && want.Failure != nil {
+		s.wantTime("failure.at", got.Failure.At, want.Failure.At)
+		got.Failure.At = want.Failure.At
+	}
+	s.wantRecord(got, want)
+}
+
+func records() []test {
+	roundTrip := func(name, key string) test {
+		return test{name, func(s *suite) {
+			req := s.request(withKey(key))
+			now := s.Now()
+			res := s.claimAs(req)
+			s.wantState(res, idem.Claimed)
+			want := idem.Fresh(&req, now)
+			want.Version = res.Record.Version
+			s.wantApproximately(s.get(key), want)
+			s.do(res.Record, idem.OpComplete)
+			s.wantState(s.claim(withKey(key)), idem.ClaimCompleted)
+		}}
+	}
+	return []test{
+		roundTrip("a plain key", key),
+		roundTrip("the longest key", strings.Repeat("k", idem.MaxKeyBytes)),
+		roundTrip("a key in several scripts", "платёж-支払い-💶"),
+		roundTrip("a key of control characters, quotes and expressions", "a\x00b\n'\"`:v #n; DROP TABLE x {hash}"),
+		{"the times of a key", func(s *suite) {
+			for _, op := range allOps() {
+				claimed := s.Now()
+				rec := s.mustClaim(withKey(op.String()))
+				s.Advance(5 * time.Second)
+				s.do(rec, op)
+				got := s.get(rec.Key)
+				s.wantTime("after "+op.String()+": createdAt", got.CreatedAt, claimed)
+				s.wantTime("after "+op.String()+": updatedAt", got.UpdatedAt, s.Now())
+			}
+			s.Advance(2*lease + s.Skew + time.Millisecond)
+			stolen := s.mustClaim(withKey("extend"))
+			s.wantTime("after a steal: updatedAt", stolen.UpdatedAt, s.Now())
+			if since := stolen.UpdatedAt.Sub(stolen.CreatedAt); since < 2*lease {
+				s.Errorf("after a steal: createdAt only %v ago", since)
+			}
+		}},
+		{"a large result", func(s *suite) {
+			set := settlement(s.mustClaim(), idem.OpComplete)
+			set.Result = []byte(strings.Repeat("\x00\xFFr", idem.MaxResultLimit/3))
+			s.mustSettle(set)
+			if got := s.claim().Record.Result; string(got) != string(set.Result) {
+				s.Errorf("%d bytes came back; want the %d that were stored", len(got), len(set.Result))
+			}
+		}},
+		{"no result, an empty result and an omitted one", func(s *suite) {
+			for k, omitted := range map[string]int{"none": 0, "too large": 1 << 20, "unencodable": idem.ResultUnencodable} {
+				set := settlement(s.mustClaim(withKey(k)), idem.OpComplete)
+				set.Result, set.ResultOmitted = nil, omitted
+				s.mustSettle(set)
+				rec := s.claim(withKey(k)).Record
+				if rec.ResultOmitted != omitted || len(rec.Result) != 0 {
+					s.Errorf("%s: omitted %d, result %q; want %d and none", k, rec.ResultOmitted, rec.Result, omitted)
+				}
+			}
+		}},
+		{"the longest failure message", func(s *suite) {
+			set := settlement(s.mustClaim(), idem.OpFail)
+			set.Failure.Message = strings.Repeat("ж", idem.MaxFailureMessage/2)
+			s.mustSettle(set)
+			if got := s.claim().Record.Failure.Message; got != set.Failure.Message {
+				s.Errorf("message of %d bytes; want %d", len(got), len(set.Failure.Message))
+			}
+		}},
+		{"a caller may change what it got and what it gave", func(s *suite) {
+			result := []byte("result")
+			set := settlement(s.mustClaim(), idem.OpComplete)
+			set.Result = result
+			s.mustSettle(set)
+			result[0] = 'X'
+			before := s.Raw(s.T, key)
+			s.claim().Record.Result[1] = 'X'
+			s.get(key).Result[2] = 'X'
+			s.wantUnchanged(key, before)
+			if again := s.claim().Record.Result; string(again) != "result" {
+				s.Errorf("the stored result is %q now", again)
+			}
+		}},
+		{"a caller may change the failure that it got and gave", func(s *suite) {
+			set := settlement(s.mustClaim(), idem.OpFail)
+			s.mustSettle(set)
+			before := s.Raw(s.T, key)
+			set.Failure.Message = "changed"
+			s.claim().Record.Failure.Message = "changed"
+			s.get(key).Failure.Message = "changed"
+			s.wantUnchanged(key, before)
+		}},
+		{"an empty batch", func(s *suite) {
+			if got := s.Store.Claim(s.ctx(), nil); len(got) != 0 {
+				s.Errorf("%d results of no claims", len(got))
+			}
+			if got := s.Store.Settle(s.ctx(), nil); len(got) != 0 {
+				s.Errorf("%d errors of no settlements", len(got))
+			}
+		}},
+	}
+}

@@ -1,0 +1,326 @@
+// Package storetest proves of a store that it keeps the rules of package idem. A store's test opens a Harness and calls
+// Run; its benchmark calls Benchmark. Nothing here is skipped for want of a feature: a store that can't do what the suite
+// needs does not keep the rules.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// Harness is a store under test and the hands that the suite needs on it. The store must be empty.
+type Harness struct {
+	Store idem.Store // also an idem.Admin
+
+	// Now is the time by which the store decides; Advance moves it on. A store with a server's clock moves the records
+	// back instead.
+	Now     func() time.Time
+	Advance func(d time.Duration)
+
+	// Tolerance is by how much a stored time may differ from Now: 0 for a store whose clock the test moves.
+	Tolerance time.Duration
+
+	// Skew is the store's MaxClockSkew, 0 for a store with one clock.
+	Skew time.Duration
+
+	// LoseReply makes the store's next write take place, its reply get lost, and the write be sent again, as a client's
+	// retry does.
+	LoseReply func()
+
+	// Interpose runs f once, before the store's next write that takes over an existing key, after its look at it. It is nil
+	// for a store that looks and writes in one step.
+	Interpose func(f func())
+
+	// Raw returns everything that is stored under a key, in a form in which equal bytes mean that nothing was changed; nil
+	// if there is nothing.
+	Raw func(t testing.TB, key string) []byte
+
+	// Sweep physically deletes records past their expiry, as TTL does some day.
+	Sweep func(t testing.TB)
+}
+
+// Run proves the rules and the Admin methods of the store that open returns, a new one for each call.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"Rule1_OneWinner", oneWinner()},
+		{"Rule2_FencingTokenGrows", fencingToken()},
+		{"Rule3_OnlyTheOwnerSettles", onlyTheOwner()},
+		{"Rule4_FinalStates", finalStates()},
+		{"Rule5_LostReplies", lostReplies()},
+		{"Rule6_Fingerprint", fingerprint()},
+		{"Rule7_Leases", leases()},
+		{"Rule8_Attempts", attempts()},
+		{"Rule9_Expiry", expiry()},
+		{"Rule10_Redrive", redrive()},
+		{"Records", records()},
+		{"Admin", admin()},
+		{"Contexts", contexts()},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, tc := range group.tests {
+				t.Run(tc.name, func(t *testing.T) {
+					h := open(t)
+					tc.run(&suite{T: t, Harness: h})
+				})
+			}
+		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(s *suite)
+}
+
+// What the suite's claims ask for unless a test says otherwise.
+const (
+	lease     = 30 * time.Second
+	retention = time.Hour
+	key       = "payments#a"
+	source    = "payments-3@17"
+)
+
+// suite is one test at work on one store.
+type suite struct {
+	*testing.T
+	Harness
+	owners int
+}
+
+func (s *suite) ctx() context.Context { return s.Context() }
+
+func (s *suite) admin() idem.Admin {
+	s.Helper()
+	a, ok := s.Store.(idem.Admin)
+	if !ok {
+		s.Fatalf("%T does not implement idem.Admin", s.Store)
+	}
+	return a
+}
+
+// request is a claim by a new owner that may take over.
+func (s *suite) request(options ...func(*idem.ClaimRequest)) idem.ClaimRequest {
+	s.owners++
+	req := idem.ClaimRequest{
+		Key: key, Fingerprint: idem.FingerprintOf([]byte("value")), Owner: "owner-" + strconv.Itoa(s.owners), Source: source,
+		Lease: lease, Retention: retention, TakeOver: true,
+	}
+	for _, o := range options {
+		o(&req)
+	}
+	return req
+}
+
+func withKey(k string) func(*idem.ClaimRequest) {
+	return func(r *idem.ClaimRequest) { r.Key = k }
+}
+
+func withValue(v string) func(*idem.ClaimRequest) {
+	return func(r *idem.ClaimRequest) { r.Fingerprint = idem.FingerprintOf([]byte(v)) }
+}
+
+func withRedrive(version int64) func(*idem.ClaimRequest) {
+	return func(r *idem.ClaimRequest) { r.Redrive = version }
+}
+
+func withoutTakeOver(r *idem.ClaimRequest)    { r.TakeOver = false }
+func withoutFingerprint(r *idem.ClaimRequest) { r.Fingerprint = idem.Fingerprint{} }
+
+func (s *suite) claim(options ...func(*idem.ClaimRequest)) idem.ClaimResult {
+	s.Helper()
+	return s.claimAs(s.request(options...))
+}
+
+func (s *suite) claimAs(req idem.ClaimRequest) idem.ClaimResult {
+	s.Helper()
+	results := s.Store.Claim(s.ctx(), []idem.ClaimRequest{req})
+	if len(results) != 1 {
+		s.Fatalf("claim of 1 key gave %d results", len(results))
+	}
+	return results[0]
+}
+
+// mustClaim claims the key and fails the test if that is refused.
+func (s *suite) mustClaim(options ...func(*idem.ClaimRequest)) idem.Record {
+	s.Helper()
+	res := s.claim(options...)
+	s.wantState(res, idem.Claimed)
+	return res.Record
+}
+
+func (s *suite) wantState(res idem.ClaimResult, want idem.ClaimState) {
+	s.Helper()
+	if res.Err != nil || res.State != want {
+		s.Fatalf("claim: state %d, error %v; want state %d. Record: %+v", res.State, res.Err, want, res.Record)
+	}
+}
+
+// settlement is one by the owner of rec.
+func settlement(rec idem.Record, op idem.SettleOp) idem.Settlement {
+	set := idem.Settlement{Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: retention}
+	switch op {
+	case idem.OpComplete:
+		set.Result = []byte("result of " + rec.Owner)
+	case idem.OpFail, idem.OpRelease:
+		set.Failure = &idem.Failure{Code: idem.CodeError, Message: "failure of " + rec.Owner}
+	case idem.OpExtend:
+		set.Lease = 2 * lease
+	}
+	return set
+}
+
+func (s *suite) settle(set idem.Settlement) error {
+	s.Helper()
+	errs := s.Store.Settle(s.ctx(), []idem.Settlement{set})
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	s.Fatalf("1 settlement gave %d errors", len(errs))
+	return nil
+}
+
+func (s *suite) mustSettle(set idem.Settlement) {
+	s.Helper()
+	if err := s.settle(set); err != nil {
+		s.Fatalf("%s: %v", set.Op, err)
+	}
+}
+
+func (s *suite) do(rec idem.Record, op idem.SettleOp) {
+	s.Helper()
+	s.mustSettle(settlement(rec, op))
+}
+
+// wantFenced checks that a settlement is refused, that nothing is changed by it, and that the error shows the key as it is.
+func (s *suite) wantFenced(set idem.Settlement) {
+	s.Helper()
+	before := s.Raw(s.T, set.Key)
+	err := s.settle(set)
+	var fenced *idem.FencedError
+	if !errors.Is(err, idem.ErrFenced) || !errors.As(err, &fenced) {
+		s.Errorf("%s: %v; want a FencedError", set.Op, err)
+		return
+	}
+	s.wantUnchanged(set.Key, before)
+	if before == nil {
+		if fenced.Current.Status != "" {
+			s.Errorf("%s: the key is gone, but FencedError.Current is %+v", set.Op, fenced.Current)
+		}
+		return
+	}
+	s.wantRecord(fenced.Current, s.get(set.Key))
+}
+
+func (s *suite) wantUnchanged(key string, before []byte) {
+	s.Helper()
+	if after := s.Raw(s.T, key); string(after) != string(before) {
+		s.Errorf("the stored item was changed:\nbefore %s\nafter  %s", before, after)
+	}
+}
+
+func (s *suite) get(key string) idem.Record {
+	s.Helper()
+	rec, err := s.admin().Get(s.ctx(), key)
+	if err != nil {
+		s.Fatalf("get %q: %v", key, err)
+	}
+	return rec
+}
+
+func (s *suite) wantRecord(got, want idem.Record) {
+	s.Helper()
+	if diff := Diff(got, want); diff != "" {
+		s.Errorf("records differ (got, want): %s", diff)
+	}
+}
+
+func (s *suite) wantTime(what string, got, want time.Time) {
+	s.Helper()
+	if d := got.Sub(want).Abs(); d > s.Tolerance {
+		s.Errorf("%s is %v; want %v", what, got.UTC(), want.UTC())
+	}
+}
+
+// allOps are the settlements.
+func allOps() []idem.SettleOp {
+	return []idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend}
+}
+
+// Clock is a clock that stands still until it is moved. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that stands at a time with a fraction of a second, so that rounding shows, and far enough ahead
+// that a real server with TTL removes nothing behind the back of a test.
+func NewClock() *Clock {
+	return &Clock{now: time.UnixMilli(4_000_000_000_123)}
+}
+
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Resender wraps a store that has no transport in which replies could be lost. After Arm, the next call is made twice with
+// the same arguments, and only the second answer is returned.
+type Resender struct {
+	idem.Store
+	idem.Admin
+	mu    sync.Mutex
+	armed bool
+}
+
+// Arm makes the next call lose its reply.
+func (r *Resender) Arm() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.armed = true
+}
+
+func (r *Resender) fire() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.armed
+	r.armed = false
+	return was
+}
+
+// Claim implements idem.Store.
+func (r *Resender) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+	if r.fire() {
+		r.Store.Claim(ctx, reqs)
+	}
+	return r.Store.Claim(ctx, reqs)
+}
+
+// Settle implements idem.Store.
+func (r *Resender) Settle(ctx context.Context, ss []idem.Settlement) []error {
+	if r.fire() {
+		r.Store.Settle(ctx, ss)
+	}
+	return r.Store.Settle(ctx, ss)
+}

@@ -1,0 +1,122 @@
+package idem
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Task is a message to be handled once.
+type Task struct {
+	Key         string
+	Fingerprint Fingerprint
+	Source      string // where the message comes from: topic-partition@offset
+	Redrive     int64  // the version in a redriven dead letter's header, or 0
+	Handler     Handler
+	// DeadLetters takes the task when it has failed for good; only then the key becomes FAILED. Without it no key does: the
+	// task is released, whatever its error, and handled again with the next delivery.
+	DeadLetters DeadLetterer
+}
+
+// Handler has the effect of a task.
+type Handler interface {
+	// Handle is called by one owner at a time, as far as leases can tell. Its context ends at the deadline less the
+	// margin, or with the cause ErrLeaseLost when the claim is lost; AttemptFrom finds the fencing token in it.
+	// The bytes returned are stored as the result. An error may be marked by Permanent, RetryAfter or Unavailable.
+	Handle(ctx context.Context) ([]byte, error)
+}
+
+// HandlerFunc is a function as a Handler.
+type HandlerFunc func(ctx context.Context) ([]byte, error)
+
+// Handle calls f.
+func (f HandlerFunc) Handle(ctx context.Context) ([]byte, error) { return f(ctx) }
+
+// DeadLetterer takes tasks that have failed for good.
+type DeadLetterer interface {
+	// DeadLetter hands the task on. It may be called more than once for the same task; Attempt.Token tells one failure
+	// from another. If it returns an error, the task is released for another attempt.
+	DeadLetter(ctx context.Context, b Burial) error
+}
+
+// DeadLetterFunc is a function as a DeadLetterer.
+type DeadLetterFunc func(ctx context.Context, b Burial) error
+
+// DeadLetter calls f.
+func (f DeadLetterFunc) DeadLetter(ctx context.Context, b Burial) error { return f(ctx, b) }
+
+// Burial is what a dead letter should tell.
+type Burial struct {
+	Attempt   Attempt
+	StoredKey string  // see StoreKey
+	Failure   Failure // as it will be stored; At is zero
+	Err       error   // the handler's error, or one that wraps ErrAttemptsExhausted
+}
+
+// Ticket is a task and what came of its claim. The zero value but for Task and TakeOver is ready for Session.Claim.
+type Ticket struct {
+	Task Task
+	// TakeOver allows the claim to take the key from an owner whose lease is over. A caller that runs tasks concurrently
+	// leaves it out at first, and claims again, with nothing else in flight, if State says ClaimLeaseOver: so that a
+	// message that kills its process is the one that is charged for it.
+	TakeOver bool
+
+	res       ClaimResult
+	key       string // as stored
+	owner     string
+	claimedAt time.Time // on the local monotonic clock, before the request was sent: a bound for the lease
+	took      time.Duration
+	waitUntil time.Time
+	waits     int
+}
+
+// State says what came of the last claim.
+func (t *Ticket) State() ClaimState { return t.res.State }
+
+// Err returns the error of the last claim.
+func (t *Ticket) Err() error { return t.res.Err }
+
+func (t *Ticket) attempt() Attempt {
+	return Attempt{Key: t.Task.Key, Token: t.res.Record.Version, Number: t.res.Record.Attempts, Source: t.Task.Source}
+}
+
+// outcome is the outcome of a ticket that is not claimed; for a claimed one it is what there is to tell before it has run.
+func (t *Ticket) outcome() Outcome {
+	rec := &t.res.Record
+	out := Outcome{Key: t.key, Token: rec.Version, Err: t.res.Err, ClaimTook: t.took}
+	switch t.res.State {
+	case Claimed:
+		out.Attempt, out.Stolen = rec.Attempts, t.res.Stolen
+	case ClaimCompleted:
+		out.Kind = Replayed
+		out.Result, out.Err = rec.StoredResult()
+	case ClaimFailed:
+		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: t.key, Version: rec.Version, Failure: valueOf(rec.Failure)}
+	case ClaimInFlight, ClaimLeaseOver:
+		out.Kind, out.Err = InFlight, fmt.Errorf("%w: key %q, attempt %d of version %d, claimed from %s, %s",
+			ErrInFlight, t.key, rec.Attempts, rec.Version, orUnknown(rec.Source), t.untilWhen())
+	case ClaimUnknown:
+		out.Kind = claimErrorKind(t.res.Err)
+	}
+	return out
+}
+
+func (t *Ticket) untilWhen() string {
+	rec := &t.res.Record
+	what, until := "lease", rec.LeaseUntil
+	if rec.Released() {
+		what, until = "released", rec.RetryAt
+	}
+	text := what + " until " + until.UTC().Format(time.RFC3339Nano)
+	if f := rec.Failure; f != nil {
+		text += ", last failure " + f.Code + ": " + f.Message
+	}
+	return text
+}
+
+func valueOf(f *Failure) Failure {
+	if f == nil {
+		return Failure{}
+	}
+	return *f
+}
