@@ -1,6 +1,7 @@
 package idem
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -69,21 +70,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Lease, DefaultLease)
-	setDefault(&c.Retention, DefaultRetention)
-	setDefault(&c.MaxAttempts, DefaultMaxAttempts)
-	setDefault(&c.MaxResult, DefaultMaxResult)
-	setDefault(&c.DeadlineMargin, DefaultDeadlineMargin)
-	setDefault(&c.BreakerFailures, DefaultBreakerFailures)
-	setDefault(&c.BreakerCooldown, DefaultBreakerCooldown)
+	c.Lease = cmp.Or(c.Lease, DefaultLease)
+	c.Retention = cmp.Or(c.Retention, DefaultRetention)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
+	c.MaxResult = cmp.Or(c.MaxResult, DefaultMaxResult)
+	c.DeadlineMargin = cmp.Or(c.DeadlineMargin, DefaultDeadlineMargin)
+	c.BreakerFailures = cmp.Or(c.BreakerFailures, DefaultBreakerFailures)
+	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, DefaultBreakerCooldown)
 	return c
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 func (c Config) validate() error {

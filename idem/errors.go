@@ -144,10 +144,17 @@ func classify(err error, c class, delay time.Duration) error {
 
 func classOf(err error) classified {
 	var c *classified
-	if errors.As(err, &c) {
+	if errors.As(err, &c) && !thrown(err, c) {
 		return *c
 	}
 	return classified{err: err}
+}
+
+// thrown reports whether a mark is on what somebody panicked with, where it does not count: a panic is an accident.
+func thrown(err error, mark *classified) bool {
+	var p *PanicError
+	var c *classified
+	return errors.As(err, &p) && errors.As(p.Unwrap(), &c) && c == mark
 }
 
 // failureOf is the stored form of a handler's error.

@@ -19,7 +19,6 @@ type heartbeat struct {
 	session *Session
 	extend  Settlement
 	handler handlerContext
-	cancel  context.CancelCauseFunc
 
 	mu       sync.Mutex
 	timer    *time.Timer
@@ -33,10 +32,9 @@ type heartbeat struct {
 // startHeartbeat starts the timer; a handler that takes under a third of the lease costs no request.
 func startHeartbeat(s *Session, t *Ticket) *heartbeat {
 	lease := s.engine.cfg.Lease
-	ctx, cancel := context.WithCancelCause(s.handlers)
 	h := &heartbeat{
 		session: s, extend: t.settlement(OpExtend, s.engine.cfg.Retention), leaseEnd: t.claimedAt.Add(lease),
-		handler: handlerContext{Context: ctx, attempt: t.attempt()}, cancel: cancel,
+		handler: handlerContext{Context: s.handlers, attempt: t.attempt()},
 	}
 	h.extend.Lease = lease
 	h.mu.Lock() // the first beat may be due at once
@@ -48,16 +46,15 @@ func startHeartbeat(s *Session, t *Ticket) *heartbeat {
 // stop ends the heartbeat, waits for a beat in progress, and says why the claim was lost, if it was.
 func (h *heartbeat) stop() error {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.stopped = true
 	h.timer.Stop()
-	beating := h.beating
-	h.mu.Unlock()
-	if beating != nil {
-		h.cancel(nil) // no need to wait for the store's answer
+	if beating := h.beating; beating != nil {
+		h.handler.end(nil) // no need to wait for the store's answer
+		h.mu.Unlock()
 		<-beating
+		h.mu.Lock()
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	return h.lost
 }
 
@@ -110,5 +107,5 @@ func (h *heartbeat) again(d time.Duration) {
 
 func (h *heartbeat) lose(err error) {
 	h.lost = fmt.Errorf("%w: key %q, version %d: %w", ErrLeaseLost, h.extend.Key, h.extend.Version, err)
-	h.cancel(h.lost)
+	h.handler.end(h.lost)
 }

@@ -152,6 +152,9 @@ func Take(req *ClaimRequest, seen *Record, now time.Time) Record {
 	}
 	rec.RetryAt = time.Time{}
 	hold(&rec, req, now)
+	if seen.Status == StatusStarted && req.Fingerprint.IsZero() {
+		rec.Fingerprint = seen.Fingerprint // what the key stands for is still known
+	}
 	return rec
 }
 

@@ -28,12 +28,18 @@ func (s *Session) RunUnprotected(task *Task) Outcome {
 }
 
 func (s *Session) runClaimed(t *Ticket, out Outcome) Outcome {
+	defer func() { t.res, t.owner = ClaimResult{}, "" }() // a ticket is good for one run
 	if limit := s.engine.attemptLimit(&t.Task); t.res.Record.Attempts > limit {
 		return s.bury(t, out, exhausted(t, limit))
 	}
 	if s.handlers.Err() != nil {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
 		return s.giveBack(t, out, nil)
+	}
+	if time.Since(t.claimedAt) >= s.engine.cfg.Lease/3 {
+		if over, lost := s.renew(t, out); lost {
+			return over
+		}
 	}
 	result, lost, err := s.execute(t)
 	if err != nil && lost != nil {
@@ -42,6 +48,26 @@ func (s *Session) runClaimed(t *Ticket, out Outcome) Outcome {
 		return s.retry(t, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0)
 	}
 	return s.conclude(t, out, result, err)
+}
+
+// renew extends a claim that has waited for its turn, before its handler begins: somebody may have taken the key meanwhile,
+// and a handler that has begun can't be told soon enough.
+func (s *Session) renew(t *Ticket, out Outcome) (over Outcome, lost bool) {
+	set := t.settlement(OpExtend, s.engine.cfg.Retention)
+	set.Lease = s.engine.cfg.Lease
+	sent := time.Now()
+	err := s.engine.settleOne(s.handlers, set)
+	var fenced *FencedError
+	switch {
+	case err == nil:
+		t.claimedAt = sent
+	case errors.As(err, &fenced):
+		return s.fenced(t, out, fenced), true
+	case time.Since(t.claimedAt) >= s.engine.cfg.Lease:
+		out.Kind, out.Err = StoreDown, fmt.Errorf("%w: the lease ended before the handler began, and could not be extended: %w", ErrStoreUnavailable, err)
+		return out, true
+	}
+	return out, false // held, or held for as long as the heartbeat will tell
 }
 
 // attemptLimit is the number of the last attempt. What can't be dead-lettered is tried for ever.
@@ -72,7 +98,7 @@ func (s *Session) whyNotStarted() error {
 // execute calls the handler under a heartbeat. lost says why the claim was lost meanwhile, if it was.
 func (s *Session) execute(t *Ticket) (result []byte, lost, err error) {
 	beat := startHeartbeat(s, t)
-	defer beat.cancel(nil)
+	defer beat.handler.end(nil)
 	result, err = call(&beat.handler, t.Task.Handler)
 	return result, beat.stop(), err
 }
@@ -89,21 +115,6 @@ func call(ctx context.Context, h Handler) (result []byte, err error) {
 		failureOf(err)
 	}
 	return result, err
-}
-
-// handlerContext hands the attempt to AttemptFrom. It is a type of its own to spare the boxing of context.WithValue for
-// handlers that don't ask.
-type handlerContext struct {
-	context.Context
-	attempt Attempt
-}
-
-// Value returns the attempt, or what the context below holds.
-func (c *handlerContext) Value(key any) any {
-	if key == (attemptKey{}) {
-		return c.attempt
-	}
-	return c.Context.Value(key)
 }
 
 // conclude settles the key by what the handler returned.
@@ -162,18 +173,20 @@ func (s *Session) sendDeadLetter(to DeadLetterer, b Burial) (err error) {
 			err = fmt.Errorf("the dead letter could not be sent: %w", err)
 		}
 	}()
-	return to.DeadLetter(s.settling, b)
+	ctx, cancel := s.settleContext()
+	defer cancel()
+	return to.DeadLetter(ctx, b)
 }
 
 // retry releases the key for another attempt and keeps the one that was charged.
 func (s *Session) retry(t *Ticket, out Outcome, err error, delay time.Duration) Outcome {
 	out.Kind, out.Err = Retry, err
-	return s.released(out, s.release(t, failureOf(err), delay, false))
+	return s.released(t, out, s.release(t, failureOf(err), delay, false))
 }
 
 // giveBack releases the key with its attempt.
 func (s *Session) giveBack(t *Ticket, out Outcome, f *Failure) Outcome {
-	return s.released(out, s.release(t, f, 0, true))
+	return s.released(t, out, s.release(t, f, 0, true))
 }
 
 func (s *Session) release(t *Ticket, f *Failure, delay time.Duration, refund bool) settled {
@@ -183,10 +196,14 @@ func (s *Session) release(t *Ticket, f *Failure, delay time.Duration, refund boo
 }
 
 // released adds to an outcome how its release went. A key that could not be released is free when its lease is over.
-func (s *Session) released(out Outcome, r settled) Outcome {
+func (s *Session) released(t *Ticket, out Outcome, r settled) Outcome {
 	out.SettleTook = r.took
-	if errors.Is(r.err, ErrFenced) {
-		out.Kind, out.Fenced, out.Err = Fenced, true, fmt.Errorf("%w; before that: %w", r.err, out.Err)
+	var fenced *FencedError
+	if errors.As(r.err, &fenced) {
+		before := out.Err
+		if out = s.fenced(t, out, fenced); out.Kind == Fenced {
+			out.Err = fmt.Errorf("%w; before that: %w", out.Err, before)
+		}
 	} else if r.err != nil {
 		out.Err = fmt.Errorf("%w (and the key could not be released, it stays taken for up to %v: %w)", out.Err, s.engine.cfg.Lease, r.err)
 	}
@@ -252,7 +269,7 @@ func (s *Session) send(set Settlement) settled {
 	}
 }
 
-// settleContext bounds a settlement by the session's deadline, or by a lease if it has none.
+// settleContext bounds a settlement, or a dead letter, by the session's deadline, or by a lease if it has none.
 func (s *Session) settleContext() (context.Context, context.CancelFunc) {
 	if s.bounded {
 		return s.settling, func() {}

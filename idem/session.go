@@ -157,15 +157,38 @@ func claimErrorKind(err error) Kind {
 	return KindUnknown
 }
 
-// Release gives back claims that were not begun, with their attempts. A key that can't be given back is free when its
-// lease is over. A ticket may be claimed again afterwards, by a new owner, even if its release lands late.
+// Release gives back claims that were not begun, with their attempts, in one call to the store. A key that can't be given
+// back is free when its lease is over. A ticket may be claimed again afterwards, by a new owner, even if its release lands
+// late.
 func (s *Session) Release(tickets []Ticket) {
+	var ss []Settlement
 	for i := range tickets {
 		if t := &tickets[i]; t.res.State == Claimed {
-			_ = s.release(t, nil, 0, true)
+			set := t.settlement(OpRelease, s.engine.cfg.Retention)
+			set.Refund = true
+			ss = append(ss, set)
 			t.res, t.owner = ClaimResult{}, ""
 		}
 	}
+	ctx, cancel := s.settleContext()
+	defer cancel()
+	for n := 0; len(ss) > 0 && n < releaseTries; n++ {
+		if n > 0 && !sleep(ctx, backoff(n-1)) {
+			return
+		}
+		ss = unknown(ss, s.engine.store.Settle(ctx, ss))
+	}
+}
+
+// unknown returns the settlements that the store has not given a proper answer for.
+func unknown(ss []Settlement, errs []error) []Settlement {
+	var left []Settlement
+	for i, err := range errs {
+		if err != nil && !errors.Is(err, ErrFenced) {
+			left = append(left, ss[i])
+		}
+	}
+	return left
 }
 
 // The pauses between two looks at a key that is in flight elsewhere.

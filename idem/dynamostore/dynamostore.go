@@ -9,6 +9,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ import (
 
 // DefaultTable is the name of the table unless Config says otherwise.
 const DefaultTable = "idemsk"
+
+const defaultConcurrency = 16
 
 // Client is what the store needs of a *dynamodb.Client. See NewClient for one that fits the time a function has.
 type Client interface {
@@ -46,6 +49,13 @@ type Config struct {
 	Concurrency int
 	// Clock is time.Now if nil.
 	Clock idem.Clock
+}
+
+func (c Config) withDefaults() Config {
+	c.Table = cmp.Or(c.Table, DefaultTable)
+	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, idem.DefaultMaxClockSkew)
+	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
+	return c
 }
 
 // Store is a store in DynamoDB. It is safe for concurrent use.
@@ -71,33 +81,21 @@ func ValidTable(name string) bool { return tableName.MatchString(name) }
 
 // New returns a store on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming every field at fault.
 func New(client Client, cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
 	var errs []error
-	if cfg.Table == "" {
-		cfg.Table = DefaultTable
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
-	if !ValidTable(cfg.Table) {
-		errs = append(errs, fmt.Errorf("Table is %q: want 3 to 255 letters, digits, '_', '.' or '-', or a table's ARN", cfg.Table)) //nolint:staticcheck // a field's name
-	}
-	switch {
-	case cfg.MaxClockSkew == 0:
-		cfg.MaxClockSkew = idem.DefaultMaxClockSkew
-	case cfg.MaxClockSkew == -1:
-		cfg.MaxClockSkew = 0
-	case cfg.MaxClockSkew < 0:
-		errs = append(errs, fmt.Errorf("MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew)) //nolint:staticcheck // a field's name
-	}
-	if cfg.Concurrency == 0 {
-		cfg.Concurrency = 16
-	}
-	if cfg.Concurrency < 0 {
-		errs = append(errs, fmt.Errorf("Concurrency is %d: want 1 or more", cfg.Concurrency)) //nolint:staticcheck // a field's name
-	}
-	if client == nil {
-		errs = append(errs, errors.New("the client is nil"))
-	}
+	bad(client != nil, "the client is nil")
+	bad(tableName.MatchString(cfg.Table), "Table is %q: want 3 to 255 letters, digits, '_', '.' or '-', or a table's ARN", cfg.Table)
+	bad(cfg.MaxClockSkew >= -1, "MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew)
+	bad(cfg.Concurrency >= 1, "Concurrency is %d: want 1 or more", cfg.Concurrency)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("dynamostore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
+	cfg.MaxClockSkew = max(0, cfg.MaxClockSkew)
 	return &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, clock: cfg.Clock}, nil
 }
 

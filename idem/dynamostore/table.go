@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,8 +21,9 @@ type TableClient interface {
 // createTimeout is how long CreateTable waits for a table to become active.
 const createTimeout = 2 * time.Minute
 
-// CreateTable creates a table for a Store, on demand and with TTL, and waits until it can be used. It is for tests and local
-// runs; in production the table comes from the stack, with backups and protection against deletion.
+// CreateTable creates a table for a Store, on demand and with TTL, and waits until it can be used. A table that is there
+// already is an error only if it has TTL. It is for tests and local runs; in production the table comes from the stack, with
+// backups and protection against deletion.
 func CreateTable(ctx context.Context, client TableClient, name string) error {
 	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName:            &name,
@@ -29,7 +31,8 @@ func CreateTable(ctx context.Context, client TableClient, name string) error {
 		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(AttrKey), KeyType: types.KeyTypeHash}},
 		BillingMode:          types.BillingModePayPerRequest,
 	})
-	if err != nil {
+	var exists *types.ResourceInUseException
+	if err != nil && !errors.As(err, &exists) { // it may exist because the client sent the request twice
 		return fmt.Errorf("dynamostore: creating table %s: %w", name, err)
 	}
 	if err := dynamodb.NewTableExistsWaiter(client).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, createTimeout); err != nil {

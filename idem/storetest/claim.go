@@ -218,6 +218,13 @@ func fingerprint() []test {
 			s.do(s.mustClaim(withKey("with")), idem.OpComplete)
 			s.wantState(s.claim(withKey("with"), withoutFingerprint), idem.ClaimCompleted)
 		}},
+		{"a claim without one takes a key over and leaves the key its own", func(s *suite) {
+			s.do(s.mustClaim(), idem.OpRelease)
+			s.do(s.mustClaim(withoutFingerprint), idem.OpRelease)
+			if res := s.claim(withValue("another value")); !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
+				s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
+			}
+		}},
 		{"a tombstone's is not that of an empty value", func(s *suite) {
 			s.do(s.mustClaim(func(r *idem.ClaimRequest) { r.Fingerprint = idem.FingerprintOf(nil) }), idem.OpComplete)
 			if res := s.claim(withValue("")); !errors.Is(res.Err, idem.ErrFingerprintMismatch) {

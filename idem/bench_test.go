@@ -1,0 +1,70 @@
+package idem_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+// benchKeys is after how many records the store begins anew, so that it stays small.
+const benchKeys = 1000
+
+// BenchmarkEngine measures the engine and the store in memory together, by the record: a trivial handler, in a session
+// with a deadline as an invocation has one.
+func BenchmarkEngine(b *testing.B) {
+	for _, bm := range []struct {
+		name  string
+		claim int // tickets in one call of Claim
+		want  idem.Kind
+	}{
+		{"fresh", 1, idem.Executed},
+		{"fresh claimed by the thousand", benchKeys, idem.Executed},
+		{"duplicate", 1, idem.Replayed},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+			defer cancel()
+			keys := make([]string, benchKeys)
+			for i := range keys {
+				keys[i] = "payments#" + strconv.Itoa(i)
+			}
+			handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
+			tickets := make([]idem.Ticket, benchKeys)
+			var s *idem.Session
+			record := func(i int, want idem.Kind) {
+				if i%bm.claim == 0 {
+					s.Claim(tickets[i : i+bm.claim])
+				}
+				if out := s.Run(&tickets[i]); out.Kind != want {
+					b.Fatalf("%v: %v", out.Kind, out.Err)
+				}
+			}
+			renew := func() {
+				if s == nil || bm.want == idem.Executed {
+					s = session(b, newEngine(b, memstore.New(memstore.Config{}), idem.Config{}), ctx)
+				}
+				for i := range tickets {
+					tickets[i] = idem.Ticket{Task: idem.Task{Key: keys[i], Fingerprint: idem.Fingerprint{1}, Source: "payments-3@17", Handler: handler}}
+				}
+			}
+			renew()
+			if bm.want == idem.Replayed {
+				for i := range tickets {
+					record(i, idem.Executed)
+				}
+			}
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				i := n % benchKeys
+				if i == 0 {
+					renew()
+				}
+				record(i, bm.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,281 @@
+package idem_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+func TestWhileTheStoreIsDownNothingIsCalled(t *testing.T) {
+	store := newSpy()
+	store.onClaim = down(errNetwork)
+	h := returning("receipt", nil)
+	out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(h))
+	wantKind(t, out, idem.StoreDown)
+	wantErr(t, out.Err, idem.ErrStoreUnavailable, errNetwork)
+	equal(t, "calls of the handler", h.calls, 0)
+	equal(t, "claims", store.claimed(), 1)
+}
+
+func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		err  error
+		kind idem.Kind
+	}{
+		{"success", nil, idem.FailedOpen},
+		{"an error", errBoom, idem.Retry},
+		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown},
+		{"a permanent error", idem.Permanent(errBoom), idem.DeadLettered},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := newSpy()
+			store.onClaim = down(errNetwork)
+			graves := &graveyard{}
+			protected := true
+			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				_, protected = idem.AttemptFrom(ctx)
+				return []byte("receipt"), tc.err
+			}}
+			out := newEngine(t, store, idem.Config{StoreDown: idem.FailOpen}).Do(t.Context(), buriedBy(graves, h))
+			wantKind(t, out, tc.kind)
+			if tc.err == nil {
+				wantErr(t, out.Err, idem.ErrStoreUnavailable, errNetwork) // why it was not protected
+			} else {
+				wantErr(t, out.Err, errBoom)
+			}
+			equal(t, "calls of the handler", h.calls, 1)
+			equal(t, "an attempt is known", protected, false)
+			equal(t, "settlements", len(store.settled), 0)
+			if tc.kind == idem.DeadLettered {
+				b := graves.burials[0]
+				equal(t, "the dead letter's key", b.StoredKey, testKey)
+				equal(t, "the dead letter's attempt", b.Attempt, idem.Attempt{Key: testKey, Source: testSource})
+			}
+		})
+	}
+}
+
+func TestFailingOpenIsForAStoreThatIsDownOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		holder(t, store, time.Hour)
+		e := newEngine(t, store, idem.Config{StoreDown: idem.FailOpen, Wait: -1})
+		h := returning("receipt", nil)
+		wantKind(t, e.Do(t.Context(), taskOf(h)), idem.InFlight)
+		other := taskOf(h)
+		other.Fingerprint = idem.FingerprintOf([]byte("another value"))
+		wantKind(t, e.Do(t.Context(), other), idem.Mismatched)
+		wantKind(t, e.Do(t.Context(), idem.Task{Handler: h}), idem.InvalidKey)
+		equal(t, "calls of the handler", h.calls, 0)
+	})
+}
+
+func TestFailingOpenStartsNothingNearTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onClaim = func(_ context.Context, reqs []idem.ClaimRequest, _ func() []idem.ClaimResult) []idem.ClaimResult {
+			pass(700 * time.Millisecond)
+			return down(errNetwork)(t.Context(), reqs, nil)
+		}
+		h := returning("receipt", nil)
+		out := newEngine(t, store, idem.Config{StoreDown: idem.FailOpen}).Do(until(t, time.Second), taskOf(h))
+		wantKind(t, out, idem.NotStarted)
+		wantErr(t, out.Err, idem.ErrDeadlineNear)
+		equal(t, "calls of the handler", h.calls, 0)
+	})
+}
+
+// fault is a store whose claims a test lets fail for a while.
+type fault struct {
+	err error
+}
+
+func (f *fault) onClaim(ctx context.Context, reqs []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+	if f.err != nil {
+		return down(f.err)(ctx, reqs, land)
+	}
+	return land()
+}
+
+func TestTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, f := newSpy(), &fault{err: errNetwork}
+		store.onClaim = f.onClaim
+		e := newEngine(t, store, idem.Config{BreakerFailures: 3, BreakerCooldown: time.Minute})
+		try := func(want idem.Kind, asked bool) {
+			t.Helper()
+			before := store.claimed()
+			out := e.Do(t.Context(), taskOf(returning("receipt", nil)))
+			wantKind(t, out, want)
+			if want == idem.StoreDown {
+				wantErr(t, out.Err, idem.ErrStoreUnavailable)
+			}
+			equal(t, "the store was asked", store.claimed() > before, asked)
+		}
+		for range 3 {
+			try(idem.StoreDown, true)
+		}
+		try(idem.StoreDown, false) // open
+		pass(time.Minute - 1)
+		try(idem.StoreDown, false)
+		pass(1)
+		try(idem.StoreDown, true) // half open, and open again
+		try(idem.StoreDown, false)
+		pass(time.Minute)
+		f.err = nil
+		try(idem.Executed, true) // half open, and closed
+		try(idem.Replayed, true)
+		f.err = errNetwork
+		try(idem.StoreDown, true)
+		try(idem.StoreDown, true) // two in a row are not three
+		f.err = nil
+		try(idem.Replayed, true)
+		f.err = errNetwork
+		for range 3 { // and the count began anew
+			try(idem.StoreDown, true)
+		}
+		try(idem.StoreDown, false)
+	})
+}
+
+func TestAnOpenBreakerLetsOneClaimThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, f := newSpy(), &fault{err: errNetwork}
+		store.onClaim = f.onClaim
+		e := newEngine(t, store, idem.Config{BreakerFailures: 1, BreakerCooldown: time.Minute})
+		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
+		pass(time.Minute)
+		f.err = nil
+		store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+			pass(time.Second)
+			return land()
+		}
+		outs := make(chan idem.Outcome, 1)
+		go func() { outs <- e.Do(t.Context(), taskOf(returning("receipt", nil))) }()
+		synctest.Wait()
+		other := taskOf(returning("receipt", nil))
+		other.Key = "b"
+		wantKind(t, e.Do(t.Context(), other), idem.StoreDown)
+		wantKind(t, <-outs, idem.Executed)
+		wantKind(t, e.Do(t.Context(), other), idem.Executed)
+	})
+}
+
+// A breaker that has closed is closed: a single fault after it lets claims through as before.
+func TestAClosedBreakerForgetsThatItWasOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, f := newSpy(), &fault{err: errNetwork}
+		store.onClaim = f.onClaim
+		e := newEngine(t, store, idem.Config{BreakerFailures: 2, BreakerCooldown: time.Minute})
+		for range 2 {
+			wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
+		}
+		pass(time.Minute)
+		f.err = nil
+		wantKind(t, e.Do(t.Context(), taskOf(returning("receipt", nil))), idem.Executed)
+		f.err = errNetwork
+		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
+		f.err = nil
+		store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+			pass(time.Second)
+			return land()
+		}
+		outs := make(chan idem.Outcome)
+		for range 2 {
+			go func() { outs <- e.Do(t.Context(), taskOf(nil)) }()
+		}
+		for range 2 {
+			wantKind(t, <-outs, idem.Replayed)
+		}
+	})
+}
+
+// A claim that its caller gave up says nothing about the store: it neither opens the breaker nor closes it.
+func TestACancelledClaimTellsTheBreakerNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, f := newSpy(), &fault{err: errNetwork}
+		store.onClaim = f.onClaim
+		e := newEngine(t, store, idem.Config{BreakerFailures: 2, BreakerCooldown: time.Minute})
+		try := func(err error, want idem.Kind, asked bool) {
+			t.Helper()
+			f.err = err
+			before := store.claimed()
+			wantKind(t, e.Do(t.Context(), taskOf(returning("receipt", nil))), want)
+			equal(t, "the store was asked", store.claimed() > before, asked)
+		}
+		for range 3 {
+			try(context.Canceled, idem.NotStarted, true)
+		}
+		try(errNetwork, idem.StoreDown, true)
+		try(context.Canceled, idem.NotStarted, true)
+		try(errNetwork, idem.StoreDown, true) // the second in a row
+		try(errNetwork, idem.StoreDown, false)
+		pass(time.Minute)
+		try(context.Canceled, idem.NotStarted, true)
+		try(errNetwork, idem.StoreDown, true) // still half open
+		try(nil, idem.StoreDown, false)
+	})
+}
+
+func TestProperAnswersAreNoFaults(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{BreakerFailures: 1})
+	e.Do(t.Context(), taskOf(returning("receipt", nil)))
+	other := taskOf(nil)
+	other.Fingerprint = idem.FingerprintOf([]byte("another value"))
+	for range 3 {
+		out := e.Do(t.Context(), other)
+		wantKind(t, out, idem.Mismatched)
+		equal(t, "the store is called unavailable", errors.Is(out.Err, idem.ErrStoreUnavailable), false)
+	}
+	wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.Replayed)
+}
+
+// One proper answer of many shows that the store is there.
+func TestABatchThatWasAnsweredInPartIsNoFault(t *testing.T) {
+	store := newSpy()
+	store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+		results := land()
+		results[0] = idem.ClaimResult{Err: errNetwork}
+		return results
+	}
+	s := session(t, newEngine(t, store, idem.Config{BreakerFailures: 1}), t.Context())
+	for _, second := range []string{"b", "c"} {
+		tickets := make([]idem.Ticket, 2)
+		tickets[0].Task, tickets[1].Task = taskOf(nil), taskOf(nil)
+		tickets[1].Task.Key = second
+		s.Claim(tickets)
+		wantErr(t, tickets[0].Err(), errNetwork)
+		equal(t, "state of the second", tickets[1].State(), idem.Claimed)
+	}
+}
+
+func TestWithoutABreakerTheStoreIsAlwaysAsked(t *testing.T) {
+	store := newSpy()
+	store.onClaim = down(errNetwork)
+	e := newEngine(t, store, idem.Config{BreakerFailures: -1})
+	for range 20 {
+		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
+	}
+	equal(t, "claims", store.claimed(), 20)
+}
+
+// What has happened must be recorded if it can be: the breaker holds back no settlement.
+func TestAnOpenBreakerHoldsBackNoSettlement(t *testing.T) {
+	store, f := newSpy(), &fault{}
+	store.onClaim = f.onClaim
+	e := newEngine(t, store, idem.Config{BreakerFailures: 1})
+	out := e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+		f.err = errNetwork
+		other := taskOf(nil)
+		other.Key = "b"
+		wantKind(t, e.Do(ctx, other), idem.StoreDown)
+		return []byte("receipt"), nil
+	}}))
+	wantKind(t, out, idem.Executed)
+}

@@ -1,0 +1,548 @@
+package idem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+// Random histories of a few processes that contend for two keys: they die with claims in their hands, pause and come
+// back late, lose requests and replies, have requests land long after they were given up, and are redriven. Time passes
+// in a bubble. What the engine says must be what is true, and the promises of the package must hold.
+func TestPromisesHoldUnderCrashes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		skew := rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(rt, "skew")
+		steps := rapid.SliceOfN(rapid.Custom(anyStep), 30, 100).Draw(rt, "steps")
+		var wrong []string
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, skew)
+			for _, step := range steps {
+				w.play(step)
+			}
+			w.settleAll()
+			wrong = w.wrong
+		})
+		if len(wrong) > 0 {
+			rt.Fatalf("%s", wrong[0])
+		}
+	})
+}
+
+// step is one event of a history. Which of its fields count depends on what it does.
+type step struct {
+	do       string
+	which    int // of the claims held, or of the requests under way
+	proc     int
+	faults   []faultKind // of the process's next calls to the store
+	key      string
+	takeOver bool
+	redrive  int // of the dead letters of the key, if there are so many
+	plan     plan
+	lasts    time.Duration
+}
+
+// GoString keeps the report of a failed history short.
+func (s step) GoString() string {
+	text := fmt.Sprintf("\n%s %s #%d by %d, faults %v, take over %t, redrive %d, lasts %v: takes %v, obedient %t, %s, grave full %t",
+		s.do, s.key, s.which, s.proc, s.faults, s.takeOver, s.redrive, s.lasts, s.plan.takes, s.plan.obedient, s.plan.returns, s.plan.graveFull)
+	if s.plan.meanwhile != nil {
+		text += "; meanwhile" + s.plan.meanwhile.GoString()
+	}
+	return text
+}
+
+// plan says what a handler does.
+type plan struct {
+	takes     time.Duration
+	obedient  bool // it returns as soon as its context ends
+	returns   string
+	graveFull bool  // the dead letter can't be sent
+	meanwhile *step // happens before it returns
+}
+
+var planned = map[string]error{
+	"success": nil, "error": errBoom, "permanent": idem.Permanent(errBoom), "unavailable": idem.Unavailable(errBoom),
+	"later": idem.RetryAfter(errBoom, 3*time.Second), "panic": nil,
+}
+
+// What steps are drawn from. What stands in a list more than once comes more often, and a history that fails is reduced
+// to the first ones.
+var (
+	deeds = []string{
+		"ttl", "claim", "claim", "claimAgain", "run", "run", "deliver", "deliver", "deliver", "release", "die", "time", "time", "landLate",
+	}
+	endings    = []string{"success", "success", "error", "error", "permanent", "unavailable", "later", "panic"}
+	faultKinds = []faultKind{noFault, noFault, noFault, lostRequest, lostReply, lateRequest, sentTwice}
+	efforts    = []time.Duration{0, 0, 5 * time.Second, 25 * time.Second, 40 * time.Second, 70 * time.Second}
+	durations  = []time.Duration{
+		time.Millisecond, time.Second, 10 * time.Second, lease, lease + time.Second, 2 * time.Minute,
+		worldRetain, worldRetain + lease + 2*time.Second,
+	}
+)
+
+func anyStep(t *rapid.T) step {
+	s := anyStepWithin(t)
+	if rapid.Bool().Draw(t, "meanwhile") {
+		inner := anyStepWithin(t)
+		inner.do, inner.lasts = "deliver", 2*time.Second
+		s.plan.meanwhile = &inner
+	}
+	return s
+}
+
+func anyStepWithin(t *rapid.T) step {
+	return step{
+		do:       rapid.SampledFrom(deeds).Draw(t, "do"),
+		which:    rapid.IntRange(0, 5).Draw(t, "which"),
+		proc:     rapid.IntRange(0, processes-1).Draw(t, "process"),
+		faults:   rapid.SliceOfN(rapid.SampledFrom(faultKinds), 0, 5).Draw(t, "faults"),
+		key:      rapid.SampledFrom(worldKeys).Draw(t, "key"),
+		takeOver: rapid.Bool().Draw(t, "take over"),
+		redrive:  rapid.IntRange(0, 15).Draw(t, "redrive"),
+		plan: plan{
+			takes:     rapid.SampledFrom(efforts).Draw(t, "takes"),
+			obedient:  rapid.Bool().Draw(t, "obedient"),
+			returns:   rapid.SampledFrom(endings).Draw(t, "returns"),
+			graveFull: rapid.IntRange(0, 4).Draw(t, "grave full") == 4,
+		},
+		lasts: rapid.SampledFrom(durations).Draw(t, "lasts"),
+	}
+}
+
+const (
+	processes   = 3
+	maxAttempts = 3
+	worldRetain = time.Hour
+)
+
+var worldKeys = []string{"a", "b"}
+
+// world is the store, the processes, and what an observer saw of them.
+type world struct {
+	store *memstore.Store
+	procs []*process
+	held  []*held
+
+	mu    sync.Mutex // for what follows, and all that is observed: heartbeats ask the store too
+	late  []func()   // requests that were given up, but land some day
+	keys  map[string]*observed
+	wrong []string // what was seen that must not be
+}
+
+// process is an engine whose line to the store fails as planned.
+type process struct {
+	world  *world
+	engine *idem.Engine
+	faults []faultKind // of its next calls
+}
+
+type faultKind int
+
+const (
+	noFault     faultKind = iota
+	lostRequest           // it never arrives
+	lostReply             // it lands, and the process does not know
+	lateRequest           // it is given up, and lands later
+	sentTwice             // it lands, and the client's retry lands again
+)
+
+// held is a claim in the hands of a process, in a session of its own.
+type held struct {
+	proc    *process
+	session *idem.Session
+	ticket  []idem.Ticket
+	key     string
+}
+
+// observed is what is known of a key.
+type observed struct {
+	token   int64           // the greatest that was ever given out
+	owners  map[string]bool // that ever got it
+	life    int             // counts the lives of the key
+	faulted bool            // something went wrong in this life that may let it end in two ways
+	graves  int             // dead letters in this life
+	result  string          // that completed this life; "" if none did
+
+	lives   map[int64]int    // by token
+	charged map[int]int      // by life: calls of handlers that were not given back
+	results map[int64]string // by token, in all lives
+	buried  map[int64]bool   // by token, in all lives
+	failed  map[int64]bool   // by token, in all lives
+}
+
+func newWorld(t *testing.T, skew time.Duration) *world {
+	t.Helper()
+	w := &world{store: memstore.New(memstore.Config{MaxClockSkew: skew}), keys: map[string]*observed{}}
+	for _, key := range worldKeys {
+		w.keys[key] = &observed{
+			owners: map[string]bool{}, lives: map[int64]int{}, charged: map[int]int{},
+			results: map[int64]string{}, buried: map[int64]bool{}, failed: map[int64]bool{},
+		}
+	}
+	for range processes {
+		p := &process{world: w}
+		p.engine = newEngine(t, p, idem.Config{Lease: lease, Retention: worldRetain, MaxAttempts: maxAttempts, BreakerFailures: -1})
+		w.procs = append(w.procs, p)
+	}
+	return w
+}
+
+func (w *world) play(s step) {
+	proc := w.procs[s.proc]
+	proc.plan(s.faults)
+	h := w.some(s.which)
+	switch s.do {
+	case "claim":
+		w.claim(proc, s)
+	case "deliver":
+		w.deliver(proc, s)
+	case "time":
+		pass(s.lasts)
+	case "ttl":
+		w.store.Sweep()
+	case "landLate":
+		w.landLate(s.which)
+	}
+	if h == nil {
+		return
+	}
+	switch s.do {
+	case "claimAgain":
+		if h.ticket[0].State() != idem.Claimed {
+			h.session.Claim(h.ticket)
+		}
+	case "run":
+		w.drop(h)
+		w.verify(h.key, h.session.Run(&h.ticket[0]))
+		h.session.Close()
+	case "release":
+		h.session.Release(h.ticket)
+	case "die":
+		w.drop(h)
+		h.session.Close()
+	}
+}
+
+func (p *process) plan(faults []faultKind) {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	p.faults = faults
+}
+
+func (w *world) errorf(format string, args ...any) {
+	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+}
+
+// Claim implements idem.Store: the line to the real one.
+func (p *process) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	reqs = slices.Clone(reqs)
+	failed := make([]idem.ClaimResult, len(reqs))
+	for i := range failed {
+		failed[i].Err = errNetwork
+	}
+	switch p.nextFault() {
+	case lostRequest:
+		return failed
+	case lateRequest:
+		p.world.late = append(p.world.late, func() { p.world.landClaim(reqs) })
+		return failed
+	case lostReply:
+		p.world.observeClaims(ctx, reqs)
+		return failed
+	case sentTwice:
+		p.world.observeClaims(ctx, reqs)
+	case noFault:
+	}
+	return p.world.observeClaims(ctx, reqs)
+}
+
+// Settle implements idem.Store: the line to the real one.
+func (p *process) Settle(ctx context.Context, ss []idem.Settlement) []error {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	ss = slices.Clone(ss)
+	switch p.nextFault() {
+	case lostRequest:
+		return []error{errNetwork}
+	case lateRequest:
+		p.world.late = append(p.world.late, func() { p.world.observeSettlement(context.Background(), ss) })
+		return []error{errNetwork}
+	case lostReply:
+		p.world.observeSettlement(ctx, ss)
+		return []error{errNetwork}
+	case sentTwice:
+		p.world.observeSettlement(ctx, ss)
+	case noFault:
+	}
+	return p.world.observeSettlement(ctx, ss)
+}
+
+func (p *process) nextFault() faultKind {
+	if len(p.faults) == 0 {
+		return noFault
+	}
+	f := p.faults[0]
+	p.faults = p.faults[1:]
+	return f
+}
+
+// landClaim lands a claim that was given up. Its condition was an absent key: it may not steal.
+func (w *world) landClaim(reqs []idem.ClaimRequest) {
+	for _, req := range reqs {
+		if _, err := w.store.Get(context.Background(), req.Key); errors.Is(err, idem.ErrNotFound) {
+			delete(w.keys[req.Key].owners, req.Owner) // the same request, at another time
+			w.observeClaims(context.Background(), []idem.ClaimRequest{req})
+		}
+	}
+}
+
+// observeClaims claims, and checks what the store let happen.
+func (w *world) observeClaims(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+	before := make([]*idem.Record, len(reqs))
+	for i := range reqs {
+		if rec, err := w.store.Get(ctx, reqs[i].Key); err == nil {
+			before[i] = &rec
+		}
+	}
+	results := w.store.Claim(ctx, reqs)
+	for i, res := range results {
+		if res.State == idem.Claimed && res.Err == nil {
+			w.observeClaim(&reqs[i], before[i], &res.Record)
+		}
+	}
+	return results
+}
+
+func (w *world) observeClaim(req *idem.ClaimRequest, before, now *idem.Record) {
+	o := w.keys[req.Key]
+	if before != nil && before.Owner == req.Owner && before.Version == now.Version {
+		return // its own, sent again
+	}
+	if o.owners[req.Owner] {
+		w.errorf("%s: owner %s got the key a second time, at version %d", req.Key, req.Owner, now.Version)
+	}
+	o.owners[req.Owner] = true
+	if now.Version <= o.token {
+		w.errorf("%s: token %d was given out after %d", req.Key, now.Version, o.token)
+	}
+	o.token = now.Version
+	if before == nil || before.Status != idem.StatusStarted {
+		o.life++
+		o.faulted, o.graves, o.result = false, 0, ""
+	}
+	o.lives[now.Version] = o.life
+	if before != nil && idem.Stolen(before) {
+		o.faulted = true // its owner may be alive
+	}
+}
+
+// observeSettlement settles, and checks what the store let happen.
+func (w *world) observeSettlement(ctx context.Context, ss []idem.Settlement) []error {
+	set := &ss[0]
+	o := w.keys[set.Key]
+	before, _ := w.store.Get(ctx, set.Key)
+	errs := w.store.Settle(ctx, ss)
+	now, _ := w.store.Get(ctx, set.Key)
+	if now.Attempts < 0 {
+		w.errorf("%s: %d attempts after %s", set.Key, now.Attempts, set.Op)
+	}
+	if set.Op == idem.OpComplete && before.Status != idem.StatusCompleted && now.Status == idem.StatusCompleted {
+		if o.result != "" {
+			w.errorf("%s: completed twice in one life, by %q and %q", set.Key, o.result, set.Result)
+		}
+		o.result = string(set.Result)
+		o.results[set.Version] = o.result
+		if o.graves > 0 && !o.faulted {
+			w.errorf("%s: dead-lettered and completed, although nothing went wrong", set.Key)
+		}
+	}
+	if now.Status == idem.StatusFailed {
+		o.failed[now.Version] = true
+	}
+	if errs != nil || before.Status == now.Status && set.Op != idem.OpExtend && set.Op != idem.OpRelease {
+		o.faulted = true
+	}
+	return errs
+}
+
+// task makes a task that does as planned, under the observer's eyes.
+func (w *world) task(s step) idem.Task {
+	key, p, o := s.key, &s.plan, w.keys[s.key]
+	return idem.Task{
+		Key: key, Fingerprint: idem.FingerprintOf([]byte(key)), Redrive: o.redrive(s.redrive),
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			a, _ := idem.AttemptFrom(ctx)
+			w.begin(key, a)
+			w.work(ctx, p)
+			switch p.returns {
+			case "panic":
+				panic("planned")
+			case "unavailable":
+				w.giveBack(key, a)
+			}
+			return fmt.Appendf(nil, "%s by %d", key, a.Token), planned[p.returns]
+		}),
+		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, b idem.Burial) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if now := rec(w.store, key); now.Status == idem.StatusFailed && now.Version == b.Attempt.Token {
+				w.errorf("%s: FAILED before its dead letter", key)
+			}
+			if p.graveFull {
+				return errNetwork
+			}
+			o.buried[b.Attempt.Token] = true
+			if o.lives[b.Attempt.Token] != o.life {
+				return nil // it comes from a life that is over
+			}
+			if o.graves++; o.result != "" && !o.faulted {
+				w.errorf("%s: completed and dead-lettered, although nothing went wrong", key)
+			}
+			return nil
+		}),
+	}
+}
+
+// begin observes the call of a handler.
+func (w *world) begin(key string, a idem.Attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.keys[key]
+	if a.Number < 1 || a.Number > maxAttempts {
+		w.errorf("%s: called for attempt %d of %d", key, a.Number, maxAttempts)
+	}
+	life := o.lives[a.Token]
+	if o.charged[life]++; o.charged[life] > maxAttempts {
+		w.errorf("%s: called %d times in one life; want at most %d", key, o.charged[life], maxAttempts)
+	}
+}
+
+// giveBack observes that a handler means to have its attempt back.
+func (w *world) giveBack(key string, a idem.Attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.keys[key]
+	o.charged[o.lives[a.Token]]--
+}
+
+func (w *world) work(ctx context.Context, p *plan) {
+	done := ctx.Done()
+	if !p.obedient {
+		done = nil
+	}
+	select {
+	case <-time.After(p.takes):
+	case <-done:
+	}
+	if p.meanwhile != nil {
+		w.play(*p.meanwhile)
+	}
+}
+
+func rec(store *memstore.Store, key string) idem.Record {
+	r, _ := store.Get(context.Background(), key)
+	return r
+}
+
+func (w *world) claim(proc *process, s step) {
+	h := &held{proc: proc, key: s.key, session: proc.engine.Session(context.Background())}
+	h.ticket = []idem.Ticket{{Task: w.task(s), TakeOver: s.takeOver}}
+	h.session.Claim(h.ticket)
+	w.held = append(w.held, h)
+}
+
+// some is one of the claims held, nil if there is none.
+func (w *world) some(which int) *held {
+	if len(w.held) == 0 {
+		return nil
+	}
+	return w.held[which%len(w.held)]
+}
+
+func (w *world) drop(h *held) {
+	w.held = slices.DeleteFunc(w.held, func(x *held) bool { return x == h })
+}
+
+// deliver is an invocation with a deadline.
+func (w *world) deliver(proc *process, s step) idem.Outcome {
+	ctx, cancel := context.WithTimeout(context.Background(), s.lasts)
+	defer cancel()
+	out := proc.engine.Do(ctx, w.task(s))
+	w.verify(s.key, out)
+	return out
+}
+
+// redrive is the token of one of the key's dead letters, or 0.
+func (o *observed) redrive(which int) int64 {
+	tokens := slices.Sorted(maps.Keys(o.buried))
+	if which >= len(tokens) {
+		return 0
+	}
+	return tokens[which]
+}
+
+func (w *world) landLate(which int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.late) > 0 {
+		i := which % len(w.late)
+		land := w.late[i]
+		w.late = slices.Delete(w.late, i, i+1)
+		land()
+	}
+}
+
+// verify holds an outcome against the truth.
+func (w *world) verify(key string, out idem.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o, now := w.keys[key], rec(w.store, key)
+	is := func(s idem.Status) bool { return now.Status == s && now.Version == out.Token }
+	switch out.Kind {
+	case idem.Executed, idem.Replayed:
+		if out.Kind == idem.Executed && !is(idem.StatusCompleted) || o.results[out.Token] != string(out.Result) || len(out.Result) == 0 || out.Err != nil {
+			w.errorf("%s: %v with token %d, result %q, error %v; the key is %+v", key, out.Kind, out.Token, out.Result, out.Err, now)
+		}
+	case idem.DeadLettered, idem.ReplayedFailed:
+		if out.Kind == idem.DeadLettered && !is(idem.StatusFailed) || !o.failed[out.Token] || !o.buried[out.Token] || out.Err == nil {
+			w.errorf("%s: %v with token %d, dead letter sent %t; the key is %+v", key, out.Kind, out.Token, o.buried[out.Token], now)
+		}
+	case idem.CompletionFailed, idem.Retry, idem.DependencyDown, idem.NotStarted, idem.Fenced, idem.InFlight, idem.StoreDown, idem.KindUnknown:
+		if out.Err == nil && out.Kind != idem.KindUnknown {
+			w.errorf("%s: %v without an error", key, out.Kind)
+		}
+		if out.Kind == idem.CompletionFailed || out.Kind == idem.Fenced {
+			o.faulted = true
+		}
+	case idem.FailedOpen, idem.Unprotected, idem.Mismatched, idem.InvalidKey:
+		w.errorf("%s: %v: %v", key, out.Kind, out.Err)
+	}
+}
+
+// settleAll ends all trouble and delivers each key once more: nothing may be stuck, and nothing lost.
+func (w *world) settleAll() {
+	for _, h := range w.held {
+		h.session.Close()
+	}
+	w.procs[0].plan(nil)
+	for _, key := range worldKeys {
+		out := w.deliver(w.procs[0], step{key: key, redrive: math.MaxInt, plan: plan{returns: "success"}, lasts: time.Hour})
+		if !out.Kind.Settled() {
+			w.errorf("%s: still %v when all trouble was over: %v", key, out.Kind, out.Err)
+		}
+	}
+}

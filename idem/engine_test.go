@@ -1,0 +1,271 @@
+package idem_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+func TestAFreshTaskIsExecutedOnce(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{})
+	var seen idem.Attempt
+	h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+		seen, _ = idem.AttemptFrom(ctx)
+		return []byte("receipt"), nil
+	}}
+	out := e.Do(t.Context(), taskOf(h))
+	wantKind(t, out, idem.Executed)
+	rec := get(t, store, testKey)
+	equal(t, "status", rec.Status, idem.StatusCompleted)
+	equal(t, "stored result", string(rec.Result), "receipt")
+	equal(t, "source", rec.Source, testSource)
+	equal(t, "what the handler saw", seen, idem.Attempt{Key: testKey, Token: rec.Version, Number: 1, Source: testSource})
+	equal(t, "outcome's result", string(out.Result), "receipt")
+	equal(t, "outcome's key", out.Key, testKey)
+	equal(t, "outcome's token", out.Token, rec.Version)
+	equal(t, "outcome's attempt", out.Attempt, 1)
+	equal(t, "outcome's error", out.Err, nil)
+	equal(t, "claims", store.claimed(), 1)
+	equal(t, "settlements", len(store.settled), 1)
+}
+
+func TestADuplicateGetsTheStoredResult(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{})
+	h := returning("receipt", nil)
+	first := e.Do(t.Context(), taskOf(h))
+	out := e.Do(t.Context(), taskOf(h))
+	wantKind(t, out, idem.Replayed)
+	equal(t, "calls of the handler", h.calls, 1)
+	equal(t, "result", string(out.Result), "receipt")
+	equal(t, "token", out.Token, first.Token)
+	equal(t, "error", out.Err, nil)
+	equal(t, "attempt", out.Attempt, 0)
+	equal(t, "claims", store.claimed(), 2)
+	equal(t, "settlements", len(store.settled), 1)
+}
+
+func TestADuplicateOfAFailureIsNotCalled(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{})
+	h := returning("", idem.Permanent(errBoom))
+	graves := &graveyard{}
+	first := e.Do(t.Context(), buriedBy(graves, h))
+	out := e.Do(t.Context(), buriedBy(graves, h))
+	wantKind(t, out, idem.ReplayedFailed)
+	equal(t, "calls of the handler", h.calls, 1)
+	equal(t, "dead letters", len(graves.burials), 1)
+	var failed *idem.AlreadyFailedError
+	if !errors.As(out.Err, &failed) {
+		t.Fatalf("error %v; want an AlreadyFailedError", out.Err)
+	}
+	equal(t, "version", failed.Version, first.Token)
+	equal(t, "code", failed.Failure.Code, idem.CodePermanent)
+	equal(t, "message", failed.Failure.Message, "boom")
+	equal(t, "time is known", failed.Failure.At.IsZero(), false)
+}
+
+func TestAnotherFingerprintIsRefused(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{})
+	e.Do(t.Context(), taskOf(returning("receipt", nil)))
+	before := get(t, store, testKey)
+	h := returning("other", nil)
+	task := taskOf(h)
+	task.Fingerprint = idem.FingerprintOf([]byte("another value"))
+	out := e.Do(t.Context(), task)
+	wantKind(t, out, idem.Mismatched)
+	wantErr(t, out.Err, idem.ErrFingerprintMismatch)
+	equal(t, "calls of the handler", h.calls, 0)
+	equal(t, "version", get(t, store, testKey).Version, before.Version)
+	equal(t, "settlements", len(store.settled), 1)
+}
+
+func TestAnEmptyKeyIsInvalid(t *testing.T) {
+	store := newSpy()
+	h := returning("", nil)
+	out := newEngine(t, store, idem.Config{}).Do(t.Context(), idem.Task{Source: testSource, Handler: h})
+	wantKind(t, out, idem.InvalidKey)
+	wantErr(t, out.Err, idem.ErrInvalidKey)
+	if !strings.Contains(out.Err.Error(), testSource) {
+		t.Errorf("%q does not say where the message comes from", out.Err)
+	}
+	equal(t, "calls of the handler", h.calls, 0)
+	equal(t, "claims", store.claimed(), 0)
+}
+
+func TestHashedKeysAreSeenByTheHandlerOnly(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{HashKeys: true})
+	var seen idem.Attempt
+	h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+		seen, _ = idem.AttemptFrom(ctx)
+		return nil, idem.Permanent(errBoom)
+	}}
+	graves := &graveyard{}
+	out := e.Do(t.Context(), buriedBy(graves, h))
+	wantKind(t, out, idem.DeadLettered)
+	equal(t, "the handler's key", seen.Key, testKey)
+	equal(t, "the outcome's key", out.Key, hashed(testKey))
+	equal(t, "the dead letter's stored key", graves.burials[0].StoredKey, hashed(testKey))
+	equal(t, "the stored key", get(t, store, hashed(testKey)).Key, hashed(testKey))
+	if again := e.Do(t.Context(), buriedBy(graves, h)); strings.Contains(again.Err.Error(), testKey) {
+		t.Errorf("%q tells the key", again.Err)
+	}
+}
+
+func TestAfterItsRetentionAKeyIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, newSpy(), idem.Config{Retention: time.Hour})
+		h := returning("receipt", nil)
+		first := e.Do(t.Context(), taskOf(h))
+		pass(time.Hour - time.Second)
+		wantKind(t, e.Do(t.Context(), taskOf(h)), idem.Replayed)
+		pass(2 * time.Second)
+		out := e.Do(t.Context(), taskOf(h))
+		wantKind(t, out, idem.Executed)
+		equal(t, "attempt", out.Attempt, 1)
+		equal(t, "calls of the handler", h.calls, 2)
+		if out.Token <= first.Token {
+			t.Errorf("token %d after %d", out.Token, first.Token)
+		}
+	})
+}
+
+func TestARedriveOpensAFailureOnce(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{})
+	graves := &graveyard{}
+	h := &handler{handle: func(_ context.Context, call int) ([]byte, error) {
+		if call == 1 {
+			return nil, idem.Permanent(errBoom)
+		}
+		return []byte("receipt"), nil
+	}}
+	task := buriedBy(graves, h)
+	wantKind(t, e.Do(t.Context(), task), idem.DeadLettered)
+	task.Redrive = graves.burials[0].Attempt.Token
+	out := e.Do(t.Context(), task)
+	wantKind(t, out, idem.Executed)
+	equal(t, "attempt", out.Attempt, 1)
+	equal(t, "token", out.Token, task.Redrive+1)
+	wantKind(t, e.Do(t.Context(), task), idem.Replayed)
+}
+
+func TestConcurrentDeliveriesExecuteOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const deliveries = 64
+		e := newEngine(t, memstore.New(memstore.Config{}), idem.Config{})
+		var calls atomic.Int32
+		task := taskOf(idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			calls.Add(1)
+			pass(time.Second)
+			return []byte("receipt"), nil
+		}))
+		outs := make([]idem.Outcome, deliveries)
+		var wg sync.WaitGroup
+		for i := range outs {
+			wg.Go(func() { outs[i] = e.Do(t.Context(), task) })
+		}
+		wg.Wait()
+		kinds := map[idem.Kind]int{}
+		for _, out := range outs {
+			kinds[out.Kind]++
+			equal(t, "result", string(out.Result), "receipt")
+		}
+		equal(t, "calls of the handler", calls.Load(), 1)
+		equal(t, "executed", kinds[idem.Executed], 1)
+		equal(t, "replayed", kinds[idem.Replayed], deliveries-1)
+	})
+}
+
+func TestConcurrentDeliveriesOfManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, each = 40, 8
+		e := newEngine(t, memstore.New(memstore.Config{}), idem.Config{})
+		var calls [keys]atomic.Int32
+		var executed atomic.Int32
+		var wg sync.WaitGroup
+		for i := range keys * each {
+			wg.Go(func() {
+				k := i % keys
+				task := taskOf(idem.HandlerFunc(func(context.Context) ([]byte, error) {
+					calls[k].Add(1)
+					return nil, nil
+				}))
+				task.Key = strconv.Itoa(k)
+				if e.Do(t.Context(), task).Kind == idem.Executed {
+					executed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		for k := range calls {
+			equal(t, "calls of a key's handler", calls[k].Load(), 1)
+		}
+		equal(t, "executed", executed.Load(), keys)
+	})
+}
+
+func TestDefaults(t *testing.T) {
+	got := newEngine(t, newSpy(), idem.Config{}).Config()
+	want := idem.Config{
+		Lease: 30 * time.Second, Retention: 168 * time.Hour, MaxAttempts: 5, MaxResult: 4096, DeadlineMargin: 500 * time.Millisecond,
+		BreakerFailures: 5, BreakerCooldown: 5 * time.Second,
+	}
+	equal(t, "the configuration", got, want)
+}
+
+func TestEveryFaultOfAConfigurationIsNamed(t *testing.T) {
+	_, err := idem.New(newSpy(), idem.Config{
+		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2, MaxResult: idem.MaxResultLimit + 1, DeadlineMargin: -1, Wait: -2,
+		StoreDown: 7, BreakerFailures: -2, BreakerCooldown: -1,
+	})
+	wantErr(t, err, idem.ErrInvalidConfig)
+	for _, field := range []string{
+		"Lease is 1ms", "Retention is 1µs", "MaxAttempts is -2", "MaxResult is 358401 bytes", "DeadlineMargin is -1ns", "Wait is -2ns",
+		"StoreDown is 7", "BreakerFailures is -2", "BreakerCooldown is -1ns",
+	} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("%q does not name %q", err, field)
+		}
+	}
+}
+
+func TestBoundsOfAConfiguration(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cfg  idem.Config
+		ok   bool
+	}{
+		{"the shortest lease", idem.Config{Lease: idem.MinLease}, true},
+		{"a shorter one", idem.Config{Lease: idem.MinLease - 1}, false},
+		{"the longest lease", idem.Config{Lease: idem.MaxLease}, true},
+		{"a longer one", idem.Config{Lease: idem.MaxLease + 1}, false},
+		{"the shortest retention", idem.Config{Retention: idem.DefaultLease}, true},
+		{"a shorter one", idem.Config{Retention: idem.DefaultLease - 1}, false},
+		{"no attempts limit, stored results, waiting, breaker", idem.Config{MaxAttempts: -1, MaxResult: -1, Wait: -1, BreakerFailures: -1}, true},
+		{"the largest result", idem.Config{MaxResult: idem.MaxResultLimit}, true},
+		{"MaxResult below its -1", idem.Config{MaxResult: -2}, false},
+		{"fail open", idem.Config{StoreDown: idem.FailOpen}, true},
+	} {
+		if _, err := idem.New(newSpy(), tc.cfg); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}
+
+func TestNoStore(t *testing.T) {
+	_, err := idem.New(nil, idem.Config{})
+	wantErr(t, err, idem.ErrInvalidConfig)
+}

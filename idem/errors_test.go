@@ -1,0 +1,94 @@
+package idem_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+func TestClassifiedErrors(t *testing.T) {
+	wrap := func(err error) error { return fmt.Errorf("handling: %w", err) }
+	for _, tc := range []struct {
+		name                   string
+		err                    error
+		permanent, unavailable bool
+		delay                  time.Duration
+	}{
+		{"unmarked", errBoom, false, false, 0},
+		{"permanent", idem.Permanent(errBoom), true, false, 0},
+		{"permanent, wrapped", wrap(idem.Permanent(errBoom)), true, false, 0},
+		{"unavailable, wrapped", wrap(idem.Unavailable(errBoom)), false, true, 0},
+		{"later", wrap(idem.RetryAfter(errBoom, time.Minute)), false, false, time.Minute},
+		{"later, negative", idem.RetryAfter(errBoom, -time.Minute), false, false, 0},
+		{"the outermost mark counts: permanent", idem.Permanent(idem.RetryAfter(errBoom, time.Minute)), true, false, 0},
+		{"the outermost mark counts: later", idem.RetryAfter(wrap(idem.Permanent(errBoom)), time.Minute), false, false, time.Minute},
+		{"no result", idem.ResultUnavailable(errBoom), false, false, 0},
+		{"nil", nil, false, false, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			equal(t, "IsPermanent", idem.IsPermanent(tc.err), tc.permanent)
+			equal(t, "IsUnavailable", idem.IsUnavailable(tc.err), tc.unavailable)
+			equal(t, "RetryDelay", idem.RetryDelay(tc.err), tc.delay)
+			if tc.err != nil {
+				wantErr(t, tc.err, errBoom)
+				if !strings.HasSuffix(tc.err.Error(), "boom") {
+					t.Errorf("message %q; want the error's own", tc.err)
+				}
+			}
+		})
+	}
+}
+
+func TestMarksOfNoError(t *testing.T) {
+	for name, err := range map[string]error{
+		"Permanent": idem.Permanent(nil), "RetryAfter": idem.RetryAfter(nil, time.Second),
+		"Unavailable": idem.Unavailable(nil), "ResultUnavailable": idem.ResultUnavailable(nil),
+	} {
+		if err != nil {
+			t.Errorf("%s(nil) is %v; want nil", name, err)
+		}
+	}
+}
+
+func TestTypedErrorsTellWhatToKnow(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		is   error
+		says []string
+	}{
+		{
+			&idem.FencedError{Key: testKey, Version: 7, Current: idem.Record{Status: idem.StatusCompleted, Version: 8, Source: "payments-1@5"}},
+			idem.ErrFenced, []string{testKey, "version 7", "COMPLETED at version 8", "payments-1@5"},
+		},
+		{
+			&idem.FencedError{Key: testKey, Version: 7, Current: idem.Record{Status: idem.StatusStarted, Version: 8}},
+			idem.ErrFenced, []string{"STARTED at version 8", "an unknown source"},
+		},
+		{&idem.FencedError{Key: testKey, Version: 7}, idem.ErrFenced, []string{testKey, "version 7", "gone"}},
+		{
+			&idem.AlreadyFailedError{Key: testKey, Version: 7, Failure: idem.Failure{
+				Code: "permanent", Message: "no such account", At: time.UnixMilli(1_790_000_000_000),
+			}},
+			idem.ErrAlreadyFailed, []string{testKey, "version 7", "2026-09-21T14:13:20Z", "permanent: no such account"},
+		},
+		{&idem.PanicError{Value: errBoom}, errBoom, []string{"panicked: boom"}},
+	} {
+		err := fmt.Errorf("wrapped: %w", tc.err)
+		wantErr(t, err, tc.is)
+		for _, says := range tc.says {
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("%q does not say %q", err, says)
+			}
+		}
+	}
+}
+
+func TestAPanicWithoutAnErrorHasNoneToUnwrap(t *testing.T) {
+	if err := errors.Unwrap(&idem.PanicError{Value: "no error"}); err != nil {
+		t.Errorf("unwrapped to %v", err)
+	}
+}

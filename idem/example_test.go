@@ -1,0 +1,179 @@
+package idem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+func ExampleEngine_Do() {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	balance := 0
+	payment := idem.Task{
+		Key:         "payments#p-17",
+		Fingerprint: idem.FingerprintOf([]byte(`{"amount":1250}`)),
+		Source:      "payments-0@4711",
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			balance += 1250
+			return fmt.Appendf(nil, "balance %d", balance), nil
+		}),
+	}
+	for range 2 { // Kafka delivers at least once
+		out := engine.Do(context.Background(), payment)
+		fmt.Printf("%v: %s\n", out.Kind, out.Result)
+	}
+
+	payment.Fingerprint = idem.FingerprintOf([]byte(`{"amount":9999}`))
+	out := engine.Do(context.Background(), payment)
+	fmt.Println(out.Kind, errors.Is(out.Err, idem.ErrFingerprintMismatch))
+	// Output:
+	// Executed: balance 1250
+	// Replayed: balance 1250
+	// Mismatched true
+}
+
+// A ledger that remembers the greatest token it has seen refuses an owner that was overtaken.
+func ExampleAttemptFrom() {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var greatest int64
+	post := func(token int64, entry string) {
+		if token < greatest {
+			fmt.Println("refused:", entry)
+			return
+		}
+		greatest = token
+		fmt.Println("posted:", entry)
+	}
+	engine.Do(context.Background(), idem.Task{
+		Key: "payments#p-17",
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			attempt, _ := idem.AttemptFrom(ctx)
+			fmt.Println(attempt.Key, "attempt", attempt.Number)
+			post(attempt.Token, "by its owner")
+			post(attempt.Token-1, "by an owner before it, late")
+			return nil, nil
+		}),
+	})
+	// Output:
+	// payments#p-17 attempt 1
+	// posted: by its owner
+	// refused: by an owner before it, late
+}
+
+func ExamplePermanent() {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	task := idem.Task{
+		Key: "payments#p-17",
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			return nil, idem.Permanent(errors.New("no such account"))
+		}),
+		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, b idem.Burial) error {
+			fmt.Printf("dead letter: %s, attempt %d: %v\n", b.Attempt.Key, b.Attempt.Number, b.Err)
+			return nil
+		}),
+	}
+	for range 2 {
+		out := engine.Do(context.Background(), task)
+		fmt.Println(out.Kind, "settled:", out.Kind.Settled())
+	}
+	// Output:
+	// dead letter: payments#p-17, attempt 1: no such account
+	// DeadLettered settled: true
+	// ReplayedFailed settled: true
+}
+
+// An error that may pass leaves the key for another delivery, which gets it when the delay is over.
+func ExampleRetryAfter() {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{Wait: -1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	task := idem.Task{
+		Key: "payments#p-17",
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			return nil, idem.RetryAfter(errors.New("account is being migrated"), time.Hour)
+		}),
+	}
+	for range 2 {
+		fmt.Println(engine.Do(context.Background(), task).Kind)
+	}
+	// Output:
+	// Retry
+	// InFlight
+}
+
+// An outage of something that the handler needs uses up none of the message's attempts.
+func ExampleUnavailable() {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{MaxAttempts: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	up := false
+	task := idem.Task{
+		Key: "payments#p-17",
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			if !up {
+				return nil, idem.Unavailable(errors.New("ledger: connection refused"))
+			}
+			return nil, nil
+		}),
+		DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.Burial) error { return nil }),
+	}
+	for i := range 3 {
+		up = i == 2
+		out := engine.Do(context.Background(), task)
+		fmt.Println(out.Kind, "in attempt", out.Attempt)
+	}
+	// Output:
+	// DependencyDown in attempt 1
+	// DependencyDown in attempt 1
+	// Executed in attempt 1
+}
+
+// Claims of many tasks go to the store in one call.
+func ExampleSession() {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	session := engine.Session(ctx)
+	defer session.Close()
+
+	tickets := make([]idem.Ticket, 3)
+	for i, key := range []string{"p-17", "p-18", ""} {
+		tickets[i].Task = idem.Task{Key: key, Source: fmt.Sprintf("payments-0@%d", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			return []byte("receipt of " + key), nil
+		})}
+	}
+	session.Claim(tickets)
+	session.Release(tickets[1:2]) // not to be run now; its attempt is given back
+	for i := range tickets {
+		out := session.Run(&tickets[i])
+		fmt.Printf("%v %s %v\n", out.Kind, out.Result, out.Err)
+	}
+	// Output:
+	// Executed receipt of p-17 <nil>
+	// Unknown  <nil>
+	// InvalidKey  idem: invalid key: it is empty (from payments-0@2)
+}

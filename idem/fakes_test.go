@@ -1,0 +1,219 @@
+package idem_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+// What the tests' tasks look like unless they say otherwise.
+const (
+	testKey    = "payments#a"
+	testSource = "payments-3@17"
+	lease      = 30 * time.Second
+)
+
+var (
+	errBoom    = errors.New("boom")
+	errNetwork = errors.New("connection refused")
+)
+
+// spy is a store in memory that remembers what it was asked, and lets a test step in: land passes the request on.
+// The hooks are set before the store is used.
+type spy struct {
+	*memstore.Store
+	onClaim  func(ctx context.Context, reqs []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult
+	onSettle func(ctx context.Context, set idem.Settlement, land func() error) error
+
+	mu      sync.Mutex
+	claims  [][]idem.ClaimRequest
+	settled []idem.Settlement
+}
+
+func newSpy() *spy { return &spy{Store: memstore.New(memstore.Config{})} }
+
+// Claim implements idem.Store.
+func (s *spy) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+	s.mu.Lock()
+	s.claims = append(s.claims, slices.Clone(reqs))
+	s.mu.Unlock()
+	land := func() []idem.ClaimResult { return s.Store.Claim(ctx, reqs) }
+	if s.onClaim == nil {
+		return land()
+	}
+	return s.onClaim(ctx, reqs, land)
+}
+
+// Settle implements idem.Store. Engines settle one key at a time.
+func (s *spy) Settle(ctx context.Context, ss []idem.Settlement) []error {
+	s.mu.Lock()
+	s.settled = append(s.settled, ss...)
+	s.mu.Unlock()
+	if s.onSettle == nil {
+		return s.Store.Settle(ctx, ss)
+	}
+	land := func() error { // settlements that a test interferes with come one by one
+		if errs := s.Store.Settle(ctx, ss); errs != nil {
+			return errs[0]
+		}
+		return nil
+	}
+	return s.answer(s.onSettle(ctx, ss[0], land))
+}
+
+func (*spy) answer(err error) []error {
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// claimed counts the claims of single keys that were asked for.
+func (s *spy) claimed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(slices.Concat(s.claims...))
+}
+
+// count counts the settlements of one kind that were asked for.
+func (s *spy) count(op idem.SettleOp) int { return len(s.all(op)) }
+
+func (s *spy) all(op idem.SettleOp) []idem.Settlement {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.settled), func(set idem.Settlement) bool { return set.Op != op })
+}
+
+// owners are those of the claims asked for, in order.
+func (s *spy) owners() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var owners []string
+	for _, req := range slices.Concat(s.claims...) {
+		owners = append(owners, req.Owner)
+	}
+	return owners
+}
+
+// failing is a hook for onSettle that lets nothing of the kinds given through.
+func failing(ops ...idem.SettleOp) func(context.Context, idem.Settlement, func() error) error {
+	return func(ctx context.Context, set idem.Settlement, land func() error) error {
+		switch {
+		case !slices.Contains(ops, set.Op):
+			return land()
+		case ctx.Err() != nil:
+			return ctx.Err() // it is not even tried
+		}
+		return errNetwork
+	}
+}
+
+// down is a hook for onClaim that answers every claim with err.
+func down(err error) func(context.Context, []idem.ClaimRequest, func() []idem.ClaimResult) []idem.ClaimResult {
+	return func(_ context.Context, reqs []idem.ClaimRequest, _ func() []idem.ClaimResult) []idem.ClaimResult {
+		results := make([]idem.ClaimResult, len(reqs))
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+}
+
+// graveyard takes dead letters. Its hook is called with each.
+type graveyard struct {
+	burials []idem.Burial
+	onBury  func(ctx context.Context, b idem.Burial) error
+}
+
+// DeadLetter implements idem.DeadLetterer.
+func (g *graveyard) DeadLetter(ctx context.Context, b idem.Burial) error {
+	g.burials = append(g.burials, b)
+	if g.onBury == nil {
+		return nil
+	}
+	return g.onBury(ctx, b)
+}
+
+// handler is a handler that counts its calls.
+type handler struct {
+	calls  int
+	handle func(ctx context.Context, call int) ([]byte, error)
+}
+
+// Handle implements idem.Handler.
+func (h *handler) Handle(ctx context.Context) ([]byte, error) {
+	h.calls++
+	return h.handle(ctx, h.calls)
+}
+
+func returning(result string, err error) *handler {
+	return &handler{handle: func(context.Context, int) ([]byte, error) { return []byte(result), err }}
+}
+
+// taking is a handler that returns when d has passed, whatever its context says.
+func taking(d time.Duration, result string, err error) *handler {
+	return &handler{handle: func(context.Context, int) ([]byte, error) {
+		pass(d)
+		return []byte(result), err
+	}}
+}
+
+func taskOf(h idem.Handler) idem.Task {
+	return idem.Task{Key: testKey, Fingerprint: idem.FingerprintOf([]byte("value")), Source: testSource, Handler: h}
+}
+
+func buriedBy(g idem.DeadLetterer, h idem.Handler) idem.Task {
+	task := taskOf(h)
+	task.DeadLetters = g
+	return task
+}
+
+func newEngine(t testing.TB, store idem.Store, cfg idem.Config) *idem.Engine {
+	t.Helper()
+	e, err := idem.New(store, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func get(t testing.TB, store idem.Admin, key string) idem.Record {
+	t.Helper()
+	rec, err := store.Get(context.Background(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+// pass lets time pass, inside of a synctest bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v; want %v", what, got, want)
+	}
+}
+
+func wantKind(t testing.TB, out idem.Outcome, want idem.Kind) {
+	t.Helper()
+	if out.Kind != want {
+		t.Fatalf("outcome %v (error: %v); want %v", out.Kind, out.Err, want)
+	}
+}
+
+func wantErr(t testing.TB, err error, targets ...error) {
+	t.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("error %v; want one that is %v", err, target)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package idem_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+type callersKey struct{}
+
+func TestAHandlersContextIsItsCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, newSpy(), idem.Config{DeadlineMargin: 2 * time.Second})
+		caller := context.WithValue(until(t, 10*time.Second), callersKey{}, "the caller's")
+		begun := time.Now()
+		wantKind(t, e.Do(caller, taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			equal(t, "value", ctx.Value(callersKey{}), any("the caller's"))
+			equal(t, "error", ctx.Err(), nil)
+			deadline, ok := ctx.Deadline()
+			equal(t, "there is a deadline", ok, true)
+			equal(t, "the deadline", deadline.Sub(begun), 8*time.Second)
+			return nil, nil
+		}})), idem.Executed)
+	})
+}
+
+// A context that outlives its handler has ended, whether the handler looked at it or not: what the handler left running
+// under it is told to stop.
+func TestAHandlersContextEndsWithIt(t *testing.T) {
+	for name, look := range map[string]func(ctx context.Context){
+		"never looked at": func(context.Context) {},
+		"looked at":       func(ctx context.Context) { equal(t, "error", ctx.Err(), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kept := make(chan context.Context, 1)
+				tickets := []idem.Ticket{{Task: taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+					look(ctx)
+					kept <- ctx
+					return nil, nil
+				}})}}
+				s := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context())
+				s.Claim(tickets)
+				wantKind(t, s.Run(&tickets[0]), idem.Executed)
+				ctx := <-kept
+				stopped := false
+				context.AfterFunc(ctx, func() { stopped = true })
+				synctest.Wait()
+				equal(t, "stopped", stopped, true)
+				equal(t, "the session's error", s.Handlers().Err(), nil)
+				equal(t, "error", ctx.Err(), context.Canceled)
+				equal(t, "cause", context.Cause(ctx), context.Canceled)
+				a, ok := idem.AttemptFrom(ctx)
+				equal(t, "an attempt is known", ok, true)
+				equal(t, "its key", a.Key, testKey)
+			})
+		})
+	}
+}
+
+func TestAContextMadeFromAHandlersIsCancelledWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = failing(idem.OpExtend)
+		newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			child, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			begun := time.Now()
+			<-child.Done()
+			equal(t, "it lasted", time.Since(begun), lease)
+			wantErr(t, context.Cause(child), idem.ErrLeaseLost)
+			return nil, child.Err()
+		}}))
+	})
+}
+
+func TestAHandlersContextIsSafeForManyGoroutines(t *testing.T) {
+	e := newEngine(t, newSpy(), idem.Config{})
+	wantKind(t, e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				_, ok := idem.AttemptFrom(ctx)
+				equal(t, "an attempt is known", ok, true)
+				equal(t, "error", ctx.Err(), nil)
+				_, cancel := context.WithCancel(ctx)
+				cancel()
+			})
+		}
+		wg.Wait()
+		return nil, nil
+	}})), idem.Executed)
+}

@@ -1,0 +1,444 @@
+package idem_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+func TestAHandlerUnderAThirdOfTheLeaseCostsNoExtension(t *testing.T) {
+	for _, tc := range []struct {
+		takes time.Duration
+		want  int
+	}{
+		{0, 0},
+		{10*time.Second - 1, 0},
+		{10*time.Second + 1, 1},
+		{20*time.Second - 1, 1},
+		{20*time.Second + 1, 2},
+		{10 * time.Minute, 59}, // the 60th is due when the handler returns
+	} {
+		t.Run(tc.takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				e := newEngine(t, store, idem.Config{Lease: lease})
+				wantKind(t, e.Do(t.Context(), taskOf(taking(tc.takes, "receipt", nil))), idem.Executed)
+				if n := store.count(idem.OpExtend); n < tc.want || n > tc.want+1 || (n > tc.want && tc.takes%(10*time.Second) != 0) {
+					t.Errorf("%d extensions; want %d", n, tc.want)
+				}
+				for _, set := range store.all(idem.OpExtend) {
+					equal(t, "the new lease", set.Lease, lease)
+					equal(t, "retention", set.Retention, idem.DefaultRetention)
+				}
+			})
+		})
+	}
+}
+
+func TestTheLeaseIsExtendedAtEveryThird(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		begun := time.Now()
+		var beats []time.Duration
+		store.onSettle = func(_ context.Context, set idem.Settlement, land func() error) error {
+			if set.Op == idem.OpExtend {
+				beats = append(beats, time.Since(begun))
+				pass(time.Second) // a slow answer delays no later beat
+			}
+			return land()
+		}
+		e := newEngine(t, store, idem.Config{Lease: lease})
+		wantKind(t, e.Do(t.Context(), taskOf(taking(45*time.Second, "", nil))), idem.Executed)
+		equal(t, "beats", len(beats), 4)
+		for i, at := range beats {
+			equal(t, "a beat", at, time.Duration(i+1)*10*time.Second)
+		}
+	})
+}
+
+func TestAnExtendedLeaseIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		e := newEngine(t, store, idem.Config{Lease: lease})
+		h := taking(10*time.Minute, "receipt", nil)
+		outs := make(chan idem.Outcome, 1)
+		go func() { outs <- e.Do(t.Context(), taskOf(h)) }()
+		synctest.Wait()
+		wantKind(t, e.Do(t.Context(), taskOf(h)), idem.Replayed)
+		wantKind(t, <-outs, idem.Executed)
+		equal(t, "calls of the handler", h.calls, 1)
+	})
+}
+
+// steal lets the lease of the key end and takes the key for another process, which ends as h says.
+func steal(t testing.TB, store idem.Store, h idem.Handler) idem.Outcome {
+	t.Helper()
+	return newEngine(t, store, idem.Config{Lease: lease}).Do(context.Background(), taskOf(h))
+}
+
+func TestAHandlerWhoseKeyWasTakenIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		e := newEngine(t, store, idem.Config{Lease: lease})
+		graves := &graveyard{}
+		begun := time.Now()
+		var ended time.Duration
+		var cause error
+		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			if err := store.Delete(ctx, testKey, get(t, store, testKey).Version); err != nil {
+				t.Error(err)
+			}
+			pass(time.Millisecond)
+			stolen := session(t, newEngine(t, store.Store, idem.Config{}), context.Background())
+			stolen.Claim([]idem.Ticket{{Task: taskOf(nil)}})
+			<-ctx.Done()
+			ended, cause = time.Since(begun), context.Cause(ctx)
+			return nil, ctx.Err()
+		}}
+		out := e.Do(t.Context(), buriedBy(graves, h))
+		equal(t, "the handler was cancelled after", ended, 10*time.Second)
+		wantErr(t, cause, idem.ErrLeaseLost, idem.ErrFenced)
+		if !strings.Contains(cause.Error(), testKey) {
+			t.Errorf("%q does not name the key", cause)
+		}
+		wantKind(t, out, idem.Fenced)
+		equal(t, "fenced", out.Fenced, true)
+		wantErr(t, out.Err, idem.ErrFenced, idem.ErrLeaseLost, context.Canceled)
+		equal(t, "extensions", store.count(idem.OpExtend), 1)
+		equal(t, "dead letters", len(graves.burials), 0)
+	})
+}
+
+func TestAnUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
+	hang := func(ctx context.Context, set idem.Settlement, land func() error) error {
+		if set.Op != idem.OpExtend {
+			return land()
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for _, tc := range []struct {
+		name   string
+		settle func(context.Context, idem.Settlement, func() error) error
+		says   error
+	}{
+		{"it refuses connections", failing(idem.OpExtend), errNetwork},
+		{"it does not answer", hang, context.DeadlineExceeded},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				store.onSettle = tc.settle
+				store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+					pass(2 * time.Second) // the lease is reckoned from before the claim was sent
+					return land()
+				}
+				e := newEngine(t, store, idem.Config{Lease: lease})
+				begun := time.Now()
+				var ended time.Duration
+				var cause error
+				graves := &graveyard{}
+				h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+					<-ctx.Done()
+					ended, cause = time.Since(begun), context.Cause(ctx)
+					return nil, idem.Permanent(ctx.Err())
+				}}
+				out := e.Do(t.Context(), buriedBy(graves, h))
+				equal(t, "the handler was cancelled after", ended, lease)
+				wantErr(t, cause, idem.ErrLeaseLost, tc.says)
+				wantKind(t, out, idem.Retry)
+				wantErr(t, out.Err, idem.ErrLeaseLost, context.Canceled)
+				rec := get(t, store, testKey)
+				equal(t, "released", rec.Released(), true)
+				equal(t, "attempts", rec.Attempts, 1)
+				equal(t, "dead letters", len(graves.burials), 0)
+			})
+		})
+	}
+}
+
+// An extension that took its time lengthened the lease from when it was sent, not from when it was answered.
+func TestAnExtendedLeaseIsReckonedFromTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = func(_ context.Context, set idem.Settlement, land func() error) error {
+			switch {
+			case set.Op != idem.OpExtend:
+				return land()
+			case store.count(idem.OpExtend) == 1:
+				err := land()
+				pass(5 * time.Second)
+				return err
+			}
+			return errNetwork
+		}
+		begun := time.Now()
+		var ended time.Duration
+		newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			<-ctx.Done()
+			ended = time.Since(begun)
+			return nil, ctx.Err()
+		}}))
+		equal(t, "the handler was cancelled after", ended, lease/3+lease)
+	})
+}
+
+func TestAFewFailedBeatsAreMadeUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		begun := time.Now()
+		store.onSettle = func(_ context.Context, set idem.Settlement, land func() error) error {
+			if since := time.Since(begun); set.Op == idem.OpExtend && since < 25*time.Second {
+				return errNetwork
+			}
+			return land()
+		}
+		e := newEngine(t, store, idem.Config{Lease: lease})
+		wantKind(t, e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			pass(time.Minute)
+			return nil, ctx.Err()
+		}})), idem.Executed)
+	})
+}
+
+// The claim counts as lost by the local clock, but nobody has taken the key: the effect took place, and is recorded.
+func TestSuccessAfterALocalLossStillCompletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = failing(idem.OpExtend)
+		e := newEngine(t, store, idem.Config{Lease: lease})
+		lost := false
+		out := e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			pass(2 * lease)
+			lost = errors.Is(context.Cause(ctx), idem.ErrLeaseLost)
+			return []byte("receipt"), nil
+		}}))
+		equal(t, "the lease was lost", lost, true)
+		wantKind(t, out, idem.Executed)
+		equal(t, "status", get(t, store, testKey).Status, idem.StatusCompleted)
+	})
+}
+
+func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		err       error // of the first owner's handler
+		meanwhile func(t *testing.T, store idem.Store)
+		kind      idem.Kind
+		result    string
+		says      []string
+	}{
+		{
+			"success, and the thief completed", nil,
+			func(t *testing.T, store idem.Store) {
+				wantKind(t, steal(t, store, returning("the thief's", nil)), idem.Executed)
+			}, idem.Replayed, "the thief's", nil,
+		},
+		{
+			"success, and the thief completed without a stored result", nil,
+			func(t *testing.T, store idem.Store) {
+				steal(t, store, returning(strings.Repeat("r", idem.DefaultMaxResult+1), nil))
+			}, idem.Replayed, "", []string{"the result was not stored"},
+		},
+		{
+			"success, and the thief failed", nil,
+			func(t *testing.T, store idem.Store) { steal(t, store, returning("", errBoom)) }, idem.Fenced, "", []string{"STARTED at version"},
+		},
+		{
+			"success, and another request under the key completed", nil,
+			func(t *testing.T, store idem.Store) {
+				admin, _ := store.(idem.Admin)
+				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Version); err != nil {
+					t.Fatal(err)
+				}
+				task := taskOf(returning("another's", nil))
+				task.Fingerprint = idem.FingerprintOf([]byte("another value"))
+				newEngine(t, store, idem.Config{}).Do(context.Background(), task)
+			}, idem.Fenced, "", []string{"COMPLETED at version", testSource},
+		},
+		{
+			"success, and the key was deleted", nil,
+			func(t *testing.T, store idem.Store) {
+				admin, _ := store.(idem.Admin)
+				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Version); err != nil {
+					t.Fatal(err)
+				}
+			}, idem.Fenced, "", []string{"the record is gone"},
+		},
+		{
+			"an error, and the thief completed", errBoom,
+			func(t *testing.T, store idem.Store) { steal(t, store, returning("the thief's", nil)) }, idem.Replayed, "the thief's", nil,
+		},
+		{
+			"a dependency down, and the thief is at work", idem.Unavailable(errBoom),
+			func(t *testing.T, store idem.Store) {
+				s := session(t, newEngine(t, store, idem.Config{Lease: lease}), context.Background())
+				s.Claim([]idem.Ticket{{Task: taskOf(nil), TakeOver: true}})
+			}, idem.Fenced, "", []string{"boom", "STARTED at version"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				store.onSettle = failing(idem.OpExtend)
+				graves := &graveyard{}
+				before := idem.Record{}
+				h := &handler{handle: func(context.Context, int) ([]byte, error) {
+					pass(lease + 1)
+					tc.meanwhile(t, store.Store)
+					if rec, err := store.Get(context.Background(), testKey); err == nil {
+						before = rec
+					}
+					return []byte("mine"), tc.err
+				}}
+				out := newEngine(t, store, idem.Config{Lease: lease, MaxAttempts: 1}).Do(t.Context(), buriedBy(graves, h))
+				wantKind(t, out, tc.kind)
+				equal(t, "fenced", out.Fenced, true)
+				equal(t, "settlements but for extensions", len(store.settled)-store.count(idem.OpExtend), 1)
+				equal(t, "result", string(out.Result), tc.result)
+				for _, says := range tc.says {
+					if out.Err == nil || !strings.Contains(out.Err.Error(), says) {
+						t.Errorf("error %v does not say %q", out.Err, says)
+					}
+				}
+				if out.Kind == idem.Replayed {
+					equal(t, "token", out.Token, before.Version)
+				}
+				equal(t, "dead letters", len(graves.burials), 0)
+				if rec, err := store.Get(context.Background(), testKey); err == nil {
+					equal(t, "the thief's attempts", rec.Attempts, before.Attempts)
+					equal(t, "the thief's record", rec.UpdatedAt, before.UpdatedAt)
+				}
+			})
+		})
+	}
+}
+
+// The dead letter has been sent, but a thief was quicker: its completion counts.
+func TestABuriedTaskThatWasCompletedMeanwhileIsAReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		graves := &graveyard{onBury: func(context.Context, idem.Burial) error {
+			pass(lease + 1)
+			wantKind(t, steal(t, store.Store, returning("the thief's", nil)), idem.Executed)
+			return nil
+		}}
+		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+		wantKind(t, out, idem.Replayed)
+		equal(t, "fenced", out.Fenced, true)
+		equal(t, "result", string(out.Result), "the thief's")
+		equal(t, "status", get(t, store, testKey).Status, idem.StatusCompleted)
+	})
+}
+
+func TestTheEndOfAHandlerJoinsABeatInProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		beating := false
+		store.onSettle = func(ctx context.Context, set idem.Settlement, land func() error) error {
+			if set.Op != idem.OpExtend {
+				equal(t, "a beat is in progress at the settlement", beating, false)
+				return land()
+			}
+			beating = true
+			<-ctx.Done()
+			pass(time.Second) // it does not stop at once
+			beating = false
+			return ctx.Err()
+		}
+		begun := time.Now()
+		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(taking(15*time.Second, "", nil)))
+		wantKind(t, out, idem.Executed)
+		equal(t, "it took", time.Since(begun), 16*time.Second)
+		equal(t, "extensions", store.count(idem.OpExtend), 1)
+	})
+}
+
+// The handler's error and the news that the key was taken come at the same moment: the news counts, and nothing is buried.
+func TestALossThatIsToldWhileTheHandlerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = func(ctx context.Context, set idem.Settlement, land func() error) error {
+			if set.Op == idem.OpExtend {
+				<-ctx.Done()
+				return &idem.FencedError{Key: set.Key, Version: set.Version}
+			}
+			return land()
+		}
+		graves := &graveyard{}
+		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), buriedBy(graves, taking(15*time.Second, "", idem.Permanent(errBoom))))
+		wantKind(t, out, idem.Retry)
+		wantErr(t, out.Err, idem.ErrLeaseLost, errBoom)
+		equal(t, "dead letters", len(graves.burials), 0)
+	})
+}
+
+// A handler that does not return when its time is over is not extended any more: nobody waits for it. Its key stays taken
+// until the lease ends.
+func TestAHandlerThatOverrunsItsTime(t *testing.T) {
+	for _, tc := range []struct {
+		takes time.Duration
+		kind  idem.Kind
+	}{
+		{14800 * time.Millisecond, idem.Executed}, // within the margin there is time to settle
+		{25 * time.Second, idem.CompletionFailed},
+	} {
+		t.Run(tc.takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				begun := time.Now()
+				e := newEngine(t, store, idem.Config{Lease: lease})
+				out := e.Do(until(t, 15*time.Second), taskOf(taking(tc.takes, "receipt", nil)))
+				wantKind(t, out, tc.kind)
+				equal(t, "it took", time.Since(begun), tc.takes)
+				equal(t, "extensions", store.count(idem.OpExtend), 1)
+				if tc.kind == idem.CompletionFailed {
+					rec := get(t, store, testKey)
+					equal(t, "status", rec.Status, idem.StatusStarted)
+					equal(t, "released", rec.Released(), false)
+					equal(t, "the lease", rec.LeaseUntil.Sub(begun), 40*time.Second)
+				}
+			})
+		})
+	}
+}
+
+// A ticket that was run late, in a process that had been paused since its claim, knows that its lease is over.
+func TestATicketRunAfterItsLeaseWasTakenIsNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		e := newEngine(t, store, idem.Config{Lease: lease})
+		s := session(t, e, t.Context())
+		h := returning("late", nil)
+		late := []idem.Ticket{{Task: taskOf(h)}}
+		s.Claim(late)
+		pass(lease + 1)
+		wantKind(t, steal(t, store, returning("the thief's", nil)), idem.Executed)
+		out := s.Run(&late[0])
+		wantKind(t, out, idem.Replayed)
+		equal(t, "fenced", out.Fenced, true)
+		equal(t, "result", string(out.Result), "the thief's")
+		equal(t, "calls of the handler", h.calls, 0)
+	})
+}
+
+func TestATicketThatWaitedIsRenewedBeforeItsHandlerBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		e := newEngine(t, store, idem.Config{Lease: lease})
+		s := session(t, e, t.Context())
+		late := []idem.Ticket{{Task: taskOf(&handler{handle: func(context.Context, int) ([]byte, error) {
+			contender := newEngine(t, store, idem.Config{Lease: lease, Wait: -1})
+			wantKind(t, contender.Do(context.Background(), taskOf(returning("a thief's", nil))), idem.InFlight)
+			return []byte("mine"), nil
+		}})}}
+		s.Claim(late)
+		pass(lease + 1)
+		wantKind(t, s.Run(&late[0]), idem.Executed)
+	})
+}

@@ -1,0 +1,605 @@
+package idem_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+func TestWhatAHandlersErrorDoesToItsKey(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		err      error
+		kind     idem.Kind
+		attempts int
+		delay    time.Duration
+		code     string
+	}{
+		{"an error that may pass", errBoom, idem.Retry, 1, 0, idem.CodeError},
+		{"one that says when", idem.RetryAfter(errBoom, time.Minute), idem.Retry, 1, time.Minute, idem.CodeError},
+		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0, 0, idem.CodeUnavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				graves := &graveyard{}
+				out := newEngine(t, store, idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", tc.err)))
+				wantKind(t, out, tc.kind)
+				wantErr(t, out.Err, errBoom)
+				rec := get(t, store, testKey)
+				equal(t, "released", rec.Released(), true)
+				equal(t, "the delay", time.Until(rec.RetryAt), tc.delay)
+				equal(t, "attempts", rec.Attempts, tc.attempts)
+				equal(t, "the stored code", rec.Failure.Code, tc.code)
+				equal(t, "the stored message", rec.Failure.Message, "boom")
+				equal(t, "dead letters", len(graves.burials), 0)
+			})
+		})
+	}
+}
+
+func TestAPermanentErrorIsBuriedAtOnce(t *testing.T) {
+	store := newSpy()
+	graves := &graveyard{}
+	task := buriedBy(graves, returning("", idem.Permanent(errBoom)))
+	out := newEngine(t, store, idem.Config{HashKeys: true}).Do(t.Context(), task)
+	wantKind(t, out, idem.DeadLettered)
+	wantErr(t, out.Err, errBoom)
+	rec := get(t, store, hashed(testKey))
+	equal(t, "status", rec.Status, idem.StatusFailed)
+	equal(t, "attempts", rec.Attempts, 1)
+	equal(t, "code", rec.Failure.Code, idem.CodePermanent)
+	b := graves.burials[0]
+	equal(t, "the burial's attempt", b.Attempt, idem.Attempt{Key: testKey, Token: rec.Version, Number: 1, Source: testSource})
+	equal(t, "the burial's stored key", b.StoredKey, hashed(testKey))
+	equal(t, "the burial's failure", b.Failure, idem.Failure{Code: idem.CodePermanent, Message: "boom"})
+	wantErr(t, b.Err, errBoom)
+}
+
+// If the process died in between, a dead letter that came second would be lost.
+func TestTheDeadLetterComesBeforeFAILED(t *testing.T) {
+	store := newSpy()
+	graves := &graveyard{}
+	graves.onBury = func(context.Context, idem.Burial) error {
+		equal(t, "status while the dead letter is sent", get(t, store, testKey).Status, idem.StatusStarted)
+		equal(t, "settlements before", len(store.settled), 0)
+		return nil
+	}
+	newEngine(t, store, idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+	equal(t, "dead letters", len(graves.burials), 1)
+	equal(t, "status", get(t, store, testKey).Status, idem.StatusFailed)
+}
+
+func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"error": func() error { return errNetwork },
+		"panic": func() error { panic(errNetwork) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newSpy()
+			graves := &graveyard{}
+			graves.onBury = func(context.Context, idem.Burial) error {
+				if len(graves.burials) == 1 {
+					return fail()
+				}
+				return nil
+			}
+			e := newEngine(t, store, idem.Config{})
+			h := returning("", idem.Permanent(errBoom))
+			out := e.Do(t.Context(), buriedBy(graves, h))
+			wantKind(t, out, idem.Retry)
+			wantErr(t, out.Err, errNetwork, errBoom)
+			rec := get(t, store, testKey)
+			equal(t, "released", rec.Released(), true)
+			equal(t, "attempts", rec.Attempts, 1)
+			equal(t, "settled as failed", store.count(idem.OpFail), 0)
+
+			out = e.Do(t.Context(), buriedBy(graves, h))
+			wantKind(t, out, idem.DeadLettered)
+			equal(t, "attempt", out.Attempt, 2)
+			equal(t, "calls of the handler", h.calls, 2)
+		})
+	}
+}
+
+func TestThePanicOfADeadLettererIsTold(t *testing.T) {
+	graves := &graveyard{onBury: func(context.Context, idem.Burial) error { panic("no queue") }}
+	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+	wantKind(t, out, idem.Retry)
+	var p *idem.PanicError
+	if !errors.As(out.Err, &p) || p.Value != "no queue" || !bytes.Contains(p.Stack, []byte("run_test.go")) {
+		t.Errorf("error %v; want a PanicError with the stack", out.Err)
+	}
+}
+
+func TestTheLastAttemptIsBuried(t *testing.T) {
+	store := newSpy()
+	graves := &graveyard{}
+	e := newEngine(t, store, idem.Config{MaxAttempts: 3})
+	h := returning("", errBoom)
+	for range 2 {
+		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
+	}
+	out := e.Do(t.Context(), buriedBy(graves, h))
+	wantKind(t, out, idem.DeadLettered)
+	wantErr(t, out.Err, idem.ErrAttemptsExhausted, errBoom)
+	if !strings.Contains(out.Err.Error(), "attempt 3 of 3") {
+		t.Errorf("%q does not count the attempts", out.Err)
+	}
+	equal(t, "calls of the handler", h.calls, 3)
+	equal(t, "dead letters", len(graves.burials), 1)
+	rec := get(t, store, testKey)
+	equal(t, "status", rec.Status, idem.StatusFailed)
+	equal(t, "code", rec.Failure.Code, idem.CodeExhausted)
+	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.ReplayedFailed)
+	equal(t, "calls of the handler", h.calls, 3)
+}
+
+// A record that kills its process has been charged with its claim, so it is not begun once too often.
+func TestARecordThatKillsItsProcessIsBuried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		graves := &graveyard{}
+		e := newEngine(t, store, idem.Config{MaxAttempts: 3, Lease: lease})
+		h := &handler{handle: func(context.Context, int) ([]byte, error) { return nil, errBoom }}
+		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
+		for range 2 {
+			dying := []idem.Ticket{{Task: buriedBy(graves, h), TakeOver: true}}
+			session(t, e, t.Context()).Claim(dying)
+			equal(t, "state", dying[0].State(), idem.Claimed)
+			pass(lease)
+		}
+		out := e.Do(t.Context(), buriedBy(graves, h))
+		wantKind(t, out, idem.DeadLettered)
+		equal(t, "stolen", out.Stolen, true)
+		equal(t, "calls of the handler", h.calls, 1)
+		wantErr(t, out.Err, idem.ErrAttemptsExhausted)
+		for _, says := range []string{"3 attempts were begun", "error: boom"} {
+			if !strings.Contains(out.Err.Error(), says) {
+				t.Errorf("%q does not say %q", out.Err, says)
+			}
+		}
+		rec := get(t, store, testKey)
+		equal(t, "status", rec.Status, idem.StatusFailed)
+		equal(t, "code", rec.Failure.Code, idem.CodeExhausted)
+		equal(t, "dead letters", len(graves.burials), 1)
+	})
+}
+
+func TestAnExhaustedTaskIsNotCalledAgainWhenItsDeadLetterFails(t *testing.T) {
+	store := newSpy()
+	graves := &graveyard{}
+	graves.onBury = func(context.Context, idem.Burial) error {
+		if len(graves.burials) < 3 {
+			return errNetwork
+		}
+		return nil
+	}
+	e := newEngine(t, store, idem.Config{MaxAttempts: 1})
+	h := returning("", errBoom)
+	for range 2 {
+		out := e.Do(t.Context(), buriedBy(graves, h))
+		wantKind(t, out, idem.Retry)
+		wantErr(t, out.Err, errNetwork, idem.ErrAttemptsExhausted)
+	}
+	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.DeadLettered)
+	equal(t, "calls of the handler", h.calls, 1)
+}
+
+func TestWithoutDeadLettersNothingEverFails(t *testing.T) {
+	for name, err := range map[string]error{"an error that may pass": errBoom, "a permanent one": idem.Permanent(errBoom)} {
+		t.Run(name, func(t *testing.T) {
+			store := newSpy()
+			e := newEngine(t, store, idem.Config{MaxAttempts: 2})
+			h := returning("", err)
+			for n := range 5 {
+				out := e.Do(t.Context(), taskOf(h))
+				wantKind(t, out, idem.Retry)
+				wantErr(t, out.Err, errBoom)
+				equal(t, "it says why it is not given up", errors.Is(out.Err, idem.ErrNoDeadLetters), idem.IsPermanent(err))
+				equal(t, "attempt", out.Attempt, n+1)
+			}
+			equal(t, "calls of the handler", h.calls, 5)
+			equal(t, "released", ptr(get(t, store, testKey)).Released(), true)
+		})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestWithoutALimitAttemptsGoOn(t *testing.T) {
+	graves := &graveyard{}
+	e := newEngine(t, newSpy(), idem.Config{MaxAttempts: -1})
+	h := returning("", errBoom)
+	for range 2 * idem.DefaultMaxAttempts {
+		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
+	}
+	equal(t, "calls of the handler", h.calls, 2*idem.DefaultMaxAttempts)
+	equal(t, "dead letters", len(graves.burials), 0)
+}
+
+func TestADependencyThatIsDownUsesUpNoAttempts(t *testing.T) {
+	graves := &graveyard{}
+	e := newEngine(t, newSpy(), idem.Config{MaxAttempts: 1})
+	h := &handler{handle: func(_ context.Context, call int) ([]byte, error) {
+		if call < 10 {
+			return nil, idem.Unavailable(errBoom)
+		}
+		return []byte("receipt"), nil
+	}}
+	for range 9 {
+		out := e.Do(t.Context(), buriedBy(graves, h))
+		wantKind(t, out, idem.DependencyDown)
+		equal(t, "attempt", out.Attempt, 1)
+	}
+	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Executed)
+	equal(t, "dead letters", len(graves.burials), 0)
+}
+
+func TestAPanicIsAFailureOfItsTask(t *testing.T) {
+	store := newSpy()
+	graves := &graveyard{}
+	e := newEngine(t, store, idem.Config{MaxAttempts: 2})
+	h := &handler{handle: func(context.Context, int) ([]byte, error) { panic("nil map") }}
+	out := e.Do(t.Context(), buriedBy(graves, h))
+	wantKind(t, out, idem.Retry)
+	var p *idem.PanicError
+	if !errors.As(out.Err, &p) || p.Value != "nil map" || !bytes.Contains(p.Stack, []byte("run_test.go")) {
+		t.Fatalf("error %v; want a PanicError with the stack", out.Err)
+	}
+	equal(t, "code", get(t, store, testKey).Failure.Code, idem.CodePanic)
+	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.DeadLettered)
+	equal(t, "the burial's code", graves.burials[0].Failure.Code, idem.CodePanic)
+	if !errors.As(graves.burials[0].Err, &p) {
+		t.Errorf("the burial's error is %v; want the PanicError", graves.burials[0].Err)
+	}
+}
+
+// nilError is an error whose methods need a receiver: a nil pointer of it, returned as an error, is a usual mistake.
+type nilError struct{ cause error }
+
+func (e *nilError) Error() string { return e.cause.Error() }
+func (e *nilError) Unwrap() error { return e.cause }
+
+func TestAnErrorWhoseMethodsPanicIsAFailureOfItsTask(t *testing.T) {
+	store := newSpy()
+	h := &handler{handle: func(context.Context, int) ([]byte, error) {
+		var err *nilError
+		return nil, err
+	}}
+	out := newEngine(t, store, idem.Config{}).Do(t.Context(), buriedBy(&graveyard{}, h))
+	wantKind(t, out, idem.Retry)
+	var p *idem.PanicError
+	if !errors.As(out.Err, &p) || !bytes.Contains(p.Stack, []byte("nilError")) {
+		t.Errorf("error %v; want a PanicError with the stack", out.Err)
+	}
+	equal(t, "code", get(t, store, testKey).Failure.Code, idem.CodePanic)
+}
+
+func TestALongMessageIsStoredShortened(t *testing.T) {
+	for name, tc := range map[string]struct{ message, want string }{
+		"in the middle of a character": {"x" + strings.Repeat("ж", idem.MaxFailureMessage), "x" + strings.Repeat("ж", idem.MaxFailureMessage/2-1)},
+		"not UTF-8":                    {"a\xFFb", "a\uFFFDb"},
+		"just short enough":            {strings.Repeat("m", idem.MaxFailureMessage), strings.Repeat("m", idem.MaxFailureMessage)},
+	} {
+		store := newSpy()
+		newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(returning("", errors.New(tc.message))))
+		equal(t, name, get(t, store, testKey).Failure.Message, tc.want)
+	}
+}
+
+func TestResultsThatAreNotStored(t *testing.T) {
+	large := strings.Repeat("r", idem.DefaultMaxResult+1)
+	for _, tc := range []struct {
+		name      string
+		maxResult int
+		result    string
+		err       error
+		omitted   int
+		outErr    error
+	}{
+		{"the largest that is", 0, large[1:], nil, 0, nil},
+		{"too large", 0, large, nil, len(large), nil},
+		{"none is to be stored", -1, "r", nil, 1, nil},
+		{"can't be encoded", 0, "", idem.ResultUnavailable(errBoom), idem.ResultUnencodable, idem.ErrResultNotStored},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := newSpy()
+			e := newEngine(t, store, idem.Config{MaxResult: tc.maxResult})
+			task := taskOf(returning(tc.result, tc.err))
+			out := e.Do(t.Context(), task)
+			wantKind(t, out, idem.Executed)
+			equal(t, "result", string(out.Result), tc.result)
+			equal(t, "it says so", errors.Is(out.Err, idem.ErrResultNotStored), tc.outErr != nil)
+			rec := get(t, store, testKey)
+			equal(t, "status", rec.Status, idem.StatusCompleted)
+			equal(t, "omitted", rec.ResultOmitted, tc.omitted)
+			equal(t, "stored", rec.Result != nil, tc.omitted == 0)
+			out = e.Do(t.Context(), task)
+			wantKind(t, out, idem.Replayed)
+			equal(t, "the replay has no result", errors.Is(out.Err, idem.ErrResultNotStored), tc.omitted != 0)
+			if tc.omitted == 0 {
+				equal(t, "replayed result", string(out.Result), tc.result)
+			} else if out.Result != nil {
+				t.Errorf("replayed result %q", out.Result)
+			}
+		})
+	}
+}
+
+func TestASettlementIsSentAgainUntilItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		tries := 0
+		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
+			if tries++; tries <= 4 {
+				return errNetwork
+			}
+			return land()
+		}
+		out := newEngine(t, store, idem.Config{}).Do(until(t, time.Minute), taskOf(returning("receipt", nil)))
+		wantKind(t, out, idem.Executed)
+		equal(t, "completions sent", store.count(idem.OpComplete), 5)
+		if out.SettleTook < 4*25*time.Millisecond || out.SettleTook > 4*400*time.Millisecond {
+			t.Errorf("the settlement took %v; want the pauses in it", out.SettleTook)
+		}
+	})
+}
+
+// The reply that was lost belonged to a completion that landed: the one sent again finds itself.
+func TestACompletionWhoseReplyWasLostCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
+			err := land()
+			if len(store.settled) == 1 {
+				return errNetwork
+			}
+			return err
+		}
+		out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(returning("receipt", nil)))
+		wantKind(t, out, idem.Executed)
+		equal(t, "completions sent", len(store.settled), 2)
+	})
+}
+
+func TestACompletionThatIsNeverAnswered(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		err    error
+		op     idem.SettleOp
+		burial int
+	}{
+		{"complete", nil, idem.OpComplete, 0},
+		{"fail", idem.Permanent(errBoom), idem.OpFail, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				store.onSettle = failing(tc.op)
+				graves := &graveyard{}
+				e := newEngine(t, store, idem.Config{})
+				begun := time.Now()
+				out := e.Do(until(t, 10*time.Second), buriedBy(graves, returning("receipt", tc.err)))
+				wantKind(t, out, idem.CompletionFailed)
+				wantErr(t, out.Err, errNetwork)
+				equal(t, "it took", time.Since(begun), 10*time.Second-idem.DefaultDeadlineMargin/4) // the rest is for the answer
+				rec := get(t, store, testKey)
+				equal(t, "status", rec.Status, idem.StatusStarted)
+				equal(t, "released", rec.Released(), false)
+				equal(t, "dead letters", len(graves.burials), tc.burial)
+				for _, says := range []string{testKey, testSource, tc.name, "lease of 30s", "version " + strconv.FormatInt(rec.Version, 10)} {
+					if !strings.Contains(out.Err.Error(), says) {
+						t.Errorf("%q does not say %q", out.Err, says)
+					}
+				}
+				if n := store.count(tc.op); n < 8 {
+					t.Errorf("sent %d times within 10s", n)
+				}
+				equal(t, "releases", store.count(idem.OpRelease), 0)
+			})
+		})
+	}
+}
+
+func TestWithoutADeadlineASettlementIsGivenUpAfterALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = failing(idem.OpComplete)
+		begun := time.Now()
+		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(returning("receipt", nil)))
+		wantKind(t, out, idem.CompletionFailed)
+		equal(t, "it took", time.Since(begun), lease)
+	})
+}
+
+func TestAKeyThatCannotBeReleasedIsFreeWhenItsLeaseIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = failing(idem.OpRelease)
+		e := newEngine(t, store, idem.Config{})
+		h := returning("", errBoom)
+		out := e.Do(until(t, time.Hour), taskOf(h))
+		wantKind(t, out, idem.Retry)
+		wantErr(t, out.Err, errBoom, errNetwork)
+		if !strings.Contains(out.Err.Error(), "stays taken for up to 30s") {
+			t.Errorf("%q does not say for how long", out.Err)
+		}
+		equal(t, "releases sent", store.count(idem.OpRelease), 3)
+		begun := time.Now()
+		wantKind(t, e.Do(until(t, time.Hour), taskOf(h)), idem.Retry)
+		equal(t, "calls of the handler", h.calls, 2)
+		if waited := time.Since(begun); waited < 29*time.Second || waited > 33*time.Second {
+			t.Errorf("waited %v for a lease of 30s", waited)
+		}
+	})
+}
+
+func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		s := session(t, newEngine(t, store, idem.Config{}), until(t, time.Second))
+		h := returning("receipt", nil)
+		tickets := []idem.Ticket{{Task: taskOf(h)}}
+		s.Claim(tickets)
+		<-s.Handlers().Done()
+		out := s.Run(&tickets[0])
+		wantKind(t, out, idem.NotStarted)
+		wantErr(t, out.Err, idem.ErrDeadlineNear)
+		equal(t, "calls of the handler", h.calls, 0)
+		rec := get(t, store, testKey)
+		equal(t, "released", rec.Released(), true)
+		equal(t, "attempts", rec.Attempts, 0)
+		if rec.Failure != nil {
+			t.Errorf("failure %v", rec.Failure)
+		}
+	})
+}
+
+func TestACancelledTaskIsNotStarted(t *testing.T) {
+	store := newSpy()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := session(t, newEngine(t, store, idem.Config{}), ctx)
+	h := returning("receipt", nil)
+	tickets := []idem.Ticket{{Task: taskOf(h)}}
+	s.Claim(tickets)
+	cancel(errBoom)
+	out := s.Run(&tickets[0])
+	wantKind(t, out, idem.NotStarted)
+	wantErr(t, out.Err, errBoom)
+	equal(t, "calls of the handler", h.calls, 0)
+	equal(t, "attempts", get(t, store, testKey).Attempts, 0)
+}
+
+func TestACancelledClaimIsNotAStoreThatIsDown(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h := returning("receipt", nil)
+	out := newEngine(t, newSpy(), idem.Config{StoreDown: idem.FailOpen}).Do(ctx, taskOf(h))
+	wantKind(t, out, idem.NotStarted)
+	wantErr(t, out.Err, context.Canceled)
+	equal(t, "calls of the handler", h.calls, 0)
+}
+
+// After the effect there is no going back: what took place is recorded, although nobody waits for it any more.
+func TestAnEffectIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		caller context.Context
+		err    error
+	}{
+		{"success", t.Context(), nil},
+		{"success, with a deadline", until(t, time.Hour), nil},
+		{"permanent failure", t.Context(), idem.Permanent(errBoom)},
+		{"permanent failure, with a deadline", until(t, time.Hour), idem.Permanent(errBoom)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := newSpy()
+			ctx, cancel := context.WithCancel(tc.caller)
+			graves := &graveyard{onBury: func(ctx context.Context, _ idem.Burial) error { return ctx.Err() }}
+			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				cancel()
+				<-ctx.Done()
+				return []byte("receipt"), tc.err
+			}}
+			out := newEngine(t, store, idem.Config{}).Do(ctx, buriedBy(graves, h))
+			equal(t, "settled", out.Kind.Settled(), true)
+			equal(t, "final", get(t, store, testKey).Status != idem.StatusStarted, true)
+		})
+	}
+}
+
+func TestAHandlersTimeEndsAMarginBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		begun := time.Now()
+		var ended time.Duration
+		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			<-ctx.Done()
+			ended = time.Since(begun)
+			return nil, ctx.Err()
+		}}
+		out := newEngine(t, store, idem.Config{}).Do(until(t, 5*time.Second), buriedBy(&graveyard{}, h))
+		wantKind(t, out, idem.Retry)
+		wantErr(t, out.Err, context.DeadlineExceeded)
+		equal(t, "the handler's time", ended, 4500*time.Millisecond)
+		equal(t, "released", ptr(get(t, store, testKey)).Released(), true)
+	})
+}
+
+func TestTheTimeThatTheStoreTookIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+			pass(7 * time.Millisecond)
+			return land()
+		}
+		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
+			pass(11 * time.Millisecond)
+			return land()
+		}
+		out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(taking(time.Second, "", nil)))
+		equal(t, "the claim took", out.ClaimTook, 7*time.Millisecond)
+		equal(t, "the settlement took", out.SettleTook, 11*time.Millisecond)
+	})
+}
+
+func TestUnprotected(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		err    error
+		kind   idem.Kind
+		buried int
+	}{
+		{"success", nil, idem.Unprotected, 0},
+		{"success without a result", idem.ResultUnavailable(errBoom), idem.Unprotected, 0},
+		{"an error that may pass", errBoom, idem.Retry, 0},
+		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0},
+		{"a permanent error", idem.Permanent(errBoom), idem.DeadLettered, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := newSpy()
+			graves := &graveyard{}
+			protected := true
+			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				_, protected = idem.AttemptFrom(ctx)
+				return nil, tc.err
+			}}
+			task := buriedBy(graves, h)
+			out := session(t, newEngine(t, store, idem.Config{}), t.Context()).RunUnprotected(&task)
+			wantKind(t, out, tc.kind)
+			equal(t, "an error is told", out.Err != nil, tc.kind != idem.Unprotected)
+			equal(t, "an attempt is known", protected, false)
+			equal(t, "dead letters", len(graves.burials), tc.buried)
+			equal(t, "calls of the store", len(store.claims)+len(store.settled), 0)
+		})
+	}
+}
+
+func TestUnprotectedPanics(t *testing.T) {
+	task := taskOf(&handler{handle: func(context.Context, int) ([]byte, error) { panic(errBoom) }})
+	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
+	wantKind(t, out, idem.Retry)
+	wantErr(t, out.Err, errBoom)
+}
+
+func TestUnprotectedDeadLetterThatCannotBeSent(t *testing.T) {
+	task := buriedBy(&graveyard{onBury: func(context.Context, idem.Burial) error { return errNetwork }}, returning("", idem.Permanent(errBoom)))
+	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
+	wantKind(t, out, idem.Retry)
+	wantErr(t, out.Err, errNetwork, errBoom)
+}
+
+func TestUnprotectedWithoutDeadLettersIsRetried(t *testing.T) {
+	task := taskOf(returning("", idem.Permanent(errBoom)))
+	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
+	wantKind(t, out, idem.Retry)
+	equal(t, "message", out.Err.Error(), "boom")
+}

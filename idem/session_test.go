@@ -1,0 +1,296 @@
+package idem_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// session begins one that is closed with the test.
+func session(t testing.TB, e *idem.Engine, ctx context.Context) *idem.Session { //nolint:revive // as t.Context would read
+	t.Helper()
+	s := e.Session(ctx)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// until is a context with a deadline.
+func until(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{})
+	done := taskOf(returning("done before", nil))
+	done.Key = "done"
+	e.Do(t.Context(), done)
+	s := session(t, e, t.Context())
+	h := returning("receipt", nil)
+	tickets := make([]idem.Ticket, 4)
+	for i, key := range []string{"a", "", "done", "b"} {
+		tickets[i].Task = taskOf(h)
+		tickets[i].Task.Key = key
+	}
+	s.Claim(tickets)
+	equal(t, "calls of the store", len(store.claims), 2)
+	equal(t, "claims in the second", len(store.claims[1]), 3)
+	for i, want := range []idem.ClaimState{idem.Claimed, idem.ClaimUnknown, idem.ClaimCompleted, idem.Claimed} {
+		equal(t, "state of ticket "+strconv.Itoa(i), tickets[i].State(), want)
+	}
+	wantErr(t, tickets[1].Err(), idem.ErrInvalidKey)
+	for i, want := range []idem.Kind{idem.Executed, idem.InvalidKey, idem.Replayed, idem.Executed} {
+		wantKind(t, s.Run(&tickets[i]), want)
+	}
+	equal(t, "calls of the handler", h.calls, 2)
+	owners := store.owners()
+	slices.Sort(owners)
+	equal(t, "different owners", len(slices.Compact(owners)), 4)
+}
+
+func TestNothingButInvalidKeysAsksTheStoreNothing(t *testing.T) {
+	store := newSpy()
+	s := session(t, newEngine(t, store, idem.Config{}), t.Context())
+	s.Claim(make([]idem.Ticket, 3))
+	s.Claim(nil)
+	equal(t, "calls of the store", len(store.claims), 0)
+}
+
+func TestATicketThatWasNeverClaimedIsNotRun(t *testing.T) {
+	s := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context())
+	h := returning("", nil)
+	out := s.Run(&idem.Ticket{Task: taskOf(h)})
+	wantKind(t, out, idem.KindUnknown)
+	equal(t, "calls of the handler", h.calls, 0)
+}
+
+// loseReply is a hook for onClaim: the first claim lands, but its answer is lost.
+func loseReply() func(context.Context, []idem.ClaimRequest, func() []idem.ClaimResult) []idem.ClaimResult {
+	lost := false
+	return func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+		results := land()
+		if !lost {
+			lost = true
+			return []idem.ClaimResult{{Err: errNetwork}}
+		}
+		return results
+	}
+}
+
+func TestAClaimWhoseReplyWasLostIsAdopted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onClaim = loseReply()
+		s := session(t, newEngine(t, store, idem.Config{}), t.Context())
+		h := returning("receipt", nil)
+		tickets := []idem.Ticket{{Task: taskOf(h)}}
+		s.Claim(tickets)
+		equal(t, "state", tickets[0].State(), idem.ClaimUnknown)
+		wantErr(t, tickets[0].Err(), errNetwork, idem.ErrStoreUnavailable)
+		wantKind(t, s.Run(&tickets[0]), idem.StoreDown)
+		equal(t, "calls of the handler", h.calls, 0)
+
+		pass(time.Second)
+		s.Claim(tickets)
+		owners := store.owners()
+		equal(t, "the owner of the claim sent again", owners[1], owners[0])
+		out := s.Run(&tickets[0])
+		wantKind(t, out, idem.Executed)
+		equal(t, "attempt", out.Attempt, 1)
+		equal(t, "token", out.Token, get(t, store, testKey).Version)
+	})
+}
+
+// The lease of an adopted claim began when it was first sent. A heartbeat that reckoned from the second time would come
+// too late.
+func TestAnAdoptedLeaseIsReckonedFromTheFirstClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onClaim = loseReply()
+		s := session(t, newEngine(t, store, idem.Config{Lease: lease}), t.Context())
+		tickets := []idem.Ticket{{Task: taskOf(taking(8*time.Second, "receipt", nil))}}
+		s.Claim(tickets)
+		pass(25 * time.Second)
+		s.Claim(tickets)
+		equal(t, "state", tickets[0].State(), idem.Claimed)
+		wantKind(t, s.Run(&tickets[0]), idem.Executed)
+		if store.count(idem.OpExtend) == 0 {
+			t.Error("the lease ended in mid-handler, and nobody had extended it")
+		}
+		rec := get(t, store, testKey)
+		if rec.LeaseUntil.Before(rec.UpdatedAt) {
+			t.Errorf("the lease ended at %v, before the completion at %v", rec.LeaseUntil, rec.UpdatedAt)
+		}
+	})
+}
+
+func TestAClaimSentAgainAfterALeaseIsANewOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onClaim = loseReply()
+		s := session(t, newEngine(t, store, idem.Config{Lease: lease}), t.Context())
+		tickets := []idem.Ticket{{Task: taskOf(returning("receipt", nil)), TakeOver: true}}
+		s.Claim(tickets)
+		pass(lease)
+		s.Claim(tickets)
+		owners := store.owners()
+		equal(t, "the same owner", owners[1] == owners[0], false)
+		out := s.Run(&tickets[0])
+		wantKind(t, out, idem.Executed)
+		equal(t, "attempt", out.Attempt, 2)
+		equal(t, "stolen", out.Stolen, true)
+	})
+}
+
+func TestEveryClaimWithAProperAnswerIsByAnotherOwner(t *testing.T) {
+	store := newSpy()
+	e := newEngine(t, store, idem.Config{})
+	holder := session(t, e, t.Context())
+	held := []idem.Ticket{{Task: taskOf(returning("", nil))}}
+	holder.Claim(held)
+	s := session(t, e, t.Context())
+	tickets := []idem.Ticket{{Task: taskOf(returning("", nil))}}
+	s.Claim(tickets)
+	s.Claim(tickets)
+	equal(t, "state", tickets[0].State(), idem.ClaimInFlight)
+	owners := store.owners()
+	slices.Sort(owners)
+	equal(t, "different owners", len(slices.Compact(owners)), 3)
+}
+
+func TestReleaseGivesAttemptsBack(t *testing.T) {
+	store := newSpy()
+	s := session(t, newEngine(t, store, idem.Config{}), t.Context())
+	h := returning("receipt", nil)
+	tickets := []idem.Ticket{{Task: taskOf(h)}, {Task: taskOf(h)}, {}}
+	tickets[1].Task.Key = "b"
+	s.Claim(tickets)
+	s.Release(tickets)
+	for _, key := range []string{testKey, "b"} {
+		rec := get(t, store, key)
+		equal(t, "released", rec.Released(), true)
+		equal(t, "attempts", rec.Attempts, 0)
+	}
+	equal(t, "state", tickets[0].State(), idem.ClaimUnknown)
+	equal(t, "calls of the handler", h.calls, 0)
+
+	s.Release(tickets)
+	equal(t, "releases", store.count(idem.OpRelease), 2)
+	s.Claim(tickets[:1])
+	out := s.Run(&tickets[0])
+	wantKind(t, out, idem.Executed)
+	equal(t, "attempt", out.Attempt, 1)
+}
+
+// A release that was not answered may land at any time, and would free the key under the hands of a claim by the same
+// owner at the same version.
+func TestAClaimAfterAReleaseIsByAnotherOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = failing(idem.OpRelease)
+		s := session(t, newEngine(t, store, idem.Config{}), t.Context())
+		tickets := []idem.Ticket{{Task: taskOf(returning("receipt", nil))}}
+		s.Claim(tickets)
+		s.Release(tickets)
+		s.Claim(tickets)
+		equal(t, "state", tickets[0].State(), idem.ClaimInFlight)
+		owners := store.owners()
+		equal(t, "the same owner", owners[1] == owners[0], false)
+	})
+}
+
+func TestWithoutTakeOverALeaseThatIsOverIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		e := newEngine(t, store, idem.Config{Lease: lease})
+		dead := session(t, e, t.Context())
+		dead.Claim([]idem.Ticket{{Task: taskOf(nil)}})
+		pass(lease)
+		s := session(t, e, t.Context())
+		h := returning("receipt", nil)
+		tickets := []idem.Ticket{{Task: taskOf(h)}}
+		s.Claim(tickets)
+		equal(t, "state", tickets[0].State(), idem.ClaimLeaseOver)
+		equal(t, "worth waiting", s.Wait(&tickets[0]), false)
+		out := s.Run(&tickets[0])
+		wantKind(t, out, idem.InFlight)
+		wantErr(t, out.Err, idem.ErrInFlight)
+		equal(t, "calls of the handler", h.calls, 0)
+		tickets[0].TakeOver = true
+		s.Claim(tickets)
+		out = s.Run(&tickets[0])
+		wantKind(t, out, idem.Executed)
+		equal(t, "stolen", out.Stolen, true)
+		equal(t, "attempt", out.Attempt, 2)
+	})
+}
+
+func TestHandlersEndAMarginBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := session(t, newEngine(t, newSpy(), idem.Config{DeadlineMargin: 2 * time.Second}), until(t, time.Minute))
+		begun := time.Now()
+		<-s.Handlers().Done()
+		equal(t, "the end of handlers", time.Since(begun), 58*time.Second)
+		equal(t, "their error", s.Handlers().Err(), context.DeadlineExceeded)
+	})
+}
+
+// A store that does not answer must not take the time that the caller needs for its own answer: a quarter of the margin.
+func TestAStoreThatHangsLeavesTheCallerTime(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		hang func(store *spy)
+		kind idem.Kind
+	}{
+		{"claim", func(store *spy) {
+			store.onClaim = func(ctx context.Context, reqs []idem.ClaimRequest, _ func() []idem.ClaimResult) []idem.ClaimResult {
+				<-ctx.Done()
+				return down(ctx.Err())(ctx, reqs, nil)
+			}
+		}, idem.StoreDown},
+		{"completion", func(store *spy) {
+			store.onSettle = func(ctx context.Context, _ idem.Settlement, _ func() error) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+		}, idem.CompletionFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				tc.hang(store)
+				begun := time.Now()
+				e := newEngine(t, store, idem.Config{DeadlineMargin: 2 * time.Second})
+				wantKind(t, e.Do(until(t, 10*time.Second), taskOf(returning("receipt", nil))), tc.kind)
+				equal(t, "it took", time.Since(begun), 9500*time.Millisecond)
+			})
+		})
+	}
+}
+
+// foreign is a context of a type that package context does not know: a child of it that is never ended keeps a goroutine.
+type foreign struct{ context.Context }
+
+func (foreign) Done() <-chan struct{} { return make(chan struct{}) }
+
+func TestDoLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the bubble ends by a panic if a goroutine is left in it
+		e := newEngine(t, newSpy(), idem.Config{})
+		wantKind(t, e.Do(foreign{t.Context()}, taskOf(returning("receipt", nil))), idem.Executed)
+	})
+}
+
+func TestClosingASessionEndsItsHandlers(t *testing.T) {
+	s := newEngine(t, newSpy(), idem.Config{}).Session(t.Context())
+	equal(t, "error", s.Handlers().Err(), nil)
+	s.Close()
+	equal(t, "error", s.Handlers().Err(), context.Canceled)
+}
