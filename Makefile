@@ -5,10 +5,13 @@ SHELL := /usr/bin/env bash
 help:
 	@sed -n 's/^## //p' Makefile
 
-## run: see it work: the real function, 10,000 payments, redelivered batches, killed processes (STORE=localstack: on LocalStack)
+## run: see it work: the real function, 10,000 payments, redelivered batches, killed processes
+##      (STORE=localstack: on LocalStack, which answers some 200 requests a second: 2,000 payments)
 STORE ?= fake
+RECORDS ?= $(if $(filter localstack,$(STORE)),2000,10000)
 run: build
-	@$(if $(filter localstack,$(STORE)),scripts/with-localstack.sh) bin/idemsk replay --store $(STORE) --compare events/*.json
+	@$(if $(filter localstack,$(STORE)),scripts/with-localstack.sh) \
+	  bin/idemsk replay --store $(STORE) --records $(RECORDS) --batch-size 100 --compare events/*.json
 
 ## test: run every test; starts LocalStack if need be, and stops it again
 test:

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/idemsk/idemsk/idem/dynamostore"
+)
+
+// awsFlags are the flags of every verb that talks to AWS.
+type awsFlags struct{ endpoint, region string }
+
+func (a *awsFlags) declare(fs *flag.FlagSet) {
+	fs.StringVar(&a.endpoint, "endpoint-url", "", "the `URL` of the service instead of AWS's own, such as LocalStack's http://127.0.0.1:4566")
+	fs.StringVar(&a.region, "region", "", "the AWS `REGION` (else AWS_REGION, or the profile's)")
+}
+
+// localRegion is the region at an endpoint on this machine, if none is set.
+const localRegion = "us-east-1"
+
+// load returns the SDK's configuration. At an endpoint on this machine, where nobody checks them, credentials are made up
+// if the environment names none: the SDK would look for them for a long time.
+func (a *awsFlags) load(ctx context.Context) (aws.Config, error) {
+	var opts []func(*config.LoadOptions) error
+	local, err := isLocal(a.endpoint)
+	if err != nil {
+		return aws.Config{}, err
+	}
+	if a.region != "" {
+		opts = append(opts, config.WithRegion(a.region))
+	}
+	if local && os.Getenv("AWS_ACCESS_KEY_ID") == "" && os.Getenv("AWS_PROFILE") == "" {
+		opts = append(opts, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, opts...)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("loading the AWS configuration: %w", err)
+	}
+	if a.endpoint != "" {
+		cfg.BaseEndpoint = &a.endpoint
+	}
+	if cfg.Region == "" && local {
+		cfg.Region = localRegion
+	}
+	if cfg.Region == "" {
+		return aws.Config{}, usagef("no AWS region is set: give --region, or set AWS_REGION")
+	}
+	return cfg, nil
+}
+
+// isLocal reports whether an endpoint is on this machine.
+func isLocal(endpoint string) (bool, error) {
+	if endpoint == "" {
+		return false, nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return false, usagef("--endpoint-url is %q: want an http or https URL, such as http://127.0.0.1:4566", endpoint)
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()), nil
+}
+
+// explainAWS adds to an error of the SDK what to do about it, where the packages below don't.
+func explainAWS(err error) error {
+	var missing *types.ResourceNotFoundException
+	var api smithy.APIError
+	var op *smithy.OperationError
+	switch {
+	case errors.As(err, &missing):
+		return fmt.Errorf("%w: check --table, --region and --endpoint-url", err)
+	case err == nil, errors.Is(err, context.Canceled), errors.As(err, &api):
+		return err // the service answered
+	case errors.As(err, &op):
+		return fmt.Errorf("%w (no answer from AWS: are there credentials (aws sts get-caller-identity), "+
+			"is the region right, can the endpoint be reached?)", err)
+	}
+	return err
+}
+
+// tableFlags are the flags of the verbs that look into the table of keys.
+type tableFlags struct {
+	awsFlags
+	table string
+}
+
+func (t *tableFlags) declare(fs *flag.FlagSet) {
+	t.awsFlags.declare(fs)
+	fs.StringVar(&t.table, "table", dynamostore.DefaultTable, "the `TABLE` of idempotency keys")
+}
+
+func (t *tableFlags) open(ctx context.Context) (*dynamostore.Store, *dynamodb.Client, error) {
+	cfg, err := t.load(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := dynamostore.NewClient(cfg)
+	store, err := dynamostore.New(client, dynamostore.Config{Table: t.table})
+	if err != nil {
+		return nil, nil, &usageError{err}
+	}
+	return store, client, nil
+}

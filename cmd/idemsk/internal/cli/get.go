@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+)
+
+func getVerb() verb {
+	return verb{
+		name: "get", args: "KEY", short: "shows the record of a key",
+		about: `
+Shows what is stored of an idempotency key. KEY is the stored form, "<namespace>#<key>", where the namespace is IDEMSK_NAMESPACE or
+else the record's topic; or the plain key with --namespace. A record without a usable key is remembered under its place,
+"<namespace>@<topic>-<partition>@<offset>". A key that is stored as its SHA-256 is found by the key itself.`,
+		examples: []string{
+			"idemsk get 'payments#pay-42'",
+			"idemsk get pay-42 --namespace payments --table idemsk-prod --region eu-central-1",
+			"idemsk get payments@payments-0@6200 --json --endpoint-url http://127.0.0.1:4566",
+		},
+		flags: func(fs *flag.FlagSet) action {
+			var g get
+			g.declare(fs)
+			fs.StringVar(&g.namespace, "namespace", "", "the `NAMESPACE` of KEY, which is then the plain key")
+			fs.BoolVar(&g.json, "json", false, "print the record as JSON")
+			return g.run
+		},
+	}
+}
+
+type get struct {
+	tableFlags
+	namespace string
+	json      bool
+}
+
+func (g *get) run(ctx context.Context, s Streams, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return usagef("want one KEY, got %d arguments", len(args))
+	}
+	key := args[0]
+	if g.namespace != "" {
+		key = g.namespace + "#" + key
+	}
+	store, _, err := g.open(ctx)
+	if err != nil {
+		return err
+	}
+	rec, err := find(ctx, store, key)
+	if errors.Is(err, idem.ErrNotFound) {
+		return fmt.Errorf("there is no record of the key %q in the table %s. Keys are stored as <namespace>#<key> (the namespace is "+
+			"IDEMSK_NAMESPACE or else the topic: give it with --namespace), those of records without a usable key as "+
+			"<namespace>@<topic>-<partition>@<offset>; to look for one: idemsk list --key-has PART", key, g.table)
+	}
+	if err != nil {
+		return explainAWS(err)
+	}
+	if g.json {
+		return printJSON(s, rec, "  ")
+	}
+	_, err = fmt.Fprint(s.Out, recordTable(&rec, time.Now()))
+	return err
+}
+
+// find gets a record by its key, or by the key's hash.
+func find(ctx context.Context, store *dynamostore.Store, key string) (rec idem.Record, err error) {
+	var last string
+	for _, hashed := range []bool{false, true} {
+		stored, err := idem.StoreKey(key, hashed)
+		if err != nil {
+			return rec, err
+		}
+		if stored == last {
+			break
+		}
+		last = stored
+		if rec, err = store.Get(ctx, stored); !errors.Is(err, idem.ErrNotFound) {
+			return rec, err
+		}
+	}
+	return rec, idem.ErrNotFound
+}
+
+func printJSON(s Streams, v any, indent string) error {
+	out, err := term.JSON(v, indent)
+	if err != nil {
+		return err
+	}
+	_, err = s.Out.Write(out)
+	return err
+}
+
+func recordTable(rec *idem.Record, now time.Time) string {
+	var t term.Table
+	row := func(name, value string) {
+		if value != "" {
+			t.Row(name, value)
+		}
+	}
+	when := func(name string, at time.Time) {
+		if !at.IsZero() {
+			t.Row(name, term.When(at, now))
+		}
+	}
+	row("key", rec.Key)
+	row("status", statusText(rec, now))
+	row("version", strconv.FormatInt(rec.Version, 10))
+	row("attempts", strconv.Itoa(rec.Attempts))
+	row("source", rec.Source)
+	row("owner", rec.Owner)
+	if rec.Status == idem.StatusStarted && !rec.Released() { // else it means nothing
+		when("lease until", rec.LeaseUntil)
+	}
+	when("retry at", rec.RetryAt)
+	when("created", rec.CreatedAt)
+	when("updated", rec.UpdatedAt)
+	when("expires", rec.Expiry)
+	row("fingerprint", rec.Fingerprint.String())
+	row("result", resultText(rec))
+	if f := rec.Failure; f != nil {
+		row("failure", f.Code)
+		when("failed", f.At)
+		row("message", f.Message)
+	}
+	return t.String()
+}
+
+// statusText is the status, and what it means now.
+func statusText(rec *idem.Record, now time.Time) string {
+	text := string(rec.Status)
+	switch {
+	case rec.Status != idem.StatusStarted && !now.Before(rec.Expiry):
+		return text + ", expired: counts as absent"
+	case rec.Status != idem.StatusStarted:
+		return text
+	case rec.Released():
+		return text + ", released for another attempt"
+	case now.Before(rec.LeaseUntil):
+		return text + ", in flight"
+	}
+	return text + ", its lease is over: the next delivery takes it"
+}
+
+// maxResult is how much of a result is shown, in runes.
+const maxResult = 300
+
+// resultText shows a stored result as text if it is UTF-8, as hexadecimal otherwise.
+func resultText(rec *idem.Record) string {
+	result, err := rec.StoredResult()
+	switch {
+	case err != nil:
+		return strings.TrimPrefix(err.Error(), "idem: ")
+	case len(result) == 0:
+		return ""
+	case utf8.Valid(result):
+		return cutTo(string(result), len(result))
+	}
+	return cutTo("hex "+hex.EncodeToString(result), len(result))
+}
+
+func cutTo(text string, size int) string {
+	if short := term.Cut(text, maxResult); short != text {
+		return fmt.Sprintf("%s (%d bytes; --json shows all)", short, size)
+	}
+	return text
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/idem"
+)
+
+func listVerb() verb {
+	return verb{
+		name: "list", args: "", short: "lists records by status, age or key",
+		about: `
+Lists the records of idempotency keys. It scans the whole table, which is billed by the table's size, however little is
+listed; it stops early at --limit.`,
+		examples: []string{
+			"idemsk list --status FAILED",
+			"idemsk list --overdue --before 1h          # STARTED, free to be taken, and nobody came for an hour",
+			"idemsk list --key-has pay-42 --limit 0 --json | jq .failure",
+		},
+		flags: func(fs *flag.FlagSet) action {
+			var l list
+			l.declare(fs)
+			fs.Func("status", "only records of a `STATUS`: STARTED, COMPLETED or FAILED", func(text string) (err error) {
+				l.query.Status, err = idem.ParseStatus(text)
+				return err
+			})
+			fs.BoolVar(&l.query.Overdue, "overdue", false, "only records that are STARTED, and whose lease or delay is over")
+			fs.Func("before", "only records last updated before a `TIME` (2026-01-02T15:04:05Z, 2026-01-02), or longer ago than a duration (90m)",
+				func(text string) (err error) {
+					l.query.Before, err = parseBefore(text, time.Now())
+					return err
+				})
+			fs.StringVar(&l.query.KeyHas, "key-has", "", "only keys that contain `TEXT`")
+			fs.IntVar(&l.limit, "limit", defaultLimit, "at most `N` records; 0 for all")
+			fs.BoolVar(&l.json, "json", false, "print each record as a line of JSON")
+			return l.run
+		},
+	}
+}
+
+// defaultLimit fits a few screens.
+const defaultLimit = 100
+
+type list struct {
+	tableFlags
+	query idem.ListQuery
+	limit int
+	json  bool
+}
+
+// parseBefore reads a time, or how long ago it is.
+func parseBefore(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("want a time like 2026-01-02T15:04:05Z or 2026-01-02 (UTC), or a duration like 90m")
+}
+
+func (l *list) run(ctx context.Context, s Streams, args []string) error {
+	switch {
+	case len(args) > 0:
+		return usagef("unexpected argument %q", args[0])
+	case l.limit < 0:
+		return usagef("--limit is %d: want 0 (all) or more", l.limit)
+	}
+	store, client, err := l.open(ctx)
+	if err != nil {
+		return err
+	}
+	s.sayf("idemsk list: %s\n", l.cost(ctx, client))
+	found, cut, err := l.print(ctx, s, store)
+	if err != nil {
+		return explainAWS(err)
+	}
+	more := ""
+	if cut {
+		more = ", the first found; there are more (--limit 0 lists all)"
+	}
+	s.sayf("idemsk list: %s%s\n", term.Plural(found, "record", "records"), more)
+	return nil
+}
+
+// cost says what the scan takes. The size is DynamoDB's own estimate, some hours old; without leave to ask for it the scan
+// goes on all the same.
+func (l *list) cost(ctx context.Context, client *dynamodb.Client) string {
+	const unit = 8 << 10 // bytes for one read unit of an eventually consistent scan
+	text := fmt.Sprintf("scanning the table %s, 1 read unit for 8 KB", term.Escape(l.table))
+	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &l.table})
+	if err != nil || out.Table == nil || out.Table.TableSizeBytes == nil || out.Table.ItemCount == nil {
+		return text
+	}
+	return fmt.Sprintf("%s: some %s items, %s read units if it goes to the end",
+		text, term.Count(*out.Table.ItemCount), term.Count(*out.Table.TableSizeBytes/unit+1))
+}
+
+// print prints what is found; cut says that there is more than the limit.
+func (l *list) print(ctx context.Context, s Streams, store idem.Admin) (found int, cut bool, err error) {
+	var t term.Table
+	now := time.Now()
+	for rec, err := range store.List(ctx, l.query) {
+		if err != nil {
+			return found, false, err
+		}
+		if l.limit > 0 && found == l.limit {
+			cut = true
+			break
+		}
+		found++
+		if l.json {
+			if err := printJSON(s, rec, ""); err != nil {
+				return found, false, err
+			}
+			continue
+		}
+		listRow(&t, &rec, now)
+	}
+	if t.Len() > 0 {
+		_, err = fmt.Fprint(s.Out, t.String())
+	}
+	return found, cut, err
+}
+
+// The widths of columns that can be long, in runes.
+const (
+	keyWidth     = 60
+	failureWidth = 60
+)
+
+func listRow(t *term.Table, rec *idem.Record, now time.Time) {
+	if t.Len() == 0 {
+		t.Row("KEY", "STATUS", "ATTEMPTS", "UPDATED", "SOURCE", "FAILURE")
+		t.Right(2) //nolint:mnd // attempts
+	}
+	failure := ""
+	if rec.Failure != nil {
+		failure = term.Cut(term.Escape(rec.Failure.Code+": "+rec.Failure.Message), failureWidth)
+	}
+	t.Row(term.Cut(rec.Key, keyWidth), listStatus(rec, now), fmt.Sprint(rec.Attempts), term.Age(rec.UpdatedAt, now), rec.Source, failure)
+}
+
+// listStatus is the status in a word or two.
+func listStatus(rec *idem.Record, now time.Time) string {
+	switch {
+	case rec.Released():
+		return string(rec.Status) + " released"
+	case rec.Status == idem.StatusStarted && !now.Before(rec.LeaseUntil):
+		return string(rec.Status) + " overdue"
+	case rec.Status != idem.StatusStarted && !now.Before(rec.Expiry):
+		return string(rec.Status) + " expired"
+	}
+	return string(rec.Status)
+}

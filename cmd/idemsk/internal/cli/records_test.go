@@ -1,0 +1,182 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+)
+
+// fill puts records into the table, in the states that they can have, through the real store.
+func fill(t *testing.T, client *dynamodb.Client) {
+	t.Helper()
+	now := time.Now()
+	claim := func(key string, age, lease time.Duration) *idem.Record {
+		clock := func() time.Time { return now.Add(-age) }
+		store, err := dynamostore.New(client, dynamostore.Config{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := store.Claim(t.Context(), []idem.ClaimRequest{{
+			Key: key, Owner: "owner-" + key, Source: "payments-0@7", Lease: lease, Retention: 168 * time.Hour, Fingerprint: idem.FingerprintOf([]byte("v")),
+		}})
+		if res[0].Err != nil {
+			t.Fatal(res[0].Err)
+		}
+		return &res[0].Record
+	}
+	settle := func(rec *idem.Record, set idem.Settlement, age time.Duration) {
+		store, err := dynamostore.New(client, dynamostore.Config{Clock: func() time.Time { return now.Add(-age) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Key, set.Version, set.Owner, set.Retention = rec.Key, rec.Version, rec.Owner, 168*time.Hour
+		if errs := store.Settle(t.Context(), []idem.Settlement{set}); errs != nil {
+			t.Fatal(errs)
+		}
+	}
+	receipt := []byte(`{"balance":1250}` + "\x1b")
+	settle(claim("payments#done", 3*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, Result: receipt}, 3*time.Hour)
+	settle(claim("payments#binary", 2*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, Result: []byte{0xff, 0}}, 2*time.Hour)
+	settle(claim("payments#large", 2*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, ResultOmitted: 9999}, 2*time.Hour)
+	settle(claim("payments@payments-0@6200", 50*time.Hour, time.Minute), idem.Settlement{Op: idem.OpFail,
+		Failure: &idem.Failure{Code: idem.CodePermanent, Message: "evil \x1b]0;x\a\nmessage " + strings.Repeat("x", 80)}}, 50*time.Hour)
+	settle(claim("payments#released", 10*time.Minute+30*time.Second, time.Minute), idem.Settlement{Op: idem.OpRelease, Delay: 3 * time.Hour,
+		Failure: &idem.Failure{Code: idem.CodeError, Message: "try again"}}, 10*time.Minute+30*time.Second)
+	claim("payments#flying", 10*time.Minute+30*time.Second, 41*time.Minute)
+	claim("payments#dead", 90*time.Minute, time.Minute)
+	hashed, err := idem.StoreKey("payments#secret", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(claim(hashed, time.Hour+time.Minute, time.Minute), idem.Settlement{Op: idem.OpComplete}, time.Hour+time.Minute)
+}
+
+func TestGet(t *testing.T) {
+	t.Parallel()
+	endpoint, client := newDynamoDB(t)
+	fill(t, client)
+	var all strings.Builder
+	for _, key := range []string{"done", "binary", "large", "released", "flying", "dead", "secret"} {
+		r := idemsk(t, "get", key, "--namespace", "payments", "--endpoint-url", endpoint)
+		if r.code != 0 || r.err != "" {
+			t.Errorf("get %s: %+v", key, r)
+		}
+		fmt.Fprintf(&all, "--- %s\n%s", key, scrubVersion(r.out))
+	}
+	r := idemsk(t, "get", "--endpoint-url", endpoint, "payments@payments-0@6200")
+	fmt.Fprintf(&all, "--- a place\n%s", scrubVersion(r.out))
+	golden(t, "get", all.String())
+}
+
+// scrubVersion also replaces fencing tokens, which are times.
+func scrubVersion(text string) string {
+	lines := strings.Split(scrub(text), "\n")
+	for i, line := range lines {
+		if name, _, ok := strings.Cut(line, " "); ok && name == "version" {
+			lines[i] = "version      1700000000000"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestGetJSON(t *testing.T) {
+	t.Parallel()
+	endpoint, client := newDynamoDB(t)
+	fill(t, client)
+	r := idemsk(t, "get", "payments#done", "--json", "--endpoint-url="+endpoint)
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(r.out), &fields); err != nil || r.code != 0 ||
+		fields["status"] != "COMPLETED" || fields["idempotencyKey"] != "payments#done" || fields["responsePayload"] == nil {
+		t.Errorf("%+v: %v", r, err)
+	}
+}
+
+func TestKeyThatLooksLikeAFlag(t *testing.T) {
+	t.Parallel()
+	endpoint, _ := newDynamoDB(t)
+	for _, args := range [][]string{{"--endpoint-url", endpoint, "--", "--json"}, {"--", "--json"}, {"--json=false", "--", "--json"}} {
+		r := idemsk(t, append([]string{"get", "--namespace=n", "--endpoint-url", endpoint}, args...)...)
+		if r.code != 1 || !strings.Contains(r.err, `no record of the key "n#--json"`) {
+			t.Errorf("get %v: %+v; want that there is no key n#--json", args, r)
+		}
+	}
+}
+
+func TestGetNotFound(t *testing.T) {
+	t.Parallel()
+	endpoint, _ := newDynamoDB(t)
+	r := idemsk(t, "get", "pay\x1b[31m", "--endpoint-url", endpoint)
+	if r.code != 1 || r.out != "" || strings.Contains(r.err, "\x1b") || !strings.Contains(r.err, "<namespace>#<key>") ||
+		!strings.Contains(r.err, "--namespace") || !strings.Contains(r.err, "--key-has") {
+		t.Errorf("%+v; want exit 1 and a hint on how keys are stored", r)
+	}
+	r = idemsk(t, "get", "k", "--endpoint-url", endpoint, "--table", "nobody")
+	if r.code != 1 || !strings.Contains(r.err, "table nobody") || !strings.Contains(r.err, "does not exist") {
+		t.Errorf("%+v; want exit 1 and the table named", r)
+	}
+}
+
+func TestGetWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	r := idemsk(t, "get", "k", "--endpoint-url", "http://127.0.0.1:1")
+	if r.code != 1 || !strings.Contains(r.err, "no answer from AWS") || !strings.Contains(r.err, "credentials") {
+		t.Errorf("%+v; want exit 1 and what to check", r)
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	endpoint, client := newDynamoDB(t)
+	fill(t, client)
+	r := idemsk(t, "list", "--endpoint-url", endpoint)
+	for _, says := range []string{"scanning the table idemsk", "read unit", "8 records\n"} {
+		if r.code != 0 || !strings.Contains(r.err, says) {
+			t.Errorf("list: exit %d, %q; want 0, and %q said", r.code, r.err, says)
+		}
+	}
+	golden(t, "list", sortedBody(r.out))
+	for args, want := range map[string]string{
+		"--status FAILED": "payments@payments-0@6200",
+		"--overdue":       "payments#dead",
+		"--status STARTED --before 30s --overdue": "payments#dead",
+		"--before 49h":  "payments@payments-0@6200",
+		"--key-has fly": "payments#flying",
+	} {
+		r := idemsk(t, append([]string{"list", "--json", "--endpoint-url", endpoint}, strings.Fields(args)...)...)
+		var rec struct{ IdempotencyKey string }
+		if err := json.Unmarshal([]byte(r.out), &rec); err != nil || rec.IdempotencyKey != want || r.code != 0 {
+			t.Errorf("list %s: %+v (%v); want %s alone", args, r, err, want)
+		}
+	}
+	r = idemsk(t, "list", "--limit", "3", "--endpoint-url", endpoint)
+	if strings.Count(r.out, "\n") != 4 || !strings.Contains(r.err, "there are more") {
+		t.Errorf("list --limit 3: %+v", r)
+	}
+	if r := idemsk(t, "list", "--key-has", "nobody", "--endpoint-url", endpoint); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 records") {
+		t.Errorf("list of nothing: %+v", r)
+	}
+	if r := idemsk(t, "list", "--table", "nobody", "--endpoint-url", endpoint); r.code != 1 || !strings.Contains(r.err, "nobody") {
+		t.Errorf("list of no table: %+v", r)
+	}
+}
+
+// sortedBody sorts the rows of a table, which a scan gives in no order.
+func sortedBody(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	head, body := lines[0], lines[1:]
+	for i := range body {
+		for j := i + 1; j < len(body); j++ {
+			if body[j] < body[i] && body[j] != "" {
+				body[i], body[j] = body[j], body[i]
+			}
+		}
+	}
+	return head + strings.Join(body, "")
+}

@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+func redriveVerb() verb {
+	return verb{
+		name: "redrive", args: "", short: "brings dead letters back to their topic or to the function",
+		about: `
+Brings dead letters back, when what made them fail is mended: to the topic and partition that they came from (--brokers), or
+straight to the function (--function-name), as an event with that one record at its old place. Letters come from an SQS queue
+(--queue-url), and are deleted from it when they have been redriven; or from a file with one on each line (--file), which
+stays as it is. Every record gets the header idemsk-redrive, by which its FAILED key lets it in again.
+
+A letter that is too large to hold its value is read back from Kafka, for which --brokers is needed also with --function-name.
+What is no dead letter of idemsk stays where it is, and is named. What stays becomes visible again at the end; its receive
+count has grown, also by --dry-run. In a FIFO queue it holds up the letters behind it of its partition.
+
+Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD; those
+for aws-iam are the AWS SDK's.`,
+		examples: []string{
+			"idemsk redrive --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/letters --brokers b-1:9098,b-2:9098 --sasl aws-iam --dry-run",
+			"idemsk redrive --queue-url … --brokers b-1:9096 --tls --sasl scram-sha-512 --limit 1",
+			"idemsk redrive --queue-url … --function-name payments --key 'payments#pay-42' --yes",
+			"idemsk redrive --file letters.jsonl --brokers 127.0.0.1:9092 --yes --json",
+		},
+		flags: func(fs *flag.FlagSet) action {
+			var r redriveCommand
+			r.declare(fs)
+			return r.run
+		},
+	}
+}
+
+type redriveCommand struct {
+	awsFlags
+	queueURL, file    string
+	visibility        time.Duration
+	brokers, function string
+	security          redrive.Security
+	opt               redrive.Options
+	yes, json         bool
+}
+
+func (r *redriveCommand) declare(fs *flag.FlagSet) {
+	r.awsFlags.declare(fs)
+	fs.StringVar(&r.queueURL, "queue-url", "", "the `URL` of the SQS queue of dead letters")
+	fs.StringVar(&r.file, "file", "", "a `FILE` of dead letters instead, one in JSON on each line")
+	fs.DurationVar(&r.visibility, "visibility-timeout", 5*time.Minute,
+		"the `TIME` for which a message of the queue is hidden from others, and the most that one redrive may take:\nat least twice the function's timeout")
+	fs.StringVar(&r.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
+	fs.StringVar(&r.function, "function-name", "", "the function to invoke instead: its `NAME` or ARN")
+	fs.BoolVar(&r.security.TLS, "tls", false, "encrypt the connections to Kafka (also by each of the flags below but --sasl scram-… and plain)")
+	fs.StringVar(&r.security.CA, "tls-ca", "", "a `FILE` of the certificates to trust, instead of the system's")
+	fs.StringVar(&r.security.Cert, "tls-cert", "", "a `FILE` with the client's certificate, for mTLS")
+	fs.StringVar(&r.security.Key, "tls-key", "", "a `FILE` with its key")
+	fs.StringVar(&r.security.SASL, "sasl", "", "`HOW` to sign in: scram-sha-512, scram-sha-256, plain or aws-iam")
+	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as stored: <namespace>#<key>")
+	fs.IntVar(&r.opt.Limit, "limit", 0, "at most `N` letters")
+	fs.BoolVar(&r.opt.DryRun, "dry-run", false, "show what would be redriven, and change nothing")
+	fs.BoolVar(&r.yes, "yes", false, "don't ask")
+	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
+}
+
+// The variables that hold the user and password for Kafka: flags would show in the list of processes.
+const (
+	varUsername = "IDEMSK_KAFKA_USERNAME"
+	varPassword = "IDEMSK_KAFKA_PASSWORD" //nolint:gosec // a name
+)
+
+func (r *redriveCommand) check(args []string, s Streams) error {
+	sec := &r.security
+	switch {
+	case len(args) > 0:
+		return usagef("unexpected argument %q", args[0])
+	case (r.queueURL == "") == (r.file == ""):
+		return usagef("want either --queue-url or --file, to say where the letters are")
+	case r.brokers == "" && r.function == "":
+		return usagef("want --brokers or --function-name, to say where the letters go")
+	case r.opt.Limit < 0:
+		return usagef("--limit is %d: want 1 or more, or 0 for no limit", r.opt.Limit)
+	case r.visibility < redrive.MinVisibility || r.visibility > redrive.MaxVisibility:
+		return usagef("--visibility-timeout is %v: want %v to %v", r.visibility, redrive.MinVisibility, redrive.MaxVisibility)
+	case (sec.Cert == "") != (sec.Key == ""):
+		return usagef("--tls-cert and --tls-key go together")
+	case r.brokers == "" && (sec.TLS || sec.SASL != "" || sec.CA != "" || sec.Cert != ""):
+		return usagef("--tls, --tls-… and --sasl are for --brokers, which is missing")
+	case !r.yes && !r.opt.DryRun && !term.IsTerminal(s.In):
+		return usagef("this is no terminal to ask at: give --yes, or --dry-run")
+	}
+	return r.checkSASL()
+}
+
+func (r *redriveCommand) checkSASL() error {
+	sec := &r.security
+	switch sec.SASL {
+	case "", redrive.AWSIAM:
+		return nil
+	case redrive.Plain:
+		if !sec.TLS && sec.CA == "" && !allLocal(r.brokers) {
+			return usagef("--sasl plain would send the password unencrypted: give --tls")
+		}
+	case redrive.ScramSHA512, redrive.ScramSHA256:
+	default:
+		return usagef("--sasl is %q: want scram-sha-512, scram-sha-256, plain or aws-iam", sec.SASL)
+	}
+	sec.Username, sec.Password = os.Getenv(varUsername), os.Getenv(varPassword)
+	if sec.Username == "" || sec.Password == "" {
+		return usagef("--sasl %s needs %s and %s in the environment", sec.SASL, varUsername, varPassword)
+	}
+	return nil
+}
+
+// allLocal reports whether all brokers are on this machine.
+func allLocal(brokers string) bool {
+	for broker := range strings.SplitSeq(brokers, ",") {
+		host, _, err := net.SplitHostPort(broker)
+		ip := net.ParseIP(host)
+		if err != nil || (host != "localhost" && (ip == nil || !ip.IsLoopback())) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *redriveCommand) run(ctx context.Context, s Streams, args []string) error {
+	if err := r.check(args, s); err != nil {
+		return err
+	}
+	closeAll, err := r.open(ctx)
+	if err != nil {
+		return explainAWS(err)
+	}
+	defer closeAll()
+	if !r.yes && !r.opt.DryRun {
+		question := fmt.Sprintf("Redrive the dead letters in %s to %s?%s", r.where(), r.opt.Destination, r.deletes())
+		if ok, err := confirm(ctx, s, question); !ok || err != nil {
+			s.sayf("idemsk redrive: nothing was done\n")
+			return err
+		}
+	}
+	out := redriveOutput{streams: s, json: r.json}
+	passedOver, err := redrive.Run(ctx, r.opt, out.add)
+	return out.finish(passedOver, explainAWS(err))
+}
+
+func (r *redriveCommand) where() string {
+	if r.file != "" {
+		return r.file
+	}
+	return r.queueURL
+}
+
+func (r *redriveCommand) deletes() string {
+	if r.file != "" {
+		return ""
+	}
+	return " Each is deleted from the queue when it has been redriven."
+}
+
+// open connects to where letters come from and go to.
+func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) {
+	closeAll = func() {}
+	var cfg aws.Config
+	if r.queueURL != "" || r.function != "" || r.security.SASL == redrive.AWSIAM {
+		if cfg, err = r.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if r.brokers != "" {
+		r.security.AWS = cfg.Credentials
+		kafka, err := redrive.Dial(ctx, strings.Split(r.brokers, ","), r.security)
+		if err != nil {
+			return nil, err
+		}
+		closeAll = kafka.Close
+		r.opt.Destination, r.opt.Reader = kafka, kafka
+	}
+	if r.function != "" {
+		r.opt.Destination = redrive.Function(lambda.NewFromConfig(cfg), r.function)
+	}
+	if r.file == "" {
+		r.opt.Source = redrive.Queue(sqs.NewFromConfig(cfg), r.queueURL, r.visibility)
+		return closeAll, nil
+	}
+	if r.opt.Source, err = redrive.OpenFile(r.file); err != nil {
+		closeAll()
+		return nil, err
+	}
+	return closeAll, nil
+}
+
+// redriveOutput prints results: as lines of JSON at once, or as a table at the end.
+type redriveOutput struct {
+	streams  Streams
+	json     bool
+	table    term.Table
+	problems []string
+	counts   map[redrive.Outcome]int
+	err      error // of writing
+}
+
+// The widths of columns that can be long, in runes.
+const causeWidth = 60
+
+func (o *redriveOutput) add(res redrive.Result) {
+	if o.counts == nil {
+		o.counts = make(map[redrive.Outcome]int)
+	}
+	o.counts[res.Outcome]++
+	if o.json {
+		if err := printJSON(o.streams, res, ""); err != nil {
+			o.err = err
+		}
+		return
+	}
+	if o.table.Len() == 0 {
+		o.table.Row("OUTCOME", "RECORD", "KEY", "WHERE", "HAD FAILED BY")
+	}
+	o.table.Row(string(res.Outcome), res.Source, term.Cut(res.Key, keyWidth), res.Where, term.Cut(term.Escape(res.Cause), causeWidth))
+	if res.Error != "" {
+		name := res.Source
+		if name == "" {
+			name = "message"
+		}
+		o.problems = append(o.problems, fmt.Sprintf("%s (%s): %s", name, res.Message, res.Error))
+	}
+}
+
+// finish prints the rest. Its error says that something is left to be done.
+func (o *redriveOutput) finish(passedOver int, err error) error {
+	s := o.streams
+	if !o.json {
+		if _, werr := fmt.Fprint(s.Out, o.table.String()); werr != nil {
+			o.err = werr
+		}
+		for _, p := range o.problems {
+			s.sayf("  %s\n", term.Escape(p))
+		}
+	}
+	if err == nil || len(o.counts) > 0 {
+		s.sayf("idemsk redrive: %s\n", o.summary(passedOver))
+	}
+	switch {
+	case err != nil:
+		return err
+	case o.err != nil:
+		return o.err
+	case o.counts[redrive.NotRedriven]+o.counts[redrive.NotDeadLetter] > 0:
+		return errReported
+	}
+	return nil
+}
+
+func (o *redriveOutput) summary(passedOver int) string {
+	var parts []string
+	for _, outcome := range []redrive.Outcome{
+		redrive.Redriven, redrive.WouldRedrive, redrive.Duplicate, redrive.NotRedriven, redrive.NotDeadLetter,
+	} {
+		if n := o.counts[outcome]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", term.Count(n), outcome))
+		}
+	}
+	if passedOver > 0 {
+		parts = append(parts, term.Count(passedOver)+" with another key")
+	}
+	if len(parts) == 0 {
+		return "there are no dead letters"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,281 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/sqsfake"
+)
+
+// cloud is everything that the function needs, on this machine: DynamoDB, SQS, and Lambda's Invoke, at one endpoint.
+type cloud struct {
+	url    string
+	dynamo string // the endpoint of DynamoDB alone
+	client *dynamodb.Client
+	sqs    *sqs.Client
+	queue  string
+
+	mu       sync.Mutex
+	function *runtimeapi.Function
+	log      []string // of the invocation under way
+}
+
+func newCloud(t *testing.T) *cloud {
+	t.Helper()
+	c := &cloud{}
+	c.dynamo, c.client = newDynamoDB(t)
+	if _, err := c.client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName: aws.String("idemsk-ledger"), BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("account"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("account"), KeyType: types.KeyTypeHash}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	queues, err := sqsfake.New(sqsfake.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", queues)
+	mux.HandleFunc("POST /2015-03-31/functions/payments/invocations", c.invoke)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	c.sqs = sqs.New(sqs.Options{
+		Region: "us-east-1", BaseEndpoint: &c.url, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	})
+	out, err := c.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.queue = *out.QueueUrl
+	return c
+}
+
+// deploy runs the real function, with variables of its own, in the place of the one before.
+func (c *cloud) deploy(t *testing.T, env ...string) {
+	t.Helper()
+	note := func(line []byte) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.log = append(c.log, string(line))
+	}
+	f, err := runtimeapi.Start(t.Context(), runtimeapi.Config{
+		Command: []string{handler}, Name: "payments", Timeout: time.Minute, Stdout: note, Stderr: note,
+		Env: append([]string{
+			"AWS_ENDPOINT_URL_DYNAMODB=" + c.dynamo, "AWS_ENDPOINT_URL_SQS=" + c.url, "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret",
+			"IDEMSK_DEAD_LETTER_QUEUE_URL=" + c.queue, "IDEMSK_FAILURES=partial",
+		}, env...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.function != nil {
+		c.function.Close(context.Background())
+	}
+	c.function = f
+	t.Cleanup(func() { f.Close(context.Background()) })
+}
+
+// invoke is Lambda's Invoke.
+func (c *cloud) invoke(w http.ResponseWriter, r *http.Request) {
+	event, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	c.mu.Lock()
+	c.log = nil
+	c.mu.Unlock()
+	result, err := c.function.Invoke(r.Context(), event)
+	c.mu.Lock()
+	w.Header().Set("X-Amz-Log-Result", base64.StdEncoding.EncodeToString([]byte(strings.Join(c.log, "\n"))))
+	c.mu.Unlock()
+	var failed *runtimeapi.FunctionError
+	if errors.As(err, &failed) {
+		w.Header().Set("X-Amz-Function-Error", "Unhandled")
+		result.Payload = failed.Payload
+	}
+	_, _ = w.Write(result.Payload)
+}
+
+// play delivers a sample event to the function, as the event source mapping would once.
+func (c *cloud) play(t *testing.T, name string) {
+	t.Helper()
+	payload, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "events", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.function.Invoke(t.Context(), payload); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cloud) balance(t *testing.T) string {
+	t.Helper()
+	out, err := c.client.GetItem(t.Context(), &dynamodb.GetItemInput{
+		TableName: aws.String("idemsk-ledger"), Key: map[string]types.AttributeValue{"account": &types.AttributeValueMemberS{Value: "acc-1/EUR"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, ok := out.Item["balance"].(*types.AttributeValueMemberN)
+	if !ok {
+		return ""
+	}
+	return n.Value
+}
+
+func (c *cloud) letters(t *testing.T) int {
+	t.Helper()
+	out, err := c.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &c.queue, MaxNumberOfMessages: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range out.Messages {
+		back := &sqs.ChangeMessageVisibilityInput{QueueUrl: &c.queue, ReceiptHandle: m.ReceiptHandle}
+		if _, err := c.sqs.ChangeMessageVisibility(t.Context(), back); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return len(out.Messages)
+}
+
+// A poison record goes to the dead letters; when its cause is mended, redrive to the function executes it, once.
+func TestRedriveToTheFunction(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	c.deploy(t, "IDEMSK_SIMULATE=on")
+	c.play(t, "poison-record")
+	if c.letters(t) != 1 || c.balance(t) != "400" {
+		t.Fatalf("%d letters, balance %s; want 1 and 400", c.letters(t), c.balance(t))
+	}
+	redrive := []string{"redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--function-name", "payments", "--yes"}
+
+	dry := idemsk(t, append(redrive, "--dry-run")...)
+	if dry.code != 0 || !strings.Contains(dry.out, "would redrive  payments-0@7001") || c.letters(t) != 1 {
+		t.Errorf("dry run: %+v, %d letters left", dry, c.letters(t))
+	}
+	again := idemsk(t, redrive...) // the cause is there still
+	if again.code != 1 || !strings.Contains(again.out, "failed again") || !strings.Contains(again.err, "not mended") || c.letters(t) != 1 {
+		t.Errorf("before it was mended: %+v, %d letters; want the old one gone, and a new one", again, c.letters(t))
+	}
+	c.deploy(t)
+	mended := idemsk(t, redrive...)
+	if mended.code != 0 || c.letters(t) != 0 || c.balance(t) != "600" {
+		t.Errorf("%+v; %d letters, balance %s; want none and 600", mended, c.letters(t), c.balance(t))
+	}
+	golden(t, "redrive-function", mended.out+mended.err)
+	if r := idemsk(t, redrive...); r.code != 0 || r.out != "" || !strings.Contains(r.err, "there are no dead letters") {
+		t.Errorf("with an empty queue: %+v", r)
+	}
+}
+
+// A record without a key is remembered as failed under its place: a redrive that does nothing must not lose its letter.
+func TestRedriveOfARecordWithoutKeyKeepsTheLetter(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	c.deploy(t)
+	c.play(t, "missing-key")
+	redrive := []string{"redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--function-name", "payments", "--yes", "--json"}
+	r := idemsk(t, redrive...)
+	var res struct{ Outcome, Where, Error string }
+	if err := json.Unmarshal([]byte(r.out), &res); err != nil {
+		t.Fatalf("%+v: %v", r, err)
+	}
+	if c.letters(t) != 1 {
+		t.Errorf("%d letters are left, want the old one or a new one: %+v", c.letters(t), res)
+	}
+	c.deploy(t, "IDEMSK_KEY=json:$.paymentId")
+	if r := idemsk(t, redrive...); r.code != 0 || !strings.Contains(r.out, "executed") || c.letters(t) != 0 {
+		t.Errorf("mended: %+v, %d letters left", r, c.letters(t))
+	}
+}
+
+func newCluster(t *testing.T) string {
+	t.Helper()
+	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"), kfake.ListenFn(loopback))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster.ListenAddrs()[0]
+}
+
+func letterJSON(offset int) string {
+	return fmt.Sprintf(`{"topic":"payments","partition":1,"offset":%d,"key":null,"value":"e30=","idempotencyKey":"payments#p-%d\u001b","version":17,
+		"attempts":1,"error":{"code":"permanent","message":"no\u001b[31m"}}`, offset, offset)
+}
+
+func TestRedriveToTheTopic(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	brokers := newCluster(t)
+	for _, body := range []string{letterJSON(1), letterJSON(2), "hello", letterJSON(1)} {
+		if _, err := c.sqs.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &c.queue, MessageBody: &body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := idemsk(t, "redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--brokers", brokers, "--yes")
+	if r.code != 1 || c.letters(t) != 1 || strings.Contains(r.out+r.err, "\x1b") {
+		t.Errorf("exit %d, %d messages left; want 1, and 1 that is no letter\n%s", r.code, c.letters(t), r.out+r.err)
+	}
+	id := strings.Fields(r.err[strings.Index(r.err, "message (")+len("message ("):])[0]
+	golden(t, "redrive-topic", strings.ReplaceAll(r.out+r.err, strings.TrimSuffix(id, "):"), "<id>"))
+}
+
+func TestRedriveFromAFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "letters.jsonl")
+	line := func(offset int) string { return strings.ReplaceAll(letterJSON(offset), "\n", "") + "\n" }
+	if err := os.WriteFile(path, []byte(line(1)+line(2)+line(3)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	brokers := newCluster(t)
+	r := idemsk(t, "redrive", "--file", path, "--brokers", brokers, "--yes", "--limit", "2", "--json")
+	if r.code != 0 || strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, `"where":"payments-1@1"`) || strings.Contains(r.out, "\x1b") {
+		t.Errorf("%+v", r)
+	}
+	r = idemsk(t, "redrive", "--file", path, "--brokers", brokers, "--yes", "--key", "payments#p-3\x1b")
+	if r.code != 0 || !strings.Contains(r.err, "1 redriven, 2 with another key") {
+		t.Errorf("%+v", r)
+	}
+	if r := idemsk(t, "redrive", "--file", path+".not", "--brokers", brokers, "--yes"); r.code != 1 || !strings.Contains(r.err, "letters.jsonl.not") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestRedriveFromNoQueue(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	r := idemsk(t, "redrive", "--endpoint-url", c.url, "--queue-url", c.queue+"-not", "--function-name", "payments", "--yes")
+	if r.code != 1 || !strings.Contains(r.err, "no such queue") {
+		t.Errorf("%+v", r)
+	}
+	c.queue += "-not"
+	if r := idemsk(t, "redrive", "--queue-url", c.queue, "--brokers", "127.0.0.1:1", "--yes", "--endpoint-url", c.url); r.code != 1 ||
+		!strings.Contains(r.err, "no Kafka broker answers at 127.0.0.1:1") {
+		t.Errorf("%+v", r)
+	}
+}

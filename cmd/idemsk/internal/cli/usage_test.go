@@ -1,0 +1,83 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestUsageErrors(t *testing.T) {
+	t.Setenv("AWS_REGION", "")
+	t.Setenv("AWS_DEFAULT_REGION", "")
+	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
+	t.Setenv("IDEMSK_KAFKA_PASSWORD", "")
+	for args, says := range map[string]string{
+		"frobnicate":                 "there is no verb frobnicate",
+		"help frobnicate":            "there is no verb frobnicate",
+		"get":                        "want one KEY, got 0",
+		"get a b":                    "want one KEY, got 2",
+		"get --tabel x k":            "-tabel",
+		"get k --json=maybe":         "maybe",
+		"get k --region":             "-region",
+		"get k":                      "no AWS region is set",
+		"get k --endpoint-url x":     `--endpoint-url is "x"`,
+		"get k --region r --table a": "Table",
+		"list x":                     `"x"`,
+		"list --status DONE":         `"DONE"`,
+		"list --before soon":         "want a time like",
+		"list --limit -1":            "--limit is -1",
+		"redrive":                    "--queue-url or --file",
+		"redrive --file f --queue-url q --brokers b":                      "--queue-url or --file",
+		"redrive --file f":                                                "--brokers or --function-name",
+		"redrive --file f --brokers b":                                    "give --yes",
+		"redrive --file f --brokers b --yes x":                            `"x"`,
+		"redrive --file f --function-name f --tls --yes":                  "for --brokers",
+		"redrive --file f --brokers b --yes --sasl kerberos":              `"kerberos"`,
+		"redrive --file f --brokers b --yes --sasl scram-sha-512":         "IDEMSK_KAFKA_PASSWORD",
+		"redrive --file f --brokers b:9092 --yes --sasl plain":            "unencrypted",
+		"redrive --file f --brokers b --yes --tls-cert c":                 "go together",
+		"redrive --queue-url q --brokers b --yes --visibility-timeout 1s": "--visibility-timeout is 1s",
+		"replay --records 0 --function f":                                 "nothing to play",
+		"replay --kills 3 --records 2 --function f":                       "to kill before",
+		"replay --env IDEMSK_STORE=redis --function f":                    "redis",
+	} {
+		r := idemsk(t, strings.Fields(args)...)
+		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, says) {
+			t.Errorf("idemsk %s: exit %d, %q; want 2 and one line that says %q", args, r.code, r.err, says)
+		}
+	}
+	if r := idemsk(t); r.code != 2 || !strings.Contains(r.err, "usage: idemsk VERB") {
+		t.Errorf("no arguments: %+v", r)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	golden(t, "help", idemsk(t, "help").out)
+	for _, verb := range []string{"replay", "get", "list", "redrive"} {
+		page := idemsk(t, "help", verb)
+		if page.code != 0 {
+			t.Errorf("help %s: %+v", verb, page)
+		}
+		golden(t, "help-"+verb, page.out)
+		for _, h := range []string{"-h", "--help"} {
+			if same := idemsk(t, verb, h); same != page {
+				t.Errorf("%s %s differs from help %s: %+v", verb, h, verb, same)
+			}
+		}
+	}
+	if r := idemsk(t, "--version"); r.code != 0 || r.out != "idemsk v1.2.3\n" {
+		t.Errorf("--version: %+v", r)
+	}
+}
+
+func TestHostileArgumentsAreEscaped(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"\x1b[2J"}, {"list", "\x1b[2J"}, {"help", "\x1b[2J"}, {"get", "--\x1b[2J"}, {"replay", "--function", "f", "/nowhere/\x1b[2J"},
+	} {
+		r := idemsk(t, args...)
+		if r.code == 0 || strings.Contains(r.err, "\x1b") || !strings.Contains(r.err, `\x1b`) {
+			t.Errorf("idemsk %q: %+v", args, r)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+// Package expect says what must be in the payment ledger after some events, and how every one of their records must have
+// ended. It is worked out from the events alone, without any of the code that it is there to check.
+package expect
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/idem"
+)
+
+// Rules are the settings of the function that decide what must come of a record.
+type Rules struct {
+	Key         string // IDEMSK_KEY: header:NAME, key, hash or offset
+	Namespace   string // IDEMSK_NAMESPACE; "" is the record's topic
+	MaxAttempts int    // IDEMSK_MAX_ATTEMPTS
+	HashKeys    bool   // IDEMSK_HASH_KEYS
+	Simulate    bool   // IDEMSK_SIMULATE=on
+}
+
+// Fate is how a record must have ended.
+type Fate string
+
+// The fates.
+const (
+	Booked   Fate = "booked"   // its key is COMPLETED
+	Failed   Fate = "failed"   // its key is FAILED, and a dead letter says so
+	Rejected Fate = "rejected" // it has no key of its own: its place is FAILED, and a dead letter says so
+)
+
+// Place is a record that was delivered.
+type Place struct {
+	Source string // topic-partition@offset
+	Key    string // as stored: where its fate is recorded
+	Fate   Fate
+}
+
+// Ledger is what must be.
+type Ledger struct {
+	rules    Rules
+	balances map[string]int64
+	places   []Place
+	known    map[string]bool // sources
+	keys     map[string]first
+	booked   int
+}
+
+// first is the first record of a key, which decides.
+type first struct {
+	fingerprint [sha256.Size]byte
+	fate        Fate
+}
+
+// New returns the ledger of no events.
+func New(rules Rules) *Ledger {
+	return &Ledger{rules: rules, balances: make(map[string]int64), known: make(map[string]bool), keys: make(map[string]first)}
+}
+
+// Add adds the records of an event. One that was added before is the same record delivered again.
+func (l *Ledger) Add(b *mskevent.Batch) error {
+	for i := range b.Partitions {
+		p := &b.Partitions[i]
+		for _, r := range ascending(p.Records) {
+			if err := l.add(p, r); err != nil {
+				return fmt.Errorf("%s: record %s@%d: %w", b.Name, p.ID, r.Offset, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) add(p *mskevent.Partition, r mskevent.Record) error {
+	source := p.ID + "@" + strconv.FormatInt(r.Offset, 10)
+	if l.known[source] {
+		return nil
+	}
+	l.known[source] = true
+	namespace := l.rules.Namespace
+	if namespace == "" {
+		namespace = p.Topic()
+	}
+	place := Place{Source: source, Key: namespace + "@" + source, Fate: Rejected}
+	rec, err := decode(r.JSON)
+	if err == nil {
+		var key string
+		if key, err = l.rules.key(rec, source); err == nil {
+			l.decide(&place, namespace+"#"+key, rec)
+		}
+	}
+	if err != nil && !errors.Is(err, errRejected) {
+		return err
+	}
+	place.Key, err = idem.StoreKey(place.Key, l.rules.HashKeys)
+	l.places = append(l.places, place)
+	return err
+}
+
+// decide gives a record with a key its fate: that of the first record of the key if it asks for the same.
+func (l *Ledger) decide(place *Place, key string, rec *record) {
+	fingerprint := rec.fingerprint()
+	before, ok := l.keys[key]
+	if !ok {
+		before = first{fingerprint: fingerprint, fate: Failed}
+		if p, ok := l.rules.payment(rec.Value); ok {
+			before.fate = Booked
+			l.balances[p.Account+"/"+p.Currency] += p.Amount
+			l.booked++
+		}
+		l.keys[key] = before
+	}
+	if before.fingerprint == fingerprint {
+		place.Key, place.Fate = key, before.fate
+	}
+}
+
+// Balances are the balances by account and currency, "acc-1/EUR", in minor units.
+func (l *Ledger) Balances() map[string]int64 { return l.balances }
+
+// Booked is the number of payments in them.
+func (l *Ledger) Booked() int { return l.booked }
+
+// Places are all records that were delivered.
+func (l *Ledger) Places() []Place { return l.places }

@@ -1,0 +1,113 @@
+package expect
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+)
+
+// errRejected says that a record has no usable key.
+var errRejected = errors.New("no usable key")
+
+// record is what can be read of a record's JSON.
+type record struct {
+	Timestamp     *int64             `json:"timestamp"`
+	TimestampType *string            `json:"timestampType"`
+	Key           []byte             `json:"key"`
+	Value         []byte             `json:"value"`
+	Headers       []map[string][]int `json:"headers"` // signed bytes
+}
+
+func decode(raw json.RawMessage) (*record, error) {
+	var r record
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRejected, err)
+	}
+	for _, header := range r.Headers {
+		for _, value := range header {
+			for _, b := range value {
+				if b < math.MinInt8 || b > math.MaxUint8 {
+					return nil, fmt.Errorf("%w: a header byte of %d", errRejected, b)
+				}
+			}
+		}
+	}
+	return &r, nil
+}
+
+// fingerprint tells values apart; null is not empty.
+func (r *record) fingerprint() [sha256.Size]byte {
+	if r.Value == nil {
+		return sha256.Sum256([]byte("null"))
+	}
+	return sha256.Sum256(append([]byte("value:"), r.Value...))
+}
+
+// CheckKey returns an error if the package does not know what a setting of IDEMSK_KEY means.
+func CheckKey(setting string) error {
+	_, isHeader := strings.CutPrefix(setting, "header:")
+	if isHeader || setting == "key" || setting == "hash" || setting == "offset" {
+		return nil
+	}
+	return fmt.Errorf("IDEMSK_KEY is %q: what the ledger must hold can be worked out for header:NAME, key, hash and offset only", setting)
+}
+
+// key is a record's idempotency key.
+func (r *Rules) key(rec *record, source string) (string, error) {
+	var key []byte
+	switch name, isHeader := strings.CutPrefix(r.Key, "header:"); {
+	case isHeader:
+		var err error
+		if key, err = rec.header(name); err != nil {
+			return "", err
+		}
+	case r.Key == "key":
+		key = rec.Key
+	case r.Key == "hash" && rec.Value != nil:
+		sum := sha256.Sum256(rec.Value)
+		key = []byte(hex.EncodeToString(sum[:]))
+	case r.Key == "hash":
+	case r.Key == "offset":
+		key = []byte(source)
+	default:
+		return "", CheckKey(r.Key)
+	}
+	if len(key) == 0 {
+		return "", errRejected
+	}
+	return string(key), nil
+}
+
+// header is the value of a header; two different ones are none.
+func (r *record) header(name string) ([]byte, error) {
+	var value []byte
+	found := false
+	for _, header := range r.Headers {
+		ints, ok := header[name]
+		if !ok {
+			continue
+		}
+		text := make([]byte, len(ints))
+		for i, b := range ints {
+			text[i] = byte(b)
+		}
+		if found && !bytes.Equal(value, text) {
+			return nil, errRejected
+		}
+		value, found = text, true
+	}
+	return value, nil
+}
+
+func ascending(records []mskevent.Record) []mskevent.Record {
+	return slices.SortedStableFunc(slices.Values(records), func(a, b mskevent.Record) int { return cmp.Compare(a.Offset, b.Offset) })
+}

@@ -1,0 +1,73 @@
+// Package metrics reads the counts that a function prints for each batch, in CloudWatch's embedded metric format.
+package metrics
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Outcomes are the counts that a function prints for its batches, in CloudWatch's embedded metric format. (There the names
+// begin with capitals, which encoding/json accepts too.)
+type Outcomes struct {
+	Executed         int `json:"executed"`
+	Replayed         int `json:"replayed"`
+	ReplayedFailed   int `json:"replayedFailed"`
+	Coalesced        int `json:"coalesced"`
+	DeadLettered     int `json:"deadLettered"`
+	FailedOpen       int `json:"failedOpen"`
+	Unprotected      int `json:"unprotected"`
+	Retried          int `json:"retried"`
+	InFlight         int `json:"inFlight"`
+	NotStarted       int `json:"notStarted"`
+	CompletionFailed int `json:"completionFailed"`
+	StoreDown        int `json:"storeDown"`
+	Stray            int `json:"stray"`
+
+	Stolen    int `json:"stolen"` // beside the outcome, as are the others below
+	Fenced    int `json:"fenced"`
+	Reported  int `json:"reported"`
+	BatchSize int `json:"batchSize"`
+}
+
+// Add adds other to o.
+func (o *Outcomes) Add(other *Outcomes) {
+	o.Executed += other.Executed
+	o.Replayed += other.Replayed
+	o.ReplayedFailed += other.ReplayedFailed
+	o.Coalesced += other.Coalesced
+	o.DeadLettered += other.DeadLettered
+	o.FailedOpen += other.FailedOpen
+	o.Unprotected += other.Unprotected
+	o.Retried += other.Retried
+	o.InFlight += other.InFlight
+	o.NotStarted += other.NotStarted
+	o.CompletionFailed += other.CompletionFailed
+	o.StoreDown += other.StoreDown
+	o.Stray += other.Stray
+	o.Stolen += other.Stolen
+	o.Fenced += other.Fenced
+	o.Reported += other.Reported
+	o.BatchSize += other.BatchSize
+}
+
+// Sum is how many records the outcomes speak of. One that is fenced may have no other outcome.
+func (o *Outcomes) Sum() (least, most int) {
+	n := o.Executed + o.Replayed + o.ReplayedFailed + o.Coalesced + o.DeadLettered + o.FailedOpen + o.Unprotected + o.Retried +
+		o.InFlight + o.NotStarted + o.CompletionFailed + o.StoreDown + o.Stray
+	return n, n + o.Fenced
+}
+
+// Parse reads a line; false if it is not one of embedded metrics.
+func Parse(line []byte) (Outcomes, bool) {
+	if !bytes.Contains(line, []byte(`"_aws"`)) {
+		return Outcomes{}, false
+	}
+	var metrics struct {
+		Outcomes
+		AWS *struct{} `json:"_aws"`
+	}
+	if json.Unmarshal(line, &metrics) != nil || metrics.AWS == nil {
+		return Outcomes{}, false
+	}
+	return metrics.Outcomes, true
+}

@@ -1,0 +1,47 @@
+package metrics_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func TestParseReadsWhatAFunctionPrints(t *testing.T) {
+	t.Parallel()
+	r := msk.Report{
+		Executed: 1, Replayed: 2, ReplayedFailed: 3, Coalesced: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
+		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Stray: 13,
+		Stolen: 14, Fenced: 15, Reported: 16, Records: 17, StoreLatency: []time.Duration{time.Second},
+	}
+	var line bytes.Buffer
+	msk.EMF(&line, "payments")(t.Context(), r)
+	got, ok := metrics.Parse(line.Bytes())
+	want := metrics.Outcomes{
+		Executed: 1, Replayed: 2, ReplayedFailed: 3, Coalesced: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
+		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Stray: 13,
+		Stolen: 14, Fenced: 15, Reported: 16, BatchSize: 17,
+	}
+	if !ok || got != want {
+		t.Errorf("parsed %+v, %v\nwant %+v\nfrom %s", got, ok, want, line.String())
+	}
+	if least, most := got.Sum(); least != 91 || most != 106 {
+		t.Errorf("Sum: %d to %d, want 91 to 106", least, most)
+	}
+	sum := got
+	sum.Add(&want)
+	if sum.Executed != 2 || sum.BatchSize != 34 || sum.Stray != 26 {
+		t.Errorf("added: %+v", sum)
+	}
+}
+
+func TestParseLeavesOtherLines(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"", "text", `{"Executed":1}`, `{"_aws":null}`, `"_aws"`, `{"_aws":{},"Executed":"many"}`} {
+		if _, ok := metrics.Parse([]byte(line)); ok {
+			t.Errorf("%q was taken for metrics", line)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package redrive
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// Lambda is what is needed of a *lambda.Client.
+type Lambda interface {
+	Invoke(ctx context.Context, in *lambda.InvokeInput, optFns ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
+}
+
+// function invokes the function with a letter's record, at its old place.
+type function struct {
+	client Lambda
+	name   string
+}
+
+var _ Destination = (*function)(nil)
+
+// Function returns a function as a destination.
+func Function(client Lambda, name string) Destination { return &function{client: client, name: name} }
+
+func (f *function) String() string { return "the function " + f.name }
+
+func (f *function) Send(ctx context.Context, l *msk.DeadLetter) (where string, err error) {
+	payload, err := eventOf(l)
+	if err != nil {
+		return "", err
+	}
+	out, err := f.client.Invoke(ctx, &lambda.InvokeInput{
+		FunctionName: &f.name, Payload: payload, InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
+	})
+	if err != nil {
+		return "", f.explain(err)
+	}
+	if out.FunctionError != nil {
+		return "", fmt.Errorf("%s failed (%s): %s", f, *out.FunctionError, errorMessage(out.Payload))
+	}
+	if err := settled(out.Payload); err != nil {
+		return "", fmt.Errorf("%s %w", f, err)
+	}
+	return f.verdict(l, aws.ToString(out.LogResult))
+}
+
+// noTimestamp is how Kafka says that a record has none.
+const noTimestamp = -1
+
+// eventOf is the event of a letter's record alone.
+func eventOf(l *msk.DeadLetter) ([]byte, error) {
+	m := mskevent.Message{
+		Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp, TimestampType: l.TimestampType,
+		Key: l.Key, Value: l.Value,
+	}
+	if m.Timestamp == 0 {
+		m.Timestamp = noTimestamp
+	}
+	for _, h := range headers(l) {
+		m.Headers = append(m.Headers, mskevent.Header(h))
+	}
+	b, err := mskevent.New("redrive", []mskevent.Message{m})
+	if err != nil {
+		return nil, err
+	}
+	return b.Payload(), nil
+}
+
+// errorMessage is what a failed function says.
+func errorMessage(payload []byte) string {
+	var document struct {
+		ErrorType    string `json:"errorType"`
+		ErrorMessage string `json:"errorMessage"`
+	}
+	if json.Unmarshal(payload, &document) != nil || document.ErrorMessage == "" {
+		return fmt.Sprintf("%.300s", payload)
+	}
+	return document.ErrorType + ": " + document.ErrorMessage
+}
+
+// settled returns an error unless the answer says that the record is done with.
+func settled(payload []byte) error {
+	var answer struct {
+		BatchItemFailures *[]json.RawMessage `json:"batchItemFailures"`
+	}
+	switch err := json.Unmarshal(payload, &answer); {
+	case err != nil || answer.BatchItemFailures == nil:
+		return fmt.Errorf("gave an answer that is no partial batch response (is it built on idemsk?): %.200s", payload)
+	case len(*answer.BatchItemFailures) > 0:
+		return errors.New("reported the record as not settled: it is in flight elsewhere, or failed again and will be tried again; its log says which")
+	}
+	return nil
+}
+
+// verdict says what became of a record that the function calls settled, as far as the end of its log tells. It may be
+// settled because its key is FAILED still: then nothing was done, and the letter must not go.
+func (f *function) verdict(l *msk.DeadLetter, logTail string) (where string, err error) {
+	o, ok := outcomes(logTail)
+	switch {
+	case ok && o.ReplayedFailed > 0:
+		return "", fmt.Errorf("%s found the key FAILED still, and did nothing: there is a later dead letter of it to redrive, "+
+			"or the record has no usable key still: then mend that, and redrive it to its topic (--brokers without --function-name)", f)
+	case ok && o.DeadLettered > 0:
+		return f.String() + ": failed again, see its new dead letter", nil
+	case ok && o.Replayed > 0:
+		return f.String() + ": had been done already", nil
+	case ok && o.Executed > 0:
+		return f.String() + ": executed", nil
+	case ok && o.Unprotected+o.FailedOpen > 0:
+		return f.String() + ": executed, without protection", nil
+	case !strings.Contains(l.IdempotencyKey, "#"):
+		return "", fmt.Errorf("%s calls the record settled, but its log does not say whether it was executed; "+
+			"as the record had no usable key, or a hashed one, that can't be told: redrive it to its topic (--brokers without --function-name)", f)
+	}
+	return f.String(), nil
+}
+
+// outcomes finds the metrics in the end of a log, which the answer carries.
+func outcomes(logTail string) (metrics.Outcomes, bool) {
+	text, err := base64.StdEncoding.DecodeString(logTail)
+	if err != nil {
+		return metrics.Outcomes{}, false
+	}
+	for line := range bytes.Lines(text) {
+		if o, ok := metrics.Parse(line); ok && o.BatchSize == 1 {
+			return o, true
+		}
+	}
+	return metrics.Outcomes{}, false
+}
+
+func (f *function) explain(err error) error {
+	var missing *types.ResourceNotFoundException
+	hint := ""
+	if errors.As(err, &missing) {
+		hint = " (there is no such function in this account and region: check --function-name and --region)"
+	}
+	return fmt.Errorf("invoking %s: %w%s", f, err, hint)
+}

@@ -1,0 +1,147 @@
+package redrive_test
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func TestProduce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	k := dial(t, c, redrive.Security{})
+	l := letter(77)
+	tombstone := letter(78)
+	tombstone.Key, tombstone.Value = nil, nil
+	for i, l := range []*msk.DeadLetter{&l, &tombstone} {
+		if where, err := k.Send(t.Context(), l); err != nil || where != "payments-1@"+strconv.Itoa(i) {
+			t.Fatalf("sent to %s, %v", where, err)
+		}
+	}
+	recs := consume(t, c, 1, 2)
+	r := recs[0]
+	if string(r.Key) != "acc-1" || string(r.Value) != string(l.Value) || time.Since(r.Timestamp) > time.Minute {
+		t.Errorf("record %+v; want the letter's key and value, and a timestamp of now", r)
+	}
+	want := []kgo.RecordHeader{
+		{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"}, {Key: msk.RedriveHeader, Value: []byte("1700000000123")},
+	}
+	if len(r.Headers) != len(want) {
+		t.Fatalf("headers %v, want %v", r.Headers, want)
+	}
+	for i, h := range r.Headers {
+		if h.Key != want[i].Key || !bytes.Equal(h.Value, want[i].Value) || (h.Value == nil) != (want[i].Value == nil) {
+			t.Errorf("header %d is %v, want %v", i, h, want[i])
+		}
+	}
+	if recs[1].Key != nil || recs[1].Value != nil {
+		t.Errorf("the tombstone became %+v", recs[1])
+	}
+}
+
+func TestLetterWithoutVersionGetsNoHeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	l := letter(1)
+	l.Version = 0
+	if _, err := dial(t, c, redrive.Security{}).Send(t.Context(), &l); err != nil {
+		t.Fatal(err)
+	}
+	if h := consume(t, c, 1, 1)[0].Headers; len(h) != 2 {
+		t.Errorf("headers %v, want the record's own two", h)
+	}
+}
+
+func TestOmittedValueIsReadBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	value := bytes.Repeat([]byte("x"), 5000)
+	produce(t, c, &kgo.Record{Topic: "payments", Partition: 1, Value: []byte("before")},
+		&kgo.Record{Topic: "payments", Partition: 1, Key: []byte("acc-1"), Value: value, Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}}})
+	whole := func() msk.DeadLetter {
+		l := letter(1)
+		l.Value, l.ValueOmitted, l.Omitted, l.Headers = nil, len(value), []string{"headers"}, nil
+		return l
+	}
+	l := whole()
+	k := dial(t, c, redrive.Security{})
+	src := &listSource{bodies: [][]byte{encode(t, &l)}}
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: k, Reader: k})
+	if results[0].Outcome != redrive.Redriven || results[0].Where != "payments-1@2" {
+		t.Fatalf("%+v", results[0])
+	}
+	r := consume(t, c, 1, 3)[2]
+	if !bytes.Equal(r.Value, value) || len(r.Headers) != 2 || r.Headers[0].Key != "trace" || r.Headers[1].Key != msk.RedriveHeader {
+		t.Errorf("redriven with %d bytes and the headers %v", len(r.Value), r.Headers)
+	}
+	for name, test := range map[string]struct {
+		change func(l *msk.DeadLetter)
+		says   string
+	}{
+		"another record there": {func(l *msk.DeadLetter) { l.Offset = 0 }, "another record"},
+		"another size":         {func(l *msk.DeadLetter) { l.ValueOmitted = 4999 }, "another record"},
+		"no such partition":    {func(l *msk.DeadLetter) { l.Partition = 9 }, "payments-9@1"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		l := whole()
+		test.change(&l)
+		if err := k.Fill(ctx, &l); err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v; want %q", name, err, test.says)
+		}
+		cancel()
+	}
+	if err := c.DeleteRecords("payments", 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	l = whole()
+	if err := k.Fill(t.Context(), &l); err == nil || !strings.Contains(err.Error(), "retention has removed") {
+		t.Errorf("a record that is deleted: %v", err)
+	}
+}
+
+func TestNoSuchTopic(t *testing.T) {
+	t.Parallel()
+	l := letter(1)
+	l.Topic = "nobody"
+	_, err := dial(t, newCluster(t), redrive.Security{}).Send(t.Context(), &l)
+	if err == nil || !strings.Contains(err.Error(), "no such topic") || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("%v; want an error that names the topic", err)
+	}
+}
+
+func TestSASL(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "plain", "secret"),
+		kfake.Superuser("SCRAM-SHA-256", "scram256", "secret"), kfake.Superuser("SCRAM-SHA-512", "scram512", "secret"))
+	for mechanism, user := range map[string]string{redrive.Plain: "plain", redrive.ScramSHA256: "scram256", redrive.ScramSHA512: "scram512"} {
+		l := letter(1)
+		k := dial(t, c, redrive.Security{SASL: mechanism, Username: user, Password: "secret"})
+		if _, err := k.Send(t.Context(), &l); err != nil {
+			t.Errorf("%s: %v", mechanism, err)
+		}
+	}
+	_, err := redrive.Dial(t.Context(), c.ListenAddrs(), redrive.Security{SASL: redrive.Plain, Username: "plain", Password: "wrong"})
+	if err == nil || !strings.Contains(err.Error(), "--sasl") {
+		t.Errorf("a wrong password: %v", err)
+	}
+}
+
+func TestNoBroker(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	addrs := c.ListenAddrs()
+	c.Close()
+	_, err := redrive.Dial(t.Context(), addrs, redrive.Security{})
+	if err == nil || !strings.Contains(err.Error(), "no Kafka broker answers at "+addrs[0]) {
+		t.Errorf("%v; want an error that names the broker", err)
+	}
+}

@@ -1,0 +1,45 @@
+package redrive
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// incomplete reports whether something was left out of a letter for its size.
+func incomplete(l *msk.DeadLetter) bool { return l.ValueOmitted > 0 || len(l.Omitted) > 0 }
+
+// check says why a letter can't be redriven.
+func check(l *msk.DeadLetter, reader Reader) error {
+	switch {
+	case len(l.Undecoded) > 0 || slices.Contains(l.Omitted, "undecoded"):
+		return errors.New(`the record could not be decoded, and would not be this time: produce a corrected one (the original is the letter's "undecoded")`)
+	case incomplete(l) && reader == nil:
+		return fmt.Errorf("the letter is without its value (%d bytes), which did not fit: give --brokers to read the record from Kafka", l.ValueOmitted)
+	}
+	return nil
+}
+
+// header is a header of a Kafka record.
+type header struct {
+	Key   string
+	Value []byte
+}
+
+// headers are the record's own, and the one by which a FAILED key lets the record in again. A letter of a function without
+// protection has no version, and needs none.
+func headers(l *msk.DeadLetter) []header {
+	all := make([]header, 0, len(l.Headers)+1)
+	for _, h := range l.Headers {
+		if h.Key != msk.RedriveHeader {
+			all = append(all, header(h))
+		}
+	}
+	if l.Version > 0 {
+		all = append(all, header{msk.RedriveHeader, []byte(strconv.FormatInt(l.Version, 10))})
+	}
+	return all
+}

@@ -1,0 +1,191 @@
+package redrive_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// letter is that of a failed payment.
+func letter(offset int64) msk.DeadLetter {
+	return msk.DeadLetter{
+		Topic: "payments", Partition: 1, Offset: offset, Timestamp: 1_700_000_000_000, TimestampType: "CREATE_TIME",
+		Key: []byte("acc-1"), Value: []byte(`{"paymentId":"p"}`),
+		Headers:        []msk.DeadHeader{{Key: "idempotency-key", Value: []byte("p")}, {Key: msk.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
+		IdempotencyKey: "payments#p", Version: 1_700_000_000_123, Attempts: 5,
+		Error: idem.Failure{Code: idem.CodePermanent, Message: "no"},
+	}
+}
+
+func encode(t *testing.T, l *msk.DeadLetter) []byte {
+	t.Helper()
+	body, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// listSource is a source in memory, which notes what becomes of its messages.
+type listSource struct {
+	bodies [][]byte
+	next   int
+	done   []string
+	closed bool
+	err    error // of Done
+}
+
+func (s *listSource) Next(context.Context) (*redrive.Message, error) {
+	if s.next == len(s.bodies) {
+		return nil, io.EOF
+	}
+	s.next++
+	return &redrive.Message{Name: string(rune('a' + s.next - 1)), Body: s.bodies[s.next-1]}, nil
+}
+
+func (s *listSource) Begin(context.Context, *redrive.Message) (time.Time, error) {
+	return time.Time{}, nil
+}
+
+func (s *listSource) Done(_ context.Context, m *redrive.Message) error {
+	if s.err == nil {
+		s.done = append(s.done, m.Name)
+	}
+	return s.err
+}
+
+func (s *listSource) Close(context.Context) error { s.closed = true; return nil }
+
+// listDestination notes what it gets; it refuses the offsets in refuse.
+type listDestination struct {
+	sent   []int64
+	refuse map[int64]bool
+}
+
+func (d *listDestination) String() string { return "a list" }
+
+func (d *listDestination) Send(_ context.Context, l *msk.DeadLetter) (string, error) {
+	if d.refuse[l.Offset] {
+		return "", errors.New("refused")
+	}
+	d.sent = append(d.sent, l.Offset)
+	return "list", nil
+}
+
+func runAll(t *testing.T, o redrive.Options) (results []redrive.Result, passedOver int) {
+	t.Helper()
+	passedOver, err := redrive.Run(t.Context(), o, func(r redrive.Result) { results = append(results, r) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results, passedOver
+}
+
+func outcomes(results []redrive.Result) string {
+	var all []string
+	for _, r := range results {
+		all = append(all, r.Message+" "+string(r.Outcome))
+	}
+	return strings.Join(all, ", ")
+}
+
+// newQueue is a queue in an in-process SQS.
+func newQueue(t *testing.T) (client *sqs.Client, url string) {
+	t.Helper()
+	server, err := sqsfake.New(sqsfake.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	client = sqs.New(sqs.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(server.URL()), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	})
+	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, *out.QueueUrl
+}
+
+// newCluster is a Kafka cluster in this process, with a topic of three partitions.
+func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"), kfake.ListenFn(loopback))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func dial(t *testing.T, c *kfake.Cluster, s redrive.Security) *redrive.Kafka {
+	t.Helper()
+	k, err := redrive.Dial(t.Context(), c.ListenAddrs(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	return k
+}
+
+// produce puts records at the end of a partition of the topic.
+func produce(t *testing.T, c *kfake.Cluster, recs ...*kgo.Record) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.ProduceSync(t.Context(), recs...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// consume reads n records of a partition of the topic.
+func consume(t *testing.T, c *kfake.Cluster, partition int32, n int) []*kgo.Record {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"payments": {partition: kgo.NewOffset().AtStart()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var recs []*kgo.Record
+	for len(recs) < n {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("after %d of %d records: %v", len(recs), n, err)
+		}
+		recs = append(recs, fetches.Records()...)
+	}
+	return recs
+}

@@ -1,0 +1,148 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// SQS is what is needed of an *sqs.Client.
+type SQS interface {
+	ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, optFns ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
+	ChangeMessageVisibility(ctx context.Context, in *sqs.ChangeMessageVisibilityInput, optFns ...func(*sqs.Options),
+	) (*sqs.ChangeMessageVisibilityOutput, error)
+	DeleteMessage(ctx context.Context, in *sqs.DeleteMessageInput, optFns ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
+}
+
+// The bounds of a queue's visibility timeout here: below, there is no time to redrive a letter; above, SQS refuses.
+const (
+	MinVisibility = 10 * time.Second
+	MaxVisibility = 12 * time.Hour
+)
+
+// How a queue is read. A standard queue may have messages and give none: only two answers without any in a row are its end.
+const (
+	receiveAtOnce = 10
+	receiveWait   = 1 // seconds
+	emptyAnswers  = 2
+)
+
+// closeTimeout bounds the return of what was kept.
+const closeTimeout = 10 * time.Second
+
+// queue is a source of letters in SQS. What it hands out is invisible to others for the visibility timeout, renewed when a
+// letter's turn comes late. What is kept becomes visible again at the end of the run, not before: it would come again.
+type queue struct {
+	client     SQS
+	url        string
+	visibility time.Duration
+
+	ready []*Message
+	empty int                 // answers in a row without a message
+	seen  map[string]*Message // handed out, by ID
+	gone  map[string]bool     // taken out, by ID
+}
+
+var _ Source = (*queue)(nil)
+
+// Queue returns the letters in an SQS queue.
+func Queue(client SQS, url string, visibility time.Duration) Source {
+	return &queue{client: client, url: url, visibility: visibility, seen: make(map[string]*Message), gone: make(map[string]bool)}
+}
+
+func (q *queue) Next(ctx context.Context) (*Message, error) {
+	for len(q.ready) == 0 {
+		if q.empty == emptyAnswers {
+			return nil, io.EOF
+		}
+		if err := q.receive(ctx); err != nil {
+			return nil, err
+		}
+	}
+	m := q.ready[0]
+	q.ready = q.ready[1:]
+	return m, nil
+}
+
+func (q *queue) receive(ctx context.Context) error {
+	now := time.Now()
+	out, err := q.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: &q.url, MaxNumberOfMessages: receiveAtOnce, WaitTimeSeconds: receiveWait, VisibilityTimeout: q.seconds(),
+	})
+	if err != nil {
+		return q.explain("reading", err)
+	}
+	q.empty++
+	for _, got := range out.Messages {
+		m := &Message{Name: aws.ToString(got.MessageId), Body: []byte(aws.ToString(got.Body)), receipt: aws.ToString(got.ReceiptHandle), received: now}
+		switch {
+		case q.gone[m.Name]: // SQS may give a message that was deleted
+			if err := q.Done(ctx, m); err != nil {
+				return err
+			}
+		case q.seen[m.Name] != nil: // kept so long that its time was over; only the new receipt counts
+			q.seen[m.Name].receipt, q.seen[m.Name].received = m.receipt, now
+		default:
+			q.empty = 0
+			q.seen[m.Name] = m
+			q.ready = append(q.ready, m)
+		}
+	}
+	return nil
+}
+
+func (q *queue) seconds() int32 { return int32(q.visibility / time.Second) }
+
+// Begin renews the visibility timeout if less than half of it is left, and allows the work the half that there is at least.
+func (q *queue) Begin(ctx context.Context, m *Message) (time.Time, error) {
+	now := time.Now()
+	if now.Sub(m.received) > q.visibility/2 {
+		_, err := q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
+			QueueUrl: &q.url, ReceiptHandle: &m.receipt, VisibilityTimeout: q.seconds(),
+		})
+		if err != nil {
+			return time.Time{}, q.explain("keeping a message of", err)
+		}
+		m.received = now
+	}
+	return m.received.Add(q.visibility), nil
+}
+
+func (q *queue) Done(ctx context.Context, m *Message) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if _, err := q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &m.receipt}); err != nil {
+		return q.explain("deleting a message of", err)
+	}
+	q.gone[m.Name] = true
+	delete(q.seen, m.Name)
+	return nil
+}
+
+// Close makes what was kept visible again. What can't be becomes so by itself when its time is over.
+func (q *queue) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	for _, m := range q.seen {
+		if ctx.Err() != nil {
+			break
+		}
+		_, _ = q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.url, ReceiptHandle: &m.receipt})
+	}
+	return nil
+}
+
+func (q *queue) explain(doing string, err error) error {
+	var missing *types.QueueDoesNotExist
+	hint := ""
+	if errors.As(err, &missing) {
+		hint = " (there is no such queue in this account and region: check --queue-url and --region)"
+	}
+	return fmt.Errorf("%s the queue %s: %w%s", doing, q.url, err, hint)
+}

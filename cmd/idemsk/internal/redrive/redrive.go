@@ -1,0 +1,195 @@
+// Package redrive brings dead letters back: to the topic that they came from, or straight to the function.
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// Source is where letters are.
+type Source interface {
+	// Next returns the next message, or io.EOF when there are no more.
+	Next(ctx context.Context) (*Message, error)
+	// Begin makes sure that a message stays with the caller for a while, and returns until when.
+	Begin(ctx context.Context, m *Message) (until time.Time, err error)
+	// Done takes a message out of the source, for good.
+	Done(ctx context.Context, m *Message) error
+	// Close gives back the messages that were not taken out.
+	Close(ctx context.Context) error
+}
+
+// Message is what a source holds: a letter, it is to be hoped.
+type Message struct {
+	Name string // for people: a message's ID, or a line of a file
+	Body []byte
+
+	receipt  string    // of a queue
+	received time.Time // likewise
+}
+
+// Destination is where letters go.
+type Destination interface {
+	// Send redrives a letter, and says in a few words where it is now. An error means that it may not have arrived.
+	Send(ctx context.Context, l *msk.DeadLetter) (where string, err error)
+	// String names the destination.
+	String() string
+}
+
+// Reader finds records in Kafka.
+type Reader interface {
+	// Fill puts into a letter what was left out of it for its size. It returns an error if the record is not there any more.
+	Fill(ctx context.Context, l *msk.DeadLetter) error
+}
+
+// Options say what to redrive.
+type Options struct {
+	Source      Source
+	Destination Destination
+	Reader      Reader // nil: letters that are not whole can't be redriven
+	Key         string // only letters with this key, as stored, if not empty
+	Limit       int    // at most so many letters; 0 is no limit
+	DryRun      bool
+}
+
+// Outcome is what became of a message.
+type Outcome string
+
+// The outcomes. A message that is Redriven or a Duplicate has left the source; any other has not.
+const (
+	Redriven      Outcome = "redriven"
+	WouldRedrive  Outcome = "would redrive"
+	Duplicate     Outcome = "duplicate" // of a letter that was redriven in this run
+	NotRedriven   Outcome = "not redriven"
+	NotDeadLetter Outcome = "not a dead letter"
+)
+
+// Failed reports whether there is something left for somebody to do.
+func (o Outcome) Failed() bool { return o == NotRedriven || o == NotDeadLetter }
+
+// Result is what became of a message.
+type Result struct {
+	Message string  `json:"message"` // its name
+	Outcome Outcome `json:"outcome"`
+	Source  string  `json:"source,omitempty"` // topic-partition@offset
+	Key     string  `json:"idempotencyKey,omitempty"`
+	Version int64   `json:"version,omitempty"`
+	Cause   string  `json:"cause,omitempty"` // why it became a dead letter
+	Where   string  `json:"where,omitempty"` // where it is now
+	Error   string  `json:"error,omitempty"` // why it was not redriven, or not taken out of the source
+}
+
+// Run redrives what it finds, and hands each result to report as soon as it is known. The number of messages that were
+// looked at and passed over, because of Options.Key, is returned.
+func Run(ctx context.Context, o Options, report func(Result)) (passedOver int, err error) {
+	defer func() { err = errors.Join(err, o.Source.Close(context.WithoutCancel(ctx))) }()
+	r := runner{Options: o, begun: time.Now(), redriven: make(map[letterID]bool)}
+	for n := 0; o.Limit == 0 || n < o.Limit; {
+		m, err := o.Source.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return passedOver, nil
+		}
+		if err != nil {
+			return passedOver, err
+		}
+		l, err := msk.ParseDeadLetter(m.Body)
+		switch {
+		case err != nil:
+			report(Result{Message: m.Name, Outcome: NotDeadLetter, Error: err.Error()})
+			continue
+		case o.Key != "" && l.IdempotencyKey != o.Key:
+			passedOver++
+			continue
+		}
+		res := r.redrive(ctx, m, &l)
+		if res.Outcome != Duplicate {
+			n++
+		}
+		report(res)
+		if ctx.Err() != nil {
+			return passedOver, context.Cause(ctx)
+		}
+	}
+	return passedOver, nil
+}
+
+// letterID is the same for two letters of one failure.
+type letterID struct {
+	source  string
+	version int64
+}
+
+type runner struct {
+	Options
+	begun    time.Time
+	redriven map[letterID]bool
+}
+
+func (r *runner) redrive(ctx context.Context, m *Message, l *msk.DeadLetter) Result {
+	res := Result{
+		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Version: l.Version,
+		Cause: l.Error.Code + ": " + l.Error.Message,
+	}
+	id := letterID{l.Source(), l.Version}
+	err := r.send(ctx, m, l, id, &res)
+	if err != nil {
+		res.Error = err.Error()
+		return res
+	}
+	r.redriven[id] = true
+	return res
+}
+
+func (r *runner) send(ctx context.Context, m *Message, l *msk.DeadLetter, id letterID, res *Result) error {
+	outcome := Redriven
+	if r.redriven[id] {
+		outcome = Duplicate
+	}
+	if err := check(l, r.Reader); err != nil {
+		return err
+	}
+	if l.Error.At.After(r.begun) { // to redrive it too would go round and round
+		return errors.New("it became a dead letter in the time of this run: what makes it fail is not mended")
+	}
+	if r.DryRun {
+		if res.Outcome = outcome; outcome == Redriven {
+			res.Outcome = WouldRedrive
+		}
+		return nil
+	}
+	until, err := r.Source.Begin(ctx, m)
+	if err != nil {
+		return err
+	}
+	if outcome == Redriven {
+		if err := r.deliver(ctx, until, l, res); err != nil {
+			return err
+		}
+	}
+	res.Outcome = outcome
+	// It has arrived: what remains must be done even if somebody presses Ctrl-C now.
+	if err := r.Source.Done(context.WithoutCancel(ctx), m); err != nil {
+		res.Error = fmt.Sprintf("it stays in the source, as it could not be taken out; to redrive it again does no harm: %v", err)
+	}
+	return nil
+}
+
+func (r *runner) deliver(ctx context.Context, until time.Time, l *msk.DeadLetter, res *Result) error {
+	if !until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
+	}
+	if incomplete(l) {
+		if err := r.Reader.Fill(ctx, l); err != nil {
+			return fmt.Errorf("the letter is without its value, and the record can't be read from Kafka: %w", err)
+		}
+	}
+	where, err := r.Destination.Send(ctx, l)
+	res.Where = where
+	return err
+}

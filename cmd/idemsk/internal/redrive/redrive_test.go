@@ -1,0 +1,122 @@
+package redrive_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func bodies(t *testing.T, letters ...msk.DeadLetter) (all [][]byte) {
+	t.Helper()
+	for i := range letters {
+		all = append(all, encode(t, &letters[i]))
+	}
+	return all
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	undecoded := letter(4)
+	undecoded.Undecoded = []byte(`{"value":42}`)
+	omitted := letter(5)
+	omitted.Value, omitted.ValueOmitted = nil, 100_000
+	src := &listSource{bodies: append(bodies(t, letter(1), letter(2), letter(1), undecoded, omitted), []byte(`{"an":"order"}`))}
+	dst := &listDestination{refuse: map[int64]bool{2: true}}
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: dst})
+	want := "a redriven, b not redriven, c duplicate, d not redriven, e not redriven, f not a dead letter"
+	if got := outcomes(results); got != want {
+		t.Errorf("outcomes:\n got %s\nwant %s", got, want)
+	}
+	if !slices.Equal(src.done, []string{"a", "c"}) || !src.closed || !slices.Equal(dst.sent, []int64{1}) {
+		t.Errorf("taken out %v, sent %v, closed %v; want a and c, 1, true", src.done, dst.sent, src.closed)
+	}
+	for i, says := range map[int]string{1: "refused", 3: "could not be decoded", 4: "give --brokers", 5: "not a dead letter"} {
+		if !strings.Contains(results[i].Error, says) {
+			t.Errorf("result %d says %q, want %q", i, results[i].Error, says)
+		}
+	}
+	if r := results[0]; r.Source != "payments-1@1" || r.Where != "list" || r.Cause != "permanent: no" || r.Key != "payments#p" {
+		t.Errorf("the first result: %+v", r)
+	}
+}
+
+func TestDryRunChangesNothing(t *testing.T) {
+	t.Parallel()
+	src := &listSource{bodies: bodies(t, letter(1), letter(2))}
+	dst := &listDestination{}
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: dst, DryRun: true})
+	if got := outcomes(results); got != "a would redrive, b would redrive" || len(src.done) > 0 || len(dst.sent) > 0 {
+		t.Errorf("%s; taken out %v, sent %v", got, src.done, dst.sent)
+	}
+}
+
+func TestLetterOfThisRunIsLeft(t *testing.T) {
+	t.Parallel()
+	again := letter(1)
+	again.Error.At = time.Now().Add(time.Minute)
+	src := &listSource{bodies: bodies(t, again)}
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
+	if r := results[0]; r.Outcome != redrive.NotRedriven || !strings.Contains(r.Error, "not mended") || len(src.done) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLimitAndKey(t *testing.T) {
+	t.Parallel()
+	other := letter(9)
+	other.IdempotencyKey = "payments#other"
+	src := &listSource{bodies: bodies(t, other, letter(1), letter(2), letter(3))}
+	results, passedOver := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, Key: "payments#p", Limit: 2})
+	if got := outcomes(results); got != "b redriven, c redriven" || passedOver != 1 || src.next != 3 {
+		t.Errorf("%s; passed over %d, read %d messages; want b and c, 1, 3", got, passedOver, src.next)
+	}
+}
+
+func TestLetterThatCannotBeTakenOut(t *testing.T) {
+	t.Parallel()
+	src := &listSource{bodies: bodies(t, letter(1)), err: errors.New("gone")}
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
+	if r := results[0]; r.Outcome != redrive.Redriven || !strings.Contains(r.Error, "stays in the source") {
+		t.Errorf("%+v; want redriven, with a word that it stays", r)
+	}
+}
+
+func TestInterruptedRunGivesBack(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	src := &listSource{bodies: bodies(t, letter(1), letter(2))}
+	n := 0
+	_, err := redrive.Run(ctx, redrive.Options{Source: src, Destination: &listDestination{}}, func(redrive.Result) { n++; cancel() })
+	if !errors.Is(err, context.Canceled) || n != 1 || !src.closed || len(src.done) != 1 {
+		t.Errorf("%v after %d letters, closed %v, taken out %v", err, n, src.closed, src.done)
+	}
+}
+
+func TestFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "letters.jsonl")
+	l := letter(1)
+	text := string(encode(t, &l)) + "\n\n  \nnot JSON\n" + string(encode(t, &l)) // no line break at the end
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	src, err := redrive.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
+	if got := outcomes(results); got != "line 1 redriven, line 4 not a dead letter, line 5 duplicate" {
+		t.Error(got)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != text {
+		t.Errorf("the file has changed, or is gone: %v", err)
+	}
+}

@@ -1,0 +1,49 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/idemsk/idemsk/internal/runtimeapi"
+)
+
+// FindFunction looks for the built handler around the tool, and then in the working directory. Its error says what to do.
+func FindFunction() (string, error) {
+	built := filepath.Join("dist", "handler-"+runtime.GOARCH, "bootstrap")
+	places := []string{built}
+	if tool, err := os.Executable(); err == nil {
+		if resolved, err := filepath.EvalSymlinks(tool); err == nil {
+			tool = resolved
+		}
+		dir := filepath.Dir(tool)
+		places = []string{filepath.Join(filepath.Dir(dir), built), filepath.Join(dir, built), filepath.Join(dir, "bootstrap"), built}
+	}
+	for _, place := range places {
+		if info, err := os.Stat(place); err == nil && !info.IsDir() {
+			return place, nil
+		}
+	}
+	return "", fmt.Errorf("the function is not built (looked for %s): run make build, or name it with --function", strings.Join(places, ", "))
+}
+
+// startFunction starts the function for a pass. Each line that it prints goes to the log, and to metrics.
+func startFunction(ctx context.Context, o *Options, env map[string]string, metrics func(line []byte)) (*runtimeapi.Function, error) {
+	log := func(line []byte) { _, _ = o.Log.Write(append(line[:len(line):len(line)], '\n')) } // a log is not worth the run
+	list := make([]string, 0, len(env))
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	return runtimeapi.Start(ctx, runtimeapi.Config{
+		Command: []string{o.Function},
+		Env:     list,
+		Name:    "idemsk-replay",
+		Region:  region,
+		Timeout: o.Timeout,
+		Stdout:  func(line []byte) { metrics(line); log(line) },
+		Stderr:  log,
+	})
+}

@@ -1,0 +1,73 @@
+package term
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Count writes a number with a comma between thousands.
+func Count[T ~int | ~int64](n T) string {
+	text := strconv.FormatInt(int64(n), 10)
+	digits := strings.TrimPrefix(text, "-")
+	var b strings.Builder
+	b.WriteString(text[:len(text)-len(digits)])
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
+
+// Plural writes a number and what is counted.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Count(n) + " " + many
+}
+
+// Money writes an amount in hundredths: 123456 is 1,234.56.
+func Money(minor int64) string {
+	const hundredths = 100
+	whole, rest, sign := minor/hundredths, minor%hundredths, ""
+	if minor < 0 {
+		whole, rest, sign = -whole, -rest, "-"
+	}
+	return fmt.Sprintf("%s%s.%02d", sign, Count(whole), rest)
+}
+
+// When writes a time in UTC, and how far it is from now: "2026-01-02 15:04:05.000 (in 3m)".
+func When(t, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000") + " (" + Age(t, now) + ")"
+}
+
+// Age says how far a time is from now, in its largest unit: "in 3m", "2h ago", "now".
+func Age(t, now time.Time) string {
+	const day = 24 * time.Hour
+	d := t.Sub(now)
+	n := d.Abs()
+	var text string
+	switch {
+	case n < time.Second:
+		return "now"
+	case n < time.Minute:
+		text = strconv.Itoa(int(n/time.Second)) + "s"
+	case n < time.Hour:
+		text = strconv.Itoa(int(n/time.Minute)) + "m"
+	case n < 2*day:
+		text = strconv.Itoa(int(n/time.Hour)) + "h"
+	default:
+		text = strconv.Itoa(int(n/day)) + "d"
+	}
+	if d > 0 {
+		return "in " + text
+	}
+	return text + " ago"
+}

@@ -1,0 +1,379 @@
+package sqsfake
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // SQS's checksum, which protects against accidents only
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits of SQS.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
+const (
+	maxBody       = 1 << 20 // bytes
+	maxMessages   = 10      // of one ReceiveMessage
+	maxWait       = 20      // seconds
+	maxVisibility = 12 * 60 * 60
+	defVisibility = 30 // seconds
+)
+
+// operation performs a request and returns the answer to be encoded.
+type operation func(s *Server, ctx context.Context, body []byte) (any, error)
+
+// operationNamed returns nil for an operation that is not known.
+func operationNamed(name string) operation {
+	switch name {
+	case "CreateQueue":
+		return (*Server).createQueue
+	case "DeleteQueue":
+		return (*Server).deleteQueue
+	case "GetQueueUrl":
+		return (*Server).getQueueURL
+	case "SendMessage":
+		return (*Server).sendMessage
+	case "ReceiveMessage":
+		return (*Server).receiveMessage
+	case "ChangeMessageVisibility":
+		return (*Server).changeMessageVisibility
+	case "DeleteMessage":
+		return (*Server).deleteMessage
+	}
+	return nil
+}
+
+// decode reads parameters. One that in does not have is refused by its name.
+func decode(body []byte, in any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	err := d.Decode(in)
+	if err == nil {
+		return nil
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return unsupported("the parameter %s", name)
+	}
+	return &apiError{code: "SerializationException", message: fmt.Sprintf("sqsfake can't read the request: %v", err)}
+}
+
+// inRange checks an optional parameter.
+func inRange(parameter string, v *int, least, most, def int) (int, error) {
+	if v == nil {
+		return def, nil
+	}
+	if *v < least || *v > most {
+		return 0, invalidValue(parameter, *v, fmt.Sprintf("%d to %d", least, most))
+	}
+	return *v, nil
+}
+
+var queueName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,80}$`)
+
+type queueURL struct {
+	QueueUrl string //nolint:revive // SQS's name
+}
+
+func (s *Server) createQueue(_ context.Context, body []byte) (any, error) {
+	var in struct {
+		QueueName  string
+		Attributes map[string]string
+	}
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(in.QueueName, ".fifo") {
+		return nil, unsupported("FIFO queues (%q)", in.QueueName)
+	}
+	if !queueName.MatchString(in.QueueName) {
+		return nil, invalidValue("QueueName", strconv.Quote(in.QueueName), "1 to 80 letters, digits, hyphens or underscores")
+	}
+	visibility, err := visibilityAttribute(in.Attributes)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.queues[in.QueueName]; q != nil && q.visibility != visibility {
+		return nil, &apiError{code: "QueueNameExists", query: "QueueAlreadyExists",
+			message: fmt.Sprintf("A queue named %q exists already with another visibility timeout.", in.QueueName)}
+	}
+	if s.queues[in.QueueName] == nil {
+		s.queues[in.QueueName] = newQueue(in.QueueName, visibility)
+	}
+	return queueURL{s.urlOf(in.QueueName)}, nil
+}
+
+func visibilityAttribute(attributes map[string]string) (time.Duration, error) {
+	const name = "VisibilityTimeout"
+	seconds := defVisibility
+	for attribute, text := range attributes {
+		if attribute != name {
+			return 0, unsupported("the queue attribute %q", attribute)
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, invalidValue(name, strconv.Quote(text), "a number of seconds")
+		}
+		if seconds, err = inRange(name, &n, 0, maxVisibility, 0); err != nil {
+			return 0, err
+		}
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+func (s *Server) deleteQueue(_ context.Context, body []byte) (any, error) {
+	var in queueURL
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(in.QueueUrl)
+	if err != nil {
+		return nil, err
+	}
+	delete(s.queues, q.name)
+	q.wake() // whoever waits for its messages finds it gone
+	return struct{}{}, nil
+}
+
+func (s *Server) getQueueURL(_ context.Context, body []byte) (any, error) {
+	var in struct{ QueueName string }
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queues[in.QueueName] == nil {
+		return nil, noQueue(in.QueueName)
+	}
+	return queueURL{s.urlOf(in.QueueName)}, nil
+}
+
+func (s *Server) sendMessage(_ context.Context, body []byte) (any, error) {
+	var in struct{ QueueUrl, MessageBody string } //nolint:revive // SQS's name
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	if err := checkBody(in.MessageBody); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(in.QueueUrl)
+	if err != nil {
+		return nil, err
+	}
+	m := q.send(in.MessageBody, s.config.Now())
+	return struct{ MD5OfMessageBody, MessageId string }{checksum(m.body), m.id}, nil //nolint:revive // SQS's names
+}
+
+// checkBody applies SQS's rules for a body: its size, and the characters that XML can carry.
+func checkBody(body string) error {
+	switch {
+	case body == "":
+		return &apiError{code: "MissingParameter", message: "The request must contain the parameter MessageBody."}
+	case len(body) > maxBody:
+		return invalidValue("MessageBody", fmt.Sprintf("of %d bytes", len(body)), fmt.Sprintf("shorter than %d bytes", maxBody+1))
+	}
+	for i, r := range body {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+			return &apiError{code: "InvalidMessageContents",
+				message: fmt.Sprintf("The message contains a character outside the allowed set: %U at byte %d.", r, i)}
+		}
+	}
+	return nil
+}
+
+func checksum(body string) string {
+	sum := md5.Sum([]byte(body)) //nolint:gosec // SQS's checksum
+	return hex.EncodeToString(sum[:])
+}
+
+type receiveInput struct {
+	QueueUrl                                                string //nolint:revive // SQS's name
+	MaxNumberOfMessages, VisibilityTimeout, WaitTimeSeconds *int
+	MessageSystemAttributeNames                             []string
+}
+
+type receivedMessage struct {
+	MessageId, ReceiptHandle, MD5OfBody, Body string            //nolint:revive // SQS's names
+	Attributes                                map[string]string `json:",omitempty"`
+}
+
+func (s *Server) receiveMessage(ctx context.Context, body []byte) (any, error) {
+	var in receiveInput
+	err := decode(body, &in)
+	if err != nil {
+		return nil, err
+	}
+	limit, err1 := inRange("MaxNumberOfMessages", in.MaxNumberOfMessages, 1, maxMessages, 1)
+	visibility, err2 := inRange("VisibilityTimeout", in.VisibilityTimeout, 0, maxVisibility, -1)
+	wait, err3 := inRange("WaitTimeSeconds", in.WaitTimeSeconds, 0, maxWait, 0)
+	if err := errors.Join(err1, err2, err3, checkAttributeNames(in.MessageSystemAttributeNames)); err != nil {
+		return nil, err
+	}
+	taken, err := s.await(ctx, in.QueueUrl, limit, visibility, time.Duration(wait)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		Messages []receivedMessage `json:",omitempty"`
+	}{}
+	for i := range taken {
+		m := &taken[i]
+		out.Messages = append(out.Messages, receivedMessage{
+			MessageId: m.id, ReceiptHandle: m.receipt, Body: m.body, MD5OfBody: checksum(m.body),
+			Attributes: m.attributes(in.MessageSystemAttributeNames),
+		})
+	}
+	return out, nil
+}
+
+// The system attributes that a message has here.
+const (
+	attrAll      = "All"
+	attrReceipts = "ApproximateReceiveCount"
+	attrFirst    = "ApproximateFirstReceiveTimestamp"
+	attrSent     = "SentTimestamp"
+)
+
+func checkAttributeNames(names []string) error {
+	for _, name := range names {
+		switch name {
+		case attrAll, attrReceipts, attrFirst, attrSent:
+		default:
+			return unsupported("the message attribute %q", name)
+		}
+	}
+	return nil
+}
+
+func (m *message) attributes(names []string) map[string]string {
+	all := map[string]string{
+		attrReceipts: strconv.Itoa(m.receipts),
+		attrFirst:    strconv.FormatInt(m.firstSeen.UnixMilli(), 10),
+		attrSent:     strconv.FormatInt(m.sent.UnixMilli(), 10),
+	}
+	if slices.Contains(names, attrAll) {
+		return all
+	}
+	for name := range all {
+		if !slices.Contains(names, name) {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// await receives, and waits for messages for as long as wait says while there are none. A negative visibility, in
+// seconds, is the queue's own.
+func (s *Server) await(ctx context.Context, url string, limit, visibility int, wait time.Duration) ([]message, error) {
+	deadline := time.NewTimer(wait)
+	defer deadline.Stop()
+	for {
+		taken, changed, next, err := s.tryReceive(url, limit, visibility)
+		if err != nil || len(taken) > 0 || wait == 0 {
+			return taken, err
+		}
+		visible := time.NewTimer(max(0, next.Sub(s.config.Now())))
+		due := visible.C
+		if next.IsZero() {
+			due = nil
+		}
+		select {
+		case <-changed:
+		case <-due:
+		case <-deadline.C:
+			wait = 0 // a last look
+		case <-ctx.Done():
+			wait = 0
+		case <-s.stopped:
+			wait = 0
+		}
+		visible.Stop()
+	}
+}
+
+func (s *Server) tryReceive(url string, limit, visibility int) (taken []message, changed <-chan struct{}, next time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(url)
+	if err != nil {
+		return nil, nil, time.Time{}, err
+	}
+	hide := q.visibility
+	if visibility >= 0 {
+		hide = time.Duration(visibility) * time.Second
+	}
+	taken, next = q.receive(limit, hide, s.config.Now())
+	return taken, q.changed, next, nil
+}
+
+func (s *Server) changeMessageVisibility(_ context.Context, body []byte) (any, error) {
+	var in struct {
+		QueueUrl, ReceiptHandle string //nolint:revive // SQS's name
+		VisibilityTimeout       *int
+	}
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	if in.VisibilityTimeout == nil {
+		return nil, &apiError{code: "MissingParameter", message: "The request must contain the parameter VisibilityTimeout."}
+	}
+	seconds, err := inRange("VisibilityTimeout", in.VisibilityTimeout, 0, maxVisibility, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(in.QueueUrl)
+	if err != nil {
+		return nil, err
+	}
+	if !q.hide(in.ReceiptHandle, time.Duration(seconds)*time.Second, s.config.Now()) {
+		return nil, &apiError{code: "MessageNotInflight", query: "AWS.SimpleQueueService.MessageNotInflight",
+			message: "The message referred to is not in flight under this receipt handle."}
+	}
+	return struct{}{}, nil
+}
+
+func (s *Server) deleteMessage(_ context.Context, body []byte) (any, error) {
+	var in struct{ QueueUrl, ReceiptHandle string } //nolint:revive // SQS's name
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	if !strings.Contains(in.ReceiptHandle, receiptSeparator) {
+		return nil, &apiError{code: "ReceiptHandleIsInvalid", message: fmt.Sprintf("The receipt handle %q is not valid.", in.ReceiptHandle)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(in.QueueUrl)
+	if err != nil {
+		return nil, err
+	}
+	q.remove(in.ReceiptHandle)
+	return struct{}{}, nil
+}
+
+// find returns the queue that a URL names, by its last part: the host depends on how the client came here.
+func (s *Server) find(queueURL string) (*queue, error) {
+	u, err := url.Parse(queueURL)
+	if err != nil {
+		return nil, noQueue(queueURL)
+	}
+	q := s.queues[path.Base(u.Path)]
+	if q == nil {
+		return nil, noQueue(queueURL)
+	}
+	return q, nil
+}

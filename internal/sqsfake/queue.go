@@ -1,0 +1,100 @@
+package sqsfake
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+	"time"
+)
+
+// queue is a standard queue. The server's lock guards it.
+type queue struct {
+	name       string
+	visibility time.Duration
+	messages   []*message    // in the order in which they were sent
+	changed    chan struct{} // closed, and made anew, when a message may have become visible
+}
+
+type message struct {
+	id        string
+	body      string
+	receipt   string    // of the last receipt
+	hidden    time.Time // not to be received before
+	receipts  int
+	sent      time.Time
+	firstSeen time.Time
+}
+
+// receiptSeparator stands between a message's ID and the random rest of its receipt handle.
+const receiptSeparator = "."
+
+func newQueue(name string, visibility time.Duration) *queue {
+	return &queue{name: name, visibility: visibility, changed: make(chan struct{})}
+}
+
+func (q *queue) send(body string, now time.Time) *message {
+	m := &message{id: newID(), body: body, sent: now}
+	q.messages = append(q.messages, m)
+	q.wake()
+	return m
+}
+
+func (q *queue) wake() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// receive takes up to limit messages that are visible, and hides them. If there are none, next is when one is to become
+// visible; zero if none is.
+func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (taken []message, next time.Time) {
+	for _, m := range q.messages {
+		if m.hidden.After(now) {
+			if next.IsZero() || m.hidden.Before(next) {
+				next = m.hidden
+			}
+			continue
+		}
+		m.receipt, m.hidden = m.id+receiptSeparator+rand.Text(), now.Add(visibility)
+		if m.receipts++; m.receipts == 1 {
+			m.firstSeen = now
+		}
+		if taken = append(taken, *m); len(taken) == limit {
+			break
+		}
+	}
+	return taken, next
+}
+
+// remove deletes the message of a receipt. Like SQS it also takes an older receipt, and one whose message is gone.
+func (q *queue) remove(receipt string) {
+	id, _, _ := strings.Cut(receipt, receiptSeparator)
+	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.id == id })
+}
+
+// hide changes how long the message of a receipt stays invisible; false if it is not in flight under that receipt.
+func (q *queue) hide(receipt string, d time.Duration, now time.Time) bool {
+	for _, m := range q.messages {
+		if m.receipt == receipt && m.hidden.After(now) {
+			m.hidden = now.Add(d)
+			q.wake()
+			return true
+		}
+	}
+	return false
+}
+
+// newID is a random UUID (version 4), as SQS uses.
+func newID() string {
+	const hexDigits = "0123456789abcdef"
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	out := make([]byte, 0, 36)
+	for i, v := range b {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			out = append(out, '-')
+		}
+		out = append(out, hexDigits[v>>4], hexDigits[v&0x0f])
+	}
+	return string(out)
+}

@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambda/messages"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
+)
+
+// Start runs a handler as this process's Lambda function, and returns only by ending the process.
+func Start(handler msk.Handler) {
+	StartFunc(func(context.Context, *Base) (msk.Handler, error) { return handler, nil })
+}
+
+// Build makes a function's handler. What is wrong with its own environment variables it leaves in base.Vars, to be reported
+// with everything else; its error counts where the variables are all right.
+type Build func(ctx context.Context, base *Base) (msk.Handler, error)
+
+// StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
+func StartFunc(build Build) {
+	fn, err := New(context.Background(), build, NewVars(os.LookupEnv), os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "idemsk: the function can't start:\n%v\n", err)
+		os.Exit(1)
+	}
+	lambda.Start(fn)
+}
+
+// Base is what a handler can be built on.
+type Base struct {
+	Config Config
+	Vars   *Vars
+	Logger *slog.Logger
+	awsCfg func(ctx context.Context) (aws.Config, error)
+}
+
+// AWS returns the SDK's configuration, loaded once. Endpoints come from AWS_ENDPOINT_URL and its like.
+func (b *Base) AWS(ctx context.Context) (aws.Config, error) { return b.awsCfg(ctx) }
+
+// New wires a function from the variables: metrics go to stdout, logs to stderr. It returns all errors of the configuration
+// at once.
+func New(ctx context.Context, build Build, vars *Vars, stdout, stderr io.Writer) (*Function, error) {
+	cfg := ReadConfig(vars)
+	base := &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce()}
+	handler, err := build(ctx, base)
+	if wrong := vars.Err(); wrong != nil {
+		return nil, wrong
+	}
+	if err != nil {
+		return nil, fmt.Errorf("building the handler: %w", err)
+	}
+	consumer, err := base.consumer(ctx, handler, stdout)
+	if err != nil {
+		return nil, err
+	}
+	return &Function{consumer: consumer}, nil
+}
+
+func (b *Base) consumer(ctx context.Context, handler msk.Handler, stdout io.Writer) (*msk.Consumer, error) {
+	store, err := b.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := idem.New(store, b.Config.Engine)
+	if err != nil {
+		return nil, err
+	}
+	cfg := b.Config.Consumer
+	cfg.Logger, cfg.Report = b.Logger, msk.EMF(stdout, b.Config.Function)
+	if b.Config.DeadLetterQueueURL != "" {
+		if cfg.DeadLetters, err = b.deadLetters(ctx); err != nil {
+			return nil, err
+		}
+	} else {
+		b.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL): a record that always fails holds up its partition")
+	}
+	return msk.New(engine, handler, cfg)
+}
+
+func (b *Base) store(ctx context.Context) (idem.Store, error) {
+	switch b.Config.Store {
+	case StoreMemory:
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=memory protects nothing beyond this process: for local runs only")
+		return memstore.New(memstore.Config{}), nil
+	case StoreNone:
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
+		return memstore.New(memstore.Config{}), nil
+	}
+	awsCfg, err := b.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dynamostore.New(dynamostore.NewClient(awsCfg), b.Config.dynamo())
+}
+
+// How long a dead letter may take: it is sent within the margin that is kept before the deadline, if need be.
+const (
+	sqsAttempts   = 3
+	sqsMaxBackoff = 200 * time.Millisecond
+)
+
+func (b *Base) deadLetters(ctx context.Context) (msk.DeadLetters, error) {
+	awsCfg, err := b.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := sqs.NewFromConfig(awsCfg, func(o *sqs.Options) {
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = sqsAttempts, sqsMaxBackoff })
+	})
+	return sqsdlq.New(client, sqsdlq.Config{URL: b.Config.DeadLetterQueueURL})
+}
+
+// loadOnce loads the SDK's configuration at the first call: a function that needs no AWS does not wait for it.
+func loadOnce() func(ctx context.Context) (aws.Config, error) {
+	var cfg *aws.Config
+	return func(ctx context.Context) (aws.Config, error) {
+		if cfg == nil {
+			loaded, err := config.LoadDefaultConfig(ctx)
+			if err != nil {
+				return aws.Config{}, fmt.Errorf("loading the AWS configuration: %w", err)
+			}
+			cfg = &loaded
+		}
+		return *cfg, nil
+	}
+}
+
+func newLogger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// Function is a consumer as Lambda runs it.
+type Function struct {
+	consumer *msk.Consumer
+}
+
+var _ lambda.Handler = (*Function)(nil)
+
+// Invoke implements lambda.Handler. After a handler that did not return, the process ends: in a sandbox that is thawed for
+// the next invocation, the stray would go on.
+func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	out, err := f.consumer.Invoke(ctx, payload)
+	if errors.Is(err, msk.ErrStray) {
+		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Stray", ShouldExit: true}
+	}
+	return out, err
+}

@@ -1,0 +1,202 @@
+package app
+
+import (
+	"cmp"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// The stores that IDEMSK_STORE can name in this build.
+const (
+	StoreDynamoDB = "dynamodb"
+	StoreMemory   = "memory"
+	StoreNone     = "none" // unprotected, for comparison
+)
+
+// Config is the function's configuration. docs/configuration.md explains each variable.
+type Config struct {
+	Store string // IDEMSK_STORE: dynamodb, memory, none
+	Table string // IDEMSK_TABLE
+
+	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _HASH_KEYS, _STORE_DOWN
+	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
+
+	// IDEMSK_NAMESPACE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES; dead letters, logger and report are
+	// wired by New.
+	Consumer msk.Config
+
+	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
+
+	Function string     // AWS_LAMBDA_FUNCTION_NAME
+	LogLevel slog.Level // AWS_LAMBDA_LOG_LEVEL
+}
+
+// The bounds that the packages below leave open.
+const (
+	maxRetention   = 10 * 365 * 24 * time.Hour
+	maxWait        = 15 * time.Minute // no function runs longer
+	maxAttempts    = 1_000_000
+	maxConcurrency = 10_000 // the largest batch
+)
+
+// ReadConfig reads the configuration; what is wrong with it is collected in v.
+func ReadConfig(v *Vars) Config {
+	cfg := Config{
+		Store:              readStore(v),
+		Table:              v.Table("IDEMSK_TABLE", dynamostore.DefaultTable),
+		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", idem.DefaultMaxClockSkew, 0, time.Minute),
+		Engine:             readEngine(v),
+		DeadLetterQueueURL: v.URL("IDEMSK_DEAD_LETTER_QUEUE_URL"),
+		Function:           v.String("AWS_LAMBDA_FUNCTION_NAME", ""),
+	}
+	cfg.Consumer = readConsumer(v, cfg.Function)
+	cfg.Consumer.Unprotected = cfg.Store == StoreNone
+	cfg.LogLevel = readLogLevel(v)
+	v.OneOf("IDEMSK_BATCHING", "on", "off") // requests are not batched yet: both mean off
+	return cfg
+}
+
+// dynamo is the store's part; there, 0 would stand for the default skew.
+func (c *Config) dynamo() dynamostore.Config {
+	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1)}
+}
+
+func readStore(v *Vars) string {
+	const name = "IDEMSK_STORE"
+	s := v.String(name, StoreDynamoDB)
+	switch s {
+	case StoreDynamoDB, StoreMemory, StoreNone:
+	case "redis", "postgres":
+		v.Fail(name, s, "dynamodb, memory or none: this build has no other store")
+	default:
+		v.Fail(name, s, "one of dynamodb, memory, none")
+	}
+	return s
+}
+
+func readEngine(v *Vars) idem.Config {
+	cfg := idem.Config{
+		Lease:          v.Duration("IDEMSK_LEASE", idem.DefaultLease, idem.MinLease, idem.MaxLease),
+		Retention:      v.Duration("IDEMSK_RETENTION", idem.DefaultRetention, time.Second, maxRetention),
+		MaxAttempts:    v.Int("IDEMSK_MAX_ATTEMPTS", idem.DefaultMaxAttempts, 1, maxAttempts),
+		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.DefaultMaxResult, 0, idem.MaxResultLimit),
+		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.DefaultDeadlineMargin, time.Millisecond, time.Minute),
+		Wait:           readWait(v),
+		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
+	}
+	if cfg.Retention < cfg.Lease && v.sound("IDEMSK_RETENTION", "IDEMSK_LEASE") {
+		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())
+	}
+	if cfg.MaxResult == 0 {
+		cfg.MaxResult = -1
+	}
+	if v.OneOf("IDEMSK_STORE_DOWN", "closed", "open") == "open" {
+		cfg.StoreDown = idem.FailOpen
+	}
+	return cfg
+}
+
+func readWait(v *Vars) time.Duration {
+	const name = "IDEMSK_WAIT"
+	s := v.String(name, "deadline")
+	if s == "deadline" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > maxWait {
+		v.Fail(name, s, "deadline, 0, or a duration of at most "+maxWait.String())
+	}
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+func readConsumer(v *Vars, function string) msk.Config {
+	cfg := msk.Config{
+		Key:         readKey(v),
+		Fingerprint: readFingerprint(v),
+		Namespace:   v.String("IDEMSK_NAMESPACE", ""),
+		Concurrency: v.Int("IDEMSK_CONCURRENCY", msk.DefaultConcurrency, 1, maxConcurrency),
+		Function:    function,
+	}
+	if strings.Contains(cfg.Namespace, "#") {
+		v.Fail("IDEMSK_NAMESPACE", cfg.Namespace, "a name without '#'")
+	}
+	if v.OneOf("IDEMSK_MISSING_KEY", "reject", "process") == "process" {
+		cfg.MissingKey = msk.Process
+	}
+	switch v.OneOf("IDEMSK_ORDER", "partition", "key", "none") {
+	case "key":
+		cfg.Order = msk.ByKey
+	case "none":
+		cfg.Order = msk.Unordered
+	}
+	if v.OneOf("IDEMSK_FAILURES", "batch", "partial") == "partial" {
+		cfg.Failures = msk.FailPartial
+	}
+	return cfg
+}
+
+func readKey(v *Vars) msk.KeyFunc {
+	const name = "IDEMSK_KEY"
+	s := v.String(name, "header:"+msk.DefaultKeyHeader)
+	kind, arg, _ := strings.Cut(s, ":")
+	switch {
+	case kind == "header" && arg != "":
+		return msk.HeaderKey(arg)
+	case s == "key":
+		return msk.RecordKey
+	case s == "hash":
+		return msk.HashKey
+	case s == "offset":
+		return msk.OffsetKey
+	case kind == "json":
+		key, err := msk.JSONKey(strings.Split(arg, ",")...)
+		if err != nil {
+			v.Fail(name, s, "json:PATH,…: "+err.Error())
+		}
+		return key
+	}
+	v.Fail(name, s, "header:NAME, key, json:$.a,$.b, hash or offset")
+	return nil
+}
+
+func readFingerprint(v *Vars) msk.FingerprintFunc {
+	const name = "IDEMSK_FINGERPRINT"
+	s := v.String(name, "value")
+	paths, isJSON := strings.CutPrefix(s, "json:")
+	switch {
+	case s == "value":
+		return msk.ValueFingerprint
+	case s == "none":
+		return msk.NoFingerprint
+	case isJSON:
+		f, err := msk.JSONFingerprint(strings.Split(paths, ",")...)
+		if err != nil {
+			v.Fail(name, s, "json:PATH,…: "+err.Error())
+		}
+		return f
+	}
+	v.Fail(name, s, "value, json:$.a,$.b or none")
+	return nil
+}
+
+// readLogLevel reads the level that Lambda's logging configuration sets.
+// https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
+func readLogLevel(v *Vars) slog.Level {
+	switch v.OneOf("AWS_LAMBDA_LOG_LEVEL", "INFO", "TRACE", "DEBUG", "WARN", "ERROR", "FATAL") {
+	case "TRACE", "DEBUG":
+		return slog.LevelDebug
+	case "WARN":
+		return slog.LevelWarn
+	case "ERROR", "FATAL":
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}

@@ -1,0 +1,258 @@
+package app
+
+import (
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// variable is one environment variable: what its values make of the configuration, and values that are refused. The value ""
+// is the default, as one that is empty counts as not set.
+type variable struct {
+	name    string
+	get     func(c Config) any
+	valid   map[string]any
+	invalid []string
+}
+
+// aRecord is what keys and fingerprints are taken of.
+func aRecord() *msk.Record {
+	return &msk.Record{
+		Topic: "t", Partition: 1, Offset: 2, Key: []byte("kafka"), Value: []byte(`{"a":"x","b":{"c":7}}`),
+		Headers: []msk.Header{{Key: "idempotency-key", Value: []byte("default")}, {Key: "id", Value: []byte("other")}},
+	}
+}
+
+func keyOf(c Config) any {
+	if c.Consumer.Key == nil {
+		return nil
+	}
+	key, err := c.Consumer.Key(aRecord())
+	if err != nil {
+		return err.Error()
+	}
+	return key
+}
+
+func fingerprintOf(c Config) any {
+	if c.Consumer.Fingerprint == nil {
+		return nil
+	}
+	f, err := c.Consumer.Fingerprint(aRecord())
+	if err != nil {
+		return err.Error()
+	}
+	return f
+}
+
+const (
+	tableARN = "arn:aws:dynamodb:eu-central-1:123456789012:table/t-1"
+	queueURL = "https://sqs.eu-central-1.amazonaws.com/123456789012/q"
+)
+
+func variables() []variable {
+	day := 24 * time.Hour
+	return []variable{
+		{
+			"IDEMSK_STORE", func(c Config) any { return c.Store },
+			map[string]any{"": "dynamodb", "dynamodb": "dynamodb", "memory": "memory", "none": "none"},
+			[]string{"DynamoDB", "redis", "postgres", " memory"},
+		},
+		{
+			"IDEMSK_TABLE", func(c Config) any { return c.Table },
+			map[string]any{"": "idemsk", "my.table_1": "my.table_1", tableARN: tableARN},
+			[]string{"ab", "my table", strings.Repeat("x", 256)},
+		},
+		{
+			"IDEMSK_NAMESPACE", func(c Config) any { return c.Consumer.Namespace },
+			map[string]any{"": "", "payments": "payments", "a@b/c": "a@b/c"}, []string{"a#b"},
+		},
+		{
+			"IDEMSK_KEY", keyOf,
+			map[string]any{
+				"": "default", "header:id": "other", "key": "kafka", "json:$.a": "x", "json:$.a, $.b.c": `["x",7]`, "offset": "t-1@2",
+				"hash": "e8574b42c5a14672376967daaf807d705aad36a80f627e88f645d662cd9668b3",
+			},
+			[]string{"header", "header:", "keys", "json:", "json", "json:a", "json:$.a,", "hash:value", "offset:1", "Key"},
+		},
+		{
+			"IDEMSK_FINGERPRINT", fingerprintOf,
+			map[string]any{
+				"": idem.FingerprintOf(aRecord().Value), "value": idem.FingerprintOf(aRecord().Value), "none": idem.Fingerprint{},
+				"json:$.b.c,$.a": idem.FingerprintOf([]byte(`[7,"x"]`)),
+			},
+			[]string{"json:", "json:b", "hash", "None"},
+		},
+		{
+			"IDEMSK_HASH_KEYS", func(c Config) any { return c.Engine.HashKeys },
+			map[string]any{"": false, "false": false, "true": true}, []string{"1", "yes", "True"},
+		},
+		{
+			"IDEMSK_MISSING_KEY", func(c Config) any { return c.Consumer.MissingKey },
+			map[string]any{"": msk.Reject, "reject": msk.Reject, "process": msk.Process}, []string{"ignore"},
+		},
+		{
+			"IDEMSK_ORDER", func(c Config) any { return c.Consumer.Order },
+			map[string]any{"": msk.ByPartition, "partition": msk.ByPartition, "key": msk.ByKey, "none": msk.Unordered}, []string{"topic"},
+		},
+		{
+			"IDEMSK_CONCURRENCY", func(c Config) any { return c.Consumer.Concurrency },
+			map[string]any{"": 32, "1": 1, "10000": 10000}, []string{"0", "-1", "10001", "many", "1.5", "99999999999999999999"},
+		},
+		{
+			"IDEMSK_LEASE", func(c Config) any { return c.Engine.Lease },
+			map[string]any{"": 30 * time.Second, "100ms": 100 * time.Millisecond, "1h": time.Hour}, []string{"30", "99ms", "61m", "-30s", "0"},
+		},
+		{
+			"IDEMSK_MAX_CLOCK_SKEW", func(c Config) any { return c.MaxClockSkew },
+			map[string]any{"": time.Second, "0s": time.Duration(0), "1m": time.Minute}, []string{"-1s", "61s", "1"},
+		},
+		{
+			"IDEMSK_WAIT", func(c Config) any { return c.Engine.Wait },
+			map[string]any{"": time.Duration(0), "deadline": time.Duration(0), "0": time.Duration(-1), "0s": time.Duration(-1), "15m": 15 * time.Minute},
+			[]string{"16m", "-1s", "forever"},
+		},
+		{
+			"IDEMSK_MAX_RESULT", func(c Config) any { return c.Engine.MaxResult },
+			map[string]any{"": 4096, "0": -1, "1": 1, "358400": 358400}, []string{"-1", "358401", "4KB"},
+		},
+		{
+			"IDEMSK_DEADLINE_MARGIN", func(c Config) any { return c.Engine.DeadlineMargin },
+			map[string]any{"": 500 * time.Millisecond, "1ms": time.Millisecond, "1m": time.Minute}, []string{"0", "0s", "61s", "500"},
+		},
+		{
+			"IDEMSK_RETENTION", func(c Config) any { return c.Engine.Retention },
+			map[string]any{"": 168 * time.Hour, "30s": 30 * time.Second, "87600h": 3650 * day}, []string{"7d", "29s", "87601h", "0", "-1h"},
+		},
+		{
+			"IDEMSK_MAX_ATTEMPTS", func(c Config) any { return c.Engine.MaxAttempts },
+			map[string]any{"": 5, "1": 1, "1000000": 1000000}, []string{"0", "-1", "1000001", "five"},
+		},
+		{
+			"IDEMSK_FAILURES", func(c Config) any { return c.Consumer.Failures },
+			map[string]any{"": msk.FailBatch, "batch": msk.FailBatch, "partial": msk.FailPartial}, []string{"Partial"},
+		},
+		{
+			"IDEMSK_DEAD_LETTER_QUEUE_URL", func(c Config) any { return c.DeadLetterQueueURL },
+			map[string]any{"": "", queueURL: queueURL, "http://127.0.0.1:4566/0/q": "http://127.0.0.1:4566/0/q"},
+			[]string{"q", "arn:aws:sqs:eu-central-1:1:q", "https://", "ftp://host/q", "https://%zz"},
+		},
+		{
+			"IDEMSK_STORE_DOWN", func(c Config) any { return c.Engine.StoreDown },
+			map[string]any{"": idem.FailClosed, "closed": idem.FailClosed, "open": idem.FailOpen}, []string{"fail"},
+		},
+		{
+			"IDEMSK_BATCHING", func(Config) any { return nil },
+			map[string]any{"": nil, "on": nil, "off": nil}, []string{"true"},
+		},
+		{
+			"AWS_LAMBDA_FUNCTION_NAME", func(c Config) any { return c.Function + " " + c.Consumer.Function },
+			map[string]any{"": " ", "ledger": "ledger ledger"}, nil,
+		},
+		{
+			"AWS_LAMBDA_LOG_LEVEL", func(c Config) any { return c.LogLevel },
+			map[string]any{
+				"": slog.LevelInfo, "TRACE": slog.LevelDebug, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn,
+				"ERROR": slog.LevelError, "FATAL": slog.LevelError,
+			},
+			[]string{"debug", "NOISY"},
+		},
+	}
+}
+
+func TestEveryVariable(t *testing.T) {
+	for _, v := range variables() {
+		for value, want := range v.valid {
+			t.Run(v.name+"="+value, func(t *testing.T) {
+				vs := vars(map[string]string{v.name: value})
+				got := v.get(ReadConfig(vs))
+				if err := vs.Err(); err != nil {
+					t.Fatal(err)
+				}
+				if got != want {
+					t.Errorf("%q gives %v; want %v", value, got, want)
+				}
+			})
+		}
+		for _, value := range v.invalid {
+			t.Run(v.name+"="+value, func(t *testing.T) {
+				vs := vars(map[string]string{v.name: value})
+				v.get(ReadConfig(vs)) // and what is returned can be handled
+				err := vs.Err()
+				if err == nil {
+					t.Fatalf("%q is taken", value)
+				}
+				lines := strings.Split(err.Error(), "\n")
+				if len(lines) != 1 || !strings.HasPrefix(lines[0], v.name+" is ") || !strings.Contains(lines[0], ": want ") {
+					t.Errorf("%q: errors %q; want one that names the variable, the value and what is wanted", value, lines)
+				}
+			})
+		}
+	}
+}
+
+// A person corrects all of them, and starts once more.
+func TestAllThatIsWrongIsNamedAtOnce(t *testing.T) {
+	env := map[string]string{}
+	for _, v := range variables() {
+		if v.invalid != nil {
+			env[v.name] = v.invalid[0]
+		}
+	}
+	vs := vars(env)
+	ReadConfig(vs)
+	lines := strings.Split(vs.Err().Error(), "\n")
+	equal(t, "errors", len(lines), len(env))
+	for name, value := range env {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, name+` is "`+value+`": want `) }) {
+			t.Errorf("%s=%s is not named in %q", name, value, lines)
+		}
+	}
+}
+
+func TestRetentionIsNotShorterThanTheLease(t *testing.T) {
+	vs := vars(map[string]string{"IDEMSK_LEASE": "10m", "IDEMSK_RETENTION": "5m"})
+	ReadConfig(vs)
+	equal(t, "error", vs.Err().Error(), `IDEMSK_RETENTION is "5m0s": want at least IDEMSK_LEASE, 10m0s`)
+}
+
+func TestStoreNoneIsUnprotected(t *testing.T) {
+	equal(t, "unprotected", ReadConfig(vars(map[string]string{"IDEMSK_STORE": "none"})).Consumer.Unprotected, true)
+	equal(t, "unprotected", ReadConfig(vars(nil)).Consumer.Unprotected, false)
+}
+
+// No skew at all is not the store's default.
+func TestTheStoreGetsTheSkew(t *testing.T) {
+	for value, want := range map[string]time.Duration{"": time.Second, "0s": -1, "2s": 2 * time.Second} {
+		cfg := ReadConfig(vars(map[string]string{"IDEMSK_MAX_CLOCK_SKEW": value, "IDEMSK_TABLE": "keys"}))
+		equal(t, "table", cfg.dynamo().Table, "keys")
+		equal(t, "skew", cfg.dynamo().MaxClockSkew, want)
+	}
+}
+
+// The page on the configuration and the code speak of the same variables and defaults.
+func TestTheConfigurationIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := regexp.MustCompile(`IDEMSK_[A-Z_]+`).FindAllString(string(page), -1)
+	for _, v := range variables() {
+		if !slices.Contains(documented, v.name) && strings.HasPrefix(v.name, "IDEMSK_") {
+			t.Errorf("docs/configuration.md says nothing of %s", v.name)
+		}
+	}
+	for _, name := range documented {
+		ours := name == "IDEMSK_LEDGER_TABLE" || name == "IDEMSK_SIMULATE" // the example handler's
+		if !ours && !slices.ContainsFunc(variables(), func(v variable) bool { return v.name == name }) {
+			t.Errorf("docs/configuration.md speaks of %s, which is not read", name)
+		}
+	}
+}

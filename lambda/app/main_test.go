@@ -1,0 +1,24 @@
+package app
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// vars reads from a map instead of the environment.
+func vars(env map[string]string) *Vars {
+	return NewVars(func(name string) (string, bool) {
+		s, ok := env[name]
+		return s, ok
+	})
+}
+
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v; want %v", what, got, want)
+	}
+}

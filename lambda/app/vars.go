@@ -1,0 +1,107 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/dynamostore"
+)
+
+// Vars reads environment variables and collects what is wrong with them, so that all can be reported at once. A variable
+// that is set but empty counts as not set.
+type Vars struct {
+	lookup func(name string) (string, bool)
+	errs   []error
+	failed map[string]bool
+}
+
+// NewVars returns a reader of the variables that lookup finds; os.LookupEnv finds the process's.
+func NewVars(lookup func(name string) (string, bool)) *Vars {
+	return &Vars{lookup: lookup, failed: make(map[string]bool)}
+}
+
+// Err returns what was wrong so far, nil if nothing was.
+func (v *Vars) Err() error { return errors.Join(v.errs...) }
+
+// Fail notes that a variable's value is wrong; want says what it should be.
+func (v *Vars) Fail(name, value, want string) {
+	v.errs = append(v.errs, fmt.Errorf("%s is %q: want %s", name, value, want))
+	v.failed[name] = true
+}
+
+// sound reports whether none of the variables given has failed, so that they can be compared with each other.
+func (v *Vars) sound(names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return v.failed[name] })
+}
+
+// String returns a variable, or def if it is not set.
+func (v *Vars) String(name, def string) string {
+	if s, ok := v.lookup(name); ok && s != "" {
+		return s
+	}
+	return def
+}
+
+// OneOf returns a variable that is one of some words, the first of which is its default.
+func (v *Vars) OneOf(name string, words ...string) string {
+	s := v.String(name, words[0])
+	if !slices.Contains(words, s) {
+		v.Fail(name, s, "one of "+strings.Join(words, ", "))
+	}
+	return s
+}
+
+// Int returns a whole number from least to most.
+func (v *Vars) Int(name string, def, least, most int) int {
+	s := v.String(name, strconv.Itoa(def))
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		v.Fail(name, s, fmt.Sprintf("a whole number from %d to %d", least, most))
+	}
+	return n
+}
+
+// Bool returns true or false.
+func (v *Vars) Bool(name string, def bool) bool {
+	s := v.String(name, strconv.FormatBool(def))
+	if s != "true" && s != "false" {
+		v.Fail(name, s, "true or false")
+	}
+	return s == "true"
+}
+
+// Duration returns a duration from least to most, as Go writes them: 30s, 168h, 1h30m.
+func (v *Vars) Duration(name string, def, least, most time.Duration) time.Duration {
+	s := v.String(name, def.String())
+	d, err := time.ParseDuration(s)
+	if err != nil || d < least || d > most {
+		v.Fail(name, s, fmt.Sprintf("a duration like 30s or 168h, from %v to %v", least, most))
+	}
+	return d
+}
+
+// Table returns the name of a DynamoDB table, or its ARN.
+func (v *Vars) Table(name, def string) string {
+	s := v.String(name, def)
+	if !dynamostore.ValidTable(s) {
+		v.Fail(name, s, "a table's name of 3 to 255 letters, digits, '_', '.' or '-', or its ARN")
+	}
+	return s
+}
+
+// URL returns an absolute http or https URL, or "" if the variable is not set.
+func (v *Vars) URL(name string) string {
+	s := v.String(name, "")
+	if s == "" {
+		return ""
+	}
+	if u, err := url.Parse(s); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		v.Fail(name, s, "an http or https URL")
+	}
+	return s
+}

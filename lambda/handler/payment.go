@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// Payment is a record's value.
+type Payment struct {
+	PaymentID string `json:"paymentId"`
+	Account   string `json:"account"`
+	Amount    int64  `json:"amount"` // in minor units: cents
+	Currency  string `json:"currency"`
+	// Simulate makes trouble on request, with IDEMSK_SIMULATE=on only; see trouble.
+	Simulate string `json:"simulate,omitempty"`
+}
+
+// Receipt is the result that is stored, and replayed to duplicates.
+type Receipt struct {
+	PaymentID string `json:"paymentId"`
+	Account   string `json:"account"`
+	Balance   int64  `json:"balance"`
+	Currency  string `json:"currency"`
+}
+
+var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// maxAccount is the most bytes of an account's name: what fits the ledger's key.
+const maxAccount = 1024
+
+func (p *Payment) validate() error {
+	var errs []error
+	if p.PaymentID == "" {
+		errs = append(errs, errors.New("paymentId is missing"))
+	}
+	if p.Account == "" {
+		errs = append(errs, errors.New("account is missing"))
+	}
+	if len(p.Account) > maxAccount {
+		errs = append(errs, fmt.Errorf("account has %d bytes: want at most %d", len(p.Account), maxAccount))
+	}
+	if p.Amount == 0 {
+		errs = append(errs, errors.New("amount is missing or 0"))
+	}
+	if !currency.MatchString(p.Currency) {
+		errs = append(errs, fmt.Errorf("currency is %q: want three capital letters", p.Currency))
+	}
+	return errors.Join(errs...)
+}
+
+// bookkeeper books payments.
+type bookkeeper struct {
+	ledger   Ledger
+	simulate bool
+	trouble  *trouble
+}
+
+// book adds the amount to the account's balance. It does so every time it is called: that it is called once is idemsk's.
+func (b *bookkeeper) book(ctx context.Context, p Payment, _ msk.Record) (Receipt, error) {
+	if err := p.validate(); err != nil {
+		return Receipt{}, idem.Permanent(fmt.Errorf("payment %q can't be booked: %w", p.PaymentID, err))
+	}
+	if b.simulate {
+		if err := b.trouble.make(ctx, p); err != nil {
+			return Receipt{}, err
+		}
+	}
+	balance, err := b.ledger.Add(ctx, p.Account, p.Currency, p.Amount)
+	if err != nil {
+		return Receipt{}, fmt.Errorf("booking payment %q: %w", p.PaymentID, err)
+	}
+	return Receipt{PaymentID: p.PaymentID, Account: p.Account, Balance: balance, Currency: p.Currency}, nil
+}

@@ -1,0 +1,81 @@
+package msk
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Response is the partial batch response of a Kafka event source mapping. Its identifiers are objects, unlike those of
+// SQS and the streams.
+// https://docs.aws.amazon.com/lambda/latest/dg/services-msk-configure.html
+type Response struct {
+	BatchItemFailures []BatchItemFailure `json:"batchItemFailures"`
+}
+
+// BatchItemFailure names a record to be delivered again.
+type BatchItemFailure struct {
+	ItemIdentifier ItemIdentifier `json:"itemIdentifier"`
+}
+
+// ItemIdentifier is a record's place; Partition is the event's map key, "<topic>-<number>".
+type ItemIdentifier struct {
+	Partition string `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
+// BatchError says that records of a batch are not settled, and makes the invocation fail.
+type BatchError struct {
+	Records  int // of the batch
+	Reported int // not settled, or behind one that is not
+	// Causes are why, one for each partition that has such records: the first one's.
+	Causes []error
+}
+
+// maxCauses bounds the causes in the message of a BatchError.
+const maxCauses = 5
+
+// Error tells how many records are to be delivered again, and the first causes.
+func (e *BatchError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "msk: %d of %d records are to be delivered again", e.Reported, e.Records)
+	for i, cause := range e.Causes {
+		if i == maxCauses {
+			fmt.Fprintf(&b, "; and %d more partitions", len(e.Causes)-maxCauses)
+			break
+		}
+		fmt.Fprintf(&b, "; %v", cause)
+	}
+	return b.String()
+}
+
+// Unwrap returns the causes.
+func (e *BatchError) Unwrap() []error { return e.Causes }
+
+// ErrStray says that a handler (or what sends the dead letters) had not returned when the invocation had to end, although
+// its context had ended. Its key stays taken until the lease ends. The process must not take another invocation: a sandbox
+// that is frozen and thawed would go on with the stray. Package app ends it.
+var ErrStray = errors.New("msk: a handler did not return when its context ended")
+
+func strayError(strays []*job) error {
+	var sources []string
+	for _, j := range strays[:min(len(strays), maxCauses)] {
+		sources = append(sources, j.source)
+	}
+	if more := len(strays) - len(sources); more > 0 {
+		sources = append(sources, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("%w: %s; its key stays taken until the lease ends, and this process has to end", ErrStray, strings.Join(sources, ", "))
+}
+
+// RecordError names the record that an error is about.
+type RecordError struct {
+	Source string // topic-partition@offset
+	Err    error
+}
+
+// Error names the record first.
+func (e *RecordError) Error() string { return e.Source + ": " + e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *RecordError) Unwrap() error { return e.Err }

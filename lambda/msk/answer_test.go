@@ -1,0 +1,150 @@
+package msk_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// invoke takes records through the consumer as Lambda calls it.
+func (s *site) invoke(records ...record) (string, error) {
+	s.t.Helper()
+	out, err := s.start().Invoke(context.Background(), payload(records...))
+	return string(out), err
+}
+
+func TestTheAnswerNamesPlacesByObjects(t *testing.T) {
+	s := newSite(t)
+	s.ledger.fails("a", errBoom)
+	got, err := s.invoke(rec("payments-2-11@9007199254740993", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "answer", got, `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-2-11","offset":9007199254740993}}]}`)
+}
+
+func TestNoFailuresAreAnEmptyList(t *testing.T) {
+	for _, failures := range []msk.Failures{msk.FailBatch, msk.FailPartial} {
+		s := newSite(t)
+		s.cfg.Failures = failures
+		for _, batch := range [][]record{nil, {rec("payments-0@7", "a")}} {
+			got, err := s.invoke(batch...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "answer", got, `{"batchItemFailures":[]}`)
+		}
+	}
+}
+
+// From the first failure of a partition on, everything is reported; other partitions are not touched by it.
+func TestEverythingBehindTheFirstFailureOfAPartitionIsReported(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Order = msk.Unordered // so that what is behind it has been executed
+	s.ledger.fails("bad", errBoom)
+	s.ledger.fails("bad too", errBoom)
+	got, err := s.invoke(
+		rec("a-0@1", "1"), rec("a-0@2", "bad"), rec("a-0@3", "2"), rec("a-0@7", "bad too"),
+		rec("a-1@1", "3"), rec("a-10@1", "4"), rec("b-0@5", "bad"), rec("b-0@6", "5"), rec("b-1@1", "6"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var resp msk.Response
+	if err := json.Unmarshal([]byte(got), &resp); err != nil {
+		t.Fatal(err)
+	}
+	equalSlices(t, "reported places", places(resp), "a-0@2", "a-0@3", "a-0@7", "b-0@5", "b-0@6")
+	equal(t, "executed", s.last().Executed, 6)
+	equal(t, "reported", s.last().Reported, 5)
+}
+
+func TestFailBatchFailsTheInvocation(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Failures = msk.FailBatch
+	s.ledger.fails("bad", errBoom)
+	got, err := s.invoke(rec("payments-0@1", "a"), rec("payments-0@2", "bad"), rec("payments-0@3", "b"), rec("payments-1@1", "c"))
+	equal(t, "answer", got, "")
+	var batchErr *msk.BatchError
+	if !errors.As(err, &batchErr) {
+		t.Fatalf("error %v; want a BatchError", err)
+	}
+	equal(t, "records", batchErr.Records, 4)
+	equal(t, "reported", batchErr.Reported, 2)
+	var recordErr *msk.RecordError
+	if !errors.As(err, &recordErr) {
+		t.Fatalf("error %v; want a RecordError in it", err)
+	}
+	equal(t, "the record at fault", recordErr.Source, "payments-0@2")
+	wantErr(t, err, errBoom)
+	equal(t, "message", err.Error(), "msk: 2 of 4 records are to be delivered again; payments-0@2: boom")
+	line := s.log.of("batch")[0]
+	equal(t, "level of the batch's line", line["level"], any("WARN"))
+	equal(t, "error in the batch's line", line["error"], any(err.Error()))
+	equal(t, "effects", s.ledger.total(), 2)
+}
+
+func TestTheErrorOfManyPartitionsIsBrief(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Failures = msk.FailBatch
+	s.ledger.fails("bad", errBoom)
+	var records []record
+	for p := range 9 {
+		records = append(records, rec(fmt.Sprintf("payments-%d@1", p), "bad"))
+	}
+	_, err := s.invoke(records...)
+	says(t, err.Error(), "9 of 9 records", "payments-4@1: boom", "and 4 more partitions")
+	equal(t, "it names a sixth", strings.Contains(err.Error(), "payments-5@1"), false)
+}
+
+func TestWhatIsNoKafkaEventIsAnError(t *testing.T) {
+	for _, text := range []string{"", "null", "{", `{"Records":[{"eventSource":"aws:sqs"}]}`, `{"records":[]}`} {
+		s := newSite(t)
+		_, err := s.start().Invoke(t.Context(), []byte(text))
+		wantErr(t, err, msk.ErrNotKafka)
+		equal(t, "reported batches", len(s.reports), 0)
+	}
+}
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	engine, err := idem.New(newSite(t).store, idem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := newLedger().handle
+	_, err = msk.New(engine, handler, msk.Config{Namespace: "a#b", MissingKey: 9, Order: 9, Concurrency: -1, Failures: 9})
+	wantErr(t, err, idem.ErrInvalidConfig)
+	says(t, err.Error(), `Namespace is "a#b"`, "MissingKey is 9", "Order is 9", "Concurrency is -1", "Failures is 9")
+	_, err = msk.New(nil, handler, msk.Config{})
+	wantErr(t, err, idem.ErrInvalidConfig)
+	_, err = msk.New(engine, nil, msk.Config{})
+	wantErr(t, err, idem.ErrInvalidConfig)
+}
+
+// The defaults do with nothing but a handler.
+func TestTheZeroConfiguration(t *testing.T) {
+	s := newSite(t)
+	log := s.cfg.Logger
+	s.cfg = msk.Config{Logger: log}
+	var records []record
+	for n := range 50 {
+		records = append(records, rec("payments-"+strconv.Itoa(n)+"@1", strconv.Itoa(n)))
+	}
+	got, err := s.invoke(records...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "answer", got, `{"batchItemFailures":[]}`)
+	equal(t, "effects", s.ledger.total(), 50)
+	equal(t, "at most at once", s.ledger.most <= msk.DefaultConcurrency, true)
+	s.ledger.fails("bad", errBoom)
+	_, err = s.invoke(rec("payments-0@2", "bad"))
+	wantErr(t, err, errBoom) // FailBatch
+}

@@ -1,0 +1,175 @@
+package msk_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func TestDuplicatesInABatchCostOneClaim(t *testing.T) {
+	for name, order := range map[string]msk.Order{"by partition": msk.ByPartition, "by key": msk.ByKey, "none": msk.Unordered} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.cfg.Order = order
+			equalSlices(t, "reported places", s.deliver(
+				rec("payments-0@1", "a"), rec("payments-0@2", "a"), rec("payments-1@1", "b"), rec("payments-1@2", "a"), rec("payments-2@1", "a")))
+			equal(t, "claims on a", s.store.claimed(keyA), 1)
+			equal(t, "claims", len(s.store.claims), 2)
+			equal(t, "settlements", len(s.store.settled), 2)
+			equal(t, "effects", s.ledger.total(), 2)
+			equal(t, "coalesced", s.last().Coalesced, 3)
+			checkCounts(t, s.last())
+		})
+	}
+}
+
+// Every outcome of the first is that of the others, whatever partition they are in.
+func TestTheOutcomeIsSharedInEveryPartition(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err      error
+		reported []string
+		letters  int
+	}{
+		"executed":          {nil, nil, 0},
+		"an error":          {errBoom, []string{"payments-0@1", "payments-0@2", "payments-1@1"}, 0},
+		"dependency down":   {idem.Unavailable(errBoom), []string{"payments-0@1", "payments-0@2", "payments-1@1"}, 0},
+		"a permanent error": {idem.Permanent(errBoom), nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.ledger.fails("a", tc.err)
+			equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-1@1", "a")), tc.reported...)
+			equal(t, "calls", s.ledger.calls["a"], 1)
+			equal(t, "claims", s.store.claimed(keyA), 1)
+			equal(t, "dead letters", len(s.letters.sent), tc.letters)
+			equal(t, "coalesced", s.last().Coalesced, 1)
+			equal(t, "calls for the one behind", s.ledger.calls["b"], 1-len(tc.reported)/3)
+		})
+	}
+}
+
+// Partitions with the same keys in opposite orders would deadlock, if a follower held a slot.
+func TestFollowersHoldNoSlot(t *testing.T) {
+	for _, concurrency := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t)
+			s.cfg.Concurrency = concurrency
+			s.ledger.takes("a", time.Second)
+			s.ledger.takes("b", time.Second)
+			equalSlices(t, "reported places", s.deliver(
+				rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-1@1", "b"), rec("payments-1@2", "a")))
+			equal(t, "effects", s.ledger.total(), 2)
+			equal(t, "coalesced", s.last().Coalesced, 2)
+		})
+	}
+}
+
+func TestManyPartitionsWithTheSameKeysInAllOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.Concurrency = 2
+		const keys = 7
+		var records []record
+		for p := range 12 {
+			for n := range keys {
+				key := strconv.Itoa((n*(p%(keys-1)+1) + p) % keys)
+				s.ledger.takes(key, time.Second)
+				records = append(records, rec(place("payments-"+strconv.Itoa(p), int64(n)), key))
+			}
+		}
+		equalSlices(t, "reported places", s.deliver(records...))
+		equal(t, "effects", s.ledger.total(), keys)
+		equal(t, "claims", len(s.store.claims), keys)
+	})
+}
+
+// The first record with a key stands behind one that fails: it is never reached, and must not be waited for.
+func TestALeaderThatIsNeverReachedIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.fails("bad", errBoom)
+		begun := time.Now()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "bad"), rec("payments-0@2", "a"), rec("payments-1@1", "a")),
+			"payments-0@1", "payments-0@2")
+		equal(t, "effects", s.ledger.effects["a"], 1)
+		equal(t, "it took", time.Since(begun), 0)
+	})
+}
+
+// Another request under the key has its turn when the first is done, and is refused then.
+func TestAnotherFingerprintInTheBatchWaitsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		var version int64
+		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
+			pass(10 * time.Second)
+			a, _ := idem.AttemptFrom(ctx)
+			version = a.Token
+			return nil
+		}
+		// The copies of the wrong one are buried each under its own place: nothing of what was produced is lost.
+		equalSlices(t, "reported places", s.deliver(
+			rec("payments-0@1", "a"), rec("payments-0@2", "a").with("wrong"), rec("payments-0@3", "a"), rec("payments-0@4", "a").with("wrong")))
+		equal(t, "calls", s.ledger.calls["a"], 1)
+		equal(t, "executed", s.last().Executed, 1)
+		equal(t, "coalesced", s.last().Coalesced, 1)
+		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@2", "payments-0@4")
+		got := s.get(keyA)
+		equal(t, "status of the key", got.Status, idem.StatusCompleted)
+		equal(t, "version of the key", got.Version, version)
+		equal(t, "source of the key", got.Source, "payments-0@1")
+		equal(t, "result of the key", string(got.Result), "receipt of a")
+	})
+}
+
+// In another partition, which of the two is first is open; one of them is refused in any case, and the handler is called once.
+func TestAnotherFingerprintInAnotherPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.takes("a", 10*time.Second)
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-1@1", "a").with("wrong")))
+		equal(t, "calls", s.ledger.calls["a"], 1)
+		equal(t, "dead letters", len(s.letters.sent), 1)
+		equal(t, "the key's source is not the refused one's", s.get(keyA).Source == s.letters.sent[0].Source(), false)
+	})
+}
+
+// A failed key releases; the other request then takes the key: what counts is what completes.
+func TestAfterAFailureTheOtherRequestIsStillRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.Order = msk.Unordered
+		s.cfg.Concurrency = 1
+		s.ledger.fails("a", errBoom)
+		s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a").with("wrong"))
+		equal(t, "dead letters", len(s.letters.sent), 1)
+		equal(t, "calls", s.ledger.calls["a"], 1)
+	})
+}
+
+func TestWithoutFingerprintsAllWithAKeyAreOne(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Fingerprint = msk.NoFingerprint
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a").with("other")))
+	equal(t, "coalesced", s.last().Coalesced, 1)
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@3", "a").with("yet another")))
+	equal(t, "replayed", s.last().Replayed, 1)
+	equal(t, "effects", s.ledger.effects["a"], 1)
+}
+
+func TestKeysOfTwoTopicsMeetInOneNamespaceOnly(t *testing.T) {
+	batch := []record{rec("payments-0@1", "a"), rec("refunds-0@1", "a")}
+	s := newSite(t)
+	equalSlices(t, "reported places", s.deliver(batch...))
+	equal(t, "effects by topic", s.ledger.effects["a"], 2)
+	s = newSite(t)
+	s.cfg.Namespace = "ledger"
+	equalSlices(t, "reported places", s.deliver(batch...))
+	equal(t, "effects in one namespace", s.ledger.effects["a"], 1)
+	equal(t, "status", s.get("ledger#a").Status, idem.StatusCompleted)
+}

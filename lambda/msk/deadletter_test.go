@@ -1,0 +1,173 @@
+package msk_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func TestADeadLetterHoldsTheWholeRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.fails("a", idem.Permanent(errBoom))
+		r := rec("payments-3@9007199254740993", "a").with("\x00\xff").header("trace", "\x80")
+		r.kafkaKey = "account-1"
+		s.deliver(r)
+		want := msk.DeadLetter{
+			Topic: "payments", Partition: 3, Offset: 9007199254740993, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
+			Key: []byte("account-1"), Value: []byte("\x00\xff"),
+			Headers:        []msk.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}, {Key: "trace", Value: []byte("\x80")}},
+			IdempotencyKey: "payments#a", Version: s.get(keyA).Version, Attempts: 1,
+			Error:    idem.Failure{Code: idem.CodePermanent, Message: "boom", At: time.Now().UTC()},
+			Function: "ledger",
+		}
+		if got := s.letters.sent[0]; !reflect.DeepEqual(got, want) {
+			t.Errorf("the letter is %+v; want %+v", got, want)
+		}
+		equal(t, "source", want.Source(), "payments-3@9007199254740993")
+	})
+}
+
+func TestTheDeadLetterOfAnUndecodableRecordHoldsItsJSON(t *testing.T) {
+	s := newSite(t)
+	s.deliver(record{place: "payments-0@7", raw: `"key":"azE=","value":17,"headers":[{"h":[104]}]`})
+	letter := s.letters.sent[0]
+	says(t, string(letter.Undecoded), `"value":17`, `"offset":7`)
+	equal(t, "value", letter.Value == nil, true)
+	equal(t, "key", string(letter.Key), "k1")
+	equal(t, "headers", len(letter.Headers), 1)
+}
+
+// letter is one with much in it.
+func letter() msk.DeadLetter {
+	return msk.DeadLetter{
+		Topic: "payments", Partition: 3, Offset: 17, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
+		Key: []byte(strings.Repeat("k", 2000)), Value: []byte(strings.Repeat("v", 8000)), Undecoded: []byte(strings.Repeat("u", 3000)),
+		Headers:        []msk.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("h", 4000))}, {Key: "null"}},
+		IdempotencyKey: "payments#a", Version: 1767225600001, Attempts: 5,
+		Error: idem.Failure{Code: idem.CodeExhausted, Message: "<boom>", At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger",
+	}
+}
+
+func TestDeadLettersAreParsedAsTheyWereEncoded(t *testing.T) {
+	for name, change := range map[string]func(*msk.DeadLetter){
+		"all":         func(*msk.DeadLetter) {},
+		"tombstone":   func(l *msk.DeadLetter) { l.Value = nil },
+		"empty value": func(l *msk.DeadLetter) { l.Value = []byte{} },
+		"little":      func(l *msk.DeadLetter) { *l = msk.DeadLetter{Topic: "t", Error: idem.Failure{Code: "error"}} },
+		// SQS takes neither; the escapes are the same text for whoever parses it.
+		"not for XML": func(l *msk.DeadLetter) { l.IdempotencyKey, l.Headers[0].Key = "a\uFFFEb", "\uFFFF\x01\u2028" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := letter()
+			change(&want)
+			data, err := want.Encode(1 << 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range string(data) {
+				if c < ' ' || c == '\uFFFE' || c == '\uFFFF' || c == '\uFFFD' {
+					t.Errorf("%q is in the encoded letter", c)
+				}
+			}
+			got, err := msk.ParseDeadLetter(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("parsed: %+v; want %+v", got, want)
+			}
+		})
+	}
+}
+
+// The form of a letter is read by later versions and by other people's tools.
+func TestTheFormOfADeadLetter(t *testing.T) {
+	l := letter()
+	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil, []msk.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "n"}}
+	data, err := l.Encode(1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "JSON", string(data), `{"topic":"payments","partition":3,"offset":17,"timestamp":1767225600000,"timestampType":"CREATE_TIME",`+
+		`"key":"aw==","value":null,"headers":[{"key":"h","value":"dg=="},{"key":"n","value":null}],`+
+		`"idempotencyKey":"payments#a","version":1767225600001,"attempts":5,`+
+		`"error":{"code":"exhausted","message":"\u003cboom\u003e","at":"2026-01-01T00:00:00.002Z"},"function":"ledger"}`)
+}
+
+func TestWhatIsLeftOutOfALargeDeadLetter(t *testing.T) {
+	for _, tc := range []struct {
+		limit   int
+		value   int // omitted bytes
+		omitted []string
+	}{
+		{100_000, 0, nil},
+		{20_000, 8000, nil},
+		{10_000, 8000, []string{"headers"}},
+		{5_000, 8000, []string{"headers", "undecoded"}},
+		{1_000, 8000, []string{"headers", "undecoded", "key"}},
+	} {
+		whole := letter()
+		data, err := whole.Encode(tc.limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > tc.limit {
+			t.Errorf("%d bytes; the limit is %d", len(data), tc.limit)
+		}
+		got, err := msk.ParseDeadLetter(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "value omitted", got.ValueOmitted, tc.value)
+		equalSlices(t, "omitted", got.Omitted, tc.omitted...)
+		equal(t, "value is there", got.Value != nil, tc.value == 0)
+		if !reflect.DeepEqual(whole, letter()) {
+			t.Error("the letter itself was changed")
+		}
+	}
+	whole := letter()
+	_, err := whole.Encode(100)
+	wantErr(t, err, msk.ErrDeadLetterTooLarge)
+	says(t, err.Error(), "payments-3@17", "the limit is 100")
+}
+
+// Of what is not there, nothing is left out; an empty value that was left out would come back as a tombstone.
+func TestAnEmptyValueStaysInALargeDeadLetter(t *testing.T) {
+	l := letter()
+	l.Value, l.Undecoded = []byte{}, nil
+	data, err := l.Encode(1_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := msk.ParseDeadLetter(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "value", got.Value != nil && len(got.Value) == 0, true)
+	equal(t, "value omitted", got.ValueOmitted, 0)
+	equalSlices(t, "omitted", got.Omitted, "headers", "key")
+}
+
+func TestWhatIsNoDeadLetter(t *testing.T) {
+	for _, text := range []string{"", "{", "[]", "{}", `{"topic":"t"}`, `{"error":{"code":"x"}}`, `{"topic":17}`} {
+		if l, err := msk.ParseDeadLetter([]byte(text)); err == nil {
+			t.Errorf("%q is taken for a dead letter: %+v", text, l)
+		} else {
+			says(t, err.Error(), "not a dead letter of idemsk")
+		}
+	}
+	data, err := json.Marshal(map[string]any{"topic": "t", "error": map[string]any{"code": "x"}, "fromTheFuture": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := msk.ParseDeadLetter(data); err != nil {
+		t.Errorf("a letter with a field that is not known: %v", err)
+	}
+}

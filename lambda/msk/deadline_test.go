@@ -1,0 +1,251 @@
+package msk_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.Concurrency = 1
+		s.ledger.takes("a", timeout-idem.DefaultDeadlineMargin+time.Millisecond) // it does not heed its context, but is done in time
+		resp := s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-0@9", "c"))
+		equalSlices(t, "reported places", resp, "payments-0@8", "payments-0@9")
+		equal(t, "calls", len(s.ledger.order), 1)
+		equal(t, "keys", len(s.keys()), 1)
+		equal(t, "executed", s.last().Executed, 1)
+		checkCounts(t, s.last())
+	})
+}
+
+func TestUnitsThatFoundNoSlotBeforeTheDeadlineAreUntouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.Concurrency = 1
+		begun := make(chan struct{})
+		var once sync.Once
+		wait := func(ctx context.Context, _ msk.Record) error {
+			once.Do(func() { close(begun) })
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		s.ledger.on["a"], s.ledger.on["b"] = wait, wait
+		reported := s.deliver(rec("payments-0@7", "a"), rec("payments-1@8", "b"), rec("payments-1@9", "c"))
+		<-begun
+		equal(t, "reported places", len(reported), 3)
+		equal(t, "calls", len(s.ledger.order), 1)
+		equal(t, "keys", len(s.keys()), 1)
+		equal(t, "retried", s.last().Retried, 1)
+		equal(t, "not started", s.last().NotStarted, 2)
+		wantOneLine := 0
+		for _, line := range s.log.of("record") {
+			if line["outcome"] == "NotStarted" {
+				wantOneLine++
+				says(t, line["error"].(string), "too little time left")
+			}
+		}
+		equal(t, "lines about records that were not started", wantOneLine, 1)
+	})
+}
+
+func TestAnInvocationWithoutTimeStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		ctx, cancel := context.WithTimeout(context.Background(), idem.DefaultDeadlineMargin)
+		defer cancel()
+		resp, err := s.processUnder(ctx, batchOf(t, rec("payments-0@7", "a"), rec("payments-1@8", "b")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equalSlices(t, "reported places", places(resp), "payments-0@7", "payments-1@8")
+		equal(t, "claims", len(s.store.claims), 0)
+		equal(t, "not started", s.last().NotStarted, 2)
+	})
+}
+
+// A handler's context ends a margin before the deadline: what it returns then is settled as always.
+func TestAHandlerThatHeedsItsContextIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		begun := time.Now()
+		var ended time.Duration
+		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
+			<-ctx.Done()
+			ended = time.Since(begun)
+			return ctx.Err()
+		}
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+		equal(t, "the end of its context", ended, timeout-idem.DefaultDeadlineMargin)
+		equal(t, "released", s.get(keyA).RetryAt.IsZero(), false)
+		equal(t, "attempts", s.get(keyA).Attempts, 1)
+	})
+}
+
+// stray is a handler that does not heed its context until the test lets it go.
+func stray(s *site, key string) (letGo func()) {
+	gate := make(chan struct{})
+	s.ledger.on[key] = func(context.Context, msk.Record) error {
+		<-gate
+		return nil
+	}
+	return func() { close(gate) }
+}
+
+func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		letGo := stray(s, "a")
+		begun := time.Now()
+		resp, err := s.process(rec("payments-0@6", "before"), rec("payments-0@7", "a"), rec("payments-0@8", "behind"), rec("payments-1@1", "other"))
+		wantErr(t, err, msk.ErrStray)
+		says(t, err.Error(), "payments-0@7", "this process has to end")
+		says(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: msk: a handler did not return")
+		equal(t, "answer", len(resp.BatchItemFailures), 0)
+		if took := time.Since(begun); took < timeout-idem.DefaultDeadlineMargin || took >= timeout {
+			t.Errorf("the answer came after %v; want it in the margin before %v", took, timeout)
+		}
+		r := s.last()
+		equal(t, "strays", r.Stray, 1)
+		equal(t, "not started", r.NotStarted, 1)
+		equal(t, "executed", r.Executed, 2)
+		equal(t, "to be delivered again", r.Reported, 2)
+		checkCounts(t, r)
+		line := s.log.about("payments-0@7")
+		equal(t, "outcome", line["outcome"], any("Stray"))
+		equal(t, "alarm", line["alarm"], any(true))
+		equal(t, "the line of the one behind", s.log.about("payments-0@8")["outcome"], any("Behind"))
+
+		// The sandbox is thawed, and the handler returns at last: too late for its key, and for what was behind it.
+		s.ledger.mu.Lock()
+		s.ledger.on["behind"] = func(context.Context, msk.Record) error {
+			t.Error("the record behind a stray was begun")
+			return nil
+		}
+		s.ledger.mu.Unlock()
+		letGo()
+		synctest.Wait()
+		got := s.get(keyA)
+		equal(t, "status", got.Status, idem.StatusStarted)
+		equal(t, "released", got.Released(), false)
+		equal(t, "keys", len(s.keys()), 3)
+
+		s.ledger.on["a"], s.ledger.on["behind"] = nil, nil
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "behind")))
+		equal(t, "attempts", s.get(keyA).Attempts, 2)
+	})
+}
+
+// A follower of a stray, in another partition, is not one: it was waiting, and heeds the deadline.
+func TestAFollowerOfAStrayIsNotStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		letGo := stray(s, "a")
+		_, err := s.process(rec("payments-0@7", "a"), rec("payments-1@1", "a"))
+		wantErr(t, err, msk.ErrStray)
+		equal(t, "strays", s.last().Stray, 1)
+		equal(t, "not started", s.last().NotStarted, 1)
+		letGo()
+		synctest.Wait()
+	})
+}
+
+// Whoever returns at the very moment when he is given up is a stray or not, but counted once in any case.
+func TestHandlersThatReturnWhenTheyAreGivenUp(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t)
+			var records []record
+			for p := range 16 {
+				key := strconv.Itoa(p)
+				s.ledger.takes(key, timeout-idem.DefaultDeadlineMargin/8)
+				records = append(records, rec(place("payments-"+key, 1), key))
+				if p%2 == 0 {
+					records = append(records, rec(place("payments-"+key, 2), "behind "+key))
+				}
+			}
+			if _, err := s.process(records...); err != nil {
+				wantErr(t, err, msk.ErrStray)
+			}
+			checkCounts(t, s.last())
+			equal(t, "executed", s.last().Executed, 0) // it was too late to complete
+			synctest.Wait()
+		})
+	}
+}
+
+func TestManyStraysAreNamedBriefly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		letGo := stray(s, "x")
+		var records []record
+		for n := range 8 {
+			key := string(rune('a' + n))
+			s.ledger.on[key] = s.ledger.on["x"]
+			records = append(records, rec("payments-"+string(rune('0'+n))+"@1", key))
+		}
+		_, err := s.process(records...)
+		wantErr(t, err, msk.ErrStray)
+		says(t, err.Error(), "payments-0@1", "payments-4@1", "and 3 more")
+		equal(t, "strays", s.last().Stray, 8)
+		letGo()
+		synctest.Wait()
+	})
+}
+
+// What takes the dead letters may be a stray too.
+func TestADeadLetterThatIsNotSentInTimeIsAStray(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.fails("a", idem.Permanent(errBoom))
+		gate := make(chan struct{})
+		s.letters.on = func(context.Context, msk.DeadLetter) error {
+			<-gate
+			return errors.New("too late")
+		}
+		_, err := s.process(rec("payments-0@7", "a"))
+		wantErr(t, err, msk.ErrStray)
+		close(gate)
+		synctest.Wait()
+		equal(t, "status", s.get(keyA).Status, idem.StatusStarted)
+	})
+}
+
+// Without a deadline, as in a test of a handler, everything is waited for.
+func TestWithoutADeadlineEverythingIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.takes("a", 24*time.Hour)
+		resp, err := s.processUnder(context.Background(), batchOf(t, rec("payments-0@7", "a")))
+		if err != nil || len(resp.BatchItemFailures) > 0 {
+			t.Fatal(resp, err)
+		}
+		equal(t, "executed", s.last().Executed, 1)
+	})
+}
+
+func TestACancelledInvocationStartsNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		s.ledger.on["a"] = func(context.Context, msk.Record) error {
+			cancel()
+			return nil // its effect took place
+		}
+		resp, err := s.processUnder(ctx, batchOf(t, rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equalSlices(t, "reported places", places(resp), "payments-0@8")
+		equal(t, "status", s.get(keyA).Status, idem.StatusCompleted)
+		equal(t, "not started", s.last().NotStarted, 1)
+	})
+}

@@ -1,0 +1,479 @@
+package msk
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Decode parses a Kafka event as Lambda's event source mapping delivers it, for MSK and for self-managed clusters.
+//
+// Every error it returns is [ErrNotKafka] and concerns the event as a whole: a payload that is not JSON, that another
+// service sent, or with a record whose topic, partition or offset can't be read, which could be neither reported nor set
+// aside under a name. A payload with a map key twice is refused too: to take the last, as JSON parsers do, would lose the
+// records of the first. Whatever else is wrong with a record is that record's own [Record.Err], and its neighbours are
+// none the worse for it.
+//
+// JSON is accepted as encoding/json accepts it (nesting up to 10,000 levels, invalid UTF-8 replaced, the last of fields
+// with one name taken), except that names are case sensitive. Unknown fields are ignored. A field that is null is as one
+// that is absent; topic and partition of a record may be absent, but not contradict the map key. Header values are
+// arrays of bytes, which Lambda writes signed; unsigned ones are understood too, so a byte is −128 to 255.
+//
+// The payload may be reused as soon as Decode returns.
+func Decode(payload []byte) (*Event, error) {
+	d := decoder{
+		scanner: scanner{data: payload},
+		bytes:   slab[byte]{next: 1 << 10, most: 1 << 16},
+		headers: slab[Header]{next: 1 << 3, most: 1 << 10},
+		schemas: slab[Schema]{next: 1 << 3, most: 1 << 10},
+	}
+	event := d.event()
+	if d.err != nil {
+		return nil, d.err
+	}
+	return event, nil
+}
+
+// decoder decodes one event. Records, and the bytes and headers in them, come out of a few large allocations.
+type decoder struct {
+	scanner
+	records []Record // of all partitions so far; a Partition's Records are a part of it
+	bytes   slab[byte]
+	headers slab[Header]
+	schemas slab[Schema]
+	names   map[string]string // strings that come again and again, each kept once
+	header  []Header          // of one record, while their number is not known
+	scratch []byte            // of one header, likewise
+}
+
+// event decodes the whole payload.
+func (d *decoder) event() *Event {
+	if d.peek() != '{' {
+		d.failf("the payload is %s, not an object", d.value().kind())
+		return nil
+	}
+	var event Event
+	var source, arn, servers raw
+	for more := d.open('{'); more; more = d.next('}') {
+		switch string(d.name()) {
+		case "eventSource":
+			source = d.value()
+		case "eventSourceArn":
+			arn = d.value()
+		case "bootstrapServers":
+			servers = d.value()
+		case "records":
+			if event.Partitions != nil {
+				d.failf(`it has "records" twice, at byte %d again`, d.pos)
+			}
+			event.Partitions = d.partitions()
+		default:
+			d.value()
+		}
+	}
+	d.end()
+	event.Source = d.envelope("eventSource", source)
+	event.SourceARN = d.envelope("eventSourceArn", arn)
+	event.BootstrapServers = d.envelope("bootstrapServers", servers)
+	switch event.Source {
+	case "", "aws:kafka", "SelfManagedKafka", "aws:SelfManagedKafka":
+	default:
+		d.failf("its eventSource is %q: check which trigger invokes this function", event.Source)
+	}
+	if event.Partitions == nil {
+		d.failf(`it has no "records" (capitalised "Records" are those of SQS, SNS, S3, Kinesis and DynamoDB): check which trigger invokes this function`)
+	}
+	return &event
+}
+
+// envelope returns one of the event's own fields, which are strings.
+func (d *decoder) envelope(name string, v raw) string {
+	if v.absent() {
+		return ""
+	}
+	if !v.isText() {
+		d.failf("its %s is %v, not a string", name, v)
+		return ""
+	}
+	return string(v.text())
+}
+
+// partitions decodes the map of records. It is never nil.
+func (d *decoder) partitions() []Partition {
+	partitions := []Partition{}
+	if d.peek() != '{' {
+		d.failf(`its "records" are %s, not an object of partitions`, d.value().kind())
+		return partitions
+	}
+	for more := d.open('{'); more; more = d.next('}') {
+		partitions = append(partitions, d.partition())
+	}
+	slices.SortFunc(partitions, func(a, b Partition) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number))
+	})
+	for i := 1; i < len(partitions); i++ {
+		if id := partitions[i].ID; id == partitions[i-1].ID {
+			d.failf("it has the partition %q twice: to take one would lose the records of the other", id)
+		}
+	}
+	return partitions
+}
+
+// partition decodes one member of the map of records.
+func (d *decoder) partition() Partition {
+	p := Partition{ID: string(d.name())}
+	dash := strings.LastIndexByte(p.ID, '-')
+	number, ok := partitionNumber(p.ID[dash+1:])
+	if dash <= 0 || !ok {
+		d.failf("its records have the key %q, which is not <topic>-<partition number>", p.ID)
+		return p
+	}
+	p.Topic, p.Number = p.ID[:dash], number
+	if d.peek() != '[' {
+		d.failf("records[%q] is %s, not an array", p.ID, d.value().kind())
+		return p
+	}
+	first := len(d.records)
+	for more := d.open('['); more; more = d.next(']') {
+		d.record(&p, len(d.records)-first)
+	}
+	p.Records = d.records[first:len(d.records):len(d.records)]
+	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
+	if !slices.IsSortedFunc(p.Records, byOffset) {
+		slices.SortStableFunc(p.Records, byOffset)
+	}
+	return p
+}
+
+// partitionNumber reads the number in a map key, in the one way it is written: two keys must not mean one partition.
+func partitionNumber(text string) (n int32, ok bool) {
+	v, err := strconv.ParseInt(text, 10, 32)
+	return int32(v), err == nil && strconv.FormatInt(v, 10) == text
+}
+
+// The JSON fields of a record.
+const (
+	fieldTopic         = "topic"
+	fieldPartition     = "partition"
+	fieldOffset        = "offset"
+	fieldTimestamp     = "timestamp"
+	fieldTimestampType = "timestampType"
+	fieldKey           = "key"
+	fieldValue         = "value"
+	fieldHeaders       = "headers"
+	fieldKeySchema     = "keySchemaMetadata"
+	fieldValueSchema   = "valueSchemaMetadata"
+)
+
+// fields are a record's JSON fields, checked for syntax and, but for the headers, not yet for sense.
+type fields struct {
+	topic, partition, offset, timestamp, timestampType, key, value, keySchema, valueSchema raw
+
+	headers    []Header // decoded already: headerList says why
+	badHeaders error
+}
+
+// fields consumes a record, which is to be an object.
+func (d *decoder) fields() (f fields) {
+	for more := d.open('{'); more; more = d.next('}') {
+		switch string(d.name()) {
+		case fieldTopic:
+			f.topic = d.value()
+		case fieldPartition:
+			f.partition = d.value()
+		case fieldOffset:
+			f.offset = d.value()
+		case fieldTimestamp:
+			f.timestamp = d.value()
+		case fieldTimestampType:
+			f.timestampType = d.value()
+		case fieldKey:
+			f.key = d.value()
+		case fieldValue:
+			f.value = d.value()
+		case fieldHeaders:
+			f.headers, f.badHeaders = d.headerList()
+		case fieldKeySchema:
+			f.keySchema = d.value()
+		case fieldValueSchema:
+			f.valueSchema = d.value()
+		default:
+			d.value()
+		}
+	}
+	return f
+}
+
+// record decodes the record that is the i-th of its partition in the payload.
+func (d *decoder) record(p *Partition, i int) {
+	if d.peek() != '{' {
+		d.failf("records[%q][%d] is %s, not an object", p.ID, i, d.value().kind())
+		return
+	}
+	start := d.pos
+	f := d.fields()
+	if d.err != nil {
+		return
+	}
+	offset, ok := f.offset.integer()
+	if !ok || offset < 0 {
+		d.failf("records[%q][%d].offset, at byte %d, is %v, not a whole number from 0 to 2^63-1: the record can't be told "+
+			"from others without it, so nothing of the event is processed", p.ID, i, start, f.offset)
+		return
+	}
+	if len(d.records) == cap(d.records) {
+		d.records = slices.Grow(d.records, d.expected(d.pos-start))
+	}
+	d.records = d.records[:len(d.records)+1]
+	r := &d.records[len(d.records)-1]
+	r.Topic, r.Partition, r.Offset = p.Topic, p.Number, offset
+	if r.err = d.fill(r, &f); r.err != nil {
+		r.err.raw = bytes.Clone(d.data[start:d.pos])
+	}
+}
+
+// expected guesses how many records are to come with this one, which takes size bytes: as many as the rest of the payload
+// has room for. It may be a poor example, hence the bound.
+func (d *decoder) expected(size int) int {
+	const most = 1 << 10
+	return min((len(d.data)-d.pos)/size+1, most)
+}
+
+// fill decodes the fields of a record whose name is known, and returns what is wrong with the first that can't be.
+func (d *decoder) fill(r *Record, f *fields) *DecodeError {
+	x := extractor{decoder: d}
+	x.sameTopic(f.topic, r.Topic)
+	x.samePartition(f.partition, r.Partition)
+	r.Timestamp = x.time(fieldTimestamp, f.timestamp)
+	r.TimestampType = x.text(fieldTimestampType, f.timestampType)
+	r.Key = x.base64(fieldKey, f.key)
+	r.Value = x.base64(fieldValue, f.value)
+	r.Headers = x.headers(f.headers, f.badHeaders)
+	r.KeySchema = x.schema(fieldKeySchema, f.keySchema)
+	r.ValueSchema = x.schema(fieldValueSchema, f.valueSchema)
+	if x.failures == 0 {
+		return nil
+	}
+	return &DecodeError{Source: r.Source(), Field: x.field, Err: x.cause}
+}
+
+// extractor turns the fields of one record into what they mean. It remembers the first that does not mean anything.
+type extractor struct {
+	decoder  *decoder
+	field    string
+	cause    error
+	failures int
+}
+
+func (x *extractor) failf(field, format string, args ...any) {
+	if x.failures++; x.failures == 1 {
+		x.field, x.cause = field, fmt.Errorf(format, args...)
+	}
+}
+
+// sameTopic and samePartition check what a record says of itself against its place in the event.
+func (x *extractor) sameTopic(v raw, want string) {
+	if !v.absent() && (!v.isText() || string(v.text()) != want) {
+		x.failf(fieldTopic, "it is %v, but the record stands under %q in the event", v, want)
+	}
+}
+
+func (x *extractor) samePartition(v raw, want int32) {
+	if v.absent() {
+		return
+	}
+	if n, ok := v.integer(); !ok || n != int64(want) {
+		x.failf(fieldPartition, "it is %v, but the record stands under partition %d in the event", v, want)
+	}
+}
+
+// noTimestamp is how Kafka says that a record has none.
+const noTimestamp = -1
+
+func (x *extractor) time(field string, v raw) time.Time {
+	if v.absent() {
+		return time.Time{}
+	}
+	ms, ok := v.integer()
+	if !ok {
+		x.failf(field, "it is %v, not a whole number of milliseconds", v)
+		return time.Time{}
+	}
+	if ms == noTimestamp {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+func (x *extractor) text(field string, v raw) string {
+	if v.absent() {
+		return ""
+	}
+	if !v.isText() {
+		x.failf(field, "it is %v, not a string", v)
+		return ""
+	}
+	return x.decoder.intern(v.text())
+}
+
+func (x *extractor) base64(field string, v raw) []byte {
+	if v.absent() {
+		return nil
+	}
+	if !v.isText() {
+		x.failf(field, "it is %s, not base64 in a string", v.kind())
+		return nil
+	}
+	text := v[1 : len(v)-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		text = v.text() // some encoders write a slash as \/
+	}
+	out := x.decoder.bytes.take(base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(out, text)
+	if err != nil {
+		x.failf(field, "%w", err)
+		return nil
+	}
+	return out[:n:n]
+}
+
+func (x *extractor) headers(headers []Header, bad error) []Header {
+	if bad != nil {
+		x.failf(fieldHeaders, "%w", bad)
+	}
+	return headers
+}
+
+func (x *extractor) schema(field string, v raw) *Schema {
+	if v.absent() {
+		return nil
+	}
+	if !v.isObject() {
+		x.failf(field, "it is %v, not an object", v)
+		return nil
+	}
+	var id, format raw
+	object := scanner{data: v}
+	for more := object.open('{'); more; more = object.next('}') {
+		switch string(object.name()) {
+		case "schemaId":
+			id = object.value()
+		case "dataFormat":
+			format = object.value()
+		default:
+			object.value()
+		}
+	}
+	failures := x.failures
+	var schema Schema
+	if id.isNumber() { // as Confluent's are
+		schema.ID = x.decoder.intern(id)
+	} else {
+		schema.ID = x.text(field, id)
+	}
+	schema.DataFormat = x.text(field, format)
+	if x.failures > failures {
+		return nil
+	}
+	out := &x.decoder.schemas.take(1)[0]
+	*out = schema
+	return out
+}
+
+// headerList consumes and decodes a record's headers: an array of objects, each of which normally has one header.
+// They are not left for later like the other fields, because to go twice over a number for each of their bytes would be
+// half of what a record costs.
+func (d *decoder) headerList() (headers []Header, bad error) {
+	if d.peek() != '[' {
+		if v := d.value(); !v.absent() {
+			bad = fmt.Errorf("they are %s, not an array", v.kind())
+		}
+		return nil, bad
+	}
+	d.header = d.header[:0]
+	for more := d.open('['); more; more = d.next(']') {
+		if d.peek() != '{' {
+			if v := d.value(); !v.absent() {
+				bad = cmp.Or(bad, fmt.Errorf("one of them is %s, not an object", v.kind()))
+			}
+			continue
+		}
+		for more := d.open('{'); more; more = d.next('}') {
+			name := d.intern(d.name())
+			value, err := d.headerValue(name)
+			bad = cmp.Or(bad, err)
+			d.header = append(d.header, Header{Key: name, Value: value})
+		}
+	}
+	if bad != nil || len(d.header) == 0 {
+		return nil, bad
+	}
+	return append(d.headers.take(len(d.header))[:0], d.header...), nil
+}
+
+// headerValue consumes and decodes the array of bytes that is the value of a header.
+func (d *decoder) headerValue(name string) (value []byte, bad error) {
+	if d.peek() != '[' {
+		if v := d.value(); !v.absent() {
+			bad = fmt.Errorf("%q is %s, not an array of bytes", name, v.kind())
+		}
+		return nil, bad
+	}
+	d.scratch = d.scratch[:0]
+	for more := d.open('['); more; more = d.next(']') {
+		d.scratch = d.shortBytes(d.scratch)
+		v := d.value()
+		n, ok := v.integer()
+		if !ok || n < math.MinInt8 || n > math.MaxUint8 {
+			bad = cmp.Or(bad, fmt.Errorf("%q has %v at %d, not a byte (-128 to 255)", name, v, len(d.scratch)))
+		}
+		d.scratch = append(d.scratch, byte(n))
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	return append(d.bytes.take(len(d.scratch))[:0], d.scratch...), nil
+}
+
+// intern returns b as a string, the same one for the same bytes.
+func (d *decoder) intern(b []byte) string {
+	if s, ok := d.names[string(b)]; ok {
+		return s
+	}
+	if d.names == nil {
+		d.names = make(map[string]string)
+	}
+	s := string(b)
+	d.names[s] = s
+	return s
+}
+
+// slab cuts small slices out of larger blocks. The blocks grow with the need: the next one has next elements, the last
+// ones have most.
+type slab[T any] struct {
+	next, most int
+	free       []T
+}
+
+// take returns n zero elements. Their capacity is n, so that appending to them moves them elsewhere.
+func (s *slab[T]) take(n int) []T {
+	if n == 0 {
+		return []T{}
+	}
+	if n > len(s.free) {
+		if n > s.next {
+			return make([]T, n)
+		}
+		s.free = make([]T, s.next)
+		s.next = min(2*s.next, s.most)
+	}
+	out := s.free[:n:n]
+	s.free = s.free[n:]
+	return out
+}

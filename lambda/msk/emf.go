@@ -1,0 +1,95 @@
+package msk
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MetricsNamespace is the CloudWatch namespace of EMF.
+const MetricsNamespace = "idemsk"
+
+// EMF returns a Config.Report that writes every batch as one line of CloudWatch's embedded metric format, which CloudWatch
+// Logs turns into metrics without any request. The one dimension, FunctionName, is function; there is none if it is empty,
+// as CloudWatch takes no empty one.
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+func EMF(w io.Writer, function string) func(ctx context.Context, r Report) {
+	var mu sync.Mutex
+	return func(_ context.Context, r Report) {
+		line, err := json.Marshal(emfLine(r, function, time.Now()))
+		if err != nil {
+			return // numbers and strings encode
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = w.Write(append(line, '\n')) // there is nobody to tell: a function's standard output is its log
+	}
+}
+
+type emfMetric struct {
+	Name string
+	Unit string
+}
+
+const (
+	unitCount  = "Count"
+	unitMillis = "Milliseconds"
+)
+
+func emfLine(r Report, function string, now time.Time) map[string]any {
+	line := map[string]any{"RecordAge": millis(r.RecordAge)}
+	dimensions := []string{}
+	if function != "" {
+		line["FunctionName"] = function
+		dimensions = append(dimensions, "FunctionName")
+	}
+	metrics := []emfMetric{{"RecordAge", unitMillis}}
+	for _, m := range []struct {
+		name string
+		n    int
+	}{
+		{"Executed", r.Executed}, {"Replayed", r.Replayed}, {"ReplayedFailed", r.ReplayedFailed}, {"Coalesced", r.Coalesced},
+		{"InFlight", r.InFlight}, {"Stolen", r.Stolen}, {"Fenced", r.Fenced}, {"Retried", r.Retried},
+		{"DeadLettered", r.DeadLettered}, {"CompletionFailed", r.CompletionFailed}, {"FailedOpen", r.FailedOpen},
+		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown}, {"Stray", r.Stray},
+		{"Reported", r.Reported}, {"BatchSize", r.Records},
+	} {
+		line[m.name] = m.n
+		metrics = append(metrics, emfMetric{m.name, unitCount})
+	}
+	if len(r.StoreLatency) > 0 {
+		line["StoreLatency"] = quantiles(r.StoreLatency)
+		metrics = append(metrics, emfMetric{"StoreLatency", unitMillis})
+	}
+	line["_aws"] = map[string]any{
+		"Timestamp": now.UnixMilli(),
+		"CloudWatchMetrics": []any{map[string]any{
+			"Namespace": MetricsNamespace, "Dimensions": [][]string{dimensions}, "Metrics": metrics,
+		}},
+	}
+	return line
+}
+
+// maxValues is the most values that the format allows for a metric.
+const maxValues = 100
+
+// quantiles returns the values in milliseconds, or, if there are too many, as many evenly spaced ones in their order of size,
+// the smallest and the largest among them, so that percentiles stay right.
+func quantiles(ds []time.Duration) []float64 {
+	sorted := slices.Sorted(slices.Values(ds))
+	n := min(len(sorted), maxValues)
+	values := make([]float64, n)
+	for i := range values {
+		at := 0
+		if n > 1 {
+			at = i * (len(sorted) - 1) / (n - 1)
+		}
+		values[i] = millis(sorted[at])
+	}
+	return values
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,146 @@
+package msk_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// emf is a document of the embedded metric format, with the bounds of AWS's JSON schema of it.
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+type emf struct {
+	AWS struct {
+		Timestamp         int64
+		CloudWatchMetrics []struct {
+			Namespace  string
+			Dimensions [][]string
+			Metrics    []struct{ Name, Unit string }
+		}
+	} `json:"_aws"`
+}
+
+// units are those that the specification allows, as far as there is a use for them here.
+var units = []string{"Seconds", "Milliseconds", "Microseconds", "Bytes", "Count", "Percent", "None"}
+
+// parseEMF checks a line against the schema and returns its values.
+func parseEMF(t testing.TB, line []byte) (emf, map[string]any) {
+	t.Helper()
+	var doc emf
+	dec := json.NewDecoder(bytes.NewReader(line))
+	values := map[string]any{}
+	if err := dec.Decode(&values); err != nil {
+		t.Fatal(err)
+	}
+	strict := json.NewDecoder(bytes.NewReader(must(json.Marshal(values["_aws"]))))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&doc.AWS); err != nil {
+		t.Fatal(err)
+	}
+	delete(values, "_aws")
+	equal(t, "a timestamp is there", doc.AWS.Timestamp > 0, true)
+	equal(t, "directives", len(doc.AWS.CloudWatchMetrics), 1)
+	d := doc.AWS.CloudWatchMetrics[0]
+	equal(t, "namespace", d.Namespace, "idemsk")
+	equal(t, "dimension sets", len(d.Dimensions), 1)
+	for _, name := range d.Dimensions[0] {
+		value, ok := values[name].(string)
+		equal(t, "the dimension "+name+" has a value", ok && value != "" && len(value) <= 1024, true)
+		delete(values, name)
+	}
+	equal(t, "the number of metrics is allowed", len(d.Metrics) >= 1 && len(d.Metrics) <= 100, true)
+	for _, m := range d.Metrics {
+		equal(t, "the unit of "+m.Name+" is allowed", slices.Contains(units, m.Unit), true)
+		switch v := values[m.Name].(type) {
+		case float64:
+		case []any:
+			equal(t, "the number of values of "+m.Name+" is allowed", len(v) >= 1 && len(v) <= 100, true)
+		default:
+			t.Errorf("the metric %s has the value %v", m.Name, v)
+		}
+	}
+	equal(t, "values without a metric", len(values), len(d.Metrics))
+	return doc, values
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		var out bytes.Buffer
+		batch := mixed(s)
+		s.cfg.Report, s.consumer = msk.EMF(&out, "payments-ledger"), nil
+		s.deliver(batch...)
+		equal(t, "lines", bytes.Count(out.Bytes(), []byte("\n")), 1)
+		doc, values := parseEMF(t, out.Bytes())
+		equal(t, "timestamp", doc.AWS.Timestamp, time.Now().UnixMilli())
+		equalSlices(t, "dimensions", doc.AWS.CloudWatchMetrics[0].Dimensions[0], "FunctionName")
+		for name, want := range map[string]float64{
+			"BatchSize": 8, "Executed": 1, "Replayed": 1, "ReplayedFailed": 1, "Coalesced": 1, "DeadLettered": 1, "Retried": 1, "NotStarted": 2,
+			"Reported": 3, "InFlight": 0, "Stolen": 0, "Fenced": 0, "CompletionFailed": 0, "FailedOpen": 0, "Unprotected": 0, "StoreDown": 0, "Stray": 0,
+			"RecordAge": 0,
+		} {
+			equal(t, name, values[name], any(want))
+			delete(values, name)
+		}
+		equal(t, "metrics that are not known here, but for the latency that is too short to be told", len(values), 0)
+	})
+}
+
+func TestMetricsOfAFunctionWithoutAName(t *testing.T) {
+	var out bytes.Buffer
+	msk.EMF(&out, "")(context.Background(), msk.Report{Records: 1, Executed: 1})
+	doc, _ := parseEMF(t, out.Bytes())
+	equal(t, "dimensions", len(doc.AWS.CloudWatchMetrics[0].Dimensions[0]), 0)
+}
+
+// However many claims a batch makes, the format takes a hundred values: they keep the percentiles.
+func TestLatenciesAreThinnedOut(t *testing.T) {
+	for _, n := range []int{1, 2, 99, 100, 101, 150, 1000, 20_001} {
+		latencies := make([]time.Duration, n)
+		for i := range latencies {
+			latencies[n-1-i] = time.Duration(i+1) * time.Millisecond
+		}
+		var out bytes.Buffer
+		msk.EMF(&out, "f")(context.Background(), msk.Report{StoreLatency: latencies, RecordAge: 1500 * time.Microsecond})
+		_, values := parseEMF(t, out.Bytes())
+		got := values["StoreLatency"].([]any)
+		equal(t, "values", len(got), min(n, 100))
+		equal(t, "the smallest", got[0], any(1.0))
+		equal(t, "the largest", got[len(got)-1], any(float64(n)))
+		median := got[len(got)/2].(float64)
+		equal(t, "the median is right", median >= 0.48*float64(n) && median <= 0.52*float64(n)+1, true)
+		equal(t, "the age", values["RecordAge"], any(1.5))
+	}
+}
+
+// Lines of concurrent batches don't mix.
+func TestMetricsAreWrittenInWholeLines(t *testing.T) {
+	var out strings.Builder
+	report := msk.EMF(&out, "f")
+	done := make(chan struct{})
+	for range 8 {
+		go func() {
+			report(context.Background(), msk.Report{Records: 7})
+			done <- struct{}{}
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+	for line := range strings.Lines(out.String()) {
+		parseEMF(t, []byte(line))
+	}
+}

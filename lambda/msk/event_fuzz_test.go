@@ -1,0 +1,471 @@
+package msk
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"pgregory.net/rapid"
+)
+
+// The reference is a second decoder for the same events that has nothing in common with the first: it is slow, stands on
+// encoding/json alone, and is easily seen to be right. The two must agree on every payload.
+
+// reference decodes payload, or says that it must be refused.
+func reference(payload []byte) (event Event, ok bool) {
+	if !json.Valid(payload) || !refIs(bytes.TrimSpace(payload), '{') {
+		return Event{}, false
+	}
+	members := refMembers(payload)
+	top := refLast(members)
+	source, ok1 := refString(top["eventSource"])
+	arn, ok2 := refString(top["eventSourceArn"])
+	servers, ok3 := refString(top["bootstrapServers"])
+	known := slices.Contains([]string{"", "aws:kafka", "SelfManagedKafka", "aws:SelfManagedKafka"}, source)
+	if !ok1 || !ok2 || !ok3 || !known || refCount(members, "records") != 1 || !refIs(top["records"], '{') {
+		return Event{}, false
+	}
+	event = Event{Source: source, SourceARN: arn, BootstrapServers: servers}
+	partitions := refMembers(top["records"])
+	for _, m := range partitions {
+		p, ok := refPartition(m)
+		if !ok || refCount(partitions, m.name) != 1 {
+			return Event{}, false
+		}
+		event.Partitions = append(event.Partitions, p)
+	}
+	slices.SortFunc(event.Partitions, func(a, b Partition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number))
+	})
+	return event, true
+}
+
+var refPartitionKey = regexp.MustCompile(`(?s)^(.+)-(0|[1-9][0-9]*)$`)
+
+func refPartition(m refMember) (Partition, bool) {
+	parts := refPartitionKey.FindStringSubmatch(m.name)
+	if parts == nil || !refIs(m.value, '[') {
+		return Partition{}, false
+	}
+	number, err := strconv.ParseInt(parts[2], 10, 32)
+	if err != nil {
+		return Partition{}, false
+	}
+	p := Partition{ID: m.name, Topic: parts[1], Number: int32(number)}
+	for _, raw := range refElements(m.value) {
+		r, ok := refRecord(raw, p)
+		if !ok {
+			return Partition{}, false
+		}
+		p.Records = append(p.Records, r)
+	}
+	slices.SortStableFunc(p.Records, func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) })
+	return p, true
+}
+
+func refRecord(raw json.RawMessage, p Partition) (r Record, ok bool) {
+	if !refIs(raw, '{') {
+		return Record{}, false
+	}
+	f := refLast(refMembers(raw))
+	offset, ok := refInt(f["offset"])
+	if !ok || offset < 0 {
+		return Record{}, false
+	}
+	r = Record{Topic: p.Topic, Partition: p.Number, Offset: offset}
+	var bad []string
+	check := func(field string, ok bool) {
+		if !ok {
+			bad = append(bad, field)
+		}
+	}
+	topic, ok := refString(f["topic"])
+	check("topic", ok && (topic == p.Topic || refNull(f["topic"])))
+	number, ok := refInt(f["partition"])
+	check("partition", refNull(f["partition"]) || ok && number == int64(p.Number))
+	if !refNull(f["timestamp"]) {
+		ms, ok := refInt(f["timestamp"])
+		check("timestamp", ok)
+		if ok && ms != -1 {
+			r.Timestamp = time.UnixMilli(ms).UTC()
+		}
+	}
+	r.TimestampType, ok = refString(f["timestampType"])
+	check("timestampType", ok)
+	r.Key, ok = refBase64(f["key"])
+	check("key", ok)
+	r.Value, ok = refBase64(f["value"])
+	check("value", ok)
+	r.Headers, ok = refHeaders(f["headers"])
+	check("headers", ok)
+	r.KeySchema, ok = refSchema(f["keySchemaMetadata"])
+	check("keySchemaMetadata", ok)
+	r.ValueSchema, ok = refSchema(f["valueSchemaMetadata"])
+	check("valueSchemaMetadata", ok)
+	if len(bad) > 0 {
+		r.err = &DecodeError{Source: fmt.Sprintf("%s@%d", p.ID, offset), Field: bad[0], raw: raw}
+	}
+	return r, true
+}
+
+func refHeaders(raw json.RawMessage) (headers []Header, ok bool) {
+	if refNull(raw) {
+		return nil, true
+	}
+	if !refIs(raw, '[') {
+		return nil, false
+	}
+	for _, object := range refElements(raw) {
+		if refNull(object) {
+			continue
+		}
+		if !refIs(object, '{') {
+			return nil, false
+		}
+		for _, m := range refMembers(object) {
+			value, ok := refHeaderValue(m.value)
+			if !ok {
+				return nil, false
+			}
+			headers = append(headers, Header{Key: m.name, Value: value})
+		}
+	}
+	return headers, true
+}
+
+func refHeaderValue(raw json.RawMessage) (value []byte, ok bool) {
+	if refNull(raw) {
+		return nil, true
+	}
+	if !refIs(raw, '[') {
+		return nil, false
+	}
+	value = []byte{}
+	for _, element := range refElements(raw) {
+		n, ok := refInt(element)
+		if !ok || n < -128 || n > 255 {
+			return nil, false
+		}
+		value = append(value, byte(n))
+	}
+	return value, true
+}
+
+func refSchema(raw json.RawMessage) (schema *Schema, ok bool) {
+	if refNull(raw) {
+		return nil, true
+	}
+	if !refIs(raw, '{') {
+		return nil, false
+	}
+	f := refLast(refMembers(raw))
+	id, ok1 := refString(f["schemaId"])
+	var number json.Number
+	if !ok1 && !refIs(f["schemaId"], '"') && json.Unmarshal(f["schemaId"], &number) == nil {
+		id, ok1 = number.String(), true
+	}
+	format, ok2 := refString(f["dataFormat"])
+	if !ok1 || !ok2 {
+		return nil, false
+	}
+	return &Schema{ID: id, DataFormat: format}, true
+}
+
+// refMember is one member of a JSON object.
+type refMember struct {
+	name  string
+	value json.RawMessage
+}
+
+// refMembers returns the members of a valid object in their order, those with the same name too.
+func refMembers(object []byte) (members []refMember) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	refMust(dec.Token())
+	for dec.More() {
+		m := refMember{name: refMust(dec.Token()).(string)}
+		if err := dec.Decode(&m.value); err != nil {
+			panic(err)
+		}
+		members = append(members, m)
+	}
+	return members
+}
+
+// refLast returns the members by name, the last of those with the same name.
+func refLast(members []refMember) map[string]json.RawMessage {
+	m := map[string]json.RawMessage{}
+	for _, member := range members {
+		m[member.name] = member.value
+	}
+	return m
+}
+
+func refCount(members []refMember, name string) (n int) {
+	for _, m := range members {
+		if m.name == name {
+			n++
+		}
+	}
+	return n
+}
+
+func refElements(array []byte) (elements []json.RawMessage) {
+	if err := json.Unmarshal(array, &elements); err != nil {
+		panic(err)
+	}
+	return elements
+}
+
+func refIs(raw []byte, first byte) bool { return len(raw) > 0 && raw[0] == first }
+
+func refNull(raw []byte) bool { return raw == nil || string(raw) == "null" }
+
+func refInt(raw json.RawMessage) (n int64, ok bool) {
+	return n, !refNull(raw) && json.Unmarshal(raw, &n) == nil
+}
+
+func refString(raw json.RawMessage) (s string, ok bool) {
+	return s, refNull(raw) || json.Unmarshal(raw, &s) == nil
+}
+
+func refBase64(raw json.RawMessage) (b []byte, ok bool) {
+	if refNull(raw) {
+		return nil, true
+	}
+	if !refIs(raw, '"') { // encoding/json takes an array of numbers too
+		return nil, false
+	}
+	if json.Unmarshal(raw, &b) != nil {
+		return nil, false
+	}
+	return b, true
+}
+
+func refMust[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// requireAgreement fails t where the two decoders differ on payload. The first one's copy is overwritten before the
+// comparison, so whatever it had left in place would differ.
+func requireAgreement(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, payload []byte) {
+	t.Helper()
+	want, accepted := reference(payload)
+	lent := bytes.Clone(payload)
+	got, err := Decode(lent)
+	for i := range lent {
+		lent[i] = 'x'
+	}
+	if (err == nil) != accepted {
+		t.Fatalf("Decode's error is %v, the reference accepts: %v\n%s", err, accepted, payload)
+	}
+	if err != nil {
+		return
+	}
+	if got, want := flatten(*got), flatten(want); !reflect.DeepEqual(got, want) {
+		t.Fatalf("Decode got\n%+v\nthe reference\n%+v\n%s", got, want, payload)
+	}
+}
+
+// flatten returns the parts of an event, with what it shows of its errors by its methods.
+func flatten(e Event) []any {
+	out := []any{e.Source, e.SourceARN, e.BootstrapServers}
+	for _, p := range e.Partitions {
+		out = append(out, p.ID, p.Topic, p.Number, len(p.Records))
+		for i := range p.Records {
+			r := p.Records[i]
+			if r.err != nil {
+				out = append(out, r.err.Source, r.err.Field, string(r.Raw()))
+			}
+			r.err = nil
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// FuzzDecode holds Decode against the reference on any payload.
+func FuzzDecode(f *testing.F) {
+	for _, payload := range corpus(f) {
+		if len(payload) < 1<<15 { // a mutation of a large one mostly is like any other
+			f.Add(payload)
+		}
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) { requireAgreement(t, payload) })
+}
+
+// corpus is every payload of this package's tests and of the sample events.
+func corpus(t testing.TB) (payloads [][]byte) {
+	for _, c := range refusedEvents {
+		payloads = append(payloads, []byte(c.payload))
+	}
+	for _, c := range recordCases {
+		payloads = append(payloads, eventOf(c.record))
+	}
+	for _, path := range sampleEvents(t) {
+		payloads = append(payloads, readFile(t, path))
+	}
+	return append(payloads, []byte(documentedEvent), typicalEvent(3))
+}
+
+// sampleEvents are the paths of the project's sample events.
+func sampleEvents(t testing.TB) []string {
+	paths, err := filepath.Glob("../../events/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no sample events in ../../events (%v): write them with go run ./scripts/gen-events", err)
+	}
+	return paths
+}
+
+func readFile(t testing.TB, path string) []byte {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// FuzzAgreesWithAWSLambdaGo holds Decode against the event type of aws-lambda-go: what that writes, Decode reads back.
+func FuzzAgreesWithAWSLambdaGo(f *testing.F) {
+	f.Add("payments", int32(0), int64(15), int64(1545084650987), "CREATE_TIME", []byte("key"), []byte("value"), "name", []byte{118, 220, 0, 127, 128})
+	f.Add("a-b-1", int32(math.MaxInt32), int64(math.MaxInt64), int64(-2), "", []byte{}, []byte{}, "", []byte{})
+	f.Add("ü<&>\u2028\"\\/", int32(7), int64(0), int64(0), "\x00\u007f", []byte{0}, []byte{255}, "\n", []byte("x"))
+	f.Fuzz(func(t *testing.T, topic string, partition int32, offset, ms int64, kind string, key, value []byte, name string, header []byte) {
+		const maxMillis = math.MaxInt64 / 1_000_000 // the type goes through nanoseconds
+		topic, kind, name = strings.ToValidUTF8(topic, ""), strings.ToValidUTF8(kind, ""), strings.ToValidUTF8(name, "")
+		if topic == "" || partition < 0 || offset < 0 || ms == -1 || ms < -maxMillis || ms > maxMillis {
+			return
+		}
+		in := events.KafkaRecord{
+			Topic: topic, Partition: int64(partition), Offset: offset,
+			Timestamp: events.MilliSecondsEpochTime{Time: time.UnixMilli(ms)}, TimestampType: kind,
+			Key: base64.StdEncoding.EncodeToString(key), Value: base64.StdEncoding.EncodeToString(value),
+			Headers: []map[string]events.JSONNumberBytes{{name: header}},
+		}
+		want := Record{
+			Topic: topic, Partition: partition, Offset: offset, Timestamp: time.UnixMilli(ms).UTC(), TimestampType: kind,
+			Headers: []Header{{Key: name, Value: append([]byte{}, header...)}},
+		}
+		if len(key) > 0 { // the type leaves out the empty ones
+			want.Key = key
+		}
+		if len(value) > 0 {
+			want.Value = value
+		}
+		id := fmt.Sprintf("%s-%d", topic, partition)
+		payload, err := json.Marshal(events.KafkaEvent{EventSource: "aws:kafka", Records: map[string][]events.KafkaRecord{id: {in}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(payload)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, payload)
+		}
+		if p := got.Partitions[0]; len(got.Partitions) != 1 || p.ID != id || !reflect.DeepEqual(p.Records, []Record{want}) {
+			t.Fatalf("got\n%+v\nwant\n%+v\n%s", got.Partitions, want, payload)
+		}
+	})
+}
+
+// TestAgreesWithReference tries events that are nearly right, more of them than a fuzzer finds in the same time.
+func TestAgreesWithReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { requireAgreement(t, anyEvent(t)) })
+}
+
+// anyEvent draws an event: fields in any order, missing, twice, of another type, white space, at times a byte that is
+// wrong.
+func anyEvent(t *rapid.T) []byte {
+	oneIn := func(n int, label string) bool { // not at an end of the range, which are drawn more often than the rest
+		return rapid.IntRange(-n/2, n-n/2).Draw(t, label) == 1
+	}
+	object := func(label string, fields map[string][]string) string {
+		var members []string
+		for _, name := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(fields))), 0, 2*len(fields)).Draw(t, label) {
+			members = append(members, fmt.Sprintf("%q:%s", name, rapid.SampledFrom(fields[name]).Draw(t, name)))
+		}
+		return "{" + strings.Join(members, rapid.SampledFrom([]string{",", " ,\n\t"}).Draw(t, "comma")) + "}"
+	}
+	record := func() string {
+		if oneIn(40, "odd record") {
+			return rapid.SampledFrom([]string{"null", "[]", "1", `"offset"`}).Draw(t, "record")
+		}
+		text := object("fields", recordLiterals)
+		if !oneIn(20, "no offset") {
+			text = strings.TrimSuffix(text, "}") + fmt.Sprintf(`,"offset":%d}`, rapid.IntRange(0, 5).Draw(t, "offset"))
+			text = strings.Replace(text, "{,", "{ ", 1)
+		}
+		return text
+	}
+	var partitions []string
+	for range rapid.IntRange(0, 4).Draw(t, "partitions") {
+		var records []string
+		for range rapid.IntRange(0, 4).Draw(t, "records") {
+			records = append(records, record())
+		}
+		id := rapid.SampledFrom([]string{"a-0", "a-1", "a-2", "a-10", "a-b-0", "b-2", "a-b-7"}).Draw(t, "id")
+		if oneIn(40, "odd id") {
+			id = rapid.SampledFrom([]string{"-1", "a-01", "a", "a-2147483648"}).Draw(t, "id")
+		}
+		partitions = append(partitions, fmt.Sprintf("%q:[%s]", id, strings.Join(records, ",")))
+	}
+	top := object("envelope", envelopeLiterals)
+	text := strings.TrimSuffix(top, "}") + `,"records":{` + strings.Join(partitions, ",") + "}}"
+	payload := []byte(strings.Replace(text, "{,", "{ ", 1))
+	if oneIn(5, "damage") {
+		at := rapid.IntRange(0, len(payload)-1).Draw(t, "at")
+		payload[at] = rapid.SampledFrom([]byte("\"\\{}[],:0-.eE nu\x00\xff\x80\t")).Draw(t, "byte")
+	}
+	return payload
+}
+
+var envelopeLiterals = map[string][]string{
+	"eventSource":      {`"aws:kafka"`, `"aws:kafka"`, `"SelfManagedKafka"`, `"aws:SelfManagedKafka"`, `null`, `"\u0061ws:kafka"`},
+	"eventSourceArn":   {`"arn:aws:kafka"`, `null`, `"\ud83d\ude00\ud83d"`},
+	"bootstrapServers": {`"b-1:9098,b-2:9098"`, `""`},
+	"Records":          {`[]`, `{"a":[{}]}`, `[[[]]]`},
+}
+
+var recordLiterals = map[string][]string{
+	"topic":               {`"a"`, `"a"`, `"a-b"`, `"\u0061"`, `null`, `""`, `1`},
+	"partition":           {`0`, `1`, `2`, `10`, `-0`, `null`, `"0"`, `0.0`, `4294967296`},
+	"offset":              {`7`, `0`, `-0`, `-1`, `9223372036854775807`, `9223372036854775808`, `1e3`, `1.0`, `null`, `"1"`, `{}`},
+	"Offset":              {`1`},
+	"timestamp":           {`1545084650987`, `-1`, `-2`, `0`, `9223372036854775807`, `1e3`, `"1"`, `null`, `[]`},
+	"timestampType":       {`"CREATE_TIME"`, `"LOG_APPEND_TIME"`, `"\u0043"`, "\"\xff\"", `null`, `1`},
+	"key":                 {`"a2V5"`, `""`, `null`, `"a2V"`, `"\/\/8="`, `"a2\nV5"`, `"a2V\u0035"`, `true`},
+	"value":               {`"dmFsdWU="`, `""`, `null`, `"%%%%"`, `"dmFsdWU"`, `[1]`, `{}`, `"ü==="`},
+	"headers":             headerLiterals,
+	"keySchemaMetadata":   schemaLiterals,
+	"valueSchemaMetadata": schemaLiterals,
+	"other":               {`{"offset":[1,{"a":null}]}`, `"\"\\\/\b\f\n\r\t"`, `-1.5E+10`, `true`, `false`},
+}
+
+var headerLiterals = []string{
+	`[{"h":[104,-1,255]}]`, `[{"h":[1]},{"h":[2]}]`, `[{"h":[1],"h":[2],"i":[]}]`, `[]`, `null`, `[null,{"h":null}]`,
+	`[{"h":[256]}]`, `[{"h":[-129]}]`, `[{"h":[1.0]}]`, `[{"h":[01]}]`, `[{"h":[1,]}]`, `[{"h":[ -128 , 127 ]}]`, `[{"h":[null]}]`,
+	`[{"h":"aGk="}]`, `[{"h":[1,[2]]}]`, `["h"]`, `{}`, `1`, `[{"\u0068\ud800":[-0,0,00]}]`, `[{}]`,
+}
+
+var schemaLiterals = []string{
+	`{"schemaId":"5f3a","dataFormat":"AVRO"}`, `{"schemaId":17,"dataFormat":"JSON"}`, `{"dataFormat":"PROTOBUF"}`, `{}`, `null`,
+	`{"schemaId":null,"schemaId":"b","other":[]}`, `{"schemaId":true}`, `{"dataFormat":1}`, `"AVRO"`, `[]`,
+}

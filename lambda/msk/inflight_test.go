@@ -1,0 +1,216 @@
+package msk_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// elsewhere is a claim of another process on a key of rec.
+func elsewhere(key string, lease time.Duration) idem.ClaimRequest {
+	return idem.ClaimRequest{
+		Key: "payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
+		Lease: lease, Retention: time.Hour,
+	}
+}
+
+func TestAKeyInFlightElsewhereIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		held := s.store.hold(elsewhere("a", time.Minute)).Record
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			pass(10 * time.Second)
+			s.store.Store.Settle(context.Background(), []idem.Settlement{
+				{Op: idem.OpComplete, Key: keyA, Version: held.Version, Owner: held.Owner, Result: []byte("theirs"), Retention: time.Hour},
+			})
+		})
+		begun := time.Now()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+		wg.Wait()
+		equal(t, "replayed", s.last().Replayed, 1)
+		equal(t, "calls of the handler", s.ledger.calls["a"], 0)
+		if waited := time.Since(begun); waited < 10*time.Second || waited > 13*time.Second {
+			t.Errorf("waited %v for a result that came after 10s", waited)
+		}
+	})
+}
+
+func TestAKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wait, took time.Duration
+	}{
+		"up to the deadline": {0, timeout - idem.DefaultDeadlineMargin},
+		"as configured":      {7 * time.Second, 7 * time.Second},
+		"not at all":         {-1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t)
+				s.engine.Wait = tc.wait
+				s.store.hold(elsewhere("a", time.Hour))
+				begun := time.Now()
+				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")), "payments-0@7")
+				equal(t, "it took", time.Since(begun), tc.took)
+				equal(t, "in flight", s.last().InFlight, 1)
+				equal(t, "effects of the other partition", s.ledger.effects["b"], 1)
+				says(t, s.log.about("payments-0@7")["error"].(string), "in flight elsewhere", "payments-9@9", "lease until")
+			})
+		})
+	}
+}
+
+// With one slot, everything else gets done while one record waits.
+func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.Concurrency = 1
+		s.store.hold(elsewhere("a", 20*time.Second))
+		var otherDone time.Duration
+		begun := time.Now()
+		s.ledger.on["b"] = func(context.Context, msk.Record) error {
+			otherDone = time.Since(begun)
+			return nil
+		}
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")))
+		equal(t, "the other record was done after", otherDone, 0)
+		equal(t, "effects", s.ledger.effects["a"], 1)
+		equal(t, "stolen", s.last().Stolen, 1)
+	})
+}
+
+// A record found with its lease over may be the one that killed the process: it runs with nothing else in flight.
+func TestARecordWhoseLeaseIsOverRunsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.store.hold(elsewhere("a", time.Second))
+		pass(2 * time.Second)
+		beside := -1
+		s.ledger.on["a"] = func(context.Context, msk.Record) error {
+			pass(10 * time.Second) // time enough for others to begin, if they could
+			s.ledger.mu.Lock()
+			defer s.ledger.mu.Unlock()
+			beside = s.ledger.running - 1
+			return nil
+		}
+		records := []record{rec("payments-0@7", "a")}
+		for _, place := range []string{"payments-1@3", "payments-2@3", "payments-3@3", "payments-4@3"} {
+			s.ledger.takes(place, time.Second)
+			records = append(records, rec(place, place), rec(place+"0", place+"0"))
+		}
+		equalSlices(t, "reported places", s.deliver(records...))
+		equal(t, "records beside it", beside, 0)
+		equal(t, "stolen", s.last().Stolen, 1)
+		equal(t, "records at once, before and after", s.ledger.most > 1, true)
+		equal(t, "attempts", s.get(keyA).Attempts, 2)
+	})
+}
+
+// Two of them do not run beside each other either, nor do they wait for each other.
+func TestTwoRecordsWhoseLeasesAreOverRunOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.store.hold(elsewhere("a", time.Second))
+		s.store.hold(elsewhere("b", time.Second))
+		pass(2 * time.Second)
+		s.ledger.takes("a", time.Second)
+		s.ledger.takes("b", time.Second)
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")))
+		equal(t, "records at once", s.ledger.most, 1)
+		equal(t, "stolen", s.last().Stolen, 2)
+	})
+}
+
+// While a record waits for the slots that it needs to run alone, another process takes its key.
+func TestAKeyThatIsTakenOverElsewhereIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.store.hold(elsewhere("a", time.Second))
+		pass(2 * time.Second)
+		begun := make(chan struct{})
+		s.ledger.on["b"] = func(context.Context, msk.Record) error {
+			close(begun)
+			pass(5 * time.Second)
+			return nil
+		}
+		s.store.onClaim = func(_ context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+			if req.Key == keyA {
+				<-begun
+			}
+			return land()
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			pass(time.Second)
+			thief := elsewhere("a", 30*time.Second)
+			thief.Owner, thief.TakeOver = "the thief", true
+			equal(t, "state of the theft", s.store.hold(thief).State, idem.Claimed)
+		})
+		equalSlices(t, "reported places", s.deliver(rec("payments-1@3", "b"), rec("payments-0@7", "a")))
+		wg.Wait()
+		equal(t, "effects", s.ledger.effects["a"], 1)
+		equal(t, "attempts", s.get(keyA).Attempts, 3)
+	})
+}
+
+func TestAFencedRecordIsDiscardedAndReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.engine.Lease = 10 * time.Second
+		s.store.losing(errNetwork, idem.OpExtend)
+		var cause error
+		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			thief := elsewhere("a", time.Hour)
+			thief.Owner, thief.TakeOver = "the thief", true
+			equal(t, "state of the theft", s.store.hold(thief).State, idem.Claimed)
+			return nil
+		}
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
+		wantErr(t, cause, idem.ErrLeaseLost)
+		equal(t, "fenced", s.last().Fenced, 1)
+		equal(t, "the thief's key", s.get(keyA).Owner, "the thief")
+		equal(t, "outcome in the log", s.log.about("payments-0@7")["outcome"], any("Fenced"))
+		checkCounts(t, s.last())
+	})
+}
+
+// The thief had completed it meanwhile: then the record is done, with the thief's result.
+func TestAFencedRecordThatSomebodyCompletedIsAReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.engine.Lease = 10 * time.Second
+		s.store.losing(errNetwork, idem.OpExtend)
+		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
+			<-ctx.Done()
+			thief := elsewhere("a", time.Hour)
+			thief.Owner, thief.TakeOver = "the thief", true
+			held := s.store.hold(thief).Record
+			s.store.Store.Settle(context.Background(), []idem.Settlement{
+				{Op: idem.OpComplete, Key: keyA, Version: held.Version, Owner: held.Owner, Retention: time.Hour},
+			})
+			return nil
+		}
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+		equal(t, "replayed", s.last().Replayed, 1)
+		equal(t, "fenced", s.last().Fenced, 1)
+		equal(t, "level", s.log.about("payments-0@7")["level"], any("WARN"))
+		checkCounts(t, s.last())
+	})
+}
+
+func TestALongHandlerKeepsItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.takes("a", 119*time.Second)
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+		equal(t, "extensions", s.store.count(idem.OpExtend), 11)
+		equal(t, "executed", s.last().Executed, 1)
+	})
+}

@@ -1,0 +1,232 @@
+package msk_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func jsonKey(t testing.TB, paths ...string) msk.KeyFunc {
+	t.Helper()
+	key, err := msk.JSONKey(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestKeys(t *testing.T) {
+	header := msk.HeaderKey("id")
+	for name, tc := range map[string]struct {
+		key   msk.KeyFunc
+		r     record
+		want  string
+		says  string // of an error
+		noKey bool   // the error is ErrNoKey
+	}{
+		"header":                    {key: header, r: record{}.header("other", "x").header("id", "k"), want: "k"},
+		"header, binary":            {key: header, r: record{}.header("id", "\x00\xff\x80"), want: "\x00\xff\x80"},
+		"header, twice the same":    {key: header, r: record{}.header("id", "k").header("id", "k"), want: "k"},
+		"header, twice different":   {key: header, r: record{}.header("id", "k").header("id", "l"), says: `header "id" is there more than once`},
+		"header, empty and not":     {key: header, r: record{}.header("id", "").header("id", "l"), says: "more than once"},
+		"header, empty":             {key: header, r: record{}.header("id", ""), says: `in the header "id"`, noKey: true},
+		"header, null":              {key: header, r: record{raw: `"headers":[{"id":null}]`}, says: `in the header "id"`, noKey: true},
+		"header, of another case":   {key: header, r: record{}.header("Id", "k"), says: `in the header "id"`, noKey: true},
+		"header, none":              {key: header, r: record{}, says: `in the header "id"`, noKey: true},
+		"Kafka key":                 {key: msk.RecordKey, r: record{kafkaKey: "k"}, want: "k"},
+		"Kafka key, null":           {key: msk.RecordKey, r: record{}, says: "Kafka key is empty", noKey: true},
+		"Kafka key, empty":          {key: msk.RecordKey, r: record{raw: `"key":""`}, says: "Kafka key is empty", noKey: true},
+		"hash":                      {key: msk.HashKey, r: record{value: "v"}, want: "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080"},
+		"hash, empty value":         {key: msk.HashKey, r: record{}, want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+		"hash, tombstone":           {key: msk.HashKey, r: record{null: true}, says: "tombstone", noKey: true},
+		"offset":                    {key: msk.OffsetKey, r: record{place: "a-b-12@9223372036854775807"}, want: "a-b-12@9223372036854775807"},
+		"JSON, string":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"}`}, want: "k"},
+		"JSON, number":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":12345678901234567890.10}`}, want: "12345678901234567890.10"},
+		"JSON, boolean":             {key: jsonKey(t, "$.id"), r: record{value: `{"id":false}`}, want: "false"},
+		"JSON, nested":              {key: jsonKey(t, "$.a['b.c'][1].d"), r: record{value: `{"a":{"b.c":[0,{"d":"k"}]}}`}, want: "k"},
+		"JSON, missing":             {key: jsonKey(t, "$.id"), r: record{value: `{}`}, says: "the value has no $.id", noKey: true},
+		"JSON, null":                {key: jsonKey(t, "$.id"), r: record{value: `{"id":null}`}, says: "the value has no $.id", noKey: true},
+		"JSON, empty":               {key: jsonKey(t, "$.id"), r: record{value: `{"id":""}`}, says: "$.id is empty", noKey: true},
+		"JSON, object":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":{}}`}, says: "$.id is an object or an array"},
+		"JSON, tombstone":           {key: jsonKey(t, "$.id"), r: record{null: true}, says: "tombstone", noKey: true},
+		"JSON, not JSON":            {key: jsonKey(t, "$.id"), r: record{value: `{"id":`}, says: "the value (6 bytes) is not JSON"},
+		"JSON, more than JSON":      {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"} {}`}, says: "something follows the first"},
+		"JSON, empty value":         {key: jsonKey(t, "$.id"), r: record{}, says: "is not JSON"},
+		"composite":                 {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"a":"x","b":1.0}`}, want: `["x",1.0]`},
+		"composite, with separator": {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"a":"x\",\"y","b":""}`}, want: `["x\",\"y",""]`},
+		"composite, object":         {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"b":[1],"a":{"z":1,"y":2}}`}, want: `[{"y":2,"z":1},[1]]`},
+		"composite, one missing":    {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"a":"x"}`}, says: "the value has no $.b", noKey: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := tc.key(one(t, tc.r))
+			if tc.says != "" {
+				if err == nil {
+					t.Fatalf("the key is %q; want an error", got)
+				}
+				says(t, err.Error(), tc.says)
+				equal(t, "it is ErrNoKey", errors.Is(err, msk.ErrNoKey), tc.noKey)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "key", got, tc.want)
+		})
+	}
+}
+
+func TestFingerprints(t *testing.T) {
+	part := func(paths ...string) msk.FingerprintFunc {
+		f, err := msk.JSONFingerprint(paths...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	tombstone := record{null: true}
+	for name, tc := range map[string]struct {
+		f    msk.FingerprintFunc
+		a, b record
+		same bool
+	}{
+		"the same value":           {msk.ValueFingerprint, record{value: "v"}, record{value: "v"}.header("h", "x"), true},
+		"another value":            {msk.ValueFingerprint, record{value: "v"}, record{value: "w"}, false},
+		"an empty one and null":    {msk.ValueFingerprint, record{}, tombstone, false},
+		"none":                     {msk.NoFingerprint, record{value: "v"}, record{value: "w"}, true},
+		"parts, others differ":     {part("$.a"), record{value: `{"a":1,"b":2}`}, record{value: `{"b":3,"a":1}`}, true},
+		"parts differ":             {part("$.a", "$.b"), record{value: `{"a":1,"b":2}`}, record{value: `{"a":1,"b":3}`}, false},
+		"parts, missing and null":  {part("$.a", "$.b"), record{value: `{"a":1}`}, record{value: `{"a":1,"b":null}`}, true},
+		"parts, missing and not":   {part("$.a", "$.b"), record{value: `{"a":1}`}, record{value: `{"a":1,"b":0}`}, false},
+		"parts, all missing, null": {part("$.a"), record{value: `{}`}, tombstone, false},
+		"parts, two tombstones":    {part("$.a"), tombstone, tombstone, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := tc.f(one(t, tc.a))
+			b, err2 := tc.f(one(t, tc.b))
+			if err = errors.Join(err, err2); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "they match", a.Matches(b), tc.same)
+		})
+	}
+	if f, err := part("$.a")(one(t, tombstone)); err != nil || f != idem.FingerprintOf(nil) {
+		t.Errorf("the fingerprint of a tombstone is %v, %v; want that of no value at all", f, err)
+	}
+	if _, err := part("$.a")(one(t, record{value: "{"})); err == nil || errors.Is(err, msk.ErrNoKey) {
+		t.Errorf("the fingerprint of what is not JSON: error %v", err)
+	}
+}
+
+func TestAFingerprintThatCannotBeTakenBuriesTheRecord(t *testing.T) {
+	s := newSite(t)
+	var err error
+	if s.cfg.Fingerprint, err = msk.JSONFingerprint("$.a"); err != nil {
+		t.Fatal(err)
+	}
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{"), rec("payments-0@8", "b").with(`{"a":1}`)))
+	says(t, s.letters.sent[0].Error.Message, "the fingerprint can't be taken", "not JSON")
+	equal(t, "executed", s.last().Executed, 1)
+}
+
+func TestAMissingKeyCanBeProcessedUnprotected(t *testing.T) {
+	for name, key := range map[string]msk.KeyFunc{
+		"no header":  nil,
+		"empty text": func(*msk.Record) (string, error) { return "", nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.cfg.Key, s.cfg.MissingKey = key, msk.Process
+			protected := true
+			s.ledger.on["payments-0@7"] = func(ctx context.Context, _ msk.Record) error {
+				_, protected = idem.AttemptFrom(ctx)
+				return nil
+			}
+			for n := 1; n <= 2; n++ {
+				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "")))
+				equal(t, "effects", s.ledger.effects["payments-0@7"], n)
+			}
+			equal(t, "protected", protected, false)
+			equal(t, "claims", len(s.store.claims), 0)
+			equal(t, "unprotected", s.last().Unprotected, 1)
+			equal(t, "outcome in the log", s.log.about("payments-0@7")["outcome"], any("Unprotected"))
+			// What is wrong in any other way is refused all the same.
+			s.cfg.Key, s.consumer = nil, nil
+			s.deliver(rec("payments-0@8", "x").header(msk.DefaultKeyHeader, "y"))
+			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@8")
+		})
+	}
+}
+
+// For comparison: every record is handled, as often as it comes, and nothing is stored.
+func TestUnprotectedMode(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Unprotected = true
+	s.ledger.fails("poison", idem.Permanent(errBoom))
+	batch := []record{
+		rec("payments-0@7", "a"), rec("payments-0@8", "a"), rec("payments-0@9", ""), undecodable("payments-0@10"), rec("payments-0@11", "poison"),
+	}
+	for range 2 {
+		equalSlices(t, "reported places", s.deliver(batch...))
+	}
+	equal(t, "effects", s.ledger.effects["a"], 4)
+	equal(t, "calls of the store", len(s.store.claims)+len(s.store.settled), 0)
+	equal(t, "unprotected", s.last().Unprotected, 3)
+	equal(t, "dead letters", len(s.letters.sent), 4)
+	equal(t, "a line about a record that was handled", s.log.about("payments-0@7") != nil, false)
+	checkCounts(t, s.last())
+}
+
+// With HashKeys, no key is in the store, in a line of the log, in an error or in a metric. (A dead letter has the record.)
+func TestHashedKeysAreNowhereToBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const secret = "tax-id-4711"
+		s := newSite(t)
+		s.engine.HashKeys = true
+		s.engine.Lease = time.Second
+		s.store.hold(idem.ClaimRequest{Key: hashed("payments#" + secret + "-held"), Lease: time.Hour, Retention: time.Hour})
+		var errs []string
+		for range 3 {
+			s.ledger.fails(secret+"-fails", errBoom)
+			s.ledger.fails(secret+"-poison", idem.Permanent(errBoom))
+			s.ledger.on[secret+"-panics"] = func(context.Context, msk.Record) error { panic("nil map") }
+			resp, err := s.process(
+				rec("payments-0@1", secret), rec("payments-0@2", secret), rec("payments-0@3", secret).with("mismatch"),
+				rec("payments-1@1", secret+"-fails"), rec("payments-2@1", secret+"-poison"), rec("payments-3@1", secret+"-panics"),
+				rec("payments-4@1", secret+"-held"), rec("payments-5@1", secret+"a").header(msk.DefaultKeyHeader, secret+"b"),
+			)
+			s.store.losing(errNetwork, idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend)
+			if err != nil {
+				errs = append(errs, err.Error())
+			}
+			errs = append(errs, places(resp)...)
+			s.consumer = nil
+			s.cfg.Failures = msk.FailBatch
+		}
+		equal(t, "lines of the log", len(s.log.lines) > 20, true)
+		for _, text := range append(errs, s.log.raw.String()) {
+			if strings.Contains(text, secret) {
+				t.Errorf("a key can be read in %q", text)
+			}
+		}
+		for key := range s.keys() {
+			equal(t, "a key that is not hashed: "+key, strings.Contains(key, secret), false)
+		}
+		for _, l := range s.letters.sent {
+			equal(t, "a letter's key", strings.HasPrefix(l.IdempotencyKey, "sha256:"), true)
+		}
+	})
+}
+
+func hashed(key string) string {
+	k, err := idem.StoreKey(key, true)
+	if err != nil {
+		panic(err)
+	}
+	return k
+}

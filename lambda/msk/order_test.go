@@ -1,0 +1,138 @@
+package msk_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// orders are the units of records that an order makes of one batch: a partition with the Kafka keys x, y, x and none twice,
+// and another one with x.
+func TestOrder(t *testing.T) {
+	keyed := func(place, kafkaKey string) record {
+		r := rec(place, place)
+		r.kafkaKey = kafkaKey
+		return r
+	}
+	batch := []record{
+		keyed("payments-0@1", "x"), keyed("payments-0@2", "y"), keyed("payments-0@3", "x"), keyed("payments-0@4", ""),
+		keyed("payments-0@5", ""), keyed("payments-1@1", "x"),
+	}
+	for name, tc := range map[string]struct {
+		order msk.Order
+		units []string
+	}{
+		"by partition": {msk.ByPartition, []string{"payments-0@1 payments-0@2 payments-0@3 payments-0@4 payments-0@5", "payments-1@1"}},
+		"by key":       {msk.ByKey, []string{"payments-0@1 payments-0@3", "payments-0@2", "payments-0@4", "payments-0@5", "payments-1@1"}},
+		"none":         {msk.Unordered, []string{"payments-0@1", "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5", "payments-1@1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t)
+				s.cfg.Order = tc.order
+				for _, r := range batch {
+					s.ledger.takes(r.key, time.Second)
+				}
+				begun := time.Now()
+				equalSlices(t, "reported places", s.deliver(batch...))
+				equal(t, "units at once", s.ledger.most, len(tc.units))
+				longest := 0
+				for _, unit := range tc.units {
+					places := strings.Fields(unit)
+					longest = max(longest, len(places))
+					equal(t, "in order: "+unit, slices.IsSortedFunc(places, func(a, b string) int {
+						return slices.Index(s.ledger.order, a) - slices.Index(s.ledger.order, b)
+					}), true)
+				}
+				equal(t, "it took", time.Since(begun), time.Duration(longest)*time.Second)
+			})
+		})
+	}
+}
+
+// An empty Kafka key is a key like any other; none is none.
+func TestAnEmptyKafkaKeyIsAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.Order, s.cfg.MissingKey = msk.ByKey, msk.Process
+		empty := func(place string) record { return record{place: place, raw: `"key":""`} }
+		none := func(place string) record { return record{place: place, raw: `"key":null`} }
+		batch := []record{empty("payments-0@1"), none("payments-0@2"), empty("payments-0@3"), none("payments-0@4")}
+		for _, r := range batch {
+			s.ledger.takes(r.place, time.Second)
+		}
+		s.deliver(batch...)
+		equal(t, "units at once", s.ledger.most, 3)
+	})
+}
+
+// A unit stops at its first record that is not settled; others go on.
+func TestAUnitStopsAtItsFirstUnsettledRecord(t *testing.T) {
+	for name, tc := range map[string]struct {
+		order msk.Order
+		calls []string
+	}{
+		"by partition": {msk.ByPartition, []string{"payments-0@1"}},
+		"by key":       {msk.ByKey, []string{"payments-0@1", "payments-0@2"}},
+		"none":         {msk.Unordered, []string{"payments-0@1", "payments-0@2", "payments-0@3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.cfg.Order = tc.order
+			s.ledger.fails("a", errBoom)
+			a, b, c := rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "c")
+			a.kafkaKey, b.kafkaKey, c.kafkaKey = "x", "y", "x"
+			// Whatever was done behind it is reported all the same: it is a cheap duplicate next time.
+			equalSlices(t, "reported places", s.deliver(a, b, c), "payments-0@1", "payments-0@2", "payments-0@3")
+			slices.Sort(s.ledger.order)
+			equalSlices(t, "calls", s.ledger.order, tc.calls...)
+			checkCounts(t, s.last())
+			s.ledger.on["a"] = nil
+			equalSlices(t, "reported places", s.deliver(a, b, c))
+			equal(t, "effects", s.ledger.total(), 3)
+		})
+	}
+}
+
+func TestConcurrencyIsBounded(t *testing.T) {
+	for _, bound := range []int{1, 3, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t)
+			s.cfg.Order, s.cfg.Concurrency = msk.Unordered, bound
+			var records []record
+			for n := range 20 {
+				key := strconv.Itoa(n)
+				s.ledger.takes(key, time.Second)
+				records = append(records, rec(place("payments-0", int64(n)), key))
+			}
+			equalSlices(t, "reported places", s.deliver(records...))
+			equal(t, "records at once", s.ledger.most, min(bound, len(records)))
+		})
+	}
+}
+
+func TestTheOrderOfAPartitionIsThatOfItsOffsets(t *testing.T) {
+	s := newSite(t)
+	s.deliver(rec("payments-0@9", "c"), rec("payments-0@1", "a"), rec("payments-0@10", "d"), rec("payments-0@5", "b"))
+	equalSlices(t, "calls", s.ledger.order, "payments-0@1", "payments-0@5", "payments-0@9", "payments-0@10")
+}
+
+// What is handled without protection takes slots, and keeps the order, like everything else.
+func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.MissingKey, s.cfg.Concurrency = msk.Process, 1
+		s.ledger.on["payments-0@1"] = func(context.Context, msk.Record) error { return errBoom }
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", ""), rec("payments-0@2", ""), rec("payments-1@1", "")),
+			"payments-0@1", "payments-0@2")
+		equal(t, "records at once", s.ledger.most, 1)
+		equal(t, "unprotected", s.last().Unprotected, 1)
+		equal(t, "not started", s.last().NotStarted, 1)
+	})
+}

@@ -1,0 +1,218 @@
+package msk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// TestWhateverHappensEveryRecordIsSettledOnce delivers batches with duplicates, mismatches and bad records, in every
+// order, through processes that fail, panic and die, on a store and to a queue that fail now and then, until an ESM would
+// be content. Then every key has had one effect or none and a dead letter, and every record is accounted for.
+func TestWhateverHappensEveryRecordIsSettledOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, settleAll) })
+}
+
+func settleAll(t *rapid.T) {
+	s := newSite(t)
+	s.engine = idem.Config{MaxAttempts: rapid.IntRange(1, 4).Draw(t, "max attempts"), Lease: 10 * time.Second}
+	s.cfg.Order = rapid.SampledFrom([]msk.Order{msk.ByPartition, msk.ByKey, msk.Unordered}).Draw(t, "order")
+	s.cfg.Failures = rapid.SampledFrom([]msk.Failures{msk.FailBatch, msk.FailPartial}).Draw(t, "failures")
+	s.cfg.Concurrency = rapid.IntRange(1, 4).Draw(t, "concurrency")
+	records := drawRecords(t)
+	for _, key := range keysOf(records) {
+		s.ledger.on[key] = play(s, rapid.SliceOfN(rapid.SampledFrom(fates), 0, 4).Draw(t, "fates of "+key))
+	}
+	faults := &faults{draws: rapid.SliceOfN(rapid.IntRange(0, 9), 0, 60).Draw(t, "faults")}
+	faults.install(s)
+	s.revive = func() { faults.install(s) }
+
+	s.deliverAll(records...)
+
+	checkEffects(t, s, records)
+	checkLetters(t, s, records)
+	if s.cfg.Order == msk.ByPartition {
+		checkOrder(t, s)
+	}
+	for _, r := range s.reports {
+		checkCounts(t, r)
+	}
+}
+
+// drawRecords draws up to 6 records in each of up to 3 partitions, with few keys, so that they meet.
+func drawRecords(t *rapid.T) []record {
+	var records []record
+	for p := range rapid.IntRange(1, 3).Draw(t, "partitions") {
+		for n := range rapid.IntRange(1, 6).Draw(t, "records") {
+			r := rec(place(fmt.Sprintf("payments-%d", p), int64(n)), rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "key"))
+			r.kafkaKey = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "Kafka key")
+			switch rapid.IntRange(0, 15).Draw(t, "kind") {
+			case 0:
+				r = r.with("another value")
+			case 1:
+				r = undecodable(r.place)
+			}
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+func keysOf(records []record) []string {
+	var keys []string
+	for _, r := range records {
+		if r.raw == "" {
+			keys = append(keys, r.key)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// fates is what can become of an attempt.
+var fates = []string{"succeed", "fail", "fail later", "be unavailable", "panic", "never succeed", "die", "take long"}
+
+// play is a handler whose attempts for a key go as told, and succeed afterwards. All that takes time takes whole seconds, but
+// for a death: so that it never comes between an effect and its completion, which are of one moment.
+func play(s *site, fates []string) func(ctx context.Context, r msk.Record) error {
+	next := 0
+	return func(ctx context.Context, _ msk.Record) error {
+		s.ledger.mu.Lock()
+		fate := "succeed"
+		if next < len(fates) {
+			fate = fates[next]
+			next++
+		}
+		s.ledger.mu.Unlock()
+		switch fate {
+		case "fail":
+			return errBoom
+		case "fail later":
+			pass(time.Second)
+			return idem.RetryAfter(errBoom, 3*time.Second)
+		case "be unavailable":
+			return idem.Unavailable(errBoom)
+		case "panic":
+			panic(errBoom)
+		case "never succeed":
+			return idem.Permanent(errBoom)
+		case "take long":
+			pass(25 * time.Second)
+		case "die":
+			pass(time.Second / 2)
+			if ctx.Err() == nil {
+				return s.die(ctx)
+			}
+			return errDead
+		}
+		return nil
+	}
+}
+
+// faults makes the store and the queue fail now and then. A completion always lands, though its answer may be lost: one that
+// does not land, in a process that dies, is the known way to a second effect.
+type faults struct {
+	draws []int
+}
+
+// next is true now and then. It is called under the lock of the store or of the letters.
+func (f *faults) next() bool {
+	if len(f.draws) == 0 {
+		return false
+	}
+	n := f.draws[0]
+	f.draws = f.draws[1:]
+	return n == 0
+}
+
+func (f *faults) install(s *site) {
+	step := func() bool {
+		s.store.mu.Lock()
+		defer s.store.mu.Unlock()
+		return f.next()
+	}
+	s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+		if step() {
+			return idem.ClaimResult{Err: errNetwork}
+		}
+		res := land()
+		if step() {
+			return idem.ClaimResult{Err: errNetwork} // the answer is lost
+		}
+		return res
+	}
+	s.store.onSettle = func(_ context.Context, set *idem.Settlement, land func() error) error {
+		if set.Op != idem.OpComplete && step() {
+			return errNetwork
+		}
+		if err := land(); err != nil || !step() {
+			return err
+		}
+		return errNetwork
+	}
+	s.letters.on = func(context.Context, msk.DeadLetter) error {
+		if step() {
+			return errNetwork
+		}
+		return nil
+	}
+}
+
+// checkEffects: one for each completed key, none for a failed one, and no key is left in between.
+func checkEffects(t *rapid.T, s *site, records []record) {
+	for _, key := range keysOf(records) {
+		rec, err := s.store.Get(context.Background(), "payments#"+key)
+		switch {
+		case errors.Is(err, idem.ErrNotFound) || err == nil && rec.Status == idem.StatusStarted:
+			t.Errorf("the key %s is not settled: %+v, %v", key, rec, err)
+		case rec.Status == idem.StatusCompleted:
+			equal(t, "effects of the completed key "+key, s.ledger.effects[key], 1)
+		default:
+			equal(t, "effects of the failed key "+key, s.ledger.effects[key], 0)
+		}
+	}
+}
+
+// checkLetters: a record has the effect of its key, or a letter: its own, or, if its request failed, that of the request.
+func checkLetters(t *rapid.T, s *site, records []record) {
+	buried := map[string]bool{}
+	for i := range s.letters.sent {
+		buried[s.letters.sent[i].Source()] = true
+	}
+	for _, r := range records {
+		key, _ := s.store.Get(context.Background(), "payments#"+r.key)
+		own := key.Fingerprint == idem.FingerprintOf([]byte(r.value))
+		_, err := s.store.Get(context.Background(), "payments@"+r.place)
+		rejected := err == nil
+		switch {
+		case r.raw != "" || !own:
+			equal(t, r.place+" can never succeed and has a letter", buried[r.place], true)
+			equal(t, r.place+" can never succeed and is remembered", rejected, true)
+		case key.Status == idem.StatusFailed:
+			equal(t, r.place+" failed and "+key.Source+", which stands for it, has a letter", buried[key.Source], true)
+		default:
+			equal(t, r.place+" succeeded and is rejected", rejected, false)
+		}
+	}
+}
+
+// checkOrder: the effects of a partition's records came in the order of their offsets.
+func checkOrder(t *rapid.T, s *site) {
+	last := map[string]string{}
+	for _, place := range s.ledger.booked {
+		id, offset, _ := strings.Cut(place, "@")
+		if offset < last[id] {
+			t.Errorf("the effect of %s came after that of %s@%s", place, id, last[id])
+		}
+		last[id] = offset
+	}
+}

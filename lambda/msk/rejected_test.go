@@ -1,0 +1,203 @@
+package msk_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// undecodable is a record whose value is not base64.
+func undecodable(place string) record { return record{place: place, raw: `"value":"!!!"`} }
+
+// A record that can never succeed is remembered under its place, so that further deliveries don't bury it again.
+func TestRecordsThatCanNeverSucceed(t *testing.T) {
+	keyPanics := func(*msk.Record) (string, error) { panic("no such field") }
+	for name, tc := range map[string]struct {
+		bad  record
+		key  msk.KeyFunc
+		says string
+	}{
+		"can't be decoded":   {bad: undecodable("payments-0@7"), says: "value: illegal base64"},
+		"has no key":         {bad: rec("payments-0@7", ""), says: `no idempotency key in the header "idempotency-key"`},
+		"has two keys":       {bad: rec("payments-0@7", "x").header("idempotency-key", "y"), says: "more than once"},
+		"has a bad redrive":  {bad: rec("payments-0@7", "x").header("idemsk-redrive", "soon"), says: "version of a dead letter"},
+		"redrives version 0": {bad: rec("payments-0@7", "x").header("idemsk-redrive", "0"), says: "version of a dead letter"},
+		"makes its key fail": {bad: rec("payments-0@7", "x"), key: keyPanics, says: "panicked: no such field"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.cfg.Key = tc.key
+			if tc.key == nil {
+				s.cfg.Key = msk.HeaderKey(msk.DefaultKeyHeader)
+			}
+			records := []record{tc.bad}
+			if tc.key == nil {
+				records = append(records, rec("payments-0@8", "b"))
+			}
+			for n := range 3 {
+				equalSlices(t, "reported places", s.deliver(records...))
+				equal(t, "dead-lettered", s.last().DeadLettered, max(0, 1-n))
+				equal(t, "replayed failures", s.last().ReplayedFailed, min(1, n))
+			}
+			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
+			letter := s.letters.sent[0]
+			const remembered = "payments@payments-0@7"
+			equal(t, "the letter's key", letter.IdempotencyKey, remembered)
+			equal(t, "the letter's attempts", letter.Attempts, 1)
+			says(t, letter.Error.Message, tc.says)
+			rec := s.get(remembered)
+			equal(t, "status", rec.Status, idem.StatusFailed)
+			equal(t, "the letter's version", letter.Version, rec.Version)
+			equal(t, "calls of the handler for it", s.ledger.calls["x"]+s.ledger.calls["payments-0@7"], 0)
+			equal(t, "effects of the one behind", s.ledger.effects["b"], len(records)-1)
+		})
+	}
+}
+
+func TestThePanicOfAKeyFunctionIsLoggedWithItsStack(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Key = func(*msk.Record) (string, error) { panic("no such field") }
+	s.deliver(rec("payments-0@7", "x"))
+	says(t, s.log.about("payments-0@7")["stack"].(string), "rejected_test.go")
+}
+
+func TestAMismatchBuriesTheRecordAndLeavesTheKeyAlone(t *testing.T) {
+	s := newSite(t)
+	s.deliver(rec("payments-0@1", "a"))
+	before := s.get(keyA)
+	for range 3 {
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("another value")))
+	}
+	after := s.get(keyA)
+	equal(t, "version", after.Version, before.Version)
+	equal(t, "the time of the last change", after.UpdatedAt, before.UpdatedAt)
+	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
+	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
+	letter := s.letters.sent[0]
+	equal(t, "the letter's key", letter.IdempotencyKey, "payments@payments-0@7")
+	says(t, letter.Error.Message, "another fingerprint")
+	equal(t, "code", letter.Error.Code, idem.CodePermanent)
+}
+
+// Where no dead letters are configured, nothing is given up: the partition waits, and somebody is woken.
+func TestWithoutDeadLettersNothingIsGivenUp(t *testing.T) {
+	for name, bad := range map[string]record{
+		"permanent":    rec("payments-0@7", "poison"),
+		"undecodable":  undecodable("payments-0@7"),
+		"no key":       rec("payments-0@7", ""),
+		"mismatch":     rec("payments-0@7", "a").with("another value"),
+		"fails always": rec("payments-0@7", "fails"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.cfg.DeadLetters = nil
+			s.ledger.fails("poison", idem.Permanent(errBoom))
+			s.ledger.fails("fails", errBoom)
+			s.deliver(rec("payments-0@1", "a"))
+			for range idem.DefaultMaxAttempts + 2 {
+				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b"), rec("payments-1@1", "c")), "payments-0@7", "payments-0@8")
+				checkCounts(t, s.last())
+			}
+			for key, status := range s.keys() {
+				equal(t, "FAILED: "+key, status == idem.StatusFailed, false)
+			}
+			line := s.log.about("payments-0@7")
+			equal(t, "level", line["level"], any("ERROR"))
+			equal(t, "alarm", line["alarm"], any(true))
+			says(t, line["error"].(string), "no dead letters are configured")
+			equal(t, "calls for the one behind", s.ledger.calls["b"], 0)
+		})
+	}
+}
+
+func TestADeadLetterThatCannotBeSentIsReportedUntilItCan(t *testing.T) {
+	for name, bad := range map[string]record{"permanent": rec("payments-0@7", "poison"), "undecodable": undecodable("payments-0@7")} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.ledger.fails("poison", idem.Permanent(errBoom))
+			s.letters.on = func(context.Context, msk.DeadLetter) error { return errNetwork }
+			for n := 1; n <= idem.DefaultMaxAttempts+2; n++ {
+				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
+				equal(t, "retried", s.last().Retried, 1)
+			}
+			says(t, s.log.about("payments-0@7")["error"].(string), "the dead letter could not be sent", "connection refused")
+			s.letters.on = nil
+			equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")))
+			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
+			equal(t, "effects of the one behind", s.ledger.effects["b"], 1)
+		})
+	}
+}
+
+// A letter that was sent before the process died, or before the store could be told, may be sent again.
+func TestALetterWhoseKeyCouldNotBeSetToFailedIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.fails("poison", idem.Permanent(errBoom))
+		s.store.losing(errNetwork, idem.OpFail)
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "poison")), "payments-0@7")
+		equal(t, "completion failed", s.last().CompletionFailed, 1)
+		s.store.up()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "poison")))
+		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@7")
+		if a, b := s.letters.sent[0].Version, s.letters.sent[1].Version; b != a+1 {
+			t.Errorf("versions %d and %d; want one after the other", a, b)
+		}
+	})
+}
+
+// Keys that try to be other keys.
+func TestHostileKeys(t *testing.T) {
+	s := newSite(t)
+	records := []record{
+		undecodable("payments-0@7"),                           // remembered as payments@payments-0@7
+		rec("payments-0@8", "payments@payments-0@7"),          // looks like it
+		rec("payments-0@9", "#"), rec("payments-0@10", "a#b"), // a separator
+		rec("payments-1@1", "refunds#a"), rec("refunds-0@1", "a"), // another namespace
+		rec("payments-1@2", "sha256:"+strings.Repeat("0", 64)),        // a hash
+		rec("payments-1@3", "../../x"), rec("payments-1@4", "a\x00b"), // for stores with paths, or strings that end
+		rec("payments-1@5", "\xff\xfe"), rec("payments-1@6", strings.Repeat("k", 5000)),
+	}
+	equalSlices(t, "reported places", s.deliver(records...))
+	equal(t, "executed", s.last().Executed, len(records)-1)
+	equal(t, "keys", len(s.keys()), len(records))
+	for key, status := range s.keys() {
+		equal(t, "a record that was rejected is "+key, status == idem.StatusFailed, key == "payments@payments-0@7")
+		equal(t, "the length of "+key, len(key) <= idem.MaxKeyBytes, true)
+	}
+	equalSlices(t, "reported places", s.deliver(records...))
+	equal(t, "replayed", s.last().Replayed, len(records)-1)
+}
+
+func TestARedrivenRecordOpensItsFailure(t *testing.T) {
+	s := newSite(t)
+	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
+	s.deliver(rec("payments-0@7", "a"))
+	version := s.letters.sent[0].Version
+	again := rec("payments-0@9", "a").header(msk.RedriveHeader, strconv.FormatInt(version, 10))
+	again = again.header(msk.RedriveHeader, "1") // that of a failure before
+	equalSlices(t, "reported places", s.deliver(again))
+	equal(t, "executed", s.last().Executed, 1)
+	equal(t, "effects", s.ledger.effects["a"], 1)
+	equalSlices(t, "reported places", s.deliver(again))
+	equal(t, "replayed", s.last().Replayed, 1)
+}
+
+// In one batch with the delivery that it is to mend, which gets the failure, the redriven record has its own turn.
+func TestARedrivenRecordDoesNotShareTheFailure(t *testing.T) {
+	s := newSite(t)
+	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
+	s.deliver(rec("payments-0@7", "a"))
+	again := rec("payments-0@9", "a").header(msk.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Version, 10))
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), again, rec("payments-0@10", "a")))
+	r := s.last()
+	equal(t, "replayed failures", r.ReplayedFailed, 1)
+	equal(t, "executed", r.Executed, 1)
+	equal(t, "effects", s.ledger.effects["a"], 1)
+	checkCounts(t, r)
+}

@@ -1,0 +1,117 @@
+package msk
+
+import (
+	"context"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// Report is what came of a batch. Each record is counted once, from Executed to Stray.
+type Report struct {
+	Records    int
+	Partitions int
+	Took       time.Duration
+
+	Executed         int
+	Replayed         int
+	ReplayedFailed   int
+	Coalesced        int // shared the outcome of another record of the batch
+	DeadLettered     int
+	FailedOpen       int
+	Unprotected      int
+	Retried          int // failed, to be tried again; also those whose dependency is down, or whose claim was lost
+	InFlight         int
+	NotStarted       int // too little time, or behind a record that is not settled
+	CompletionFailed int
+	StoreDown        int
+	Stray            int
+
+	Stolen   int // claims taken from an owner whose lease was over; counted beside the outcome
+	Fenced   int // claims lost on the way; counted beside the outcome
+	Reported int // records that are to be delivered again
+
+	RecordAge    time.Duration   // of the oldest record, by its Kafka timestamp
+	StoreLatency []time.Duration // one for each claim, and one for each settlement
+}
+
+// report counts, logs and reports.
+func (b *batch) report(ctx context.Context, event *Event, err *BatchError, started time.Time) {
+	log := b.consumer.cfg.Logger
+	r := Report{
+		Records: len(b.jobs), Partitions: len(event.Partitions), Took: time.Since(started),
+		StoreLatency: make([]time.Duration, 0, 2*len(b.jobs)),
+	}
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		r.add(j, started)
+		logRecord(ctx, log, j)
+	}
+	logBatch(ctx, log, &r, err)
+	if b.consumer.cfg.Report != nil {
+		b.consumer.cfg.Report(ctx, r)
+	}
+}
+
+func (r *Report) add(j *job, now time.Time) {
+	if !j.record.Timestamp.IsZero() {
+		r.RecordAge = max(r.RecordAge, now.Sub(j.record.Timestamp))
+	}
+	if j.reported {
+		r.Reported++
+	}
+	switch {
+	case j.fate == strayed:
+		r.Stray++
+	case j.fate == behindStray:
+		r.NotStarted++
+	case j.coalesced:
+		r.Coalesced++
+	default:
+		r.addOutcome(&j.outcome)
+	}
+}
+
+func (r *Report) addOutcome(out *idem.Outcome) {
+	*r.counter(out.Kind)++
+	if out.Stolen {
+		r.Stolen++
+	}
+	if out.Fenced {
+		r.Fenced++
+	}
+	if out.ClaimTook > 0 {
+		r.StoreLatency = append(r.StoreLatency, out.ClaimTook)
+	}
+	if out.SettleTook > 0 {
+		r.StoreLatency = append(r.StoreLatency, out.SettleTook)
+	}
+}
+
+// counter is where a kind of outcome is counted.
+func (r *Report) counter(k idem.Kind) *int {
+	switch k {
+	case idem.Executed:
+		return &r.Executed
+	case idem.Replayed:
+		return &r.Replayed
+	case idem.ReplayedFailed:
+		return &r.ReplayedFailed
+	case idem.DeadLettered:
+		return &r.DeadLettered
+	case idem.FailedOpen:
+		return &r.FailedOpen
+	case idem.Unprotected:
+		return &r.Unprotected
+	case idem.InFlight:
+		return &r.InFlight
+	case idem.NotStarted, idem.KindUnknown:
+		return &r.NotStarted
+	case idem.CompletionFailed:
+		return &r.CompletionFailed
+	case idem.StoreDown:
+		return &r.StoreDown
+	case idem.Retry, idem.DependencyDown, idem.Fenced, idem.Mismatched, idem.InvalidKey:
+	}
+	return &r.Retried
+}

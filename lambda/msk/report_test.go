@@ -1,0 +1,82 @@
+package msk_test
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// checkCounts checks that every record of a batch was counted once.
+func checkCounts(t rapid.TB, r msk.Report) {
+	t.Helper()
+	sum := r.Executed + r.Replayed + r.ReplayedFailed + r.Coalesced + r.DeadLettered + r.FailedOpen + r.Unprotected + r.Retried +
+		r.InFlight + r.NotStarted + r.CompletionFailed + r.StoreDown + r.Stray
+	if sum != r.Records {
+		t.Errorf("%d outcomes were counted for %d records: %+v", sum, r.Records, r)
+	}
+}
+
+// mixed is a batch in which much happens: one executed, one replayed, one coalesced, one dead letter, one replayed failure,
+// one retried and two behind it.
+func mixed(s *site) []record {
+	s.ledger.fails("poison", idem.Permanent(errBoom))
+	s.ledger.fails("later", errBoom)
+	s.ledger.fails("failed", idem.Permanent(errBoom))
+	s.deliver(rec("payments-0@1", "before"), rec("payments-0@2", "failed"))
+	return []record{
+		rec("payments-0@4", "new"), rec("payments-0@5", "before"), rec("payments-0@6", "new"), rec("payments-0@7", "poison"),
+		rec("payments-0@8", "failed"), rec("payments-1@1", "later"), rec("payments-1@2", "behind"), rec("payments-1@3", "behind too"),
+	}
+}
+
+func TestEveryRecordIsCountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.deliver(mixed(s)...)
+		r := s.last()
+		checkCounts(t, r)
+		r.Took, r.RecordAge, r.StoreLatency = 0, 0, nil
+		want := msk.Report{
+			Records: 8, Partitions: 2, Executed: 1, Replayed: 1, ReplayedFailed: 1, Coalesced: 1, DeadLettered: 1, Retried: 1, NotStarted: 2,
+			Reported: 3,
+		}
+		if !reflect.DeepEqual(r, want) {
+			t.Errorf("the report is %+v; want %+v", r, want)
+		}
+	})
+}
+
+func TestRecordAgeIsThatOfTheOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		sent := time.UnixMilli(1767225600000)
+		pass(time.Until(sent) + 90*time.Second)
+		s.deliver(rec("payments-0@4", "a"), record{place: "payments-0@5", raw: `"timestamp":1767225660000`},
+			record{place: "payments-0@6", raw: `"timestamp":-1`}, record{place: "payments-0@7", raw: `"timestamp":99999999999999`})
+		equal(t, "age of the oldest", s.last().RecordAge, 90*time.Second)
+	})
+}
+
+func TestStoreLatencyIsOfClaimsAndSettlements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+			pass(7 * time.Millisecond)
+			return land()
+		}
+		s.store.onSettle = func(_ context.Context, _ *idem.Settlement, land func() error) error {
+			pass(11 * time.Millisecond)
+			return land()
+		}
+		s.deliver(rec("payments-0@4", "a"))
+		equalSlices(t, "latencies", s.last().StoreLatency, 7*time.Millisecond, 11*time.Millisecond)
+		equal(t, "the batch took", s.last().Took, 18*time.Millisecond)
+	})
+}

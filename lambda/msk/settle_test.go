@@ -1,0 +1,200 @@
+package msk_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// The key of rec("payments-0@7", "a") as it is stored.
+const keyA = "payments#a"
+
+func TestAFreshRecordIsExecutedAndCompleted(t *testing.T) {
+	s := newSite(t)
+	var seen idem.Attempt
+	s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
+		seen, _ = idem.AttemptFrom(ctx)
+		return nil
+	}
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+	got := s.get(keyA)
+	equal(t, "status", got.Status, idem.StatusCompleted)
+	equal(t, "stored result", string(got.Result), "receipt of a")
+	equal(t, "source", got.Source, "payments-0@7")
+	equal(t, "what the handler knows", seen, idem.Attempt{Key: keyA, Token: got.Version, Number: 1, Source: "payments-0@7"})
+	equal(t, "claims", len(s.store.claims), 1)
+	equal(t, "settlements", len(s.store.settled), 1)
+	equal(t, "executed", s.last().Executed, 1)
+	equal(t, "lines about records", len(s.log.of("record")), 0)
+}
+
+func TestADuplicateOfACompletedRecordIsReplayed(t *testing.T) {
+	s := newSite(t)
+	s.deliver(rec("payments-0@7", "a"))
+	for _, again := range []string{"payments-0@7", "payments-3@99"} { // the batch is retried; the producer retried
+		equalSlices(t, "reported places", s.deliver(rec(again, "a")))
+		equal(t, "replayed", s.last().Replayed, 1)
+		equal(t, "outcome in the log", s.log.about(again)["outcome"], any("Replayed"))
+	}
+	equal(t, "effects", s.ledger.effects["a"], 1)
+	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
+	equal(t, "claims", len(s.store.claims), 3)
+}
+
+func TestADuplicateOfAFailedRecordIsNotCalled(t *testing.T) {
+	s := newSite(t)
+	s.ledger.fails("a", idem.Permanent(errBoom))
+	s.deliver(rec("payments-0@7", "a"))
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@8", "a")))
+	equal(t, "replayed failures", s.last().ReplayedFailed, 1)
+	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
+	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
+	says(t, s.log.about("payments-0@8")["error"].(string), "permanent: boom")
+}
+
+func TestAnErrorThatMayPassIsReportedAndTriedAgain(t *testing.T) {
+	s := newSite(t)
+	s.ledger.on["a"] = failing(2, errBoom)
+	for n := 1; n <= 2; n++ {
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+		got := s.get(keyA)
+		equal(t, "released", got.Released(), true)
+		equal(t, "attempts", got.Attempts, n)
+		equal(t, "retried", s.last().Retried, 1)
+	}
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+	equal(t, "attempts", s.get(keyA).Attempts, 3)
+	equal(t, "effects", s.ledger.effects["a"], 1)
+	equal(t, "dead letters", len(s.letters.sent), 0)
+}
+
+// failing fails so many times and then succeeds.
+func failing(times int, err error) func(context.Context, msk.Record) error {
+	return func(context.Context, msk.Record) error {
+		if times--; times >= 0 {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestRetryAfterLeavesTheKeyAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.on["a"] = failing(1, idem.RetryAfter(errBoom, time.Minute))
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+		got := s.get(keyA)
+		equal(t, "the delay", got.RetryAt.Sub(got.UpdatedAt), time.Minute)
+		begun := time.Now()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+		equal(t, "it took", time.Since(begun).Round(time.Second), time.Minute)
+		equal(t, "effects", s.ledger.effects["a"], 1)
+	})
+}
+
+// A delay beyond the deadline is not waited for: others have better uses for the function's time.
+func TestRetryAfterBeyondTheDeadlineIsReportedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.fails("a", idem.RetryAfter(errBoom, time.Hour))
+		s.deliver(rec("payments-0@7", "a"))
+		begun := time.Now()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+		equal(t, "it took", time.Since(begun), 0)
+		equal(t, "in flight", s.last().InFlight, 1)
+		says(t, s.log.about("payments-0@7")["error"].(string), "released until", "last failure error: boom")
+	})
+}
+
+func TestADependencyThatIsDownCostsNoAttempt(t *testing.T) {
+	s := newSite(t)
+	s.engine.MaxAttempts = 1
+	s.ledger.on["a"] = failing(9, idem.Unavailable(errBoom))
+	for range 9 {
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
+		equal(t, "attempts", s.get(keyA).Attempts, 0)
+		equal(t, "retried", s.last().Retried, 1)
+		equal(t, "not started", s.last().NotStarted, 1)
+	}
+	equal(t, "calls for the one behind", s.ledger.calls["b"], 0)
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+	equal(t, "dead letters", len(s.letters.sent), 0)
+	equal(t, "effects", s.ledger.total(), 2)
+}
+
+func TestTheLastAttemptEndsInTheDeadLetters(t *testing.T) {
+	s := newSite(t)
+	s.engine.MaxAttempts = 3
+	s.ledger.fails("a", errBoom)
+	for range 2 {
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+	}
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+	equal(t, "dead-lettered", s.last().DeadLettered, 1)
+	equal(t, "status", s.get(keyA).Status, idem.StatusFailed)
+	letter := s.letters.sent[0]
+	equal(t, "code", letter.Error.Code, idem.CodeExhausted)
+	equal(t, "attempts", letter.Attempts, 3)
+	says(t, letter.Error.Message, "attempt 3 of 3", "boom")
+	equal(t, "calls of the handler", s.ledger.calls["a"], 3)
+}
+
+func TestAPermanentErrorEndsInTheDeadLettersAtOnce(t *testing.T) {
+	s := newSite(t)
+	s.ledger.fails("a", idem.Permanent(errBoom))
+	s.letters.on = func(context.Context, msk.DeadLetter) error {
+		equal(t, "status while the letter is sent", s.get(keyA).Status, idem.StatusStarted)
+		return nil
+	}
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+	got := s.get(keyA)
+	equal(t, "status", got.Status, idem.StatusFailed)
+	equal(t, "the letter's version", s.letters.sent[0].Version, got.Version)
+	equal(t, "effects of the one behind", s.ledger.effects["b"], 1)
+	line := s.log.about("payments-0@7")
+	equal(t, "level", line["level"], any("ERROR"))
+	equal(t, "alarm", line["alarm"], nil)
+}
+
+func TestAPanicIsAFailureOfItsRecord(t *testing.T) {
+	s := newSite(t)
+	s.ledger.on["a"] = func(context.Context, msk.Record) error { panic("nil map") }
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")), "payments-0@7")
+	line := s.log.about("payments-0@7")
+	says(t, line["error"].(string), "panicked: nil map")
+	says(t, line["stack"].(string), "settle_test.go")
+	equal(t, "effects of the other partition", s.ledger.effects["b"], 1)
+	for range 4 {
+		s.deliver(rec("payments-0@7", "a"))
+	}
+	equal(t, "the letter's code", s.letters.sent[0].Error.Code, idem.CodePanic)
+}
+
+// A handler that ends its goroutine never comes back to settle its key.
+func TestAHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		leaves := true
+		s.ledger.on["a"] = func(context.Context, msk.Record) error {
+			if leaves {
+				leaves = false
+				runtime.Goexit()
+			}
+			return nil
+		}
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "a"), rec("payments-2@1", "b")),
+			"payments-0@7", "payments-1@3")
+		says(t, s.log.about("payments-0@7")["error"].(string), "runtime.Goexit")
+		equal(t, "status", s.get(keyA).Status, idem.StatusStarted)
+		equal(t, "effects of the other key", s.ledger.effects["b"], 1)
+		begun := time.Now()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+		equal(t, "it waited for the lease", time.Since(begun) > 29*time.Second, true)
+		equal(t, "stolen", s.last().Stolen, 1)
+	})
+}

@@ -1,0 +1,321 @@
+package msk_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+var (
+	errBoom    = errors.New("boom")
+	errNetwork = errors.New("connection refused")
+)
+
+// timeout is how long the tests' function may run.
+const timeout = 5 * time.Minute
+
+// site is a consumer and all that is around it: what outlives the process is in the store, the letters and the ledger.
+// A test sets engine and cfg before the first delivery.
+type site struct {
+	t       rapid.TB
+	engine  idem.Config
+	cfg     msk.Config
+	store   *spy
+	ledger  *ledger
+	letters *letters
+	log     *logbook
+	reports []msk.Report
+	end     func() // ends the invocation
+	revive  func() // is called when a process that died is followed by another
+
+	consumer *msk.Consumer
+}
+
+func newSite(t rapid.TB) *site {
+	s := &site{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(), letters: &letters{}, log: &logbook{}}
+	s.cfg = msk.Config{
+		Failures: msk.FailPartial, DeadLetters: s.letters, Logger: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Report: func(_ context.Context, r msk.Report) { s.reports = append(s.reports, r) }, Function: "ledger",
+	}
+	return s
+}
+
+// start makes the consumer of a new process.
+func (s *site) start() *msk.Consumer {
+	s.t.Helper()
+	engine, err := idem.New(s.store, s.engine)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.consumer, err = msk.New(engine, s.ledger.handle, s.cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.consumer
+}
+
+// process takes records through the living process, under a deadline as Lambda sets it.
+func (s *site) process(records ...record) (msk.Response, error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return s.processUnder(ctx, batchOf(s.t, records...))
+}
+
+func (s *site) processUnder(ctx context.Context, event *msk.Event) (msk.Response, error) {
+	s.t.Helper()
+	if s.consumer == nil {
+		s.start()
+	}
+	return s.consumer.Process(ctx, event)
+}
+
+// deliver is process for batches without a reason to fail; it returns the places that are to be delivered again.
+func (s *site) deliver(records ...record) []string {
+	s.t.Helper()
+	resp, err := s.process(records...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return places(resp)
+}
+
+func places(resp msk.Response) []string {
+	var out []string
+	for _, f := range resp.BatchItemFailures {
+		out = append(out, place(f.ItemIdentifier.Partition, f.ItemIdentifier.Offset))
+	}
+	return out
+}
+
+// last is the report of the last batch.
+func (s *site) last() msk.Report {
+	s.t.Helper()
+	if len(s.reports) == 0 {
+		s.t.Fatal("no batch was reported")
+	}
+	return s.reports[len(s.reports)-1]
+}
+
+// get returns a stored record.
+func (s *site) get(key string) idem.Record {
+	s.t.Helper()
+	rec, err := s.store.Get(context.Background(), key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return rec
+}
+
+// keys are the stored keys and the states that they are in.
+func (s *site) keys() map[string]idem.Status {
+	keys := map[string]idem.Status{}
+	for rec, err := range s.store.List(context.Background(), idem.ListQuery{}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		keys[rec.Key] = rec.Status
+	}
+	return keys
+}
+
+// ledger is a handler. What it does with a record is told by the record's idempotency key; it books one effect for each
+// call that succeeds.
+type ledger struct {
+	book msk.Handler // does the same for every record, if not nil
+
+	mu      sync.Mutex
+	on      map[string]func(ctx context.Context, r msk.Record) error
+	calls   map[string]int // by key
+	effects map[string]int // by key
+	order   []string       // places, as they were begun
+	booked  []string       // places, as they had their effects
+	running int
+	most    int  // records that ran at once
+	dead    bool // the process has died: no effect any more
+}
+
+func newLedger() *ledger {
+	return &ledger{on: map[string]func(context.Context, msk.Record) error{}, calls: map[string]int{}, effects: map[string]int{}}
+}
+
+func (l *ledger) handle(ctx context.Context, r msk.Record) ([]byte, error) {
+	key := keyOf(&r)
+	l.mu.Lock()
+	l.calls[key]++
+	l.order = append(l.order, r.Source())
+	l.running++
+	l.most = max(l.most, l.running)
+	do := l.on[key]
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.running--
+	}()
+	result := []byte("receipt of " + key)
+	var err error
+	switch {
+	case do != nil:
+		err = do(ctx, r)
+	case l.book != nil:
+		result, err = l.book(ctx, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return nil, errDead
+	}
+	l.effects[key]++
+	l.booked = append(l.booked, r.Source())
+	return result, nil
+}
+
+// keyOf is a record's idempotency key, or its place.
+func keyOf(r *msk.Record) string {
+	for v := range r.Header(msk.DefaultKeyHeader) {
+		return string(v)
+	}
+	return r.Source()
+}
+
+// fails makes the ledger fail for a key.
+func (l *ledger) fails(key string, err error) {
+	l.on[key] = func(context.Context, msk.Record) error { return err }
+}
+
+// takes makes the ledger take its time for a key.
+func (l *ledger) takes(key string, d time.Duration) {
+	l.on[key] = func(context.Context, msk.Record) error {
+		pass(d)
+		return nil
+	}
+}
+
+func (l *ledger) total() int {
+	n := 0
+	for k := range maps.Values(l.effects) {
+		n += k
+	}
+	return n
+}
+
+// letters takes dead letters.
+type letters struct {
+	mu   sync.Mutex
+	sent []msk.DeadLetter
+	on   func(ctx context.Context, l msk.DeadLetter) error // decides on each
+}
+
+// Send implements msk.DeadLetters.
+func (d *letters) Send(ctx context.Context, l msk.DeadLetter) error {
+	d.mu.Lock()
+	on := d.on
+	d.mu.Unlock()
+	if on != nil {
+		if err := on(ctx, l); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent = append(d.sent, l)
+	return nil
+}
+
+// sources are the places that letters came from, sorted.
+func (d *letters) sources() []string {
+	var out []string
+	for i := range d.sent {
+		out = append(out, d.sent[i].Source())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// logbook is a slog handler's writer: one line a write.
+type logbook struct {
+	mu    sync.Mutex
+	lines []map[string]any
+	raw   bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logbook) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var fields map[string]any
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return 0, err
+	}
+	l.lines = append(l.lines, fields)
+	l.raw.Write(line)
+	return len(line), nil
+}
+
+// of returns the lines with a message, "batch" or "record".
+func (l *logbook) of(message string) []map[string]any {
+	return slices.DeleteFunc(slices.Clone(l.lines), func(line map[string]any) bool { return line["msg"] != message })
+}
+
+// about returns the last line of a record, nil if it has none.
+func (l *logbook) about(source string) map[string]any {
+	for _, line := range slices.Backward(l.of("record")) {
+		if line["source"] == source {
+			return line
+		}
+	}
+	return nil
+}
+
+// pass lets time pass, inside of a synctest bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
+func equal[T comparable](t rapid.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v; want %v", what, got, want)
+	}
+}
+
+func equalSlices[T comparable](t rapid.TB, what string, got []T, want ...T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s are %v; want %v", what, got, want)
+	}
+}
+
+func wantErr(t rapid.TB, err error, targets ...error) {
+	t.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("error %v; want one that is %v", err, target)
+		}
+	}
+}
+
+// says checks that a text contains all that it should.
+func says(t rapid.TB, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q does not say %q", text, want)
+		}
+	}
+}

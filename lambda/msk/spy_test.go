@@ -1,0 +1,100 @@
+package msk_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+// spy is a store in memory that remembers what it was asked, and lets a test step in: land passes the request on.
+type spy struct {
+	*memstore.Store
+
+	mu       sync.Mutex
+	onClaim  func(ctx context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult
+	onSettle func(ctx context.Context, set *idem.Settlement, land func() error) error
+	claims   []idem.ClaimRequest
+	settled  []idem.Settlement
+}
+
+// Claim implements idem.Store.
+func (s *spy) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+	s.mu.Lock()
+	s.claims = append(s.claims, reqs...)
+	on := s.onClaim
+	s.mu.Unlock()
+	if on == nil {
+		return s.Store.Claim(ctx, reqs)
+	}
+	results := make([]idem.ClaimResult, len(reqs))
+	for i := range reqs {
+		results[i] = on(ctx, &reqs[i], func() idem.ClaimResult { return s.Store.Claim(ctx, reqs[i:i+1])[0] })
+	}
+	return results
+}
+
+// Settle implements idem.Store.
+func (s *spy) Settle(ctx context.Context, ss []idem.Settlement) []error {
+	s.mu.Lock()
+	s.settled = append(s.settled, ss...)
+	on := s.onSettle
+	s.mu.Unlock()
+	if on == nil {
+		return s.Store.Settle(ctx, ss)
+	}
+	errs := make([]error, len(ss))
+	for i := range ss {
+		errs[i] = on(ctx, &ss[i], func() error {
+			if errs := s.Store.Settle(ctx, ss[i:i+1]); errs != nil {
+				return errs[0]
+			}
+			return nil
+		})
+	}
+	return errs
+}
+
+// claimed counts the claims on a key.
+func (s *spy) claimed(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(slices.DeleteFunc(slices.Clone(s.claims), func(r idem.ClaimRequest) bool { return r.Key != key }))
+}
+
+// count counts the settlements of one kind.
+func (s *spy) count(op idem.SettleOp) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(slices.DeleteFunc(slices.Clone(s.settled), func(set idem.Settlement) bool { return set.Op != op }))
+}
+
+// down makes every claim fail.
+func (s *spy) down(err error) {
+	s.onClaim = func(context.Context, *idem.ClaimRequest, func() idem.ClaimResult) idem.ClaimResult {
+		return idem.ClaimResult{Err: err}
+	}
+}
+
+// losing makes settlements of the kinds given fail.
+func (s *spy) losing(err error, ops ...idem.SettleOp) {
+	s.onSettle = func(_ context.Context, set *idem.Settlement, land func() error) error {
+		if slices.Contains(ops, set.Op) {
+			return err
+		}
+		return land()
+	}
+}
+
+// up mends the store.
+func (s *spy) up() { s.onClaim, s.onSettle = nil, nil }
+
+// hold claims a key for another owner, who does nothing with it.
+func (s *spy) hold(req idem.ClaimRequest) idem.ClaimResult {
+	if req.Owner == "" {
+		req.Owner = "somebody else"
+	}
+	return s.Store.Claim(context.Background(), []idem.ClaimRequest{req})[0]
+}

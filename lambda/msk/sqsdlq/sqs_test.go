@@ -1,0 +1,91 @@
+package sqsdlq_test
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
+)
+
+// message is what SendMessage sends.
+type message struct {
+	QueueURL               string `json:"QueueUrl"`
+	MessageBody            string
+	MessageGroupID         string `json:"MessageGroupId"`
+	MessageDeduplicationID string `json:"MessageDeduplicationId"`
+}
+
+// fakeSQS answers SendMessage in the JSON protocol of SQS, and nothing else.
+type fakeSQS struct {
+	messages []message
+	fault    string // an error code, if not empty
+	noID     bool
+}
+
+// ServeHTTP implements http.Handler.
+func (f *fakeSQS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	var m message
+	switch err := json.NewDecoder(r.Body).Decode(&m); {
+	case err != nil || r.Header.Get("X-Amz-Target") != "AmazonSQS.SendMessage":
+		f.refuse(w, "InvalidAction")
+	case f.fault != "":
+		f.refuse(w, f.fault)
+	case f.noID:
+		fmt.Fprint(w, "{}")
+	default:
+		f.messages = append(f.messages, m)
+		sum := md5.Sum([]byte(m.MessageBody)) // the SDK checks it
+		fmt.Fprintf(w, `{"MessageId":"id-%d","MD5OfMessageBody":%q}`, len(f.messages), hex.EncodeToString(sum[:]))
+	}
+}
+
+func (*fakeSQS) refuse(w http.ResponseWriter, code string) {
+	w.WriteHeader(http.StatusBadRequest)
+	fmt.Fprintf(w, `{"__type":"com.amazonaws.sqs#%s","message":"the fake refuses"}`, code)
+}
+
+// start serves the fake and returns a client of it.
+func (f *fakeSQS) start(t *testing.T) *sqs.Client {
+	t.Helper()
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	client := server.Client()
+	t.Cleanup(client.CloseIdleConnections)
+	return sqs.New(sqs.Options{
+		Region: "eu-central-1", BaseEndpoint: &server.URL, HTTPClient: client, RetryMaxAttempts: 1,
+		Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("test", "test", "")),
+	})
+}
+
+const (
+	queueURL = "https://sqs.eu-central-1.amazonaws.com/123456789012/payments-dlq"
+	fifoURL  = queueURL + ".fifo"
+)
+
+func newQueue(t *testing.T, client sqsdlq.Client, cfg sqsdlq.Config) *sqsdlq.Queue {
+	t.Helper()
+	q, err := sqsdlq.New(client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// mute is a client that is never called.
+type mute struct{}
+
+// SendMessage implements sqsdlq.Client.
+func (mute) SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
+	panic("called")
+}

@@ -1,0 +1,109 @@
+// Package sqsdlq sends dead letters to an SQS queue, standard or FIFO.
+package sqsdlq
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// DefaultMaxBytes is the size of the largest message unless Config says otherwise: 256 KiB, which every queue takes. SQS
+// takes 1 MiB if the queue's MaximumMessageSize says so.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
+const DefaultMaxBytes = 256 << 10
+
+// The bounds of Config.MaxBytes: below, not even a letter without its record fits, if every byte of its longest key and reason
+// takes six in JSON; above, SQS refuses.
+const (
+	minBytes = 16 << 10
+	maxBytes = 1 << 20
+)
+
+// Client is what is needed of an *sqs.Client.
+type Client interface {
+	SendMessage(ctx context.Context, in *sqs.SendMessageInput, optFns ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+}
+
+// Config configures a Queue.
+type Config struct {
+	// URL is the queue's. One that ends in ".fifo" is a FIFO queue: a group is a partition, and SQS drops the second copy of
+	// a letter that is sent again within five minutes.
+	URL string
+	// MaxBytes is the size of the largest message (default DefaultMaxBytes, 16 KiB to 1 MiB). A larger letter leaves out its
+	// value, which is still in Kafka.
+	MaxBytes int
+}
+
+// Queue is an SQS queue for dead letters.
+type Queue struct {
+	client Client
+	url    string
+	limit  int
+	fifo   bool
+}
+
+var _ msk.DeadLetters = (*Queue)(nil)
+
+// New returns a queue, which it does not look at. It returns idem.ErrInvalidConfig (wrapped), naming the field at fault.
+func New(client Client, cfg Config) (*Queue, error) {
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = DefaultMaxBytes
+	}
+	if client == nil {
+		return nil, fmt.Errorf("sqsdlq: %w: the client is nil", idem.ErrInvalidConfig)
+	}
+	if u, err := url.Parse(cfg.URL); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, fmt.Errorf("sqsdlq: %w: URL is %q: want a queue's URL, like https://sqs.eu-central-1.amazonaws.com/123456789012/NAME",
+			idem.ErrInvalidConfig, cfg.URL)
+	}
+	if cfg.MaxBytes < minBytes || cfg.MaxBytes > maxBytes {
+		return nil, fmt.Errorf("sqsdlq: %w: MaxBytes is %d: want %d to %d", idem.ErrInvalidConfig, cfg.MaxBytes, minBytes, maxBytes)
+	}
+	return &Queue{client: client, url: cfg.URL, limit: cfg.MaxBytes, fifo: strings.HasSuffix(cfg.URL, ".fifo")}, nil
+}
+
+// Send implements msk.DeadLetters.
+func (q *Queue) Send(ctx context.Context, l msk.DeadLetter) error {
+	body, err := l.Encode(q.limit)
+	if err != nil {
+		return fmt.Errorf("sqsdlq: %w", err)
+	}
+	text := string(body)
+	in := &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: &text}
+	if q.fifo {
+		group, id := groupOf(&l), deduplicationID(&l)
+		in.MessageGroupId, in.MessageDeduplicationId = &group, &id
+	}
+	out, err := q.client.SendMessage(ctx, in)
+	if err != nil {
+		return fmt.Errorf("sqsdlq: sending the dead letter of %s (%d bytes) to %s: %w", l.Source(), len(body), q.url, err)
+	}
+	if out.MessageId == nil {
+		return fmt.Errorf("sqsdlq: sending the dead letter of %s to %s: %w", l.Source(), q.url, errNoID)
+	}
+	return nil
+}
+
+var errNoID = errors.New("the answer holds no message ID: this is not SQS")
+
+// groupOf is a partition; topic names are made of characters that a group may have, and are cut to what is left of 128.
+func groupOf(l *msk.DeadLetter) string {
+	const limit = 116
+	return l.Topic[:min(len(l.Topic), limit)] + "-" + strconv.Itoa(int(l.Partition))
+}
+
+// deduplicationID is the same for two letters of one failure.
+func deduplicationID(l *msk.DeadLetter) string {
+	sum := sha256.Sum256([]byte(l.Source() + "#" + strconv.FormatInt(l.Version, 10)))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,199 @@
+package sqsdlq_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
+)
+
+func letter() msk.DeadLetter {
+	return msk.DeadLetter{
+		Topic: "payments", Partition: 3, Offset: 17, Key: []byte("k"), Value: []byte(`{"amount":1250}`),
+		Headers:        []msk.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}},
+		IdempotencyKey: "payments#a", Version: 1767225600001, Attempts: 5,
+		Error: idem.Failure{Code: idem.CodeExhausted, Message: "boom", At: time.UnixMilli(1767225600002).UTC()},
+	}
+}
+
+func parsed(t *testing.T, m message) msk.DeadLetter {
+	t.Helper()
+	l, err := msk.ParseDeadLetter([]byte(m.MessageBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestALetterIsTheBodyOfAMessage(t *testing.T) {
+	var fake fakeSQS
+	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: queueURL})
+	if err := q.Send(t.Context(), letter()); err != nil {
+		t.Fatal(err)
+	}
+	if len(fake.messages) != 1 {
+		t.Fatalf("%d messages were sent", len(fake.messages))
+	}
+	m := fake.messages[0]
+	if got := parsed(t, m); !reflect.DeepEqual(got, letter()) {
+		t.Errorf("the letter came as %+v", got)
+	}
+	if m.QueueURL != queueURL || m.MessageGroupID != "" || m.MessageDeduplicationID != "" {
+		t.Errorf("message %+v; want none of what FIFO queues need", m)
+	}
+}
+
+func TestAFIFOQueueGroupsByPartitionAndDropsCopies(t *testing.T) {
+	var fake fakeSQS
+	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: fifoURL})
+	again, otherVersion, otherPlace := letter(), letter(), letter()
+	again.Attempts, again.Error.At = 6, time.Now()
+	otherVersion.Version++
+	otherPlace.Offset++
+	longTopic := letter()
+	longTopic.Topic, longTopic.Partition = strings.Repeat("t", 249), 1<<31-1
+	for _, l := range []msk.DeadLetter{letter(), again, otherVersion, otherPlace, longTopic} {
+		if err := q.Send(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := map[string]int{}
+	for i, m := range fake.messages {
+		ids[m.MessageDeduplicationID]++
+		if i < 4 && m.MessageGroupID != "payments-3" {
+			t.Errorf("group %q", m.MessageGroupID)
+		}
+		if len(m.MessageGroupID) > 128 || len(m.MessageDeduplicationID) > 128 {
+			t.Errorf("group %q or ID %q is longer than SQS allows", m.MessageGroupID, m.MessageDeduplicationID)
+		}
+	}
+	if first := fake.messages[0].MessageDeduplicationID; ids[first] != 2 || fake.messages[1].MessageDeduplicationID != first || len(ids) != 4 {
+		t.Errorf("IDs %v; want one for the two copies, others for the rest", ids)
+	}
+}
+
+func TestALargeValueIsLeftOut(t *testing.T) {
+	var fake fakeSQS
+	client := fake.start(t)
+	for name, tc := range map[string]struct {
+		max, value int
+		omitted    bool
+	}{
+		"fits":                {0, 190_000, false},
+		"does not fit":        {0, 200_000, true},
+		"fits a larger queue": {1 << 20, 780_000, false},
+		"fits no queue":       {1 << 20, 790_000, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake.messages = nil
+			l := letter()
+			l.Value = make([]byte, tc.value)
+			if err := newQueue(t, client, sqsdlq.Config{URL: queueURL, MaxBytes: tc.max}).Send(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
+			m := fake.messages[0]
+			if limit := cmp.Or(tc.max, sqsdlq.DefaultMaxBytes); len(m.MessageBody) > limit {
+				t.Errorf("%d bytes were sent; the limit is %d", len(m.MessageBody), limit)
+			}
+			if got := parsed(t, m); (got.ValueOmitted == tc.value) != tc.omitted || (got.Value == nil) != tc.omitted {
+				t.Errorf("%d bytes are said to be omitted, %d were sent", got.ValueOmitted, len(got.Value))
+			}
+		})
+	}
+}
+
+// The longest key and reason, all of characters that JSON escapes, fit the smallest message: no producer can write what could
+// never be buried.
+func TestTheWorstLetterFitsTheSmallestMessage(t *testing.T) {
+	var fake fakeSQS
+	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: queueURL, MaxBytes: 16 << 10})
+	l := letter()
+	l.Topic, l.TimestampType, l.Function = strings.Repeat("t", 249), strings.Repeat("T", 64), strings.Repeat("f", 170)
+	l.IdempotencyKey, l.Error.Message = strings.Repeat("\x01", idem.MaxKeyBytes), strings.Repeat("<", idem.MaxFailureMessage)
+	l.Value, l.Key, l.Undecoded = make([]byte, 1<<20), make([]byte, 1<<20), make([]byte, 1<<20)
+	l.Headers = []msk.DeadHeader{{Key: "h", Value: make([]byte, 1<<20)}}
+	if err := q.Send(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	if got := parsed(t, fake.messages[0]); got.IdempotencyKey != l.IdempotencyKey || got.ValueOmitted != 1<<20 {
+		t.Errorf("the letter came as %+v", got)
+	}
+}
+
+func TestFailuresNameTheRecordAndTheQueue(t *testing.T) {
+	gone := &fakeSQS{fault: "QueueDoesNotExist"}
+	for name, send := range map[string]func(t *testing.T) error{
+		"refused": func(t *testing.T) error {
+			err := newQueue(t, gone.start(t), sqsdlq.Config{URL: queueURL}).Send(t.Context(), letter())
+			var notFound *types.QueueDoesNotExist
+			if !errors.As(err, &notFound) {
+				t.Errorf("the error is %v; want SQS's in it", err)
+			}
+			return err
+		},
+		"not SQS": func(t *testing.T) error {
+			return newQueue(t, (&fakeSQS{noID: true}).start(t), sqsdlq.Config{URL: queueURL}).Send(t.Context(), letter())
+		},
+		"too late": func(t *testing.T) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			err := newQueue(t, (&fakeSQS{}).start(t), sqsdlq.Config{URL: queueURL}).Send(ctx, letter())
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("the error is %v; want the context's in it", err)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := send(t)
+			if err == nil {
+				t.Fatal("a letter that was not taken is said to be safe")
+			}
+			for _, want := range []string{"payments-3@17", queueURL} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not name %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestALetterThatFitsNoMessageIsAnError(t *testing.T) {
+	l := letter()
+	l.Function = strings.Repeat("f", 20<<10)
+	err := newQueue(t, mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: 16 << 10}).Send(t.Context(), l)
+	if !errors.Is(err, msk.ErrDeadLetterTooLarge) || !strings.Contains(err.Error(), "payments-3@17") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		client sqsdlq.Client
+		cfg    sqsdlq.Config
+		says   string
+	}{
+		"no client":       {nil, sqsdlq.Config{URL: queueURL}, "the client is nil"},
+		"no URL":          {mute{}, sqsdlq.Config{}, `URL is ""`},
+		"an ARN":          {mute{}, sqsdlq.Config{URL: "arn:aws:sqs:eu-central-1:123456789012:q"}, "URL is \"arn:"},
+		"a name":          {mute{}, sqsdlq.Config{URL: "payments-dlq"}, "want a queue's URL"},
+		"another scheme":  {mute{}, sqsdlq.Config{URL: "ftp://host/q"}, "want a queue's URL"},
+		"too few bytes":   {mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: 16<<10 - 1}, "MaxBytes is 16383: want 16384 to 1048576"},
+		"too many bytes":  {mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: 1<<20 + 1}, "MaxBytes is 1048577"},
+		"a negative size": {mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: -1}, "MaxBytes is -1"},
+	} {
+		_, err := sqsdlq.New(tc.client, tc.cfg)
+		if !errors.Is(err, idem.ErrInvalidConfig) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: error %v; want one that says %q", name, err, tc.says)
+		}
+	}
+}

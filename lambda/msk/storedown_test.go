@@ -1,0 +1,144 @@
+package msk_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func TestWhileTheStoreIsDownNothingIsCalled(t *testing.T) {
+	s := newSite(t)
+	s.store.down(errNetwork)
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c")),
+		"payments-0@7", "payments-0@8", "payments-1@1")
+	equal(t, "calls", len(s.ledger.order), 0)
+	equal(t, "store down", s.last().StoreDown, 2)
+	equal(t, "not started", s.last().NotStarted, 1)
+	line := s.log.about("payments-0@7")
+	equal(t, "level", line["level"], any("ERROR"))
+	says(t, line["error"].(string), "the store is unavailable", "connection refused")
+	s.store.up()
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c")))
+	equal(t, "effects", s.ledger.total(), 3)
+}
+
+func TestTheBreakerLeavesAStoreAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.Order = msk.Unordered
+		s.cfg.Concurrency = 1
+		s.store.down(errNetwork)
+		var records []record
+		for n := range 100 {
+			records = append(records, rec(place("payments-0", int64(n)), strconv.Itoa(n)))
+		}
+		s.deliver(records...)
+		equal(t, "claims", len(s.store.claims), idem.DefaultBreakerFailures)
+		equal(t, "store down", s.last().StoreDown, 100)
+		s.store.up()
+		equal(t, "reported while it is left alone", len(s.deliver(records...)), 100)
+		pass(idem.DefaultBreakerCooldown)
+		equal(t, "reported afterwards", len(s.deliver(records...)), 0)
+	})
+}
+
+func TestFailingOpenCallsWithoutProtection(t *testing.T) {
+	s := newSite(t)
+	s.engine.StoreDown = idem.FailOpen
+	s.store.down(errNetwork)
+	protected := true
+	s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
+		_, protected = idem.AttemptFrom(ctx)
+		return nil
+	}
+	s.ledger.fails("b", errBoom)
+	s.ledger.fails("c", idem.Permanent(errBoom))
+	equalSlices(t, "reported places",
+		s.deliver(rec("payments-0@7", "a"), rec("payments-1@1", "b"), rec("payments-2@1", "c"), undecodable("payments-3@1")), "payments-1@1")
+	equal(t, "protected", protected, false)
+	r := s.last()
+	equal(t, "failed open", r.FailedOpen, 1)
+	equal(t, "retried", r.Retried, 1)
+	equalSlices(t, "dead letters", s.letters.sources(), "payments-2@1", "payments-3@1")
+	checkCounts(t, r)
+	line := s.log.about("payments-0@7")
+	equal(t, "level", line["level"], any("ERROR"))
+	says(t, line["error"].(string), "connection refused")
+}
+
+func TestACompletionThatFailsIsAnAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.store.losing(errNetwork, idem.OpComplete)
+		begun := time.Now()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c").with("x")),
+			"payments-0@7", "payments-0@8", "payments-1@1")
+		equal(t, "tried until", time.Since(begun), timeout-idem.DefaultDeadlineMargin/4)
+		got := s.get(keyA)
+		equal(t, "status", got.Status, idem.StatusStarted)
+		equal(t, "released", got.Released(), false)
+		equal(t, "completion failed", s.last().CompletionFailed, 2)
+		line := s.log.about("payments-0@7")
+		equal(t, "level", line["level"], any("ERROR"))
+		equal(t, "alarm", line["alarm"], any(true))
+		equal(t, "key", line["key"], any(keyA))
+		equal(t, "version", int64(line["version"].(float64)), got.Version)
+		says(t, line["error"].(string), keyA, strconv.FormatInt(got.Version, 10), "payments-0@7", "connection refused", "30s")
+
+		s.store.up()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c").with("x")))
+		equal(t, "effects, of which the second is why it is an alarm", s.ledger.effects["a"], 2)
+	})
+}
+
+func TestACompletionIsRetriedWithinTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		tries := 0
+		s.store.onSettle = func(_ context.Context, _ *idem.Settlement, land func() error) error {
+			if tries++; tries < 5 {
+				return errNetwork
+			}
+			return land()
+		}
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+		equal(t, "executed", s.last().Executed, 1)
+	})
+}
+
+// A store that does not answer at all is found out in time to say so.
+func TestAStoreThatHangsIsReportedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.store.onClaim = func(ctx context.Context, _ *idem.ClaimRequest, _ func() idem.ClaimResult) idem.ClaimResult {
+			<-ctx.Done()
+			return idem.ClaimResult{Err: ctx.Err()}
+		}
+		begun := time.Now()
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+		equal(t, "answered before the deadline", time.Since(begun) < timeout, true)
+		equal(t, "store down", s.last().StoreDown, 1)
+	})
+}
+
+// A claim that was slow, and answered in the margin, is given back.
+func TestAClaimThatCameTooLateIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+			pass(timeout - idem.DefaultDeadlineMargin + time.Millisecond)
+			return land()
+		}
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+		equal(t, "not started", s.last().NotStarted, 1)
+		got := s.get(keyA)
+		equal(t, "released", got.Released(), true)
+		equal(t, "attempts", got.Attempts, 0)
+		equal(t, "calls", len(s.ledger.order), 0)
+	})
+}
