@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -22,26 +21,14 @@ type batch struct {
 	units    []unit
 }
 
-// unit is a sequence of records that are processed one after another.
-type unit struct {
-	jobs     []*job
-	progress atomic.Int64 // the number of its jobs that have ended: their outcomes may be read
-	done     bool         // the unit has ended, as run knows
-}
-
 // run processes the units and returns when all have ended, or when the time that is left must be kept for the answer
 // although some have not: then it returns the records whose handlers ignore that their context has ended.
 func (b *batch) run(ctx context.Context) (strays []*job) {
 	ended := make(chan *unit, len(b.units))
-	for i := range b.units {
-		go func(u *unit) {
-			defer func() { ended <- u }()
-			b.runUnit(u)
-		}(&b.units[i])
-	}
+	started := b.start(ended)
 	giveUp, stop := b.giveUp(ctx)
 	defer stop()
-	for range b.units {
+	for range started {
 		select {
 		case u := <-ended:
 			u.done = true
@@ -52,8 +39,27 @@ func (b *batch) run(ctx context.Context) (strays []*job) {
 	return nil
 }
 
-// giveUp fires when the session's own time, a quarter of the margin before the deadline, has been over for half of what it
-// left.
+// start starts the units, each when there is a slot for it, so that a batch of many units does not have as many goroutines.
+// It returns how many it has started.
+func (b *batch) start(ended chan<- *unit) (started int) {
+	for i := range b.units {
+		u := &b.units[i]
+		if err := b.slots.Acquire(b.ctx, 1); err != nil {
+			u.jobs[0].outcome, u.done = notStarted(err), true
+			continue
+		}
+		started++
+		u.holds = true
+		go func() {
+			defer func() { ended <- u }()
+			u.run()
+		}()
+	}
+	return started
+}
+
+// giveUp fires an eighth of the margin before the deadline. The session's last context has ended by then, an eighth earlier,
+// so that whatever heeds its context has returned.
 func (b *batch) giveUp(ctx context.Context) (<-chan time.Time, func()) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -79,98 +85,6 @@ func (b *batch) abandon() (strays []*job) {
 		}
 	}
 	return strays
-}
-
-// runUnit processes a unit up to the first record that is not settled: what comes behind it must not overtake it.
-func (b *batch) runUnit(u *unit) {
-	for _, j := range u.jobs {
-		j.outcome.Kind, j.outcome.Err = idem.Retry, errExited // if the handler never comes back here
-		j.outcome = b.runJob(j)
-		u.progress.Add(1)
-		if !j.outcome.Kind.Settled() {
-			return
-		}
-	}
-}
-
-// runJob processes a record, or takes the outcome of another one of the batch that makes the same request.
-func (b *batch) runJob(j *job) idem.Outcome {
-	if j.group == nil {
-		return b.process(j)
-	}
-	r := request{fingerprint: j.task.Fingerprint, redrive: j.task.Redrive} // before the job may be rejected
-	out, ok, err := j.group.enter(b.ctx, r)
-	switch {
-	case err != nil:
-		return notStarted(err)
-	case ok:
-		j.coalesced = true
-		return out
-	}
-	out.Kind, out.Err = idem.Retry, errExited
-	// What a record is rejected for is its own. Deferred for handlers that end their goroutine.
-	defer func() { j.group.leave(r, out, j.rejected == nil) }()
-	out = b.process(j)
-	return out
-}
-
-func notStarted(err error) idem.Outcome {
-	return idem.Outcome{Kind: idem.NotStarted, Err: fmt.Errorf("%w: %w", idem.ErrDeadlineNear, err)}
-}
-
-var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): the key stays taken until its lease is over")
-
-func (b *batch) process(j *job) idem.Outcome {
-	if j.unprotected {
-		return b.withSlots(1, func() idem.Outcome { return b.session.RunUnprotected(&j.task) })
-	}
-	out := b.claimAndRun(j)
-	if out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey {
-		j.reject(out.Err)
-		out = b.claimAndRun(j)
-	}
-	return b.explain(out)
-}
-
-// claimAndRun claims a record's key, waiting while it is in flight elsewhere, and runs it. A key whose owner's lease is
-// over is claimed again, and run, with nothing else in flight: if the record kills the process, no other is charged for it.
-func (b *batch) claimAndRun(j *job) idem.Outcome {
-	tickets := [1]idem.Ticket{{Task: j.task}}
-	t := &tickets[0]
-	alone := false
-	for {
-		n := int64(1)
-		if alone {
-			n = int64(b.consumer.cfg.Concurrency)
-		}
-		t.TakeOver = alone
-		out := b.withSlots(n, func() idem.Outcome {
-			b.session.Claim(tickets[:])
-			if s := t.State(); s == idem.ClaimInFlight || (s == idem.ClaimLeaseOver && !alone) {
-				return idem.Outcome{}
-			}
-			return b.session.Run(t)
-		})
-		switch {
-		case out.Kind == idem.NotStarted && t.State() == idem.ClaimInFlight: // its time ran out while it waited for the key
-			return b.session.Run(t)
-		case out.Kind != idem.KindUnknown:
-			return out
-		}
-		alone = t.State() == idem.ClaimLeaseOver
-		if !alone && !b.session.Wait(t) { // without a slot: others get on meanwhile
-			return b.session.Run(t)
-		}
-	}
-}
-
-// withSlots calls f while holding n of the slots.
-func (b *batch) withSlots(n int64, f func() idem.Outcome) idem.Outcome {
-	if err := b.slots.Acquire(b.ctx, n); err != nil {
-		return notStarted(err)
-	}
-	defer b.slots.Release(n)
-	return f()
 }
 
 // explain adds to an outcome what somebody has to know who reads of it: that a record which would have been given up by now

@@ -84,6 +84,22 @@ func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 	})
 }
 
+// Its key was held all the time; that there was no slot either, in the end, is not what is to be told.
+func TestAKeyInFlightElsewhereIsToldThoughThereIsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.cfg.Concurrency = 1
+		s.store.hold(elsewhere("a", 20*time.Second))
+		s.ledger.on["b"] = func(ctx context.Context, _ msk.Record) error {
+			<-ctx.Done()
+			return nil
+		}
+		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")), "payments-0@7")
+		equal(t, "in flight", s.last().InFlight, 1)
+		says(t, s.log.about("payments-0@7")["error"].(string), "in flight elsewhere", "payments-9@9")
+	})
+}
+
 // A record found with its lease over may be the one that killed the process: it runs with nothing else in flight.
 func TestARecordWhoseLeaseIsOverRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -36,17 +36,23 @@ const (
 	behindStray             // the one before it in its unit has not
 )
 
-// prepare finds the record's key, fingerprint and redrive version.
+// prepare finds the record's redrive version, key and fingerprint.
 func (j *job) prepare() {
 	j.task = idem.Task{Source: j.source, Handler: j}
 	if j.consumer.cfg.DeadLetters != nil {
 		j.task.DeadLetters = j
 	}
+	var badHeader error
+	j.task.Redrive, badHeader = redriveVersion(j.record)
 	if err := j.record.Err(); err != nil {
 		j.reject(err)
 		return
 	}
 	if j.unprotected = j.consumer.cfg.Unprotected; j.unprotected {
+		return
+	}
+	if badHeader != nil {
+		j.reject(badHeader)
 		return
 	}
 	if err := j.identify(); err != nil {
@@ -77,8 +83,7 @@ func (j *job) identify() (err error) {
 	if j.task.Fingerprint, err = cfg.Fingerprint(j.record); err != nil {
 		return fmt.Errorf("the fingerprint can't be taken: %w", err)
 	}
-	j.task.Redrive, err = redriveVersion(j.record)
-	return err
+	return nil
 }
 
 func (j *job) namespace() string {
@@ -93,7 +98,7 @@ func (j *job) namespace() string {
 func (j *job) reject(err error) {
 	j.rejected = err
 	j.task = idem.Task{
-		Key: j.namespace() + sourceSeparator + j.source, Source: j.source, Handler: j, DeadLetters: j.task.DeadLetters,
+		Key: j.namespace() + sourceSeparator + j.source, Source: j.source, Redrive: j.task.Redrive, Handler: j, DeadLetters: j.task.DeadLetters,
 	}
 	j.unprotected = j.consumer.cfg.Unprotected
 }

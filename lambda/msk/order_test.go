@@ -2,6 +2,7 @@ package msk_test
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,6 +115,28 @@ func TestConcurrencyIsBounded(t *testing.T) {
 			equalSlices(t, "reported places", s.deliver(records...))
 			equal(t, "records at once", s.ledger.most, min(bound, len(records)))
 		})
+	}
+}
+
+// Ten thousand goroutines would need more memory than a small function has.
+func TestABatchOfManyUnitsDoesNotHaveAsManyGoroutines(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Order, s.cfg.Concurrency = msk.Unordered, 4
+	var records []record
+	for n := range 2000 {
+		records = append(records, rec(place("payments-0", int64(n)), strconv.Itoa(n)))
+	}
+	before, most := runtime.NumGoroutine(), 0
+	s.ledger.book = func(context.Context, msk.Record) ([]byte, error) {
+		s.ledger.mu.Lock()
+		defer s.ledger.mu.Unlock()
+		most = max(most, runtime.NumGoroutine()-before)
+		return nil, nil
+	}
+	equalSlices(t, "reported places", s.deliver(records...))
+	equal(t, "executed", s.last().Executed, len(records))
+	if most > 20 {
+		t.Errorf("%d goroutines for %d slots", most, s.cfg.Concurrency)
 	}
 }
 

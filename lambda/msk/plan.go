@@ -56,12 +56,12 @@ func (b *batch) order(event *Event) {
 		switch {
 		case n == 0:
 		case b.consumer.cfg.Order == ByPartition:
-			b.units = append(b.units, unit{jobs: jobs})
+			b.units = append(b.units, unit{batch: b, jobs: jobs})
 		case b.consumer.cfg.Order == ByKey:
 			b.orderByKey(jobs)
 		case b.consumer.cfg.Order == Unordered:
 			for i := range jobs {
-				b.units = append(b.units, unit{jobs: jobs[i : i+1]})
+				b.units = append(b.units, unit{batch: b, jobs: jobs[i : i+1]})
 			}
 		}
 	}
@@ -78,6 +78,6 @@ func (b *batch) orderByKey(jobs []*job) {
 		if j.record.Key != nil {
 			byKey[string(j.record.Key)] = len(b.units)
 		}
-		b.units = append(b.units, unit{jobs: []*job{j}})
+		b.units = append(b.units, unit{batch: b, jobs: []*job{j}})
 	}
 }

@@ -201,3 +201,21 @@ func TestARedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 	equal(t, "effects", s.ledger.effects["a"], 1)
 	checkCounts(t, r)
 }
+
+// A letter of a record that has no usable key may be brought back to its place, by invoking the function: it is judged again.
+func TestARejectedRecordThatIsRedrivenInItsPlaceIsJudgedAgain(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Key = msk.HeaderKey("payment-id")
+	s.deliver(rec("payments-0@7", "x"))
+	version := strconv.FormatInt(s.letters.sent[0].Version, 10)
+	back := rec("payments-0@7", "x").header(msk.RedriveHeader, version)
+
+	s.deliver(back)
+	equal(t, "replayed failures while its cause is not mended", s.last().ReplayedFailed, 0)
+	equal(t, "dead letters", len(s.letters.sent), 2)
+
+	s.cfg.Key = nil // the default
+	s.start()
+	s.deliver(back)
+	equal(t, "effects when its cause is mended", s.ledger.effects["x"], 1)
+}

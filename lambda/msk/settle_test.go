@@ -175,21 +175,30 @@ func TestAPanicIsAFailureOfItsRecord(t *testing.T) {
 	equal(t, "the letter's code", s.letters.sent[0].Error.Code, idem.CodePanic)
 }
 
+// A panic is an accident, whatever was thrown: the record has all its attempts.
+func TestAPanicWithAPermanentErrorIsNotPermanent(t *testing.T) {
+	s := newSite(t)
+	s.ledger.on["a"] = func(context.Context, msk.Record) error { panic(idem.Permanent(errBoom)) }
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+	equal(t, "retried", s.last().Retried, 1)
+}
+
 // A handler that ends its goroutine never comes back to settle its key.
 func TestAHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		leaves := true
-		s.ledger.on["a"] = func(context.Context, msk.Record) error {
-			if leaves {
-				leaves = false
-				runtime.Goexit()
-			}
+		leave := func(context.Context, msk.Record) error {
+			runtime.Goexit()
 			return nil
 		}
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "a"), rec("payments-2@1", "b")),
-			"payments-0@7", "payments-1@3")
-		says(t, s.log.about("payments-0@7")["error"].(string), "runtime.Goexit")
+		s.ledger.on["a"], s.ledger.on["c"] = leave, leave
+		equalSlices(t, "reported places",
+			s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "a"), rec("payments-2@1", "b"), rec("payments-3@1", "c")),
+			"payments-0@7", "payments-1@3", "payments-3@1")
+		for _, place := range []string{"payments-0@7", "payments-1@3", "payments-3@1"} {
+			says(t, s.log.about(place)["error"].(string), "runtime.Goexit")
+		}
+		s.ledger.on["a"] = nil
 		equal(t, "status", s.get(keyA).Status, idem.StatusStarted)
 		equal(t, "effects of the other key", s.ledger.effects["b"], 1)
 		begun := time.Now()

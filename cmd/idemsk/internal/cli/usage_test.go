@@ -15,6 +15,7 @@ func TestUsageErrors(t *testing.T) {
 		"help frobnicate":            "there is no verb frobnicate",
 		"get":                        "want one KEY, got 0",
 		"get a b":                    "want one KEY, got 2",
+		"get k -- --json":            "want one KEY, got 2",
 		"get --tabel x k":            "-tabel",
 		"get k --json=maybe":         "maybe",
 		"get k --region":             "-region",

@@ -88,6 +88,7 @@ func TestOmittedValueIsReadBack(t *testing.T) {
 		says   string
 	}{
 		"another record there": {func(l *msk.DeadLetter) { l.Offset = 0 }, "another record"},
+		"another key":          {func(l *msk.DeadLetter) { l.Key = []byte("acc-2") }, "another record"},
 		"another size":         {func(l *msk.DeadLetter) { l.ValueOmitted = 4999 }, "another record"},
 		"no such partition":    {func(l *msk.DeadLetter) { l.Partition = 9 }, "payments-9@1"},
 	} {

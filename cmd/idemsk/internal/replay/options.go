@@ -21,7 +21,7 @@ type Options struct {
 	Stream   stream.Config     // then this
 	// Duplicates is the chance, 0 to 1, that a settled batch of the stream is delivered again, as after a rebalance.
 	Duplicates float64
-	// Kills is how often the process is killed just before an effect while the stream is played.
+	// Kills is how often the process is killed just before an effect while the stream is played; without a stream, not at all.
 	Kills int
 	// Compare plays the same a second time without idemsk.
 	Compare bool

@@ -16,6 +16,9 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Stream.Records == 0 {
+		o.Kills = 0
+	}
 	want, err := expectation(ctx, &o, rulesOf(env))
 	if err != nil {
 		return nil, err

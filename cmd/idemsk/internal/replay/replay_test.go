@@ -185,7 +185,7 @@ func TestBatchFailures(t *testing.T) {
 func TestPartialRedelivery(t *testing.T) {
 	t.Parallel()
 	o := small()
-	o.Stream.Records = 0
+	o.Stream.Records, o.Kills = 0, 3 // without a stream there is nothing to kill in
 	o.Files = samples(t, "handler-panics")
 	if r := run(t, o); !r.OK || r.With.Invocations != 5 || r.With.Delivered != 6 {
 		t.Errorf("%d records in %d deliveries, want 2 and 4 times 1; problems: %q", r.With.Delivered, r.With.Invocations, r.Problems)
