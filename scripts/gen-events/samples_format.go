@@ -34,7 +34,7 @@ func formatSamples() []sample {
 		{
 			name:    "tombstone-null",
 			shows:   "A payment, then a tombstone: `value` is null",
-			settles: "Executes the payment; hands the tombstone to the handler as a null value, under its key, like any record",
+			settles: "Executes the payment; a handler gets the tombstone as a null value; the example (msk.JSON) refuses it: dead letter, then FAILED",
 			event: msk(
 				pay("tombstone-null-1", 500).at(0, 4400),
 				pay("tombstone-null-2", 0).at(0, 4401).withValue(null()),
