@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +50,12 @@ func deploy(t *testing.T) *stack {
 	if endpoint == "" {
 		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
 	}
-	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	cfg := aws.Config{
+		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient: &http.Client{Transport: transport},
+	}
 	name := "idemsk-" + strings.ToLower(rand.Text()[:8])
 	s := &stack{
 		T: t, endpoint: endpoint, name: name, ledger: name + "-ledger",
