@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 )
@@ -73,7 +74,7 @@ func (s *Session) renew(t *Ticket, out Outcome) (over Outcome, lost bool) {
 // attemptLimit is the number of the last attempt. What can't be dead-lettered is tried for ever.
 func (e *Engine) attemptLimit(task *Task) int {
 	if e.cfg.MaxAttempts < 0 || task.DeadLetters == nil {
-		return int(^uint(0) >> 1)
+		return math.MaxInt
 	}
 	return e.cfg.MaxAttempts
 }
