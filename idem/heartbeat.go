@@ -20,8 +20,11 @@ type heartbeat struct {
 	extend  Settlement
 	handler handlerContext
 
+	due        time.Time  // of the first beat
+	next, prev *heartbeat // among those that wait for it; see firstBeats
+
 	mu       sync.Mutex
-	timer    *time.Timer
+	timer    *time.Timer // of the beats; nil until the first is due
 	leaseEnd time.Time
 	beating  chan struct{} // closed when the beat in progress has ended; nil if there is none
 	stopped  bool
@@ -29,22 +32,24 @@ type heartbeat struct {
 	lost     error
 }
 
-// startHeartbeat starts the timer; a handler that takes under a third of the lease costs no request.
+// startHeartbeat begins the heartbeat of a claim; a handler that takes under a third of the lease costs no request.
 func startHeartbeat(s *Session, t *Ticket) *heartbeat {
 	lease := s.engine.cfg.Lease
 	h := &heartbeat{
-		session: s, extend: t.settlement(OpExtend, s.engine.cfg.Retention), leaseEnd: t.claimedAt.Add(lease),
+		session: s, extend: t.settlement(OpExtend, s.engine.cfg.Retention),
+		due: t.claimedAt.Add(lease / 3), leaseEnd: t.claimedAt.Add(lease),
 		handler: handlerContext{Context: s.handlers, attempt: t.attempt()},
 	}
 	h.extend.Lease = lease
-	h.mu.Lock() // the first beat may be due at once
-	h.timer = time.AfterFunc(time.Until(t.claimedAt.Add(lease/3)), h.beat)
-	h.mu.Unlock()
+	s.firstBeats.add(h)
 	return h
 }
 
 // stop ends the heartbeat, waits for a beat in progress, and says why the claim was lost, if it was.
 func (h *heartbeat) stop() error {
+	if h.session.firstBeats.remove(h) {
+		return nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopped = true
@@ -56,6 +61,13 @@ func (h *heartbeat) stop() error {
 		h.mu.Lock()
 	}
 	return h.lost
+}
+
+// begin makes the first beat, in a goroutine of its own.
+func (h *heartbeat) begin() {
+	h.mu.Lock() // the beat may be there before the assignment
+	defer h.mu.Unlock()
+	h.timer = time.AfterFunc(0, h.beat)
 }
 
 func (h *heartbeat) beat() {

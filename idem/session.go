@@ -22,6 +22,8 @@ type Session struct {
 	settling context.Context // as ctx, but does not end with the caller's cancellation: an effect that took place is recorded
 	bounded  bool            // there is a deadline
 	cancel   context.CancelFunc
+
+	firstBeats firstBeats
 }
 
 // Session begins a session. Close must be called when its tasks have ended.
@@ -49,7 +51,10 @@ func (e *Engine) Session(ctx context.Context) *Session {
 }
 
 // Close ends the session's contexts.
-func (s *Session) Close() { s.cancel() }
+func (s *Session) Close() {
+	s.firstBeats.stop()
+	s.cancel()
+}
 
 // Handlers returns the context that handlers run under, which ends at the deadline less the margin.
 func (s *Session) Handlers() context.Context { return s.handlers }

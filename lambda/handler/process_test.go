@@ -80,7 +80,7 @@ func startProcess(t *testing.T, program string, env map[string]string) *process 
 	return p
 }
 
-func event(t *testing.T, name string) []byte {
+func event(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../events", name+".json"))
 	if err != nil {
