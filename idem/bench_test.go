@@ -33,13 +33,14 @@ func BenchmarkEngine(b *testing.B) {
 				keys[i] = "payments#" + strconv.Itoa(i)
 			}
 			handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
-			tickets := make([]idem.Ticket, benchKeys)
+			tickets := make([]*idem.Ticket, benchKeys)
+			fresh := make([]idem.Ticket, benchKeys)
 			var s *idem.Session
 			record := func(i int, want idem.Kind) {
 				if i%bm.claim == 0 {
 					s.Claim(tickets[i : i+bm.claim])
 				}
-				if out := s.Run(&tickets[i]); out.Kind != want {
+				if out := s.Run(tickets[i]); out.Kind != want {
 					b.Fatalf("%v: %v", out.Kind, out.Err)
 				}
 			}
@@ -48,7 +49,8 @@ func BenchmarkEngine(b *testing.B) {
 					s = session(b, newEngine(b, memstore.New(memstore.Config{}), idem.Config{}), ctx)
 				}
 				for i := range tickets {
-					tickets[i] = idem.Ticket{Task: idem.Task{Key: keys[i], Fingerprint: idem.Fingerprint{1}, Source: "payments-3@17", Handler: handler}}
+					tickets[i] = &fresh[i]
+					fresh[i] = idem.Ticket{Task: idem.Task{Key: keys[i], Fingerprint: idem.Fingerprint{1}, Source: "payments-3@17", Handler: handler}}
 				}
 			}
 			renew()

@@ -246,7 +246,7 @@ func TestABatchThatWasAnsweredInPartIsNoFault(t *testing.T) {
 	}
 	s := session(t, newEngine(t, store, idem.Config{BreakerFailures: 1}), t.Context())
 	for _, second := range []string{"b", "c"} {
-		tickets := make([]idem.Ticket, 2)
+		tickets := []*idem.Ticket{{}, {}}
 		tickets[0].Task, tickets[1].Task = taskOf(nil), taskOf(nil)
 		tickets[1].Task.Key = second
 		s.Claim(tickets)

@@ -162,7 +162,7 @@ const (
 type held struct {
 	proc    *process
 	session *idem.Session
-	ticket  []idem.Ticket
+	ticket  []*idem.Ticket
 	key     string
 }
 
@@ -225,7 +225,7 @@ func (w *world) play(s step) {
 		}
 	case "run":
 		w.drop(h)
-		w.verify(h.key, h.session.Run(&h.ticket[0]))
+		w.verify(h.key, h.session.Run(h.ticket[0]))
 		h.session.Close()
 	case "release":
 		h.session.Release(h.ticket)
@@ -460,7 +460,7 @@ func rec(store *memstore.Store, key string) idem.Record {
 
 func (w *world) claim(proc *process, s step) {
 	h := &held{proc: proc, key: s.key, session: proc.engine.Session(context.Background())}
-	h.ticket = []idem.Ticket{{Task: w.task(s), TakeOver: s.takeOver}}
+	h.ticket = []*idem.Ticket{{Task: w.task(s), TakeOver: s.takeOver}}
 	h.session.Claim(h.ticket)
 	w.held = append(w.held, h)
 }

@@ -18,6 +18,7 @@ const (
 	DefaultMaxAttempts     = 5
 	DefaultMaxResult       = 4096
 	DefaultDeadlineMargin  = 500 * time.Millisecond
+	DefaultCommitWindow    = 128
 	DefaultBreakerFailures = 5
 	DefaultBreakerCooldown = 5 * time.Second
 )
@@ -28,6 +29,8 @@ const (
 	MaxLease = time.Hour
 	// MaxResultLimit leaves room in a DynamoDB item (400 KB) for the other attributes.
 	MaxResultLimit = 350 << 10
+
+	maxCommitWindow = 10_000
 )
 
 // StoreDownPolicy says what to do with a task while the store can't be asked.
@@ -59,6 +62,10 @@ type Config struct {
 	// Wait is how long to wait for a key that is in flight elsewhere (default: until the deadline less the margin, or, in
 	// a context without one, for ever; -1: not at all).
 	Wait time.Duration
+	// CommitWindow is for how many tasks of a session handlers may have returned while their completion is still on its way
+	// to the store (default 128; 1 to 10,000). It matters to Session.RunAsync on a store that is a Batcher. A process that dies
+	// executes at most so many of them again.
+	CommitWindow int
 	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
 	HashKeys bool
 	// StoreDown says what to do while the store is unavailable (default: the handler is not called).
@@ -75,6 +82,7 @@ func (c Config) withDefaults() Config {
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxResult = cmp.Or(c.MaxResult, DefaultMaxResult)
 	c.DeadlineMargin = cmp.Or(c.DeadlineMargin, DefaultDeadlineMargin)
+	c.CommitWindow = cmp.Or(c.CommitWindow, DefaultCommitWindow)
 	c.BreakerFailures = cmp.Or(c.BreakerFailures, DefaultBreakerFailures)
 	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, DefaultBreakerCooldown)
 	return c
@@ -93,6 +101,7 @@ func (c Config) validate() error {
 	bad(c.MaxResult >= -1 && c.MaxResult <= MaxResultLimit, "MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, MaxResultLimit)
 	bad(c.DeadlineMargin > 0, "DeadlineMargin is %v: want more than 0", c.DeadlineMargin)
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
+	bad(c.CommitWindow >= 1 && c.CommitWindow <= maxCommitWindow, "CommitWindow is %d: want 1 to %d", c.CommitWindow, maxCommitWindow)
 	bad(c.StoreDown <= FailOpen, "StoreDown is %d: want FailClosed or FailOpen", c.StoreDown)
 	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker", c.BreakerFailures)
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)
@@ -102,12 +111,13 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Engine takes tasks through the states of their keys. It is safe for concurrent use, and starts no goroutine.
+// Engine takes tasks through the states of their keys. It is safe for concurrent use.
 type Engine struct {
 	store   Store
 	cfg     Config
 	breaker *breaker
 	owners  ownerNames
+	batch   int // what one request of the store takes
 }
 
 // New returns an engine on store. It returns ErrInvalidConfig, naming every field at fault.
@@ -119,7 +129,21 @@ func New(store Store, cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Engine{store: store, cfg: cfg, breaker: newBreaker(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}}, nil
+	e := &Engine{store: store, cfg: cfg, breaker: newBreaker(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
+	if b, ok := store.(Batcher); ok {
+		e.batch = max(1, b.BatchSize())
+	}
+	return e, nil
+}
+
+// BatchSize is how many claims are worth gathering ahead of their turn: what one request of the store takes, 1 if the store
+// is no Batcher. It is 1 too where a single attempt is all there is: a process that dies charges one for every claim that it
+// had gathered, begun or not.
+func (e *Engine) BatchSize() int {
+	if e.cfg.MaxAttempts == 1 {
+		return 1
+	}
+	return e.batch
 }
 
 // Config returns the configuration in force, defaults filled in.
@@ -130,11 +154,11 @@ func (e *Engine) Config() Config { return e.cfg }
 func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	s := e.Session(ctx)
 	defer s.Close()
-	tickets := []Ticket{{Task: task, TakeOver: true}}
+	tickets := []*Ticket{{Task: task, TakeOver: true}}
 	for {
 		s.Claim(tickets)
-		if !s.Wait(&tickets[0]) {
-			return s.Run(&tickets[0])
+		if !s.Wait(tickets[0]) {
+			return s.Run(tickets[0])
 		}
 	}
 }

@@ -221,7 +221,7 @@ func TestDefaults(t *testing.T) {
 	got := newEngine(t, newSpy(), idem.Config{}).Config()
 	want := idem.Config{
 		Lease: 30 * time.Second, Retention: 168 * time.Hour, MaxAttempts: 5, MaxResult: 4096, DeadlineMargin: 500 * time.Millisecond,
-		BreakerFailures: 5, BreakerCooldown: 5 * time.Second,
+		CommitWindow: 128, BreakerFailures: 5, BreakerCooldown: 5 * time.Second,
 	}
 	equal(t, "the configuration", got, want)
 }
@@ -229,11 +229,11 @@ func TestDefaults(t *testing.T) {
 func TestEveryFaultOfAConfigurationIsNamed(t *testing.T) {
 	_, err := idem.New(newSpy(), idem.Config{
 		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2, MaxResult: idem.MaxResultLimit + 1, DeadlineMargin: -1, Wait: -2,
-		StoreDown: 7, BreakerFailures: -2, BreakerCooldown: -1,
+		CommitWindow: -1, StoreDown: 7, BreakerFailures: -2, BreakerCooldown: -1,
 	})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	for _, field := range []string{
-		"Lease is 1ms", "Retention is 1µs", "MaxAttempts is -2", "MaxResult is 358401 bytes", "DeadlineMargin is -1ns", "Wait is -2ns",
+		"Lease is 1ms", "Retention is 1µs", "MaxAttempts is -2", "MaxResult is 358401 bytes", "DeadlineMargin is -1ns", "Wait is -2ns", "CommitWindow is -1",
 		"StoreDown is 7", "BreakerFailures is -2", "BreakerCooldown is -1ns",
 	} {
 		if !strings.Contains(err.Error(), field) {

@@ -160,7 +160,7 @@ func ExampleSession() {
 	session := engine.Session(ctx)
 	defer session.Close()
 
-	tickets := make([]idem.Ticket, 3)
+	tickets := []*idem.Ticket{{}, {}, {}}
 	for i, key := range []string{"p-17", "p-18", ""} {
 		tickets[i].Task = idem.Task{Key: key, Source: fmt.Sprintf("payments-0@%d", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			return []byte("receipt of " + key), nil
@@ -169,7 +169,7 @@ func ExampleSession() {
 	session.Claim(tickets)
 	session.Release(tickets[1:2]) // not to be run now; its attempt is given back
 	for i := range tickets {
-		out := session.Run(&tickets[i])
+		out := session.Run(tickets[i])
 		fmt.Printf("%v %s %v\n", out.Kind, out.Result, out.Err)
 	}
 	// Output:

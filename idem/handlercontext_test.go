@@ -38,14 +38,14 @@ func TestAHandlersContextEndsWithIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kept := make(chan context.Context, 1)
-				tickets := []idem.Ticket{{Task: taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				tickets := []*idem.Ticket{{Task: taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 					look(ctx)
 					kept <- ctx
 					return nil, nil
 				}})}}
 				s := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context())
 				s.Claim(tickets)
-				wantKind(t, s.Run(&tickets[0]), idem.Executed)
+				wantKind(t, s.Run(tickets[0]), idem.Executed)
 				ctx := <-kept
 				stopped := false
 				context.AfterFunc(ctx, func() { stopped = true })

@@ -95,7 +95,7 @@ func TestAHandlerWhoseKeyWasTakenIsCancelled(t *testing.T) {
 			}
 			pass(time.Millisecond)
 			stolen := session(t, newEngine(t, store.Store, idem.Config{}), context.Background())
-			stolen.Claim([]idem.Ticket{{Task: taskOf(nil)}})
+			stolen.Claim([]*idem.Ticket{{Task: taskOf(nil)}})
 			<-ctx.Done()
 			ended, cause = time.Since(begun), context.Cause(ctx)
 			return nil, ctx.Err()
@@ -278,7 +278,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 			"a dependency down, and the thief is at work", idem.Unavailable(errBoom),
 			func(t *testing.T, store idem.Store) {
 				s := session(t, newEngine(t, store, idem.Config{Lease: lease}), context.Background())
-				s.Claim([]idem.Ticket{{Task: taskOf(nil), TakeOver: true}})
+				s.Claim([]*idem.Ticket{{Task: taskOf(nil), TakeOver: true}})
 			}, idem.Fenced, "", []string{"boom", "STARTED at version"},
 		},
 	} {
@@ -415,11 +415,11 @@ func TestATicketRunAfterItsLeaseWasTakenIsNotBegun(t *testing.T) {
 		e := newEngine(t, store, idem.Config{Lease: lease})
 		s := session(t, e, t.Context())
 		h := returning("late", nil)
-		late := []idem.Ticket{{Task: taskOf(h)}}
+		late := []*idem.Ticket{{Task: taskOf(h)}}
 		s.Claim(late)
 		pass(lease + 1)
 		wantKind(t, steal(t, store, returning("the thief's", nil)), idem.Executed)
-		out := s.Run(&late[0])
+		out := s.Run(late[0])
 		wantKind(t, out, idem.Replayed)
 		equal(t, "fenced", out.Fenced, true)
 		equal(t, "result", string(out.Result), "the thief's")
@@ -432,13 +432,13 @@ func TestATicketThatWaitedIsRenewedBeforeItsHandlerBegins(t *testing.T) {
 		store := newSpy()
 		e := newEngine(t, store, idem.Config{Lease: lease})
 		s := session(t, e, t.Context())
-		late := []idem.Ticket{{Task: taskOf(&handler{handle: func(context.Context, int) ([]byte, error) {
+		late := []*idem.Ticket{{Task: taskOf(&handler{handle: func(context.Context, int) ([]byte, error) {
 			contender := newEngine(t, store, idem.Config{Lease: lease, Wait: -1})
 			wantKind(t, contender.Do(context.Background(), taskOf(returning("a thief's", nil))), idem.InFlight)
 			return []byte("mine"), nil
 		}})}}
 		s.Claim(late)
 		pass(lease + 1)
-		wantKind(t, s.Run(&late[0]), idem.Executed)
+		wantKind(t, s.Run(late[0]), idem.Executed)
 	})
 }

@@ -13,14 +13,50 @@ import (
 // down is executed without protection if the engine fails open; any other is not executed. When Run returns, the handler
 // has returned and nothing of it is left running.
 func (s *Session) Run(t *Ticket) Outcome {
+	out, set := s.attempt(t)
+	if set.Op == 0 {
+		return out
+	}
+	return s.settle(t, out, set)
+}
+
+// RunAsync is Run for many tasks on a store that is a Batcher: it returns when the handler has returned, and calls done
+// with the outcome when that is known, before it returns or later, from another goroutine. Completions are sent at once
+// while none is on its way, and are gathered otherwise. At most Config.CommitWindow of them are under way: RunAsync waits
+// before it calls the handler. The ticket must be left alone, and the session open, until done has been called.
+//
+// On any other store RunAsync is Run.
+func (s *Session) RunAsync(t *Ticket, done func(Outcome)) {
+	if t.res.State != Claimed || !s.commits.enter(s.handlers) {
+		done(s.Run(t))
+		return
+	}
+	gathered := false
+	defer func() { // deferred for handlers that end their goroutine
+		if !gathered {
+			s.commits.leave()
+		}
+	}()
+	out, set := s.attempt(t)
+	if set.Op == 0 {
+		done(out)
+		return
+	}
+	gathered = true
+	s.commits.add(commit{set: set, done: func(r settled) { done(s.concluded(t, out, set, r)) }})
+}
+
+// attempt executes a ticket, if it is to be executed. The outcome is final, unless there is a settlement that is still to
+// be made.
+func (s *Session) attempt(t *Ticket) (Outcome, Settlement) {
 	out := t.outcome()
 	switch {
 	case t.res.State == Claimed:
-		return s.runClaimed(t, out)
+		return s.attemptClaimed(t, out)
 	case out.Kind == StoreDown && s.engine.cfg.StoreDown == FailOpen:
-		return s.runUnprotected(&t.Task, out, FailedOpen)
+		out = s.runUnprotected(&t.Task, out, FailedOpen)
 	}
-	return out
+	return out, Settlement{}
 }
 
 // RunUnprotected runs a task without any claim, as if there were no engine: for messages without a key, and for comparison.
@@ -28,25 +64,25 @@ func (s *Session) RunUnprotected(task *Task) Outcome {
 	return s.runUnprotected(task, Outcome{}, Unprotected)
 }
 
-func (s *Session) runClaimed(t *Ticket, out Outcome) Outcome {
+func (s *Session) attemptClaimed(t *Ticket, out Outcome) (Outcome, Settlement) {
 	defer func() { t.res, t.owner = ClaimResult{}, "" }() // a ticket is good for one run
 	if limit := s.engine.attemptLimit(&t.Task); t.res.Record.Attempts > limit {
-		return s.bury(t, out, exhausted(t, limit))
+		return s.bury(t, out, exhausted(t, limit)), Settlement{}
 	}
 	if s.handlers.Err() != nil {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
-		return s.giveBack(t, out, nil)
+		return s.giveBack(t, out, nil), Settlement{}
 	}
 	if time.Since(t.claimedAt) >= s.engine.cfg.Lease/3 {
 		if over, lost := s.renew(t, out); lost {
-			return over
+			return over, Settlement{}
 		}
 	}
 	result, lost, err := s.execute(t)
 	if err != nil && lost != nil {
 		// The error may be nothing but our own cancellation, and somebody else may be at work on the task by now: no dead
 		// letter, no attempt given back.
-		return s.retry(t, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0)
+		return s.retry(t, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0), Settlement{}
 	}
 	return s.conclude(t, out, result, err)
 }
@@ -118,8 +154,8 @@ func call(ctx context.Context, h Handler) (result []byte, err error) {
 	return result, err
 }
 
-// conclude settles the key by what the handler returned.
-func (s *Session) conclude(t *Ticket, out Outcome, result []byte, err error) Outcome {
+// conclude settles the key by what the handler returned, but for a completion: that is returned, still to be made.
+func (s *Session) conclude(t *Ticket, out Outcome, result []byte, err error) (Outcome, Settlement) {
 	if err == nil {
 		return s.complete(t, out, result, 0)
 	}
@@ -129,26 +165,27 @@ func (s *Session) conclude(t *Ticket, out Outcome, result []byte, err error) Out
 		return s.complete(t, out, nil, ResultUnencodable)
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
-		return s.giveBack(t, out, failureOf(err))
+		out = s.giveBack(t, out, failureOf(err))
 	case c.class == permanent && t.Task.DeadLetters != nil:
-		return s.bury(t, out, err)
+		out = s.bury(t, out, err)
 	case t.res.Record.Attempts >= s.engine.attemptLimit(&t.Task):
-		return s.bury(t, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, t.res.Record.Attempts, s.engine.cfg.MaxAttempts, err))
+		out = s.bury(t, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, t.res.Record.Attempts, s.engine.cfg.MaxAttempts, err))
 	case c.class == permanent:
-		return s.retry(t, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), 0)
+		out = s.retry(t, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), 0)
 	default:
-		return s.retry(t, out, err, c.delay)
+		out = s.retry(t, out, err, c.delay)
 	}
+	return out, Settlement{}
 }
 
-func (s *Session) complete(t *Ticket, out Outcome, result []byte, omitted int) Outcome {
+func (s *Session) complete(t *Ticket, out Outcome, result []byte, omitted int) (Outcome, Settlement) {
 	set := t.settlement(OpComplete, s.engine.cfg.Retention)
 	set.Result, set.ResultOmitted = result, omitted
 	if len(result) > max(0, s.engine.cfg.MaxResult) {
 		set.Result, set.ResultOmitted = nil, len(result)
 	}
 	out.Kind, out.Result = Executed, result
-	return s.settle(t, out, set)
+	return out, set
 }
 
 // bury sends the dead letter first and then fails the key, so that nothing is lost in between. A dead letter that can't be
@@ -213,7 +250,10 @@ func (s *Session) released(t *Ticket, out Outcome, r settled) Outcome {
 
 // settle makes a final transition and adds to the outcome how that went.
 func (s *Session) settle(t *Ticket, out Outcome, set Settlement) Outcome {
-	r := s.send(set)
+	return s.concluded(t, out, set, s.send(set))
+}
+
+func (s *Session) concluded(t *Ticket, out Outcome, set Settlement, r settled) Outcome {
 	out.SettleTook = r.took
 	if r.err != nil {
 		return s.notSettled(t, out, set, r.err)

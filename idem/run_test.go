@@ -151,7 +151,7 @@ func TestARecordThatKillsItsProcessIsBuried(t *testing.T) {
 		h := &handler{handle: func(context.Context, int) ([]byte, error) { return nil, errBoom }}
 		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
 		for range 2 {
-			dying := []idem.Ticket{{Task: buriedBy(graves, h), TakeOver: true}}
+			dying := []*idem.Ticket{{Task: buriedBy(graves, h), TakeOver: true}}
 			session(t, e, t.Context()).Claim(dying)
 			equal(t, "state", dying[0].State(), idem.Claimed)
 			pass(lease)
@@ -447,10 +447,10 @@ func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 		store := newSpy()
 		s := session(t, newEngine(t, store, idem.Config{}), until(t, time.Second))
 		h := returning("receipt", nil)
-		tickets := []idem.Ticket{{Task: taskOf(h)}}
+		tickets := []*idem.Ticket{{Task: taskOf(h)}}
 		s.Claim(tickets)
 		<-s.Handlers().Done()
-		out := s.Run(&tickets[0])
+		out := s.Run(tickets[0])
 		wantKind(t, out, idem.NotStarted)
 		wantErr(t, out.Err, idem.ErrDeadlineNear)
 		equal(t, "calls of the handler", h.calls, 0)
@@ -468,10 +468,10 @@ func TestACancelledTaskIsNotStarted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s := session(t, newEngine(t, store, idem.Config{}), ctx)
 	h := returning("receipt", nil)
-	tickets := []idem.Ticket{{Task: taskOf(h)}}
+	tickets := []*idem.Ticket{{Task: taskOf(h)}}
 	s.Claim(tickets)
 	cancel(errBoom)
-	out := s.Run(&tickets[0])
+	out := s.Run(tickets[0])
 	wantKind(t, out, idem.NotStarted)
 	wantErr(t, out.Err, errBoom)
 	equal(t, "calls of the handler", h.calls, 0)

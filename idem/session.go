@@ -24,11 +24,15 @@ type Session struct {
 	cancel   context.CancelFunc
 
 	firstBeats firstBeats
+	commits    commits
 }
 
 // Session begins a session. Close must be called when its tasks have ended.
 func (e *Engine) Session(ctx context.Context) *Session {
 	s := &Session{engine: e}
+	if e.batch > 1 {
+		s.commits.session, s.commits.window = s, make(chan struct{}, e.cfg.CommitWindow)
+	}
 	var cancels [3]context.CancelFunc
 	var deadline time.Time
 	if deadline, s.bounded = ctx.Deadline(); s.bounded {
@@ -56,6 +60,10 @@ func (s *Session) Close() {
 	s.cancel()
 }
 
+// WaitForCommits waits until the completions that RunAsync has taken over have landed, or time is over: before a task that
+// may end the process.
+func (s *Session) WaitForCommits() { s.commits.wait(s.handlers) }
+
 // Handlers returns the context that handlers run under, which ends at the deadline less the margin.
 func (s *Session) Handlers() context.Context { return s.handlers }
 
@@ -72,7 +80,7 @@ type claimScratch struct {
 // Claim sends the claims of the tickets to the store in one call and fills in what came of them. A ticket whose claim
 // ended in an unknown error may be claimed again: it keeps its owner for the length of a lease, and so recognises itself.
 // The keys of the tickets must differ from each other.
-func (s *Session) Claim(tickets []Ticket) {
+func (s *Session) Claim(tickets []*Ticket) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
 		clear(buf.reqs)
@@ -80,8 +88,8 @@ func (s *Session) Claim(tickets []Ticket) {
 		scratch.Put(buf)
 	}()
 	started := time.Now()
-	for i := range tickets {
-		if req, ok := s.engine.request(&tickets[i], started); ok {
+	for i, t := range tickets {
+		if req, ok := s.engine.request(t, started); ok {
 			buf.reqs, buf.which = append(buf.reqs, req), append(buf.which, i)
 		}
 	}
@@ -90,7 +98,7 @@ func (s *Session) Claim(tickets []Ticket) {
 	}
 	results, took := s.engine.claim(s.ctx, buf.reqs, started)
 	for i := range results {
-		t := &tickets[buf.which[i]]
+		t := tickets[buf.which[i]]
 		t.res, t.took = results[i], took
 		if t.res.Err != nil && isStoreFault(t.res.Err) {
 			t.res.Err = fmt.Errorf("%w: %w", ErrStoreUnavailable, t.res.Err)
@@ -165,10 +173,10 @@ func claimErrorKind(err error) Kind {
 // Release gives back claims that were not begun, with their attempts, in one call to the store. A key that can't be given
 // back is free when its lease is over. A ticket may be claimed again afterwards, by a new owner, even if its release lands
 // late.
-func (s *Session) Release(tickets []Ticket) {
+func (s *Session) Release(tickets []*Ticket) {
 	var ss []Settlement
-	for i := range tickets {
-		if t := &tickets[i]; t.res.State == Claimed {
+	for _, t := range tickets {
+		if t.res.State == Claimed {
 			set := t.settlement(OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)

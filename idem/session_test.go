@@ -35,7 +35,7 @@ func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
 	e.Do(t.Context(), done)
 	s := session(t, e, t.Context())
 	h := returning("receipt", nil)
-	tickets := make([]idem.Ticket, 4)
+	tickets := []*idem.Ticket{{}, {}, {}, {}}
 	for i, key := range []string{"a", "", "done", "b"} {
 		tickets[i].Task = taskOf(h)
 		tickets[i].Task.Key = key
@@ -48,7 +48,7 @@ func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
 	}
 	wantErr(t, tickets[1].Err(), idem.ErrInvalidKey)
 	for i, want := range []idem.Kind{idem.Executed, idem.InvalidKey, idem.Replayed, idem.Executed} {
-		wantKind(t, s.Run(&tickets[i]), want)
+		wantKind(t, s.Run(tickets[i]), want)
 	}
 	equal(t, "calls of the handler", h.calls, 2)
 	owners := store.owners()
@@ -59,7 +59,7 @@ func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
 func TestNothingButInvalidKeysAsksTheStoreNothing(t *testing.T) {
 	store := newSpy()
 	s := session(t, newEngine(t, store, idem.Config{}), t.Context())
-	s.Claim(make([]idem.Ticket, 3))
+	s.Claim([]*idem.Ticket{{}, {}, {}})
 	s.Claim(nil)
 	equal(t, "calls of the store", len(store.claims), 0)
 }
@@ -91,18 +91,18 @@ func TestAClaimWhoseReplyWasLostIsAdopted(t *testing.T) {
 		store.onClaim = loseReply()
 		s := session(t, newEngine(t, store, idem.Config{}), t.Context())
 		h := returning("receipt", nil)
-		tickets := []idem.Ticket{{Task: taskOf(h)}}
+		tickets := []*idem.Ticket{{Task: taskOf(h)}}
 		s.Claim(tickets)
 		equal(t, "state", tickets[0].State(), idem.ClaimUnknown)
 		wantErr(t, tickets[0].Err(), errNetwork, idem.ErrStoreUnavailable)
-		wantKind(t, s.Run(&tickets[0]), idem.StoreDown)
+		wantKind(t, s.Run(tickets[0]), idem.StoreDown)
 		equal(t, "calls of the handler", h.calls, 0)
 
 		pass(time.Second)
 		s.Claim(tickets)
 		owners := store.owners()
 		equal(t, "the owner of the claim sent again", owners[1], owners[0])
-		out := s.Run(&tickets[0])
+		out := s.Run(tickets[0])
 		wantKind(t, out, idem.Executed)
 		equal(t, "attempt", out.Attempt, 1)
 		equal(t, "token", out.Token, get(t, store, testKey).Version)
@@ -116,12 +116,12 @@ func TestAnAdoptedLeaseIsReckonedFromTheFirstClaim(t *testing.T) {
 		store := newSpy()
 		store.onClaim = loseReply()
 		s := session(t, newEngine(t, store, idem.Config{Lease: lease}), t.Context())
-		tickets := []idem.Ticket{{Task: taskOf(taking(8*time.Second, "receipt", nil))}}
+		tickets := []*idem.Ticket{{Task: taskOf(taking(8*time.Second, "receipt", nil))}}
 		s.Claim(tickets)
 		pass(25 * time.Second)
 		s.Claim(tickets)
 		equal(t, "state", tickets[0].State(), idem.Claimed)
-		wantKind(t, s.Run(&tickets[0]), idem.Executed)
+		wantKind(t, s.Run(tickets[0]), idem.Executed)
 		if store.count(idem.OpExtend) == 0 {
 			t.Error("the lease ended in mid-handler, and nobody had extended it")
 		}
@@ -137,13 +137,13 @@ func TestAClaimSentAgainAfterALeaseIsANewOne(t *testing.T) {
 		store := newSpy()
 		store.onClaim = loseReply()
 		s := session(t, newEngine(t, store, idem.Config{Lease: lease}), t.Context())
-		tickets := []idem.Ticket{{Task: taskOf(returning("receipt", nil)), TakeOver: true}}
+		tickets := []*idem.Ticket{{Task: taskOf(returning("receipt", nil)), TakeOver: true}}
 		s.Claim(tickets)
 		pass(lease)
 		s.Claim(tickets)
 		owners := store.owners()
 		equal(t, "the same owner", owners[1] == owners[0], false)
-		out := s.Run(&tickets[0])
+		out := s.Run(tickets[0])
 		wantKind(t, out, idem.Executed)
 		equal(t, "attempt", out.Attempt, 2)
 		equal(t, "stolen", out.Stolen, true)
@@ -154,10 +154,10 @@ func TestEveryClaimWithAProperAnswerIsByAnotherOwner(t *testing.T) {
 	store := newSpy()
 	e := newEngine(t, store, idem.Config{})
 	holder := session(t, e, t.Context())
-	held := []idem.Ticket{{Task: taskOf(returning("", nil))}}
+	held := []*idem.Ticket{{Task: taskOf(returning("", nil))}}
 	holder.Claim(held)
 	s := session(t, e, t.Context())
-	tickets := []idem.Ticket{{Task: taskOf(returning("", nil))}}
+	tickets := []*idem.Ticket{{Task: taskOf(returning("", nil))}}
 	s.Claim(tickets)
 	s.Claim(tickets)
 	equal(t, "state", tickets[0].State(), idem.ClaimInFlight)
@@ -170,7 +170,7 @@ func TestReleaseGivesAttemptsBack(t *testing.T) {
 	store := newSpy()
 	s := session(t, newEngine(t, store, idem.Config{}), t.Context())
 	h := returning("receipt", nil)
-	tickets := []idem.Ticket{{Task: taskOf(h)}, {Task: taskOf(h)}, {}}
+	tickets := []*idem.Ticket{{Task: taskOf(h)}, {Task: taskOf(h)}, {}}
 	tickets[1].Task.Key = "b"
 	s.Claim(tickets)
 	s.Release(tickets)
@@ -185,7 +185,7 @@ func TestReleaseGivesAttemptsBack(t *testing.T) {
 	s.Release(tickets)
 	equal(t, "releases", store.count(idem.OpRelease), 2)
 	s.Claim(tickets[:1])
-	out := s.Run(&tickets[0])
+	out := s.Run(tickets[0])
 	wantKind(t, out, idem.Executed)
 	equal(t, "attempt", out.Attempt, 1)
 }
@@ -197,7 +197,7 @@ func TestAClaimAfterAReleaseIsByAnotherOwner(t *testing.T) {
 		store := newSpy()
 		store.onSettle = failing(idem.OpRelease)
 		s := session(t, newEngine(t, store, idem.Config{}), t.Context())
-		tickets := []idem.Ticket{{Task: taskOf(returning("receipt", nil))}}
+		tickets := []*idem.Ticket{{Task: taskOf(returning("receipt", nil))}}
 		s.Claim(tickets)
 		s.Release(tickets)
 		s.Claim(tickets)
@@ -212,21 +212,21 @@ func TestWithoutTakeOverALeaseThatIsOverIsReported(t *testing.T) {
 		store := newSpy()
 		e := newEngine(t, store, idem.Config{Lease: lease})
 		dead := session(t, e, t.Context())
-		dead.Claim([]idem.Ticket{{Task: taskOf(nil)}})
+		dead.Claim([]*idem.Ticket{{Task: taskOf(nil)}})
 		pass(lease)
 		s := session(t, e, t.Context())
 		h := returning("receipt", nil)
-		tickets := []idem.Ticket{{Task: taskOf(h)}}
+		tickets := []*idem.Ticket{{Task: taskOf(h)}}
 		s.Claim(tickets)
 		equal(t, "state", tickets[0].State(), idem.ClaimLeaseOver)
-		equal(t, "worth waiting", s.Wait(&tickets[0]), false)
-		out := s.Run(&tickets[0])
+		equal(t, "worth waiting", s.Wait(tickets[0]), false)
+		out := s.Run(tickets[0])
 		wantKind(t, out, idem.InFlight)
 		wantErr(t, out.Err, idem.ErrInFlight)
 		equal(t, "calls of the handler", h.calls, 0)
 		tickets[0].TakeOver = true
 		s.Claim(tickets)
-		out = s.Run(&tickets[0])
+		out = s.Run(tickets[0])
 		wantKind(t, out, idem.Executed)
 		equal(t, "stolen", out.Stolen, true)
 		equal(t, "attempt", out.Attempt, 2)

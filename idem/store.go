@@ -25,6 +25,13 @@ type Store interface {
 	Settle(ctx context.Context, ss []Settlement) []error
 }
 
+// Batcher is implemented by stores for which many elements cost less in one call than in calls of their own. For such a
+// store claims are worth gathering ahead of their turn, and completions behind it (see Session.RunAsync).
+type Batcher interface {
+	// BatchSize is how many elements one request takes; 1 if each has its own.
+	BatchSize() int
+}
+
 // Admin is implemented by stores that people can look into.
 type Admin interface {
 	// Get returns the record of a key, or ErrNotFound (wrapped). The key is the stored one (see StoreKey).

@@ -14,7 +14,7 @@ import (
 func holder(t *testing.T, store idem.Store, held time.Duration) {
 	t.Helper()
 	s := session(t, newEngine(t, store, idem.Config{Lease: held}), t.Context())
-	tickets := []idem.Ticket{{Task: taskOf(nil)}}
+	tickets := []*idem.Ticket{{Task: taskOf(nil)}}
 	s.Claim(tickets)
 	equal(t, "the holder's claim", tickets[0].State(), idem.Claimed)
 }
@@ -70,11 +70,11 @@ func TestPausesGrowUpToABound(t *testing.T) {
 		store := newSpy()
 		holder(t, store, 30*time.Minute)
 		s := session(t, newEngine(t, store, idem.Config{}), until(t, 10*time.Minute))
-		tickets := []idem.Ticket{{Task: taskOf(nil)}}
+		tickets := []*idem.Ticket{{Task: taskOf(nil)}}
 		for n, upper := 0, 50*time.Millisecond; n < 20; n++ {
 			s.Claim(tickets)
 			begun := time.Now()
-			equal(t, "worth waiting", s.Wait(&tickets[0]), true)
+			equal(t, "worth waiting", s.Wait(tickets[0]), true)
 			if took := time.Since(begun); took < upper/2 || took > upper {
 				t.Errorf("pause %d took %v; want %v to %v", n, took, upper/2, upper)
 			}
@@ -89,10 +89,10 @@ func TestAWaitEndsWithTheLease(t *testing.T) {
 		holder(t, store, 30*time.Second)
 		pass(30*time.Second - 7*time.Millisecond)
 		s := session(t, newEngine(t, store, idem.Config{}), t.Context())
-		tickets := []idem.Ticket{{Task: taskOf(nil), TakeOver: true}}
+		tickets := []*idem.Ticket{{Task: taskOf(nil), TakeOver: true}}
 		s.Claim(tickets)
 		begun := time.Now()
-		equal(t, "worth waiting", s.Wait(&tickets[0]), true)
+		equal(t, "worth waiting", s.Wait(tickets[0]), true)
 		equal(t, "the pause", time.Since(begun), 8*time.Millisecond)
 		s.Claim(tickets)
 		equal(t, "state", tickets[0].State(), idem.Claimed)
@@ -158,11 +158,11 @@ func TestOnlyAKeyInFlightIsWaitedFor(t *testing.T) {
 	store := newSpy()
 	e := newEngine(t, store, idem.Config{})
 	s := session(t, e, t.Context())
-	tickets := []idem.Ticket{{Task: taskOf(returning("", nil))}}
-	equal(t, "a ticket that was never claimed", s.Wait(&tickets[0]), false)
+	tickets := []*idem.Ticket{{Task: taskOf(returning("", nil))}}
+	equal(t, "a ticket that was never claimed", s.Wait(tickets[0]), false)
 	s.Claim(tickets)
-	equal(t, "a claimed one", s.Wait(&tickets[0]), false)
-	s.Run(&tickets[0])
+	equal(t, "a claimed one", s.Wait(tickets[0]), false)
+	s.Run(tickets[0])
 	s.Claim(tickets)
-	equal(t, "a completed one", s.Wait(&tickets[0]), false)
+	equal(t, "a completed one", s.Wait(tickets[0]), false)
 }

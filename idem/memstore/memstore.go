@@ -23,26 +23,34 @@ type Config struct {
 	Clock idem.Clock
 	// MaxClockSkew is added to leases and expiries by contenders. It is 0 by default, as there is only one clock here.
 	MaxClockSkew time.Duration
+	// BatchSize is what the store says of itself as an idem.Batcher (default 1): it makes the engine gather claims and
+	// completions as it does for stores at the other end of a network.
+	BatchSize int
 }
 
 // Store is a store in memory. It is safe for concurrent use.
 type Store struct {
 	clock idem.Clock
 	skew  time.Duration
+	batch int
 
 	mu   sync.Mutex
 	recs map[string]*idem.Record
 }
 
 var (
-	_ idem.Store = (*Store)(nil)
-	_ idem.Admin = (*Store)(nil)
+	_ idem.Store   = (*Store)(nil)
+	_ idem.Batcher = (*Store)(nil)
+	_ idem.Admin   = (*Store)(nil)
 )
 
 // New returns an empty store.
 func New(cfg Config) *Store {
-	return &Store{clock: cfg.Clock, skew: max(0, cfg.MaxClockSkew), recs: make(map[string]*idem.Record)}
+	return &Store{clock: cfg.Clock, skew: max(0, cfg.MaxClockSkew), batch: max(1, cfg.BatchSize), recs: make(map[string]*idem.Record)}
 }
+
+// BatchSize implements idem.Batcher.
+func (s *Store) BatchSize() int { return s.batch }
 
 // Claim implements idem.Store.
 func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {

@@ -19,6 +19,8 @@ type batch struct {
 	slots    *semaphore.Weighted
 	jobs     []job // all records, in the event's order
 	units    []unit
+	ahead    int // the number of claims that a unit gathers at a time
+	gathered int // the number of units whose first claims have been gathered
 }
 
 // run processes the units and returns when all have ended, or when the time that is left must be kept for the answer
@@ -50,10 +52,14 @@ func (b *batch) start(ended chan<- *unit) (started int) {
 		}
 		started++
 		u.holds = true
+		b.gatherHeads(i)
 		go func() {
 			defer func() { ended <- u }()
 			u.run()
 		}()
+	}
+	if started < len(b.units) {
+		b.giveBack(func(u *unit) bool { return u.done })
 	}
 	return started
 }
@@ -73,18 +79,35 @@ func (b *batch) giveUp(ctx context.Context) (<-chan time.Time, func()) {
 // at from here on.
 func (b *batch) abandon() (strays []*job) {
 	for i := range b.units {
-		u := &b.units[i]
-		n := int(u.progress.Load())
-		if u.done || n == len(u.jobs) || n > 0 && !u.jobs[n-1].outcome.Kind.Settled() {
-			continue // there is nothing more that it would do
-		}
-		u.jobs[n].fate = strayed
-		strays = append(strays, u.jobs[n])
-		for _, j := range u.jobs[n+1:] {
-			j.fate = behindStray
+		if u := &b.units[i]; !u.done {
+			strays = append(strays, u.abandon()...)
 		}
 	}
 	return strays
+}
+
+// abandon gives up the unit: its first record that has not ended, and all behind it, unless it has stopped before that one.
+func (u *unit) abandon() (strays []*job) {
+	for i, j := range u.jobs {
+		if j.ended.Load() {
+			continue
+		}
+		if u.stopped.Load() && !u.hasBegun(j) {
+			return nil
+		}
+		j.fate = strayed
+		for _, behind := range u.jobs[i+1:] {
+			behind.fate = behindStray
+		}
+		return []*job{j}
+	}
+	return nil
+}
+
+func (u *unit) hasBegun(j *job) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return j.begun
 }
 
 // explain adds to an outcome what somebody has to know who reads of it: that a record which would have been given up by now

@@ -60,6 +60,7 @@ func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) 
 		slots:    semaphore.NewWeighted(int64(c.cfg.Concurrency)),
 	}
 	b.plan(event)
+	b.ahead = b.share()
 	strays := b.run(ctx)
 	resp, batchErr := b.answer(event)
 	b.report(ctx, event, batchErr, started)

@@ -75,7 +75,7 @@ func benchmark(b *testing.B, prepare func(ctx context.Context, c *msk.Consumer, 
 }
 
 func benchConsumer(b *testing.B) *msk.Consumer {
-	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/idemsk/idemsk/idem"
 )
@@ -14,13 +15,17 @@ type job struct {
 	consumer    *Consumer
 	record      *Record
 	source      string
-	task        idem.Task
+	ticket      idem.Ticket
 	group       *group // nil if no other record of the batch has its key
 	rejected    error  // why it can never succeed, if that is known without calling the handler
 	unprotected bool
 
+	begun   bool // its claim is the unit's own affair from now on; guarded by unit.mu
+	claimed bool // the ticket's claim has been made, and not given back; guarded by unit.mu until the job is begun
+
 	outcome   idem.Outcome
-	coalesced bool // the outcome is that of another record of the batch
+	ended     atomic.Bool // the outcome is known, and may be read by others
+	coalesced bool        // the outcome is that of another record of the batch
 
 	// What the batch makes of it in the end.
 	fate     fate
@@ -38,12 +43,12 @@ const (
 
 // prepare finds the record's redrive version, key and fingerprint.
 func (j *job) prepare() {
-	j.task = idem.Task{Source: j.source, Handler: j}
+	j.ticket.Task = idem.Task{Source: j.source, Handler: j}
 	if j.consumer.cfg.DeadLetters != nil {
-		j.task.DeadLetters = j
+		j.ticket.Task.DeadLetters = j
 	}
 	var badHeader error
-	j.task.Redrive, badHeader = redriveVersion(j.record)
+	j.ticket.Task.Redrive, badHeader = redriveVersion(j.record)
 	if err := j.record.Err(); err != nil {
 		j.reject(err)
 		return
@@ -79,8 +84,8 @@ func (j *job) identify() (err error) {
 	if err != nil {
 		return err
 	}
-	j.task.Key = j.namespace() + keySeparator + key
-	if j.task.Fingerprint, err = cfg.Fingerprint(j.record); err != nil {
+	j.ticket.Task.Key = j.namespace() + keySeparator + key
+	if j.ticket.Task.Fingerprint, err = cfg.Fingerprint(j.record); err != nil {
 		return fmt.Errorf("the fingerprint can't be taken: %w", err)
 	}
 	return nil
@@ -97,9 +102,10 @@ func (j *job) namespace() string {
 // may have had is left alone.
 func (j *job) reject(err error) {
 	j.rejected = err
-	j.task = idem.Task{
-		Key: j.namespace() + sourceSeparator + j.source, Source: j.source, Redrive: j.task.Redrive, Handler: j, DeadLetters: j.task.DeadLetters,
-	}
+	task := &j.ticket.Task
+	j.ticket = idem.Ticket{Task: idem.Task{
+		Key: j.namespace() + sourceSeparator + j.source, Source: j.source, Redrive: task.Redrive, Handler: j, DeadLetters: task.DeadLetters,
+	}}
 	j.unprotected = j.consumer.cfg.Unprotected
 }
 

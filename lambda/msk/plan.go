@@ -29,7 +29,7 @@ func (b *batch) group() {
 		if j.unprotected {
 			continue
 		}
-		key := j.task.Key
+		key := j.ticket.Task.Key
 		leader, ok := first[key]
 		if !ok {
 			first[key] = j

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -24,6 +25,7 @@ func TestWhateverHappensEveryRecordIsSettledOnce(t *testing.T) {
 
 func settleAll(t *rapid.T) {
 	s := newSite(t)
+	s.store.Store = memstore.New(memstore.Config{BatchSize: rapid.SampledFrom([]int{1, 2, 25}).Draw(t, "batch size")})
 	s.engine = idem.Config{MaxAttempts: rapid.IntRange(1, 4).Draw(t, "max attempts"), Lease: 10 * time.Second}
 	s.cfg.Order = rapid.SampledFrom([]msk.Order{msk.ByPartition, msk.ByKey, msk.Unordered}).Draw(t, "order")
 	s.cfg.Failures = rapid.SampledFrom([]msk.Failures{msk.FailBatch, msk.FailPartial}).Draw(t, "failures")

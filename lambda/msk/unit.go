@@ -3,42 +3,78 @@ package msk
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/idemsk/idemsk/idem"
 )
 
-// unit is a sequence of records that are processed one after another.
+// unit is a sequence of records whose handlers are called one after another.
 type unit struct {
-	batch    *batch
-	jobs     []*job
-	holds    bool         // a slot, for its first record
-	progress atomic.Int64 // the number of its jobs that have ended: their outcomes may be read
-	done     bool         // the unit has ended, as the batch knows
+	batch   *batch
+	jobs    []*job
+	holds   bool           // a slot, for its first record
+	stopped atomic.Bool    // a record is not settled: what comes behind must not overtake it
+	pending sync.WaitGroup // records whose completion is on its way
+	done    bool           // the unit has ended, as the batch knows
+
+	mu   sync.Mutex // guards claimed and begun of its jobs
+	pace pace
 }
 
-// run processes the unit up to the first record that is not settled: what comes behind it must not overtake it.
+// run processes the unit up to the first record that is not settled, gives back what was claimed behind it, and returns
+// when nothing of it is left under way.
 func (u *unit) run() {
-	for _, j := range u.jobs {
-		j.outcome.Kind, j.outcome.Err = idem.Retry, errExited // if the handler never comes back here
-		j.outcome = u.runJob(j)
-		u.progress.Add(1)
-		if !j.outcome.Kind.Settled() {
+	defer u.pending.Wait()
+	defer u.giveBack()
+	for i, j := range u.jobs {
+		if u.stopped.Load() {
 			return
+		}
+		j.outcome.Kind, j.outcome.Err = idem.Retry, errExited // if the handler never comes back here
+		switch {
+		case j.group != nil:
+			u.begin(j)
+			u.end(j, u.runGrouped(j))
+		case j.unprotected:
+			u.begin(j)
+			u.end(j, u.runUnprotected(j))
+		default:
+			u.runGathered(i)
 		}
 	}
 }
 
 var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): the key stays taken until its lease is over")
 
-// runJob processes a record, or takes the outcome of another one of the batch that makes the same request.
-func (u *unit) runJob(j *job) idem.Outcome {
-	if j.group == nil {
-		return u.process(j)
-	}
-	u.letGo() // others get on while it waits for its turn
+func (u *unit) begin(j *job) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	j.begun = true
+}
 
-	r := request{fingerprint: j.task.Fingerprint, redrive: j.task.Redrive} // before the job may be rejected
+func (u *unit) end(j *job, out idem.Outcome) {
+	j.outcome = u.batch.explain(out)
+	if !out.Kind.Settled() {
+		u.stopped.Store(true)
+	}
+	j.ended.Store(true)
+}
+
+func notStarted(err error) idem.Outcome {
+	return idem.Outcome{Kind: idem.NotStarted, Err: fmt.Errorf("%w: %w", idem.ErrDeadlineNear, err)}
+}
+
+func (u *unit) runUnprotected(j *job) idem.Outcome {
+	return u.withSlots(1, func() idem.Outcome { return u.batch.session.RunUnprotected(&j.ticket.Task) })
+}
+
+// runGrouped processes a record, or takes the outcome of another one of the batch that makes the same request. No claims
+// are gathered across it: while it waits for its turn, the unit holds none that it has not begun.
+func (u *unit) runGrouped(j *job) idem.Outcome {
+	u.letGo() // others get on meanwhile
+
+	r := request{fingerprint: j.ticket.Task.Fingerprint, redrive: j.ticket.Task.Redrive} // before the job may be rejected
 	out, ok, err := j.group.enter(u.batch.ctx, r)
 	switch {
 	case err != nil:
@@ -54,47 +90,88 @@ func (u *unit) runJob(j *job) idem.Outcome {
 	return out
 }
 
-func notStarted(err error) idem.Outcome {
-	return idem.Outcome{Kind: idem.NotStarted, Err: fmt.Errorf("%w: %w", idem.ErrDeadlineNear, err)}
+// runGathered processes a record whose claim may have been gathered ahead with others, and leaves its completion to be
+// gathered.
+func (u *unit) runGathered(i int) {
+	j := u.jobs[i]
+	if err := u.acquire(1); err != nil {
+		u.end(j, notStarted(err))
+		return
+	}
+	u.begin(j)
+	u.gather(i)
+	if byItself(&j.ticket) {
+		u.giveBack() // nobody shall wait for what this unit has not begun
+		u.batch.slots.Release(1)
+		u.end(j, u.process(j))
+		return
+	}
+	defer u.batch.slots.Release(1)
+	u.pending.Add(1)
+	returned := false
+	defer func() {
+		if !returned { // the handler has ended its goroutine
+			u.pending.Done()
+		}
+	}()
+	u.batch.session.RunAsync(&j.ticket, func(out idem.Outcome) {
+		u.end(j, out)
+		u.pending.Done()
+	})
+	returned = true
 }
 
-func (u *unit) process(j *job) idem.Outcome {
-	if j.unprotected {
-		return u.withSlots(1, func() idem.Outcome { return u.batch.session.RunUnprotected(&j.task) })
+// byItself reports whether a record has to wait for its key, or to be claimed anew under another one.
+func byItself(t *idem.Ticket) bool {
+	switch t.State() {
+	case idem.ClaimInFlight, idem.ClaimLeaseOver:
+		return true
+	case idem.ClaimUnknown:
+		return errors.Is(t.Err(), idem.ErrFingerprintMismatch) || errors.Is(t.Err(), idem.ErrInvalidKey)
+	case idem.Claimed, idem.ClaimCompleted, idem.ClaimFailed:
 	}
+	return false
+}
+
+// process takes a record from its claim, which may have been made, to its outcome.
+func (u *unit) process(j *job) idem.Outcome {
 	out := u.claimAndRun(j)
 	if out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey {
 		j.reject(out.Err)
+		j.claimed = false
 		out = u.claimAndRun(j)
 	}
-	return u.batch.explain(out)
+	return out
 }
 
 // claimAndRun claims a record's key, waiting while it is in flight elsewhere, and runs it. A key whose owner's lease is
-// over is claimed again, and run, with nothing else in flight: if the record kills the process, no other is charged for it.
+// over is claimed again, and run, with nothing else in flight or claimed: if the record kills the process, no other is
+// charged for it.
 func (u *unit) claimAndRun(j *job) idem.Outcome {
-	session := u.batch.session
-	tickets := [1]idem.Ticket{{Task: j.task}}
-	t := &tickets[0]
+	session, t := u.batch.session, &j.ticket
+	tickets := [1]*idem.Ticket{t}
 	alone := false
-	for {
-		n := int64(1)
-		if alone {
-			n = int64(u.batch.consumer.cfg.Concurrency)
-		}
-		t.TakeOver = alone
-		out := u.withSlots(n, func() idem.Outcome {
-			session.Claim(tickets[:])
-			if s := t.State(); s == idem.ClaimInFlight || (s == idem.ClaimLeaseOver && !alone) {
-				return idem.Outcome{}
+	for claim := !j.claimed; ; claim = true {
+		if claim {
+			t.TakeOver = alone
+			out := u.withSlots(u.slots(alone), func() idem.Outcome {
+				if alone {
+					u.batch.empty()
+				}
+				session.Claim(tickets[:])
+				if s := t.State(); s == idem.ClaimInFlight || (s == idem.ClaimLeaseOver && !alone) {
+					return idem.Outcome{}
+				}
+				return session.Run(t)
+			})
+			switch {
+			case out.Kind == idem.NotStarted && t.State() == idem.ClaimInFlight: // its time ran out while it waited for the key
+				return session.Run(t)
+			case out.Kind != idem.KindUnknown:
+				return out
 			}
+		} else if t.State() == idem.ClaimUnknown {
 			return session.Run(t)
-		})
-		switch {
-		case out.Kind == idem.NotStarted && t.State() == idem.ClaimInFlight: // its time ran out while it waited for the key
-			return session.Run(t)
-		case out.Kind != idem.KindUnknown:
-			return out
 		}
 		alone = t.State() == idem.ClaimLeaseOver
 		if !alone && !session.Wait(t) { // without a slot: others get on meanwhile
@@ -103,15 +180,31 @@ func (u *unit) claimAndRun(j *job) idem.Outcome {
 	}
 }
 
+// slots is how many a record takes.
+func (u *unit) slots(alone bool) int64 {
+	if alone {
+		return int64(u.batch.consumer.cfg.Concurrency)
+	}
+	return 1
+}
+
 // withSlots calls f while the unit holds n of the slots.
 func (u *unit) withSlots(n int64, f func() idem.Outcome) idem.Outcome {
-	if u.holds { // the first record is always begun with one
-		u.holds = false
-	} else if err := u.batch.slots.Acquire(u.batch.ctx, n); err != nil {
+	if err := u.acquire(n); err != nil {
 		return notStarted(err)
 	}
 	defer u.batch.slots.Release(n)
 	return f()
+}
+
+// acquire takes n slots; the first record is always begun with one.
+func (u *unit) acquire(n int64) error {
+	if u.holds && n == 1 {
+		u.holds = false
+		return nil
+	}
+	u.letGo()
+	return u.batch.slots.Acquire(u.batch.ctx, n)
 }
 
 // letGo gives the unit's slot back.

@@ -1,0 +1,132 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// commits gathers the completions of a session (group commit). One is sent at once while nothing is on its way, so that
+// an idle session waits for nothing; otherwise they are gathered until there are enough for a request, or until the last
+// of the requests before them has returned.
+type commits struct {
+	session *Session
+	// window holds a token for each task whose handler may have run, and whose completion has not landed. nil if the
+	// store is no Batcher: then there is nothing to gather for.
+	window chan struct{}
+	waiter sync.Mutex // see wait
+
+	mu      sync.Mutex
+	waiting []commit
+	sending int // requests on their way, but for those that are sent again
+}
+
+// commit is a completion on its way.
+type commit struct {
+	set    Settlement
+	handed time.Time
+	err    error // what the store said last
+	done   func(settled)
+}
+
+// enter waits for a place in the window; false if completions are not gathered, or the context ends first. A place must be
+// left, or used by add.
+func (c *commits) enter(ctx context.Context) bool {
+	if c.window == nil {
+		return false
+	}
+	select {
+	case c.window <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *commits) leave() { <-c.window }
+
+// add takes over a completion and its place in the window.
+func (c *commits) add(one commit) {
+	one.handed = time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, one)
+	c.sendOn()
+}
+
+// sendOn sends what is to be sent; c.mu is held.
+func (c *commits) sendOn() {
+	size := c.session.engine.batch
+	for len(c.waiting) >= size || (len(c.waiting) > 0 && c.sending == 0) {
+		n := min(size, len(c.waiting))
+		group := make([]commit, n)
+		copy(group, c.waiting)
+		rest := copy(c.waiting, c.waiting[n:])
+		clear(c.waiting[rest:])
+		c.waiting = c.waiting[:rest]
+		c.sending++
+		go c.send(group)
+	}
+}
+
+// send sends a group until each of it has a proper answer, or time is over. Those that come behind do not wait for what has
+// to be sent again.
+func (c *commits) send(group []commit) {
+	ctx, cancel := c.session.settleContext()
+	defer cancel()
+	group = c.try(ctx, group)
+	c.mu.Lock()
+	c.sending--
+	c.sendOn()
+	c.mu.Unlock()
+	for n := 0; len(group) > 0 && sleep(ctx, backoff(n)); n++ {
+		group = c.try(ctx, group)
+	}
+	for i := range group {
+		c.end(&group[i])
+	}
+}
+
+// try sends a group once and returns what is to be sent again.
+func (c *commits) try(ctx context.Context, group []commit) (again []commit) {
+	sets := make([]Settlement, len(group))
+	for i := range group {
+		sets[i] = group[i].set
+	}
+	errs := c.session.engine.store.Settle(ctx, sets)
+	for i := range group {
+		one := &group[i]
+		if one.err = nil; errs != nil {
+			one.err = errs[i]
+		}
+		if one.err == nil || errors.Is(one.err, ErrFenced) {
+			c.end(one)
+		} else {
+			again = append(again, *one)
+		}
+	}
+	return again
+}
+
+// end gives up a completion's place in the window when its task has been told.
+func (c *commits) end(one *commit) {
+	one.done(settled{err: one.err, took: time.Since(one.handed)})
+	c.leave()
+}
+
+// wait waits until no completion is on its way.
+func (c *commits) wait(ctx context.Context) {
+	if c.window == nil {
+		return
+	}
+	c.waiter.Lock() // two that take places from each other would wait for ever
+	defer c.waiter.Unlock()
+	taken := 0
+	for taken < cap(c.window) && c.enter(ctx) {
+		taken++
+	}
+	for range taken {
+		c.leave()
+	}
+}
