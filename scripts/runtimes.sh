@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# runtimes.sh: installs AWS's own runtime interface clients for Python and Node.js into .cache/runtimes, once: what functions
+# in these languages speak the Lambda Runtime API with. Prints their folder.
+#
+# The Node client has a native part, which its own installation builds together with a curl of its own, and needs autotools,
+# libtool and cmake for. Here it is built from the same sources against the machine's libcurl, which takes a C++ compiler.
+set -euo pipefail
+
+readonly PYTHON_RIC=awslambdaric==4.2.2 NODE_RIC=aws-lambda-ric@3.3.0
+CACHE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)/.cache/runtimes
+readonly CACHE STAMP=$CACHE/stamp
+
+fail() {
+  printf 'runtimes: %s\n' "$*" >&2
+  exit 1
+}
+
+require() {
+  local tool missing=()
+  python3 -c 'import venv, ensurepip, sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || missing+=('Python 3.9 or later with venv (Debian: python3 python3-venv)')
+  node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null || missing+=('Node.js 18 or later')
+  for tool in npm g++ flock; do
+    command -v "$tool" >/dev/null || missing+=("$tool")
+  done
+  [[ ${#missing[@]} -eq 0 ]] || fail "please install: $(printf '%s; ' "${missing[@]}")then try again"
+}
+
+install_python() {
+  python3 -m venv "$CACHE/python"
+  "$CACHE/python/bin/python" -m pip install --quiet --disable-pip-version-check "$PYTHON_RIC"
+}
+
+install_node() {
+  local headers ric=$CACHE/node/node_modules/aws-lambda-ric
+  headers=$(node -p 'require("path").resolve(process.execPath, "../../include/node")')
+  [[ -f $headers/node_api.h ]] || fail "Node's headers are not in $headers: install Node.js with them (Debian: libnode-dev)"
+  mkdir -p "$CACHE/node"
+  (cd "$CACHE/node" && npm install --silent --no-fund --no-audit --ignore-scripts --prefix . "$NODE_RIC") 2>/dev/null ||
+    fail "npm could not install $NODE_RIC"
+  cd "$ric/deps"
+  # shellcheck source=/dev/null
+  . ./versions
+  tar xzf "curl-$CURL_VERSION.tar.gz" --no-same-owner # for its headers
+  tar xzf "aws-lambda-cpp-$AWS_LAMBDA_CPP_RELEASE.tar.gz" --no-same-owner
+  local cpp=aws-lambda-cpp-$AWS_LAMBDA_CPP_RELEASE
+  sed -e 's/@PROJECT_VERSION_[A-Z]*@/0/; s/@[A-Za-z_-]*@//g' "$cpp/src/version.cpp.in" >"$cpp/src/version.cpp"
+  g++ -O1 -w -std=c++17 -fPIC -shared -fexceptions -I"$headers" -I../../node-addon-api \
+    -I"curl-curl-$CURL_VERSION/include" -I"$cpp/include" -o ../dist/rapid-client.node \
+    ../src/rapid-client.cc "$cpp"/src/{runtime,logging,version}.cpp -l:libcurl.so.4 ||
+    fail "the native part of $NODE_RIC could not be built: is libcurl there (Debian: libcurl4)?"
+}
+
+wanted() { printf '%s %s %s %s\n' "$PYTHON_RIC" "$NODE_RIC" "$(python3 -V)" "$(node -v)"; }
+
+require
+mkdir -p "$CACHE"
+exec 9>"$CACHE.lock"
+flock 9
+if [[ ! -f $STAMP || $(cat "$STAMP") != "$(wanted)" ]]; then
+  rm -rf "$CACHE"
+  mkdir "$CACHE"
+  install_python
+  (install_node)
+  wanted >"$STAMP"
+fi
+printf '%s\n' "$CACHE"
