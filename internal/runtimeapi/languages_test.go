@@ -33,6 +33,7 @@ func TestFunctionsInOtherLanguages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t, "")
+			cfg.Env = append(cfg.Env, "PYTHONDONTWRITEBYTECODE=1")
 			cfg.Command, cfg.Dir, cfg.Handler = lang.command, testdata, lang.handler
 			f := start(t, cfg)
 			if got := string(invoke(t, f, `{"do":"echo","text":"zwölf € 🎉"}`).Payload); got != `{"text":"zwölf € 🎉"}` && got != `{"text": "zw\u00f6lf \u20ac \ud83c\udf89"}` {
