@@ -52,7 +52,9 @@ type verb struct {
 type action func(ctx context.Context, s Streams, args []string) error
 
 // verbs are all there are.
-func verbs() []verb { return []verb{replayVerb(), getVerb(), listVerb(), redriveVerb()} }
+func verbs() []verb {
+	return []verb{replayVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb()}
+}
 
 func findVerb(name string) (verb, bool) {
 	for _, v := range verbs() {

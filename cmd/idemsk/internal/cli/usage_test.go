@@ -26,6 +26,8 @@ func TestUsageErrors(t *testing.T) {
 		"list --status DONE":         `"DONE"`,
 		"list --before soon":         "want a time like",
 		"list --limit -1":            "--limit is -1",
+		"reconcile x":                `"x"`,
+		"reconcile --from soon":      "want a time like",
 		"redrive":                    "--queue-url or --file",
 		"redrive --file f --queue-url q --brokers b":                      "--queue-url or --file",
 		"redrive --file f":                                                "--brokers or --function-name",
@@ -54,7 +56,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"replay", "get", "list", "redrive"} {
+	for _, verb := range []string{"replay", "get", "list", "reconcile", "redrive"} {
 		page := idemsk(t, "help", verb)
 		if page.code != 0 {
 			t.Errorf("help %s: %+v", verb, page)

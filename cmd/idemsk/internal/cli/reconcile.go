@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+func reconcileVerb() verb {
+	return verb{
+		name: "reconcile", args: "", short: "lists what hangs or failed, and compares with business records",
+		about: `
+Lists the keys that are STARTED, free to be taken, and that nobody came for, and those that are FAILED. With --against it compares
+the COMPLETED keys with an export of business records, CSV with a header line or JSON lines, and names what is on one side only,
+what is in the export twice, and what is in the export although its key is not COMPLETED; if there is any, the exit status is 1.
+
+It reads the whole table, which is billed by its size. Keys whose retention is over are gone from it: bound the export with --from.`,
+		examples: []string{
+			"idemsk reconcile",
+			"idemsk reconcile --against bookings.csv --field payment_id --namespace payments --from 24h",
+			"idemsk reconcile --against bookings.jsonl --field paymentId --namespace payments --json",
+		},
+		flags: func(fs *flag.FlagSet) action {
+			var r reconcileCommand
+			r.tableFlags.declare(fs)
+			r.declare(fs)
+			return r.run
+		},
+	}
+}
+
+type reconcileCommand struct {
+	tableFlags
+	opt     reconcile.Options
+	against string
+	field   string
+	json    bool
+}
+
+func (r *reconcileCommand) declare(fs *flag.FlagSet) {
+	fs.StringVar(&r.against, "against", "", "compare with the business records in `FILE`, .csv or .jsonl")
+	fs.StringVar(&r.field, "field", "idempotencyKey", "the `NAME` of the export's column, or member, that holds the key")
+	fs.StringVar(&r.opt.Namespace, "namespace", "", "the `NAMESPACE` of the export's keys, which are then plain ones")
+	bound := func(to *time.Time) func(string) error {
+		return func(text string) (err error) {
+			*to, err = parseBefore(text, time.Now())
+			return err
+		}
+	}
+	fs.Func("from", "only keys that completed at a `TIME` or later must be in the export (or a duration ago: 24h)", bound(&r.opt.From))
+	fs.Func("to", "only keys that completed before a `TIME` must be in the export", bound(&r.opt.To))
+	fs.BoolVar(&r.json, "json", false, "print the report as JSON")
+}
+
+func (r *reconcileCommand) run(ctx context.Context, s Streams, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q", args[0])
+	}
+	var export iter.Seq2[reconcile.Row, error]
+	if r.against != "" {
+		file, err := os.Open(r.against)
+		if err != nil {
+			return err
+		}
+		defer file.Close() //nolint:errcheck // only read
+		export = reconcile.ReadExport(r.against, file, r.field)
+	}
+	store, _, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	report, err := reconcile.Run(ctx, store, export, r.opt, now)
+	if err != nil {
+		return explainAWS(err)
+	}
+	if r.json {
+		err = printJSON(s, report, "  ")
+	} else {
+		_, err = fmt.Fprint(s.Out, reconcileText(report, r.against, now))
+	}
+	if err == nil && report.Differs() {
+		return errReported
+	}
+	return err
+}
+
+// reconcileText is the report for people: a table, and what it sums up to.
+func reconcileText(r *reconcile.Report, against string, now time.Time) string {
+	var t term.Table
+	t.Row("WHAT", "KEY", "STATUS", "ATTEMPTS", "UPDATED", "SOURCE", "LINE")
+	t.Right(3, 6) //nolint:mnd // attempts, line
+	for _, group := range []struct {
+		what string
+		recs []recordLine
+	}{
+		{"hangs", records(r.Overdue)}, {"failed", records(r.Failed)}, {"not in the export", records(r.OnlyInStore)},
+		{"not in the store", rows(r.OnlyInExport)}, {"not completed", unsettled(r.Unsettled)}, {"twice in the export", rows(r.Twice)},
+	} {
+		for _, line := range group.recs {
+			t.Row(line.cells(group.what, now)...)
+		}
+	}
+	var b strings.Builder
+	if t.Len() > 1 {
+		b.WriteString(t.String() + "\n")
+	}
+	fmt.Fprintf(&b, "%s in the table: %s hang, %s failed.\n", term.Plural(r.Records, "record", "records"),
+		term.Count(int64(len(r.Overdue))), term.Count(int64(len(r.Failed))))
+	if against != "" {
+		fmt.Fprintf(&b, "%s in %s: %s completed, %s not in the store, %s not completed, %s there twice; %s completed and not in the export.\n",
+			term.Plural(r.Rows, "row", "rows"), term.Escape(against), term.Count(int64(r.Matched)), term.Count(int64(len(r.OnlyInExport))),
+			term.Count(int64(len(r.Unsettled))), term.Count(int64(len(r.Twice))), term.Count(int64(len(r.OnlyInStore))))
+	}
+	return b.String()
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/idem"
+)
+
+// recordLine is a line of the reconciliation: a record of the store, a row of the export, or both.
+type recordLine struct {
+	rec *idem.Record
+	row *reconcile.Row
+}
+
+func records(recs []idem.Record) []recordLine {
+	lines := make([]recordLine, len(recs))
+	for i := range recs {
+		lines[i].rec = &recs[i]
+	}
+	return lines
+}
+
+func rows(list []reconcile.Row) []recordLine {
+	lines := make([]recordLine, len(list))
+	for i := range list {
+		lines[i].row = &list[i]
+	}
+	return lines
+}
+
+func unsettled(list []reconcile.Unsettled) []recordLine {
+	lines := make([]recordLine, len(list))
+	for i := range list {
+		lines[i] = recordLine{rec: &list[i].Record, row: &list[i].Row}
+	}
+	return lines
+}
+
+func (l *recordLine) cells(what string, now time.Time) []string {
+	cells := []string{what, "", "", "", "", "", ""}
+	if l.row != nil {
+		cells[1], cells[6] = term.Cut(l.row.Key, keyWidth), strconv.Itoa(l.row.Line)
+	}
+	if rec := l.rec; rec != nil {
+		cells[1], cells[2] = term.Cut(rec.Key, keyWidth), listStatus(rec, now)
+		cells[3], cells[4], cells[5] = strconv.Itoa(rec.Attempts), term.Age(rec.UpdatedAt, now), rec.Source
+	}
+	return cells
+}

@@ -1,0 +1,131 @@
+// Package reconcile compares what a store remembers with what a business has on record.
+package reconcile
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"strings"
+)
+
+// Row is a business record of an export.
+type Row struct {
+	Key  string `json:"key"`
+	Line int    `json:"line"` // from 1
+}
+
+// maxLine is the longest line of an export in JSON lines, in bytes.
+const maxLine = 16 << 20
+
+// ReadExport yields the rows of an export, which is CSV with a header line or JSON lines, as the file's name says; field
+// names the column, or the member, that holds the key.
+func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error] {
+	rows := unknownFormat
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".csv":
+		rows = readCSV
+	case ".jsonl", ".ndjson":
+		rows = readJSONLines
+	}
+	return func(yield func(Row, error) bool) {
+		for row, err := range rows(file, field) {
+			if err != nil {
+				yield(Row{}, fmt.Errorf("%s: %w", name, err))
+				return
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+func unknownFormat(io.Reader, string) iter.Seq2[Row, error] {
+	return failed(errors.New("its name must end in .csv or .jsonl, so that its format is known"))
+}
+
+func failed(err error) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) { yield(Row{}, err) }
+}
+
+func readCSV(file io.Reader, field string) iter.Seq2[Row, error] {
+	r := csv.NewReader(file)
+	r.ReuseRecord = true
+	header, err := r.Read()
+	if err != nil {
+		return failed(fmt.Errorf("it has no header line: %w", err))
+	}
+	column := -1
+	for i, name := range header {
+		if strings.TrimPrefix(name, "\ufeff") == field { // a byte order mark, as spreadsheets write it
+			column = i
+		}
+	}
+	if column < 0 {
+		return failed(fmt.Errorf("it has no column %q; it has %q: name one with --field", field, header))
+	}
+	return func(yield func(Row, error) bool) {
+		for {
+			cells, err := r.Read()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			row := Row{}
+			if err == nil {
+				row.Line, _ = r.FieldPos(column)
+				row.Key = cells[column]
+				err = row.check(field)
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func readJSONLines(file io.Reader, field string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, maxLine)
+		for n := 1; lines.Scan(); n++ {
+			if strings.TrimSpace(lines.Text()) == "" {
+				continue
+			}
+			row, err := parseLine(lines.Bytes(), field, n)
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(Row{}, err)
+		}
+	}
+}
+
+func parseLine(line []byte, field string, n int) (Row, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(line, &members); err != nil {
+		return Row{}, fmt.Errorf("line %d is no JSON object: %w", n, err)
+	}
+	row := Row{Line: n}
+	value, ok := members[field]
+	if !ok {
+		return row, row.check(field)
+	}
+	if err := json.Unmarshal(value, &row.Key); err != nil {
+		return row, fmt.Errorf("line %d: %q is no string", n, field)
+	}
+	return row, row.check(field)
+}
+
+func (r Row) check(field string) error {
+	if r.Key == "" {
+		return fmt.Errorf("line %d has no %q", r.Line, field)
+	}
+	return nil
+}

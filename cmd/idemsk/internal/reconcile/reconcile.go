@@ -1,0 +1,150 @@
+package reconcile
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// Report is what needs somebody's attention.
+type Report struct {
+	Overdue []idem.Record `json:"overdue"` // STARTED, free to be taken, and nobody has come
+	Failed  []idem.Record `json:"failed"`
+
+	// What follows is nil without an export.
+	OnlyInStore  []idem.Record `json:"onlyInStore,omitempty"`  // COMPLETED, and not in the export
+	OnlyInExport []Row         `json:"onlyInExport,omitempty"` // no key that is COMPLETED
+	Unsettled    []Unsettled   `json:"unsettled,omitempty"`
+	Twice        []Row         `json:"twice,omitempty"` // the second and further rows of a key
+
+	Records int `json:"records"` // read from the store
+	Rows    int `json:"rows"`    // read from the export
+	Matched int `json:"matched"` // rows whose key is COMPLETED
+}
+
+// Unsettled is a business record whose key is there, but not COMPLETED.
+type Unsettled struct {
+	Row    Row         `json:"row"`
+	Record idem.Record `json:"record"`
+}
+
+// Differs reports whether the export and the store disagree.
+func (r *Report) Differs() bool {
+	return len(r.OnlyInStore)+len(r.OnlyInExport)+len(r.Unsettled)+len(r.Twice) > 0
+}
+
+// Options says what is compared.
+type Options struct {
+	// Namespace is put before the keys of the export, with a '#', unless it is empty.
+	Namespace string
+	// From and To bound the COMPLETED records that must be in the export, by when they completed; zero is no bound.
+	From, To time.Time
+}
+
+// Run reads the store, and the export unless it is nil.
+func Run(ctx context.Context, store idem.Admin, export iter.Seq2[Row, error], o Options, now time.Time) (*Report, error) {
+	r := &Report{}
+	rows, err := r.index(export, o.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	for rec, err := range store.List(ctx, idem.ListQuery{}) {
+		if err != nil {
+			return nil, err
+		}
+		r.Records++
+		r.judge(&rec, now)
+		if rows != nil {
+			r.compare(rows, &rec, o)
+		}
+	}
+	for _, row := range rows.inOrder() {
+		r.OnlyInExport = append(r.OnlyInExport, row)
+	}
+	return r, nil
+}
+
+func (r *Report) judge(rec *idem.Record, now time.Time) {
+	overdue := idem.ListQuery{Overdue: true}
+	switch {
+	case rec.Status == idem.StatusFailed && now.Before(rec.Expiry):
+		r.Failed = append(r.Failed, *rec)
+	case overdue.Matches(rec, now):
+		r.Overdue = append(r.Overdue, *rec)
+	}
+}
+
+// compare takes the record's row out of those that are left.
+func (r *Report) compare(left *index, rec *idem.Record, o Options) {
+	row, ok := left.take(rec.Key)
+	switch {
+	case ok && rec.Status == idem.StatusCompleted:
+		r.Matched++
+	case ok:
+		r.Unsettled = append(r.Unsettled, Unsettled{Row: row, Record: *rec})
+	case rec.Status == idem.StatusCompleted && !rec.UpdatedAt.Before(o.From) && (o.To.IsZero() || rec.UpdatedAt.Before(o.To)):
+		r.OnlyInStore = append(r.OnlyInStore, *rec)
+	}
+}
+
+// index finds the rows of an export by their keys as stored.
+type index struct {
+	rows   []Row
+	taken  []bool
+	stored map[string]int
+}
+
+func (r *Report) index(export iter.Seq2[Row, error], namespace string) (*index, error) {
+	if export == nil {
+		return nil, nil //nolint:nilnil // nothing to compare with
+	}
+	x := &index{stored: make(map[string]int)}
+	for row, err := range export {
+		if err != nil {
+			return nil, err
+		}
+		r.Rows++
+		plain := row.Key
+		if namespace != "" {
+			plain = namespace + "#" + plain
+		}
+		if _, twice := x.stored[plain]; twice {
+			r.Twice = append(r.Twice, row)
+			continue
+		}
+		n := len(x.rows)
+		x.rows, x.taken = append(x.rows, row), append(x.taken, false)
+		x.stored[plain] = n
+		for _, hash := range []bool{false, true} {
+			if key, err := idem.StoreKey(plain, hash); err == nil {
+				x.stored[key] = n
+			}
+		}
+	}
+	return x, nil
+}
+
+func (x *index) take(key string) (Row, bool) {
+	n, ok := x.stored[key]
+	if !ok {
+		return Row{}, false
+	}
+	x.taken[n] = true
+	return x.rows[n], true
+}
+
+// inOrder yields the rows that nobody took.
+func (x *index) inOrder() []Row {
+	if x == nil {
+		return nil
+	}
+	var left []Row
+	for n, row := range x.rows {
+		if !x.taken[n] {
+			left = append(left, row)
+		}
+	}
+	return left
+}

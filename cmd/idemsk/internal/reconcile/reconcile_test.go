@@ -1,0 +1,141 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// filled is a store with a key in each state: done, early (completed ten hours before), failed, dead, flying, expired.
+func filled(t *testing.T) *memstore.Store {
+	t.Helper()
+	clock := now
+	s := memstore.New(memstore.Config{Clock: func() time.Time { return clock }})
+	add := func(key string, age time.Duration, op idem.SettleOp) {
+		clock = now.Add(-age)
+		rec := s.Claim(t.Context(), []idem.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Record
+		set := idem.Settlement{Op: op, Key: key, Version: rec.Version, Owner: "o", Retention: 24 * time.Hour, Failure: &idem.Failure{Code: "error"}}
+		if op != 0 {
+			if errs := s.Settle(t.Context(), []idem.Settlement{set}); errs != nil {
+				t.Fatal(errs)
+			}
+		}
+		clock = now
+	}
+	add("payments#done", time.Hour, idem.OpComplete)
+	add("payments#early", 10*time.Hour, idem.OpComplete)
+	add("payments#failed", time.Hour, idem.OpFail)
+	add("payments#expired", 48*time.Hour, idem.OpFail)
+	add("payments#dead", time.Hour, 0)
+	add("payments#flying", time.Second, 0)
+	hashed, err := idem.StoreKey("payments#secret", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(hashed, time.Hour, idem.OpComplete)
+	return s
+}
+
+func keys[T any](list []T, key func(T) string) string {
+	var names []string
+	for _, v := range list {
+		names = append(names, key(v))
+	}
+	return strings.Join(names, " ")
+}
+
+func record(r idem.Record) string { return strings.TrimPrefix(r.Key, "payments#") }
+
+func row(r reconcile.Row) string { return fmt.Sprintf("%s@%d", r.Key, r.Line) }
+
+func run(t *testing.T, name, export string, o reconcile.Options) *reconcile.Report {
+	t.Helper()
+	var rows iter.Seq2[reconcile.Row, error]
+	if name != "" {
+		rows = reconcile.ReadExport(name, strings.NewReader(export), "id")
+	}
+	r, err := reconcile.Run(t.Context(), filled(t), rows, o, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func equal(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %q; want %q", what, got, want)
+	}
+}
+
+func TestWithoutAnExport(t *testing.T) {
+	r := run(t, "", "", reconcile.Options{})
+	equal(t, "overdue", keys(r.Overdue, record), "dead")
+	equal(t, "failed", keys(r.Failed, record), "failed")
+	if r.Differs() || r.OnlyInStore != nil {
+		t.Errorf("it differs from nothing: %+v", r)
+	}
+}
+
+func TestAgainstAnExport(t *testing.T) {
+	for name, export := range map[string]string{
+		"export.csv":   "amount,id\n1,done\n2,ghost\n3,done\n4,failed\n5,secret\n",
+		"bom.CSV":      "\ufeffid,amount\ndone,1\nghost,2\ndone,3\nfailed,4\nsecret,5\n",
+		"export.jsonl": `{"id":"done"}` + "\n\n" + `{"id":"ghost","x":[1]}` + "\n" + `{"id":"done"}` + "\n" + `{"id":"failed"}` + "\n" + `{"id":"secret"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, name, export, reconcile.Options{Namespace: "payments"})
+			ghost, twice := "ghost@3", "done@4"
+			if strings.HasSuffix(name, "jsonl") {
+				twice = "done@4" // the empty line counts
+			}
+			equal(t, "only in the store", keys(r.OnlyInStore, record), "early")
+			equal(t, "only in the export", keys(r.OnlyInExport, row), ghost)
+			equal(t, "twice", keys(r.Twice, row), twice)
+			equal(t, "unsettled", keys(r.Unsettled, func(u reconcile.Unsettled) string { return u.Row.Key + " " + string(u.Record.Status) }), "failed FAILED")
+			equal(t, "counts", fmt.Sprint(r.Records, r.Rows, r.Matched), "7 5 2")
+			if !r.Differs() {
+				t.Error("it does not differ")
+			}
+		})
+	}
+}
+
+func TestTheExportsTime(t *testing.T) {
+	const export = "id\ndone\nsecret\n"
+	if r := run(t, "e.csv", export, reconcile.Options{Namespace: "payments", From: now.Add(-2 * time.Hour)}); r.Differs() {
+		t.Errorf("what completed before the export begins is missed: %+v", r)
+	}
+	if r := run(t, "e.csv", "id\nearly\n", reconcile.Options{Namespace: "payments", To: now.Add(-2 * time.Hour)}); r.Differs() {
+		t.Errorf("what completed after the export ends is missed: %+v", r)
+	}
+	if r := run(t, "e.csv", "id\npayments#done\n", reconcile.Options{}); r.Matched != 1 {
+		t.Errorf("stored keys are not found: %+v", r)
+	}
+}
+
+func TestBrokenExports(t *testing.T) {
+	for _, tc := range []struct{ name, export, want string }{
+		{"e.txt", "", "e.txt: its name must end in .csv or .jsonl"},
+		{"e.csv", "", "e.csv: it has no header line"},
+		{"e.csv", "key,amount\n", `e.csv: it has no column "id"; it has ["key" "amount"]`},
+		{"e.csv", "id,amount\na,1\nb\n", "e.csv: record on line 3: wrong number of fields"},
+		{"e.csv", "id,amount\n\"a\nb\",1\n,2\n", `e.csv: line 4 has no "id"`},
+		{"e.jsonl", "{\"id\":\"a\"}\n[]\n", "e.jsonl: line 2 is no JSON object"},
+		{"e.jsonl", "{\"id\":7}\n", `e.jsonl: line 1: "id" is no string`},
+		{"e.jsonl", "{}\n", `e.jsonl: line 1 has no "id"`},
+	} {
+		_, err := reconcile.Run(t.Context(), memstore.New(memstore.Config{}), reconcile.ReadExport(tc.name, strings.NewReader(tc.export), "id"), reconcile.Options{}, now)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s %q: %v; want %q in it", tc.name, tc.export, err, tc.want)
+		}
+	}
+}
