@@ -36,10 +36,14 @@ func (b *batch) gatherHeads(i int) {
 	b.session.Claim(tickets)
 }
 
-// gather claims record i, unless that has been done, together with those behind it. The caller holds a slot.
+// gather claims record i, unless that has been done, together with those behind it. One that was in flight elsewhere is
+// looked at again: that may be long ago. The caller holds a slot.
 func (u *unit) gather(i int) {
-	if u.jobs[i].claimed {
-		return
+	if j := u.jobs[i]; j.claimed {
+		if j.ticket.State() != idem.ClaimInFlight {
+			return
+		}
+		j.claimed = false
 	}
 	n := u.pace.limit(i, u.batch.ahead, u.batch.consumer.engine.Config().Lease/3)
 	u.batch.session.Claim(u.collect(make([]*idem.Ticket, 0, n), i, n))
@@ -66,14 +70,22 @@ func (u *unit) giveBack() {
 	}
 }
 
-// notBegun adds the tickets of records that are claimed and not begun, and marks them as not claimed.
+// notBegun adds the tickets of records that are claimed and not begun, and marks them as not claimed; as it does those that
+// were in flight elsewhere, so that they are gathered anew.
 func (u *unit) notBegun(tickets []*idem.Ticket) []*idem.Ticket {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, j := range u.jobs {
-		if !j.begun && j.claimed && j.ticket.State() == idem.Claimed {
-			j.claimed = false
+		if j.begun || !j.claimed {
+			continue
+		}
+		switch j.ticket.State() {
+		case idem.Claimed:
 			tickets = append(tickets, &j.ticket)
+			j.claimed = false
+		case idem.ClaimInFlight:
+			j.claimed = false
+		case idem.ClaimUnknown, idem.ClaimLeaseOver, idem.ClaimCompleted, idem.ClaimFailed:
 		}
 	}
 	return tickets
