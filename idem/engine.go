@@ -29,8 +29,8 @@ const (
 	MaxLease = time.Hour
 	// MaxResultLimit leaves room in a DynamoDB item (400 KB) for the other attributes.
 	MaxResultLimit = 350 << 10
-
-	maxCommitWindow = 10_000
+	// MaxCommitWindow is the largest batch that an event source hands over.
+	MaxCommitWindow = 10_000
 )
 
 // StoreDownPolicy says what to do with a task while the store can't be asked.
@@ -101,7 +101,7 @@ func (c Config) validate() error {
 	bad(c.MaxResult >= -1 && c.MaxResult <= MaxResultLimit, "MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, MaxResultLimit)
 	bad(c.DeadlineMargin > 0, "DeadlineMargin is %v: want more than 0", c.DeadlineMargin)
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
-	bad(c.CommitWindow >= 1 && c.CommitWindow <= maxCommitWindow, "CommitWindow is %d: want 1 to %d", c.CommitWindow, maxCommitWindow)
+	bad(c.CommitWindow >= 1 && c.CommitWindow <= MaxCommitWindow, "CommitWindow is %d: want 1 to %d", c.CommitWindow, MaxCommitWindow)
 	bad(c.StoreDown <= FailOpen, "StoreDown is %d: want FailClosed or FailOpen", c.StoreDown)
 	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker", c.BreakerFailures)
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)

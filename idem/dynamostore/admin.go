@@ -70,13 +70,14 @@ func (s *Store) yieldPage(items []map[string]types.AttributeValue, q idem.ListQu
 
 // Delete implements idem.Admin by one conditional delete.
 func (s *Store) Delete(ctx context.Context, key string, version int64) error {
-	e := newExpression()
-	e.is(AttrVersion, version)
-	if e.err != nil {
-		return s.explain("delete", key, e.err)
+	var c change
+	c.is(AttrVersion, version)
+	if c.err != nil {
+		return s.explain("delete", key, c.err)
 	}
+	e := c.expression()
 	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.table, Key: keyOf(key), ConditionExpression: e.condition(),
+		TableName: &s.table, Key: keyOf(key), ConditionExpression: &e.condition,
 		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})

@@ -4,6 +4,10 @@
 // error carries the item (ReturnValuesOnConditionCheckFailure). A steal or a re-claim costs one UpdateItem more. Each is a
 // write of one item, billed by its size, whether its condition holds or not.
 //
+// Where many are sent at once, 25 writes share a request (BatchExecuteStatement, which is no transaction: each is
+// conditional by itself, has its own outcome and the price of a plain write), and up to 100 duplicates are read by one
+// BatchGetItem. Config.Plain turns that off.
+//
 // The table has one key, AttrKey, of type S, and TTL on AttrExpiry. It must not be a global table with last-writer-wins
 // replicas: two regions would both win a claim.
 package dynamostore
@@ -14,7 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -35,6 +41,8 @@ type Client interface {
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	GetItem(ctx context.Context, in *dynamodb.GetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchExecuteStatementInput, optFns ...func(*dynamodb.Options)) (*dynamodb.BatchExecuteStatementOutput, error)
+	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 	Scan(ctx context.Context, in *dynamodb.ScanInput, optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
@@ -47,6 +55,9 @@ type Config struct {
 	MaxClockSkew time.Duration
 	// Concurrency is how many requests of one batch are under way at once (default 16).
 	Concurrency int
+	// Plain sends a request for each claim and each settlement, where the store otherwise sends up to 25 in one
+	// (BatchExecuteStatement). A table that is named by its ARN is written so in any case.
+	Plain bool
 	// Clock is time.Now if nil.
 	Clock idem.Clock
 }
@@ -64,12 +75,17 @@ type Store struct {
 	table  string
 	skew   time.Duration
 	limit  int
+	batch  int // elements in one request
+	fewest int // elements that are sent so; a single one is told more by a plain request
 	clock  idem.Clock
+
+	readFirst atomic.Bool // see claimBatch
 }
 
 var (
-	_ idem.Store = (*Store)(nil)
-	_ idem.Admin = (*Store)(nil)
+	_ idem.Store   = (*Store)(nil)
+	_ idem.Batcher = (*Store)(nil)
+	_ idem.Admin   = (*Store)(nil)
 )
 
 // tableName is what DynamoDB takes: a name of 3 to 255 characters, or an ARN.
@@ -96,12 +112,23 @@ func New(client Client, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("dynamostore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
 	cfg.MaxClockSkew = max(0, cfg.MaxClockSkew)
-	return &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, clock: cfg.Clock}, nil
+	s := &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, batch: 1, fewest: 2, clock: cfg.Clock}
+	if !cfg.Plain && !strings.HasPrefix(cfg.Table, "arn:") {
+		s.batch = MaxBatchSize
+	}
+	return s, nil
 }
+
+// BatchSize implements idem.Batcher.
+func (s *Store) BatchSize() int { return s.batch }
 
 // Claim implements idem.Store.
 func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
 	results := make([]idem.ClaimResult, len(reqs))
+	if s.batch > 1 && len(reqs) >= s.fewest {
+		s.claimBatch(ctx, reqs, results)
+		return results
+	}
 	s.each(len(reqs), func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
 	return results
 }
@@ -109,7 +136,11 @@ func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Clai
 // Settle implements idem.Store.
 func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	errs := make([]error, len(ss))
-	s.each(len(ss), func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
+	if s.batch > 1 && len(ss) >= s.fewest {
+		s.settleBatch(ctx, ss, errs)
+	} else {
+		s.each(len(ss), func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
+	}
 	for _, err := range errs {
 		if err != nil {
 			return errs
@@ -163,16 +194,23 @@ func (s *Store) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimRes
 		if seen == nil {
 			continue // it was deleted meanwhile
 		}
-		verdict, res := idem.Judge(req, seen, s.clock.Now(), s.skew)
-		switch verdict {
-		case idem.VerdictReport:
+		if res, final := s.judge(req, seen); final {
 			return res
-		case idem.VerdictMismatch:
-			res.Err = fmt.Errorf("dynamostore: %w: key %q, version %d, first claimed from %s", idem.ErrFingerprintMismatch, req.Key, seen.Version, seen.Source)
-			return res
-		case idem.VerdictTake:
 		}
 	}
+	return s.lostEveryRound(seen)
+}
+
+// judge returns what is to be answered to a claim on the key as seen; not final if the key is to be taken.
+func (s *Store) judge(req *idem.ClaimRequest, seen *idem.Record) (res idem.ClaimResult, final bool) {
+	verdict, res := idem.Judge(req, seen, s.clock.Now(), s.skew)
+	if verdict == idem.VerdictMismatch {
+		res.Err = fmt.Errorf("dynamostore: %w: key %q, version %d, first claimed from %s", idem.ErrFingerprintMismatch, req.Key, seen.Version, seen.Source)
+	}
+	return res, verdict != idem.VerdictTake
+}
+
+func (s *Store) lostEveryRound(seen *idem.Record) idem.ClaimResult {
 	return idem.ClaimResult{State: idem.ClaimInFlight, Record: valueOf(seen), ClaimableIn: s.skew}
 }
 
@@ -195,7 +233,7 @@ func (s *Store) put(ctx context.Context, fresh *idem.Record) (seen *idem.Record,
 // take writes next over seen and returns next; where the item is not as seen any more it returns what it is, nil if it is
 // gone.
 func (s *Store) take(ctx context.Context, seen, next *idem.Record) (now *idem.Record, err error) {
-	ok, now, err := s.update(ctx, seen.Key, takeExpression(seen, next))
+	ok, now, err := s.update(ctx, seen.Key, takeChange(seen, next))
 	if ok {
 		return next, err
 	}
@@ -203,26 +241,35 @@ func (s *Store) take(ctx context.Context, seen, next *idem.Record) (now *idem.Re
 }
 
 func (s *Store) settle(ctx context.Context, set *idem.Settlement) error {
-	ok, seen, err := s.update(ctx, set.Key, settleExpression(set, s.clock.Now()))
+	ok, seen, err := s.update(ctx, set.Key, settleChange(set, s.clock.Now()))
 	switch {
 	case err != nil:
 		return s.explain(set.Op.String(), set.Key, err)
-	case ok || (seen != nil && idem.OwnSettlement(set, seen)):
+	case ok:
+		return nil
+	}
+	return refusal(set, seen)
+}
+
+// refusal is what a refused settlement means, by the key as it is.
+func refusal(set *idem.Settlement, seen *idem.Record) error {
+	if seen != nil && idem.OwnSettlement(set, seen) {
 		return nil
 	}
 	return fmt.Errorf("dynamostore: %s: %w", set.Op, &idem.FencedError{Key: set.Key, Version: set.Version, Current: valueOf(seen)})
 }
 
 // update makes a conditional update. If the condition fails it returns the item as it is, nil if there is none.
-func (s *Store) update(ctx context.Context, key string, e *expression) (ok bool, seen *idem.Record, err error) {
-	if e.err != nil {
-		return false, nil, e.err
+func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, seen *idem.Record, err error) {
+	if c.err != nil {
+		return false, nil, c.err
 	}
+	e := c.expression()
 	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
 		Key:                                 keyOf(key),
-		ConditionExpression:                 e.condition(),
-		UpdateExpression:                    e.update(),
+		ConditionExpression:                 &e.condition,
+		UpdateExpression:                    &e.update,
 		ExpressionAttributeNames:            e.names,
 		ExpressionAttributeValues:           e.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,

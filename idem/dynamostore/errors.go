@@ -13,21 +13,25 @@ func (s *Store) explain(op, key string, err error) error {
 	return fmt.Errorf("dynamostore: %s %q in table %s: %w%s", op, key, s.table, err, hint(err))
 }
 
+const missingTable = " (the table does not exist in this account and region, or not yet: deploy the stack, or set IDEMSK_TABLE to the right one)"
+
 func hint(err error) string {
 	var missing *types.ResourceNotFoundException
 	var api smithy.APIError
 	switch {
 	case errors.As(err, &missing):
-		return " (the table does not exist in this account and region, or not yet: deploy the stack, or set IDEMSK_TABLE to the right one)"
+		return missingTable
 	case !errors.As(err, &api):
 		return ""
 	}
-	switch api.ErrorCode() {
-	case "AccessDeniedException":
-		return " (the role needs dynamodb:PutItem, UpdateItem, GetItem and DeleteItem on the table, and Scan to list)"
+	switch api.ErrorCode() { // the shorter names are those of a statement in a batch
+	case "ResourceNotFound":
+		return missingTable
+	case "AccessDeniedException", "AccessDenied":
+		return " (the role needs dynamodb:PutItem, UpdateItem, PartiQLInsert, PartiQLUpdate, BatchGetItem, GetItem and DeleteItem on the table, and Scan to list)"
 	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException":
 		return " (the AWS credentials are missing, wrong or expired)"
-	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "ProvisionedThroughputExceeded", "ThrottlingError":
 		return " (the table is throttled: raise its capacity, or its on-demand maximum)"
 	}
 	return ""

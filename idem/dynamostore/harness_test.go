@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -68,7 +69,7 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	w.requests[op]++
 	var meanwhile func()
-	if op == "UpdateItem" {
+	if op == "UpdateItem" || strings.Contains(statements(req), `"UPDATE `) {
 		meanwhile, w.beforeTake = w.beforeTake, nil
 	}
 	w.mu.Unlock()
@@ -76,20 +77,44 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 		meanwhile()
 	}
 	resp, err := w.base.RoundTrip(req)
-	if err != nil || resp.StatusCode != http.StatusOK || !w.loses(op) {
+	if err != nil || resp.StatusCode != http.StatusOK {
 		return resp, err
 	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, err
 	}
-	return nil, errors.Join(errReplyLost, resp.Body.Close())
+	if w.loses(op, body) {
+		return nil, errReplyLost
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// statements returns the body of a batch of statements, which stays to be read.
+func statements(req *http.Request) string {
+	if !strings.HasSuffix(req.Header.Get("X-Amz-Target"), ".BatchExecuteStatement") {
+		return ""
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return ""
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	return string(body)
 }
 
 // loses reports whether the reply to this write gets lost: only one that took effect counts.
-func (w *wire) loses(op string) bool {
+func (w *wire) loses(op string, reply []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if op != "PutItem" && op != "UpdateItem" {
+	switch op {
+	case "PutItem", "UpdateItem":
+	case "BatchExecuteStatement":
+		if bytes.Contains(reply, []byte(`"Error"`)) {
+			return false
+		}
+	default:
 		return false
 	}
 	was := w.loseReply
@@ -138,14 +163,18 @@ func newStore(tb testing.TB, c *dynamodb.Client, cfg dynamostore.Config) *dynamo
 	return s
 }
 
-// harness puts a store on a new table at the endpoint.
-func harness(tb testing.TB, endpoint string) (storetest.Harness, *wire) {
+// harness puts a store on a new table at the endpoint, which sends a request for each element, or batches, for a single one
+// too.
+func harness(tb testing.TB, endpoint string, batched bool) (storetest.Harness, *wire) {
 	tb.Helper()
 	w := newWire(tb)
 	c := client(w, endpoint)
 	clock := storetest.NewClock()
-	cfg := dynamostore.Config{Clock: clock.Now}
+	cfg := dynamostore.Config{Clock: clock.Now, Plain: !batched}
 	store := newStore(tb, c, cfg)
+	if batched {
+		store.BatchSingles()
+	}
 	table := store.Table()
 	return storetest.Harness{
 		Store: store, Now: clock.Now, Advance: clock.Advance, Skew: store.MaxClockSkew(),
@@ -195,6 +224,13 @@ func sweep(tb testing.TB, c *dynamodb.Client, table string, now int64) {
 			tb.Fatal(err)
 		}
 	}
+}
+
+// onBothPaths runs a test on the plain and on the batched path.
+func onBothPaths(t *testing.T, test func(t *testing.T, batched bool)) {
+	t.Helper()
+	t.Run("plain", func(t *testing.T) { test(t, false) })
+	t.Run("batched", func(t *testing.T) { test(t, true) })
 }
 
 func ownerName(n int) string { return fmt.Sprint("owner-", n) }

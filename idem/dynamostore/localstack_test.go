@@ -31,24 +31,28 @@ func endpoint(t *testing.T) string {
 
 func TestRulesOnLocalStack(t *testing.T) {
 	url := endpoint(t)
-	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		h, _ := harness(t, url)
-		return h
+	onBothPaths(t, func(t *testing.T, batched bool) {
+		storetest.Run(t, func(t *testing.T) storetest.Harness {
+			h, _ := harness(t, url, batched)
+			return h
+		})
 	})
 }
 
 func TestAgreesWithMemoryOnLocalStack(t *testing.T) {
 	url := endpoint(t)
 	fewer(t)
-	h, _ := harness(t, url)
-	storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
-		empty(t, h.Store)
-		clock := storetest.NewClock() // the store's clock goes on from the history before
-		clock.Advance(h.Now().Sub(clock.Now()))
-		mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: h.Skew})
-		return h, storetest.Harness{
-			Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew, Sweep: func(testing.TB) { mem.Sweep() },
-		}
+	onBothPaths(t, func(t *testing.T, batched bool) {
+		h, _ := harness(t, url, batched)
+		storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
+			empty(t, h.Store)
+			clock := storetest.NewClock() // the store's clock goes on from the history before
+			clock.Advance(h.Now().Sub(clock.Now()))
+			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: h.Skew})
+			return h, storetest.Harness{
+				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew, Sweep: func(testing.TB) { mem.Sweep() },
+			}
+		})
 	})
 }
 

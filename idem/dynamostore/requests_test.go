@@ -68,7 +68,7 @@ func TestRequests(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h, w := harness(t, srv.URL())
+			h, w := harness(t, srv.URL(), false)
 			tc.prepare(h)
 			w.count()
 			tc.do(h)

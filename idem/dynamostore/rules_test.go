@@ -12,21 +12,25 @@ import (
 
 func TestRules(t *testing.T) {
 	srv := fake(t)
-	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		h, _ := harness(t, srv.URL())
-		return h
+	onBothPaths(t, func(t *testing.T, batched bool) {
+		storetest.Run(t, func(t *testing.T) storetest.Harness {
+			h, _ := harness(t, srv.URL(), batched)
+			return h
+		})
 	})
 }
 
 func TestAgreesWithMemory(t *testing.T) {
 	srv := fake(t)
-	storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
-		under, _ = harness(t, srv.URL())
-		clock := storetest.NewClock()
-		mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: under.Skew})
-		return under, storetest.Harness{
-			Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew, Sweep: func(testing.TB) { mem.Sweep() },
-		}
+	onBothPaths(t, func(t *testing.T, batched bool) {
+		storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
+			under, _ = harness(t, srv.URL(), batched)
+			clock := storetest.NewClock()
+			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: under.Skew})
+			return under, storetest.Harness{
+				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew, Sweep: func(testing.TB) { mem.Sweep() },
+			}
+		})
 	})
 }
 

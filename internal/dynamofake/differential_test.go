@@ -41,6 +41,8 @@ func (p *pair) steps() map[string]func(*rapid.T) {
 		"get":      p.get,
 		"scan":     p.scan,
 		"transact": p.transact,
+		"partiql":  p.statements,
+		"batchGet": p.batchGet,
 		"":         p.sameItems,
 	}
 }
@@ -99,6 +101,14 @@ func render(request any) string {
 	case *dynamodb.ScanInput:
 		return fmt.Sprintf("Scan %q %v %s", aws.ToString(rq.FilterExpression), rq.ExpressionAttributeNames,
 			text(rq.ExpressionAttributeValues))
+	case *dynamodb.BatchExecuteStatementInput:
+		parts := []string{"BatchExecuteStatement"}
+		for _, st := range rq.Statements {
+			parts = append(parts, *st.Statement+" "+join(st.Parameters, valueText)+" "+string(st.ReturnValuesOnConditionCheckFailure))
+		}
+		return strings.Join(parts, "\n  ")
+	case *dynamodb.BatchGetItemInput:
+		return fmt.Sprintf("BatchGetItem %v", rq.RequestItems)
 	case *dynamodb.TransactWriteItemsInput:
 		parts := []string{"TransactWriteItems token " + aws.ToString(rq.ClientRequestToken)}
 		for _, a := range rq.TransactItems {

@@ -5,37 +5,50 @@ import (
 	"sync"
 )
 
-// maxCachedExpressions bounds the memory that a client with ever new expressions can take.
-const maxCachedExpressions = 1024
+// maxCached bounds the memory that a client with ever new expressions or statements can take.
+const maxCached = 1024
 
-// expressionCache keeps parsed expressions by place and text: a client sends few, again and again.
-type expressionCache struct {
+// cache keeps what was parsed by its text: a client sends few texts, again and again.
+type cache[K comparable, V any] struct {
 	mu      sync.RWMutex
-	entries map[expressionKey]*expression
+	entries map[K]*V
 }
 
-type expressionKey struct{ place, text string }
-
-func (c *expressionCache) get(place, text string) (*expression, error) {
-	key := expressionKey{place, text}
+// get returns what was parsed before, or parses it. The key that is kept is another one than the one looked for, which is
+// part of a request's whole body.
+func (c *cache[K, V]) get(key K, parse func() (K, *V, error)) (*V, error) {
 	c.mu.RLock()
-	e := c.entries[key]
+	v := c.entries[key]
 	c.mu.RUnlock()
-	if e != nil {
-		return e, nil
+	if v != nil {
+		return v, nil
 	}
-	key.text = strings.Clone(text) // which is part of a request's whole body
-	e, err := parseExpression(place, key.text)
+	key, v, err := parse()
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries == nil || len(c.entries) >= maxCachedExpressions {
-		c.entries = make(map[expressionKey]*expression)
+	if c.entries == nil || len(c.entries) >= maxCached {
+		c.entries = make(map[K]*V)
 	}
-	c.entries[key] = e
-	return e, nil
+	c.entries[key] = v
+	return v, nil
+}
+
+// expressionCache keeps parsed expressions by place and text.
+type expressionCache struct {
+	cache cache[expressionKey, expression]
+}
+
+type expressionKey struct{ place, text string }
+
+func (c *expressionCache) get(place, text string) (*expression, error) {
+	return c.cache.get(expressionKey{place, text}, func() (expressionKey, *expression, error) {
+		key := expressionKey{place, strings.Clone(text)}
+		e, err := parseExpression(place, key.text)
+		return key, e, err
+	})
 }
 
 // bind parses an expression, or takes it from the cache, and binds a request's placeholders to it.
@@ -45,4 +58,17 @@ func (c *expressionCache) bind(place, text string, s *substitutions) (*bound, er
 		return nil, err
 	}
 	return e.bind(s)
+}
+
+// statementCache keeps parsed statements.
+type statementCache struct {
+	cache cache[string, statement]
+}
+
+func (c *statementCache) get(text string) (*statement, error) {
+	return c.cache.get(text, func() (string, *statement, error) {
+		text := strings.Clone(text)
+		st, err := parseStatement(text)
+		return text, st, err
+	})
 }

@@ -17,12 +17,12 @@ func TestExpressionCache(t *testing.T) {
 	if filter, err := cache.get(filterExpression, "attribute_exists(a)"); err != nil || filter.place != filterExpression {
 		t.Errorf("a filter is mistaken for a condition: %+v, %v", filter, err)
 	}
-	for i := range 2 * maxCachedExpressions {
+	for i := range 2 * maxCached {
 		if _, err := cache.get(conditionExpression, fmt.Sprintf("attribute_exists(a%d)", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(cache.entries); n > maxCachedExpressions {
-		t.Errorf("%d expressions are kept, want at most %d", n, maxCachedExpressions)
+	if n := len(cache.cache.entries); n > maxCached {
+		t.Errorf("%d expressions are kept, want at most %d", n, maxCached)
 	}
 }

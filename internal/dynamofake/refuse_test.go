@@ -78,9 +78,9 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s %s: %d %s %q, want it to name %q", c.operation, c.body, status, code, message, c.named)
 		}
 	}
-	_, code, message := call(t, server, "BatchGetItem", "{}")
-	if code != "UnknownOperationException" || !strings.Contains(message, "BatchGetItem") {
-		t.Errorf("BatchGetItem: %s %q", code, message)
+	_, code, message := call(t, server, "BatchWriteItem", "{}")
+	if code != "UnknownOperationException" || !strings.Contains(message, "BatchWriteItem") {
+		t.Errorf("BatchWriteItem: %s %q", code, message)
 	}
 }
 

@@ -24,6 +24,7 @@ const maxBodyBytes = 16 << 20
 type Server struct {
 	config      Config
 	expressions expressionCache
+	statements  statementCache
 	usage       usage
 	exchanges   sync.Pool     // of *exchange
 	requests    atomic.Uint64 // for request ids
@@ -73,6 +74,10 @@ func operationNamed(name string) operation {
 		return (*Server).scan
 	case "TransactWriteItems":
 		return (*Server).transactWriteItems
+	case "BatchExecuteStatement":
+		return (*Server).batchExecuteStatement
+	case "BatchGetItem":
+		return (*Server).batchGetItem
 	case "CreateTable":
 		return (*Server).createTableOperation
 	case "DescribeTable":

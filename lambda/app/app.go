@@ -98,7 +98,7 @@ func (b *Base) store(ctx context.Context) (idem.Store, error) {
 	switch b.Config.Store {
 	case StoreMemory:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=memory protects nothing beyond this process: for local runs only")
-		return memstore.New(memstore.Config{}), nil
+		return memstore.New(b.Config.memory()), nil
 	case StoreNone:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
 		return memstore.New(memstore.Config{}), nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -23,8 +24,9 @@ type Config struct {
 	Store string // IDEMSK_STORE: dynamodb, memory, none
 	Table string // IDEMSK_TABLE
 
-	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _HASH_KEYS, _STORE_DOWN
+	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
+	Plain        bool          // IDEMSK_BATCHING=off
 
 	// IDEMSK_NAMESPACE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES; dead letters, logger and report are
 	// wired by New.
@@ -57,13 +59,21 @@ func ReadConfig(v *Vars) Config {
 	cfg.Consumer = readConsumer(v, cfg.Function)
 	cfg.Consumer.Unprotected = cfg.Store == StoreNone
 	cfg.LogLevel = readLogLevel(v)
-	v.OneOf("IDEMSK_BATCHING", "on", "off") // requests are not batched yet: both mean off
+	cfg.Plain = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
+}
+
+// memory is the store's part. Its batches are those of DynamoDB, so that a local run takes the same way.
+func (c *Config) memory() memstore.Config {
+	if c.Plain {
+		return memstore.Config{}
+	}
+	return memstore.Config{BatchSize: dynamostore.MaxBatchSize}
 }
 
 // dynamo is the store's part; there, 0 would stand for the default skew.
 func (c *Config) dynamo() dynamostore.Config {
-	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1)}
+	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1), Plain: c.Plain}
 }
 
 func readStore(v *Vars) string {
@@ -87,6 +97,7 @@ func readEngine(v *Vars) idem.Config {
 		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.DefaultMaxResult, 0, idem.MaxResultLimit),
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.DefaultDeadlineMargin, time.Millisecond, time.Minute),
 		Wait:           readWait(v),
+		CommitWindow:   v.Int("IDEMSK_COMMIT_WINDOW", idem.DefaultCommitWindow, 1, idem.MaxCommitWindow),
 		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
 	}
 	if cfg.Retention < cfg.Lease && v.sound("IDEMSK_RETENTION", "IDEMSK_LEASE") {
@@ -187,10 +198,14 @@ func readFingerprint(v *Vars) msk.FingerprintFunc {
 	return nil
 }
 
-// readLogLevel reads the level that Lambda's logging configuration sets.
+// readLogLevel reads the level that Lambda's logging configuration sets, in whatever case: LocalStack writes "Info".
 // https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
 func readLogLevel(v *Vars) slog.Level {
-	switch v.OneOf("AWS_LAMBDA_LOG_LEVEL", "INFO", "TRACE", "DEBUG", "WARN", "ERROR", "FATAL") {
+	const name = "AWS_LAMBDA_LOG_LEVEL"
+	switch s := v.String(name, "INFO"); strings.ToUpper(s) {
+	case "INFO":
+	default:
+		v.Fail(name, s, "one of INFO, TRACE, DEBUG, WARN, ERROR, FATAL")
 	case "TRACE", "DEBUG":
 		return slog.LevelDebug
 	case "WARN":

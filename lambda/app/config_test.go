@@ -149,8 +149,12 @@ func variables() []variable {
 			map[string]any{"": idem.FailClosed, "closed": idem.FailClosed, "open": idem.FailOpen}, []string{"fail"},
 		},
 		{
-			"IDEMSK_BATCHING", func(Config) any { return nil },
-			map[string]any{"": nil, "on": nil, "off": nil}, []string{"true"},
+			"IDEMSK_BATCHING", func(c Config) any { return c.Plain },
+			map[string]any{"": false, "on": false, "off": true}, []string{"true"},
+		},
+		{
+			"IDEMSK_COMMIT_WINDOW", func(c Config) any { return c.Engine.CommitWindow },
+			map[string]any{"": 128, "1": 1, "10000": 10000}, []string{"0", "10001", "all"},
 		},
 		{
 			"AWS_LAMBDA_FUNCTION_NAME", func(c Config) any { return c.Function + " " + c.Consumer.Function },
@@ -160,9 +164,9 @@ func variables() []variable {
 			"AWS_LAMBDA_LOG_LEVEL", func(c Config) any { return c.LogLevel },
 			map[string]any{
 				"": slog.LevelInfo, "TRACE": slog.LevelDebug, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn,
-				"ERROR": slog.LevelError, "FATAL": slog.LevelError,
+				"ERROR": slog.LevelError, "FATAL": slog.LevelError, "Info": slog.LevelInfo, "debug": slog.LevelDebug,
 			},
-			[]string{"debug", "NOISY"},
+			[]string{"NOISY"},
 		},
 	}
 }

@@ -43,6 +43,7 @@ const StoreFake = "fake"
 // The function's variables that the harness looks at, and values of them.
 const (
 	varStore       = "IDEMSK_STORE"
+	varBatching    = "IDEMSK_BATCHING"
 	varKey         = "IDEMSK_KEY"
 	varMaxAttempts = "IDEMSK_MAX_ATTEMPTS"
 	varSimulate    = "IDEMSK_SIMULATE"
@@ -59,7 +60,8 @@ const (
 func (o *Options) environment() (map[string]string, error) {
 	env := map[string]string{
 		"IDEMSK_LEASE": "1s", "IDEMSK_MAX_CLOCK_SKEW": "100ms", "IDEMSK_FAILURES": "partial", varSimulate: "on",
-		varStore: storeDynamoDB, varKey: "header:idempotency-key", varMaxAttempts: "5",
+		varBatching: "off", // a kill before one record's effect must not fall between those of others and their completion
+		varStore:    storeDynamoDB, varKey: "header:idempotency-key", varMaxAttempts: "5",
 	}
 	for _, entry := range o.Env {
 		name, value, ok := strings.Cut(entry, "=")

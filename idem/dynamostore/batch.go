@@ -1,0 +1,292 @@
+package dynamostore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// MaxBatchSize is how many statements one request takes.
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
+const MaxBatchSize = 25
+
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
+const maxKeys = 100
+
+// open is a claim that is not decided yet.
+type open struct {
+	i    int          // of its request
+	seen *idem.Record // what is there, as far as is known
+
+	next      idem.Record // to be written
+	statement types.BatchStatementRequest
+}
+
+// claimBatch is claim for many keys at once: what is absent is inserted, what is there is read, judged, and taken where the
+// rules allow that; until each claim is decided.
+//
+// Whether an item is there is found out by trying to insert it, which costs a fresh record nothing. Batches come from one
+// partition's log, and are delivered again as a whole: where the last one was mostly there, the next one is read first,
+// which saves the refused writes.
+func (s *Store) claimBatch(ctx context.Context, reqs []idem.ClaimRequest, results []idem.ClaimResult) {
+	claims := make([]open, len(reqs))
+	for i := range claims {
+		claims[i].i = i
+	}
+	if s.readFirst.Load() {
+		claims = s.read(ctx, reqs, claims, results)
+	}
+	for range maxRounds {
+		if claims = s.decide(reqs, claims, results); len(claims) == 0 {
+			break
+		}
+		claims = s.write(ctx, reqs, claims, results)
+	}
+	there := 0
+	for i := range results {
+		if results[i].Record.Owner != "" && results[i].Record.Owner != reqs[i].Owner {
+			there++
+		}
+	}
+	s.readFirst.Store(2*there > len(results))
+	for _, c := range claims {
+		results[c.i] = s.lostEveryRound(c.seen)
+	}
+}
+
+// decide answers the claims that need no write, and prepares the others.
+func (s *Store) decide(reqs []idem.ClaimRequest, claims []open, results []idem.ClaimResult) []open {
+	left := claims[:0]
+	now := s.clock.Now()
+	for _, c := range claims {
+		req := &reqs[c.i]
+		if c.seen != nil {
+			if res, final := s.judge(req, c.seen); final {
+				results[c.i] = res
+				continue
+			}
+		}
+		if err := s.prepare(&c, req, now); err != nil {
+			results[c.i].Err = s.explain("claim", req.Key, err)
+			continue
+		}
+		left = append(left, c)
+	}
+	return left
+}
+
+func (s *Store) prepare(c *open, req *idem.ClaimRequest, now time.Time) error {
+	if c.seen != nil {
+		c.next = idem.Take(req, c.seen, now)
+		take := takeChange(c.seen, &c.next)
+		c.statement = take.statement(s.table, req.Key)
+		return take.err
+	}
+	c.next = idem.Fresh(req, now)
+	item, err := encode(&c.next)
+	c.statement = insertStatement(s.table, item)
+	return err
+}
+
+// write sends what decide has prepared. The claims that were refused are left, with what was seen in their place.
+func (s *Store) write(ctx context.Context, reqs []idem.ClaimRequest, claims []open, results []idem.ClaimResult) []open {
+	statements := make([]types.BatchStatementRequest, len(claims))
+	for i := range claims {
+		statements[i] = claims[i].statement
+	}
+	var refused, unseen []open
+	for n, answer := range s.execute(ctx, statements) {
+		i, before := claims[n].i, claims[n].seen
+		seen, err := answer.record()
+		switch {
+		case err != nil:
+			results[i].Err = s.explain("claim", reqs[i].Key, err)
+		case !answer.refused:
+			results[i] = idem.ClaimResult{State: idem.Claimed, Record: claims[n].next, Stolen: before != nil && idem.Stolen(before)}
+		case before == nil && seen == nil:
+			unseen = append(unseen, open{i: i})
+		default:
+			refused = append(refused, open{i: i, seen: seen}) // not there any more, if nil
+		}
+	}
+	return append(refused, s.read(ctx, reqs, unseen, results)...)
+}
+
+// settleBatch is settle for many keys at once.
+func (s *Store) settleBatch(ctx context.Context, ss []idem.Settlement, errs []error) {
+	statements := make([]types.BatchStatementRequest, 0, len(ss))
+	sent := make([]int, 0, len(ss))
+	now := s.clock.Now()
+	for i := range ss {
+		c := settleChange(&ss[i], now)
+		if c.err != nil {
+			errs[i] = s.explain(ss[i].Op.String(), ss[i].Key, c.err)
+			continue
+		}
+		statements, sent = append(statements, c.statement(s.table, ss[i].Key)), append(sent, i)
+	}
+	for n, answer := range s.execute(ctx, statements) {
+		set := &ss[sent[n]]
+		seen, err := answer.record()
+		switch {
+		case err != nil:
+			errs[sent[n]] = s.explain(set.Op.String(), set.Key, err)
+		case answer.refused:
+			errs[sent[n]] = refusal(set, seen)
+		}
+	}
+}
+
+// answer is what became of a statement.
+type answer struct {
+	refused bool                            // its condition failed, or there was an item already
+	item    map[string]types.AttributeValue // that refused it, if it was returned
+	err     error
+}
+
+// record returns the record that refused a statement, nil if it was not returned or there is none.
+func (a *answer) record() (*idem.Record, error) {
+	if a.err != nil || len(a.item) == 0 {
+		return nil, a.err
+	}
+	rec, err := decode(a.item)
+	return &rec, err
+}
+
+// execute sends statements, several requests at once, and returns their answers in order.
+func (s *Store) execute(ctx context.Context, statements []types.BatchStatementRequest) []answer {
+	answers := make([]answer, len(statements))
+	s.each((len(statements)+MaxBatchSize-1)/MaxBatchSize, func(n int) {
+		from := n * MaxBatchSize
+		to := min(from+MaxBatchSize, len(statements))
+		s.executeChunk(ctx, statements[from:to], answers[from:to])
+	})
+	return answers
+}
+
+// executeChunk sends up to MaxBatchSize statements, and again those that were throttled or met an error of the service's.
+// The SDK does that for requests; it does not look at statements.
+func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatementRequest, answers []answer) {
+	left := make([]int, len(statements))
+	for i := range left {
+		left[i] = i
+	}
+	for attempt := 0; ; attempt++ {
+		batch := make([]types.BatchStatementRequest, len(left))
+		for n, i := range left {
+			batch[n] = statements[i]
+		}
+		out, err := s.client.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: batch})
+		if err == nil && len(out.Responses) != len(batch) {
+			err = fmt.Errorf("the service answered %d of %d statements", len(out.Responses), len(batch))
+		}
+		var again []int
+		for n, i := range left {
+			if err != nil {
+				answers[i] = answer{err: err}
+				continue
+			}
+			if answers[i] = answerOf(&out.Responses[n]); transient(answers[i].err) {
+				again = append(again, i)
+			}
+		}
+		if left = again; len(left) == 0 || attempt+1 >= MaxAttempts || !pause(ctx, attempt) {
+			return
+		}
+	}
+}
+
+func answerOf(r *types.BatchStatementResponse) answer {
+	if r.Error == nil {
+		return answer{}
+	}
+	switch r.Error.Code { //nolint:exhaustive // every other code is an error
+	case types.BatchStatementErrorCodeEnumDuplicateItem, types.BatchStatementErrorCodeEnumConditionalCheckFailed:
+		return answer{refused: true, item: r.Error.Item}
+	}
+	return answer{err: &smithy.GenericAPIError{Code: string(r.Error.Code), Message: aws.ToString(r.Error.Message)}}
+}
+
+// read fills in what is there, and returns the claims whose keys could be read.
+func (s *Store) read(ctx context.Context, reqs []idem.ClaimRequest, claims []open, results []idem.ClaimResult) []open {
+	chunks := (len(claims) + maxKeys - 1) / maxKeys
+	read := make([]map[string]*idem.Record, chunks)
+	errs := make([]error, chunks)
+	s.each(chunks, func(n int) {
+		var keys []map[string]types.AttributeValue
+		for _, c := range claims[n*maxKeys : min((n+1)*maxKeys, len(claims))] {
+			keys = append(keys, keyOf(reqs[c.i].Key))
+		}
+		read[n], errs[n] = s.get(ctx, keys)
+	})
+	left := claims[:0]
+	for n, c := range claims {
+		if err := errs[n/maxKeys]; err != nil {
+			results[c.i].Err = s.explain("read", reqs[c.i].Key, err)
+			continue
+		}
+		c.seen = read[n/maxKeys][reqs[c.i].Key]
+		left = append(left, c)
+	}
+	return left
+}
+
+// get reads up to maxKeys items.
+func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue) (map[string]*idem.Record, error) {
+	records := make(map[string]*idem.Record, len(keys))
+	request := map[string]types.KeysAndAttributes{s.table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
+	for attempt := 0; ; attempt++ {
+		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: request})
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range out.Responses[s.table] {
+			rec, err := decode(item)
+			if err != nil {
+				return nil, err
+			}
+			records[rec.Key] = &rec
+		}
+		if request = out.UnprocessedKeys; len(request) == 0 {
+			return records, nil
+		}
+		if attempt+1 >= MaxAttempts || !pause(ctx, attempt) {
+			return nil, fmt.Errorf("%d of %d keys were left unread after %d requests: the table is throttled", len(request[s.table].Keys), len(keys), attempt+1)
+		}
+	}
+}
+
+// transient reports whether a statement that ended so may succeed when it is sent again.
+func transient(err error) bool {
+	api, ok := err.(*smithy.GenericAPIError) //nolint:errorlint // as answerOf made it
+	if !ok {
+		return false
+	}
+	switch types.BatchStatementErrorCodeEnum(api.Code) { //nolint:exhaustive // no other code
+	case types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
+		types.BatchStatementErrorCodeEnumRequestLimitExceeded, types.BatchStatementErrorCodeEnumInternalServerError,
+		types.BatchStatementErrorCodeEnumTransactionConflict:
+		return true
+	}
+	return false
+}
+
+// pause waits before the attempt after the one given; false if the context ends first.
+func pause(ctx context.Context, attempt int) bool {
+	d, _ := backoff(attempt, nil)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

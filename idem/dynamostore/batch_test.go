@@ -1,0 +1,291 @@
+package dynamostore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+)
+
+// meddler is a client whose answers a test changes.
+type meddler struct {
+	*dynamodb.Client
+
+	mu         sync.Mutex
+	statements func(n int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput)
+	read       func(n int, in *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput // what is asked for instead
+	calls      map[string]int
+}
+
+func (m *meddler) count(op string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls[op]++
+	return m.calls[op]
+}
+
+// BatchExecuteStatement implements dynamostore.Client.
+func (m *meddler) BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchExecuteStatementInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchExecuteStatementOutput, error) {
+	n := m.count("BatchExecuteStatement")
+	out, err := m.Client.BatchExecuteStatement(ctx, in, opts...)
+	if err == nil && m.statements != nil {
+		m.statements(n, in, out)
+	}
+	return out, err
+}
+
+// BatchGetItem implements dynamostore.Client. Keys that are not asked for are returned as unprocessed.
+func (m *meddler) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	n := m.count("BatchGetItem")
+	if m.read == nil {
+		return m.Client.BatchGetItem(ctx, in, opts...)
+	}
+	asked := m.read(n, in)
+	out := &dynamodb.BatchGetItemOutput{}
+	if asked != nil {
+		var err error
+		if out, err = m.Client.BatchGetItem(ctx, asked, opts...); err != nil {
+			return nil, err
+		}
+	}
+	for table, all := range in.RequestItems {
+		left := all.Keys
+		if asked != nil {
+			left = left[len(asked.RequestItems[table].Keys):]
+		}
+		if len(left) > 0 {
+			out.UnprocessedKeys = map[string]types.KeysAndAttributes{table: {Keys: left, ConsistentRead: all.ConsistentRead}}
+		}
+	}
+	return out, nil
+}
+
+func meddledStore(t *testing.T) (*dynamostore.Store, *meddler) {
+	t.Helper()
+	c := client(newWire(t), fake(t).URL())
+	table := newStore(t, c, dynamostore.Config{}).Table()
+	m := &meddler{Client: c, calls: map[string]int{}}
+	s, err := dynamostore.New(m, dynamostore.Config{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, m
+}
+
+// claimsFor returns n requests; their keys are the same for each round, their owners are not.
+func claimsFor(n, round int) []idem.ClaimRequest {
+	reqs := make([]idem.ClaimRequest, n)
+	for i := range reqs {
+		reqs[i] = idem.ClaimRequest{
+			Key: fmt.Sprint("key-", i), Owner: fmt.Sprint("owner-", round, "-", i), Lease: time.Minute, Retention: time.Hour,
+		}
+	}
+	return reqs
+}
+
+func mustClaim(t *testing.T, s idem.Store, reqs []idem.ClaimRequest, want idem.ClaimState) []idem.ClaimResult {
+	t.Helper()
+	results := s.Claim(t.Context(), reqs)
+	for i := range results {
+		if results[i].State != want || results[i].Err != nil {
+			t.Fatalf("%s: state %v, error %v; want state %v", reqs[i].Key, results[i].State, results[i].Err, want)
+		}
+	}
+	return results
+}
+
+func completions(results []idem.ClaimResult) []idem.Settlement {
+	ss := make([]idem.Settlement, len(results))
+	for i := range results {
+		rec := &results[i].Record
+		ss[i] = idem.Settlement{Op: idem.OpComplete, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour}
+	}
+	return ss
+}
+
+// A thousand records, claimed 250 at a time, cost 0.08 requests each; as duplicates 0.05 at first, and 0.01 once a batch has
+// shown that they are there.
+func TestRequestsOfABatch(t *testing.T) {
+	w := newWire(t)
+	s := newStore(t, client(w, fake(t).URL()), dynamostore.Config{})
+	const records, atOnce = 1000, 250
+	round := func(n int, want idem.ClaimState, settle bool) map[string]int {
+		w.count()
+		reqs := claimsFor(records, n)
+		for from := 0; from < records; from += atOnce {
+			results := mustClaim(t, s, reqs[from:from+atOnce], want)
+			if settle {
+				if errs := s.Settle(t.Context(), completions(results)); errs != nil {
+					t.Fatal(errors.Join(errs...))
+				}
+			}
+		}
+		return w.count()
+	}
+	for n, tc := range []struct {
+		name   string
+		state  idem.ClaimState
+		settle bool
+		want   map[string]int
+	}{
+		{"fresh", idem.Claimed, true, map[string]int{"BatchExecuteStatement": 80}},
+		{"duplicates", idem.ClaimCompleted, false, map[string]int{"BatchExecuteStatement": 10, "BatchGetItem": 3 + 3*3}},
+		{"duplicates again", idem.ClaimCompleted, false, map[string]int{"BatchGetItem": 4 * 3}},
+	} {
+		if got := round(n, tc.state, tc.settle); !maps.Equal(got, tc.want) {
+			t.Errorf("%s: requests %v; want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// What was read to be there may be gone, and what was absent may be there, by the time it is written.
+func TestABatchThatIsReadFirstIsStillConditional(t *testing.T) {
+	s, _ := meddledStore(t)
+	reqs := claimsFor(10, 0)
+	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, reqs[:8], idem.Claimed))); errs != nil {
+		t.Fatal(errors.Join(errs...))
+	}
+	mustClaim(t, s, claimsFor(8, 1), idem.ClaimCompleted) // from now on it reads first
+	results := s.Claim(t.Context(), claimsFor(10, 2))
+	for i := range results {
+		want := idem.ClaimCompleted
+		if i >= 8 {
+			want = idem.Claimed
+		}
+		if results[i].State != want || results[i].Err != nil {
+			t.Errorf("%s: state %v, error %v; want %v", reqs[i].Key, results[i].State, results[i].Err, want)
+		}
+	}
+}
+
+// A statement that is throttled, or meets an error of the service's, is sent again; the others of its request are not.
+func TestAThrottledStatementIsSentAgain(t *testing.T) {
+	for _, code := range []types.BatchStatementErrorCodeEnum{
+		types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
+		types.BatchStatementErrorCodeEnumRequestLimitExceeded, types.BatchStatementErrorCodeEnumInternalServerError,
+		types.BatchStatementErrorCodeEnumTransactionConflict,
+	} {
+		t.Run(string(code), func(t *testing.T) {
+			s, m := meddledStore(t)
+			var sizes []int
+			m.statements = func(n int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+				sizes = append(sizes, len(in.Statements))
+				if n <= 2 { // it took effect, but who knows
+					out.Responses[0] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: code}}
+				}
+			}
+			results := mustClaim(t, s, claimsFor(3, 0), idem.Claimed)
+			if got, want := fmt.Sprint(sizes), "[3 1 1]"; got != want {
+				t.Errorf("requests of %s statements; want %s", got, want)
+			}
+			sizes = nil
+			m.statements = func(n int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+				sizes = append(sizes, len(in.Statements))
+				if len(sizes) == 1 {
+					out.Responses[1] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: code}}
+				}
+			}
+			if errs := s.Settle(t.Context(), completions(results)); errs != nil {
+				t.Fatal(errors.Join(errs...))
+			}
+			if got, want := fmt.Sprint(sizes), "[3 1]"; got != want {
+				t.Errorf("requests of %s statements; want %s", got, want)
+			}
+		})
+	}
+}
+
+// Throttling that does not end is an error of the records concerned, and says what to do.
+func TestThrottlingThatDoesNotEnd(t *testing.T) {
+	s, m := meddledStore(t)
+	m.statements = func(_ int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+		for i := range in.Statements {
+			if out.Responses[i].Error == nil {
+				continue
+			}
+			out.Responses[i].Error.Item = nil
+		}
+		out.Responses[0] = types.BatchStatementResponse{Error: &types.BatchStatementError{
+			Code: types.BatchStatementErrorCodeEnumThrottlingError, Message: aws.String("Throughput exceeds the current capacity"),
+		}}
+	}
+	results := s.Claim(t.Context(), claimsFor(3, 0))
+	for i := range results[1:] {
+		if results[1+i].State != idem.Claimed {
+			t.Errorf("the claims beside it: %v", results[1+i].Err)
+		}
+	}
+	err := results[0].Err
+	for _, want := range []string{`claim "key-0" in table idemsk-`, "ThrottlingError", "raise its capacity"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v; want %q in it", err, want)
+		}
+	}
+	if got := m.calls["BatchExecuteStatement"]; got != dynamostore.MaxAttempts {
+		t.Errorf("%d requests; want %d", got, dynamostore.MaxAttempts)
+	}
+}
+
+func TestAStatementOfATableThatDoesNotExist(t *testing.T) {
+	s, err := dynamostore.New(client(newWire(t), fake(t).URL()), dynamostore.Config{Table: "nowhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		s.Claim(t.Context(), claimsFor(2, 0))[1].Err,
+		s.Settle(t.Context(), []idem.Settlement{{Op: idem.OpComplete, Key: "a", Retention: 1}, {Op: idem.OpComplete, Key: "b", Retention: 1}})[1],
+	} {
+		if err == nil || errors.Is(err, idem.ErrFenced) || !strings.Contains(err.Error(), "in table nowhere") || !strings.Contains(err.Error(), "deploy the stack") {
+			t.Errorf("the error is %v; want one that names the table and what to do", err)
+		}
+	}
+}
+
+// Keys that a read leaves out are read again, and then given up.
+func TestKeysThatAreLeftUnread(t *testing.T) {
+	s, m := meddledStore(t)
+	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(20, 0), idem.Claimed))); errs != nil {
+		t.Fatal(errors.Join(errs...))
+	}
+	table := s.Table()
+	m.read = func(_ int, in *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput {
+		some := in.RequestItems[table]
+		some.Keys = some.Keys[:(len(some.Keys)+1)/2]
+		return &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: some}}
+	}
+	results := s.Claim(t.Context(), claimsFor(8, 1)) // 4, 2, 1, 1
+	for i := range results {
+		if results[i].State != idem.ClaimCompleted {
+			t.Errorf("%d: %v, %v", i, results[i].State, results[i].Err)
+		}
+	}
+	m.read = func(int, *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput { return nil }
+	for i, r := range s.Claim(t.Context(), claimsFor(8, 2)) {
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "8 of 8 keys were left unread after 4 requests") {
+			t.Errorf("%d: %v, %v", i, r.State, r.Err)
+		}
+	}
+}
+
+func TestATableThatIsNamedByItsARNIsWrittenPlainly(t *testing.T) {
+	for table, want := range map[string]int{"idemsk": 25, "arn:aws:dynamodb:eu-central-1:111122223333:table/idemsk": 1} {
+		s, err := dynamostore.New(client(newWire(t), "http://127.0.0.1:1"), dynamostore.Config{Table: table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.BatchSize(); got != want {
+			t.Errorf("batches of %d for %s; want %d", got, table, want)
+		}
+	}
+}

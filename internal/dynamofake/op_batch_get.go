@@ -1,0 +1,176 @@
+package dynamofake
+
+import "slices"
+
+const (
+	maxBatchKeys  = 100
+	maxBatchBytes = 16 << 20 // of the items in an answer
+)
+
+// tableKeys are the keys of one table in a BatchGetItem.
+type tableKeys struct {
+	name       string
+	keys       []item
+	consistent bool
+}
+
+func (s *Server) batchGetItem(body string, out []byte) ([]byte, error) {
+	r := jsonReader{text: body}
+	requests, report := r.batchGetRequest()
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	var charged charges
+	var left []tableKeys
+	size := 0
+	out = append(out, `{"Responses":{`...)
+	for i := range requests {
+		rq := &requests[i]
+		t, keys, err := s.batchKeys(rq)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendString(out, t.name), ":["...)
+		unread, units := 0, 0.0
+		first := true
+		for n, found := range s.itemsOf(t, keys) {
+			if size+found.size() > maxBatchBytes {
+				unread = len(keys) - n
+				break
+			}
+			size += found.size()
+			units += readUnits(found.size(), rq.consistent)
+			if found == nil {
+				continue
+			}
+			if !first {
+				out = append(out, ',')
+			}
+			first = false
+			out = appendItem(out, found)
+		}
+		out = append(out, ']')
+		charged = charged.add(t.name, units)
+		if unread > 0 {
+			left = append(left, tableKeys{rq.name, rq.keys[len(rq.keys)-unread:], rq.consistent})
+		}
+	}
+	s.usage.read(charged.total())
+	out = appendUnprocessed(append(out, `},"UnprocessedKeys":{`...), left)
+	out = append(out, '}')
+	if report {
+		out = append(out, `,"ConsumedCapacity":[`...)
+		for i, c := range charged {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = appendCapacity(out, c.table, c.units)
+		}
+		out = append(out, ']')
+	}
+	return append(out, '}'), nil
+}
+
+func (r *jsonReader) batchGetRequest() (requests []tableKeys, report bool) {
+	keys := 0
+	r.open('{')
+	for r.next('}') {
+		name := r.name()
+		if r.null() {
+			continue
+		}
+		switch name {
+		case "RequestItems":
+			r.open('{')
+			for r.next('}') {
+				requests = append(requests, r.tableKeys())
+				keys += len(requests[len(requests)-1].keys)
+			}
+		case "ReturnConsumedCapacity":
+			report = r.capacityReport()
+		default:
+			r.fail(unsupported("the parameter %s of BatchGetItem", name))
+		}
+	}
+	switch {
+	case keys == 0:
+		r.fail(invalid("BatchGetItem must have some requests set"))
+	case keys > maxBatchKeys:
+		r.fail(invalid("Too many items requested for the BatchGetItem call"))
+	}
+	return requests, report
+}
+
+func (r *jsonReader) tableKeys() tableKeys {
+	t := tableKeys{name: r.name()}
+	r.open('{')
+	for r.next('}') {
+		name := r.name()
+		if r.null() {
+			continue
+		}
+		switch name {
+		case "Keys":
+			r.open('[')
+			for r.next(']') {
+				t.keys = append(t.keys, r.item())
+			}
+		case "ConsistentRead":
+			t.consistent = r.bool()
+		default:
+			r.fail(unsupported("the parameter %s of a table in BatchGetItem", name))
+		}
+	}
+	return t
+}
+
+func (s *Server) batchKeys(rq *tableKeys) (*table, []string, error) {
+	t, err := s.table(&rq.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys := make([]string, len(rq.keys))
+	for i, it := range rq.keys {
+		if keys[i], err = t.key(it); err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(keys[:i], keys[i]) {
+			return nil, nil, invalid("Provided list of item keys contains duplicates")
+		}
+	}
+	return t, keys, nil
+}
+
+func (s *Server) itemsOf(t *table, keys []string) []item {
+	items := make([]item, len(keys))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, key := range keys {
+		items[i] = t.items[key]
+	}
+	return items
+}
+
+func appendUnprocessed(out []byte, left []tableKeys) []byte {
+	for i, t := range left {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendString(out, t.name), `:{"Keys":[`...)
+		for n, key := range t.keys {
+			if n > 0 {
+				out = append(out, ',')
+			}
+			out = appendItem(out, key)
+		}
+		out = append(out, ']')
+		if t.consistent {
+			out = append(out, `,"ConsistentRead":true`...)
+		}
+		out = append(out, '}')
+	}
+	return out
+}
