@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+const alarm = "AWS::CloudWatch::Alarm"
+
+func TestAlarms(t *testing.T) {
+	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10, "maxLag": 5000, "maxAge": "1h", "timeout": "2m"}))
+	type one struct {
+		namespace, metric, statistic, dimension string
+		threshold                               float64
+		of, in                                  int
+	}
+	got := make(map[string]one)
+	for id, a := range tpl.of(alarm) {
+		name := strings.TrimPrefix(hash.ReplaceAllString(id, ""), "ConsumerAlarm")
+		got[name] = one{
+			a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string), at(t, a, "Dimensions", 0, "Name").(string),
+			a["Threshold"].(float64), int(a["DatapointsToAlarm"].(float64)), int(a["EvaluationPeriods"].(float64)),
+		}
+		equal(t, name+": comparison", a["ComparisonOperator"], "GreaterThanOrEqualToThreshold")
+		equal(t, name+": nothing happened", a["TreatMissingData"], "notBreaching")
+		equal(t, name+": period", a["Period"], 60)
+		equal(t, name+": tells nobody", a["AlarmActions"], nil)
+		if !strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+".") {
+			t.Errorf("%s: the description %q does not say where to read on", name, a["AlarmDescription"])
+		}
+	}
+	const own, lambda = "idemsk", "AWS/Lambda"
+	for name, want := range map[string]one{
+		"DeadLetters":      {"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName", 1, 1, 1},
+		"OnFailure":        {"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName", 1, 1, 1},
+		"Lag":              {lambda, "OffsetLag", "Maximum", "FunctionName", 5000, 15, 15},
+		"Errors":           {lambda, "Errors", "Sum", "FunctionName", 1, 3, 5},
+		"Throttles":        {lambda, "Throttles", "Sum", "FunctionName", 1, 3, 5},
+		"Duration":         {lambda, "Duration", "Maximum", "FunctionName", 96_000, 2, 5},
+		"StoreThrottles":   {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", "TableName", 1, 3, 5},
+		"Fenced":           {own, "Fenced", "Sum", "FunctionName", 1, 1, 1},
+		"CompletionFailed": {own, "CompletionFailed", "Sum", "FunctionName", 1, 1, 1},
+		"RecordAge":        {own, "RecordAge", "Maximum", "FunctionName", 3_600_000, 15, 15},
+	} {
+		if got[name] != want {
+			t.Errorf("alarm %s is %+v; want %+v", name, got[name], want)
+		}
+		delete(got, name)
+	}
+	for name := range got {
+		t.Errorf("there is another alarm, %s: docs/operations.md must explain it, and this test name it", name)
+	}
+}
+
+// The names of the metrics are the function's: a renamed one would leave its alarm silent for ever.
+func TestTheMetricsAreWrittenByTheFunction(t *testing.T) {
+	var out bytes.Buffer
+	msk.EMF(&out, "function")(t.Context(), msk.Report{StoreLatency: []time.Duration{1}})
+	var line struct {
+		AWS struct {
+			CloudWatchMetrics []struct {
+				Namespace  string
+				Dimensions [][]string
+				Metrics    []struct{ Name string }
+			}
+		} `json:"_aws"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	metrics := line.AWS.CloudWatchMetrics[0]
+	equal(t, "the dimension", metrics.Dimensions, [][]string{{"FunctionName"}})
+	written := make(map[string]bool)
+	for _, m := range metrics.Metrics {
+		written[m.Name] = true
+	}
+
+	tpl := synthesise(t, plain(t))
+	used := make(map[string]bool)
+	for _, a := range tpl.of(alarm) {
+		if a["Namespace"] == metrics.Namespace {
+			used[a["MetricName"].(string)] = true
+		}
+	}
+	for _, w := range widgets(t, tpl) {
+		for _, m := range w.Properties.Metrics {
+			if m[0] == metrics.Namespace {
+				used[m[1].(string)] = true
+			}
+		}
+	}
+	for name := range used {
+		if !written[name] {
+			t.Errorf("%s is in an alarm or on the dashboard, and the function does not write it", name)
+		}
+	}
+	for name := range written {
+		if !used[name] {
+			t.Errorf("the function writes %s, and the dashboard does not show it", name)
+		}
+	}
+}
+
+// widget is one of the dashboard.
+type widget struct {
+	Type       string
+	Properties struct {
+		Title   string
+		Metrics [][]any
+		Alarms  []any
+	}
+}
+
+// widgets reads the dashboard, whose body is JSON joined of text and references.
+func widgets(t *testing.T, tpl template) []widget {
+	t.Helper()
+	var body strings.Builder
+	for _, part := range at(t, tpl.one(t, "AWS::CloudWatch::Dashboard"), "DashboardBody", "Fn::Join", 1).([]any) {
+		if s, ok := part.(string); ok {
+			body.WriteString(s)
+		} else {
+			body.WriteString("REFERENCE")
+		}
+	}
+	var dashboard struct{ Widgets []widget }
+	if err := json.Unmarshal([]byte(body.String()), &dashboard); err != nil {
+		t.Fatalf("the dashboard: %v: %s", err, body.String())
+	}
+	return dashboard.Widgets
+}
+
+func TestTheDashboard(t *testing.T) {
+	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10}))
+	shown := make(map[string]bool)
+	for _, w := range widgets(t, tpl) {
+		if w.Type == "alarm" {
+			equal(t, "alarms shown", len(w.Properties.Alarms), len(tpl.of(alarm)))
+		}
+		for _, m := range w.Properties.Metrics {
+			shown[m[0].(string)+" "+m[1].(string)] = true
+		}
+	}
+	for _, want := range []string{
+		"AWS/Lambda OffsetLag", "AWS/Lambda Invocations", "AWS/Lambda Errors", "AWS/Lambda Throttles", "AWS/Lambda Duration",
+		"AWS/SQS ApproximateNumberOfMessagesVisible", "AWS/DynamoDB WriteThrottleEvents", "AWS/DynamoDB ConsumedWriteCapacityUnits",
+		"idemsk Executed", "idemsk Replayed", "idemsk DeadLettered", "idemsk Fenced", "idemsk CompletionFailed", "idemsk RecordAge",
+	} {
+		if !shown[want] {
+			t.Errorf("the dashboard does not show %s", want)
+		}
+	}
+}
+
+func TestWhoIsTold(t *testing.T) {
+	const given = "arn:aws:sns:eu-central-1:111122223333:oncall"
+	actions := func(tpl template) any {
+		for _, a := range tpl.of(alarm) {
+			equal(t, "when it is over", a["OKActions"], a["AlarmActions"])
+			return a["AlarmActions"]
+		}
+		return nil
+	}
+	t.Run("a topic", func(t *testing.T) {
+		tpl := synthesise(t, plain(t, values{"alarmTopicArn": given}))
+		equal(t, "actions", actions(tpl), []string{given})
+		equal(t, "topics", len(tpl.of("AWS::SNS::Topic")), 0)
+	})
+	t.Run("an address", func(t *testing.T) {
+		tpl := synthesise(t, plain(t, values{"alarmEmail": "oncall@example.com"}))
+		equal(t, "actions", actions(tpl), []values{tpl.ref(t, "ConsumerAlarmTopic")})
+		subscription := tpl.one(t, "AWS::SNS::Subscription")
+		equal(t, "address", []any{subscription["Protocol"], subscription["Endpoint"]}, []string{"email", "oncall@example.com"})
+		effects := make(map[string]string)
+		for _, s := range at(t, tpl.one(t, "AWS::SNS::TopicPolicy"), "PolicyDocument", "Statement").([]any) {
+			effects[at(t, s, "Sid").(string)] = at(t, s, "Effect").(string)
+		}
+		equal(t, "policy", effects, map[string]string{"AllowPublishThroughSSLOnly": "Deny", "Alarms": "Allow"})
+	})
+	t.Run("both", func(t *testing.T) {
+		tpl := synthesise(t, plain(t, values{"alarmEmail": "oncall@example.com", "alarmTopicArn": given}))
+		equal(t, "the subscription's topic", tpl.one(t, "AWS::SNS::Subscription")["TopicArn"], given)
+		equal(t, "topics", len(tpl.of("AWS::SNS::Topic")), 0)
+	})
+}

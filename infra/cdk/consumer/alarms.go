@@ -1,0 +1,116 @@
+package consumer
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssnssubscriptions"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// The names of the alarms; docs/operations.md says what to do about each.
+const (
+	AlarmDeadLetters      = "DeadLetters"      // the function gave records up
+	AlarmOnFailure        = "OnFailure"        // the event source gave batches up; with OnFailure.Queue only
+	AlarmLag              = "Lag"              // the consumer falls behind
+	AlarmErrors           = "Errors"           // invocations fail
+	AlarmThrottles        = "Throttles"        // Lambda refuses invocations
+	AlarmDuration         = "Duration"         // invocations come near their timeout
+	AlarmStoreThrottles   = "StoreThrottles"   // DynamoDB refuses writes
+	AlarmFenced           = "Fenced"           // a handler lost its lock: two may have run
+	AlarmCompletionFailed = "CompletionFailed" // an effect took place and could not be recorded
+	AlarmRecordAge        = "RecordAge"        // records are handled late
+)
+
+// canaryAlarms take a new version back.
+var canaryAlarms = []string{AlarmErrors, AlarmCompletionFailed, AlarmDeadLetters}
+
+// nearTimeout is the share of the timeout at which AlarmDuration rises.
+const nearTimeout = 0.8
+
+// alarm is one to be added: breached in `of` minutes out of `in`.
+type alarm struct {
+	name, description string
+	metric            awscloudwatch.IMetric
+	threshold         float64 // breached from this value on
+	of, in            int
+}
+
+func (c *Consumer) addAlarms() {
+	p := &c.props
+	c.addAlarmTopic()
+	c.Alarms = make(map[string]awscloudwatch.Alarm)
+	alarms := []alarm{
+		{AlarmDeadLetters, "The function gave records up; they wait in the dead letter queue for at most 14 days.",
+			depth(c.DeadLetterQueue.QueueName()), 1, 1, 1},
+		{AlarmLag, fmt.Sprintf("The consumer has been more than %d records behind for 15 minutes.", p.MaxLag),
+			c.lambda("OffsetLag", maximum), float64(p.MaxLag), 15, 15},
+		{AlarmErrors, "Invocations of the function fail: their batches come again.", c.lambda("Errors", sum), 1, 3, 5},
+		{AlarmThrottles, "Lambda refuses invocations: the account's or the reserved concurrency is used up.", c.lambda("Throttles", sum), 1, 3, 5},
+		{AlarmDuration, "Invocations take more than 80% of the timeout: at the timeout records are cut off.",
+			c.lambda("Duration", maximum), nearTimeout * float64(p.Timeout.Milliseconds()), 2, 5},
+		{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.", c.table("WriteThrottleEvents", sum), 1, 3, 5},
+		{AlarmFenced, "A handler lost its lock while it ran: its effect may have taken place twice.", c.own("Fenced", sum), 1, 1, 1},
+		{AlarmCompletionFailed, "An effect took place but could not be recorded: it takes place again when the lease is over.",
+			c.own("CompletionFailed", sum), 1, 1, 1},
+		{AlarmRecordAge, fmt.Sprintf("Records have been handled more than %s after they were produced, for 15 minutes.", short(p.MaxAge)),
+			c.own("RecordAge", maximum), float64(p.MaxAge.Milliseconds()), 15, 15},
+	}
+	if c.OnFailureQueue != nil {
+		alarms = append(alarms, alarm{AlarmOnFailure, "The event source gave batches up; where they were is in the on-failure queue for at most 14 days.",
+			depth(c.OnFailureQueue.QueueName()), 1, 1, 1})
+	}
+	for _, a := range alarms {
+		c.addAlarm(a)
+	}
+}
+
+func (c *Consumer) addAlarm(a alarm) {
+	added := awscloudwatch.NewAlarm(c.Construct, jsii.String("Alarm"+a.name), &awscloudwatch.AlarmProps{
+		AlarmDescription:   jsii.String(a.description + " See docs/operations.md, " + a.name + "."),
+		Metric:             a.metric,
+		Threshold:          jsii.Number(a.threshold),
+		ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+		EvaluationPeriods:  jsii.Number(a.in),
+		DatapointsToAlarm:  jsii.Number(a.of),
+		TreatMissingData:   awscloudwatch.TreatMissingData_NOT_BREACHING, // nothing happened
+	})
+	if c.AlarmTopic != nil {
+		action := awscloudwatchactions.NewSnsAction(c.AlarmTopic)
+		added.AddAlarmAction(action)
+		added.AddOkAction(action)
+	}
+	c.Alarms[a.name] = added
+}
+
+// addAlarmTopic makes a topic for the address, or takes the one that is given. With both, the address subscribes to that.
+func (c *Consumer) addAlarmTopic() {
+	p := &c.props
+	c.AlarmTopic = p.AlarmTopic
+	if p.AlarmEmail == "" {
+		return
+	}
+	if c.AlarmTopic == nil {
+		c.AlarmTopic = c.newAlarmTopic()
+	}
+	c.AlarmTopic.AddSubscription(awssnssubscriptions.NewEmailSubscription(&p.AlarmEmail, nil))
+}
+
+// newAlarmTopic makes a topic that CloudWatch may publish to. It is encrypted with a customer key only: CloudWatch may not use
+// AWS's own key of SNS.
+func (c *Consumer) newAlarmTopic() awssns.ITopic {
+	topic := awssns.NewTopic(c.Construct, jsii.String("AlarmTopic"), &awssns.TopicProps{
+		EnforceSSL: jsii.Bool(true), MasterKey: c.props.EncryptionKey,
+	})
+	account := awscdk.Stack_Of(c.Construct).Account()
+	topic.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: jsii.String("Alarms"), Actions: jsii.Strings("sns:Publish"), Resources: jsii.Strings(*topic.TopicArn()),
+		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("cloudwatch.amazonaws.com"), nil)},
+		Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": account}},
+	}))
+	return topic
+}

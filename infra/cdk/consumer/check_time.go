@@ -1,0 +1,74 @@
+package consumer
+
+import "time"
+
+// redelivery checks that nothing can come again when it was forgotten, and that the event source does not give up what the
+// function would still settle.
+func (c *checker) redelivery(p *Props) {
+	const again = "a record that comes again later would take effect again"
+	if c.sound("Retention", "MaxRecordAge") && p.Retention < p.MaxRecordAge {
+		c.fail("Retention", short(p.Retention), "at least MaxRecordAge, %s: "+again, short(p.MaxRecordAge))
+	}
+	if c.sound("Retention", "TopicRetention") && p.Retention < p.TopicRetention && p.MaxRecordAge == 0 {
+		c.fail("Retention", short(p.Retention), "at least TopicRetention, %s: "+again, short(p.TopicRetention))
+	}
+	if held := p.held(); c.sound("MaxRecordAge", "Lease", "MaxClockSkew") && p.MaxRecordAge > 0 && p.MaxRecordAge <= held {
+		c.fail("MaxRecordAge", short(p.MaxRecordAge), "more than Lease and MaxClockSkew, %s: the event source would give up what a dead process holds", short(held))
+	}
+	if p.FiniteRetries && c.sound("Retries", "MaxAttempts", "Lease", "MaxClockSkew", "Wait", "Timeout", "DeadlineMargin") {
+		c.retries(p)
+	}
+}
+
+// retries checks finite ones. A process that dies leaves its keys taken until the lease is over; the deliveries that come
+// meanwhile wait for that, each as long as Wait and the deadline let it.
+func (c *checker) retries(p *Props) {
+	if p.Retries < p.MaxAttempts {
+		c.fail("Retries", p.Retries, "at least MaxAttempts, %d: the event source would give up a record before it becomes a dead letter", p.MaxAttempts)
+	}
+	if span := time.Duration(p.Retries) * p.longestWait(); span <= p.held() {
+		c.fail("Retries", p.Retries, "more: they span %s (each waits at most %s), and a dead process holds its keys for Lease and MaxClockSkew, %s",
+			short(span), short(p.longestWait()), short(p.held()))
+	}
+}
+
+// held is how long the keys of a dead process stay taken.
+func (p *Props) held() time.Duration { return p.Lease + p.MaxClockSkew }
+
+// longestWait is how long one delivery waits for a key in flight elsewhere.
+func (p *Props) longestWait() time.Duration {
+	switch {
+	case p.Wait < 0:
+		return 0
+	case p.Wait == 0:
+		return p.forHandling()
+	}
+	return min(p.Wait, p.forHandling())
+}
+
+// forHandling is the part of an invocation that records can use.
+func (p *Props) forHandling() time.Duration { return p.Timeout - p.DeadlineMargin }
+
+// time checks that a batch fits an invocation, at worst: with order by partition, all its records are of one partition.
+func (c *checker) time(p *Props) {
+	if !c.sound("Timeout", "DeadlineMargin") {
+		return
+	}
+	has := p.forHandling()
+	if has <= 0 {
+		c.fail("DeadlineMargin", short(p.DeadlineMargin), "less than Timeout, %s", short(p.Timeout))
+		return
+	}
+	if !c.sound("BatchSize", "RecordTime", "Concurrency", "Order") {
+		return
+	}
+	atOnce := 1
+	if p.Order != "partition" {
+		atOnce = p.Concurrency
+	}
+	rounds := (p.BatchSize + atOnce - 1) / atOnce
+	if needs := time.Duration(rounds) * p.RecordTime; needs > has {
+		c.fail("BatchSize", p.BatchSize, "at most %d: at RecordTime %s the batch takes %s, and Timeout less DeadlineMargin is %s",
+			int(has/p.RecordTime)*atOnce, short(p.RecordTime), short(needs), short(has))
+	}
+}

@@ -1,0 +1,84 @@
+package consumer
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// The defaults that are the construct's own; those of the IDEMSK_* variables are the function's.
+const (
+	DefaultBatchSize        = 100
+	DefaultRecordTime       = 20 * time.Millisecond
+	DefaultMinPollers       = 1
+	DefaultMaxPollers       = 10
+	DefaultTimeout          = time.Minute
+	DefaultMemoryMB         = 512
+	DefaultLogRetentionDays = 30
+	DefaultMaxLag           = 100_000
+	DefaultMaxAge           = 15 * time.Minute
+)
+
+// withDefaults returns the props with every default in its place, which check and build then share.
+func (given *Props) withDefaults() Props {
+	p := *given
+	p.Architecture = cmp.Or(p.Architecture, ARM64)
+	p.Auth = cmp.Or(p.Auth, p.defaultAuth())
+	p.Namespace = cmp.Or(p.Namespace, p.ConsumerGroup)
+	topics := make([]Topic, len(p.Topics))
+	for i, t := range p.Topics {
+		topics[i] = Topic{Name: t.Name, Group: cmp.Or(t.Group, p.ConsumerGroup)}
+	}
+	p.Topics = topics
+	p.BatchSize = cmp.Or(p.BatchSize, DefaultBatchSize)
+	p.RecordTime = cmp.Or(p.RecordTime, DefaultRecordTime)
+	p.StartingPosition = cmp.Or(p.StartingPosition, TrimHorizon)
+	p.Failures = cmp.Or(p.Failures, p.defaultFailures())
+	p.PollerLog = cmp.Or(p.PollerLog, PollerLogInfo)
+	if !p.OnDemand {
+		p.Pollers.Min = cmp.Or(p.Pollers.Min, DefaultMinPollers)
+		p.Pollers.Max = cmp.Or(p.Pollers.Max, max(p.Pollers.Min, DefaultMaxPollers))
+	}
+	p.Key = cmp.Or(p.Key, "header:"+msk.DefaultKeyHeader)
+	p.Fingerprint = cmp.Or(p.Fingerprint, "value")
+	p.Order = cmp.Or(p.Order, "partition")
+	p.MissingKey = cmp.Or(p.MissingKey, "reject")
+	p.StoreDown = cmp.Or(p.StoreDown, "closed")
+	p.MaxResult = cmp.Or(p.MaxResult, idem.DefaultMaxResult)
+	p.Concurrency = cmp.Or(p.Concurrency, msk.DefaultConcurrency)
+	p.CommitWindow = cmp.Or(p.CommitWindow, idem.DefaultCommitWindow)
+	p.Lease = cmp.Or(p.Lease, idem.DefaultLease)
+	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, idem.DefaultMaxClockSkew)
+	p.Retention = cmp.Or(p.Retention, idem.DefaultRetention)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, idem.DefaultMaxAttempts)
+	p.DeadlineMargin = cmp.Or(p.DeadlineMargin, idem.DefaultDeadlineMargin)
+	p.Timeout = cmp.Or(p.Timeout, DefaultTimeout)
+	p.MemoryMB = cmp.Or(p.MemoryMB, DefaultMemoryMB)
+	p.LogLevel = cmp.Or(p.LogLevel, "INFO")
+	p.LogRetentionDays = cmp.Or(p.LogRetentionDays, DefaultLogRetentionDays)
+	p.Canary = cmp.Or(p.Canary, CanaryOff)
+	p.RemovalPolicy = cmp.Or(p.RemovalPolicy, awscdk.RemovalPolicy_RETAIN)
+	p.MaxLag = cmp.Or(p.MaxLag, DefaultMaxLag)
+	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
+	return p
+}
+
+func (p *Props) selfManaged() bool { return len(p.BootstrapServers) > 0 }
+
+func (p *Props) defaultAuth() Auth {
+	if p.selfManaged() {
+		return AuthSCRAM512
+	}
+	return AuthIAM
+}
+
+func (p *Props) defaultFailures() Failures {
+	if p.OnDemand {
+		return FailBatch
+	}
+	return FailPartial
+}

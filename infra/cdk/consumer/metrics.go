@@ -1,0 +1,43 @@
+package consumer
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// The statistics that alarms and dashboard use.
+const (
+	sum     = "Sum"
+	maximum = "Maximum"
+	average = "Average"
+	median  = "p50"
+	tail    = "p99"
+)
+
+// own is a metric that the function writes in its log, by lambda/msk's EMF.
+func (c *Consumer) own(name, statistic string) awscloudwatch.Metric {
+	return metric(msk.MetricsNamespace, name, statistic, "FunctionName", c.Function.FunctionName())
+}
+
+// lambda is one of Lambda's about the function. OffsetLag is among them: the most of all its event sources.
+func (c *Consumer) lambda(name, statistic string) awscloudwatch.Metric {
+	return metric("AWS/Lambda", name, statistic, "FunctionName", c.Function.FunctionName())
+}
+
+func (c *Consumer) table(name, statistic string) awscloudwatch.Metric {
+	return metric("AWS/DynamoDB", name, statistic, "TableName", c.Table.TableName())
+}
+
+func depth(queue *string) awscloudwatch.Metric {
+	return metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", maximum, "QueueName", queue)
+}
+
+func metric(namespace, name, statistic, dimension string, value *string) awscloudwatch.Metric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: &namespace, MetricName: &name, Statistic: &statistic, DimensionsMap: &map[string]*string{dimension: value},
+		Period: awscdk.Duration_Minutes(jsii.Number(1)),
+	})
+}

@@ -1,0 +1,40 @@
+package consumer
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// addNetwork adds the VPC endpoints that a function in a VPC without a way to the internet needs: DynamoDB's, which is free, SQS
+// for dead letters, and X-Ray if it traces. Logs and metrics need none: Lambda itself carries the function's output to
+// CloudWatch. The endpoints' policies are left open, as others in the VPC may use them.
+//
+// These are the function's. The pollers run elsewhere, and in provisioned mode need nothing; on demand, the cluster's VPC needs a
+// NAT gateway or endpoints for Lambda, STS and, with a secret, Secrets Manager.
+func (c *Consumer) addNetwork() {
+	p := &c.props
+	c.Endpoints = make(map[string]awsec2.IVpcEndpoint)
+	if !p.Endpoints {
+		return
+	}
+	subnets := p.Subnets
+	if subnets == nil {
+		subnets = &awsec2.SubnetSelection{SubnetType: awsec2.SubnetType_PRIVATE_WITH_EGRESS}
+	}
+	c.Endpoints["dynamodb"] = awsec2.NewGatewayVpcEndpoint(c.Construct, jsii.String("DynamoDbEndpoint"), &awsec2.GatewayVpcEndpointProps{
+		Vpc: p.VPC, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB(), Subnets: &[]*awsec2.SubnetSelection{subnets},
+	})
+	c.addInterface("sqs", "SqsEndpoint", awsec2.InterfaceVpcEndpointAwsService_SQS(), subnets)
+	if p.Tracing {
+		c.addInterface("xray", "XRayEndpoint", awsec2.InterfaceVpcEndpointAwsService_XRAY(), subnets)
+	}
+}
+
+// addInterface adds an endpoint that the function alone may reach.
+func (c *Consumer) addInterface(name, id string, service awsec2.InterfaceVpcEndpointAwsService, subnets *awsec2.SubnetSelection) {
+	endpoint := awsec2.NewInterfaceVpcEndpoint(c.Construct, &id, &awsec2.InterfaceVpcEndpointProps{
+		Vpc: c.props.VPC, Service: service, Subnets: subnets, Open: jsii.Bool(false),
+	})
+	endpoint.Connections().AllowDefaultPortFrom(c.Function, jsii.String("the consumer"))
+	c.Endpoints[name] = endpoint
+}

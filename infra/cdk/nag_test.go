@@ -1,0 +1,66 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/jsii-runtime-go"
+	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
+)
+
+// everything are settings that turn every part of the stack on.
+func everything() values {
+	return values{
+		"auth": "scram-512", "secretArn": secret, "secretKeyArn": kmsKey, "kmsKeyArn": kmsKey,
+		"onFailure": "queue", "retries": 10, "maxRecordAge": "24h", "canary": "10-percent-5-minutes", "tracing": true,
+		"alarmEmail": "oncall@example.com", "contributorInsights": true,
+		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments",
+		"vpc":            "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a",
+		"securityGroups": "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0", "vpcEndpoints": true,
+	}
+}
+
+// suppressions are the findings of cdk-nag that stay, and why.
+func suppressions() map[string]string {
+	const policy = "/idemsk/Consumer/Role/DefaultPolicy/Resource AwsSolutions-IAM5"
+	return map[string]string{
+		"/idemsk/Consumer/DeadLetters/Resource AwsSolutions-SQS3": "It is the queue of dead letters: an alarm watches its depth, and idemsk redrive empties it.",
+		"/idemsk/Consumer/OnFailure/Resource AwsSolutions-SQS3":   "It is where the event source sends what it gives up: an alarm watches its depth.",
+		policy + "[Resource::*]": "EC2 describes nothing by ARN, Lambda tests at creation that the role may use any network interface, and X-Ray has no " +
+			"resources; permissions_test.go allows these actions only.",
+		policy + "[Action::kms:GenerateDataKey*]":                                       "GenerateDataKey with and without plaintext, of the one key that is given.",
+		policy + "[Resource::arn:aws:glue:eu-central-1:111122223333:schema/payments/*]": "The schemas of the registry that is given: which ones, the records say.",
+		"/idemsk/Consumer/Canary/ServiceRole/Resource AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSCodeDeployRoleForLambdaLimited]": "" +
+			"AWS's least policy for CodeDeploy to move a Lambda alias; the CDK attaches it.",
+	}
+}
+
+// Every finding has a reason to stay, and every reason a finding.
+func TestNag(t *testing.T) {
+	reasons := suppressions()
+	found := make(map[string]bool)
+	for name, more := range map[string]values{"plain": {}, "everything": everything()} {
+		t.Run(name, func(t *testing.T) {
+			st := build(t, plain(t, more))
+			awscdk.Aspects_Of(st.Stack).Add(cdknag.NewAwsSolutionsChecks(nil), nil)
+			annotations := assertions.Annotations_FromStack(st.Stack)
+			findings := slices.Concat(*annotations.FindError(jsii.String("*"), assertions.Match_AnyValue()),
+				*annotations.FindWarning(jsii.String("*"), assertions.Match_AnyValue()))
+			for _, finding := range findings {
+				rule, message, _ := strings.Cut(text(finding.Entry.Data), ": ") //nolint:staticcheck // Annotations returns no other type
+				at := *finding.Id + " " + rule                                  //nolint:staticcheck // likewise
+				if found[at] = true; reasons[at] == "" {
+					t.Errorf("%s: %s", at, message)
+				}
+			}
+		})
+	}
+	for at := range reasons {
+		if !found[at] {
+			t.Errorf("cdk-nag does not find %s any more: take its reason out", at)
+		}
+	}
+}

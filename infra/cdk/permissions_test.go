@@ -1,0 +1,198 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// anyResource are the actions for which AWS knows no ARN, or whose ARN can't be known, and why.
+func anyResource() map[string]string {
+	const (
+		describe  = "EC2 describes nothing by ARN"
+		networks  = "Lambda tests at the function's creation that its role may use any network interface"
+		telemetry = "X-Ray has no resources"
+	)
+	return map[string]string{
+		"ec2:DescribeNetworkInterfaces": describe, "ec2:DescribeSecurityGroups": describe, "ec2:DescribeSubnets": describe, "ec2:DescribeVpcs": describe,
+		"ec2:CreateNetworkInterface": networks, "ec2:DeleteNetworkInterface": networks,
+		"ec2:AssignPrivateIpAddresses": networks, "ec2:UnassignPrivateIpAddresses": networks,
+		"xray:PutTelemetryRecords": telemetry, "xray:PutTraceSegments": telemetry,
+	}
+}
+
+// withinARN are the wildcards at an ARN's end that are allowed, and why.
+func withinARN() map[string]string {
+	return map[string]string{
+		"glue:GetSchemaVersion": "all schemas of one registry: which one, the record says",
+		"s3:PutObject":          "objects of one bucket",
+	}
+}
+
+// statement is a part of a policy of a role.
+type statement struct {
+	actions, resources []any
+	effect             string
+}
+
+// statements returns what the roles of a stack may do.
+func statements(t *testing.T, tpl template) []statement {
+	t.Helper()
+	var all []statement
+	for _, policy := range tpl.of("AWS::IAM::Policy") {
+		for _, s := range at(t, policy, "PolicyDocument", "Statement").([]any) {
+			all = append(all, statement{listed(at(t, s, "Action")), listed(at(t, s, "Resource")), at(t, s, "Effect").(string)})
+		}
+	}
+	for id, role := range tpl.of("AWS::IAM::Role") {
+		equal(t, id+": inline policies", role["Policies"], nil)
+		if strings.HasPrefix(id, "ConsumerRole") {
+			equal(t, id+": managed policies", role["ManagedPolicyArns"], nil)
+		}
+	}
+	return all
+}
+
+func listed(v any) []any {
+	if l, ok := v.([]any); ok {
+		return l
+	}
+	return []any{v}
+}
+
+func TestPermissionsAreTheLeast(t *testing.T) {
+	vpc := values{"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a"}
+	for name, more := range map[string]values{
+		"plain": {}, "everything": everything(), "a bucket": {"onFailure": "arn:aws:s3:::given-up", "retries": 10},
+		"a topic": {"onFailure": "topic:given-up", "retries": 10}, "a function in a VPC": vpc, "tracing": {"tracing": true},
+		"self-managed": {"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range statements(t, synthesise(t, plain(t, more))) {
+				equal(t, "effect", s.effect, "Allow")
+				s.check(t)
+			}
+		})
+	}
+}
+
+func (s statement) check(t *testing.T) {
+	t.Helper()
+	for _, a := range s.actions {
+		action := a.(string)
+		if strings.Contains(action, "*") && action != "kms:GenerateDataKey*" { // with and without plaintext
+			t.Errorf("action %s has a wildcard", action)
+		}
+		for _, r := range s.resources {
+			arn := text(r)
+			switch {
+			case arn == "*":
+				if anyResource()[action] == "" {
+					t.Errorf("%s is allowed of any resource, and no reason is given", action)
+				}
+			case strings.Contains(arn, "*"):
+				if withinARN()[action] == "" {
+					t.Errorf("%s is allowed of %s, and no reason is given", action, arn)
+				}
+			}
+		}
+	}
+}
+
+// What the function and its pollers may do, in full: whoever adds to it sees it here.
+func TestWhatTheRoleMayDo(t *testing.T) {
+	tpl := synthesise(t, plain(t))
+	got := make(map[string]string)
+	for _, s := range statements(t, tpl) {
+		for _, r := range s.resources {
+			for _, a := range s.actions {
+				got[a.(string)+" "+arnOf(r)] = ""
+			}
+		}
+	}
+	const (
+		topic = "arn:aws:kafka:eu-central-1:111122223333:topic/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/payments"
+		group = "arn:aws:kafka:eu-central-1:111122223333:group/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/payments-ledger"
+	)
+	equal(t, "the permissions", slices.Sorted(maps.Keys(got)), []string{
+		"dynamodb:BatchGetItem ConsumerTable.Arn",
+		"dynamodb:PartiQLInsert ConsumerTable.Arn",
+		"dynamodb:PartiQLUpdate ConsumerTable.Arn",
+		"dynamodb:PutItem ConsumerTable.Arn",
+		"dynamodb:UpdateItem ConsumerTable.Arn",
+		"dynamodb:UpdateItem Ledger.Arn",
+		"ec2:CreateNetworkInterface *",
+		"ec2:DeleteNetworkInterface *",
+		"ec2:DescribeNetworkInterfaces *",
+		"ec2:DescribeSecurityGroups *",
+		"ec2:DescribeSubnets *",
+		"ec2:DescribeVpcs *",
+		"kafka-cluster:AlterGroup " + group,
+		"kafka-cluster:Connect " + cluster,
+		"kafka-cluster:DescribeClusterDynamicConfiguration " + cluster,
+		"kafka-cluster:DescribeGroup " + group,
+		"kafka-cluster:DescribeTopic " + topic,
+		"kafka-cluster:ReadData " + topic,
+		"kafka:DescribeClusterV2 " + cluster,
+		"kafka:GetBootstrapBrokers " + cluster,
+		"logs:CreateLogStream ConsumerLogs.Arn",
+		"logs:PutLogEvents ConsumerLogs.Arn",
+		"sqs:SendMessage ConsumerDeadLetters.Arn",
+	})
+}
+
+// arnOf writes a resource of a statement: its ARN, or what it is an attribute of.
+func arnOf(resource any) string {
+	if m, ok := resource.(values); ok {
+		if get, ok := m["Fn::GetAtt"].([]any); ok {
+			return hash.ReplaceAllString(get[0].(string), "") + "." + get[1].(string)
+		}
+	}
+	return text(resource)
+}
+
+func TestPermissionsOfOtherSettings(t *testing.T) {
+	bucket := "arn:aws:s3:::given-up"
+	for name, c := range map[string]struct {
+		settings values
+		want     []string // some of the permissions
+		no       string   // no action has this prefix
+	}{
+		"SCRAM": {values{"auth": "scram-512", "secretArn": secret, "secretKeyArn": kmsKey},
+			[]string{"secretsmanager:GetSecretValue " + secret, "kms:Decrypt " + kmsKey, "kafka:DescribeClusterV2 " + cluster, "kafka:ListScramSecrets " + cluster}, "kafka-cluster:"},
+		"self-managed on the internet": {values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
+			[]string{"secretsmanager:GetSecretValue " + secret}, "ec2:"},
+		"self-managed without MSK": {values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
+			nil, "kafka"},
+		"a bucket": {values{"onFailure": bucket, "retries": 10}, []string{"s3:PutObject " + bucket + "/*", "s3:ListBucket " + bucket}, "s3:G"},
+		"a topic": {values{"onFailure": "topic:given-up", "retries": 10},
+			[]string{"kafka-cluster:WriteData arn:aws:kafka:eu-central-1:111122223333:topic/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/given-up"}, "s3:"},
+		"a queue": {values{"onFailure": "queue", "retries": 10}, []string{"sqs:SendMessage ConsumerOnFailure.Arn"}, "s3:"},
+		"Glue": {values{"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments"}, []string{
+			"glue:GetRegistry arn:aws:glue:eu-central-1:111122223333:registry/payments",
+			"glue:GetSchemaVersion arn:aws:glue:eu-central-1:111122223333:schema/payments/*",
+		}, "xray:"},
+		"no example": {values{"example": false}, nil, "never:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tpl := synthesise(t, plain(t, c.settings))
+			got := make(map[string]bool)
+			for _, s := range statements(t, tpl) {
+				for _, a := range s.actions {
+					if strings.HasPrefix(a.(string), c.no) {
+						t.Errorf("%v is allowed", a)
+					}
+					for _, r := range s.resources {
+						got[a.(string)+" "+arnOf(r)] = true
+					}
+				}
+			}
+			for _, want := range c.want {
+				if !got[want] {
+					t.Errorf("%s is not allowed; these are: %v", want, slices.Sorted(maps.Keys(got)))
+				}
+			}
+		})
+	}
+}

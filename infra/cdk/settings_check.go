@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
+)
+
+var stackName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,127}$`)
+
+// check looks at what can only be judged when everything was read. Its messages name the settings as they were given.
+func (s *settings) check() error {
+	if s.props.CodeDir == "" {
+		s.props.CodeDir = builtFor + "arm64"
+		if s.props.Architecture == consumer.X8664 {
+			s.props.CodeDir = builtFor + "amd64"
+		}
+	}
+	var errs []error
+	if !stackName.MatchString(s.stackName) {
+		errs = append(errs, &consumer.PropError{Prop: "stackName", Value: s.stackName, Want: "a letter, then up to 127 letters, digits or '-'"})
+	}
+	errs = append(errs, s.network.check(s.props.Endpoints)...)
+	checked := s.props
+	checked.Endpoints = checked.Endpoints && s.network.vpcID == "" // the VPC is not built yet
+	errs = append(errs, inSettings(consumer.Check(checked))...)
+	return errors.Join(errs...)
+}
+
+func (n *network) check(endpoints bool) []error {
+	var errs []error
+	fail := func(name, value, want string) {
+		errs = append(errs, &consumer.PropError{Prop: name, Value: value, Want: want})
+	}
+	if n.vpcID == "" {
+		for name, ids := range map[string][]string{
+			"availabilityZones": n.zones, "subnets": n.subnetIDs, "routeTables": n.routeTableIDs, "securityGroups": n.securityGroupIDs,
+		} {
+			if len(ids) > 0 {
+				fail(name, fmt.Sprint(ids), "vpc with it")
+			}
+		}
+		return errs
+	}
+	if len(n.subnetIDs) == 0 || len(n.subnetIDs) != len(n.zones) {
+		fail("subnets", fmt.Sprint(n.subnetIDs), fmt.Sprintf("one private subnet of vpc for each of availabilityZones, %v", n.zones))
+	}
+	if (endpoints || len(n.routeTableIDs) > 0) && len(n.routeTableIDs) != len(n.subnetIDs) {
+		fail("routeTables", fmt.Sprint(n.routeTableIDs), "the route table of each of subnets, for DynamoDB's endpoint")
+	}
+	return errs
+}
+
+// inSettings names the settings in the construct's errors instead of its props.
+func inSettings(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	var errs []error
+	for _, err := range joined.Unwrap() {
+		var wrong *consumer.PropError
+		if errors.As(err, &wrong) {
+			err = &consumer.PropError{Prop: settingOf(wrong.Prop), Value: wrong.Value, Want: inWords(wrong.Want)}
+		}
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// settingOf returns the name of the setting that sets a prop.
+func settingOf(prop string) string {
+	if prop == "FiniteRetries" {
+		return "retries"
+	}
+	for _, exact := range []bool{true, false} {
+		for _, setting := range allSettings {
+			parent, _, _ := strings.Cut(setting.prop, ".")
+			of, _, _ := strings.Cut(prop, ".")
+			if setting.prop == prop || (!exact && parent == of) {
+				return setting.name
+			}
+		}
+	}
+	return prop
+}
+
+// propWord matches what may be a prop's name in a message.
+var propWord = regexp.MustCompile(`\b[A-Z][A-Za-z]+(\.[A-Z][A-Za-z]+)?`)
+
+func inWords(text string) string { return propWord.ReplaceAllStringFunc(text, settingOf) }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/constructs-go/constructs/v10"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
+)
+
+// stack is the app's one stack.
+type stack struct {
+	awscdk.Stack
+	consumer *consumer.Consumer
+}
+
+// newStack builds the stack. The settings were checked.
+func newStack(scope constructs.Construct, s *settings) *stack {
+	st := &stack{Stack: awscdk.NewStack(scope, &s.stackName, &awscdk.StackProps{
+		Description:           ref("idemsk: idempotent consumer of Kafka topic " + s.props.Topics[0].Name),
+		TerminationProtection: &s.terminationProtection,
+		Env:                   s.environment(),
+	})}
+	props := s.props
+	props.Environment = maps.Clone(props.Environment)
+	s.network.apply(st, &props)
+	if s.kmsKeyARN != "" {
+		props.EncryptionKey = importKey(st, s.kmsKeyARN)
+	}
+	if s.alarmTopicARN != "" {
+		props.AlarmTopic = importTopic(st, s.alarmTopicARN)
+	}
+	var ledger *ledger
+	if s.example {
+		ledger = newLedger(st, &props)
+	}
+	st.consumer = consumer.New(st.Stack, "Consumer", &props)
+	if ledger != nil {
+		ledger.grant(st.consumer)
+	}
+	st.addOutputs()
+	return st
+}
+
+// environment is where the stack is deployed to: wherever the credentials lead. A table with a customer key must know its region at
+// synthesis, and that is the key's.
+func (s *settings) environment() *awscdk.Environment {
+	if s.kmsKeyARN == "" {
+		return nil
+	}
+	return &awscdk.Environment{Region: ref(strings.Split(s.kmsKeyARN, ":")[3])}
+}
+
+// addOutputs names what an operator needs, for idemsk get, list and redrive, and for the next deployment.
+func (st *stack) addOutputs() {
+	c := st.consumer
+	c.NamespaceParameter.OverrideLogicalId(ref("Namespace"))
+	c.NamespaceOutput.OverrideLogicalId(ref("DeployedNamespace"))
+	out := func(id, description string, value *string) {
+		awscdk.NewCfnOutput(st.Stack, &id, &awscdk.CfnOutputProps{Value: value, Description: &description})
+	}
+	out("TableName", "table of keys", c.Table.TableName())
+	out("FunctionName", "function", c.Function.FunctionName())
+	out("AliasArn", "what the event sources invoke", c.Alias.FunctionArn())
+	out("LogGroupName", "log of the function and of its event sources", c.LogGroup.LogGroupName())
+	out("DeadLetterQueueUrl", "records that the function gave up", c.DeadLetterQueue.QueueUrl())
+	for i, source := range c.EventSources {
+		out(fmt.Sprintf("EventSource%d", i+1), "event source mapping of topic "+c.Props().Topics[i].Name, source.Ref())
+	}
+	if c.OnFailureQueue != nil {
+		out("OnFailureQueueUrl", "batches that the event sources gave up", c.OnFailureQueue.QueueUrl())
+	}
+}
+
+func ref[T any](v T) *T { return &v }
