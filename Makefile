@@ -31,10 +31,27 @@ bench:
 ## lint: golangci-lint with .golangci.yaml
 lint:
 	scripts/tool.sh golangci-lint run --build-tags localstack ./...
+	cd infra/cdk && ../../scripts/tool.sh golangci-lint run ./...
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:
 	scripts/tool.sh govulncheck ./...
+
+## synth: the template of a plain example with provisioned pollers, in infra/cdk/cdk.out
+synth: build
+	cd infra/cdk && IDEMSK_CDK_CLUSTER_ARN=arn:aws:kafka:eu-central-1:111122223333:cluster/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2 \
+	  IDEMSK_CDK_TOPICS=payments IDEMSK_CDK_CONSUMER_GROUP=payments-ledger IDEMSK_CDK_POLLERS_MIN=2 IDEMSK_CDK_POLLERS_MAX=8 \
+	  CDK_OUTDIR=cdk.out JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=$$(node -p 'process.versions.node.split(".")[0]') go run .
+
+## deploy, diff, destroy: the stack in AWS: make deploy CLUSTER_ARN=arn:aws:kafka:… TOPIC=payments [GROUP=…] [CDK_ARGS="-c …"]
+deploy diff destroy:
+	@CLUSTER_ARN='$(CLUSTER_ARN)' TOPIC='$(TOPIC)' GROUP='$(GROUP)' CDK_ARGS='$(CDK_ARGS)' scripts/deploy.sh $@
+
+## deploy-local, destroy-local: the stack in LocalStack, which stays up
+deploy-local:
+	scripts/deploy-local.sh deploy
+destroy-local:
+	scripts/deploy-local.sh destroy
 
 ## events: write the sample events anew
 events:
@@ -50,4 +67,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run test check build bench lint vulncheck events localstack-up localstack-down clean
+.PHONY: help run test check build bench lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

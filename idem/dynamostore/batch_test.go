@@ -190,7 +190,7 @@ func TestAThrottledStatementIsSentAgain(t *testing.T) {
 				t.Errorf("requests of %s statements; want %s", got, want)
 			}
 			sizes = nil
-			m.statements = func(n int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+			m.statements = func(_ int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
 				sizes = append(sizes, len(in.Statements))
 				if len(sizes) == 1 {
 					out.Responses[1] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: code}}

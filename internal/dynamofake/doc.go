@@ -3,10 +3,11 @@
 //
 // It does what this project sends, and no more: tables with one hash key of type S and a time to live,
 // PutItem, GetItem, UpdateItem, DeleteItem, Scan, BatchGetItem, TransactWriteItems, and batches of PartiQL's
-// INSERT and UPDATE (BatchExecuteStatement), with conditions, filters and updates on top-level attributes that are parsed, checked and evaluated as DynamoDB does it, reserved
-// words, number rules, size limits and billed capacity included. Whatever it does not do it refuses by
-// name; it ignores no parameter but CreateTable's for throughput, streams, encryption and tags. A
-// differential test holds it to DynamoDB Local.
+// INSERT and UPDATE (BatchExecuteStatement), with conditions, filters and updates on top-level attributes
+// that are parsed, checked and evaluated as DynamoDB does it, reserved words, number rules, size limits and
+// billed capacity included. Whatever it does not do it refuses by name; it ignores no parameter but
+// CreateTable's for throughput, streams, encryption and tags. A differential test holds it to DynamoDB
+// Local.
 //
 // Two things differ from DynamoDB on purpose: reads are always consistent (only their price depends on
 // ConsistentRead), and expired items stay until [Server.ExpireNow] is called, since DynamoDB itself

@@ -20,50 +20,20 @@ func (s *Server) batchGetItem(body string, out []byte) ([]byte, error) {
 	if err := r.end(); err != nil {
 		return nil, err
 	}
-	var charged charges
-	var left []tableKeys
-	size := 0
-	out = append(out, `{"Responses":{`...)
+	answer := batchAnswer{out: append(out, `{"Responses":{`...)}
 	for i := range requests {
-		rq := &requests[i]
-		t, keys, err := s.batchKeys(rq)
+		t, keys, err := s.batchKeys(&requests[i])
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(appendString(out, t.name), ":["...)
-		unread, units := 0, 0.0
-		first := true
-		for n, found := range s.itemsOf(t, keys) {
-			if size+found.size() > maxBatchBytes {
-				unread = len(keys) - n
-				break
-			}
-			size += found.size()
-			units += readUnits(found.size(), rq.consistent)
-			if found == nil {
-				continue
-			}
-			if !first {
-				out = append(out, ',')
-			}
-			first = false
-			out = appendItem(out, found)
-		}
-		out = append(out, ']')
-		charged = charged.add(t.name, units)
-		if unread > 0 {
-			left = append(left, tableKeys{rq.name, rq.keys[len(rq.keys)-unread:], rq.consistent})
-		}
+		answer.add(&requests[i], t, s.itemsOf(t, keys))
 	}
-	s.usage.read(charged.total())
-	out = appendUnprocessed(append(out, `},"UnprocessedKeys":{`...), left)
+	s.usage.read(answer.charged.total())
+	out = appendUnprocessed(append(answer.out, `},"UnprocessedKeys":{`...), answer.left)
 	out = append(out, '}')
 	if report {
 		out = append(out, `,"ConsumedCapacity":[`...)
-		for i, c := range charged {
+		for i, c := range answer.charged {
 			if i > 0 {
 				out = append(out, ',')
 			}
@@ -72,6 +42,40 @@ func (s *Server) batchGetItem(body string, out []byte) ([]byte, error) {
 		out = append(out, ']')
 	}
 	return append(out, '}'), nil
+}
+
+// batchAnswer is the answer to a BatchGetItem under way.
+type batchAnswer struct {
+	out     []byte
+	size    int // of the items in it
+	charged charges
+	left    []tableKeys
+}
+
+// add writes the items of one table, as far as there is room.
+func (a *batchAnswer) add(rq *tableKeys, t *table, found []item) {
+	if a.out[len(a.out)-1] == ']' {
+		a.out = append(a.out, ',')
+	}
+	a.out = append(appendString(a.out, t.name), ":["...)
+	units := 0.0
+	for n, it := range found {
+		if a.size+it.size() > maxBatchBytes {
+			a.left = append(a.left, tableKeys{rq.name, rq.keys[n:], rq.consistent})
+			break
+		}
+		a.size += it.size()
+		units += readUnits(it.size(), rq.consistent)
+		if it == nil {
+			continue
+		}
+		if a.out[len(a.out)-1] == '}' {
+			a.out = append(a.out, ',')
+		}
+		a.out = appendItem(a.out, it)
+	}
+	a.out = append(a.out, ']')
+	a.charged = a.charged.add(t.name, units)
 }
 
 func (r *jsonReader) batchGetRequest() (requests []tableKeys, report bool) {

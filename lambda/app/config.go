@@ -204,14 +204,14 @@ func readLogLevel(v *Vars) slog.Level {
 	const name = "AWS_LAMBDA_LOG_LEVEL"
 	switch s := v.String(name, "INFO"); strings.ToUpper(s) {
 	case "INFO":
-	default:
-		v.Fail(name, s, "one of INFO, TRACE, DEBUG, WARN, ERROR, FATAL")
 	case "TRACE", "DEBUG":
 		return slog.LevelDebug
 	case "WARN":
 		return slog.LevelWarn
 	case "ERROR", "FATAL":
 		return slog.LevelError
+	default:
+		v.Fail(name, s, "one of INFO, TRACE, DEBUG, WARN, ERROR, FATAL")
 	}
 	return slog.LevelInfo
 }

@@ -149,35 +149,41 @@ func (u *unit) process(j *job) idem.Outcome {
 // charged for it.
 func (u *unit) claimAndRun(j *job) idem.Outcome {
 	session, t := u.batch.session, &j.ticket
-	tickets := [1]*idem.Ticket{t}
+	if j.claimed && t.State() == idem.ClaimUnknown {
+		return session.Run(t)
+	}
 	alone := false
-	for claim := !j.claimed; ; claim = true {
-		if claim {
-			t.TakeOver = alone
-			out := u.withSlots(u.slots(alone), func() idem.Outcome {
-				if alone {
-					u.batch.empty()
-				}
-				session.Claim(tickets[:])
-				if s := t.State(); s == idem.ClaimInFlight || (s == idem.ClaimLeaseOver && !alone) {
-					return idem.Outcome{}
-				}
-				return session.Run(t)
-			})
+	for claimed := j.claimed; ; claimed = false {
+		if !claimed {
+			out := u.tryOnce(t, alone)
 			switch {
 			case out.Kind == idem.NotStarted && t.State() == idem.ClaimInFlight: // its time ran out while it waited for the key
 				return session.Run(t)
 			case out.Kind != idem.KindUnknown:
 				return out
 			}
-		} else if t.State() == idem.ClaimUnknown {
-			return session.Run(t)
 		}
 		alone = t.State() == idem.ClaimLeaseOver
 		if !alone && !session.Wait(t) { // without a slot: others get on meanwhile
 			return session.Run(t)
 		}
 	}
+}
+
+// tryOnce claims a ticket and runs it, unless that has to wait: then the outcome is none.
+func (u *unit) tryOnce(t *idem.Ticket, alone bool) idem.Outcome {
+	tickets := [1]*idem.Ticket{t}
+	t.TakeOver = alone
+	return u.withSlots(u.slots(alone), func() idem.Outcome {
+		if alone {
+			u.batch.empty()
+		}
+		u.batch.session.Claim(tickets[:])
+		if s := t.State(); s == idem.ClaimInFlight || (s == idem.ClaimLeaseOver && !alone) {
+			return idem.Outcome{}
+		}
+		return u.batch.session.Run(t)
+	})
 }
 
 // slots is how many a record takes.

@@ -8,6 +8,7 @@ bootstrap as a process of this host and serves it the Lambda Runtime API itself:
     runtime_api.py    the HTTP API the function process talks to
     answers.py        error documents and log lines, worded as AWS words them
     kafka_mapping.py  event source mappings on Kafka: created, listed, updated and deleted; nothing is polled
+    alias_update.py   CloudFormation updates of an alias
 
 Beside that, loopback_gateway.py keeps LocalStack off the network.
 """

@@ -60,9 +60,7 @@ func Run(ctx context.Context, store idem.Admin, export iter.Seq2[Row, error], o 
 			r.compare(rows, &rec, o)
 		}
 	}
-	for _, row := range rows.inOrder() {
-		r.OnlyInExport = append(r.OnlyInExport, row)
-	}
+	r.OnlyInExport = rows.inOrder()
 	return r, nil
 }
 
@@ -135,7 +133,7 @@ func (x *index) take(key string) (Row, bool) {
 	return x.rows[n], true
 }
 
-// inOrder yields the rows that nobody took.
+// inOrder returns the rows that nobody took.
 func (x *index) inOrder() []Row {
 	if x == nil {
 		return nil

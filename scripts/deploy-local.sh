@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# deploy-local.sh deploy|destroy: deploys the stack of infra/cdk to LocalStack, or destroys it there. LocalStack is started if
+# it is not up, and stays up: what is deployed lives in it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+settings=(
+  -c "architecture=$([[ $(uname -m) == aarch64 ]] && echo arm64 || echo x86_64)"
+  -c "clusterArn=${CLUSTER_ARN:-arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1}"
+  -c "topics=${TOPIC:-payments}" -c "consumerGroup=${GROUP:-payments-ledger}"
+  -c removalPolicy=destroy -c deletionProtection=false
+)
+localstack/localstack.sh up >/dev/null
+eval "$(localstack/localstack.sh env)"
+case ${1:-} in
+  deploy)
+    scripts/build.sh
+    scripts/cdk.sh bootstrap aws://000000000000/us-east-1 >/dev/null
+    scripts/cdk.sh deploy "${settings[@]}" --require-approval never --outputs-file "$PWD/.cache/deployed.json"
+    output() { sed -n "s/.*\"$1\": \"\(.*\)\".*/\1/p" .cache/deployed.json; }
+    cat <<SAY
+
+Deployed to LocalStack at $AWS_ENDPOINT_URL. To invoke it, and to look at its keys:
+  eval "\$(localstack/localstack.sh env)"
+  aws lambda invoke --function-name $(output FunctionName):live --payload fileb://events/one-record.json /dev/stdout
+  bin/idemsk list --endpoint-url $AWS_ENDPOINT_URL --table $(output TableName)
+Nothing polls its event source mapping. \`make destroy-local\` removes it, \`make localstack-down\` ends LocalStack.
+SAY
+    ;;
+  destroy) scripts/cdk.sh destroy "${settings[@]}" --force ;;
+  *)
+    echo "usage: scripts/deploy-local.sh deploy|destroy" >&2
+    exit 2
+    ;;
+esac
