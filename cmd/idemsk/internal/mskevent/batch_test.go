@@ -85,6 +85,10 @@ func TestNewIsReadByTheFunction(t *testing.T) {
 	if !strings.Contains(string(b.Payload()), ",126,127,-128,-127,") {
 		t.Error("the bytes of headers are not signed, as Lambda's are")
 	}
+	if m, err := b.Partitions[0].Records[0].Message(); err != nil || !reflect.DeepEqual(m.Value, all) || len(m.Headers) != 3 ||
+		!reflect.DeepEqual(m.Headers[0].Value, all) || m.Headers[2].Value != nil || m.Key == nil || m.Offset != 1<<60 {
+		t.Errorf("read back: %+v, %v", m, err)
+	}
 	event, err := msk.Decode(b.Payload())
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/replay"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+func localVerb() verb {
+	return verb{
+		name: "local", short: "triggers a function by a Kafka topic on this machine, as MSK would",
+		about: `
+Reads a Kafka topic and invokes an unmodified Lambda function with its records, in batches, as Lambda's event source mapping
+for MSK does: docs/local.md says row by row where it differs. Without --brokers there is a broker in this process, and
+without --function the built function of this project is run. The function is any command that speaks the Lambda Runtime API
+(a provided.* bootstrap, python3 -m awslambdaric, aws-lambda-ric), one process for each poller; or it is at an Invoke
+endpoint. DynamoDB tables and an SQS queue for it are in this process, and its environment points there (--store fake).
+
+Ctrl-C reads no more, waits for what is with the function, for as long as its timeout, and commits what is done with. SIGUSR1
+disables the mapping, and enables it again.`,
+		examples: []string{
+			"idemsk local --produce 10000 --until-drained",
+			"idemsk local --function ./bootstrap --topic payments --brokers 127.0.0.1:9092",
+			"idemsk local --function 'python3 -m awslambdaric app.handler' --store none --env PYTHONPATH=.",
+			"idemsk local --invoke http://127.0.0.1:4566 --function-name payments --topic payments --brokers 127.0.0.1:9092",
+			"idemsk local --produce 10000 --duplicate 0.3 --kill 0.05 --concurrent-duplicates 0.1 --seed 7 --until-drained",
+		},
+		flags: func(fs *flag.FlagSet) action {
+			var l localCommand
+			l.declare(fs)
+			return l.run
+		},
+	}
+}
+
+type localCommand struct {
+	awsFlags
+	opt       local.Options
+	brokers   string
+	topic     string
+	age       time.Duration
+	responses string
+	filter    string
+	logFile   string
+}
+
+func (l *localCommand) declare(fs *flag.FlagSet) {
+	l.opt.ESM = esm.DefaultConfig()
+	l.declareSource(fs)
+	l.declareMapping(fs)
+	l.declareFunction(fs)
+	l.declareRun(fs)
+}
+
+func (l *localCommand) declareSource(fs *flag.FlagSet) {
+	c := &l.opt.ESM
+	fs.StringVar(&l.brokers, "brokers", "", "the cluster's `ADDRESSES`, parted by commas, without TLS (default: a broker in this process)")
+	fs.StringVar(&l.topic, "topic", "payments", "the `TOPIC`")
+	fs.IntVar(&l.opt.Partitions, "partitions", 6, "`N` partitions of the topic, of a broker in this process")
+	fs.StringVar(&c.ConsumerGroup, "consumer-group-id", "idemsk-local", "the consumer `GROUP`; its committed offsets win over --starting-position")
+	fs.IntVar(&l.opt.Produce, "produce", 0, "produce `N` generated payments to the topic")
+	fs.Uint64Var(&l.opt.Seed, "seed", 0, "a `SEED` gives the same payments and faults again (default: another one each time)")
+}
+
+func (l *localCommand) declareMapping(fs *flag.FlagSet) {
+	c := &l.opt.ESM
+	fs.IntVar(&c.BatchSize, "batch-size", c.BatchSize, "at most `N` records in a batch")
+	fs.DurationVar(&c.MaximumBatchingWindow, "maximum-batching-window", c.MaximumBatchingWindow, "at most this `TIME` until a batch is sent")
+	fs.StringVar(&c.StartingPosition, "starting-position", c.StartingPosition, "`WHERE` to begin: TRIM_HORIZON, LATEST or AT_TIMESTAMP")
+	fs.Func("starting-position-timestamp", "the `TIME` to begin at, such as 2026-01-02T15:04:05Z", func(text string) (err error) {
+		c.StartingPositionTimestamp, err = time.Parse(time.RFC3339, text)
+		return err
+	})
+	fs.IntVar(&c.MaximumRetryAttempts, "maximum-retry-attempts", c.MaximumRetryAttempts, "give a batch up after `N` retries (-1: never; with --on-failure: 10)")
+	fs.DurationVar(&l.age, "maximum-record-age", 0, "give up records that are older than this `AGE`; 0s: none is")
+	fs.BoolVar(&c.BisectBatchOnFunctionError, "bisect-batch-on-function-error", false, "split a batch in two when the function fails")
+	fs.StringVar(&l.responses, "function-response-types", "", "`TYPES` of answers: ReportBatchItemFailures, for a function that names the records that failed")
+	fs.StringVar(&c.Retry, "retry", c.Retry, "`WHICH` records come again when some are named: named (no others), or from-lowest (all behind the lowest, too)")
+	fs.StringVar(&l.filter, "filter-criteria", "", `the filter criteria as `+"`JSON`"+`: {"Filters":[{"Pattern":"{\"value\":{…}}"}]}; @FILE reads a file`)
+	fs.StringVar(&c.OnFailure, "on-failure", "", "`WHERE` to send what is given up: arn:aws:sqs:…, arn:aws:s3:::BUCKET, or kafka://TOPIC")
+	fs.IntVar(&c.Pollers, "pollers", 2, "`N` batches under way at once, at most one for each partition; each has a process of its own")
+}
+
+func (l *localCommand) declareFunction(fs *flag.FlagSet) {
+	fs.StringVar(&l.opt.Function, "function", "",
+		"the function's `COMMAND`, split into words as a shell does (default dist/handler-<arch>/bootstrap next to the tool)")
+	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda endpoint instead, such as http://127.0.0.1:4566")
+	fs.StringVar(&l.opt.FunctionName, "function-name", "function", "the function's `NAME`")
+	fs.DurationVar(&l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`")
+	fs.StringVar(&l.opt.Store, "store", local.StoreFake, "`WHERE` the function's tables and queue are: fake, or none to leave its environment alone")
+	fs.Func("env", "a `NAME=VALUE` for the function, over what is set; may be given again", func(text string) error {
+		l.opt.Env = append(l.opt.Env, text)
+		return nil
+	})
+	fs.StringVar(&l.logFile, "log", "", "the `FILE` for what the function prints (default: a temporary one, kept if the run fails)")
+	l.awsFlags.declare(fs)
+}
+
+func (l *localCommand) declareRun(fs *flag.FlagSet) {
+	fs.BoolVar(&l.opt.UntilDrained, "until-drained", false, "end when everything is delivered and committed")
+	f := &l.opt.Faults
+	fs.Float64Var(&f.Duplicate, "duplicate", 0, "the `CHANCE` that a batch that is done with is delivered again")
+	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed in the middle of an invocation")
+	fs.Float64Var(&f.Concurrent, "concurrent-duplicates", 0, "the `CHANCE` that an invocation is made twice at once, as when partitions change hands")
+	fs.DurationVar(&f.Slow, "slow", 0, "delay invocations by up to this `TIME`")
+}
+
+func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err error) {
+	if len(args) > 0 {
+		return usagef("there are no arguments but flags, got %q", args[0])
+	}
+	if err := l.resolve(); err != nil {
+		return err
+	}
+	log, err := l.openLog()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.close(err != nil, s)) }()
+	l.opt.Log = log
+	toggle, stop := toggleSignal()
+	defer stop()
+	l.opt.Toggle = toggle
+	screen := &screen{s: s}
+	l.opt.Say, l.opt.Show = screen.say, screen.show
+	screen.say("What the function prints goes to " + term.Escape(log.file.Name()) + ".")
+	report, err := local.Run(ctx, l.opt)
+	switch {
+	case errors.Is(err, local.ErrOptions), errors.Is(err, esm.ErrConfig):
+		return &usageError{err}
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprint(s.Out, report.Text())
+	return err
+}
+
+// resolve fills in what flags leave open.
+func (l *localCommand) resolve() (err error) {
+	o := &l.opt
+	o.ESM.Topics = []string{l.topic}
+	if l.brokers != "" {
+		o.Brokers = strings.Split(l.brokers, ",")
+	}
+	if o.Seed == 0 {
+		o.Seed = uint64(rand.Uint32()) + 1 //nolint:gosec // a seed is no secret
+	}
+	if l.age != 0 {
+		o.ESM.MaximumRecordAge = l.age
+	}
+	if l.responses != "" {
+		o.ESM.FunctionResponseTypes = strings.Split(l.responses, ",")
+	}
+	if o.ESM.FilterCriteria = l.filter; strings.HasPrefix(l.filter, "@") {
+		text, err := os.ReadFile(l.filter[1:])
+		if err != nil {
+			return err
+		}
+		o.ESM.FilterCriteria = string(text)
+	}
+	if o.Function == "" && o.Invoke == "" {
+		path, err := replay.FindFunction()
+		if err != nil {
+			return err
+		}
+		o.Function = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	endpoint := l.endpoint
+	if o.Endpoint = endpoint != ""; !o.Endpoint {
+		endpoint = o.Invoke // credentials are made up for it too, if it is on this machine
+	}
+	o.AWS = func(ctx context.Context) (aws.Config, error) {
+		flags := l.awsFlags
+		flags.endpoint = endpoint
+		return flags.load(ctx)
+	}
+	return nil
+}
+
+func (l *localCommand) openLog() (*functionLog, error) {
+	if l.logFile != "" {
+		return openLog(l.logFile)
+	}
+	file, err := os.CreateTemp("", "idemsk-local-*.log")
+	if err != nil {
+		return nil, fmt.Errorf("a file for the function's log (name one with --log): %w", err)
+	}
+	return &functionLog{file: file, temporary: true}, nil
+}
+
+// toggleSignal gives a value for each SIGUSR1.
+func toggleSignal() (<-chan struct{}, func()) {
+	signals, toggle := make(chan os.Signal, 1), make(chan struct{}, 1)
+	done := make(chan struct{})
+	signal.Notify(signals, syscall.SIGUSR1)
+	var end sync.WaitGroup
+	end.Go(func() {
+		for {
+			select {
+			case <-signals:
+				select {
+				case toggle <- struct{}{}:
+				case <-done:
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return toggle, func() { signal.Stop(signals); close(done); end.Wait() }
+}
+
+// screen is the error stream, with lines that stay and a view that does not.
+type screen struct {
+	s    Streams
+	mu   sync.Mutex
+	live *term.Live
+}
+
+func (c *screen) say(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live != nil {
+		c.live.Say(line)
+		return
+	}
+	c.s.sayf("%s\n", line)
+}
+
+func (c *screen) show(v *local.View) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live = term.StartLive(c.s.Err, v.Lines, v.Line)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.live.Stop()
+		c.live = nil
+	}
+}

@@ -1,0 +1,142 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
+)
+
+// The real function, from a broker in this process until everything is committed, with everything going wrong that can.
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "function.log")
+	r := idemsk(t, "local", "--function", handler, "--produce", "1000", "--pollers", "3", "--batch-size", "50", "--seed", "3", "--until-drained",
+		"--function-response-types", "ReportBatchItemFailures", "--duplicate", "0.4", "--kill", "0.4", "--concurrent-duplicates", "0.4", "--log", log)
+	if r.code != 0 || !strings.Contains(r.out, "everything is committed") {
+		t.Fatalf("%+v", r)
+	}
+	for _, want := range []string{"  1,000 done", "finished batches delivered again", "made twice at once", "executed", "replayed", "killed"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("the closing table does not have %q:\n%s", want, r.out)
+		}
+	}
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"msg":"batch"`) {
+		t.Errorf("the function's log: %v", err)
+	}
+}
+
+func TestLocalThatCannotRun(t *testing.T) {
+	t.Parallel()
+	notExecutable := filepath.Join(t.TempDir(), "bootstrap")
+	if err := os.WriteFile(notExecutable, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--brokers", nobody}, 1, "no Kafka broker answers at " + nobody},
+		{[]string{"--function", "./nowhere"}, 1, "there is no file"},
+		{[]string{"--function", notExecutable}, 1, "is not executable"},
+		{[]string{"--function", "/bin/sh -c 'exit 3'"}, 1, "it ended before it asked for work: exit status 3"},
+		{[]string{"--function", "", "--invoke", "http://" + nobody}, 1, "no Lambda endpoint answers"},
+		{[]string{"--batch-size", "0"}, 2, "BatchSize is 0"},
+		{[]string{"--filter-criteria", "@/nowhere"}, 1, "/nowhere"},
+		{[]string{"--filter-criteria", "x"}, 2, "FilterCriteria"},
+		{[]string{"--starting-position-timestamp", "now"}, 2, "starting-position-timestamp"},
+		{[]string{"--maximum-record-age", "1s"}, 2, "MaximumRecordAge is 1s"},
+		{[]string{"x"}, 2, `"x"`},
+	} {
+		args := append([]string{"local", "--function", handler}, test.args...)
+		r := idemsk(t, args...)
+		if r.code != test.code || r.out != "" || !strings.Contains(r.err, test.says) {
+			t.Errorf("%v: %+v; want exit %d and %q", test.args, r, test.code, test.says)
+		}
+		if kept := regexp.MustCompile(`The function's log is in (\S+);`).FindStringSubmatch(r.err); kept != nil {
+			_ = os.Remove(kept[1])
+		}
+	}
+}
+
+// tape is what a run writes; wait returns when it has a text.
+type tape struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func (b *tape) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
+	return b.text.Write(p)
+}
+
+func (b *tape) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *tape) wait(ctx context.Context, t *testing.T, text string) {
+	t.Helper()
+	for !strings.Contains(b.String(), text) {
+		select {
+		case <-b.more:
+		case <-ctx.Done():
+			t.Fatalf("%q was not said:\n%s", text, b)
+		}
+	}
+}
+
+// SIGUSR1 disables and enables; Ctrl-C ends with status 0, the closing table, and the log that nobody named gone.
+func TestLocalSignals(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the test took too long"))
+	defer cancel()
+	ctrlC, interrupt := context.WithCancel(ctx)
+	var out bytes.Buffer
+	said := &tape{more: make(chan struct{}, 1)}
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Main(ctrlC, []string{"local", "--function", handler, "--produce", "100"}, cli.Streams{Out: &out, Err: said}, "v1")
+	}()
+	said.wait(ctx, t, "Produced 100 records")
+	for _, want := range []string{"is disabled", "is enabled again"} {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		said.wait(ctx, t, want)
+	}
+	interrupt()
+	if c := <-code; c != 0 || !strings.Contains(out.String(), "partition  poller") {
+		t.Errorf("exit %d\n%s\n%s", c, out.String(), said)
+	}
+	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,59 @@
+package esm_test
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+)
+
+// BenchmarkLocal is the whole road: a broker in this process, the mapping, the Runtime API on loopback and a real process that
+// does nothing, with records of 200 bytes. It says how many records pass in a second, how long it takes from the start to the
+// first answer, what CPU time a record takes, and how much of that is this process's: broker, mapping and Runtime API.
+func BenchmarkLocal(b *testing.B) {
+	const perRound = 100_000
+	c := newCluster(b, 6)
+	recs := make([]*kgo.Record, perRound)
+	for i := range recs {
+		recs[i] = &kgo.Record{Topic: topic, Partition: int32(i % 6), Key: []byte("account-01"), Value: make([]byte, 200),
+			Headers: []kgo.RecordHeader{{Key: "idempotency-key", Value: []byte("pay-1-000001")}}}
+	}
+	write(b, c, recs...)
+	cfg := config()
+	cfg.BatchSize, cfg.Pollers = 500, 2
+	rounds := 0
+	var took, first, own, all time.Duration
+	for b.Loop() {
+		rounds++
+		cfg.ConsumerGroup = "group-" + time.Now().Format(time.RFC3339Nano) // reads it all again
+		begun, self, children := time.Now(), cpu(b, syscall.RUSAGE_SELF), cpu(b, syscall.RUSAGE_CHILDREN)
+		answered := sync.OnceFunc(func() { first += time.Since(begun) })
+		p := parts(c, startNoop)
+		p.Observer = &watcher{seen: func(esm.Event) { answered() }}
+		if err := run(b, cfg, p); err != nil {
+			b.Fatal(err)
+		}
+		took += time.Since(begun)
+		mine := cpu(b, syscall.RUSAGE_SELF) - self
+		own, all = own+mine, all+mine+cpu(b, syscall.RUSAGE_CHILDREN)-children
+	}
+	records := float64(rounds * perRound)
+	b.ReportMetric(records/took.Seconds(), "records/s")
+	b.ReportMetric(first.Seconds()*1000/float64(rounds), "ms-to-first")
+	b.ReportMetric(float64(all.Microseconds())/records, "CPU-µs/record")
+	b.ReportMetric(100*own.Seconds()/all.Seconds(), "%own-CPU")
+}
+
+// cpu is the CPU time that has been used.
+func cpu(b *testing.B, who int) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(who, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}

@@ -1,0 +1,317 @@
+package esm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// cluster asks the brokers everything but for records.
+type cluster struct {
+	client       *kgo.Client
+	opts         []kgo.Opt
+	brokers      string
+	topic, group string
+}
+
+// Times for the cluster to answer.
+const (
+	dialTimeout  = 5 * time.Second
+	adminTimeout = 10 * time.Second
+	// A broker whose first group this is makes its topic of offsets first, and refuses meanwhile.
+	groupTimeout = 30 * time.Second
+	groupRetry   = 200 * time.Millisecond
+)
+
+// dial connects, and fails if nobody answers.
+func dial(ctx context.Context, brokers []string, opts []kgo.Opt, c *Config) (*cluster, error) {
+	opts = append(slices.Clone(opts), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local"), kgo.MaxVersions(versions()))
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("the Kafka client: %w", err)
+	}
+	k := &cluster{client: client, opts: opts, brokers: strings.Join(brokers, ","), topic: c.topic(), group: c.ConsumerGroup}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := client.Ping(ctx); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("no Kafka broker answers at %s: start one, or check the address; it has to be a listener without TLS: %w", k.brokers, err)
+	}
+	return k, nil
+}
+
+// versions are all but those that name topics by their IDs, which this has no use for.
+func versions() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.OffsetCommit), 9)
+	v.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
+	return v
+}
+
+func (k *cluster) close() { k.client.Close() }
+
+// partitions are the numbers of the topic's partitions, ascending.
+func (k *cluster) partitions(ctx context.Context) ([]int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, k.client) // of all topics
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its topics: %w", k.brokers, err)
+	}
+	var names []string
+	for _, t := range resp.Topics {
+		name := ""
+		if t.Topic != nil {
+			name = *t.Topic
+		}
+		if name != k.topic {
+			if !t.IsInternal {
+				names = append(names, name)
+			}
+			continue
+		}
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return nil, fmt.Errorf("the topic %s at %s: %w", k.topic, k.brokers, err)
+		}
+		var numbers []int32
+		for _, p := range t.Partitions {
+			numbers = append(numbers, p.Partition)
+		}
+		slices.Sort(numbers)
+		return numbers, nil
+	}
+	return nil, k.unknownTopic(names)
+}
+
+const shownTopics = 10
+
+func (k *cluster) unknownTopic(names []string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("the cluster at %s has no topic %s, nor any other: create it", k.brokers, k.topic)
+	}
+	slices.Sort(names)
+	more := ""
+	if len(names) > shownTopics {
+		names, more = names[:shownTopics], ", …"
+	}
+	return fmt.Errorf("the cluster at %s has no topic %s: create it, or name one that it has: %s%s",
+		k.brokers, k.topic, strings.Join(names, ", "), more)
+}
+
+// patiently asks for something of the group until the brokers can tell.
+func (k *cluster) patiently(ctx context.Context, ask func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
+	defer cancel()
+	for {
+		err := ask(ctx)
+		var refused *kerr.Error
+		if err == nil || ctx.Err() != nil || !errors.As(err, &refused) || !refused.Retriable {
+			return err
+		}
+		wait(ctx, groupRetry)
+	}
+}
+
+// checkGroup fails if the group has members: they would commit over this mapping, and it over them.
+func (k *cluster) checkGroup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{k.group}
+	resp, err := req.RequestWith(ctx, k.client)
+	if err != nil {
+		return fmt.Errorf("asking %s for the consumer group %s: %w", k.brokers, k.group, err)
+	}
+	for _, g := range resp.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+			return fmt.Errorf("the consumer group %s: %w", k.group, err)
+		}
+		if n := len(g.Members); n > 0 {
+			return fmt.Errorf("the consumer group %s has %d active members, the first from %s: stop them, or name another group with --consumer-group-id",
+				k.group, n, g.Members[0].ClientHost)
+		}
+	}
+	return nil
+}
+
+// committed are the group's offsets, of the partitions that have one.
+func (k *cluster) committed(ctx context.Context) (offsets, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group = k.group
+	group := kmsg.NewOffsetFetchRequestGroup()
+	group.Group = k.group
+	req.Groups = append(req.Groups, group)
+	resp, err := req.RequestWith(ctx, k.client)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for the offsets of the consumer group %s: %w", k.brokers, k.group, err)
+	}
+	done := make(offsets)
+	note := func(topic string, partition int32, offset int64) {
+		if topic == k.topic && offset >= 0 {
+			done[partition] = offset
+		}
+	}
+	errs := []error{kerr.ErrorForCode(resp.ErrorCode)}
+	for _, t := range resp.Topics { // of old brokers
+		for _, p := range t.Partitions {
+			note(t.Topic, p.Partition, p.Offset)
+		}
+	}
+	for _, g := range resp.Groups {
+		errs = append(errs, kerr.ErrorForCode(g.ErrorCode))
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				note(t.Topic, p.Partition, p.Offset)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a new group has none
+		return nil, fmt.Errorf("the offsets of the consumer group %s: %w", k.group, err)
+	}
+	return done, nil
+}
+
+// Timestamps that stand for a partition's ends.
+const (
+	atEnd   = -1
+	atStart = -2
+)
+
+// offsetsAt are the offsets of the first records at a time (epoch ms, or an end); -1 where there is none.
+func (k *cluster) offsetsAt(ctx context.Context, partitions []int32, at int64) (offsets, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = k.topic
+	for _, number := range partitions {
+		p := kmsg.NewListOffsetsRequestTopicPartition()
+		p.Partition, p.Timestamp = number, at
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	req.Topics = append(req.Topics, topic)
+	found := make(offsets, len(partitions))
+	for _, shard := range k.client.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return nil, fmt.Errorf("asking %s for the offsets of %s: %w", k.brokers, k.topic, shard.Err)
+		}
+		resp, _ := shard.Resp.(*kmsg.ListOffsetsResponse) // what the request asks for
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return nil, fmt.Errorf("the offsets of %s-%d: %w", k.topic, p.Partition, err)
+				}
+				found[p.Partition] = p.Offset
+			}
+		}
+	}
+	return found, nil
+}
+
+// start is where reading begins: at the group's offset, or else at the starting position.
+func (k *cluster) start(ctx context.Context, c *Config, partitions []int32) (offsets, error) {
+	var begin offsets
+	err := k.patiently(ctx, func(ctx context.Context) (err error) { begin, err = k.committed(ctx); return err })
+	if err != nil {
+		return nil, err
+	}
+	var unset []int32
+	for _, p := range partitions {
+		if _, ok := begin[p]; !ok {
+			unset = append(unset, p)
+		}
+	}
+	if len(unset) == 0 {
+		return begin, nil
+	}
+	at, err := k.offsetsAt(ctx, unset, c.startingTime())
+	if err != nil {
+		return nil, err
+	}
+	ends, err := k.offsetsAt(ctx, unset, atEnd)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range unset {
+		if begin[p] = at[p]; at[p] < 0 { // nothing as late as that
+			begin[p] = ends[p]
+		}
+	}
+	return begin, nil
+}
+
+// startingTime is the starting position as Kafka's ListOffsets has it.
+func (c *Config) startingTime() int64 {
+	switch c.StartingPosition {
+	case Latest:
+		return atEnd
+	case AtTimestamp:
+		return c.StartingPositionTimestamp.UnixMilli()
+	}
+	return atStart
+}
+
+// commit stores the group's next offsets.
+func (k *cluster) commit(ctx context.Context, done offsets) error {
+	return k.patiently(ctx, func(ctx context.Context) error { return k.tryCommit(ctx, done) })
+}
+
+func (k *cluster) tryCommit(ctx context.Context, done offsets) error {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.Generation = k.group, -1 // of nobody who joined
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic = k.topic
+	for number, next := range done {
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Partition, p.Offset, p.LeaderEpoch = number, next, -1
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	req.Topics = append(req.Topics, topic)
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	resp, err := req.RequestWith(ctx, k.client)
+	if err != nil {
+		return fmt.Errorf("committing offsets of %s for the consumer group %s: %w", k.topic, k.group, err)
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("committing %s-%d for the consumer group %s: %w%s", k.topic, p.Partition, k.group, err, commitHint(err))
+			}
+		}
+	}
+	return nil
+}
+
+func commitHint(err error) string {
+	if errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) {
+		return " (another consumer has joined the group: stop it, or name another group with --consumer-group-id)"
+	}
+	return ""
+}
+
+// consumer reads some of the partitions.
+func (k *cluster) consumer(begin offsets, partitions []int32) (*kgo.Client, error) {
+	at := make(map[int32]kgo.Offset, len(partitions))
+	for _, p := range partitions {
+		at[p] = kgo.NewOffset().At(begin[p])
+	}
+	// Control records are asked for because their offsets count: without them the group would never reach the end.
+	client, err := kgo.NewClient(append(slices.Clone(k.opts),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{k.topic: at}), kgo.KeepControlRecords())...)
+	if err != nil {
+		return nil, fmt.Errorf("the Kafka client: %w", err)
+	}
+	return client, nil
+}

@@ -1,0 +1,118 @@
+package esm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// source gives records, at most so many, and waits until there are some or the context is done: then it gives none.
+type source interface {
+	poll(ctx context.Context, most int) ([]*kgo.Record, error)
+}
+
+// kafka is a source.
+type kafka struct{ client *kgo.Client }
+
+func (k kafka) poll(ctx context.Context, most int) ([]*kgo.Record, error) {
+	fetches := k.client.PollRecords(ctx, most)
+	if ctx.Err() == nil {
+		for _, e := range fetches.Errors() {
+			var lost *kgo.ErrDataLoss // the client goes on by itself
+			if !errors.As(e.Err, &lost) {
+				return nil, fmt.Errorf("reading %s-%d: %w", e.Topic, e.Partition, e.Err)
+			}
+		}
+	}
+	return fetches.Records(), nil
+}
+
+// batch is what was gathered for the function.
+type batch struct {
+	records  []Record
+	ends     offsets  // behind all that was looked at
+	filtered int      // records that FilterCriteria dropped
+	tooLarge []Record // records that no event can hold
+	size     size
+	raw      []*kgo.Record // all that was looked at
+}
+
+// collector gathers records into batches.
+type collector struct {
+	config   *Config
+	source   source
+	filters  filters
+	envelope envelope
+	carry    []*kgo.Record // read, and not in a batch yet
+}
+
+// next gathers a batch, which ends when it is full, or when the window that its first record opened closes. When the context
+// is done there is none; what was gathered then comes first the next time.
+func (c *collector) next(ctx context.Context) (*batch, error) {
+	for len(c.carry) == 0 {
+		records, err := c.source.poll(ctx, c.config.BatchSize)
+		if err != nil || ctx.Err() != nil {
+			c.carry = records
+			return nil, err
+		}
+		c.carry = records
+	}
+	b := &batch{ends: make(offsets), size: c.envelope.size()}
+	window, cancel := context.WithTimeout(ctx, c.config.MaximumBatchingWindow)
+	defer cancel()
+	for !c.take(b) {
+		records, err := c.source.poll(window, c.config.BatchSize-len(b.records))
+		switch {
+		case err != nil:
+			return nil, err
+		case ctx.Err() != nil:
+			c.carry = slices.Concat(b.raw, records)
+			return nil, nil //nolint:nilnil // no batch is no error
+		case len(records) == 0 && window.Err() != nil:
+			return b, nil
+		}
+		c.carry = records
+	}
+	return b, nil
+}
+
+// take puts what was read into a batch, and reports whether that is full.
+func (c *collector) take(b *batch) (full bool) {
+	for len(c.carry) > 0 {
+		if !c.add(b, c.carry[0]) {
+			return true
+		}
+		c.carry = c.carry[1:]
+	}
+	return len(b.records) == c.config.BatchSize
+}
+
+// add puts a record into a batch; false if it is full.
+func (c *collector) add(b *batch, r *kgo.Record) bool {
+	if !r.Attrs.IsControl() {
+		if !c.filters.pass(r.Value) {
+			b.filtered++
+		} else if !c.append(b, newRecord(r)) {
+			return false
+		}
+	}
+	b.ends[r.Partition] = r.Offset + 1
+	b.raw = append(b.raw, r)
+	return true
+}
+
+func (c *collector) append(b *batch, r Record) bool {
+	if len(r.json) > MaxPayload/2 && c.envelope.size().with(&r).bytes > MaxPayload {
+		b.tooLarge = append(b.tooLarge, r)
+		return true
+	}
+	grown := b.size.with(&r)
+	if grown.bytes > MaxPayload || len(b.records) == c.config.BatchSize {
+		return false
+	}
+	b.records, b.size = append(b.records, r), grown
+	return true
+}

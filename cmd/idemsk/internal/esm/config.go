@@ -1,0 +1,157 @@
+package esm
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/internal/runtimeapi"
+)
+
+// Where reading begins in a partition of which the consumer group has committed nothing.
+const (
+	TrimHorizon = "TRIM_HORIZON" // at its oldest record
+	Latest      = "LATEST"       // behind its newest
+	AtTimestamp = "AT_TIMESTAMP" // at the first record of StartingPositionTimestamp or later
+)
+
+// ReportBatchItemFailures is the one function response type that there is: the function names the records that failed.
+const ReportBatchItemFailures = "ReportBatchItemFailures"
+
+// How much is delivered again of a batch of which the function named records. AWS's page says that the named ones are;
+// its event sources for other streams resume from the lowest.
+const (
+	RetryNamed      = "named"       // what is named, and nothing else
+	RetryFromLowest = "from-lowest" // of each partition that is named, everything from its lowest named offset on
+)
+
+// Infinite is the value of MaximumRetryAttempts and MaximumRecordAge that sets no limit.
+const Infinite = -1
+
+// Bounds of the parameters, as AWS documents them.
+const (
+	MaxBatchSize      = 10_000
+	MaxBatchingWindow = 300 * time.Second
+	MaxRetryAttempts  = 10_000
+	MinRecordAge      = 60 * time.Second
+	MaxRecordAge      = 7 * 24 * time.Hour
+	MaxPollers        = 2000
+	MaxTimeout        = 14 * time.Minute // of a function with a Kafka event source
+	maxGroup          = 200              // bytes of a consumer group's name
+
+	// MaxPayload is the largest event, in bytes: the quota of a synchronous invocation.
+	MaxPayload = runtimeapi.MaxPayload
+
+	// attemptsWithDestination replaces infinite retries where there is an on-failure destination.
+	attemptsWithDestination = 10
+)
+
+// Config are the parameters, named as in CreateEventSourceMapping. DefaultConfig has AWS's defaults.
+type Config struct {
+	Topics        []string // one, as on AWS
+	ConsumerGroup string   // its committed offsets win over StartingPosition
+
+	BatchSize                 int           // records, 1 to MaxBatchSize
+	MaximumBatchingWindow     time.Duration // 0 to MaxBatchingWindow
+	StartingPosition          string        // TrimHorizon, Latest, AtTimestamp
+	StartingPositionTimestamp time.Time     // with AtTimestamp only
+	FilterCriteria            string        // JSON, as the AWS CLI takes it; "" filters nothing
+	FunctionResponseTypes     []string      // none, or ReportBatchItemFailures
+
+	MaximumRetryAttempts       int           // after the first one; 0 to MaxRetryAttempts, or Infinite
+	MaximumRecordAge           time.Duration // MinRecordAge to MaxRecordAge, or Infinite
+	BisectBatchOnFunctionError bool
+	// OnFailure is DestinationConfig's OnFailure.Destination, "" for none. With one, infinite retries are 10.
+	OnFailure string
+
+	// Pollers is how many batches may be under way at once: 1 to MaxPollers, at most one for each partition.
+	Pollers int
+	// Timeout is the function's: 1 s to MaxTimeout. When the mapping stops, it waits as long for what is under way.
+	Timeout time.Duration
+	// Retry is RetryNamed or RetryFromLowest.
+	Retry string
+	// RetryDelay is the time before a batch is delivered again; it doubles each time, up to maxRetryDelay. 0 or more.
+	RetryDelay time.Duration
+
+	// What events and on-failure messages say of the source.
+	FunctionARN    string
+	EventSourceARN string
+}
+
+// DefaultConfig returns the defaults: AWS's own where it documents one.
+func DefaultConfig() Config {
+	return Config{
+		BatchSize: 100, MaximumBatchingWindow: 500 * time.Millisecond, StartingPosition: TrimHorizon,
+		MaximumRetryAttempts: Infinite, MaximumRecordAge: Infinite,
+		Pollers: 1, Timeout: 30 * time.Second, Retry: RetryNamed, RetryDelay: 100 * time.Millisecond,
+		FunctionARN:    "arn:aws:lambda:us-east-1:000000000000:function:function",
+		EventSourceARN: "arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1",
+	}
+}
+
+// ErrConfig is what is wrong with a configuration.
+var ErrConfig = errors.New("event source mapping")
+
+// Validate returns an error that names every parameter that is wrong.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(len(c.Topics) == 1 && c.topic() != "", "Topics has %d names: want one topic, as on AWS", len(c.Topics))
+	check(c.ConsumerGroup != "" && len(c.ConsumerGroup) <= maxGroup, "ConsumerGroup is %q: want 1 to %d bytes", c.ConsumerGroup, maxGroup)
+	check(c.BatchSize >= 1 && c.BatchSize <= MaxBatchSize, "BatchSize is %d: want 1 to %d", c.BatchSize, MaxBatchSize)
+	check(c.MaximumBatchingWindow >= 0 && c.MaximumBatchingWindow <= MaxBatchingWindow,
+		"MaximumBatchingWindow is %s: want 0s to %s", c.MaximumBatchingWindow, MaxBatchingWindow)
+	check(slices.Contains([]string{TrimHorizon, Latest, AtTimestamp}, c.StartingPosition),
+		"StartingPosition is %q: want %s, %s or %s", c.StartingPosition, TrimHorizon, Latest, AtTimestamp)
+	check((c.StartingPosition == AtTimestamp) != c.StartingPositionTimestamp.IsZero(),
+		"StartingPositionTimestamp and StartingPosition %s go together: give both or neither", AtTimestamp)
+	for _, kind := range c.FunctionResponseTypes {
+		check(kind == ReportBatchItemFailures, "FunctionResponseTypes has %q: want %s or nothing", kind, ReportBatchItemFailures)
+	}
+	check(c.MaximumRetryAttempts >= Infinite && c.MaximumRetryAttempts <= MaxRetryAttempts,
+		"MaximumRetryAttempts is %d: want 0 to %d, or %d for no limit", c.MaximumRetryAttempts, MaxRetryAttempts, Infinite)
+	check(c.MaximumRecordAge == Infinite || c.MaximumRecordAge >= MinRecordAge && c.MaximumRecordAge <= MaxRecordAge,
+		"MaximumRecordAge is %s: want %s to %s, or %d for no limit", c.MaximumRecordAge, MinRecordAge, MaxRecordAge, Infinite)
+	check(c.OnFailure != kafkaScheme+c.topic(), "OnFailure is %s, the topic that is read: it would never end", c.OnFailure)
+	check(c.Pollers >= 1 && c.Pollers <= MaxPollers, "Pollers is %d: want 1 to %d", c.Pollers, MaxPollers)
+	check(c.Timeout >= time.Second && c.Timeout <= MaxTimeout, "Timeout is %s: want 1s to %s", c.Timeout, MaxTimeout)
+	check(c.Retry == RetryNamed || c.Retry == RetryFromLowest, "Retry is %q: want %s or %s", c.Retry, RetryNamed, RetryFromLowest)
+	check(c.RetryDelay >= 0, "RetryDelay is %s: want 0s or more", c.RetryDelay)
+	if _, err := parseFilters(c.FilterCriteria); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+// kafkaScheme begins the name of a destination that is a topic of the same cluster.
+const kafkaScheme = "kafka://"
+
+// KafkaTopic returns the topic that an on-failure destination names; false if it is no topic.
+func KafkaTopic(destination string) (topic string, ok bool) {
+	return strings.CutPrefix(destination, kafkaScheme)
+}
+
+func (c *Config) topic() string { return cmp.Or(c.Topics...) }
+
+// partial reports whether the function's answers are looked at.
+func (c *Config) partial() bool {
+	return slices.Contains(c.FunctionResponseTypes, ReportBatchItemFailures)
+}
+
+// maxRetries is how often a batch is delivered after the first time; false if there is no limit.
+func (c *Config) maxRetries() (n int, limited bool) {
+	if c.MaximumRetryAttempts == Infinite && c.OnFailure != "" {
+		return attemptsWithDestination, true
+	}
+	return c.MaximumRetryAttempts, c.MaximumRetryAttempts != Infinite
+}

@@ -1,0 +1,225 @@
+package esm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// poller has some partitions, an invoker, and one batch at a time.
+type poller struct {
+	m         *ESM
+	number    int
+	invoker   Invoker
+	client    *kgo.Client
+	collector collector
+}
+
+func (p *poller) close(ctx context.Context) {
+	p.invoker.Close(ctx)
+	if p.client != nil {
+		p.client.Close()
+	}
+}
+
+// run delivers batches until stop is done. What is under way then goes on as long as work lasts.
+func (p *poller) run(stop, work context.Context) error {
+	for stop.Err() == nil {
+		while, done, open := p.m.gate.pass(stop)
+		if !open {
+			return nil
+		}
+		b, err := p.collector.next(while)
+		done()
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			continue
+		}
+		if err := p.settle(stop, work, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle delivers a batch until it is done with, or the mapping stops, and commits as far as it is done with.
+func (p *poller) settle(stop, work context.Context, b *batch) error {
+	p.observeBatch(b, Event{Kind: Filtered, Records: b.filtered}, b.filtered > 0)
+	p.m.track(b.records, 1)
+	defer p.m.track(b.records, -1)
+	rest, err := p.once(stop, work, b)
+	if err == nil && len(rest) == 0 && p.again(b) {
+		p.observeBatch(b, Event{Kind: Redelivered, Records: len(b.records)}, true)
+		rest, err = p.deliver(stop, work, b)
+	}
+	if commitErr := p.m.commit(context.WithoutCancel(work), b.ends.unless(rest)); commitErr != nil {
+		return errors.Join(err, commitErr)
+	}
+	p.observeBatch(b, Event{Kind: Committed, Records: len(b.records)}, len(rest) == 0)
+	return err
+}
+
+// once gives up what no event can hold, and delivers the others.
+func (p *poller) once(stop, work context.Context, b *batch) (rest []delivery, err error) {
+	if err := p.giveUp(work, b, PayloadTooLarge, &delivery{}, b.tooLarge); err != nil {
+		return []delivery{{records: b.tooLarge}, {records: b.records}}, err
+	}
+	return p.deliver(stop, work, b)
+}
+
+func (p *poller) again(b *batch) bool {
+	return p.m.parts.Faults != nil && len(b.records) > 0 && p.m.parts.Faults.Again(b.records[0].Place())
+}
+
+// deliver invokes the function until nothing of the batch is left to be delivered, and returns what is left when it had to
+// end before.
+func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery, err error) {
+	if len(b.records) == 0 {
+		return nil, nil
+	}
+	rest = []delivery{{records: b.records}}
+	for n := 1; len(rest) > 0 && stop.Err() == nil; n++ {
+		again, err := p.step(work, b, &rest[0], n)
+		if unavailable := (*UnavailableError)(nil); errors.As(err, &unavailable) {
+			p.observeBatch(b, Event{Kind: Unavailable, Records: len(rest[0].records), Err: err}, true)
+			wait(stop, p.m.config.delay(n))
+			continue
+		}
+		if err != nil {
+			if stop.Err() != nil && work.Err() != nil {
+				return rest, nil //nolint:nilerr // it was cut off, because the mapping stops
+			}
+			return rest, err
+		}
+		rest = append(again, rest[1:]...)
+		if len(again) == 1 { // of a batch that was split, the first half goes at once
+			wait(stop, p.m.config.delay(max(1, again[0].retries)))
+		}
+	}
+	return rest, nil
+}
+
+// step invokes the function once, with what may still be sent of d, and returns what is to be delivered again of it.
+func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again []delivery, err error) {
+	young, old := p.m.config.tooOld(d.records, time.Now())
+	if err := p.giveUp(ctx, b, RecordAgeExceeded, d, old); err != nil || len(young) == 0 {
+		return nil, err
+	}
+	d.records = young
+	failed, err := p.invoke(ctx, b, d, n)
+	if err != nil {
+		return nil, err
+	}
+	v := p.m.config.judge(d, failed, d.last.FunctionError != "")
+	p.observeBatch(b, Event{Kind: Bisected, Records: len(failed)}, v.bisected)
+	if err := p.giveUp(ctx, b, RetryAttemptsExhausted, d, v.lost); err != nil {
+		return nil, err
+	}
+	return v.again, nil
+}
+
+// invoke invokes the function and returns the records that failed, with d saying what it answered.
+func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (failed []Record, err error) {
+	inv := &Invocation{
+		Poller: p.number, Batch: b.name(), First: b.records[0].Place(), Number: n,
+		Records: len(d.records), Payload: p.m.envelope.payload(d.records),
+	}
+	begun := time.Now()
+	answer, err := p.invoker.Invoke(ctx, inv)
+	if err != nil {
+		return nil, err
+	}
+	d.invocations++
+	d.last = answer
+	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun)}
+	if answer.FunctionError != "" {
+		e.Err = errors.New(answer.Message)
+	}
+	p.observeBatch(b, e, true)
+	if answer.FunctionError != "" {
+		return d.records, nil
+	}
+	return p.read(b, d), nil
+}
+
+// read returns the records that failed by the function's answer.
+func (p *poller) read(b *batch, d *delivery) (failed []Record) {
+	if !p.m.config.partial() {
+		return nil
+	}
+	sent := sync.OnceValue(d.places) // most answers name nothing
+	named, err := failures(d.last.Payload, func(at Place) bool { return sent()[at] })
+	if err != nil {
+		p.observeBatch(b, Event{Kind: Misanswered, Records: len(d.records), Err: err}, true)
+		return d.records
+	}
+	p.observeBatch(b, Event{Kind: Named, Records: len(named)}, len(named) > 0)
+	return p.m.config.retried(d.records, named)
+}
+
+// places are where the records of a delivery are.
+func (d *delivery) places() map[Place]bool {
+	all := make(map[Place]bool, len(d.records))
+	for i := range d.records {
+		all[d.records[i].Place()] = true
+	}
+	return all
+}
+
+// Attempts to reach the on-failure destination, before the mapping ends rather than lose what it gives up.
+const sendAttempts = 4
+
+// giveUp sends records that are given up to the on-failure destination, if there is one.
+func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *delivery, records []Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	destination := p.m.parts.Destination
+	if destination != nil {
+		f := p.m.failure(condition, d, records)
+		var err error
+		for n := 1; n <= sendAttempts; n++ {
+			if err = destination.Send(ctx, f); err == nil || ctx.Err() != nil {
+				break
+			}
+			wait(ctx, p.m.config.delay(n))
+		}
+		if err != nil {
+			return fmt.Errorf("%s did not take %d records that are given up, from %s on: %w", destination, len(records), records[0].Place(), err)
+		}
+	}
+	p.observeBatch(b, Event{Kind: GivenUp, Records: len(records), Condition: condition, Sent: destination != nil}, true)
+	return nil
+}
+
+// observeBatch tells of something about a batch, if it came to pass.
+func (p *poller) observeBatch(b *batch, e Event, ifSo bool) {
+	if ifSo {
+		e.Poller, e.Batch = p.number, b.name()
+		p.m.observe(e)
+	}
+}
+
+// name is the batch's first record, and how many are behind it.
+func (b *batch) name() string {
+	if len(b.records) == 0 {
+		return "no records"
+	}
+	return fmt.Sprintf("%s+%d", b.records[0].Place(), len(b.records)-1)
+}
+
+// wait lets time pass, or the context end.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

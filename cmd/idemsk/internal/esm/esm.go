@@ -1,0 +1,288 @@
+package esm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+)
+
+// Parts are what a mapping works with.
+type Parts struct {
+	Brokers []string  // host:port
+	Kafka   []kgo.Opt // how to prove who one is; may be empty
+	// Invoker makes a poller's invoker; pollers are counted from 0. It is called for one after another.
+	Invoker     func(ctx context.Context, poller int) (Invoker, error)
+	Destination Destination // if Config.OnFailure is set
+	Observer    Observer    // may be nil
+	Faults      Faults      // may be nil
+	// Drain, if it is not nil, is closed when Run shall end as soon as nothing is left to deliver.
+	Drain <-chan struct{}
+}
+
+// ESM is an event source mapping. Make it with New.
+type ESM struct {
+	config   Config
+	parts    Parts
+	filters  filters
+	envelope envelope
+	gate     *gate
+
+	cluster *cluster
+	pollers []*poller
+
+	mu     sync.Mutex
+	states map[int32]*PartitionState
+}
+
+// New returns a mapping, which Run brings to life. Its error is an ErrConfig that names every parameter that is wrong.
+func New(c Config, parts Parts) (*ESM, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if (c.OnFailure != "") != (parts.Destination != nil) || parts.Invoker == nil || len(parts.Brokers) == 0 {
+		return nil, fmt.Errorf("%w: it needs brokers, an invoker, and a destination if OnFailure is set", ErrConfig)
+	}
+	filters, err := parseFilters(c.FilterCriteria)
+	if err != nil {
+		return nil, err
+	}
+	return &ESM{
+		config: c, parts: parts, filters: filters, envelope: newEnvelope(c.EventSourceARN, parts.Brokers),
+		gate: newGate(), states: make(map[int32]*PartitionState),
+	}, nil
+}
+
+// SetEnabled enables or disables the mapping, as UpdateEventSourceMapping does. What is with the function is finished.
+func (m *ESM) SetEnabled(enabled bool) {
+	if !m.gate.set(enabled) {
+		return
+	}
+	kind := Disabled
+	if enabled {
+		kind = Enabled
+	}
+	m.observe(Event{Kind: kind})
+}
+
+// Enabled reports whether the mapping reads.
+func (m *ESM) Enabled() bool { open, _ := m.gate.state(); return open }
+
+// Partitions tells how far each partition has come, in the order of their numbers; none before Run knows them.
+func (m *ESM) Partitions() []PartitionState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]PartitionState, 0, len(m.states))
+	for _, s := range m.states {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b PartitionState) int { return int(a.Partition - b.Partition) })
+	return all
+}
+
+// errDrained ends a run that has nothing left to do.
+var errDrained = errors.New("drained")
+
+// Run polls and invokes until the context is done, or nothing is left and Parts.Drain is closed. Then it reads no more, waits
+// for what is with the function, for as long as the function's timeout, and commits what is done with. It returns an error
+// if it could not begin or go on. Nothing of it is left running. It is called once.
+func (m *ESM) Run(ctx context.Context) (err error) {
+	if err := m.open(ctx); err != nil {
+		m.close()
+		return err
+	}
+	defer m.close()
+	group, stop := errgroup.WithContext(ctx)
+	work, kill := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer kill(nil)
+	guard := context.AfterFunc(stop, func() {
+		timer := time.NewTimer(m.config.Timeout)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			kill(errors.New("the mapping stopped, and the function's timeout is over"))
+		case <-work.Done():
+		}
+	})
+	defer guard()
+	for _, p := range m.pollers {
+		group.Go(func() error { return p.run(stop, work) })
+	}
+	group.Go(func() error { return m.watch(stop) })
+	if err := group.Wait(); !errors.Is(err, errDrained) {
+		return err
+	}
+	return nil
+}
+
+// open connects to the cluster, finds where to begin and makes the pollers.
+func (m *ESM) open(ctx context.Context) (err error) {
+	if m.cluster, err = dial(ctx, m.parts.Brokers, m.parts.Kafka, &m.config); err != nil {
+		return err
+	}
+	numbers, err := m.cluster.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.cluster.patiently(ctx, m.cluster.checkGroup); err != nil {
+		return err
+	}
+	begin, err := m.cluster.start(ctx, &m.config, numbers)
+	if err != nil {
+		return err
+	}
+	for i, share := range deal(numbers, m.config.Pollers) {
+		if err := m.addPoller(ctx, i, share, begin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deal parts partitions among at most n pollers, so that each has one at least.
+func deal(partitions []int32, n int) [][]int32 {
+	shares := make([][]int32, min(n, len(partitions)))
+	for i, p := range partitions {
+		shares[i%len(shares)] = append(shares[i%len(shares)], p)
+	}
+	return shares
+}
+
+func (m *ESM) addPoller(ctx context.Context, number int, partitions []int32, begin offsets) error {
+	invoker, err := m.parts.Invoker(ctx, number)
+	if err != nil {
+		return err
+	}
+	p := &poller{m: m, number: number, invoker: invoker}
+	m.pollers = append(m.pollers, p) // to be closed, whatever follows
+	if p.client, err = m.cluster.consumer(begin, partitions); err != nil {
+		return err
+	}
+	p.collector = collector{config: &m.config, source: kafka{p.client}, filters: m.filters, envelope: m.envelope}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range partitions {
+		m.states[n] = &PartitionState{Partition: n, Poller: number, Committed: begin[n], End: begin[n]}
+	}
+	return nil
+}
+
+// close leaves nothing of the mapping.
+func (m *ESM) close() {
+	var closing sync.WaitGroup
+	for _, p := range m.pollers {
+		closing.Go(func() { p.close(context.Background()) })
+	}
+	closing.Wait()
+	if m.cluster != nil {
+		m.cluster.close()
+	}
+}
+
+func (m *ESM) observe(e Event) {
+	if m.parts.Observer != nil {
+		m.parts.Observer.Observe(e)
+	}
+}
+
+// How often the ends of partitions are looked up, and how long the cluster may keep silent.
+const (
+	watchEvery = 200 * time.Millisecond
+	maxSilence = 30 * time.Second
+)
+
+// watch looks up how far the partitions reach. It ends the run when nothing is left to deliver, if that is wanted.
+func (m *ESM) watch(ctx context.Context) error {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	heard := time.Now()
+	for {
+		drain := m.draining() // before the look: what was produced until then is seen
+		switch err := m.look(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			heard = time.Now()
+			if drain && m.drained() {
+				return errDrained
+			}
+		case time.Since(heard) > maxSilence:
+			return fmt.Errorf("the brokers at %s are silent: %w", m.cluster.brokers, err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (m *ESM) draining() bool {
+	select {
+	case <-m.parts.Drain: // never, if it is nil
+		return true
+	default:
+		return false
+	}
+}
+
+func (m *ESM) look(ctx context.Context) error {
+	var numbers []int32
+	for _, s := range m.Partitions() {
+		numbers = append(numbers, s.Partition)
+	}
+	ends, err := m.cluster.offsetsAt(ctx, numbers, atEnd)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for number, end := range ends {
+		m.states[number].End = end
+	}
+	return nil
+}
+
+func (m *ESM) drained() bool {
+	return !slices.ContainsFunc(m.Partitions(), func(s PartitionState) bool { return s.Lag() > 0 || s.InFlight > 0 })
+}
+
+// track notes what is in flight: n records more of each partition, or fewer.
+func (m *ESM) track(records []Record, sign int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range records {
+		m.states[records[i].Partition].InFlight += sign
+	}
+}
+
+// commit stores offsets, if there are any.
+func (m *ESM) commit(ctx context.Context, done offsets) error {
+	if len(done) == 0 {
+		return nil
+	}
+	if err := m.cluster.commit(ctx, done); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for number, next := range done {
+		m.states[number].Committed = next
+	}
+	return nil
+}
+
+// failure describes what is given up.
+func (m *ESM) failure(condition string, d *delivery, records []Record) *Failure {
+	return &Failure{
+		Condition: condition, Invocations: d.invocations, Last: d.last, Records: records, At: time.Now(),
+		envelope: m.envelope, functionARN: m.config.FunctionARN, eventSourceARN: m.config.EventSourceARN,
+		brokers: strings.Join(m.parts.Brokers, ","),
+	}
+}

@@ -1,0 +1,159 @@
+package esm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Why records are given up.
+const (
+	// RetryAttemptsExhausted and PayloadTooLarge are on AWS's page for Kafka; it has no word for a record that is too old,
+	// so that RecordAgeExceeded is the one of its page for Kinesis.
+	RetryAttemptsExhausted = "RetryAttemptsExhausted"
+	RecordAgeExceeded      = "RecordAgeExceeded"
+	PayloadTooLarge        = "MaximumPayloadSizeExceeded"
+
+	// retriesExhausted is what messages to a Kafka topic say in the place of RetryAttemptsExhausted.
+	retriesExhausted = "RetriesExhausted"
+)
+
+// Failure is a batch, or what is left of it, that was given up.
+type Failure struct {
+	Condition   string // RetryAttemptsExhausted, RecordAgeExceeded or PayloadTooLarge
+	Invocations int    // of these records
+	Last        Answer // of the last invocation; empty if there was none
+	Records     []Record
+	At          time.Time
+
+	envelope       envelope
+	functionARN    string
+	eventSourceARN string
+	brokers        string
+}
+
+// The documented messages. https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure.html and, of a topic,
+// https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure-destination.html
+type (
+	failureMessage struct {
+		RequestContext  requestContext   `json:"requestContext"`
+		ResponseContext *responseContext `json:"responseContext"` // null if the function was not invoked
+		Version         string           `json:"version"`
+		Timestamp       string           `json:"timestamp"`
+		KafkaBatchInfo  kafkaBatchInfo   `json:"KafkaBatchInfo"`
+		Payload         any              `json:"payload,omitempty"`
+	}
+	requestContext struct {
+		RequestID              string `json:"requestId"`
+		FunctionARN            string `json:"functionArn"`
+		Condition              string `json:"condition"`
+		ApproximateInvokeCount int    `json:"approximateInvokeCount"`
+	}
+	responseContext struct {
+		StatusCode      int    `json:"statusCode"`
+		ExecutedVersion string `json:"executedVersion"`
+		FunctionError   string `json:"functionError,omitempty"`
+	}
+	kafkaBatchInfo struct {
+		BatchSize        int                    `json:"batchSize"`
+		EventSourceARN   string                 `json:"eventSourceArn"`
+		BootstrapServers string                 `json:"bootstrapServers"`
+		PayloadSize      int                    `json:"payloadSize"`           // bytes
+		RecordsInfo      map[string]recordsInfo `json:"recordsInfo,omitempty"` // by "<topic>-<partition>"
+		RecordInfo       *recordInfo            `json:"recordInfo,omitempty"`  // to a topic
+	}
+	recordsInfo struct {
+		FirstRecordOffset    string `json:"firstRecordOffset"`
+		LastRecordOffset     string `json:"lastRecordOffset"`
+		FirstRecordTimestamp string `json:"firstRecordTimestamp"`
+		LastRecordTimestamp  string `json:"lastRecordTimestamp"`
+	}
+	recordInfo struct {
+		Offset    string `json:"offset"`
+		Timestamp string `json:"timestamp"`
+	}
+)
+
+// Metadata is the message for SQS: it has no records.
+func (f *Failure) Metadata() ([]byte, error) { return f.encode(f.message(f.Records)) }
+
+// WithPayload is the object for S3: the metadata, and the whole event as a string.
+func (f *Failure) WithPayload() ([]byte, error) {
+	m := f.message(f.Records)
+	m.Payload = string(f.envelope.payload(f.Records))
+	return f.encode(m)
+}
+
+// TopicMessage is one record's message for a Kafka topic.
+type TopicMessage struct {
+	Key   []byte // the record's own; nil: any partition
+	Value []byte
+}
+
+// TopicMessages are one for each record, with the record itself.
+func (f *Failure) TopicMessages() ([]TopicMessage, error) {
+	var all []TopicMessage
+	for i := range f.Records {
+		r := &f.Records[i]
+		m := f.message(f.Records[i : i+1])
+		m.KafkaBatchInfo.RecordsInfo = nil
+		m.KafkaBatchInfo.RecordInfo = &recordInfo{Offset: strconv.FormatInt(r.Offset, 10), Timestamp: millis(r.Timestamp)}
+		m.RequestContext.FunctionARN += ":$LATEST"
+		if f.Condition == RetryAttemptsExhausted {
+			m.RequestContext.Condition = retriesExhausted
+		}
+		m.Payload = json.RawMessage(f.envelope.payload(f.Records[i : i+1]))
+		value, err := f.encode(m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, TopicMessage{Key: r.Key, Value: value})
+	}
+	return all, nil
+}
+
+func (f *Failure) encode(m *failureMessage) ([]byte, error) {
+	out, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the on-failure message of %s: %w", f.Records[0].Place(), err)
+	}
+	return out, nil
+}
+
+func (f *Failure) message(records []Record) *failureMessage {
+	m := &failureMessage{
+		RequestContext: requestContext{
+			RequestID: f.Last.RequestID, FunctionARN: f.functionARN, Condition: f.Condition, ApproximateInvokeCount: f.Invocations,
+		},
+		Version: "1.0", Timestamp: f.At.UTC().Format(stamp),
+		KafkaBatchInfo: kafkaBatchInfo{
+			BatchSize: len(records), EventSourceARN: f.eventSourceARN, BootstrapServers: f.brokers,
+			PayloadSize: len(f.envelope.payload(records)), RecordsInfo: infoOf(records),
+		},
+	}
+	if f.Invocations > 0 {
+		m.ResponseContext = &responseContext{StatusCode: http.StatusOK, ExecutedVersion: "$LATEST", FunctionError: f.Last.FunctionError}
+	}
+	return m
+}
+
+func infoOf(records []Record) map[string]recordsInfo {
+	info := make(map[string]recordsInfo)
+	for i := range records {
+		r := &records[i]
+		at, offset := millis(r.Timestamp), strconv.FormatInt(r.Offset, 10)
+		in, known := info[r.partitionID()]
+		if !known {
+			in.FirstRecordOffset, in.FirstRecordTimestamp = offset, at
+		}
+		in.LastRecordOffset, in.LastRecordTimestamp = offset, at
+		info[r.partitionID()] = in
+	}
+	return info
+}
+
+const stamp = "2006-01-02T15:04:05.000Z"
+
+func millis(ms int64) string { return time.UnixMilli(ms).UTC().Format(stamp) }

@@ -1,0 +1,74 @@
+package esm
+
+import (
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+)
+
+// Record is a record on its way to the function.
+type Record struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Timestamp int64 // epoch ms, as Kafka has it: negative if it has none
+	Key       []byte
+	json      []byte // as it stands in an event
+}
+
+// Place is where a record is. Its Partition is an event's map key, "<topic>-<number>".
+type Place struct {
+	Partition string
+	Offset    int64
+}
+
+// String is topic-partition@offset.
+func (p Place) String() string { return p.Partition + "@" + strconv.FormatInt(p.Offset, 10) }
+
+// Place returns where the record is.
+func (r *Record) Place() Place { return Place{Partition: r.partitionID(), Offset: r.Offset} }
+
+func (r *Record) partitionID() string { return r.Topic + "-" + strconv.Itoa(int(r.Partition)) }
+
+// newRecord encodes what was read as it will stand in events.
+func newRecord(r *kgo.Record) Record {
+	m := mskevent.Message{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(),
+		TimestampType: timestampType(r.Attrs.TimestampType()), Key: r.Key, Value: r.Value,
+	}
+	if m.TimestampType == noTimestampType {
+		m.Timestamp = -1
+	}
+	for _, h := range r.Headers {
+		m.Headers = append(m.Headers, mskevent.Header(h))
+	}
+	return Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: m.Timestamp, Key: r.Key,
+		json: m.AppendJSON(make([]byte, 0, encodedSize(r))),
+	}
+}
+
+// encodedSize is about what a record takes in an event.
+func encodedSize(r *kgo.Record) int {
+	const frame, perHeader, perHeaderByte = 160, 16, 4
+	size := frame + len(r.Topic) + (len(r.Key)+len(r.Value))*4/3
+	for _, h := range r.Headers {
+		size += perHeader + len(h.Key) + perHeaderByte*len(h.Value)
+	}
+	return size
+}
+
+const noTimestampType = "NO_TIMESTAMP_TYPE"
+
+// timestampType is Kafka's own name of a kind of timestamp.
+func timestampType(kind int8) string {
+	switch kind {
+	case 0:
+		return "CREATE_TIME"
+	case 1:
+		return "LOG_APPEND_TIME"
+	}
+	return noTimestampType
+}

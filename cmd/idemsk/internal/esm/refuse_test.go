@@ -1,0 +1,134 @@
+package esm_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+)
+
+func TestParametersThatAreWrong(t *testing.T) {
+	t.Parallel()
+	for says, spoil := range map[string]func(c *esm.Config){
+		"Topics has 0 names":                  func(c *esm.Config) { c.Topics = nil },
+		"Topics has 2 names":                  func(c *esm.Config) { c.Topics = []string{"a", "b"} },
+		"ConsumerGroup":                       func(c *esm.Config) { c.ConsumerGroup = "" },
+		"BatchSize is 0":                      func(c *esm.Config) { c.BatchSize = 0 },
+		"BatchSize is 10001":                  func(c *esm.Config) { c.BatchSize = 10_001 },
+		"MaximumBatchingWindow is -1ns":       func(c *esm.Config) { c.MaximumBatchingWindow = -1 },
+		"MaximumBatchingWindow is 5m0.001s":   func(c *esm.Config) { c.MaximumBatchingWindow = esm.MaxBatchingWindow + time.Millisecond },
+		`StartingPosition is "EARLIEST"`:      func(c *esm.Config) { c.StartingPosition = "EARLIEST" },
+		"StartingPositionTimestamp":           func(c *esm.Config) { c.StartingPosition = esm.AtTimestamp },
+		"go together":                         func(c *esm.Config) { c.StartingPositionTimestamp = time.Now() },
+		`FunctionResponseTypes has "x"`:       func(c *esm.Config) { c.FunctionResponseTypes = []string{"x"} },
+		"MaximumRetryAttempts is -2":          func(c *esm.Config) { c.MaximumRetryAttempts = -2 },
+		"MaximumRetryAttempts is 10001":       func(c *esm.Config) { c.MaximumRetryAttempts = 10_001 },
+		"MaximumRecordAge is 59s":             func(c *esm.Config) { c.MaximumRecordAge = 59 * time.Second },
+		"MaximumRecordAge is 168h0m1s":        func(c *esm.Config) { c.MaximumRecordAge = esm.MaxRecordAge + time.Second },
+		"kafka://payments, the topic that is": func(c *esm.Config) { c.OnFailure = "kafka://payments" },
+		"Pollers is 0":                        func(c *esm.Config) { c.Pollers = 0 },
+		"Timeout is 15m0s":                    func(c *esm.Config) { c.Timeout = 15 * time.Minute },
+		`Retry is ""`:                         func(c *esm.Config) { c.Retry = "" },
+		"RetryDelay is -1s":                   func(c *esm.Config) { c.RetryDelay = -time.Second },
+		"FilterCriteria":                      func(c *esm.Config) { c.FilterCriteria = "x" },
+	} {
+		c := config()
+		spoil(&c)
+		_, err := esm.New(c, esm.Parts{Brokers: []string{"b"}, Invoker: new(function).invoker})
+		if !errors.Is(err, esm.ErrConfig) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v; want an ErrConfig that says %q", err, says)
+		}
+	}
+	c := config()
+	c.BatchSize, c.Pollers = 0, 0
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "BatchSize") || !strings.Contains(err.Error(), "Pollers") {
+		t.Errorf("%v; want both errors", err)
+	}
+	c = config()
+	if _, err := esm.New(c, esm.Parts{Brokers: []string{"b"}}); !errors.Is(err, esm.ErrConfig) {
+		t.Errorf("without an invoker: %v", err)
+	}
+}
+
+func TestWhatCannotBegin(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	gone := newCluster(t, 1)
+	addrs := gone.ListenAddrs()
+	gone.Close()
+	member, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup("taken"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	produce(t, c, 1, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := member.PollFetches(ctx).Err(); err != nil { // then it is in the group
+		t.Fatal(err)
+	}
+	noFunction := errors.New("no function")
+	for name, test := range map[string]struct {
+		spoil func(c *esm.Config, p *esm.Parts)
+		says  string
+	}{
+		"no broker":     {func(_ *esm.Config, p *esm.Parts) { p.Brokers = addrs }, "no Kafka broker answers at " + addrs[0]},
+		"unknown topic": {func(c *esm.Config, _ *esm.Parts) { c.Topics = []string{"paymnets"} }, "has no topic paymnets: create it, or name one that it has: letters, payments"},
+		"group in use":  {func(c *esm.Config, _ *esm.Parts) { c.ConsumerGroup = "taken" }, "the consumer group taken has 1 active members"},
+		"no function": {func(_ *esm.Config, p *esm.Parts) {
+			p.Invoker = func(context.Context, int) (esm.Invoker, error) { return nil, noFunction }
+		}, "no function"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, p := config(), parts(c, new(function).invoker)
+			test.spoil(&cfg, &p)
+			if err := run(t, cfg, p); err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v; want an error that says %q", err, test.says)
+			}
+		})
+	}
+}
+
+// A broker whose first group this is makes its topic of offsets first, and refuses meanwhile.
+func TestACoordinatorThatIsNotThereYet(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	produce(t, c, 1, 0)
+	refused := 0
+	c.ControlKey(int16(kmsg.FindCoordinator), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if refused++; refused > 6 { // more than the client itself tries again
+			return nil, nil, false
+		}
+		c.KeepControl()
+		resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+		group := kmsg.NewFindCoordinatorResponseCoordinator()
+		group.Key, group.ErrorCode = "group", kerr.CoordinatorNotAvailable.Code
+		resp.Coordinators = append(resp.Coordinators, group)
+		return resp, nil, true
+	})
+	f := new(function)
+	if err := run(t, config(), parts(c, f.invoker)); err != nil {
+		t.Fatal(err)
+	}
+	check(t, "calls", f.short(), []string{"0@0"})
+	if refused <= 6 {
+		t.Errorf("refused %d times", refused)
+	}
+}
+
+func TestPartitionIDs(t *testing.T) {
+	t.Parallel()
+	if s := (esm.Place{Partition: "a-b-1", Offset: 7}).String(); s != "a-b-1@7" {
+		t.Error(s)
+	}
+	if topic, ok := esm.KafkaTopic("kafka://a"); topic != "a" || !ok {
+		t.Error(topic, ok)
+	}
+}

@@ -1,0 +1,124 @@
+package esm
+
+import (
+	"math"
+	"time"
+)
+
+// delivery is what the function gets in one invocation, and how it came to that.
+type delivery struct {
+	records     []Record
+	retries     int // counted against MaximumRetryAttempts
+	invocations int // of these records, with whatever others
+	last        Answer
+}
+
+// verdict is what comes after an invocation.
+type verdict struct {
+	again    []delivery // in this order
+	lost     []Record   // given up: out of retries
+	bisected bool
+}
+
+// judge decides what comes after an invocation of which all failed, or some did (from an answer), or none.
+//
+// A function's error splits a batch, if that is on, and does not count as a retry, as for the streams of AWS; a batch of one
+// record, and one of which the answer named records or was unreadable, is tried again as long as there are retries.
+func (c *Config) judge(d *delivery, failed []Record, functionError bool) verdict {
+	if len(failed) == 0 {
+		return verdict{}
+	}
+	next := *d
+	next.records = failed
+	if functionError && c.BisectBatchOnFunctionError && len(failed) > 1 {
+		low, high := next, next
+		half := len(failed) / 2 //nolint:mnd // two halves
+		low.records, high.records = failed[:half], failed[half:]
+		return verdict{again: []delivery{low, high}, bisected: true}
+	}
+	if most, limited := c.maxRetries(); limited && d.retries >= most {
+		return verdict{lost: failed}
+	}
+	next.retries++
+	return verdict{again: []delivery{next}}
+}
+
+// retried are the records that are delivered again when the function named some of them as failed.
+func (c *Config) retried(records []Record, named map[Place]bool) []Record {
+	if c.Retry == RetryFromLowest {
+		named = fromLowest(records, named)
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	var again []Record
+	for i := range records {
+		if named[records[i].Place()] {
+			again = append(again, records[i])
+		}
+	}
+	return again
+}
+
+// fromLowest adds what comes behind the lowest failure of each partition.
+func fromLowest(records []Record, named map[Place]bool) map[Place]bool {
+	lowest := make(map[string]int64)
+	for place := range named {
+		if before, ok := lowest[place.Partition]; !ok || place.Offset < before {
+			lowest[place.Partition] = place.Offset
+		}
+	}
+	all := make(map[Place]bool)
+	for i := range records {
+		place := records[i].Place()
+		if from, ok := lowest[place.Partition]; ok && place.Offset >= from {
+			all[place] = true
+		}
+	}
+	return all
+}
+
+// tooOld parts records into those that may still be sent and those that are beyond MaximumRecordAge. A record without a
+// timestamp has no age.
+func (c *Config) tooOld(records []Record, now time.Time) (young, old []Record) {
+	if c.MaximumRecordAge == Infinite {
+		return records, nil
+	}
+	oldest := now.Add(-c.MaximumRecordAge).UnixMilli()
+	for i := range records {
+		if records[i].Timestamp >= 0 && records[i].Timestamp < oldest {
+			old = append(old, records[i])
+		} else {
+			young = append(young, records[i])
+		}
+	}
+	return young, old
+}
+
+// maxRetryDelay bounds the time between two deliveries of a batch.
+const maxRetryDelay = 10 * time.Second
+
+// delay is the time before the n-th retry, counted from 1.
+func (c *Config) delay(n int) time.Duration {
+	d := float64(c.RetryDelay) * math.Pow(2, float64(n-1))
+	return time.Duration(min(d, float64(max(maxRetryDelay, c.RetryDelay))))
+}
+
+// offsets are places to go on from: the next offset of each partition, by its number.
+type offsets map[int32]int64
+
+// unless lowers the offsets to the first record that is not done with.
+func (o offsets) unless(rest []delivery) offsets {
+	done := make(offsets, len(o))
+	for partition, next := range o {
+		done[partition] = next
+	}
+	for i := range rest {
+		for _, r := range rest[i].records {
+			if next, ok := done[r.Partition]; ok && r.Offset < next {
+				done[r.Partition] = r.Offset
+			}
+		}
+	}
+	return done
+}

@@ -1,0 +1,25 @@
+package local
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+)
+
+// startBroker starts a broker in this process on a free port of 127.0.0.1, with the topic that is read and the one that gets
+// what is given up, if that is one.
+func startBroker(o *Options) (*kfake.Cluster, error) {
+	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
+	topics := o.ESM.Topics
+	if topic, ok := esm.KafkaTopic(o.ESM.OnFailure); ok {
+		topics = append(topics[:len(topics):len(topics)], topic)
+	}
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(o.Partitions), topics...), kfake.ListenFn(loopback))
+	if err != nil {
+		return nil, fmt.Errorf("the broker in this process: %w", err)
+	}
+	return broker, nil
+}

@@ -1,0 +1,3 @@
+// Package local runs an MSK-triggered function on this machine: an event source mapping (package esm), the function behind
+// the Lambda Runtime API or at an Invoke endpoint, and what is missing of broker, tables and queues, in this process.
+package local

@@ -1,0 +1,155 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+)
+
+// endpoint invokes a function at a Lambda Invoke endpoint: AWS's own, LocalStack's, or a Runtime Interface Emulator.
+type endpoint struct {
+	client    *lambda.Client
+	transport *http.Transport
+	name      string
+	url       string
+	tally     *tally
+}
+
+const (
+	reachTimeout = 5 * time.Second
+	answerSlack  = 10 * time.Second // beyond the function's timeout
+)
+
+// dialEndpoint makes the client, and fails if nobody listens.
+func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) {
+	base, name, err := splitInvokeURL(o.Invoke, o.FunctionName)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := o.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := reach(ctx, base); err != nil {
+		return nil, fmt.Errorf("no Lambda endpoint answers at %s: start it, or check --invoke: %w", base, err)
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: o.ESM.Pollers}
+	client := lambda.NewFromConfig(cfg, func(l *lambda.Options) {
+		l.BaseEndpoint = &base
+		l.Retryer = aws.NopRetryer{} // the mapping retries, and counts
+		l.HTTPClient = &http.Client{Transport: transport, Timeout: o.ESM.Timeout + answerSlack}
+	})
+	return &endpoint{client: client, transport: transport, name: name, url: base, tally: t}, nil
+}
+
+// splitInvokeURL takes http://host, or http://host/2015-03-31/functions/NAME/invocations.
+func splitInvokeURL(text, name string) (base, function string, err error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", "", fmt.Errorf("%w: --invoke is %q: want a URL such as http://127.0.0.1:4566 or http://127.0.0.1:8080/2015-03-31/functions/function/invocations",
+			ErrOptions, text)
+	}
+	base = u.Scheme + "://" + u.Host
+	path := strings.Trim(u.Path, "/")
+	if path == "" {
+		return base, name, nil
+	}
+	parts := strings.Split(path, "/")
+	if len(parts) != 4 || parts[0] != "2015-03-31" || parts[1] != "functions" || parts[3] != "invocations" {
+		return "", "", fmt.Errorf("%w: --invoke has the path /%s: want none, or /2015-03-31/functions/NAME/invocations", ErrOptions, path)
+	}
+	return base, parts[2], nil
+}
+
+// reach makes a connection.
+func reach(ctx context.Context, base string) error {
+	u, err := url.Parse(base)
+	if err != nil {
+		return err
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	conn, err := (&net.Dialer{Timeout: reachTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// Invoke implements esm.Invoker.
+func (e *endpoint) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
+	out, err := e.client.Invoke(ctx, &lambda.InvokeInput{
+		FunctionName: &e.name, Payload: inv.Payload, InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
+	})
+	if err != nil {
+		return esm.Answer{}, e.explain(err)
+	}
+	e.count(aws.ToString(out.LogResult))
+	answer := esm.Answer{Payload: out.Payload, FunctionError: aws.ToString(out.FunctionError)}
+	answer.RequestID, _ = awsmiddleware.GetRequestIDMetadata(out.ResultMetadata)
+	if answer.FunctionError != "" {
+		answer.Message = errorMessage(out.Payload)
+	}
+	return answer, nil
+}
+
+// Close implements esm.Invoker.
+func (e *endpoint) Close(context.Context) { e.transport.CloseIdleConnections() }
+
+// count reads the metrics in the end of the function's log, which the answer brings.
+func (e *endpoint) count(tail string) {
+	text, err := base64.StdEncoding.DecodeString(tail)
+	if err != nil {
+		return // no log is no failure
+	}
+	for line := range bytes.Lines(text) {
+		e.tally.printed(line)
+	}
+}
+
+// errorMessage is what a failed function says.
+func errorMessage(payload []byte) string {
+	var document struct {
+		ErrorType    string `json:"errorType"`
+		ErrorMessage string `json:"errorMessage"`
+	}
+	if json.Unmarshal(payload, &document) != nil || document.ErrorMessage == "" {
+		return fmt.Sprintf("%.300s", payload)
+	}
+	return document.ErrorType + ": " + document.ErrorMessage
+}
+
+// explain tells what can be tried again from what can't.
+func (e *endpoint) explain(err error) error {
+	var missing *types.ResourceNotFoundException
+	var api smithy.APIError
+	var response *awshttp.ResponseError
+	switch {
+	case errors.As(err, &missing):
+		return fmt.Errorf("there is no function %s at %s: deploy it, or check --function-name: %w", e.name, e.url, err)
+	case errors.As(err, &response) && (response.HTTPStatusCode() == http.StatusTooManyRequests || response.HTTPStatusCode() >= http.StatusInternalServerError):
+		return &esm.UnavailableError{Err: err}
+	case errors.As(err, &api):
+		return fmt.Errorf("invoking %s at %s: %w", e.name, e.url, err)
+	}
+	return &esm.UnavailableError{Err: err}
+}

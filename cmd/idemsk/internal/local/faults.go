@@ -1,0 +1,177 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+)
+
+// chances decides by seed what goes wrong: the same with the same batch, whatever else happens meanwhile.
+type chances struct {
+	Faults
+	seed uint64
+}
+
+// What a chance is for, so that one does not depend on another.
+const (
+	forDuplicate  = "duplicate"
+	forKill       = "kill"
+	forMoment     = "moment"
+	forConcurrent = "concurrent"
+	forSlow       = "slow"
+)
+
+// roll is a number from 0 to 1.
+func (c *chances) roll(purpose string, first esm.Place, number int) float64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(purpose + " " + first.String() + " " + strconv.Itoa(number))) // never fails
+	return rand.New(rand.NewPCG(c.seed, h.Sum64())).Float64()                           //nolint:gosec // it has to give the same numbers again
+}
+
+// Again implements esm.Faults.
+func (c *chances) Again(first esm.Place) bool { return c.roll(forDuplicate, first, 0) < c.Duplicate }
+
+// killable is an invoker whose process can be killed.
+type killable interface {
+	esm.Invoker
+	kill()
+	// killed reports whether the last invocation ended by kill.
+	killed() bool
+}
+
+// faulty invokes with faults. Its twin, which is made when it is first needed, is where concurrent duplicates go.
+type faulty struct {
+	chances *chances
+	tally   *tally
+	main    esm.Invoker
+	newTwin func(ctx context.Context) (esm.Invoker, error)
+
+	mu    sync.Mutex
+	twin  esm.Invoker
+	usual time.Duration // of an invocation, so that a kill hits the middle of one
+}
+
+// firstGuess is how long an invocation takes as long as none has been seen.
+const firstGuess = 10 * time.Millisecond
+
+// Invoke implements esm.Invoker.
+func (f *faulty) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
+	if slow := f.chances.Slow; slow > 0 {
+		sleep(ctx, time.Duration(f.chances.roll(forSlow, inv.First, inv.Number)*float64(slow)))
+	}
+	other := make(chan error, 1)
+	if f.chances.roll(forConcurrent, inv.First, inv.Number) < f.chances.Concurrent {
+		twin, err := f.other(ctx)
+		if err != nil {
+			return esm.Answer{}, err
+		}
+		f.tally.concurrent()
+		go func() { _, err := twin.Invoke(ctx, inv); other <- err }()
+	} else {
+		other <- nil
+	}
+	answer, err := f.mayKill(ctx, inv)
+	// The other's answer counts for nothing, as that of a poller that has lost its partitions; its end has to be seen.
+	if otherErr := <-other; err == nil && ctx.Err() == nil {
+		var away *esm.UnavailableError
+		if otherErr != nil && !errors.As(otherErr, &away) {
+			return answer, otherErr
+		}
+	}
+	return answer, err
+}
+
+// mayKill invokes, and kills the process in the middle if it is due.
+func (f *faulty) mayKill(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
+	begun := time.Now()
+	main, ok := f.main.(killable)
+	if !ok || f.chances.roll(forKill, inv.First, inv.Number) >= f.chances.Kill {
+		answer, err := f.main.Invoke(ctx, inv)
+		f.learn(time.Since(begun))
+		return answer, err
+	}
+	moment := time.Duration(f.chances.roll(forMoment, inv.First, inv.Number) * float64(f.guess()))
+	fired := make(chan struct{})
+	timer := time.AfterFunc(moment, func() { defer close(fired); main.kill() })
+	answer, err := main.Invoke(ctx, inv)
+	if !timer.Stop() {
+		<-fired // not later, in the middle of another invocation
+	}
+	if err == nil && main.killed() {
+		f.tally.killed(killOf(inv, &answer, begun))
+	}
+	return answer, err
+}
+
+func (f *faulty) guess() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.usual == 0 {
+		return firstGuess
+	}
+	return f.usual
+}
+
+func (f *faulty) learn(took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.usual = (f.usual + took) / 2 //nolint:mnd // the mean of what was known and what is new
+}
+
+func (f *faulty) other(ctx context.Context) (esm.Invoker, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var err error
+	if f.twin == nil {
+		f.twin, err = f.newTwin(ctx)
+	}
+	return f.twin, err
+}
+
+// Close implements esm.Invoker.
+func (f *faulty) Close(ctx context.Context) {
+	f.main.Close(ctx)
+	f.mu.Lock()
+	twin := f.twin
+	f.mu.Unlock()
+	if twin != nil {
+		twin.Close(ctx)
+	}
+}
+
+// Kill is a process that was killed in the middle of an invocation.
+type Kill struct {
+	Begun, At time.Time
+	Batch     string // names the batch, for people
+	RequestID string
+	Records   []string // that the process had, as topic-partition@offset
+}
+
+func killOf(inv *esm.Invocation, answer *esm.Answer, begun time.Time) Kill {
+	k := Kill{Begun: begun, At: time.Now(), Batch: inv.Batch, RequestID: answer.RequestID}
+	if b, err := mskevent.Parse(inv.Batch, inv.Payload); err == nil { // it is the mapping's own
+		for _, p := range b.Partitions {
+			for _, r := range p.Records {
+				k.Records = append(k.Records, esm.Place{Partition: p.ID, Offset: r.Offset}.String())
+			}
+		}
+	}
+	return k
+}
+
+// sleep lets time pass, or the context end.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

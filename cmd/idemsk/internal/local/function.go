@@ -1,0 +1,77 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
+)
+
+// unhandled is what Lambda says of every failure of a function.
+const unhandled = "Unhandled"
+
+// process invokes a process of the function through the Runtime API.
+type process struct {
+	function *runtimeapi.Function
+	hit      atomic.Bool // kill was called since the last invocation began
+	cut      bool        // the last invocation ended by it
+}
+
+// startProcess starts a process of the function. Each line that it prints goes to the log, and to the tally.
+func startProcess(ctx context.Context, o *Options, command, env []string, t *tally, log *lineWriter) (*process, error) {
+	f, err := runtimeapi.Start(ctx, runtimeapi.Config{
+		Command: command,
+		Env:     slices.Concat(env, o.Env),
+		Name:    o.FunctionName,
+		Region:  region,
+		ARN:     arnOf(o.FunctionName),
+		Timeout: o.ESM.Timeout, InitTimeout: o.InitTimeout,
+		Stdout: func(line []byte) { t.printed(line); log.line(line) },
+		Stderr: log.line,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &process{function: f}, nil
+}
+
+func arnOf(name string) string { return "arn:aws:lambda:" + region + ":000000000000:function:" + name }
+
+// Invoke implements esm.Invoker.
+func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
+	p.cut = false
+	p.hit.Store(false)
+	result, err := p.function.Invoke(ctx, inv.Payload)
+	if err == nil {
+		return esm.Answer{RequestID: result.RequestID, Payload: result.Payload}, nil
+	}
+	var failed *runtimeapi.FunctionError
+	var crashed *runtimeapi.CrashError
+	var late *runtimeapi.TimeoutError
+	switch {
+	case errors.Is(err, runtimeapi.ErrInitExit) && p.hit.Load(): // it was killed while it started
+		p.cut = true
+		return esm.Answer{FunctionError: unhandled, Message: "Runtime.ExitError: killed while it started"}, nil
+	case errors.As(err, &failed):
+		return esm.Answer{RequestID: failed.RequestID, FunctionError: unhandled, Message: failed.Type + ": " + failed.Message}, nil
+	case errors.As(err, &crashed):
+		p.cut = crashed.Killed
+		return esm.Answer{RequestID: crashed.RequestID, FunctionError: unhandled, Message: crashed.Type() + ": " + crashed.Message()}, nil
+	case errors.As(err, &late):
+		return esm.Answer{RequestID: late.RequestID, FunctionError: unhandled, Message: late.Type() + ": " + late.Message()}, nil
+	}
+	return esm.Answer{}, err
+}
+
+// Close implements esm.Invoker.
+func (p *process) Close(ctx context.Context) { p.function.Close(ctx) }
+
+func (p *process) kill() {
+	p.hit.Store(true)
+	p.function.Kill()
+}
+
+func (p *process) killed() bool { return p.cut }

@@ -1,0 +1,115 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+)
+
+// Where the function's tables and queue are.
+const (
+	StoreFake = "fake" // in this process; the function's environment points there
+	StoreNone = "none" // the function's own business: its environment is left alone
+)
+
+// Options say what to run, on what, and what is to go wrong.
+type Options struct {
+	// ESM are the parameters of the event source mapping; FunctionARN is set by Run.
+	ESM esm.Config
+	// Brokers are the cluster's addresses; none: a broker in this process, with a topic of so many Partitions.
+	Brokers    []string
+	Partitions int
+	// Produce is how many payments are produced to the topic as soon as it runs, made from Seed.
+	Produce int
+
+	// Function is the command of a function that speaks the Runtime API, Invoke the URL of a Lambda Invoke endpoint: one of them.
+	Function string
+	Invoke   string
+	// FunctionName is the function's name; at an endpoint its URL may hold it.
+	FunctionName string
+	// Env are variables of the function as NAME=VALUE, over those that Run sets.
+	Env []string
+	// InitTimeout is how long a process of the function may take until it asks for work; 0: 10 s, as on AWS.
+	InitTimeout time.Duration
+	// Store is StoreFake or StoreNone.
+	Store string
+	// AWS loads the configuration of what is asked for at AWS or at an endpoint: the function by Invoke, on-failure
+	// destinations. Endpoint reports whether it names one for all services.
+	AWS      func(ctx context.Context) (aws.Config, error)
+	Endpoint bool
+
+	// Faults are what goes wrong by itself.
+	Faults Faults
+	// Seed repeats a run's faults and payments.
+	Seed uint64
+
+	// UntilDrained ends the run when nothing is left to deliver and everything is committed.
+	UntilDrained bool
+	// Toggle enables or disables the mapping, in turns, with each value. It may be nil.
+	Toggle <-chan struct{}
+
+	// Log gets what the function prints, a line at a time.
+	Log io.Writer
+	// Say shows a line that stays. It may be called by several goroutines at once.
+	Say func(line string)
+	// Show shows what the view says from time to time, until stop is called. It may be nil.
+	Show func(v *View) (stop func())
+}
+
+// Faults are chances from 0 to 1 that something goes wrong with a batch, or an invocation of it.
+type Faults struct {
+	Duplicate  float64 // a batch that is done with is delivered again before its offsets are committed
+	Kill       float64 // the function's process is killed in the middle of an invocation
+	Concurrent float64 // an invocation is made twice at once, to two processes
+	// Slow delays each invocation by up to this time.
+	Slow time.Duration
+}
+
+func (f *Faults) any() bool { return *f != Faults{} }
+
+// ErrOptions is what Run returns for options that make no sense.
+var ErrOptions = errors.New("local")
+
+// validate returns the function's command, if it has one.
+func (o *Options) validate() (command []string, err error) {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check((o.Function == "") != (o.Invoke == ""), "give a function: --function with its command, or --invoke with the URL of an Invoke endpoint; not both")
+	check(o.Store == StoreFake || o.Store == StoreNone, "--store is %q: want %s or %s", o.Store, StoreFake, StoreNone)
+	check(o.Partitions >= 1 && o.Partitions <= stream.MaxPartitions, "--partitions is %d: want 1 to %d", o.Partitions, stream.MaxPartitions)
+	check(o.Produce >= 0 && o.Produce <= stream.MaxRecords, "--produce is %d: want 0 to %d", o.Produce, stream.MaxRecords)
+	for name, chance := range map[string]float64{
+		"--duplicate": o.Faults.Duplicate, "--kill": o.Faults.Kill, "--concurrent-duplicates": o.Faults.Concurrent,
+	} {
+		check(chance >= 0 && chance <= 1, "%s is %v: want a chance from 0 to 1", name, chance)
+	}
+	check(o.Faults.Slow >= 0, "--slow is %s: want 0s or more", o.Faults.Slow)
+	check(o.Invoke == "" || o.Faults.Kill == 0, "--kill needs --function: what runs behind an endpoint can't be killed from here")
+	check(o.Invoke == "" || len(o.Env) == 0, "--env needs --function: what runs behind an endpoint has its own environment")
+	for _, entry := range o.Env {
+		name, _, ok := strings.Cut(entry, "=")
+		check(ok && name != "", "--env %q is not NAME=VALUE", entry)
+	}
+	if o.Function != "" {
+		var err error
+		command, err = Words(o.Function)
+		check(err == nil, "--function %q can't be split into words: %v", o.Function, err)
+	}
+	errs = append(errs, o.ESM.Validate())
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return command, nil
+}

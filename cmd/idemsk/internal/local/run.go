@@ -1,0 +1,214 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+// Run runs the function on the topic until the context is done or, if that is wanted, nothing is left to deliver. Its error
+// is an ErrOptions, or says why the run could not begin or go on; then there is no report. Nothing is left running.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	command, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	o.ESM.FunctionARN = arnOf(o.FunctionName)
+	r := &run{o: &o, command: command, log: &lineWriter{w: o.Log}, produced: make(chan struct{})}
+	ctx, r.end = context.WithCancelCause(ctx)
+	defer r.end(nil)
+	r.tally = &tally{begun: time.Now(), fail: func(err error) { r.end(&brokenError{err}) }, say: o.Say}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.serve(ctx); err != nil {
+		return nil, err
+	}
+	if broken := (*brokenError)(nil); errors.As(context.Cause(ctx), &broken) {
+		return nil, broken.error
+	}
+	return r.report(context.WithoutCancel(ctx))
+}
+
+// brokenError ends a run that makes no sense any more.
+type brokenError struct{ error }
+
+// run is one run.
+type run struct {
+	o       *Options
+	command []string
+	end     context.CancelCauseFunc
+	log     *lineWriter
+	tally   *tally
+	chances *chances
+
+	brokers  []string
+	store    *store // nil: the function's own business
+	endpoint *endpoint
+	mapping  *esm.ESM
+	closers  []func() error // what to close, in the reverse of its opening
+	produced chan struct{}  // closed when no more payments will be produced
+}
+
+// prepare opens everything but the mapping itself.
+func (r *run) prepare(ctx context.Context) error {
+	o := r.o
+	if err := r.openBroker(); err != nil {
+		return err
+	}
+	if o.Store == StoreFake && o.Function != "" {
+		s, err := startStore(ctx)
+		if err != nil {
+			return err
+		}
+		r.store = s
+		r.closers = append(r.closers, s.close)
+	}
+	destination, err := openDestination(ctx, o, r.store, r.brokers)
+	if err != nil {
+		return err
+	}
+	r.closers = append(r.closers, func() error { destination.close(); return nil })
+	if o.Invoke != "" {
+		if r.endpoint, err = dialEndpoint(ctx, o, r.tally); err != nil {
+			return err
+		}
+	}
+	parts := esm.Parts{
+		Brokers: r.brokers, Invoker: r.invoker, Observer: r.tally, Destination: destination.Destination,
+	}
+	if o.Faults.any() {
+		r.chances = &chances{Faults: o.Faults, seed: o.Seed}
+		parts.Faults = r.chances
+		o.Say(fmt.Sprintf("Faults by seed %d.", o.Seed))
+	}
+	if o.UntilDrained {
+		parts.Drain = r.produced
+	}
+	r.mapping, err = esm.New(o.ESM, parts)
+	return err
+}
+
+// openBroker finds the brokers, or starts one.
+func (r *run) openBroker() error {
+	r.brokers = r.o.Brokers
+	if len(r.brokers) > 0 {
+		return nil
+	}
+	broker, err := startBroker(r.o)
+	if err != nil {
+		return err
+	}
+	r.brokers = broker.ListenAddrs()
+	r.closers = append(r.closers, func() error { broker.Close(); return nil })
+	r.o.Say(fmt.Sprintf("Broker in this process at %s, topic %s with %s.", strings.Join(r.brokers, ","), term.Escape(r.o.ESM.Topics[0]),
+		term.Plural(r.o.Partitions, "partition", "partitions")))
+	return nil
+}
+
+// invoker makes the invoker of a poller.
+func (r *run) invoker(ctx context.Context, _ int) (esm.Invoker, error) {
+	main, err := r.plainInvoker(ctx)
+	if err != nil || r.chances == nil {
+		return main, err
+	}
+	return &faulty{chances: r.chances, tally: r.tally, main: main, newTwin: r.plainInvoker}, nil
+}
+
+func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
+	if r.endpoint != nil {
+		return r.endpoint, nil
+	}
+	var env []string
+	if r.store != nil {
+		env = r.store.environment(slices.Contains(r.o.ESM.FunctionResponseTypes, esm.ReportBatchItemFailures))
+	}
+	return startProcess(ctx, r.o, r.command, env, r.tally, r.log)
+}
+
+// serve runs the mapping, and what goes on beside it, until it ends.
+func (r *run) serve(ctx context.Context) error {
+	if r.o.Show != nil {
+		stop := r.o.Show(&View{title: r.title(), mapping: r.mapping, tally: r.tally})
+		defer stop()
+	}
+	group, beside := errgroup.WithContext(ctx)
+	beside, cancel := context.WithCancel(beside)
+	defer cancel()
+	group.Go(func() error {
+		defer cancel() // what is beside the mapping ends with it
+		return r.mapping.Run(beside)
+	})
+	group.Go(func() error { return r.produce(beside) })
+	group.Go(func() error { r.toggle(beside); return nil })
+	return group.Wait()
+}
+
+func (r *run) title() string {
+	pollers := min(r.o.ESM.Pollers, r.o.Partitions)
+	if len(r.o.Brokers) > 0 {
+		pollers = r.o.ESM.Pollers
+	}
+	return term.Escape(fmt.Sprintf("topic %s, group %s, %s, %s", r.o.ESM.Topics[0], r.o.ESM.ConsumerGroup,
+		term.Plural(pollers, "poller", "pollers"), strings.Join(r.brokers, ",")))
+}
+
+// produce writes the payments that are asked for, and says when there are no more to come.
+func (r *run) produce(ctx context.Context) error {
+	if r.o.Produce > 0 {
+		if err := produce(ctx, r.o, r.brokers); err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // cut off, because the run ends
+			}
+			return err
+		}
+		r.o.Say(fmt.Sprintf("Produced %s to %s by seed %d.", term.Plural(r.o.Produce, "record", "records"), term.Escape(r.o.ESM.Topics[0]), r.o.Seed))
+	}
+	close(r.produced)
+	return nil
+}
+
+// toggle enables and disables the mapping as it is told.
+func (r *run) toggle(ctx context.Context) {
+	for {
+		select {
+		case <-r.o.Toggle:
+			r.mapping.SetEnabled(!r.mapping.Enabled())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// close closes what was opened.
+func (r *run) close() error {
+	var errs []error
+	for _, f := range slices.Backward(r.closers) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// report looks at what the run has left.
+func (r *run) report(ctx context.Context) (*Report, error) {
+	counts, _ := r.tally.snapshot()
+	out := &Report{Counts: counts, Partitions: r.mapping.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed}
+	if !r.tally.first.IsZero() {
+		out.First = r.tally.first.Sub(r.tally.begun)
+	}
+	if r.store == nil {
+		return out, nil
+	}
+	var err error
+	out.Letters, err = r.store.countLetters(ctx)
+	return out, err
+}

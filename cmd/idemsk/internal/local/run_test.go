@@ -1,0 +1,373 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
+)
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "metrics")
+	o.Produce, o.ESM.Pollers = 500, 2
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Done != 500 || report.Lag() != 0 || report.Delivered != 500 || report.Failed != 0 || report.First == 0 || report.First > report.Took {
+		t.Errorf("%+v", report)
+	}
+	if report.Outcomes.Executed != 2*report.Invocations || report.Reports != report.Invocations {
+		t.Errorf("the function's metrics are not counted: %+v", report)
+	}
+	said := s.String()
+	for _, want := range []string{"Broker in this process at 127.0.0.1:", "Produced 500 records to payments by seed 7.", `"table":"idemsk"`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("not said: %s in\n%s", want, said)
+		}
+	}
+	for _, want := range []string{"500 done", "executed", "everything is committed after"} {
+		if !strings.Contains(report.Text(), want) {
+			t.Errorf("no %q in the closing table:\n%s", want, report.Text())
+		}
+	}
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(said)
+	if l, err := net.Listen("tcp", address); err != nil {
+		t.Errorf("the broker's port is not free: %v", err)
+	} else {
+		_ = l.Close()
+	}
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "slow")
+	o.Produce, o.ESM.Pollers, o.ESM.BatchSize = 400, 2, 10
+	o.Faults = local.Faults{Duplicate: 0.3, Kill: 0.2, Concurrent: 0.2, Slow: time.Millisecond}
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Lag() != 0 || report.Done != 400 || report.Delivered <= 400 || report.Redelivered == 0 || report.Concurrent == 0 || len(report.Kills) == 0 ||
+		report.Failed < len(report.Kills) {
+		t.Errorf("%+v", report)
+	}
+	for _, k := range report.Kills {
+		if len(k.Records) == 0 || len(k.Records) > 10 || !strings.HasPrefix(k.Records[0], "payments-") || !k.Begun.Before(k.At) {
+			t.Errorf("a kill without what it hit: %+v", k)
+		}
+	}
+	if !strings.Contains(s.String(), "Faults by seed 7.") || !strings.Contains(report.Text(), "killed") {
+		t.Errorf("%s\n%s", s, report.Text())
+	}
+}
+
+func TestWhatCannotRun(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		mode  string
+		spoil func(o *local.Options)
+		says  string
+		is    error
+	}{
+		"dies at once":    {"dies", nil, "no configuration", runtimeapi.ErrInitExit},
+		"never asks":      {"mute", func(o *local.Options) { o.InitTimeout = 300 * time.Millisecond }, "did not ask for work", runtimeapi.ErrInitTimeout},
+		"not there":       {"", func(o *local.Options) { o.Function = "./nowhere" }, "there is no file", os.ErrNotExist},
+		"answers garbage": {"garbage", func(o *local.Options) { o.ESM.FunctionResponseTypes = []string{esm.ReportBatchItemFailures} }, "the function's first 3 answers can't be read", nil},
+		"no endpoint":     {"", func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://127.0.0.1:1" }, "no Lambda endpoint answers at http://127.0.0.1:1", nil},
+		"no broker":       {"", func(o *local.Options) { o.Brokers = []string{"127.0.0.1:1"} }, "no Kafka broker answers at 127.0.0.1:1", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, _ := options(t, test.mode)
+			o.Produce = 10
+			if test.spoil != nil {
+				test.spoil(&o)
+			}
+			report, err := run(t, o)
+			if report != nil || err == nil || !strings.Contains(err.Error(), test.says) || test.is != nil && !errors.Is(err, test.is) {
+				t.Errorf("%v; want an error that says %q", err, test.says)
+			}
+			if errors.Is(err, local.ErrOptions) {
+				t.Errorf("%v is not about the options", err)
+			}
+		})
+	}
+}
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	for says, spoil := range map[string]func(o *local.Options){
+		"give a function":                 func(o *local.Options) { o.Function = "" },
+		"not both":                        func(o *local.Options) { o.Invoke = "http://x" },
+		`--store is "x"`:                  func(o *local.Options) { o.Store = "x" },
+		"--partitions is 0":               func(o *local.Options) { o.Partitions = 0 },
+		"--produce is -1":                 func(o *local.Options) { o.Produce = -1 },
+		"--duplicate is 2":                func(o *local.Options) { o.Faults.Duplicate = 2 },
+		"--kill is -1":                    func(o *local.Options) { o.Faults.Kill = -1 },
+		"--concurrent-duplicates is 1.5":  func(o *local.Options) { o.Faults.Concurrent = 1.5 },
+		"--slow is -1s":                   func(o *local.Options) { o.Faults.Slow = -time.Second },
+		"--kill needs --function":         func(o *local.Options) { o.Function, o.Invoke, o.Faults.Kill = "", "http://x", 0.1 },
+		"--env needs --function":          func(o *local.Options) { o.Function, o.Invoke = "", "http://x" },
+		`--env "x" is not NAME=VALUE`:     func(o *local.Options) { o.Env = []string{"x"} },
+		"can't be split into words":       func(o *local.Options) { o.Function = "'x" },
+		"BatchSize is 0":                  func(o *local.Options) { o.ESM.BatchSize = 0 },
+		`--on-failure is "arn:aws:sns:x"`: func(o *local.Options) { o.ESM.OnFailure = "arn:aws:sns:x" },
+		`--invoke is "x"`:                 func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "x" },
+		"--invoke has the path /x":        func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://x/x" },
+	} {
+		o, _ := options(t, "noop")
+		spoil(&o)
+		if _, err := run(t, o); err == nil || !errors.Is(err, local.ErrOptions) && !errors.Is(err, esm.ErrConfig) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v; want an ErrOptions that says %q", err, says)
+		}
+	}
+}
+
+func TestOnFailureToAQueueInThisProcess(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t, "fails")
+	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = 20, 0, "arn:aws:sqs:us-east-1:000000000000:gave-up"
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.GivenUp[esm.RetryAttemptsExhausted] != 20 || report.Sent != 20 || report.Lag() != 0 || report.Failed != report.Invocations {
+		t.Errorf("%+v", report)
+	}
+	if text := report.Text(); !strings.Contains(text, "20 records: RetryAttemptsExhausted") || !strings.Contains(text, "20 records at the on-failure destination") {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestOnFailureToATopic(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	o, _ := options(t, "fails")
+	o.Brokers, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = c.ListenAddrs(), 0, "kafka://letters"
+	report, err := run(t, o)
+	if err != nil || report.Sent != 2 {
+		t.Fatal(report, err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("letters"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var got []string
+	for len(got) < 2 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range fetches.Records() {
+			got = append(got, string(r.Key))
+			if !strings.Contains(string(r.Value), `"condition":"RetriesExhausted"`) {
+				t.Errorf("%s", r.Value)
+			}
+		}
+	}
+	if got[0] != "key-a" || got[1] != "key-b" {
+		t.Errorf("keys %v", got)
+	}
+	o.ESM.OnFailure, o.ESM.ConsumerGroup = "kafka://nowhere", "other"
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "the topic nowhere did not take 2 records") {
+		t.Errorf("a topic that is not there: %v", err)
+	}
+}
+
+func TestOnFailureToABucket(t *testing.T) {
+	t.Parallel()
+	var puts []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case !strings.Contains(r.Header.Get("Authorization"), "/us-east-1/s3/aws4_request"):
+			w.WriteHeader(http.StatusForbidden)
+		case r.Method == http.MethodHead && r.URL.Path == "/there":
+		case r.Method == http.MethodPut:
+			puts = append(puts, r.URL.Path+" "+string(body))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	o, _ := options(t, "fails")
+	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure, o.ESM.BatchSize = 10, 0, "arn:aws:s3:::there", 10
+	o.Endpoint = true
+	o.AWS = func(context.Context) (aws.Config, error) {
+		return aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
+	}
+	report, err := run(t, o)
+	if err != nil || report.Sent != 10 {
+		t.Fatal(report, err)
+	}
+	key := regexp.MustCompile(`^/there/aws/lambda/[0-9a-f-]{36}/payments-\d/\d{4}/\d\d/\d\d/\d{4}-\d\d-\d\dT\d\d\.\d\d\.\d\d-[0-9a-f-]{36} \{`)
+	for _, put := range puts {
+		if !key.MatchString(put) || !strings.Contains(put, `"payload":"{\"eventSource\"`) {
+			t.Errorf("%s", put)
+		}
+	}
+	o.ESM.OnFailure = "s3://nowhere"
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "bucket nowhere at "+server.URL+": 404") {
+		t.Errorf("a bucket that is not there: %v", err)
+	}
+}
+
+// lambdaServer is an Invoke endpoint.
+func lambdaServer(t *testing.T, answer func(w http.ResponseWriter, n int)) string {
+	t.Helper()
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path != "/2015-03-31/functions/payments/invocations" {
+			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		n++
+		answer(w, n)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestInvokeEndpoint(t *testing.T) {
+	t.Parallel()
+	url := lambdaServer(t, func(w http.ResponseWriter, n int) {
+		w.Header().Set("X-Amzn-Requestid", "id")
+		switch n {
+		case 1:
+			w.Header().Set("X-Amzn-Errortype", "TooManyRequestsException")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case 2:
+			w.Header().Set("X-Amz-Function-Error", "Unhandled")
+			_, _ = io.WriteString(w, `{"errorType":"Boom","errorMessage":"no"}`)
+		default: // {"_aws":{},"Executed":2,"BatchSize":2}
+			w.Header().Set("X-Amz-Log-Result", "eyJfYXdzIjp7fSwiRXhlY3V0ZWQiOjIsIkJhdGNoU2l6ZSI6Mn0K")
+			_, _ = io.WriteString(w, `{"batchItemFailures":[]}`)
+		}
+	})
+	o, _ := options(t, "")
+	o.Function, o.Env, o.Invoke, o.FunctionName = "", nil, url, "payments"
+	o.Brokers, o.ESM.MaximumRetryAttempts = newCluster(t, "a", "b").ListenAddrs(), 1
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Invocations != 2 || report.Failed != 1 || report.Done != 2 || report.Outcomes.Executed != 2 || len(report.GivenUp) != 0 {
+		t.Errorf("%+v; want one function error, and the throttle not counted", report)
+	}
+	o.ESM.ConsumerGroup, o.Invoke = "other", url+"/2015-03-31/functions/nobody/invocations"
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "there is no function nobody at "+url) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Ctrl-C ends a run without an error, with what was done with committed.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "slow")
+	o.UntilDrained, o.Produce = false, 1000
+	o.ESM.BatchSize = 1
+	ctx, stop := context.WithCancel(t.Context())
+	shown := 0
+	o.Show = func(v *local.View) func() {
+		shown++
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for ctx.Err() == nil {
+				if !strings.HasPrefix(v.Line(), "0 records done") {
+					stop()
+				}
+				select {
+				case <-time.After(time.Millisecond):
+				case <-ctx.Done():
+				}
+			}
+		}()
+		return func() { <-done; s.say(v.Line()); s.say(strings.Join(v.Lines(), "\n")) }
+	}
+	report, err := local.Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Done == 0 || report.Done >= 1000 || report.Lag() == 0 || shown != 1 || report.Done != report.Delivered {
+		t.Errorf("%+v", report)
+	}
+	if !strings.Contains(report.Text(), "not committed after") || !strings.Contains(s.String(), "partition  poller  committed") {
+		t.Errorf("%s\n%s", report.Text(), s)
+	}
+}
+
+func TestToggle(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "slow")
+	o.Produce, o.ESM.BatchSize = 50, 5
+	toggle := make(chan struct{})
+	o.Toggle = toggle
+	ended := make(chan error, 1)
+	go func() { _, err := local.Run(t.Context(), o); ended <- err }()
+	for range 2 {
+		toggle <- struct{}{}
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if said := s.String(); !strings.Contains(said, "mapping is disabled") || !strings.Contains(said, "is enabled again") {
+		t.Errorf("%s", said)
+	}
+}
+
+func TestHostileErrorsAreEscaped(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "fails")
+	o.Produce, o.ESM.MaximumRetryAttempts = 5, 0
+	o.Show = func(v *local.View) func() {
+		return func() { s.say(strings.Join(v.Lines(), "\n")) }
+	}
+	if _, err := run(t, o); err != nil {
+		t.Fatal(err)
+	}
+	if said := s.String(); strings.Contains(said, "\x1b") || !strings.Contains(said, `Boom: no \x1b[31m`) {
+		t.Errorf("%q", said)
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		"./bootstrap": "./bootstrap", "  a  b\tc\n": "a|b|c", `python3 -m 'a b' "c d"`: "python3|-m|a b|c d",
+		`a\ b "c\"d" 'e\f' "g\h"`: `a b|c"d|e\f|g\h`, `a "" ''`: "a||", `x'y'"z"`: "xyz", `$HOME *`: "$HOME|*",
+	} {
+		got, err := local.Words(command)
+		if err != nil || strings.Join(got, "|") != want {
+			t.Errorf("%s: %q, %v; want %s", command, got, err, want)
+		}
+	}
+	for _, command := range []string{"", "  ", "'a", `"a`, `a\`} {
+		if got, err := local.Words(command); err == nil {
+			t.Errorf("%q gave %s", command, fmt.Sprint(got))
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package local
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+)
+
+// Counts are what came of a run so far.
+type Counts struct {
+	Invocations int
+	Failed      int // of those: the function reported an error, ran out of its time or died
+	Unreadable  int // of the others: answers that were no partial batch response
+	Delivered   int // records, each time they were delivered
+	Done        int // records of batches whose offsets are committed
+	Named       int // records that answers named as failed
+	Filtered    int // records
+	Bisected    int // batches
+	Redelivered int // batches, as a fault
+	Concurrent  int // invocations that were made twice at once, as a fault
+	GivenUp     map[string]int
+	Sent        int // records given up that the on-failure destination has
+	Outcomes    metrics.Outcomes
+	Reports     int // lines of metrics that the function printed
+	Kills       []Kill
+}
+
+// tally counts. It watches a mapping, and what the function prints.
+type tally struct {
+	fail func(error) // ends the run
+	say  func(line string)
+
+	mu        sync.Mutex
+	counts    Counts
+	begun     time.Time
+	first     time.Time // the first invocation's end
+	lastError string
+	answered  bool // an answer could be read, once
+	garbage   int  // answers that could not, before that
+}
+
+// maxGarbage is how many answers in a row that can't be read, from the first one on, say that the function will not learn.
+const maxGarbage = 3
+
+// Observe implements esm.Observer.
+func (t *tally) Observe(e esm.Event) {
+	switch e.Kind { //nolint:exhaustive // what is said, without the lock: who shows it may be asking for the counts
+	case esm.Enabled:
+		t.say("The event source mapping is enabled again.")
+	case esm.Disabled:
+		t.say("The event source mapping is disabled: batches under way are finished, nothing more is read.")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := &t.counts
+	switch e.Kind {
+	case esm.Invoked:
+		t.invoked(&e)
+	case esm.Misanswered:
+		c.Unreadable++
+		t.misanswered(e.Err)
+	case esm.Named:
+		c.Named += e.Records
+		t.answered = true
+	case esm.Bisected:
+		c.Bisected++
+	case esm.GivenUp:
+		if c.GivenUp == nil {
+			c.GivenUp = make(map[string]int)
+		}
+		if c.GivenUp[e.Condition] += e.Records; e.Sent {
+			c.Sent += e.Records
+		}
+	case esm.Filtered:
+		c.Filtered += e.Records
+	case esm.Redelivered:
+		c.Redelivered++
+	case esm.Unavailable:
+		t.lastError = e.Err.Error()
+	case esm.Committed:
+		c.Done += e.Records
+		t.answered = t.answered || e.Records > 0
+	case esm.Enabled, esm.Disabled:
+	}
+}
+
+func (t *tally) invoked(e *esm.Event) {
+	t.counts.Invocations++
+	t.counts.Delivered += e.Records
+	if t.first.IsZero() {
+		t.first = time.Now()
+	}
+	if e.Err != nil {
+		t.counts.Failed++
+		t.lastError = e.Batch + ": " + e.Err.Error()
+	}
+}
+
+// misanswered ends the run if the function has never given an answer that could be read.
+func (t *tally) misanswered(err error) {
+	t.lastError = err.Error()
+	if t.garbage++; !t.answered && t.garbage == maxGarbage {
+		t.fail(fmt.Errorf("the function's first %d answers can't be read: %w; mend it, or leave --function-response-types out: "+
+			"then any answer is a success", maxGarbage, err))
+	}
+}
+
+// printed takes a line of the function's standard output.
+func (t *tally) printed(line []byte) {
+	if o, ok := metrics.Parse(line); ok {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.counts.Outcomes.Add(&o)
+		t.counts.Reports++
+	}
+}
+
+func (t *tally) concurrent() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Concurrent++
+}
+
+func (t *tally) killed(k Kill) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Kills = append(t.counts.Kills, k)
+}
+
+// snapshot returns the counts so far.
+func (t *tally) snapshot() (c Counts, lastError string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c = t.counts
+	c.GivenUp = make(map[string]int, len(t.counts.GivenUp))
+	for condition, n := range t.counts.GivenUp {
+		c.GivenUp[condition] = n
+	}
+	return c, t.lastError
+}

@@ -1,0 +1,146 @@
+package local
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+// View says how a run goes. Its texts are safe to print.
+type View struct {
+	title   string
+	mapping *esm.ESM
+	tally   *tally
+}
+
+// shownPartitions is how many partitions the view has lines for: those that lag most.
+const shownPartitions = 12
+
+// Lines are the whole view.
+func (v *View) Lines() []string {
+	counts, lastError := v.tally.snapshot()
+	partitions := v.mapping.Partitions()
+	state := ""
+	if !v.mapping.Enabled() {
+		state = "DISABLED, "
+	}
+	lines := []string{state + time.Since(v.tally.begun).Round(time.Second).String() + ", " + v.title, ""}
+	lines = append(lines, partitionLines(partitions)...)
+	lines = append(lines, "")
+	lines = append(lines, tableLines(countsTable(&counts, time.Since(v.tally.begun)))...)
+	if lastError != "" {
+		lines = append(lines, "", "last error: "+term.Escape(lastError))
+	}
+	return lines
+}
+
+// Line is the view in one line.
+func (v *View) Line() string {
+	c, _ := v.tally.snapshot()
+	lag, flight := sums(v.mapping.Partitions())
+	line := fmt.Sprintf("%s done, lag %s, %s in flight, %s (%s failed)", term.Plural(c.Done, "record", "records"),
+		term.Count(lag), term.Count(flight), term.Plural(c.Invocations, "invocation", "invocations"), term.Count(c.Failed))
+	if c.Reports > 0 {
+		line += ", " + strings.Join(outcomes(&c), ", ")
+	}
+	return line
+}
+
+func sums(partitions []esm.PartitionState) (lag int64, flight int) {
+	for i := range partitions {
+		lag += partitions[i].Lag()
+		flight += partitions[i].InFlight
+	}
+	return lag, flight
+}
+
+func partitionLines(partitions []esm.PartitionState) []string {
+	var t term.Table
+	t.Right(0, 1, 2, 3, 4, 5) //nolint:mnd // all columns
+	t.Row("partition", "poller", "committed", "end", "lag", "in flight")
+	left := 0
+	if len(partitions) > shownPartitions {
+		left = len(partitions) - shownPartitions
+		slices.SortStableFunc(partitions, func(a, b esm.PartitionState) int { return cmp.Compare(b.Lag(), a.Lag()) })
+		partitions = partitions[:shownPartitions]
+	}
+	for i := range partitions {
+		p := &partitions[i]
+		t.Row(strconv.Itoa(int(p.Partition)), strconv.Itoa(p.Poller), term.Count(p.Committed), term.Count(p.End), term.Count(p.Lag()), term.Count(p.InFlight))
+	}
+	lines := tableLines(&t)
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more that lag less", left))
+	}
+	return lines
+}
+
+func tableLines(t *term.Table) []string {
+	return strings.Split(strings.TrimSuffix(t.String(), "\n"), "\n")
+}
+
+// countsTable has a row for whatever has happened.
+func countsTable(c *Counts, took time.Duration) *term.Table {
+	t := new(term.Table)
+	before := ""
+	row := func(show bool, name, format string, args ...any) {
+		if !show {
+			return
+		}
+		if name == before {
+			name = ""
+		} else {
+			before = name
+		}
+		t.Row(name, fmt.Sprintf(format, args...))
+	}
+	rate := int(float64(c.Done) / max(took.Seconds(), 0.001)) //nolint:mnd // not by nothing
+	row(true, "records", "%s done (%s/s), delivered %s", term.Count(c.Done), term.Count(rate), term.Plural(c.Delivered, "time", "times"))
+	row(c.Filtered > 0, "filtered", "%s dropped by the filter criteria", term.Plural(c.Filtered, "record", "records"))
+	row(true, "invocations", "%s: %s ok, %s failed", term.Count(c.Invocations), term.Count(c.Invocations-c.Failed), term.Count(c.Failed))
+	row(c.Unreadable > 0, "invocations", "%s no partial batch response", term.Plural(c.Unreadable, "answer was", "answers were"))
+	row(c.Named > 0, "invocations", "%s named as failed, and delivered again", term.Plural(c.Named, "record", "records"))
+	row(c.Bisected > 0, "invocations", "%s split in two", term.Plural(c.Bisected, "batch", "batches"))
+	row(len(c.Kills) > 0, "faults", "%s killed", term.Plural(len(c.Kills), "process", "processes"))
+	row(c.Redelivered > 0, "faults", "%s delivered again", term.Plural(c.Redelivered, "finished batch", "finished batches"))
+	row(c.Concurrent > 0, "faults", "%s made twice at once", term.Plural(c.Concurrent, "invocation", "invocations"))
+	for _, condition := range slices.Sorted(maps.Keys(c.GivenUp)) {
+		row(true, "given up", "%s: %s", term.Plural(c.GivenUp[condition], "record", "records"), condition)
+	}
+	row(c.Sent > 0, "given up", "%s at the on-failure destination", term.Plural(c.Sent, "record", "records"))
+	for line := range slices.Chunk(outcomes(c), outcomesInLine) {
+		row(c.Reports > 0, "outcomes", "%s", strings.Join(line, ", "))
+	}
+	return t
+}
+
+// outcomesInLine is how many outcomes the narrowest usual terminal has room for.
+const outcomesInLine = 3
+
+// outcomes are what the function itself says of its records, in its metrics.
+func outcomes(c *Counts) []string {
+	o := &c.Outcomes
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, term.Count(n)+" "+what)
+		}
+	}
+	add(o.Executed, "executed")
+	add(o.Replayed, "replayed")
+	add(o.Coalesced, "coalesced")
+	add(o.Unprotected+o.FailedOpen, "executed without protection")
+	add(o.Retried+o.NotStarted+o.StoreDown+o.CompletionFailed, "to be retried")
+	add(o.InFlight, "in flight elsewhere")
+	add(o.Stolen, "taken over from a dead process")
+	add(o.ReplayedFailed, "failed before")
+	add(o.DeadLettered, "dead-lettered")
+	return parts
+}

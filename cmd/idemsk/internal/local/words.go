@@ -1,0 +1,55 @@
+package local
+
+import (
+	"errors"
+	"strings"
+)
+
+// Words splits a command into its words as a shell does: blanks part them, quotes and backslashes keep blanks. Nothing is
+// expanded, and no shell stands between this tool and the function, so that how a process ends is seen as it is.
+func Words(command string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	begun := false // also an empty word in quotes is one
+	quote := rune(0)
+	escaped := false
+	for _, r := range command {
+		switch {
+		case escaped:
+			if quote == '"' && r != '"' && r != '\\' {
+				word.WriteRune('\\')
+			}
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped, begun = true, true
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			} else {
+				word.WriteRune(r)
+			}
+		case r == '\'' || r == '"':
+			quote, begun = r, true
+		case strings.ContainsRune(" \t\n", r):
+			if begun {
+				words = append(words, word.String())
+				word.Reset()
+				begun = false
+			}
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	if quote != 0 || escaped {
+		return nil, errors.New("a quote or a backslash at its end is left open")
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	if len(words) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return words, nil
+}

@@ -1,0 +1,108 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// blockEvery is how often a block of lines is redrawn.
+const blockEvery = 250 * time.Millisecond
+
+// StartLive shows what goes on, until Stop: on a terminal a block of lines, redrawn in place; elsewhere one line from time to
+// time. Both are called from another goroutine; lines that they return are shown as they are, so they must be harmless.
+func StartLive(w io.Writer, block func() []string, line func() string) *Live {
+	live := IsTerminal(w) && os.Getenv("TERM") != "dumb"
+	l := &Live{notes: make(chan string), stop: make(chan struct{}), stopped: make(chan struct{})}
+	go func() {
+		defer close(l.stopped)
+		if live {
+			l.redraw(w, block)
+		} else {
+			l.follow(w, line)
+		}
+	}()
+	return l
+}
+
+// Live is a view that is being shown.
+type Live struct {
+	notes   chan string
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+// Say shows a line that stays. It may be called until Stop.
+func (l *Live) Say(line string) {
+	select {
+	case l.notes <- line:
+	case <-l.stopped:
+	}
+}
+
+// Stop ends the view, and returns when nothing of it is left on a terminal. It is called once.
+func (l *Live) Stop() {
+	close(l.stop)
+	<-l.stopped
+}
+
+// redraw draws the block over what it drew before.
+func (l *Live) redraw(w io.Writer, block func() []string) {
+	ticker := time.NewTicker(blockEvery)
+	defer ticker.Stop()
+	drawn := 0
+	for {
+		select {
+		case <-l.stop:
+			_, _ = io.WriteString(w, erase(drawn)) // nobody to tell
+			return
+		case note := <-l.notes:
+			_, _ = io.WriteString(w, erase(drawn)+note+"\n")
+			drawn = 0
+		case <-ticker.C:
+			lines := block()
+			_, _ = io.WriteString(w, erase(drawn)+join(lines))
+			drawn = len(lines)
+		}
+	}
+}
+
+// erase goes back over so many lines, and erases them.
+func erase(lines int) string {
+	if lines == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\x1b[%dA\r\x1b[J", lines)
+}
+
+// join ends each line, and cuts it: one that wraps could not be redrawn.
+func join(lines []string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(Cut(line, liveWidth) + "\n")
+	}
+	return b.String()
+}
+
+// follow writes the line when it has changed.
+func (l *Live) follow(w io.Writer, line func() string) {
+	ticker := time.NewTicker(lineEvery)
+	defer ticker.Stop()
+	before := ""
+	for {
+		select {
+		case <-l.stop:
+			return
+		case note := <-l.notes:
+			_, _ = fmt.Fprintln(w, note)
+		case <-ticker.C:
+			text := line()
+			if text != before {
+				_, _ = fmt.Fprintln(w, text)
+			}
+			before = text
+		}
+	}
+}
