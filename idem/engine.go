@@ -136,9 +136,9 @@ func New(store Store, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// BatchSize is how many claims are worth gathering ahead of their turn: what one request of the store takes, 1 if the store
-// is no Batcher. It is 1 too where a single attempt is all there is: a process that dies charges one for every claim that it
-// had gathered, begun or not.
+// BatchSize is how many claims are worth gathering ahead of their turn, and completions behind it: what one request of the
+// store takes, 1 if the store is no Batcher. It is 1 too where a single attempt is all there is: a process that dies charges
+// one for every claim that it had gathered, begun or not, and for every completion that it had not sent.
 func (e *Engine) BatchSize() int {
 	if e.cfg.MaxAttempts == 1 {
 		return 1

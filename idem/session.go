@@ -30,7 +30,7 @@ type Session struct {
 // Session begins a session. Close must be called when its tasks have ended.
 func (e *Engine) Session(ctx context.Context) *Session {
 	s := &Session{engine: e}
-	if e.batch > 1 {
+	if e.BatchSize() > 1 {
 		s.commits.session, s.commits.window = s, make(chan struct{}, e.cfg.CommitWindow)
 	}
 	var cancels [3]context.CancelFunc

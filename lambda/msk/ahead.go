@@ -114,7 +114,7 @@ func (b *batch) giveBack(of func(*unit) bool) {
 // pace is how fast a unit gets on. Claims that wait longer than a third of their lease cost a renewal each, so a slow unit
 // gathers fewer.
 type pace struct {
-	since time.Time // of the last gathering
+	since time.Time // of the last gathering, or the unit's start; zero if it is not to be known
 	at    int       // the record then
 }
 

@@ -18,12 +18,14 @@ type spy struct {
 	onSettle func(ctx context.Context, set *idem.Settlement, land func() error) error
 	claims   []idem.ClaimRequest
 	settled  []idem.Settlement
+	calls    []int // the sizes of the calls of Claim
 }
 
 // Claim implements idem.Store.
 func (s *spy) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
 	s.mu.Lock()
 	s.claims = append(s.claims, reqs...)
+	s.calls = append(s.calls, len(reqs))
 	on := s.onClaim
 	s.mu.Unlock()
 	if on == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/idemsk/idemsk/idem"
 )
@@ -27,6 +28,9 @@ type unit struct {
 func (u *unit) run() {
 	defer u.pending.Wait()
 	defer u.giveBack()
+	if len(u.jobs) > u.batch.ahead {
+		u.pace.since = time.Now()
+	}
 	for i, j := range u.jobs {
 		if u.stopped.Load() {
 			return

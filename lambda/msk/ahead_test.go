@@ -1,0 +1,358 @@
+package msk_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// newBatchedSite is a site on a store that takes n elements in one request.
+func newBatchedSite(t rapid.TB, n int) *site {
+	s := newSite(t)
+	s.store.Store = memstore.New(memstore.Config{BatchSize: n})
+	return s
+}
+
+// records returns n of them with different keys, dealt out to partitions.
+func manyRecords(n, partitions int) []record {
+	records := make([]record, n)
+	for i := range records {
+		records[i] = rec(place(fmt.Sprintf("payments-%d", i%partitions), int64(i)), fmt.Sprintf("k%d", i))
+	}
+	return records
+}
+
+// Claims leave in full requests, however a batch is cut into units.
+func TestClaimsAreGathered(t *testing.T) {
+	const batch, total = 25, 1000
+	for _, tc := range []struct {
+		name       string
+		order      msk.Order
+		partitions int
+	}{
+		{"units of one record", msk.Unordered, 1}, {"1 partition", msk.ByPartition, 1}, {"3 partitions", msk.ByPartition, 3},
+		{"6 partitions", msk.ByPartition, 6}, {"40 partitions", msk.ByPartition, 40},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newBatchedSite(t, batch)
+				s.cfg.Order = tc.order
+				equalSlices(t, "reported places", s.deliver(manyRecords(total, tc.partitions)...))
+				equal(t, "executed", s.last().Executed, total)
+				requests, claims := 0, 0
+				for _, n := range s.store.calls {
+					requests += (n + batch - 1) / batch
+					claims += n
+				}
+				equal(t, "claims", claims, total)
+				if requests > total/batch+6 { // a partition's end need not fill a request
+					t.Errorf("%d requests for %d claims, in calls of %v", requests, claims, s.store.calls)
+				}
+			})
+		})
+	}
+}
+
+// On a store that takes one at a time, each record is claimed when it is its turn.
+func TestNothingIsGatheredOnAPlainStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.fails("k2", errBoom)
+		s.deliver(manyRecords(5, 1)...)
+		equalSlices(t, "calls", s.store.calls, 1, 1, 1)
+	})
+}
+
+// What was claimed behind a record that fails is given back with its attempt, all at once.
+func TestWhatIsBehindAFailureIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		s.ledger.fails("k2", errBoom)
+		reported := s.deliver(manyRecords(6, 1)...)
+		equalSlices(t, "reported places", reported, "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5")
+		for _, key := range []string{"k3", "k4", "k5"} {
+			rec := s.get("payments#" + key)
+			equal(t, "released: "+key, rec.Released(), true)
+			equal(t, "attempts of "+key, rec.Attempts, 0)
+			equal(t, "calls of the handler for "+key, s.ledger.calls[key], 0)
+		}
+		equal(t, "attempts of the one that failed", s.get("payments#k2").Attempts, 1)
+		equal(t, "releases", s.store.count(idem.OpRelease), 4)
+		delete(s.ledger.on, "k2")
+		equalSlices(t, "reported places", s.deliver(manyRecords(6, 1)...))
+		equal(t, "effects", s.ledger.total(), 6)
+	})
+}
+
+// At the deadline too, in units that had no slot yet as in one that runs.
+func TestWhatIsNotBegunAtTheDeadlineIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		s.cfg.Concurrency = 2
+		for _, key := range []string{"k0", "k1"} {
+			s.ledger.takes(key, timeout-400*time.Millisecond) // into the margin
+		}
+		equal(t, "reported records", len(s.deliver(manyRecords(12, 4)...)), 10)
+		for key := range s.keys() {
+			if key == "payments#k0" || key == "payments#k1" {
+				continue
+			}
+			rec := s.get(key)
+			equal(t, "attempts of "+key, rec.Attempts, 0)
+			equal(t, "released: "+key, rec.Released(), true)
+		}
+	})
+}
+
+// Before a unit waits for a key that is in flight elsewhere, it gives back what it holds behind it: another process may be
+// waiting for that while it holds the key.
+func TestAUnitThatWaitsHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		held := s.store.hold(elsewhere("k1", time.Minute)).Record
+		held.Fingerprint = idem.FingerprintOf([]byte("value of k1"))
+		free := false
+		go func() {
+			pass(10 * time.Second)
+			rec := s.get("payments#k2")
+			free = rec.Released() && rec.Attempts == 0
+			s.store.Store.Settle(context.Background(), []idem.Settlement{
+				{Op: idem.OpComplete, Key: held.Key, Version: held.Version, Owner: held.Owner, Retention: time.Hour},
+			})
+		}()
+		equalSlices(t, "reported places", s.deliver(manyRecords(4, 1)...))
+		equal(t, "what is behind is free meanwhile", free, true)
+		equal(t, "executed", s.last().Executed, 3)
+		equal(t, "replayed", s.last().Replayed, 1)
+	})
+}
+
+// What was found in flight elsewhere when it was gathered is looked at again when it is its turn, together with what is behind
+// it, and not waited for by what was seen long ago.
+func TestWhatWasInFlightIsGatheredAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		const n = 100
+		var held []idem.Settlement
+		for i := range n {
+			rec := s.store.hold(elsewhere(fmt.Sprint("k", i), time.Minute)).Record
+			held = append(held, idem.Settlement{Op: idem.OpComplete, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour})
+		}
+		go func() {
+			pass(20 * time.Second)
+			s.store.Store.Settle(context.Background(), held)
+		}()
+		begun := time.Now()
+		equalSlices(t, "reported places", s.deliver(manyRecords(n, 1)...))
+		equal(t, "replayed", s.last().Replayed, n)
+		if took := time.Since(begun); took > 23*time.Second { // the longest pause is 2 s
+			t.Errorf("it took %v", took)
+		}
+		many := 0
+		for _, size := range s.store.calls {
+			if size > 1 {
+				many++
+			}
+		}
+		if many > 6 {
+			t.Errorf("%d calls with more than one claim: %v", many, s.store.calls)
+		}
+		if last := s.store.calls[len(s.store.calls)-1]; last == 1 {
+			t.Errorf("the last ones were claimed one by one: %v", s.store.calls)
+		}
+	})
+}
+
+// Records with one key are claimed in turn, and nothing is gathered across them.
+func TestRecordsThatShareAKeyAreNotGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		equalSlices(t, "reported places", s.deliver(
+			rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "shared"), rec("payments-0@4", "c"), rec("payments-0@5", "d"),
+			rec("payments-0@6", "shared").with("another value"), rec("payments-0@7", "e"),
+		))
+		equalSlices(t, "calls", s.store.calls, 2, 1, 2, 1, 1, 1) // the mismatch is claimed anew under its place
+		equal(t, "dead letters", len(s.letters.sent), 1)
+	})
+}
+
+// A record whose owner died runs with nothing else begun, claimed or on its way.
+func TestATakeOverIsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		s.store.hold(elsewhere("k3", time.Second))
+		pass(time.Minute)
+		var claimed, running int
+		s.ledger.on["k3"] = func(context.Context, msk.Record) error {
+			for rec, err := range s.store.List(context.Background(), idem.ListQuery{Status: idem.StatusStarted}) {
+				if err != nil {
+					return err
+				}
+				if !rec.Released() {
+					claimed++
+				}
+			}
+			s.ledger.mu.Lock()
+			running = s.ledger.running
+			s.ledger.mu.Unlock()
+			return nil
+		}
+		for i := range 12 {
+			if i != 3 {
+				s.ledger.takes(fmt.Sprint("k", i), time.Second)
+			}
+		}
+		equalSlices(t, "reported places", s.deliver(manyRecords(12, 4)...))
+		equal(t, "claims held meanwhile", claimed, 1)
+		equal(t, "handlers at work meanwhile", running, 1)
+		equal(t, "stolen", s.last().Stolen, 1)
+		equal(t, "executed", s.last().Executed, 12)
+	})
+}
+
+// A crash charges those that were claimed ahead with it, once in their life, and none of them is given up for that.
+func TestACrashChargesTheInnocentOnce(t *testing.T) {
+	for _, attempts := range []int{2, 5} {
+		t.Run(fmt.Sprint(attempts, " attempts"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newBatchedSite(t, 25)
+				s.engine.MaxAttempts = attempts
+				for _, killer := range []string{"k4", "k9"} {
+					s.ledger.on[killer] = func(ctx context.Context, _ msk.Record) error {
+						pass(time.Second)
+						return s.die(ctx)
+					}
+				}
+				s.deliverAll(manyRecords(20, 2)...)
+				equalSlices(t, "dead letters", s.letters.sources(), "payments-0@4", "payments-1@9")
+				for key, status := range s.keys() {
+					killer := key == "payments#k4" || key == "payments#k9"
+					equal(t, "FAILED: "+key, status == idem.StatusFailed, killer)
+					if got := s.get(key).Attempts; !killer && got > 2 {
+						t.Errorf("%s was charged %d attempts", key, got)
+					}
+				}
+				equal(t, "effects", s.ledger.total(), 18)
+			})
+		})
+	}
+}
+
+// Where one attempt is all there is, none is charged for what another did.
+func TestWithOneAttemptNothingIsGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		s.engine.MaxAttempts = 1
+		s.dies("k1")
+		s.deliverAll(manyRecords(6, 1)...)
+		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@1")
+		equal(t, "effects", s.ledger.total(), 5)
+	})
+}
+
+// A slow unit gathers no more than will begin within a third of the lease.
+func TestASlowUnitGathersFewer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 4)
+		for i := range 100 {
+			s.ledger.takes(fmt.Sprint("k", i), 2*time.Second) // five in a third of 30 s
+		}
+		equalSlices(t, "reported places", s.deliver(manyRecords(100, 1)...))
+		equal(t, "first call", s.store.calls[0], 40) // nothing is known yet
+		for _, n := range s.store.calls[1:] {
+			equal(t, "a later call", n, 5)
+		}
+	})
+}
+
+// A completion that fails later stops its unit, and the answer names it and all behind it, although some have run.
+func TestACompletionThatFailsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		s.store.onSettle = func(ctx context.Context, set *idem.Settlement, land func() error) error {
+			if set.Op == idem.OpComplete && set.Key == "payments#k1" {
+				select {
+				case <-time.After(3 * time.Second):
+				case <-ctx.Done():
+				}
+				return errNetwork
+			}
+			return land()
+		}
+		for i := range 8 {
+			s.ledger.takes(fmt.Sprint("k", i), time.Second)
+		}
+		reported := s.deliver(manyRecords(8, 1)...)
+		if len(reported) != 7 || reported[0] != "payments-0@1" {
+			t.Errorf("reported: %v; want everything from payments-0@1 on", reported)
+		}
+		equal(t, "completion failed", s.last().CompletionFailed, 1)
+		checkCounts(t, s.last())
+	})
+}
+
+// TestPlainAndGatheredEndAlike plays the same batch through a plain store and through ones that gather, with records that
+// share keys, are bad, fail, and kill their process, until an ESM would be content. The keys end in the same states, the same
+// records have dead letters, and every key has the same effects.
+//
+// Attempts differ: a crash charges those that were claimed ahead with it, so that the limit here is above what they need.
+func TestPlainAndGatheredEndAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		records := drawRecords(t)
+		order := rapid.SampledFrom([]msk.Order{msk.ByPartition, msk.ByKey, msk.Unordered}).Draw(t, "order")
+		concurrency := rapid.IntRange(1, 4).Draw(t, "concurrency")
+		plans := map[string][]string{}
+		for _, key := range keysOf(records) {
+			plans[key] = rapid.SliceOfN(rapid.SampledFrom([]string{"succeed", "fail", "be unavailable", "panic", "never succeed", "die"}), 0, 2).Draw(t, "fates of "+key)
+		}
+		run := func(size int) (end string) {
+			rapid.SyncTest(t, func(t *rapid.T) {
+				s := newBatchedSite(t, size)
+				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second}
+				s.cfg.Order, s.cfg.Concurrency = order, concurrency
+				for key, fates := range plans {
+					s.ledger.on[key] = play(s, fates)
+				}
+				s.deliverAll(records...)
+				end = ending(s)
+			})
+			return end
+		}
+		plain := run(1)
+		for _, size := range []int{2, 25} {
+			if gathered := run(size); gathered != plain {
+				t.Fatalf("gathered by %d:\n%s\nplain:\n%s", size, gathered, plain)
+			}
+		}
+	})
+}
+
+// ending renders how keys, dead letters and effects ended. Of records that share a key and differ, which one comes first
+// depends on the partitions at work: how many are refused for that is left out.
+func ending(s *site) string {
+	var lines []string
+	for key, status := range s.keys() {
+		if strings.Contains(key, "#") {
+			key = strings.TrimPrefix(key, "payments#")
+			lines = append(lines, fmt.Sprintf("%s: %s, %d effects", key, status, s.ledger.effects[key]))
+		}
+	}
+	slices.Sort(lines)
+	letters := map[string]bool{}
+	for i := range s.letters.sent {
+		if key := s.letters.sent[i].IdempotencyKey; strings.Contains(key, "#") { // not one that stands for a record's place
+			letters[key] = true
+		}
+	}
+	return strings.Join(lines, "\n") + fmt.Sprintf("\n%d dead letters", len(letters))
+}
