@@ -16,10 +16,13 @@ localstack/localstack.sh install &
 localstack=$!
 scripts/runtimes.sh >/dev/null &
 runtimes=$!
+scripts/postgres.sh install &
+postgres=$!
 scripts/build.sh
 go vet -tags localstack ./...
 wait "$localstack"
 wait "$runtimes"
+wait "$postgres"
 
 # The construct and the stack, in their own module. Without -race: jsii's own closing is what it finds.
 (cd infra/cdk && go vet ./... && go test -timeout 10m ./...)

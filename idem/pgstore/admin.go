@@ -1,0 +1,105 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// listPage is how many rows List reads at once.
+const listPage = 1000
+
+// Get implements idem.Admin by one read.
+func (s *Store) Get(ctx context.Context, key string) (idem.Record, error) {
+	seen, err := s.lookAt(ctx, []string{key})
+	if err != nil {
+		return idem.Record{}, s.explain("get", key, err)
+	}
+	found, there := seen[key]
+	if !there {
+		return idem.Record{}, fmt.Errorf("pgstore: get from table %s: %w: %q", s.table, idem.ErrNotFound, key)
+	}
+	return found.rec, nil
+}
+
+// List implements idem.Admin, in the order of keys. It reads the whole table, however little it yields, unless the caller
+// stops: in pages of 1,000 rows, each a short transaction, so that it holds up no VACUUM.
+func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Record, error] {
+	return func(yield func(idem.Record, error) bool) {
+		for last, more := "", true; more; {
+			page, err := s.page(ctx, q, last)
+			if err != nil {
+				yield(idem.Record{}, s.complain("list", err))
+				return
+			}
+			for i := range page {
+				if q.Matches(&page[i].rec, page[i].now) && !yield(page[i].rec, nil) {
+					return
+				}
+			}
+			if more = len(page) == listPage; more {
+				last = page[len(page)-1].rec.Key
+			}
+		}
+	}
+}
+
+func (s *Store) page(ctx context.Context, q idem.ListQuery, last string) (page []sighting, err error) {
+	status := q.Status
+	if q.Overdue && status == "" {
+		status = idem.StatusStarted
+	}
+	var before *time.Time
+	if !q.Before.IsZero() {
+		before = &q.Before
+	}
+	err = s.send(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, s.sql.list, escape(last), string(status), before, listPage)
+		if err != nil {
+			return err
+		}
+		page, err = pgx.AppendRows(page[:0], rows, func(row pgx.CollectableRow) (sighting, error) { return readSighting(row) })
+		return err
+	})
+	return slices.Clip(page), err
+}
+
+// Delete implements idem.Admin by one conditional delete, and a look where that is refused.
+func (s *Store) Delete(ctx context.Context, key string, version int64) error {
+	tag, err := s.pool.Exec(ctx, s.sql.remove, escape(key), version)
+	if err != nil {
+		return s.explain("delete", key, err)
+	}
+	if tag.RowsAffected() > 0 {
+		return nil
+	}
+	seen, err := s.lookAt(ctx, []string{key})
+	if err != nil {
+		return s.explain("delete", key, err)
+	}
+	found, there := seen[key]
+	if !there {
+		return fmt.Errorf("pgstore: delete from table %s: %w: %q", s.table, idem.ErrNotFound, key)
+	}
+	return fmt.Errorf("pgstore: delete: %w", &idem.FencedError{Key: key, Version: version, Current: found.rec})
+}
+
+// Prune deletes up to limit records whose expiry has passed, the oldest first, and returns how many. It is one short
+// transaction that locks nothing but the rows it deletes, and leaves alone what others are at work on: call it again until it
+// returns less than limit. A thousand rows at a time are a good measure.
+func (s *Store) Prune(ctx context.Context, limit int) (int, error) {
+	if limit < 1 {
+		return 0, fmt.Errorf("pgstore: prune: %w: the limit is %d: want 1 or more", idem.ErrInvalidConfig, limit)
+	}
+	tag, err := s.pool.Exec(ctx, s.sql.prune, limit)
+	if err != nil {
+		return 0, s.complain("prune", err)
+	}
+	return int(tag.RowsAffected()), nil
+}

@@ -1,0 +1,142 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/storetest"
+)
+
+// durable is a server that writes to disk at every COMMIT, as one that keeps payments does.
+func durable(b *testing.B) *pgxpool.Pool {
+	b.Helper()
+	return newPool(b, ownServer(b, map[string]string{"fsync": "on", "shared_buffers": "256MB"}).URL())
+}
+
+func BenchmarkStore(b *testing.B) {
+	storetest.Benchmark(b, newStore(b, durable(b), pgstore.Config{}))
+}
+
+// BenchmarkBatch measures a batch of 100: an operation is one record.
+func BenchmarkBatch(b *testing.B) {
+	store := newStore(b, durable(b), pgstore.Config{})
+	run := 0
+	claim := func(fresh bool) []idem.ClaimResult {
+		run++
+		reqs := make([]idem.ClaimRequest, pgstore.MaxBatchSize)
+		for i := range reqs {
+			reqs[i] = request("key "+strconv.Itoa(i), run*len(reqs)+i)
+			if fresh {
+				reqs[i].Key = fmt.Sprint("key ", run, i)
+			}
+		}
+		return store.Claim(b.Context(), reqs)
+	}
+	fresh := func(all bool) {
+		var ss []idem.Settlement
+		for _, res := range claim(all) {
+			if res.State != idem.Claimed {
+				b.Fatalf("state %d, error %v", res.State, res.Err)
+			}
+			ss = append(ss, settlement(res.Record, idem.OpComplete))
+		}
+		if errs := store.Settle(b.Context(), ss); errs != nil {
+			b.Fatal(errs[0])
+		}
+	}
+	b.Run("fresh", func(b *testing.B) {
+		for n := 0; n < b.N; n += pgstore.MaxBatchSize {
+			fresh(true)
+		}
+	})
+	fresh(false)
+	b.Run("duplicate", func(b *testing.B) {
+		for n := 0; n < b.N; n += pgstore.MaxBatchSize {
+			claim(false)
+		}
+	})
+}
+
+// BenchmarkTransactionMode measures whole tasks through an engine: a handler that makes one statement, a duplicate, and eight
+// at once.
+func BenchmarkTransactionMode(b *testing.B) {
+	pool := durable(b)
+	execute(b, pool, `CREATE TABLE effects (n bigint)`)
+	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: newTable(b, pool)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(store.Close)
+	engine, err := idem.New(store, idem.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	handler := store.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		_, err := tx.Exec(ctx, `INSERT INTO effects VALUES (1)`)
+		return nil, err
+	})
+	do := func(b *testing.B, key string, want idem.Kind) {
+		if out := engine.Do(b.Context(), idem.Task{Key: key, Handler: handler}); out.Kind != want {
+			b.Errorf("%v: %v", out.Kind, out.Err)
+		}
+	}
+	next := func() string { return fmt.Sprint("key ", names.Add(1)) }
+	b.Run("fresh", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			do(b, next(), idem.Executed)
+		}
+	})
+	b.Run("fresh, 8 at once", func(b *testing.B) {
+		b.SetParallelism(4) // of two processors
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				do(b, next(), idem.Executed)
+			}
+		})
+	})
+	b.Run("duplicate", func(b *testing.B) {
+		do(b, "duplicate", idem.Executed)
+		b.ReportAllocs()
+		for b.Loop() {
+			do(b, "duplicate", idem.Replayed)
+		}
+	})
+	b.Run("contended", func(b *testing.B) {
+		held := store.Claim(b.Context(), []idem.ClaimRequest{request("contended", 1)})[0]
+		if held.State != idem.Claimed {
+			b.Fatal(held.Err)
+		}
+		for b.Loop() {
+			if res := store.Claim(b.Context(), []idem.ClaimRequest{request("contended", 2)})[0]; res.State != idem.ClaimInFlight {
+				b.Fatalf("state %d, error %v", res.State, res.Err)
+			}
+		}
+		store.Settle(b.Context(), []idem.Settlement{settlement(held.Record, idem.OpRelease)})
+	})
+}
+
+// BenchmarkPrune measures pruning by the thousand: an operation is one record.
+func BenchmarkPrune(b *testing.B) {
+	store := newStore(b, durable(b), pgstore.Config{})
+	pool := store.Pool()
+	execute(b, pool, `INSERT INTO `+store.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', false, now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(),
+		now() - interval '1 second' FROM generate_series(1, $1::int) n`, b.N)
+	b.ResetTimer()
+	for n := 0; n < b.N; {
+		deleted, err := store.Prune(context.Background(), 1000)
+		if err != nil || deleted == 0 {
+			b.Fatalf("%d deleted, %v", deleted, err)
+		}
+		n += deleted
+	}
+	b.ReportMetric(float64(time.Second)/float64(b.Elapsed())*float64(b.N), "records/s")
+}

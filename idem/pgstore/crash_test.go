@@ -1,0 +1,230 @@
+package pgstore_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/internal/pgserver"
+)
+
+const (
+	payments    = 10_000
+	partitions  = 4
+	batchSize   = 25
+	kills       = 200
+	serverKills = 3
+	crashLimit  = 90 * time.Second
+)
+
+// run is a run of the crash test: partitions that are delivered batch by batch, each to a worker process of its own, and
+// again from the batch's beginning when that dies.
+type run struct {
+	*testing.T
+	server *pgserver.Server
+	table  string
+
+	settled atomic.Int64 // payments that a worker said are settled, duplicates too
+	killed  atomic.Int64
+	replays atomic.Int64
+	due     [kills]int64  // when settled passes one of these, a worker is killed
+	crash   chan struct{} // a crash of the server is due
+}
+
+// worker is a process at work.
+type worker struct {
+	cmd    *exec.Cmd
+	tasks  io.WriteCloser
+	said   *bufio.Scanner
+	killed bool
+}
+
+func (r *run) start() *worker {
+	cmd := exec.CommandContext(r.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL())
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		r.Error(err)
+		return nil
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		r.Error(err)
+		return nil
+	}
+	if err := cmd.Start(); err != nil {
+		r.Error(err)
+		return nil
+	}
+	return &worker{cmd: cmd, tasks: in, said: bufio.NewScanner(out)}
+}
+
+func (w *worker) end() error { return errors.Join(w.tasks.Close(), w.cmd.Wait()) }
+
+// deliver hands a partition's payments to workers until all are settled.
+func (r *run) deliver(from, to int) {
+	w := r.start()
+	for at := from; at < to && w != nil; {
+		if r.batch(w, at, min(at+batchSize, to)) {
+			at += batchSize
+			continue
+		}
+		_ = w.end()
+		w = r.start()
+	}
+	if w == nil {
+		return
+	}
+	if err := w.end(); err != nil && !w.killed {
+		r.Error(err)
+	}
+}
+
+// batch reports whether the worker has lived to settle all of the batch.
+func (r *run) batch(w *worker, from, to int) bool {
+	if _, err := fmt.Fprintln(w.tasks, from, to); err != nil {
+		return false
+	}
+	for range to - from {
+		if !w.said.Scan() {
+			return false
+		}
+		if strings.HasSuffix(w.said.Text(), "Replayed") {
+			r.replays.Add(1)
+		}
+		r.perhapsKill(w)
+	}
+	return true
+}
+
+func (r *run) perhapsKill(w *worker) {
+	n := r.settled.Add(1)
+	if n%(payments/(serverKills+1)) == 0 && n < payments {
+		r.crash <- struct{}{}
+	}
+	k := r.killed.Load()
+	if k >= kills || n < r.due[k] || !r.killed.CompareAndSwap(k, k+1) {
+		return
+	}
+	// A worker that has just settled one payment is in the midst of the next some moments later.
+	moment := time.NewTimer(rand.N(3 * time.Millisecond))
+	defer moment.Stop()
+	<-moment.C
+	w.killed = true
+	if err := w.cmd.Process.Kill(); err != nil {
+		r.Error(err)
+	}
+}
+
+// crashServer crashes the server and starts it again, whenever that is due.
+func (r *run) crashServer() (times int) {
+	for range r.crash {
+		if err := errors.Join(r.server.Crash(), r.server.Restart(r.Context())); err != nil {
+			r.Error(err)
+		}
+		times++
+	}
+	return times
+}
+
+func newRun(t *testing.T) (*run, *pgxpool.Pool) {
+	t.Helper()
+	r := &run{T: t, server: ownServer(t, nil), crash: make(chan struct{}, serverKills)}
+	pool := newPool(t, r.server.URL())
+	r.table = newTable(t, pool)
+	execute(t, pool, `CREATE TABLE `+r.table+`_accounts AS SELECT n AS id, 0::bigint AS balance FROM generate_series(0, $1) n`, accounts-1)
+	execute(t, pool, `ALTER TABLE `+r.table+`_accounts ADD PRIMARY KEY (id)`)
+	execute(t, pool, `CREATE TABLE `+r.table+`_dead (failure text)`)
+	step := int64(payments / (kills + 1))
+	for i := range r.due {
+		r.due[i] = int64(i)*step + rand.N(step) + 1
+	}
+	return r, pool
+}
+
+// TestBalancesAreExactHoweverOftenProcessesDie is the promise of transaction mode: 10,000 payments, worker processes killed
+// 200 times at random moments, the server crashed three times under load, and every balance as if nothing had happened.
+func TestBalancesAreExactHoweverOftenProcessesDie(t *testing.T) {
+	r, pool := newRun(t)
+	began := time.Now()
+	crashed := make(chan int)
+	go func() { crashed <- r.crashServer() }()
+	var wg sync.WaitGroup
+	for p := range partitions {
+		wg.Go(func() { r.deliver(p*payments/partitions, (p+1)*payments/partitions) })
+	}
+	wg.Wait()
+	close(r.crash)
+	took := time.Since(began)
+
+	if n := <-crashed; n != serverKills || r.killed.Load() != kills {
+		t.Errorf("the server was crashed %d times, workers killed %d times; want %d and %d", n, r.killed.Load(), serverKills, kills)
+	}
+	want := make([]int64, accounts)
+	for n := range payments {
+		want[n%accounts] += amount(n)
+	}
+	for id := range want {
+		if got := ask[int64](t, pool, `SELECT balance FROM `+r.table+`_accounts WHERE id = $1`, id); got != want[id] {
+			t.Errorf("account %d: balance %d; want %d", id, got, want[id])
+		}
+	}
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+r.table+` WHERE status = 'COMPLETED'`); n != payments {
+		t.Errorf("%d keys completed; want %d", n, payments)
+	}
+	again := ask[int](t, pool, `SELECT count(*) FROM `+r.table+` WHERE attempts > 1`)
+	if again == 0 {
+		t.Error("no attempt was cut short: the kills proved nothing")
+	}
+	if took > crashLimit {
+		t.Errorf("it took %v; want less than %v", took, crashLimit)
+	}
+	t.Logf("%d payments in %v: %d workers killed, the server crashed %d times, %d payments begun more than once, %d replayed",
+		payments, took.Round(time.Millisecond), r.killed.Load(), serverKills, again, r.replays.Load())
+}
+
+// TestAPaymentThatKillsItsProcessRunsOutOfAttempts bounds the loop of a message that takes its process with it every time:
+// its attempts are charged in transactions of their own.
+func TestAPaymentThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
+	r, pool := newRun(t)
+	r.killed.Store(kills) // no others
+	deaths := 0
+	for {
+		w := r.start()
+		if w == nil {
+			return
+		}
+		lived := r.batch(w, killer, killer+1)
+		err := w.end()
+		if lived {
+			if err != nil {
+				t.Error(err)
+			}
+			break
+		}
+		if deaths++; deaths > maxAttempts {
+			t.Fatal("it goes on and on")
+		}
+	}
+	if deaths != maxAttempts {
+		t.Errorf("it killed %d processes; want %d", deaths, maxAttempts)
+	}
+	if f := ask[string](t, pool, `SELECT string_agg(failure, '; ') FROM `+r.table+`_dead`); !strings.HasPrefix(f, "exhausted: ") {
+		t.Errorf("dead letters: %q; want one, of exhausted attempts", f)
+	}
+	if n := ask[int64](t, pool, `SELECT sum(balance)::bigint FROM `+r.table+`_accounts`); n != 0 {
+		t.Errorf("balances of %d; want 0", n)
+	}
+}

@@ -1,0 +1,263 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/internal/pgserver"
+)
+
+func TestNewNamesEveryFieldAtFault(t *testing.T) {
+	_, err := pgstore.NewTx(nil, pgstore.TxConfig{Config: pgstore.Config{Table: "a b", MaxClockSkew: -2}, IdleLimit: -1})
+	if !errors.Is(err, idem.ErrInvalidConfig) {
+		t.Fatalf("%v; want ErrInvalidConfig", err)
+	}
+	for _, want := range []string{"pool", `Table is "a b"`, "MaxClockSkew is -2ns", "IdleLimit is -1ns"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q in it", err, want)
+		}
+	}
+}
+
+func TestTableNames(t *testing.T) {
+	pool := newPool(t, server.URL())
+	execute(t, pool, `CREATE SCHEMA "Ops"`)
+	defer execute(t, pool, `DROP SCHEMA "Ops" CASCADE`)
+	for name, ok := range map[string]bool{
+		"idemsk": true, "Idem-sk_2": true, "Ops.idemsk": true, strings.Repeat("t", 48): true, "select": true,
+		"1a": false, "a b": false, "a.b.c": false, `a"b`: false, "a;b": false, strings.Repeat("t", 49): false, ".a": false,
+	} {
+		if pgstore.ValidTable(name) != ok {
+			t.Errorf("ValidTable(%q) is %t", name, !ok)
+		}
+		if _, err := pgstore.Migrate(t.Context(), pool, name); (err == nil) != ok {
+			t.Errorf("migrate %q: %v", name, err)
+		}
+		if !ok {
+			continue
+		}
+		store := newStore(t, pool, pgstore.Config{Table: name})
+		if err := store.Check(t.Context()); err != nil || store.Table() != name {
+			t.Errorf("check %q: %v", store.Table(), err)
+		}
+		if res := store.Claim(t.Context(), []idem.ClaimRequest{request("k", 1)})[0]; res.State != idem.Claimed {
+			t.Errorf("claim in %q: %v", name, res.Err)
+		}
+	}
+}
+
+// everyOperation returns the errors of the store's operations, by their names.
+func everyOperation(t *testing.T, store *pgstore.Store) map[string]error {
+	t.Helper()
+	errs := map[string]error{
+		"claim":  store.Claim(t.Context(), []idem.ClaimRequest{request("k", 1)})[0].Err,
+		"delete": store.Delete(t.Context(), "k", 1),
+		"check":  store.Check(t.Context()),
+	}
+	for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend} {
+		errs[op.String()] = store.Settle(t.Context(), []idem.Settlement{settlement(idem.Record{Key: "k", Version: 1, Owner: "o"}, op)})[0]
+	}
+	_, errs["get"] = store.Get(t.Context(), "k")
+	_, errs["prune"] = store.Prune(t.Context(), 10)
+	for _, err := range store.List(t.Context(), idem.ListQuery{Status: idem.StatusFailed}) {
+		errs["list"] = err
+	}
+	return errs
+}
+
+// wantEach checks what somebody reads at night.
+func wantEach(t *testing.T, errs map[string]error, wants ...string) {
+	t.Helper()
+	for op, err := range errs {
+		for _, want := range append(wants, "pgstore: "+op) {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v; want %q in it", op, err, want)
+			}
+		}
+		if errors.Is(err, idem.ErrFenced) || errors.Is(err, idem.ErrNotFound) {
+			t.Errorf("%s: %v is a proper answer", op, err)
+		}
+		if err != nil && strings.Contains(err.Error(), pgserver.Password) {
+			t.Errorf("%s: the error tells the password: %v", op, err)
+		}
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	root := newPool(t, server.URL())
+	table := newTable(t, root)
+	role := unique("role")
+	execute(t, root, `CREATE ROLE `+role+` LOGIN PASSWORD 'secret'`)
+	execute(t, root, `GRANT SELECT ON `+table+`_migrations TO `+role)
+	for _, tc := range []struct {
+		name, url, table string
+		want             []string
+	}{
+		{"nobody there", "postgres://postgres@127.0.0.1:1/postgres", table, []string{"can't be reached", "IDEMSK_STORE_URL"}},
+		{"wrong password", server.URLOf(pgserver.User, "wrong", pgserver.Database), table, []string{"password authentication failed", "credentials are wrong"}},
+		{"no such user", server.URLOf("who", "x", pgserver.Database), table, []string{"credentials are wrong"}},
+		{"no such database", server.URLOf(pgserver.User, pgserver.Password, "elsewhere"), table, []string{"elsewhere", "does not exist", "IDEMSK_STORE_URL"}},
+		{"no such table", server.URL(), "not_there", []string{"not_there", "run the migrations", "IDEMSK_TABLE"}},
+		{"no such schema", server.URL(), "nowhere.not_there", []string{"nowhere.not_there", "run the migrations"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := newStore(t, newPool(t, tc.url), pgstore.Config{Table: tc.table})
+			wantEach(t, everyOperation(t, store), append(tc.want, "table "+tc.table)...)
+		})
+	}
+	t.Run("no privilege", func(t *testing.T) {
+		store := newStore(t, newPool(t, server.URLOf(role, "secret", pgserver.Database)), pgstore.Config{Table: table})
+		errs := everyOperation(t, store)
+		delete(errs, "check") // it looks at no key
+		wantEach(t, errs, "permission denied", "the role needs SELECT, INSERT, UPDATE and DELETE")
+	})
+	t.Run("transaction mode", func(t *testing.T) {
+		store, err := pgstore.NewTx(root, pgstore.TxConfig{Config: pgstore.Config{Table: "not_there"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEach(t, map[string]error{
+			"claim":    store.Claim(t.Context(), []idem.ClaimRequest{request("k", 1)})[0].Err,
+			"complete": store.Settle(t.Context(), []idem.Settlement{settlement(idem.Record{Key: "k"}, idem.OpComplete)})[0],
+		}, "not_there", "run the migrations")
+		wantGivenBack(t, root)
+	})
+}
+
+func TestAURLThatCannotBeRead(t *testing.T) {
+	for _, url := range []string{"postgres://user:" + pgserver.Password + "@host:port/x", "redis://host", "postgres://h/x?sslmode=perhaps"} {
+		_, err := pgstore.NewPool(url)
+		if !errors.Is(err, idem.ErrInvalidConfig) || !strings.Contains(err.Error(), "IDEMSK_STORE_URL") {
+			t.Errorf("%s: %v; want ErrInvalidConfig that names the variable", url, err)
+		} else if strings.Contains(err.Error(), pgserver.Password) {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	}
+}
+
+func TestCheckTellsTheStateOfATable(t *testing.T) {
+	pool := newPool(t, server.URL())
+	table := newTable(t, pool)
+	store := newStore(t, pool, pgstore.Config{Table: table})
+	check := func(want error, says string) {
+		t.Helper()
+		if err := store.Check(t.Context()); !errors.Is(err, want) || (want != nil && !strings.Contains(err.Error(), says)) {
+			t.Errorf("%v; want %v, and %q in it", err, want, says)
+		}
+	}
+	check(nil, "")
+	execute(t, pool, `INSERT INTO `+table+`_migrations VALUES (7, '0007_of_the_future.sql')`)
+	check(pgstore.ErrTableNewer, "at version 7")
+	if _, err := pgstore.Migrate(t.Context(), pool, table); !errors.Is(err, pgstore.ErrTableNewer) {
+		t.Errorf("migrating a newer table: %v; want ErrTableNewer", err)
+	}
+	execute(t, pool, `DELETE FROM `+table+`_migrations`)
+	check(pgstore.ErrTableOlder, "run the migrations")
+	execute(t, pool, `DROP TABLE `+table)
+	check(pgstore.ErrNoTable, "run the migrations")
+}
+
+func TestCheckRefusesAnOlderServer(t *testing.T) {
+	for version, ok := range map[int]bool{90624: false, 140012: false, 150000: true, 180001: true} {
+		if err := pgstore.CheckServer(version); (err == nil) != ok || (err != nil && !strings.Contains(err.Error(), "want 15 or later")) {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+}
+
+func TestCheckRefusesAnotherEncoding(t *testing.T) {
+	root := newPool(t, server.URL())
+	execute(t, root, `CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0`)
+	pool := newPool(t, server.URLOf(pgserver.User, pgserver.Password, "latin"))
+	if err := newStore(t, pool, pgstore.Config{}).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "encoding is LATIN1") {
+		t.Error(err)
+	}
+	pool.Close() // so that the database can be dropped
+	execute(t, root, `DROP DATABASE latin`)
+}
+
+func readOnly(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" }
+
+func TestAReadOnlyServerIsSaidToBeOne(t *testing.T) {
+	root := newPool(t, server.URL())
+	store := newStore(t, newPool(t, server.URL(), readOnly), pgstore.Config{Table: newTable(t, root)})
+	errs := everyOperation(t, store)
+	delete(errs, "get") // which read
+	delete(errs, "list")
+	wantEach(t, errs, "read-only", "target_session_attrs=read-write")
+}
+
+// A standby takes over: what was completed is a duplicate, and what was refused meanwhile can be claimed.
+func TestAStandbyRefusesUntilItIsPromoted(t *testing.T) {
+	primary := ownServer(t, nil)
+	pool := newPool(t, primary.URL())
+	store := newStore(t, pool, pgstore.Config{})
+	done := store.Claim(t.Context(), []idem.ClaimRequest{request("done", 1)})[0].Record
+	if errs := store.Settle(t.Context(), []idem.Settlement{settlement(done, idem.OpComplete)}); errs != nil {
+		t.Fatal(errs[0])
+	}
+	standby, err := primary.Standby(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := standby.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	there := newPool(t, standby.URL())
+	follower := newStore(t, there, pgstore.Config{Table: store.Table()})
+	for _, key := range []string{"done", "new"} {
+		err := follower.Claim(t.Context(), []idem.ClaimRequest{request(key, 2)})[0].Err
+		if err == nil || !strings.Contains(err.Error(), "the server is a standby") {
+			t.Errorf("claim of %q on a standby: %v", key, err)
+		}
+	}
+	tx, err := pgstore.NewTx(there, pgstore.TxConfig{Config: pgstore.Config{Table: store.Table()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Claim(t.Context(), []idem.ClaimRequest{request("new", 2)})[0].Err; err == nil || !strings.Contains(err.Error(), "the server is a standby") {
+		t.Errorf("claim in transaction mode on a standby: %v", err)
+	}
+	if err := follower.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "it is a standby") {
+		t.Errorf("check of a standby: %v", err)
+	}
+	if err := primary.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	if err := standby.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]idem.ClaimState{"done": idem.ClaimCompleted, "new": idem.Claimed} {
+		if res := follower.Claim(t.Context(), []idem.ClaimRequest{request(key, 3)})[0]; res.State != want {
+			t.Errorf("claim of %q after the promotion: state %d, error %v; want state %d", key, res.State, res.Err, want)
+		}
+	}
+}
+
+func TestACallerThatGivesUpIsNotAServerThatIsDown(t *testing.T) {
+	pool := newPool(t, server.URL())
+	store := newStore(t, pool, pgstore.Config{})
+	lock, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Rollback(context.Background())
+	if _, err := lock.Exec(t.Context(), `LOCK TABLE `+store.Table()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = store.Claim(ctx, []idem.ClaimRequest{request("k", 1)})[0].Err
+	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "can't be reached") {
+		t.Errorf("%v; want DeadlineExceeded", err)
+	}
+}

@@ -1,0 +1,172 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/storetest"
+	"github.com/idemsk/idemsk/internal/pgserver"
+)
+
+// server is the one that tests share which leave it as it is.
+var server *pgserver.Server
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) != "" {
+		os.Exit(work())
+	}
+	var err error
+	if server, err = pgserver.Start(context.Background(), pgserver.Config{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
+
+// ownServer starts one for a test that stops it, or makes it unlike others.
+func ownServer(tb testing.TB, settings map[string]string) *pgserver.Server {
+	tb.Helper()
+	srv, err := pgserver.Start(tb.Context(), pgserver.Config{Settings: settings})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return srv
+}
+
+func newPool(tb testing.TB, url string, options ...func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	pool, err := pgstore.NewPool(url, append(options, func(c *pgxpool.Config) { c.MaxConns = 48 })...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+var names atomic.Int64
+
+// unique returns a name that nobody has at the server.
+func unique(prefix string) string { return fmt.Sprint(prefix, names.Add(1)) }
+
+// newTable makes a table and returns its name.
+func newTable(tb testing.TB, pool *pgxpool.Pool) string {
+	tb.Helper()
+	name := unique("t")
+	if _, err := pgstore.Migrate(tb.Context(), pool, name); err != nil {
+		tb.Fatal(err)
+	}
+	return name
+}
+
+func newStore(tb testing.TB, pool *pgxpool.Pool, cfg pgstore.Config) *pgstore.Store {
+	tb.Helper()
+	if cfg.Table == "" {
+		cfg.Table = newTable(tb, pool)
+	}
+	s, err := pgstore.New(pool, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func execute(tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
+	tb.Helper()
+	if _, err := pool.Exec(tb.Context(), sql, args...); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func ask[T any](tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) (answer T) {
+	tb.Helper()
+	if err := pool.QueryRow(tb.Context(), sql, args...).Scan(&answer); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+	return answer
+}
+
+// still returns a clock that stands still, for SQL and for the test.
+func still(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() time.Time, advance func(time.Duration)) {
+	tb.Helper()
+	name := unique("clock")
+	clock := storetest.NewClock()
+	execute(tb, pool, `CREATE TABLE `+name+` AS SELECT $1::timestamptz AS now`, clock.Now())
+	return `(SELECT now FROM ` + name + `)`, clock.Now, func(d time.Duration) {
+		clock.Advance(d)
+		execute(tb, pool, `UPDATE `+name+` SET now = $1`, clock.Now())
+	}
+}
+
+// ticking returns the server's own clock, which the test can put forward.
+func ticking(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() time.Time, advance func(time.Duration)) {
+	tb.Helper()
+	name := unique("clock")
+	execute(tb, pool, `CREATE TABLE `+name+` AS SELECT interval '0' AS ahead`)
+	expression = `(clock_timestamp() + (SELECT ahead FROM ` + name + `))`
+	now = func() time.Time { return ask[time.Time](tb, pool, `SELECT `+expression) }
+	return expression, now, func(d time.Duration) { execute(tb, pool, `UPDATE `+name+` SET ahead = ahead + $1`, d) }
+}
+
+// The clocks that the suite runs with.
+const (
+	stands = iota // exactly the same time for the store and the test
+	ticks         // the server's own, so that times differ by what a test takes
+)
+
+// tolerance is far above what a test takes on a busy machine. That times are exact is seen by a clock that stands still.
+const tolerance = 4 * time.Second
+
+// harness puts a store in lease mode on a new table.
+func harness(tb testing.TB, pool *pgxpool.Pool, clock int) storetest.Harness {
+	tb.Helper()
+	store := newStore(tb, pool, pgstore.Config{})
+	h := storetest.Harness{
+		Skew: store.MaxClockSkew(),
+		Raw:  func(tb testing.TB, key string) []byte { return raw(tb, pool, store.Table(), key) },
+		Sweep: func(tb testing.TB) {
+			if _, err := store.Prune(tb.Context(), 1000); err != nil {
+				tb.Fatal(err)
+			}
+		},
+	}
+	var expression string
+	if clock == stands {
+		expression, h.Now, h.Advance = still(tb, pool)
+	} else {
+		expression, h.Now, h.Advance = ticking(tb, pool)
+		h.Tolerance = tolerance
+	}
+	store.SetClock(expression)
+	again := &storetest.Resender{Store: store, Admin: store}
+	h.Store, h.LoseReply = again, again.Arm
+	return h
+}
+
+// raw returns a row as text. The suite's keys that it looks at need no escapes.
+func raw(tb testing.TB, pool *pgxpool.Pool, table, key string) []byte {
+	tb.Helper()
+	text := ask[*string](tb, pool, `SELECT (SELECT to_jsonb(t)::text FROM `+table+` t WHERE idempotency_key = $1)`, key)
+	if text == nil {
+		return nil
+	}
+	return []byte(*text)
+}

@@ -1,0 +1,194 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// What is wrong with a table, for errors.Is. The error tells what to do.
+var (
+	// ErrNoTable says that the table has not been made.
+	ErrNoTable = errors.New("pgstore: the table has not been made")
+	// ErrTableOlder says that there are migrations which the table has not had.
+	ErrTableOlder = errors.New("pgstore: the table is older than this program")
+	// ErrTableNewer says that the table has had migrations which this program does not know.
+	ErrTableNewer = errors.New("pgstore: the table is newer than this program")
+)
+
+// OldestServer is the oldest version of PostgreSQL that will do, as server_version_num has it.
+const OldestServer = 150000
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migration is a step from one version of the table to the next.
+type migration struct {
+	version int
+	name    string // of its file
+	sql     string
+}
+
+var migrationName = regexp.MustCompile(`^(\d{4})_[a-z_]+\.sql$`)
+
+// migrations returns the steps, for a table, in order.
+func migrations(t table) ([]migration, error) {
+	files, err := fs.ReadDir(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	var steps []migration
+	for _, f := range files { // in the order of names
+		m := migrationName.FindStringSubmatch(f.Name())
+		if m == nil {
+			return nil, fmt.Errorf("migration %s: want a name like 0001_create.sql", f.Name())
+		}
+		version, err := strconv.Atoi(m[1])
+		if err != nil || version != len(steps)+1 {
+			return nil, fmt.Errorf("migration %s: want version %04d", f.Name(), len(steps)+1)
+		}
+		text, err := fs.ReadFile(migrationFiles, "migrations/"+f.Name())
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, migration{version: version, name: f.Name(), sql: strings.ReplaceAll(string(text), "{{table}}", t.sql(""))})
+	}
+	return steps, nil
+}
+
+// migrationsSuffix names the table that holds which migrations a table has had.
+const migrationsSuffix = "_migrations"
+
+// Migrate makes a table (default DefaultTable), or brings an older one up to date, and returns the names of the migrations
+// that were applied: none if there was nothing to do. All are one transaction: they are applied or they are not. Any number of
+// processes may call it at once. Nothing else in this package changes a schema.
+//
+// The role needs CREATE on the schema, and must own a table that is there already.
+func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []string, err error) {
+	t, err := parseTable(cmp.Or(name, DefaultTable))
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, err)
+	}
+	steps, err := migrations(t)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: %w", err)
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		applied, err = migrate(ctx, tx, t, steps)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: migrating table %s: %w%s", t, err, hint(err))
+	}
+	return applied, nil
+}
+
+func migrate(ctx context.Context, tx pgx.Tx, t table, steps []migration) (applied []string, err error) {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+		return nil, err
+	}
+	var server int
+	if err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&server); err != nil {
+		return nil, err
+	}
+	if err := checkServer(server); err != nil {
+		return nil, err
+	}
+	had := t.sql(migrationsSuffix)
+	if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+had+` (
+		version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`); err != nil {
+		return nil, err
+	}
+	var version int
+	if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+had).Scan(&version); err != nil {
+		return nil, err
+	}
+	if version > len(steps) {
+		return nil, tableNewer(version, len(steps))
+	}
+	for _, step := range steps[version:] {
+		if _, err := tx.Conn().PgConn().Exec(ctx, step.sql).ReadAll(); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.name, err)
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO `+had+` (version, name) VALUES ($1, $2)`, step.version, step.name); err != nil {
+			return nil, err
+		}
+		applied = append(applied, step.name)
+	}
+	return applied, nil
+}
+
+// Check looks at the server and at the table, and returns all that would keep the store from working: a server that can't be
+// reached, is too old or read-only, a database whose encoding is not UTF8, or ErrNoTable or ErrTableOlder, wrapped.
+//
+// ErrTableNewer is a warning. Migrations only add, so that a program goes on working while a newer one is rolled out.
+func (s *Store) Check(ctx context.Context) error {
+	var server int
+	var encoding string
+	var readOnly, there bool
+	err := s.send(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+			current_setting('transaction_read_only')::bool, to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`,
+			s.table.sql(""), s.table.sql(migrationsSuffix)).Scan(&server, &encoding, &readOnly, &there)
+	})
+	if err != nil {
+		return s.complain("check", err)
+	}
+	errs := []error{checkServer(server)}
+	if readOnly {
+		errs = append(errs, errors.New("the server is read-only: it is a standby, or its transactions are read-only by default; "+
+			"name the primary in IDEMSK_STORE_URL, or all of them with target_session_attrs=read-write"))
+	}
+	if encoding != "UTF8" {
+		errs = append(errs, fmt.Errorf("the database's encoding is %s: want UTF8, as keys are", encoding))
+	}
+	if there {
+		errs = append(errs, s.checkVersion(ctx))
+	} else {
+		errs = append(errs, fmt.Errorf("%w in this database: run the migrations, or set IDEMSK_TABLE to the right one", ErrNoTable))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("pgstore: check of table %s: %w", s.table, err)
+	}
+	return nil
+}
+
+func (s *Store) checkVersion(ctx context.Context) error {
+	steps, err := migrations(s.table)
+	if err != nil {
+		return err
+	}
+	var version int
+	if err := s.pool.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+s.table.sql(migrationsSuffix)).Scan(&version); err != nil {
+		return fmt.Errorf("%w%s", err, hint(err))
+	}
+	switch {
+	case version < len(steps):
+		return fmt.Errorf("%w: it is at version %d, and the program wants %d: run the migrations", ErrTableOlder, version, len(steps))
+	case version > len(steps):
+		return tableNewer(version, len(steps))
+	}
+	return nil
+}
+
+func tableNewer(version, known int) error {
+	return fmt.Errorf("%w: it is at version %d, and the program knows versions up to %d: deploy the newer program", ErrTableNewer, version, known)
+}
+
+func checkServer(version int) error {
+	if version < OldestServer {
+		return fmt.Errorf("the server is PostgreSQL %d: want %d or later", version/10000, OldestServer/10000)
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+-- The keys, one row each. Later migrations only add: a binary that knows an earlier version of this table can go on working
+-- while newer ones are rolled out.
+CREATE TABLE {{table}} (
+    idempotency_key     text COLLATE "C" PRIMARY KEY, -- a backslash is doubled, a NUL is \0, as text can't hold one
+    status              text        NOT NULL CHECK (status IN ('STARTED', 'COMPLETED', 'FAILED')),
+    version             bigint      NOT NULL,         -- the fencing token
+    owner               text        NOT NULL,
+    transactional       boolean     NOT NULL,         -- claimed in transaction mode: while its owner lives, so does its transaction
+    lease_until         timestamptz NOT NULL,
+    retry_at            timestamptz,                  -- set: released, not to be claimed before
+    attempts            integer     NOT NULL,
+    request_fingerprint bytea,
+    response_payload    bytea,
+    result_omitted      bigint      NOT NULL DEFAULT 0,
+    failure_code        text,
+    failure_message     text,
+    failure_at          timestamptz,
+    source              text        NOT NULL,
+    created_at          timestamptz NOT NULL,
+    updated_at          timestamptz NOT NULL,
+    expiry_timestamp    timestamptz NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+
+-- For pruning.
+CREATE INDEX ON {{table}} (expiry_timestamp);

@@ -1,0 +1,313 @@
+// Package pgstore keeps idempotency state in a table of a PostgreSQL database, version 15 or later, in one of two modes.
+//
+// Lease mode is [Store]: it holds a key by a lease, as the stores for other databases do. A fresh record costs two round
+// trips, a duplicate one; a batch costs as many as a single record does.
+//
+// Transaction mode is [TxStore]: the handler writes through a transaction in which its key completes too, so that effect and
+// completion are there together, or not at all. A fresh record costs two round trips besides the handler's own, a duplicate
+// two.
+//
+// The server's clock decides. The table is made by [Migrate], which nothing else calls; [Check] tells whether that was done.
+package pgstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// DefaultTable is the name of the table unless Config says otherwise.
+const DefaultTable = "idemsk"
+
+// MaxBatchSize is how many claims or settlements go in one round trip, and in one transaction.
+const MaxBatchSize = 100
+
+// Config configures a Store or a TxStore. Every field's zero value stands for its default.
+type Config struct {
+	// Table is the table's name, or its schema and name with a dot between (default DefaultTable). A name has up to 48
+	// letters, digits, '_' and '-', and is taken as it is written, capitals too.
+	Table string
+	// MaxClockSkew is the most by which the clocks of two servers differ (default idem.DefaultMaxClockSkew; -1: not at all).
+	// One server has one clock; what counts is that of the standby that takes over from it. A lease ends for others so much
+	// later than for its owner.
+	MaxClockSkew time.Duration
+}
+
+// Store is a store in PostgreSQL, in lease mode. It is safe for concurrent use.
+type Store struct {
+	pool  *pgxpool.Pool
+	table table
+	skew  time.Duration
+	sql   *statements
+}
+
+var (
+	_ idem.Store   = (*Store)(nil)
+	_ idem.Batcher = (*Store)(nil)
+	_ idem.Admin   = (*Store)(nil)
+)
+
+// New returns a store on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming every field at fault.
+// The pool stays the caller's.
+func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
+	cfg.Table = cmp.Or(cfg.Table, DefaultTable)
+	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, idem.DefaultMaxClockSkew)
+	var errs []error
+	if pool == nil {
+		errs = append(errs, errors.New("the pool is nil"))
+	}
+	table, err := parseTable(cfg.Table)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if cfg.MaxClockSkew < -1 {
+		errs = append(errs, fmt.Errorf("MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
+	}
+	s := &Store{pool: pool, table: table, skew: max(0, cfg.MaxClockSkew)}
+	s.sql = newStatements(table, serverClock)
+	return s, nil
+}
+
+// table is the name of a table.
+type table struct {
+	schema string // "" is the first of the search path
+	name   string
+}
+
+var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_-]{0,62})\.)?([A-Za-z_][A-Za-z0-9_-]{0,47})$`)
+
+// ValidTable reports whether name can be a Config's Table.
+func ValidTable(name string) bool { return tableName.MatchString(name) }
+
+func parseTable(name string) (table, error) {
+	m := tableName.FindStringSubmatch(name)
+	if m == nil {
+		return table{}, fmt.Errorf("Table is %q: want up to 48 letters, digits, '_' and '-', not beginning with a digit, "+
+			"with a schema and a dot before it or not", name)
+	}
+	return table{schema: m[1], name: m[2]}, nil
+}
+
+// sql returns the name, with a suffix, as it stands in a statement.
+func (t table) sql(suffix string) string {
+	if t.schema == "" {
+		return pgx.Identifier{t.name + suffix}.Sanitize()
+	}
+	return pgx.Identifier{t.schema, t.name + suffix}.Sanitize()
+}
+
+// String returns the name as Config has it.
+func (t table) String() string {
+	if t.schema == "" {
+		return t.name
+	}
+	return t.schema + "." + t.name
+}
+
+// Table returns the name of the store's table.
+func (s *Store) Table() string { return s.table.String() }
+
+// MaxClockSkew returns the skew in force.
+func (s *Store) MaxClockSkew() time.Duration { return s.skew }
+
+// BatchSize implements idem.Batcher.
+func (s *Store) BatchSize() int { return MaxBatchSize }
+
+// maxRounds bounds how often a claim looks again at a key that changes between its attempt and its look. Contenders that
+// get so far have lost every round to somebody who got on.
+const maxRounds = 8
+
+// Claim implements idem.Store. Up to MaxBatchSize claims are one round trip and one transaction: what makes one of them fail
+// fails them all.
+func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+	results := make([]idem.ClaimResult, len(reqs))
+	left := byKey(len(reqs), func(i int) string { return reqs[i].Key })
+	for range maxRounds {
+		var again []int
+		for chunk := range slices.Chunk(left, MaxBatchSize) {
+			again = append(again, s.claimChunk(ctx, reqs, chunk, results)...)
+		}
+		if left = again; len(left) == 0 {
+			return results
+		}
+	}
+	for _, i := range left {
+		results[i].State, results[i].Err = idem.ClaimInFlight, nil
+	}
+	return results
+}
+
+// byKey returns the indices of n elements in the order of their keys. Transactions that lock rows in one order never wait
+// for each other in a circle.
+func byKey(n int, key func(i int) string) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(key(a), key(b)) })
+	return order
+}
+
+// claimChunk tries to take each key, looks at all of them, and judges what was not taken. It returns those that have
+// become claimable, or have gone, between the attempt and the look.
+func (s *Store) claimChunk(ctx context.Context, reqs []idem.ClaimRequest, chunk []int, results []idem.ClaimResult) (again []int) {
+	var taken map[int]took
+	var seen map[string]sighting
+	err := s.send(ctx, func(ctx context.Context) (err error) {
+		taken, seen, err = s.tryClaim(ctx, reqs, chunk)
+		return err
+	})
+	for _, i := range chunk {
+		req := &reqs[i]
+		if err != nil {
+			results[i] = idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+			continue
+		}
+		found, there := seen[req.Key]
+		switch {
+		case !there:
+			again = append(again, i)
+		case taken[i].taken:
+			results[i] = idem.ClaimResult{State: idem.Claimed, Record: found.rec, Stolen: taken[i].stolen}
+		default:
+			var final bool
+			if results[i], final = s.judge(req, &found); !final {
+				again = append(again, i)
+			}
+		}
+	}
+	return again
+}
+
+// tryClaim is one round trip, and one transaction.
+func (s *Store) tryClaim(ctx context.Context, reqs []idem.ClaimRequest, chunk []int) (map[int]took, map[string]sighting, error) {
+	taken, seen := make(map[int]took, len(chunk)), make(map[string]sighting, len(chunk))
+	keys := make([]string, len(chunk))
+	var batch pgx.Batch
+	for n, i := range chunk {
+		keys[n] = escape(reqs[i].Key)
+		batch.Queue(s.sql.take, takeArgs(&reqs[i], s.skew)...).Query(func(rows pgx.Rows) (err error) {
+			taken[i], err = readTook(rows)
+			return err
+		})
+	}
+	batch.Queue(s.sql.look, keys).Query(func(rows pgx.Rows) error { return readSightings(rows, seen) })
+	err := s.pool.SendBatch(ctx, &batch).Close()
+	return taken, seen, err
+}
+
+// judge returns what is to be answered to a claim on the key as seen; not final if the key is to be taken.
+func (s *Store) judge(req *idem.ClaimRequest, found *sighting) (res idem.ClaimResult, final bool) {
+	verdict, res := idem.Judge(req, &found.rec, found.now, s.skew)
+	if verdict == idem.VerdictMismatch {
+		res.Err = fmt.Errorf("pgstore: %w: key %q, version %d, first claimed from %s", idem.ErrFingerprintMismatch, req.Key, found.rec.Version, found.rec.Source)
+	}
+	return res, verdict != idem.VerdictTake
+}
+
+// Settle implements idem.Store. Up to MaxBatchSize settlements are one round trip and one transaction; where some are
+// refused, one more look tells why.
+func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
+	errs := make([]error, len(ss))
+	failed := false
+	for chunk := range slices.Chunk(byKey(len(ss), func(i int) string { return ss[i].Key }), MaxBatchSize) {
+		s.settleChunk(ctx, ss, chunk, errs)
+	}
+	for _, err := range errs {
+		failed = failed || err != nil
+	}
+	if !failed {
+		return nil
+	}
+	return errs
+}
+
+func (s *Store) settleChunk(ctx context.Context, ss []idem.Settlement, chunk []int, errs []error) {
+	var refused []int
+	err := s.send(ctx, func(ctx context.Context) error {
+		refused = refused[:0]
+		var batch pgx.Batch
+		for _, i := range chunk {
+			s.sql.queue(&batch, &ss[i], func(done bool) {
+				if !done {
+					refused = append(refused, i)
+				}
+			})
+		}
+		return s.pool.SendBatch(ctx, &batch).Close()
+	})
+	if err != nil {
+		for _, i := range chunk {
+			errs[i] = s.explain(ss[i].Op.String(), ss[i].Key, err)
+		}
+		return
+	}
+	if len(refused) > 0 {
+		s.whyRefused(ctx, ss, refused, errs)
+	}
+}
+
+// whyRefused tells settlements that have landed before from those whose owner no longer holds the key.
+func (s *Store) whyRefused(ctx context.Context, ss []idem.Settlement, refused []int, errs []error) {
+	keys := make([]string, len(refused))
+	for n, i := range refused {
+		keys[n] = ss[i].Key
+	}
+	seen, err := s.lookAt(ctx, keys)
+	for _, i := range refused {
+		if err != nil {
+			errs[i] = s.explain(ss[i].Op.String(), ss[i].Key, err)
+			continue
+		}
+		found, there := seen[ss[i].Key]
+		errs[i] = refusal(&ss[i], &found.rec, there)
+	}
+}
+
+// refusal is what a refused settlement means, by the key as it is.
+func refusal(set *idem.Settlement, seen *idem.Record, there bool) error {
+	if there && idem.OwnSettlement(set, seen) {
+		return nil
+	}
+	return fmt.Errorf("pgstore: %s: %w", set.Op, &idem.FencedError{Key: set.Key, Version: set.Version, Current: *seen})
+}
+
+// lookAt reads what is stored under keys.
+func (s *Store) lookAt(ctx context.Context, keys []string) (map[string]sighting, error) {
+	seen := make(map[string]sighting, len(keys))
+	escaped := make([]string, len(keys))
+	for i, k := range keys {
+		escaped[i] = escape(k)
+	}
+	err := s.send(ctx, func(ctx context.Context) error {
+		clear(seen)
+		rows, err := s.pool.Query(ctx, s.sql.look, escaped)
+		if err != nil {
+			return err
+		}
+		return readSightings(rows, seen)
+	})
+	return seen, err
+}
+
+// nilIfEmpty returns nil for no bytes, so that they take no room.
+func nilIfEmpty(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return bytes.Clone(b)
+}

@@ -1,0 +1,91 @@
+package pgstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// columns are those that a record is read from, in the order in which readRecord reads them.
+const columns = `idempotency_key, status, version, owner, transactional, lease_until, retry_at, attempts, request_fingerprint,
+	response_payload, result_omitted, failure_code, failure_message, failure_at, source, created_at, updated_at, expiry_timestamp`
+
+// sighting is a row, and when it was seen by the server's clock.
+type sighting struct {
+	rec           idem.Record
+	transactional bool
+	now           time.Time
+}
+
+// readSightings reads rows of columns and the time, and closes them.
+func readSightings(rows pgx.Rows, into map[string]sighting) error {
+	defer rows.Close()
+	for rows.Next() {
+		s, err := readSighting(rows)
+		if err != nil {
+			return err
+		}
+		into[s.rec.Key] = s
+	}
+	return rows.Err()
+}
+
+func readSighting(row pgx.Row) (s sighting, err error) {
+	var (
+		rec                 = &s.rec
+		status              string
+		fingerprint         []byte
+		omitted             int64
+		retryAt, failureAt  *time.Time
+		failCode, failureIs *string
+	)
+	err = row.Scan(&rec.Key, &status, &rec.Version, &rec.Owner, &s.transactional, &rec.LeaseUntil, &retryAt, &rec.Attempts, &fingerprint,
+		&rec.Result, &omitted, &failCode, &failureIs, &failureAt, &rec.Source, &rec.CreatedAt, &rec.UpdatedAt, &rec.Expiry, &s.now)
+	if err != nil {
+		return s, err
+	}
+	rec.Key, rec.Owner, rec.Source = unescape(rec.Key), unescape(rec.Owner), unescape(rec.Source)
+	rec.ResultOmitted = int(omitted)
+	if rec.Status, err = idem.ParseStatus(status); err != nil {
+		return s, fmt.Errorf("key %q: %w", rec.Key, err)
+	}
+	if fingerprint != nil && copy(rec.Fingerprint[:], fingerprint) != len(fingerprint) {
+		return s, fmt.Errorf("key %q: its request_fingerprint has %d bytes: want %d", rec.Key, len(fingerprint), len(rec.Fingerprint))
+	}
+	if retryAt != nil {
+		rec.RetryAt = *retryAt
+	}
+	if failCode != nil {
+		rec.Failure = &idem.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)), At: valueOf(failureAt)}
+	}
+	return s, nil
+}
+
+func valueOf[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// took is what came of an attempt to take a key.
+type took struct {
+	taken  bool
+	stolen bool // from an owner that did not let go
+}
+
+// readTook reads the answer to statements.take, and closes it: no row if the key was not taken.
+func readTook(rows pgx.Rows) (t took, err error) {
+	defer rows.Close()
+	if rows.Next() {
+		t.taken = true
+		err = rows.Scan(&t.stolen)
+	}
+	if err == nil {
+		err = rows.Err()
+	}
+	return t, err
+}

@@ -1,0 +1,150 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
+)
+
+// wire counts round trips: answers that come after something was sent.
+type wire struct{ trips atomic.Int64 }
+
+func (w *wire) option(c *pgxpool.Config) {
+	dial := c.ConnConfig.DialFunc
+	c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		return &countedConn{Conn: conn, wire: w}, err
+	}
+}
+
+type countedConn struct {
+	net.Conn
+	wire *wire
+	sent atomic.Bool
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.sent.Store(true)
+	return c.Conn.Write(p)
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.sent.Swap(false) {
+		c.wire.trips.Add(1)
+	}
+	return n, err
+}
+
+// count returns the round trips of f, once its statements are known to the server.
+func (w *wire) count(f func(n int)) int64 {
+	f(1)
+	w.trips.Store(0)
+	f(2)
+	return w.trips.Load()
+}
+
+func request(key string, owner int) idem.ClaimRequest {
+	return idem.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
+}
+
+func settlement(rec idem.Record, op idem.SettleOp) idem.Settlement {
+	return idem.Settlement{
+		Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour, Lease: time.Minute,
+		Failure: &idem.Failure{Code: idem.CodeError, Message: "boom"},
+	}
+}
+
+func TestRoundTripsInLeaseMode(t *testing.T) {
+	var w wire
+	pool := newPool(t, server.URL(), w.option)
+	store := newStore(t, pool, pgstore.Config{})
+	claim := func(key string, owner int) idem.Record {
+		return store.Claim(t.Context(), []idem.ClaimRequest{request(key, owner)})[0].Record
+	}
+	settle := func(rec idem.Record, op idem.SettleOp) {
+		if errs := store.Settle(t.Context(), []idem.Settlement{settlement(rec, op)}); errs != nil {
+			t.Error(errs[0])
+		}
+	}
+	batch := func(n int) (reqs []idem.ClaimRequest) {
+		for i := range pgstore.MaxBatchSize {
+			reqs = append(reqs, request(fmt.Sprint("batch ", n, " ", i), i))
+		}
+		return reqs
+	}
+	for _, tc := range []struct {
+		name string
+		do   func(n int)
+		want int64
+	}{
+		{"a fresh record", func(n int) { settle(claim(fmt.Sprint("fresh ", n), n), idem.OpComplete) }, 2},
+		{"a duplicate", func(n int) { claim("fresh 1", 10+n) }, 1},
+		{"a release", func(n int) { settle(claim(fmt.Sprint("released ", n), n), idem.OpRelease) }, 2},
+		{"a re-claim", func(n int) { claim(fmt.Sprint("released ", n), 10+n) }, 1},
+		{"a key in flight elsewhere", func(n int) { claim("released 1", 20+n) }, 1},
+		{"100 fresh records", func(n int) {
+			var ss []idem.Settlement
+			for _, res := range store.Claim(t.Context(), batch(n)) {
+				ss = append(ss, settlement(res.Record, idem.OpComplete))
+			}
+			if errs := store.Settle(t.Context(), ss); errs != nil {
+				t.Error(errs)
+			}
+		}, 2},
+		{"100 duplicates", func(n int) { store.Claim(t.Context(), batch(n)) }, 1},
+	} {
+		if got := w.count(tc.do); got != tc.want {
+			t.Errorf("%s: %d round trips; want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestRoundTripsInTransactionMode(t *testing.T) {
+	var w wire
+	pool := newPool(t, server.URL(), w.option)
+	effects := unique("effects")
+	execute(t, pool, `CREATE TABLE `+effects+` (n int)`)
+	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: newTable(t, pool)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	engine, err := idem.New(store, idem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := func(key string, statements int, fails error) idem.Outcome {
+		return engine.Do(t.Context(), idem.Task{Key: key, Handler: store.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+			for n := range statements {
+				if _, err := tx.Exec(ctx, `INSERT INTO `+effects+` VALUES ($1)`, n); err != nil {
+					return nil, err
+				}
+			}
+			return nil, fails
+		})})
+	}
+	for _, tc := range []struct {
+		name string
+		do   func(n int)
+		want int64
+	}{
+		{"a fresh record, but for its handler's", func(n int) { task(fmt.Sprint("fresh ", n), 0, nil) }, 2},
+		{"a fresh record whose handler has three", func(n int) { task(fmt.Sprint("three ", n), 3, nil) }, 5},
+		{"a duplicate", func(int) { task("fresh 1", 0, nil) }, 2},
+		{"a failed attempt", func(n int) { task(fmt.Sprint("failed ", n), 0, fmt.Errorf("boom")) }, 2},
+	} {
+		if got := w.count(tc.do); got != tc.want {
+			t.Errorf("%s: %d round trips; want %d", tc.name, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// What SQLSTATEs mean to the store.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+const (
+	stateDivisionByZero       = "22012" // how statements.completeTx is refused
+	stateInvalidPassword      = "28P01"
+	stateInvalidAuthorization = "28000"
+	stateNoSuchDatabase       = "3D000"
+	stateNoSuchSchema         = "3F000"
+	stateNoSuchTable          = "42P01"
+	stateNoSuchColumn         = "42703"
+	stateNoPrivilege          = "42501"
+	stateReadOnly             = "25006"
+	stateIdleTooLong          = "25P03"
+	stateSerialization        = "40001"
+	stateDeadlock             = "40P01"
+	stateDiskFull             = "53100"
+	stateTooManyConnections   = "53300"
+	stateShutdown             = "57P01"
+	stateCrashed              = "57P02"
+	stateStarting             = "57P03"
+)
+
+const (
+	maxTries  = 3
+	firstWait = 25 * time.Millisecond
+)
+
+// send makes a round trip, and makes it again, up to three times in all, where the connection broke or the server gave the
+// transaction up. Whether the first one has landed does not matter: claims and settlements recognise their own.
+func (s *Store) send(ctx context.Context, trip func(ctx context.Context) error) error {
+	for n := 1; ; n++ {
+		err := trip(ctx)
+		if err == nil || n >= maxTries || !transient(err) || !pause(ctx, n) {
+			return err
+		}
+	}
+}
+
+// pause waits before the try after the nth; false if the context ends first.
+func pause(ctx context.Context, n int) bool {
+	d := firstWait << n
+	timer := time.NewTimer(d/2 + rand.N(d/2)) //nolint:gosec // jitter needs no cryptographic randomness
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// transient reports whether a round trip that ended so may succeed when it is made again at once.
+func transient(err error) bool {
+	switch state := stateOf(err); state {
+	case stateSerialization, stateDeadlock, stateShutdown, stateCrashed, stateStarting, stateIdleTooLong:
+		return true
+	case "":
+		return broken(err)
+	default:
+		return strings.HasPrefix(state, "08") // connection exceptions
+	}
+}
+
+// stateOf returns the SQLSTATE of what the server said, "" if it did not.
+func stateOf(err error) string {
+	var said *pgconn.PgError
+	if errors.As(err, &said) {
+		return said.Code
+	}
+	return ""
+}
+
+// broken reports whether an error is one of the connection: neither the server's, nor the caller's, nor ours.
+func broken(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var refused *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &refused) || errors.As(err, &network) || pgconn.SafeToRetry(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// explain adds to an error what was done, on what, and, where the cause is known, what to do.
+func (s *Store) explain(op, key string, err error) error {
+	return fmt.Errorf("pgstore: %s %q in table %s: %w%s", op, key, s.table, err, hint(err))
+}
+
+// complain is explain for what has no key.
+func (s *Store) complain(op string, err error) error {
+	return fmt.Errorf("pgstore: %s in table %s: %w%s", op, s.table, err, hint(err))
+}
+
+func hint(err error) string {
+	switch stateOf(err) {
+	case stateNoSuchTable, stateNoSuchSchema:
+		return " (the table does not exist in this database: run the migrations, or set IDEMSK_TABLE to the right one)"
+	case stateNoSuchColumn:
+		return " (the table is older than this program: run the migrations)"
+	case stateInvalidPassword, stateInvalidAuthorization:
+		return " (the credentials are wrong, or pg_hba.conf does not let this user in from here)"
+	case stateNoSuchDatabase:
+		return " (the database named in IDEMSK_STORE_URL does not exist)"
+	case stateNoPrivilege:
+		return " (the role needs SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema)"
+	case stateReadOnly:
+		return " (the server is a standby, or its transactions are read-only by default: name the primary in IDEMSK_STORE_URL, " +
+			"or all of them with target_session_attrs=read-write)"
+	case stateDiskFull:
+		return " (the server's disk is full)"
+	case stateTooManyConnections:
+		return " (the server's connections are used up: lower the function's concurrency or the pool's size, or put a pooler before it)"
+	case stateShutdown, stateCrashed, stateStarting:
+		return " (the server is being stopped or started)"
+	}
+	if broken(err) {
+		return " (the server can't be reached, or the connection broke: check IDEMSK_STORE_URL, the security group, and that the server is up)"
+	}
+	return ""
+}

@@ -1,0 +1,209 @@
+package pgstore
+
+import (
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// serverClock is the clock that decides.
+const serverClock = `clock_timestamp()`
+
+// statements are the SQL of a store: the rules of package idem as conditions and values of single statements, each of which
+// looks and writes in one step. What is only reported is judged by package idem itself.
+type statements struct {
+	take   string // args: takeArgs. A row if the key was taken: whether from an owner that did not let go
+	takeTx string // as take, for transaction mode; one more argument, the lock
+	alone  string // args: the lock, and the most ms that the transaction may idle (0: as the server has it). A row: whether the lock is ours
+	look   string // args: keys. Rows: columns, and the time
+	settle map[idem.SettleOp]string
+	// completeTx is complete, but an error (divisionByZero) if it is refused: so that the COMMIT behind it is not reached.
+	completeTx string
+	list       string
+	remove     string
+	prune      string
+}
+
+// newStatements returns the statements for a table. clock is an SQL expression.
+func newStatements(t table, clock string) *statements {
+	fill := strings.NewReplacer("{table}", t.sql(""), "{columns}", columns,
+		"{lock10}", lockNumber("$10", t), "{lock1}", lockNumber("$1", t), "{now}", "date_trunc('milliseconds', "+clock+")",
+		"{lease}", lease, "{expiry}", ceilSecond("now", "$4"), "{extendedExpiry}", ceilSecond(lease, "$4"),
+		"{releasedExpiry}", ceilSecond("now + $7::bigint * interval '1 millisecond'", "$4"),
+	).Replace
+	s := &statements{
+		take: fill(clockCTE + takeCTE(false)), takeTx: fill(takeClockTx + takeCTE(true)), look: fill(look), alone: fill(alone),
+		list: fill(list), remove: fill(remove), prune: fill(prune),
+		settle: make(map[idem.SettleOp]string),
+	}
+	for op, set := range map[idem.SettleOp]string{idem.OpComplete: complete, idem.OpFail: fail, idem.OpRelease: release, idem.OpExtend: extend} {
+		s.settle[op] = fill(clockCTE + set)
+	}
+	s.completeTx = fill(clockCTE + `, done AS (` + complete + ` RETURNING 1) SELECT 1 / count(*) FROM done`)
+	return s
+}
+
+// One time for a whole statement. Where a statement has to wait for another's transaction, its time is that before the wait:
+// what it judges by it is judged in favour of the present owner, and a lease that it writes ends no sooner than its owner
+// reckons, who does so from before the request.
+const clockCTE = `WITH clock AS MATERIALIZED (SELECT {now} AS now)`
+
+// lease is the end of a lease: argument 5 is its length in ms.
+const lease = `now + $5::bigint * interval '1 millisecond'`
+
+// lockNumber is that of the key, and of the table, however it is named.
+func lockNumber(key string, t table) string {
+	return key + `::bigint # '` + t.sql("") + `'::regclass::oid::bigint`
+}
+
+// In transaction mode the key's lock comes first. It is held until the transaction ends.
+const takeClockTx = `WITH clock AS MATERIALIZED (SELECT {now} AS now, pg_try_advisory_xact_lock({lock10}) AS alone)`
+
+// takeCTE is a claim. Arguments: 1 key, 2 owner, 3 fingerprint, 4 source, 5 lease in ms, 6 retention in ms, 7 redrive,
+// 8 whether to take over, 9 skew in ms, 10 (transaction mode) the lock.
+//
+// The conditions are those of idem.Judge, in its order; the values those of idem.Fresh and idem.Take. An existing row is
+// locked only if it is to be taken, so a duplicate writes nothing.
+//
+// In transaction mode the row of a fresh claim need not be on disk when its transaction goes on: what a crash of the server
+// takes away is as if it had never been, as the transaction is gone too. That of a take-over must be: its fencing token has
+// been shown to the handler, and would be given out again.
+func takeCTE(transactional bool) string {
+	const take = `, fresh AS (
+		INSERT INTO {table} ({columns})
+		SELECT $1, 'STARTED', (extract(epoch FROM now) * 1000)::bigint, $2, {tx}, {lease}, NULL, 1, $3::bytea,
+			NULL, 0, NULL, NULL, NULL, $4, now, now, {freshExpiry}
+		FROM clock {guard} ON CONFLICT (idempotency_key) DO NOTHING RETURNING false AS stolen {async}
+	), seen AS (
+		SELECT t.*, clock.now FROM {table} t, clock
+		WHERE {and} idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND retry_at IS NULL) AND CASE
+			WHEN status <> 'STARTED' AND expiry_timestamp + {skew} <= now THEN true
+			WHEN request_fingerprint <> $3::bytea THEN false
+			WHEN status = 'FAILED' THEN version <= $7
+			WHEN status = 'COMPLETED' THEN false
+			WHEN retry_at IS NOT NULL THEN retry_at <= now
+			ELSE $8::boolean AND (lease_until + {skew} <= now {or})
+		END
+		FOR UPDATE OF t
+	), taken AS (
+		UPDATE {table} t SET status = 'STARTED', version = seen.version + 1, owner = $2, transactional = {tx},
+			lease_until = seen.{lease}, retry_at = NULL, source = $4, updated_at = seen.now, expiry_timestamp = {seenExpiry},
+			attempts            = CASE seen.status WHEN 'STARTED' THEN seen.attempts + 1 ELSE 1 END,
+			request_fingerprint = CASE seen.status WHEN 'STARTED' THEN coalesce($3, seen.request_fingerprint) ELSE $3 END,
+			created_at          = CASE seen.status WHEN 'STARTED' THEN seen.created_at ELSE seen.now END,
+			response_payload    = CASE seen.status WHEN 'STARTED' THEN seen.response_payload END,
+			result_omitted      = CASE seen.status WHEN 'STARTED' THEN seen.result_omitted ELSE 0 END,
+			failure_code        = CASE seen.status WHEN 'STARTED' THEN seen.failure_code END,
+			failure_message     = CASE seen.status WHEN 'STARTED' THEN seen.failure_message END,
+			failure_at          = CASE seen.status WHEN 'STARTED' THEN seen.failure_at END
+		FROM seen WHERE t.idempotency_key = seen.idempotency_key
+		RETURNING seen.status = 'STARTED' AND seen.retry_at IS NULL AS stolen
+	) SELECT stolen FROM fresh UNION ALL SELECT stolen FROM taken`
+	tx, guard, and, or, async := "false", "", "", "", ""
+	if transactional {
+		tx, guard, and, or = "true", "WHERE alone", "alone AND", "OR transactional"
+		async = ", set_config('synchronous_commit', 'off', true)"
+	}
+	return strings.NewReplacer(
+		"{tx}", tx, "{guard}", guard, "{and}", and, "{or}", or, "{async}", async, "{skew}", "$9::bigint * interval '1 millisecond'",
+		"{freshExpiry}", ceilSecond("{lease}", "$6"), "{seenExpiry}", ceilSecond("seen.{lease}", "$6"),
+	).Replace(take)
+}
+
+// ceilSecond is rule 9: a moment and a retention in ms, rounded up to whole seconds.
+func ceilSecond(moment, ms string) string {
+	return `date_trunc('second', ` + moment + ` + ` + ms + `::bigint * interval '1 millisecond' + interval '999 milliseconds')`
+}
+
+const alone = `SELECT pg_try_advisory_xact_lock({lock1}), set_config('idle_in_transaction_session_timeout', $2, true)`
+
+const look = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key = ANY($1)`
+
+// The settlements: arguments 1 key, 2 version, 3 owner, 4 retention in ms, and their own. Their condition is idem.Holds, their
+// values are those of idem.Settled.
+const (
+	held = ` FROM clock WHERE idempotency_key = $1 AND version = $2 AND owner = $3 AND status = 'STARTED' AND retry_at IS NULL`
+
+	complete = ` UPDATE {table} SET status = 'COMPLETED', response_payload = $5, result_omitted = $6,
+		failure_code = NULL, failure_message = NULL, failure_at = NULL, updated_at = now,
+		expiry_timestamp = {expiry}` + held
+
+	failure = `failure_code = coalesce($5, failure_code), failure_message = CASE WHEN $5::text IS NULL THEN failure_message ELSE $6 END,
+		failure_at = CASE WHEN $5::text IS NULL THEN failure_at ELSE now END, updated_at = now, `
+
+	fail = ` UPDATE {table} SET status = 'FAILED', ` + failure + `
+		expiry_timestamp = {expiry}` + held
+
+	release = ` UPDATE {table} SET retry_at = now + $7::bigint * interval '1 millisecond', attempts = attempts - $8, ` + failure + `
+		expiry_timestamp = {releasedExpiry}` + held
+
+	// A delayed extension shortens nothing.
+	extend = ` UPDATE {table} SET lease_until = {lease}, updated_at = now,
+		expiry_timestamp = {extendedExpiry}` + held +
+		` AND lease_until <= {lease}`
+)
+
+// queue adds a settlement to a batch; done is told whether it was made, or refused.
+func (s *statements) queue(batch *pgx.Batch, set *idem.Settlement, done func(bool)) {
+	batch.Queue(s.settle[set.Op], settleArgs(set)...).Exec(func(tag pgconn.CommandTag) error {
+		done(tag.RowsAffected() > 0)
+		return nil
+	})
+}
+
+func takeArgs(req *idem.ClaimRequest, skew time.Duration) []any {
+	var fingerprint []byte
+	if !req.Fingerprint.IsZero() {
+		fingerprint = req.Fingerprint[:]
+	}
+	return []any{
+		escape(req.Key), escape(req.Owner), fingerprint, escape(req.Source), req.Lease.Milliseconds(), ceilMS(req.Retention),
+		req.Redrive, req.TakeOver, ceilMS(skew),
+	}
+}
+
+func settleArgs(set *idem.Settlement) []any {
+	args := []any{escape(set.Key), set.Version, escape(set.Owner), ceilMS(set.Retention)}
+	switch set.Op {
+	case idem.OpComplete:
+		return append(args, nilIfEmpty(set.Result), int64(set.ResultOmitted))
+	case idem.OpFail:
+		return appendFailure(args, set.Failure)
+	case idem.OpRelease:
+		refund := 0
+		if set.Refund {
+			refund = 1
+		}
+		return append(appendFailure(args, set.Failure), set.Delay.Milliseconds(), refund)
+	case idem.OpExtend:
+		return append(args, set.Lease.Milliseconds())
+	}
+	return args
+}
+
+func appendFailure(args []any, f *idem.Failure) []any {
+	if f == nil {
+		return append(args, nil, nil)
+	}
+	return append(args, escape(f.Code), escape(f.Message))
+}
+
+// ceilMS returns d in milliseconds, rounded up: "at least".
+func ceilMS(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
+
+const (
+	// Arguments: the last key of the page before, status or '', updated before or NULL, rows of a page.
+	list = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key > $1 AND ($2 = '' OR status = $2)
+		AND ($3::timestamptz IS NULL OR updated_at < $3) ORDER BY idempotency_key LIMIT $4`
+
+	remove = `DELETE FROM {table} WHERE idempotency_key = $1 AND version = $2`
+
+	// What others are at work on is left for the next time.
+	prune = `WITH expired AS MATERIALIZED (
+			SELECT idempotency_key FROM {table} WHERE expiry_timestamp <= {now} ORDER BY expiry_timestamp LIMIT $1 FOR UPDATE SKIP LOCKED
+		) DELETE FROM {table} t USING expired WHERE t.idempotency_key = expired.idempotency_key`
+)

@@ -1,0 +1,236 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// DefaultIdleLimit is how long a handler may leave its transaction alone unless TxConfig says otherwise.
+const DefaultIdleLimit = time.Minute
+
+// TxConfig configures a TxStore. Every field's zero value stands for its default.
+type TxConfig struct {
+	Config
+	// IdleLimit is how long a handler may leave its transaction alone between two statements (default DefaultIdleLimit, at
+	// least a millisecond) before the server ends it. It bounds how long the key of a host stays taken that has vanished
+	// without a word.
+	IdleLimit time.Duration
+}
+
+// TxStore is a store in PostgreSQL, in transaction mode: a claim holds its key by an open transaction, in which the handler
+// writes (see Handler), and in which the key completes. Use it under an idem.Engine, as any other store.
+//
+// A claim is two transactions in one round trip. The first charges the attempt, so that a message that kills its process
+// over and over runs out of attempts. The second takes an advisory lock on the key and stays open. Nobody else has that lock
+// while the owner lives, however long its handler takes; when its connection breaks, the server rolls all back and gives the
+// lock up, and the next contender need not wait for the lease to end.
+//
+// Each claim holds a connection of the pool until it is settled: the pool needs as many as handlers run at once, and one
+// more. Claim and Settle take several elements one after the other.
+type TxStore struct {
+	*Store
+	idle string // in ms, as the server takes it
+
+	mu   sync.Mutex
+	held map[*heldTx]struct{}
+}
+
+var (
+	_ idem.Store   = (*TxStore)(nil)
+	_ idem.Batcher = (*TxStore)(nil)
+	_ idem.Admin   = (*TxStore)(nil)
+)
+
+// heldTx is a claim's transaction.
+type heldTx struct {
+	conn    *pgxpool.Conn
+	tx      pgx.Tx
+	key     string
+	owner   string
+	version int64
+}
+
+// NewTx returns a store in transaction mode on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming
+// every field at fault. The pool stays the caller's; Close the store before it.
+func NewTx(pool *pgxpool.Pool, cfg TxConfig) (*TxStore, error) {
+	store, err := New(pool, cfg.Config)
+	if idle := cmp.Or(cfg.IdleLimit, DefaultIdleLimit); idle < time.Millisecond {
+		err = errors.Join(err, fmt.Errorf("pgstore: %w: IdleLimit is %v: want 1ms or more", idem.ErrInvalidConfig, idle))
+	}
+	if err != nil {
+		return nil, err
+	}
+	idle := fmt.Sprintf("%dms", cmp.Or(cfg.IdleLimit, DefaultIdleLimit).Milliseconds())
+	return &TxStore{Store: store, idle: idle, held: make(map[*heldTx]struct{})}, nil
+}
+
+// BatchSize implements idem.Batcher: a claim gathered ahead would hold a connection.
+func (s *TxStore) BatchSize() int { return 1 }
+
+// Close rolls back every transaction that is still open. No handler may be at work.
+func (s *TxStore) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for h := range s.held {
+		h.end()
+	}
+	clear(s.held)
+}
+
+// end gives the connection back. The pool closes one that is still in a transaction, and so the server rolls back.
+func (h *heldTx) end() { h.conn.Release() }
+
+// hold remembers a claim.
+func (s *TxStore) hold(h *heldTx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[h] = struct{}{}
+}
+
+// holder returns the claim that fits, nil if there is none. There are no more of them than connections.
+func (s *TxStore) holder(fits func(h *heldTx) bool) *heldTx {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for h := range s.held {
+		if fits(h) {
+			return h
+		}
+	}
+	return nil
+}
+
+// release takes a claim out of those that are held: its connection is the caller's to end. False if another call was first.
+func (s *TxStore) release(h *heldTx) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.held[h]
+	delete(s.held, h)
+	return ok
+}
+
+// Claim implements idem.Store.
+func (s *TxStore) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+	results := make([]idem.ClaimResult, len(reqs))
+	for i := range reqs {
+		results[i] = s.claim(ctx, &reqs[i])
+	}
+	return results
+}
+
+// contended is after how long a key is worth another look that somebody else is just about to claim.
+const contended = 25 * time.Millisecond
+
+func (s *TxStore) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimResult {
+	if h := s.holder(func(h *heldTx) bool { return h.key == req.Key && h.owner == req.Owner }); h != nil {
+		return s.claimAgain(ctx, req)
+	}
+	var last attempt
+	for range maxRounds {
+		err := s.send(ctx, func(ctx context.Context) (err error) {
+			last, err = s.tryClaim(ctx, req)
+			return err
+		})
+		if err != nil {
+			return idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+		}
+		if res, final := s.answer(req, &last); final {
+			return res
+		}
+	}
+	return idem.ClaimResult{State: idem.ClaimInFlight, Record: last.found.rec, ClaimableIn: contended}
+}
+
+// claimAgain answers a claim that is held already: it was sent again.
+func (s *TxStore) claimAgain(ctx context.Context, req *idem.ClaimRequest) idem.ClaimResult {
+	seen, err := s.lookAt(ctx, []string{req.Key})
+	if err != nil {
+		return idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+	}
+	found := seen[req.Key]
+	if !idem.OwnClaim(req, &found.rec) {
+		return idem.ClaimResult{State: idem.ClaimInFlight, Record: found.rec, ClaimableIn: contended}
+	}
+	return idem.ClaimResult{State: idem.Claimed, Record: found.rec}
+}
+
+// attempt is what came of trying to claim a key.
+type attempt struct {
+	took
+	alone bool // the key's lock is ours: nobody else has a transaction for it
+	there bool
+	found sighting
+}
+
+// tryClaim is one round trip. It charges the attempt if the key may be taken, and commits; then it takes the key's lock and
+// looks. A claim that is its owner's and has the lock is held; otherwise a second round trip ends the transaction.
+//
+// Between the two transactions another contender may get the lock, and may be charged too. At most one of them then finds
+// itself the owner.
+func (s *TxStore) tryClaim(ctx context.Context, req *idem.ClaimRequest) (a attempt, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return a, err
+	}
+	lock := lockOf(req.Key)
+	seen := make(map[string]sighting, 1)
+	var batch pgx.Batch
+	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	batch.Queue(s.sql.takeTx, append(takeArgs(req, s.skew), lock)...).Query(func(rows pgx.Rows) (err error) {
+		a.took, err = readTook(rows)
+		return err
+	})
+	batch.Queue(`COMMIT AND CHAIN`)
+	batch.Queue(s.sql.alone, lock, s.idle).QueryRow(func(row pgx.Row) error { return row.Scan(&a.alone, nil) })
+	batch.Queue(s.sql.look, []string{escape(req.Key)}).Query(func(rows pgx.Rows) error { return readSightings(rows, seen) })
+	results := conn.SendBatch(ctx, &batch)
+	if err := results.Close(); err != nil {
+		conn.Release()
+		return a, err
+	}
+	a.found, a.there = seen[req.Key]
+	if a.alone && a.there && idem.OwnClaim(req, &a.found.rec) {
+		s.hold(&heldTx{conn: conn, tx: results.Tx(), key: req.Key, owner: req.Owner, version: a.found.rec.Version})
+		return a, nil
+	}
+	_ = results.Tx().Rollback(ctx) // a connection that can't roll back is closed by its release, which does
+	conn.Release()
+	return a, nil
+}
+
+// answer is what came of a claim; not final if it should be tried again.
+func (s *TxStore) answer(req *idem.ClaimRequest, a *attempt) (res idem.ClaimResult, final bool) {
+	rec := &a.found.rec
+	switch {
+	case !a.there:
+		return res, false
+	case idem.OwnClaim(req, rec):
+		if !a.alone {
+			return idem.ClaimResult{State: idem.ClaimInFlight, Record: *rec, ClaimableIn: contended}, true
+		}
+		return idem.ClaimResult{State: idem.Claimed, Record: *rec, Stolen: a.stolen}, true
+	}
+	judged := a.found
+	if a.alone && a.found.transactional && rec.Status == idem.StatusStarted { // its owner's transaction is gone
+		judged.rec.LeaseUntil = a.found.now.Add(-s.skew)
+	}
+	res, final = s.judge(req, &judged)
+	res.Record = *rec
+	if rec.Status != idem.StatusStarted || a.alone || (final && res.State != idem.ClaimLeaseOver) {
+		return res, final
+	}
+	// Its lease or delay is over, but a transaction is at work on it, or another contender just about to be.
+	res.State, res.ClaimableIn = idem.ClaimInFlight, req.Lease
+	if rec.Released() {
+		res.ClaimableIn = contended
+	}
+	return res, true
+}

@@ -1,0 +1,307 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
+)
+
+// bank is an engine in transaction mode, and a table for its handlers to write into.
+type bank struct {
+	*testing.T
+	pool    *pgxpool.Pool
+	store   *pgstore.TxStore
+	engine  *idem.Engine
+	table   string
+	burials []idem.Burial
+}
+
+func newBank(t *testing.T, pool *pgxpool.Pool, cfg idem.Config) *bank {
+	t.Helper()
+	b := &bank{T: t, pool: pool, table: newTable(t, pool)}
+	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: b.table}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	b.store = store
+	if b.engine, err = idem.New(store, cfg); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, pool, `CREATE TABLE `+b.table+`_effects (what text)`)
+	return b
+}
+
+func (b *bank) write(ctx context.Context, tx pgx.Tx, what string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO `+b.table+`_effects VALUES ($1)`, what)
+	return err
+}
+
+// effects returns how many there are.
+func (b *bank) effects() int64 {
+	b.Helper()
+	return ask[int64](b, b.pool, `SELECT count(*) FROM `+b.table+`_effects`)
+}
+
+func (b *bank) get(key string) idem.Record {
+	b.Helper()
+	rec, err := b.store.Get(context.Background(), key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return rec
+}
+
+func (b *bank) task(key string, h pgstore.TxHandler) idem.Task {
+	return idem.Task{
+		Key: key, Handler: b.store.Handler(h), Fingerprint: idem.FingerprintOf([]byte(key)), Source: "payments-0@1",
+		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, burial idem.Burial) error {
+			b.burials = append(b.burials, burial)
+			return nil
+		}),
+	}
+}
+
+// pays writes an effect and returns what is asked.
+func (b *bank) pays(result string, err error) pgstore.TxHandler {
+	return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		return []byte(result), errors.Join(b.write(ctx, tx, result), err)
+	}
+}
+
+func (b *bank) want(out idem.Outcome, kind idem.Kind) {
+	b.Helper()
+	if out.Kind != kind {
+		b.Fatalf("%v: %v; want %v", out.Kind, out.Err, kind)
+	}
+}
+
+var errBoom = errors.New("boom")
+
+func TestEffectAndCompletionAreThereTogether(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{})
+	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		if err := b.write(ctx, tx, "once"); err != nil {
+			return nil, err
+		}
+		if n := b.effects(); n != 0 {
+			t.Errorf("%d effects are seen before the handler has returned", n)
+		}
+		if st := b.get("k").Status; st != idem.StatusStarted {
+			t.Errorf("the key is %s while its handler runs", st)
+		}
+		return []byte("paid"), nil
+	}))
+	b.want(out, idem.Executed)
+	if b.effects() != 1 || b.get("k").Status != idem.StatusCompleted {
+		t.Errorf("%d effects, %+v", b.effects(), b.get("k"))
+	}
+	out = b.engine.Do(t.Context(), b.task("k", b.pays("again", nil)))
+	b.want(out, idem.Replayed)
+	if string(out.Result) != "paid" || b.effects() != 1 {
+		t.Errorf("replayed %q, %d effects", out.Result, b.effects())
+	}
+}
+
+func TestWhatAHandlerReturnsInTransactionMode(t *testing.T) {
+	pool := newPool(t, server.URL())
+	aborts := func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		_, _ = tx.Exec(ctx, `SELECT 1/0`)
+		return nil, nil
+	}
+	for _, tc := range []struct {
+		name    string
+		handler func(b *bank) pgstore.TxHandler
+		want    idem.Kind
+		says    string
+		status  idem.Status
+		charged int
+		effects int64
+	}{
+		{"success", func(b *bank) pgstore.TxHandler { return b.pays("r", nil) }, idem.Executed, "", idem.StatusCompleted, 1, 1},
+		{"an error", func(b *bank) pgstore.TxHandler { return b.pays("r", errBoom) }, idem.Retry, "boom", idem.StatusStarted, 1, 0},
+		{"a permanent one", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.Permanent(errBoom)) }, idem.DeadLettered, "boom", idem.StatusFailed, 1, 0},
+		{"an unavailable one", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.Unavailable(errBoom)) }, idem.DependencyDown, "boom", idem.StatusStarted, 0, 0},
+		{"one that may pass later", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.RetryAfter(errBoom, time.Hour)) }, idem.Retry, "boom", idem.StatusStarted, 1, 0},
+		{"a result that can't be encoded", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.ResultUnavailable(errBoom)) }, idem.Executed, "boom", idem.StatusCompleted, 1, 1},
+		{"a panic", func(b *bank) pgstore.TxHandler {
+			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+				_ = b.write(ctx, tx, "x")
+				panic("boom")
+			}
+		}, idem.Retry, "boom", idem.StatusStarted, 1, 0},
+		{"success after a statement that failed", func(*bank) pgstore.TxHandler { return aborts }, idem.Retry, "a statement of the transaction failed", idem.StatusStarted, 1, 0},
+		{"success after a savepoint that was rolled back", func(b *bank) pgstore.TxHandler {
+			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+				_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { _, err := aborts(ctx, tx); return errors.Join(err, errBoom) })
+				return nil, b.write(ctx, tx, "x")
+			}
+		}, idem.Executed, "", idem.StatusCompleted, 1, 1},
+		{"COMMIT by itself", func(*bank) pgstore.TxHandler {
+			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+				_, err := tx.Exec(ctx, `COMMIT`)
+				return nil, err
+			}
+		}, idem.DeadLettered, "ended the transaction itself", idem.StatusFailed, 1, 0},
+		{"the error of tx.Commit", func(b *bank) pgstore.TxHandler {
+			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+				return nil, errors.Join(b.write(ctx, tx, "x"), tx.Commit(ctx), tx.Rollback(ctx))
+			}
+		}, idem.Retry, "committed when the handler returns", idem.StatusStarted, 1, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBank(t, pool, idem.Config{})
+			out := b.engine.Do(t.Context(), b.task("k", tc.handler(b)))
+			b.want(out, tc.want)
+			if tc.says != "" && (out.Err == nil || !strings.Contains(out.Err.Error(), tc.says)) {
+				t.Errorf("error %v; want %q in it", out.Err, tc.says)
+			}
+			rec := b.get("k")
+			if rec.Status != tc.status || rec.Attempts != tc.charged || b.effects() != tc.effects {
+				t.Errorf("%s, %d attempts, %d effects; want %s, %d, %d", rec.Status, rec.Attempts, b.effects(), tc.status, tc.charged, tc.effects)
+			}
+			if rec.Status == idem.StatusStarted && (!rec.Released() || rec.Failure == nil) {
+				t.Errorf("the key was not released with its failure: %+v", rec)
+			}
+			if (tc.want == idem.DeadLettered) != (len(b.burials) == 1) {
+				t.Errorf("%d dead letters", len(b.burials))
+			}
+			wantGivenBack(t, pool)
+		})
+	}
+}
+
+// A deferred constraint speaks up at COMMIT, when the handler has returned.
+func TestACommitThatIsRefusedUndoesAll(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{MaxAttempts: 2})
+	execute(t, b.pool, `ALTER TABLE `+b.table+`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
+	b.want(b.engine.Do(t.Context(), b.task("k1", b.pays("same", nil))), idem.Executed)
+	for range 2 {
+		b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.Fenced)
+	}
+	rec := b.get("k2")
+	if b.effects() != 1 || rec.Attempts != 2 || rec.Failure == nil || !strings.Contains(rec.Failure.Message, "duplicate key") {
+		t.Errorf("%d effects, %+v", b.effects(), rec)
+	}
+	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("other", nil))), idem.DeadLettered)
+	if len(b.burials) != 1 || !strings.Contains(b.burials[0].Failure.Message, "duplicate key") {
+		t.Errorf("dead letters %+v", b.burials)
+	}
+}
+
+func TestWhileAnOwnerLivesNobodyTakesItsKey(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{Lease: idem.MinLease, Wait: -1})
+	fails := errors.New("the key was taken")
+	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		// The lease is over by the record: as if heartbeats did not come through.
+		execute(t, b.pool, `UPDATE `+b.table+` SET lease_until = now() - interval '1 hour'`)
+		other := b.engine.Do(context.Background(), b.task("k", b.pays("other", nil)))
+		if other.Kind != idem.InFlight {
+			return nil, errors.Join(fails, other.Err)
+		}
+		return nil, b.write(ctx, tx, "mine")
+	}))
+	b.want(out, idem.Executed)
+	if b.effects() != 1 || b.get("k").Attempts != 1 {
+		t.Errorf("%d effects, %+v", b.effects(), b.get("k"))
+	}
+}
+
+// An owner whose key was taken all the same (its record was deleted by hand, or a program in lease mode took it) has no effect.
+func TestAnOwnerThatLostItsKeyHasNoEffect(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{})
+	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		if err := b.store.Delete(ctx, "k", b.get("k").Version); err != nil {
+			return nil, err
+		}
+		return nil, b.write(ctx, tx, "late")
+	}))
+	b.want(out, idem.Fenced)
+	if b.effects() != 0 {
+		t.Error("its effect was committed")
+	}
+}
+
+func TestTransactionModeWaitsForAKeyInFlight(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{})
+	begun, waiting := make(chan struct{}), make(chan idem.Outcome)
+	go func() {
+		<-begun
+		waiting <- b.engine.Do(t.Context(), b.task("k", b.pays("second", nil)))
+	}()
+	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		close(begun)
+		return []byte("first"), b.write(ctx, tx, "first")
+	}))
+	b.want(out, idem.Executed)
+	out = <-waiting
+	b.want(out, idem.Replayed)
+	if string(out.Result) != "first" || b.effects() != 1 {
+		t.Errorf("replayed %q, %d effects", out.Result, b.effects())
+	}
+}
+
+func TestMismatchAndRedriveInTransactionMode(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{})
+	b.want(b.engine.Do(t.Context(), b.task("k", b.pays("r", idem.Permanent(errBoom)))), idem.DeadLettered)
+	b.want(b.engine.Do(t.Context(), b.task("k", b.pays("r", nil))), idem.ReplayedFailed)
+	other := b.task("k", b.pays("r", nil))
+	other.Fingerprint = idem.FingerprintOf([]byte("another"))
+	b.want(b.engine.Do(t.Context(), other), idem.Mismatched)
+	again := b.task("k", b.pays("r", nil))
+	again.Redrive = b.burials[0].Attempt.Token
+	b.want(b.engine.Do(t.Context(), again), idem.Executed)
+	if b.effects() != 1 {
+		t.Errorf("%d effects", b.effects())
+	}
+}
+
+func TestHashedKeysFindTheirTransaction(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{HashKeys: true})
+	b.want(b.engine.Do(t.Context(), b.task("k", b.pays("r", nil))), idem.Executed)
+	if b.effects() != 1 {
+		t.Errorf("%d effects", b.effects())
+	}
+}
+
+func TestWithoutATransactionNoHandlerIsCalled(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{})
+	s := b.engine.Session(t.Context())
+	defer s.Close()
+	task := b.task("k", b.pays("r", nil))
+	b.want(s.RunUnprotected(&task), idem.DependencyDown)
+}
+
+func TestAHandlerThatLeavesItsTransactionAloneLosesIt(t *testing.T) {
+	pool := newPool(t, server.URL())
+	b := newBank(t, pool, idem.Config{})
+	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: b.table}, IdleLimit: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	b.store = store
+	if b.engine, err = idem.New(store, idem.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		for ask[int64](t, pool, `SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND pid = $1`, tx.Conn().PgConn().PID()) > 0 {
+		}
+		return nil, b.write(ctx, tx, "late")
+	}))
+	b.want(out, idem.Retry)
+	if rec := b.get("k"); b.effects() != 0 || !rec.Released() {
+		t.Errorf("%d effects, %+v", b.effects(), rec)
+	}
+	if !strings.Contains(out.Err.Error(), "idle-in-transaction") {
+		t.Error(out.Err)
+	}
+}

@@ -1,0 +1,102 @@
+package pgstore_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
+)
+
+// The environment of a worker: the test binary, run again as a process that is there to be killed.
+const (
+	workerEnv = "IDEMSK_TEST_WORKER" // the table
+	urlEnv    = "IDEMSK_TEST_URL"
+)
+
+const (
+	accounts     = 100
+	maxAttempts  = 3       // for the payment that kills
+	killer       = 1 << 20 // the number of the payment that kills the process of its handler
+	workersPause = 20 * time.Millisecond
+)
+
+// amount is what a payment adds to the balance of account n % accounts.
+func amount(n int) int64 { return int64(n%97 + 1) }
+
+// work pays what it is told on standard input, "from to" a line, each until it is settled, and says so on standard output.
+func work() int {
+	if err := payAll(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func payAll(ctx context.Context) error {
+	table := os.Getenv(workerEnv)
+	pool, err := pgstore.NewPool(os.Getenv(urlEnv))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: table}})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	engine, err := idem.New(store, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts})
+	if err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var from, to int
+		if _, err := fmt.Sscan(lines.Text(), &from, &to); err != nil {
+			return err
+		}
+		for n := from; n < to; n++ {
+			kind := payUntilSettled(ctx, engine, payment(store, pool, table, n))
+			fmt.Println(n, kind)
+		}
+	}
+	return nil
+}
+
+func payUntilSettled(ctx context.Context, engine *idem.Engine, task idem.Task) idem.Kind {
+	for {
+		within, cancel := context.WithTimeout(ctx, 20*time.Second)
+		out := engine.Do(within, task)
+		cancel()
+		if out.Kind.Settled() {
+			return out.Kind
+		}
+		<-time.After(workersPause) // the server is being started, perhaps
+	}
+}
+
+func payment(store *pgstore.TxStore, pool *pgxpool.Pool, table string, n int) idem.Task {
+	task := idem.Task{
+		Key: fmt.Sprint("payment-", n), Fingerprint: idem.FingerprintOf(fmt.Append(nil, amount(n))), Source: fmt.Sprint("payments-0@", n),
+		Handler: store.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+			_, err := tx.Exec(ctx, `UPDATE `+table+`_accounts SET balance = balance + $2 WHERE id = $1`, n%accounts, amount(n))
+			if n == killer {
+				return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			return fmt.Append(nil, n), err
+		}),
+	}
+	if n == killer {
+		task.DeadLetters = idem.DeadLetterFunc(func(ctx context.Context, b idem.Burial) error {
+			_, err := pool.Exec(ctx, `INSERT INTO `+table+`_dead VALUES ($1)`, b.Failure.Code+": "+b.Failure.Message)
+			return err
+		})
+	}
+	return task
+}

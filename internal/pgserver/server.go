@@ -1,0 +1,293 @@
+package pgserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The superuser, and the database that every server has.
+const (
+	User     = "postgres"
+	Password = "a-password-for-tests"
+	Database = "postgres"
+)
+
+// startLimit bounds how long a server may take to accept connections, stopLimit how long to end.
+const (
+	startLimit = 60 * time.Second
+	stopLimit  = 30 * time.Second
+)
+
+// Config configures a Server. The zero value is ready for use.
+type Config struct {
+	// Settings are lines of postgresql.conf. By default fsync is off: a test crashes servers, not machines.
+	Settings map[string]string
+}
+
+// Server is a PostgreSQL server. Its methods are not safe for concurrent use, but for URL.
+type Server struct {
+	bin  binaries
+	as   *syscall.Credential
+	dir  string // data and password, gone with Close
+	port int
+
+	process *exec.Cmd // nil while stopped
+	ended   chan struct{}
+	log     *logTail
+}
+
+// Start initialises a server and starts it. It must be ended by Close.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	s, err := prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.initdb(ctx, cfg); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.Restart(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Standby starts a server that follows this one, and is read-only until it is promoted.
+func (s *Server) Standby(ctx context.Context) (*Server, error) {
+	standby, err := prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = standby.run(ctx, "pg_basebackup", "--pgdata", standby.data(), "--dbname", s.URL(), "--write-recovery-conf",
+		"--checkpoint=fast", "--wal-method=stream", "--no-sync")
+	if err == nil {
+		err = standby.configure(map[string]string{"port": strconv.Itoa(standby.port)})
+	}
+	if err == nil {
+		err = standby.Restart(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, standby.Close())
+	}
+	return standby, nil
+}
+
+// Promote makes a standby a primary, and waits until it is.
+func (s *Server) Promote(ctx context.Context) error {
+	return s.run(ctx, "pg_ctl", "promote", "--pgdata", s.data(), "--wait")
+}
+
+// prepare finds the programs, a folder, and a port.
+func prepare(ctx context.Context) (*Server, error) {
+	bin, err := find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	as, err := serverUser()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, as: as}
+	if s.port, err = freePort(ctx); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp("", "idemsk-postgres-"); err != nil {
+		return nil, fmt.Errorf("pgserver: %w", err)
+	}
+	if err := give(s.dir, as); err != nil {
+		return nil, errors.Join(fmt.Errorf("pgserver: %w", err), os.RemoveAll(s.dir))
+	}
+	return s, nil
+}
+
+func freePort(ctx context.Context) (port int, err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("pgserver: no free port: %w", err)
+	}
+	if addr, ok := l.Addr().(*net.TCPAddr); ok {
+		port = addr.Port
+	}
+	return port, l.Close()
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) initdb(ctx context.Context, cfg Config) error {
+	pwfile := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(pwfile, []byte(Password+"\n"), 0o600); err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	if err := give(pwfile, s.as); err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	err := s.run(ctx, "initdb", "--pgdata", s.data(), "--username", User, "--pwfile", pwfile, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	if err != nil {
+		return err
+	}
+	settings := map[string]string{
+		"listen_addresses": "127.0.0.1", "port": strconv.Itoa(s.port), "unix_socket_directories": "",
+		"fsync": "off", "max_connections": "200", "logging_collector": "off", "wal_level": "replica",
+	}
+	maps.Copy(settings, cfg.Settings)
+	return s.configure(settings)
+}
+
+// configure adds settings; of several lines for one setting PostgreSQL takes the last.
+func (s *Server) configure(settings map[string]string) error {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&text, "%s = '%s'\n", name, strings.ReplaceAll(settings[name], "'", "''"))
+	}
+	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	_, err = f.WriteString(text.String())
+	return errors.Join(err, f.Close())
+}
+
+// run runs one of the programs to its end.
+func (s *Server) run(ctx context.Context, program string, args ...string) error {
+	cmd := s.command(ctx, program, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pgserver: %s: %w: %s", program, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin.dir, program), args...) //nolint:gosec // a program of this package
+	cmd.Dir, cmd.SysProcAttr = s.dir, sysProcAttr(s.as)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}, s.bin.env...)
+	return cmd
+}
+
+// Restart starts the server that is stopped, and waits until it accepts connections.
+func (s *Server) Restart(ctx context.Context) error {
+	if s.process != nil {
+		return errors.New("pgserver: it is running")
+	}
+	s.log = &logTail{ready: make(chan struct{})}
+	cmd := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data())
+	cmd.Stderr = s.log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // how it ended is in its log
+	}()
+	s.process, s.ended = cmd, ended
+	limit := time.NewTimer(startLimit)
+	defer limit.Stop()
+	var err error
+	select {
+	case <-s.log.ready:
+		return nil
+	case <-ended:
+		err = errors.New("it ended by itself")
+	case <-limit.C:
+		err = fmt.Errorf("it did not accept connections within %v", startLimit)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return errors.Join(fmt.Errorf("pgserver: starting on port %d: %w; its log ends:\n%s", s.port, err, s.log), s.Crash())
+}
+
+// Stop ends the server as an operator does: it cuts its connections, rolls back what they were at, and writes all to disk.
+func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
+
+// Crash ends the server at once, as a crash does: at the next start it recovers from its log.
+func (s *Server) Crash() error { return s.end(syscall.SIGQUIT) }
+
+func (s *Server) end(sig syscall.Signal) error {
+	if s.process == nil {
+		return nil
+	}
+	_ = s.process.Process.Signal(sig) // it may have ended by itself
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	var err error
+	select {
+	case <-s.ended:
+	case <-limit.C:
+		err = fmt.Errorf("pgserver: the server, process %d, did not end within %v and is killed; its log ends:\n%s", s.process.Process.Pid, stopLimit, s.log)
+		_ = s.process.Process.Kill() // it may have ended by itself
+		<-s.ended
+	}
+	s.process = nil
+	return err
+}
+
+// Close ends the server and removes its data.
+func (s *Server) Close() error {
+	return errors.Join(s.Crash(), os.RemoveAll(s.dir))
+}
+
+// URL returns a connection string for the superuser.
+func (s *Server) URL() string { return s.URLOf(User, Password, Database) }
+
+// URLOf returns a connection string for another user or database.
+func (s *Server) URLOf(user, password, database string) string {
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(user, password), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
+		Path: database, RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// Log returns the end of the server's log since its last start.
+func (s *Server) Log() string { return s.log.String() }
+
+const logTailSize = 64 << 10
+
+// logTail keeps the end of a log, and tells when the server in it says that it is ready.
+type logTail struct {
+	mu    sync.Mutex
+	text  []byte
+	once  sync.Once
+	ready chan struct{}
+}
+
+var _ io.Writer = (*logTail)(nil)
+
+// Write implements io.Writer.
+func (l *logTail) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	if cut := len(l.text) - logTailSize; cut > 0 {
+		l.text = slices.Delete(l.text, 0, cut)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(l.text)); lines.Scan(); {
+		if line := lines.Text(); strings.Contains(line, "database system is ready to accept") {
+			l.once.Do(func() { close(l.ready) }) // connections, or read-only connections
+		}
+	}
+	return len(p), nil
+}
+
+// String returns what is kept.
+func (l *logTail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text)
+}
