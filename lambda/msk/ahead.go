@@ -1,6 +1,7 @@
 package msk
 
 import (
+	"errors"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -36,11 +37,11 @@ func (b *batch) gatherHeads(i int) {
 	b.session.Claim(tickets)
 }
 
-// gather claims record i, unless that has been done, together with those behind it. One that was in flight elsewhere is
-// looked at again: that may be long ago. The caller holds a slot.
+// gather claims record i, unless that has been done, together with those behind it. One that was in flight elsewhere, or
+// whose claim met a store that did not answer, is claimed again: that may be long ago. The caller holds a slot.
 func (u *unit) gather(i int) {
 	if j := u.jobs[i]; j.claimed {
-		if j.ticket.State() != idem.ClaimInFlight {
+		if j.ticket.State() != idem.ClaimInFlight && !errors.Is(j.ticket.Err(), idem.ErrStoreUnavailable) {
 			return
 		}
 		j.claimed = false
@@ -71,7 +72,7 @@ func (u *unit) giveBack() {
 }
 
 // notBegun adds the tickets of records that are claimed and not begun, and marks them as not claimed; as it does those that
-// were in flight elsewhere, so that they are gathered anew.
+// were in flight elsewhere, or whose claim failed, so that they are gathered anew.
 func (u *unit) notBegun(tickets []*idem.Ticket) []*idem.Ticket {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -83,9 +84,9 @@ func (u *unit) notBegun(tickets []*idem.Ticket) []*idem.Ticket {
 		case idem.Claimed:
 			tickets = append(tickets, &j.ticket)
 			j.claimed = false
-		case idem.ClaimInFlight:
+		case idem.ClaimInFlight, idem.ClaimUnknown:
 			j.claimed = false
-		case idem.ClaimUnknown, idem.ClaimLeaseOver, idem.ClaimCompleted, idem.ClaimFailed:
+		case idem.ClaimLeaseOver, idem.ClaimCompleted, idem.ClaimFailed:
 		}
 	}
 	return tickets

@@ -173,6 +173,27 @@ func TestWhatWasInFlightIsGatheredAnew(t *testing.T) {
 	})
 }
 
+// A claim that was gathered ahead, and whose answer was lost, is made again when it is its turn, and recognises itself.
+func TestAGatheredClaimWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBatchedSite(t, 25)
+		s.engine.BreakerFailures = -1
+		lost := 0
+		s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+			res := land()
+			if lost++; lost <= 10 {
+				return idem.ClaimResult{Err: errNetwork}
+			}
+			return res
+		}
+		equalSlices(t, "reported places", s.deliver(manyRecords(10, 2)...))
+		equal(t, "executed", s.last().Executed, 10)
+		for key := range s.keys() {
+			equal(t, "attempts of "+key, s.get(key).Attempts, 1)
+		}
+	})
+}
+
 // Records with one key are claimed in turn, and nothing is gathered across them.
 func TestRecordsThatShareAKeyAreNotGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
