@@ -19,7 +19,7 @@ runtimes=$!
 scripts/postgres.sh install &
 postgres=$!
 scripts/build.sh
-go vet -tags localstack ./...
+go vet -tags localstack,postgres ./...
 wait "$localstack"
 wait "$runtimes"
 wait "$postgres"
@@ -32,4 +32,5 @@ if [ "$state" = started ]; then
   trap 'localstack/localstack.sh down' EXIT
 fi
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
-  go test -race -tags localstack -timeout 20m "$@" ./...
+  go test -race -tags localstack,postgres -timeout 20m "$@" ./...
+go test -race ./lambda/app # the default build, without further stores

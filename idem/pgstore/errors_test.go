@@ -104,8 +104,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"wrong password", server.URLOf(pgserver.User, "wrong", pgserver.Database), table, []string{"password authentication failed", "credentials are wrong"}},
 		{"no such user", server.URLOf("who", "x", pgserver.Database), table, []string{"credentials are wrong"}},
 		{"no such database", server.URLOf(pgserver.User, pgserver.Password, "elsewhere"), table, []string{"elsewhere", "does not exist", "IDEMSK_STORE_URL"}},
-		{"no such table", server.URL(), "not_there", []string{"not_there", "run the migrations", "IDEMSK_TABLE"}},
-		{"no such schema", server.URL(), "nowhere.not_there", []string{"nowhere.not_there", "run the migrations"}},
+		{"no such table", server.URL(), "not_there", []string{"not_there", "run idemsk migrate", "IDEMSK_TABLE"}},
+		{"no such schema", server.URL(), "nowhere.not_there", []string{"nowhere.not_there", "run idemsk migrate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			store := newStore(t, newPool(t, tc.url), pgstore.Config{Table: tc.table})
@@ -126,7 +126,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		wantEach(t, map[string]error{
 			"claim":    store.Claim(t.Context(), []idem.ClaimRequest{request("k", 1)})[0].Err,
 			"complete": store.Settle(t.Context(), []idem.Settlement{settlement(idem.Record{Key: "k"}, idem.OpComplete)})[0],
-		}, "not_there", "run the migrations")
+		}, "not_there", "run idemsk migrate")
 		wantGivenBack(t, root)
 	})
 }
@@ -159,9 +159,9 @@ func TestCheckTellsTheStateOfATable(t *testing.T) {
 		t.Errorf("migrating a newer table: %v; want ErrTableNewer", err)
 	}
 	execute(t, pool, `DELETE FROM `+table+`_migrations`)
-	check(pgstore.ErrTableOlder, "run the migrations")
+	check(pgstore.ErrTableOlder, "run idemsk migrate")
 	execute(t, pool, `DROP TABLE `+table)
-	check(pgstore.ErrNoTable, "run the migrations")
+	check(pgstore.ErrNoTable, "run idemsk migrate")
 }
 
 func TestCheckRefusesAnOlderServer(t *testing.T) {

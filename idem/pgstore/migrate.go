@@ -156,7 +156,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if there {
 		errs = append(errs, s.checkVersion(ctx))
 	} else {
-		errs = append(errs, fmt.Errorf("%w in this database: run the migrations, or set IDEMSK_TABLE to the right one", ErrNoTable))
+		errs = append(errs, fmt.Errorf("%w in this database: run idemsk migrate, or set IDEMSK_TABLE to the right one", ErrNoTable))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("pgstore: check of table %s: %w", s.table, err)
@@ -175,7 +175,7 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	}
 	switch {
 	case version < len(steps):
-		return fmt.Errorf("%w: it is at version %d, and the program wants %d: run the migrations", ErrTableOlder, version, len(steps))
+		return fmt.Errorf("%w: it is at version %d, and the program wants %d: run idemsk migrate", ErrTableOlder, version, len(steps))
 	case version > len(steps):
 		return tableNewer(version, len(steps))
 	}

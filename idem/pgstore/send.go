@@ -109,9 +109,9 @@ func (s *Store) complain(op string, err error) error {
 func hint(err error) string {
 	switch stateOf(err) {
 	case stateNoSuchTable, stateNoSuchSchema:
-		return " (the table does not exist in this database: run the migrations, or set IDEMSK_TABLE to the right one)"
+		return " (the table does not exist in this database: run idemsk migrate, or set IDEMSK_TABLE to the right one)"
 	case stateNoSuchColumn:
-		return " (the table is older than this program: run the migrations)"
+		return " (the table is older than this program: run idemsk migrate)"
 	case stateInvalidPassword, stateInvalidAuthorization:
 		return " (the credentials are wrong, or pg_hba.conf does not let this user in from here)"
 	case stateNoSuchDatabase:

@@ -48,6 +48,7 @@ type Base struct {
 	Vars   *Vars
 	Logger *slog.Logger
 	awsCfg func(ctx context.Context) (aws.Config, error)
+	close  func() // what the store holds open
 }
 
 // AWS returns the SDK's configuration, loaded once. Endpoints come from AWS_ENDPOINT_URL and its like.
@@ -57,7 +58,7 @@ func (b *Base) AWS(ctx context.Context) (aws.Config, error) { return b.awsCfg(ct
 // at once.
 func New(ctx context.Context, build Build, vars *Vars, stdout, stderr io.Writer) (*Function, error) {
 	cfg := ReadConfig(vars)
-	base := &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce()}
+	base := &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(), close: func() {}}
 	handler, err := build(ctx, base)
 	if wrong := vars.Err(); wrong != nil {
 		return nil, wrong
@@ -69,7 +70,7 @@ func New(ctx context.Context, build Build, vars *Vars, stdout, stderr io.Writer)
 	if err != nil {
 		return nil, err
 	}
-	return &Function{consumer: consumer}, nil
+	return &Function{consumer: consumer, close: base.close}, nil
 }
 
 func (b *Base) consumer(ctx context.Context, handler msk.Handler, stdout io.Writer) (*msk.Consumer, error) {
@@ -102,6 +103,8 @@ func (b *Base) store(ctx context.Context) (idem.Store, error) {
 	case StoreNone:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
 		return memstore.New(memstore.Config{}), nil
+	case StorePostgres:
+		return openPostgres(b)
 	}
 	awsCfg, err := b.AWS(ctx)
 	if err != nil {
@@ -149,7 +152,11 @@ func newLogger(w io.Writer, level slog.Level) *slog.Logger {
 // Function is a consumer as Lambda runs it.
 type Function struct {
 	consumer *msk.Consumer
+	close    func()
 }
+
+// Close ends what the function holds open. In Lambda the end of the process does that.
+func (f *Function) Close() { f.close() }
 
 var _ lambda.Handler = (*Function)(nil)
 

@@ -12,17 +12,19 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// The stores that IDEMSK_STORE can name in this build.
+// The stores that IDEMSK_STORE can name.
 const (
 	StoreDynamoDB = "dynamodb"
+	StorePostgres = "postgres" // by build tag
 	StoreMemory   = "memory"
 	StoreNone     = "none" // unprotected, for comparison
 )
 
 // Config is the function's configuration. docs/configuration.md explains each variable.
 type Config struct {
-	Store string // IDEMSK_STORE: dynamodb, memory, none
-	Table string // IDEMSK_TABLE
+	Store    string // IDEMSK_STORE: dynamodb, postgres, memory, none
+	StoreURL string // IDEMSK_STORE_URL, of PostgreSQL
+	Table    string // IDEMSK_TABLE
 
 	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
@@ -50,6 +52,7 @@ const (
 func ReadConfig(v *Vars) Config {
 	cfg := Config{
 		Store:              readStore(v),
+		StoreURL:           v.String("IDEMSK_STORE_URL", ""),
 		Table:              v.Table("IDEMSK_TABLE", dynamostore.DefaultTable),
 		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", idem.DefaultMaxClockSkew, 0, time.Minute),
 		Engine:             readEngine(v),
@@ -59,6 +62,9 @@ func ReadConfig(v *Vars) Config {
 	cfg.Consumer = readConsumer(v, cfg.Function)
 	cfg.Consumer.Unprotected = cfg.Store == StoreNone
 	cfg.LogLevel = readLogLevel(v)
+	if cfg.Store == StorePostgres {
+		readPostgres(v, &cfg)
+	}
 	cfg.Plain = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
 }
@@ -80,11 +86,9 @@ func readStore(v *Vars) string {
 	const name = "IDEMSK_STORE"
 	s := v.String(name, StoreDynamoDB)
 	switch s {
-	case StoreDynamoDB, StoreMemory, StoreNone:
-	case "redis", "postgres":
-		v.Fail(name, s, "dynamodb, memory or none: this build has no other store")
+	case StoreDynamoDB, StorePostgres, StoreMemory, StoreNone:
 	default:
-		v.Fail(name, s, "one of dynamodb, memory, none")
+		v.Fail(name, s, "one of dynamodb, postgres, memory, none")
 	}
 	return s
 }

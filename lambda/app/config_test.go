@@ -63,7 +63,11 @@ func variables() []variable {
 		{
 			"IDEMSK_STORE", func(c Config) any { return c.Store },
 			map[string]any{"": "dynamodb", "dynamodb": "dynamodb", "memory": "memory", "none": "none"},
-			[]string{"DynamoDB", "redis", "postgres", " memory"},
+			[]string{"DynamoDB", "redis", " memory"},
+		},
+		{
+			"IDEMSK_STORE_URL", func(c Config) any { return c.StoreURL },
+			map[string]any{"": "", "postgres://u:p@h/d": "postgres://u:p@h/d"}, nil,
 		},
 		{
 			"IDEMSK_TABLE", func(c Config) any { return c.Table },

@@ -34,6 +34,12 @@ func (v *Vars) Fail(name, value, want string) {
 	v.failed[name] = true
 }
 
+// FailSecret notes that a variable's value is missing or wrong, without repeating it.
+func (v *Vars) FailSecret(name, want string) {
+	v.errs = append(v.errs, fmt.Errorf("%s is missing or wrong: want %s", name, want))
+	v.failed[name] = true
+}
+
 // sound reports whether none of the variables given has failed, so that they can be compared with each other.
 func (v *Vars) sound(names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return v.failed[name] })

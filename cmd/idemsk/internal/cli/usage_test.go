@@ -56,7 +56,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive"} {
+	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive", "migrate", "prune"} {
 		page := idemsk(t, "help", verb)
 		if page.code != 0 {
 			t.Errorf("help %s: %+v", verb, page)

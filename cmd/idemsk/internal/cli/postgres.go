@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/idem/pgstore"
+)
+
+// postgresFlags are the flags of the verbs that look after a table in PostgreSQL.
+type postgresFlags struct{ url, table string }
+
+func (p *postgresFlags) declare(fs *flag.FlagSet) {
+	fs.StringVar(&p.url, "store-url", "", "the database, postgres://user:password@host:port/name (else `IDEMSK_STORE_URL`, which keeps it out of process lists)")
+	fs.StringVar(&p.table, "table", pgstore.DefaultTable, "the `TABLE` of idempotency keys")
+}
+
+func (p *postgresFlags) open() (*pgxpool.Pool, error) {
+	url := cmp.Or(p.url, os.Getenv("IDEMSK_STORE_URL"))
+	if url == "" {
+		return nil, usagef("no database is named: set IDEMSK_STORE_URL, or give --store-url")
+	}
+	pool, err := pgstore.NewPool(url)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return pool, nil
+}
+
+func migrateVerb() verb {
+	return verb{
+		name: "migrate", short: "makes the table of keys in PostgreSQL, or brings it up to date",
+		about: `
+Applies the migrations that the table has not had, all in one transaction; does nothing if there are none. Nothing else changes a
+schema. The role needs CREATE on the schema, and must own a table that is there already.`,
+		examples: []string{"IDEMSK_STORE_URL=postgres://owner@db/payments idemsk migrate", "idemsk migrate --table idempotency.keys"},
+		flags: func(fs *flag.FlagSet) action {
+			var p postgresFlags
+			p.declare(fs)
+			return p.migrate
+		},
+	}
+}
+
+func (p *postgresFlags) migrate(ctx context.Context, s Streams, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q", args[0])
+	}
+	pool, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	applied, err := pgstore.Migrate(ctx, pool, p.table)
+	if err != nil {
+		return err
+	}
+	for _, name := range applied {
+		if _, err := fmt.Fprintf(s.Out, "applied %s\n", name); err != nil {
+			return err
+		}
+	}
+	s.sayf("idemsk migrate: %s applied to %s\n", term.Plural(len(applied), "migration", "migrations"), term.Escape(p.table))
+	return nil
+}
+
+func pruneVerb() verb {
+	return verb{
+		name: "prune", short: "deletes keys in PostgreSQL whose retention is over",
+		about: `
+Deletes the keys whose retention is over, in short transactions that lock nothing but the rows they delete. Run it by a schedule;
+DynamoDB does the same by TTL.`,
+		examples: []string{"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk prune", "idemsk prune --batch 500"},
+		flags: func(fs *flag.FlagSet) action {
+			var p prune
+			p.declare(fs)
+			fs.IntVar(&p.batch, "batch", defaultBatch, "delete `N` keys in one transaction")
+			return p.run
+		},
+	}
+}
+
+const defaultBatch = 1000
+
+type prune struct {
+	postgresFlags
+	batch int
+}
+
+func (p *prune) run(ctx context.Context, s Streams, args []string) error {
+	switch {
+	case len(args) > 0:
+		return usagef("unexpected argument %q", args[0])
+	case p.batch < 1:
+		return usagef("--batch is %d: want 1 or more", p.batch)
+	}
+	pool, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	store, err := pgstore.New(pool, pgstore.Config{Table: p.table})
+	if err != nil {
+		return &usageError{err}
+	}
+	total := 0
+	for {
+		n, err := store.Prune(ctx, p.batch)
+		if total += n; err != nil {
+			return fmt.Errorf("after %s: %w", term.Plural(total, "key", "keys"), err)
+		}
+		if n < p.batch {
+			s.sayf("idemsk prune: %s deleted from %s\n", term.Plural(total, "key", "keys"), term.Escape(p.table))
+			return nil
+		}
+	}
+}
