@@ -71,10 +71,7 @@ func (s *Store) yieldPage(items []map[string]types.AttributeValue, q idem.ListQu
 // Delete implements idem.Admin by one conditional delete.
 func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	var c change
-	c.is(AttrVersion, version)
-	if c.err != nil {
-		return s.explain("delete", key, c.err)
-	}
+	c.is(AttrVersion, number(version))
 	e := c.expression()
 	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: keyOf(key), ConditionExpression: &e.condition,

@@ -73,26 +73,20 @@ func (s *Store) decide(reqs []idem.ClaimRequest, claims []open, results []idem.C
 				continue
 			}
 		}
-		if err := s.prepare(&c, req, now); err != nil {
-			results[c.i].Err = s.explain("claim", req.Key, err)
-			continue
-		}
+		s.prepare(&c, req, now)
 		left = append(left, c)
 	}
 	return left
 }
 
-func (s *Store) prepare(c *open, req *idem.ClaimRequest, now time.Time) error {
+func (s *Store) prepare(c *open, req *idem.ClaimRequest, now time.Time) {
 	if c.seen != nil {
 		c.next = idem.Take(req, c.seen, now)
-		take := takeChange(c.seen, &c.next)
-		c.statement = take.statement(s.table, req.Key)
-		return take.err
+		c.statement = takeChange(c.seen, &c.next).statement(s.table, req.Key)
+		return
 	}
 	c.next = idem.Fresh(req, now)
-	item, err := encode(&c.next)
-	c.statement = insertStatement(s.table, item)
-	return err
+	c.statement = insertStatement(s.table, &c.next)
 }
 
 // write sends what decide has prepared. The claims that were refused are left, with what was seen in their place.
@@ -121,25 +115,19 @@ func (s *Store) write(ctx context.Context, reqs []idem.ClaimRequest, claims []op
 
 // settleBatch is settle for many keys at once.
 func (s *Store) settleBatch(ctx context.Context, ss []idem.Settlement, errs []error) {
-	statements := make([]types.BatchStatementRequest, 0, len(ss))
-	sent := make([]int, 0, len(ss))
+	statements := make([]types.BatchStatementRequest, len(ss))
 	now := s.clock.Now()
 	for i := range ss {
-		c := settleChange(&ss[i], now)
-		if c.err != nil {
-			errs[i] = s.explain(ss[i].Op.String(), ss[i].Key, c.err)
-			continue
-		}
-		statements, sent = append(statements, c.statement(s.table, ss[i].Key)), append(sent, i)
+		statements[i] = settleChange(&ss[i], now).statement(s.table, ss[i].Key)
 	}
-	for n, answer := range s.execute(ctx, statements) {
-		set := &ss[sent[n]]
+	for i, answer := range s.execute(ctx, statements) {
+		set := &ss[i]
 		seen, err := answer.record()
 		switch {
 		case err != nil:
-			errs[sent[n]] = s.explain(set.Op.String(), set.Key, err)
+			errs[i] = s.explain(set.Op.String(), set.Key, err)
 		case answer.refused:
-			errs[sent[n]] = refusal(set, seen)
+			errs[i] = refusal(set, seen)
 		}
 	}
 }

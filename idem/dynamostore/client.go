@@ -55,7 +55,11 @@ type wholeBody struct{ next aws.HTTPClient }
 // Do implements aws.HTTPClient.
 func (c wholeBody) Do(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
+		body := make([]byte, max(0, r.ContentLength))
+		_, err := io.ReadFull(r.Body, body)
+		if r.ContentLength < 0 { // not known
+			body, err = io.ReadAll(r.Body)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the request's body: %w", err)
 		}

@@ -218,13 +218,9 @@ func (s *Store) lostEveryRound(seen *idem.Record) idem.ClaimResult {
 
 // put writes a fresh item; where there is one, it returns that.
 func (s *Store) put(ctx context.Context, fresh *idem.Record) (seen *idem.Record, err error) {
-	av, err := encode(fresh)
-	if err != nil {
-		return nil, err
-	}
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.table,
-		Item:                                av,
+		Item:                                encode(fresh),
 		ConditionExpression:                 aws.String("attribute_not_exists(#" + AttrKey + ")"),
 		ExpressionAttributeNames:            map[string]string{"#" + AttrKey: AttrKey},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -263,9 +259,6 @@ func refusal(set *idem.Settlement, seen *idem.Record) error {
 
 // update makes a conditional update. If the condition fails it returns the item as it is, nil if there is none.
 func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, seen *idem.Record, err error) {
-	if c.err != nil {
-		return false, nil, c.err
-	}
 	e := c.expression()
 	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,

@@ -1,12 +1,10 @@
 package dynamostore
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem"
@@ -17,7 +15,6 @@ type change struct {
 	conditions []term
 	sets       []term
 	removes    []string
-	err        error
 }
 
 // term is an attribute, an operator and a value.
@@ -36,17 +33,9 @@ const (
 	subtract                 // from what the attribute is
 )
 
-func (c *change) value(v any) types.AttributeValue {
-	av, err := attributevalue.Marshal(v)
-	if err != nil {
-		c.err = fmt.Errorf("encoding the request: %w", err)
-	}
-	return av
-}
-
 // is adds the condition that an attribute has a value.
-func (c *change) is(attr string, v any) {
-	c.conditions = append(c.conditions, term{attr, equal, c.value(v)})
+func (c *change) is(attr string, v types.AttributeValue) {
+	c.conditions = append(c.conditions, term{attr, equal, v})
 }
 
 // absent adds the condition that there is no such attribute.
@@ -60,15 +49,15 @@ func (c *change) isTime(attr string, t time.Time) {
 		c.absent(attr)
 		return
 	}
-	c.is(attr, t.UnixMilli())
+	c.is(attr, number(t.UnixMilli()))
 }
 
-func (c *change) set(attr string, v any) {
-	c.sets = append(c.sets, term{attr, equal, c.value(v)})
+func (c *change) set(attr string, v types.AttributeValue) {
+	c.sets = append(c.sets, term{attr, equal, v})
 }
 
 // setOrRemove sets an attribute that is absent when it has no value.
-func (c *change) setOrRemove(attr string, v any, has bool) {
+func (c *change) setOrRemove(attr string, v types.AttributeValue, has bool) {
 	if has {
 		c.set(attr, v)
 		return
@@ -80,24 +69,24 @@ func (c *change) setOrRemove(attr string, v any, has bool) {
 // stay.
 func takeChange(seen, next *idem.Record) *change {
 	c := new(change)
-	c.is(AttrStatus, string(seen.Status))
-	c.is(AttrVersion, seen.Version)
-	c.is(AttrOwner, seen.Owner)
-	c.is(AttrLeaseUntil, seen.LeaseUntil.UnixMilli())
+	c.is(AttrStatus, text(string(seen.Status)))
+	c.is(AttrVersion, number(seen.Version))
+	c.is(AttrOwner, text(seen.Owner))
+	c.is(AttrLeaseUntil, number(seen.LeaseUntil.UnixMilli()))
 	c.isTime(AttrRetryAt, seen.RetryAt)
 
-	c.set(AttrStatus, string(next.Status))
-	c.set(AttrVersion, next.Version)
-	c.set(AttrOwner, next.Owner)
-	c.set(AttrLeaseUntil, next.LeaseUntil.UnixMilli())
-	c.set(AttrAttempts, next.Attempts)
-	c.set(AttrUpdatedAt, next.UpdatedAt.UnixMilli())
-	c.set(AttrExpiry, next.Expiry.Unix())
-	c.setOrRemove(AttrFingerprint, next.Fingerprint[:], !next.Fingerprint.IsZero())
-	c.setOrRemove(AttrSource, next.Source, next.Source != "")
+	c.set(AttrStatus, text(string(next.Status)))
+	c.set(AttrVersion, number(next.Version))
+	c.set(AttrOwner, text(next.Owner))
+	c.set(AttrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
+	c.set(AttrAttempts, number(int64(next.Attempts)))
+	c.set(AttrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
+	c.set(AttrExpiry, number(next.Expiry.Unix()))
+	c.setOrRemove(AttrFingerprint, binary(next.Fingerprint[:]), !next.Fingerprint.IsZero())
+	c.setOrRemove(AttrSource, text(next.Source), next.Source != "")
 	c.removes = append(c.removes, AttrRetryAt)
 	if seen.Status != idem.StatusStarted { // a new life
-		c.set(AttrCreatedAt, next.CreatedAt.UnixMilli())
+		c.set(AttrCreatedAt, number(next.CreatedAt.UnixMilli()))
 		c.removes = append(c.removes, AttrResult, AttrResultOmitted, AttrFailure)
 	}
 	return c
@@ -106,34 +95,34 @@ func takeChange(seen, next *idem.Record) *change {
 // settleChange makes the transition on condition that the claim is held (rule 3).
 func settleChange(s *idem.Settlement, now time.Time) *change {
 	c := new(change)
-	c.is(AttrStatus, string(idem.StatusStarted))
-	c.is(AttrVersion, s.Version)
-	c.is(AttrOwner, s.Owner)
+	c.is(AttrStatus, text(string(idem.StatusStarted)))
+	c.is(AttrVersion, number(s.Version))
+	c.is(AttrOwner, text(s.Owner))
 	c.absent(AttrRetryAt)
 
 	// What the transition writes is stated once, in package idem; a record that is not known is stood in for by an empty one.
 	next := idem.Settled(s, &idem.Record{Status: idem.StatusStarted}, now)
-	c.set(AttrUpdatedAt, next.UpdatedAt.UnixMilli())
-	c.set(AttrExpiry, next.Expiry.Unix())
+	c.set(AttrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
+	c.set(AttrExpiry, number(next.Expiry.Unix()))
 	switch s.Op {
 	case idem.OpComplete:
-		c.set(AttrStatus, string(next.Status))
-		c.setOrRemove(AttrResult, next.Result, len(next.Result) > 0)
-		c.setOrRemove(AttrResultOmitted, next.ResultOmitted, next.ResultOmitted != 0)
+		c.set(AttrStatus, text(string(next.Status)))
+		c.setOrRemove(AttrResult, binary(next.Result), len(next.Result) > 0)
+		c.setOrRemove(AttrResultOmitted, number(int64(next.ResultOmitted)), next.ResultOmitted != 0)
 		c.removes = append(c.removes, AttrFailure)
 	case idem.OpFail:
-		c.set(AttrStatus, string(next.Status))
+		c.set(AttrStatus, text(string(next.Status)))
 	case idem.OpRelease:
-		c.set(AttrRetryAt, next.RetryAt.UnixMilli())
+		c.set(AttrRetryAt, number(next.RetryAt.UnixMilli()))
 		if s.Refund {
-			c.sets = append(c.sets, term{AttrAttempts, subtract, c.value(1)})
+			c.sets = append(c.sets, term{AttrAttempts, subtract, number(1)})
 		}
 	case idem.OpExtend:
-		c.conditions = append(c.conditions, term{AttrLeaseUntil, atMost, c.value(next.LeaseUntil.UnixMilli())}) // shortens nothing
-		c.set(AttrLeaseUntil, next.LeaseUntil.UnixMilli())
+		c.conditions = append(c.conditions, term{AttrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // shortens nothing
+		c.set(AttrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
 	}
 	if next.Failure != nil {
-		c.set(AttrFailure, encodeFailure(next.Failure))
+		c.set(AttrFailure, failure(next.Failure))
 	}
 	return c
 }

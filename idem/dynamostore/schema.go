@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -55,21 +56,58 @@ type failureItem struct {
 	At      int64  `dynamodbav:"at"`
 }
 
-func encode(rec *idem.Record) (map[string]types.AttributeValue, error) {
-	it := item{
-		Key: rec.Key, Status: string(rec.Status), Version: rec.Version, Owner: rec.Owner,
-		LeaseUntil: rec.LeaseUntil.UnixMilli(), RetryAt: millis(rec.RetryAt), Attempts: rec.Attempts,
-		Result: rec.Result, ResultOmitted: rec.ResultOmitted, Failure: encodeFailure(rec.Failure), Source: rec.Source,
-		CreatedAt: rec.CreatedAt.UnixMilli(), UpdatedAt: rec.UpdatedAt.UnixMilli(), Expiry: rec.Expiry.Unix(),
+// attribute is a name and a value, as they are written. Writing goes without reflection: it is most of what a batch costs
+// here.
+type attribute struct {
+	name  string
+	value types.AttributeValue
+}
+
+// attributes are those of a record, always in the same order.
+func attributes(rec *idem.Record) []attribute {
+	list := make([]attribute, 0, 15)
+	list = append(list,
+		attribute{AttrKey, text(rec.Key)}, attribute{AttrStatus, text(string(rec.Status))}, attribute{AttrVersion, number(rec.Version)},
+		attribute{AttrOwner, text(rec.Owner)}, attribute{AttrLeaseUntil, number(rec.LeaseUntil.UnixMilli())},
+		attribute{AttrAttempts, number(int64(rec.Attempts))}, attribute{AttrCreatedAt, number(rec.CreatedAt.UnixMilli())},
+		attribute{AttrUpdatedAt, number(rec.UpdatedAt.UnixMilli())}, attribute{AttrExpiry, number(rec.Expiry.Unix())})
+	add := func(has bool, name string, value types.AttributeValue) {
+		if has {
+			list = append(list, attribute{name, value})
+		}
 	}
-	if !rec.Fingerprint.IsZero() {
-		it.Fingerprint = rec.Fingerprint[:]
+	add(!rec.Fingerprint.IsZero(), AttrFingerprint, binary(rec.Fingerprint[:]))
+	add(rec.Source != "", AttrSource, text(rec.Source))
+	add(!rec.RetryAt.IsZero(), AttrRetryAt, number(rec.RetryAt.UnixMilli()))
+	add(len(rec.Result) > 0, AttrResult, binary(rec.Result))
+	add(rec.ResultOmitted != 0, AttrResultOmitted, number(int64(rec.ResultOmitted)))
+	if rec.Failure != nil {
+		add(true, AttrFailure, failure(rec.Failure))
 	}
-	av, err := attributevalue.MarshalMap(it)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the item: %w", err)
+	return list
+}
+
+func encode(rec *idem.Record) map[string]types.AttributeValue {
+	list := attributes(rec)
+	av := make(map[string]types.AttributeValue, len(list))
+	for _, a := range list {
+		av[a.name] = a.value
 	}
-	return av, nil
+	return av
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
+
+func failure(f *idem.Failure) types.AttributeValue {
+	return &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
+		"code": text(f.Code), "message": text(f.Message), "at": number(f.At.UnixMilli()),
+	}}
 }
 
 func decode(av map[string]types.AttributeValue) (idem.Record, error) {
@@ -94,20 +132,6 @@ func decode(av map[string]types.AttributeValue) (idem.Record, error) {
 		rec.Failure = &idem.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}
 	}
 	return rec, nil
-}
-
-func encodeFailure(f *idem.Failure) *failureItem {
-	if f == nil {
-		return nil
-	}
-	return &failureItem{Code: f.Code, Message: f.Message, At: f.At.UnixMilli()}
-}
-
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }
 
 func fromMillis(ms int64) time.Time {

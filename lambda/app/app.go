@@ -34,6 +34,7 @@ type Build func(ctx context.Context, base *Base) (msk.Handler, error)
 
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
 func StartFunc(build Build) {
+	tuneMemory(os.LookupEnv)
 	fn, err := New(context.Background(), build, NewVars(os.LookupEnv), os.Stdout, os.Stderr)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the function can't start:\n%v\n", err)
