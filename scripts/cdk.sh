@@ -3,27 +3,29 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 
-major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || major=0
-if [[ $major -lt 20 ]] || ! command -v npm >/dev/null; then
-  echo "cdk: install Node.js 20 or newer, with npm (https://nodejs.org)" >&2
+fail() {
+  printf 'cdk: %s\n' "$@" >&2
   exit 1
-fi
+}
 
-# What jsii and the CLI would otherwise print or ask for.
+missing=()
+major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || major=0
+[[ $major -ge 20 ]] && command -v npm >/dev/null || missing+=('install Node.js 20 or newer, with npm (https://nodejs.org)')
+command -v go >/dev/null || missing+=('install Go 1.26 or newer (https://go.dev/dl)')
+[[ ${#missing[@]} -eq 0 ]] || fail "${missing[@]}"
+
+# What jsii and the CLI would otherwise print or send.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=$major CDK_DISABLE_CLI_TELEMETRY=true
 
 cache=$root/.cache/cdk
-stamp=$cache/package-lock.json
+stamp=$cache/installed # the lock file, copied last: without it an installation has been interrupted
 if ! cmp -s "$root/infra/cdk/cli/package-lock.json" "$stamp"; then
   rm -rf "$cache"
   mkdir -p "$cache"
-  cp "$root/infra/cdk/cli/package.json" "$cache"
-  cp "$root/infra/cdk/cli/package-lock.json" "$cache/lock"
-  (cd "$cache" && mv lock package-lock.json && npm ci --silent --ignore-scripts --no-fund --no-audit) || {
-    rm -rf "$cache"
-    echo "cdk: npm could not install the CDK command line" >&2
-    exit 1
-  }
+  cp "$root"/infra/cdk/cli/package*.json "$cache"
+  (cd "$cache" && npm ci --loglevel=error --ignore-scripts --no-fund --no-audit) >&2 ||
+    fail "npm could not install the CDK command line: its message is above"
+  cp "$cache/package-lock.json" "$stamp"
 fi
 
 if [[ ${1:-} == bootstrap ]]; then # it needs no app, and would run the one whose folder it is in

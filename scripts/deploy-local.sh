@@ -3,32 +3,42 @@
 # it is not up, and stays up: what is deployed lives in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+verb=${1:-}
+case $verb in
+  deploy) ;;
+  destroy)
+    localstack/localstack.sh status >/dev/null || {
+      echo "LocalStack is down: there is nothing to destroy"
+      exit
+    }
+    ;;
+  *)
+    echo "usage: scripts/deploy-local.sh deploy|destroy" >&2
+    exit 2
+    ;;
+esac
 settings=(
   -c "architecture=$([[ $(uname -m) == aarch64 ]] && echo arm64 || echo x86_64)"
   -c "clusterArn=${CLUSTER_ARN:-arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1}"
   -c "topics=${TOPIC:-payments}" -c "consumerGroup=${GROUP:-payments-ledger}"
   -c removalPolicy=destroy -c deletionProtection=false
 )
+scripts/build.sh
 localstack/localstack.sh up >/dev/null
 eval "$(localstack/localstack.sh env)"
-case ${1:-} in
-  deploy)
-    scripts/build.sh
-    scripts/cdk.sh bootstrap aws://000000000000/us-east-1 >/dev/null
-    scripts/cdk.sh deploy "${settings[@]}" --require-approval never --outputs-file "$PWD/.cache/deployed.json"
-    output() { sed -n "s/.*\"$1\": \"\(.*\)\".*/\1/p" .cache/deployed.json; }
-    cat <<SAY
+unset AWS_PROFILE AWS_SESSION_TOKEN # they would take the place of LocalStack's credentials
+if [[ $verb == destroy ]]; then
+  exec scripts/cdk.sh destroy "${settings[@]}" --force
+fi
+scripts/cdk.sh bootstrap aws://000000000000/us-east-1 >/dev/null
+scripts/cdk.sh deploy "${settings[@]}" --require-approval never --outputs-file "$PWD/.cache/deployed.json"
+output() { sed -n "s/.*\"$1\": \"\(.*\)\".*/\1/p" .cache/deployed.json; }
+cat <<SAY
 
-Deployed to LocalStack at $AWS_ENDPOINT_URL. To invoke it, and to look at its keys:
+Deployed to LocalStack at $AWS_ENDPOINT_URL: its table, function, queue and event source mapping are among the outputs above.
+To invoke it, and to look at its keys:
   eval "\$(localstack/localstack.sh env)"
-  aws lambda invoke --function-name $(output FunctionName):live --payload fileb://events/one-record.json /dev/stdout
+  aws lambda invoke --function-name $(output FunctionName):live --payload fileb://events/one-record.json .cache/answer.json
   bin/idemsk list --endpoint-url $AWS_ENDPOINT_URL --table $(output TableName)
-Nothing polls its event source mapping. \`make destroy-local\` removes it, \`make localstack-down\` ends LocalStack.
+Nothing polls its event source mapping. \`make destroy-local\` removes the stack, \`make localstack-down\` ends LocalStack.
 SAY
-    ;;
-  destroy) scripts/cdk.sh destroy "${settings[@]}" --force ;;
-  *)
-    echo "usage: scripts/deploy-local.sh deploy|destroy" >&2
-    exit 2
-    ;;
-esac

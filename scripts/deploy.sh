@@ -9,11 +9,12 @@ wrong=()
 case $verb in deploy | diff | destroy) ;; *) wrong+=("the verb is '$verb': want deploy, diff or destroy") ;; esac
 [[ ${CLUSTER_ARN:-} =~ ^arn:aws[a-z-]*:kafka:[a-z0-9-]+:[0-9]{12}:cluster/[^/]+/[^/]+$ ]] ||
   wrong+=("CLUSTER_ARN is '${CLUSTER_ARN:-}': want the MSK cluster's, as in make $verb CLUSTER_ARN=arn:aws:kafka:REGION:ACCOUNT:cluster/NAME/ID TOPIC=payments")
-[[ ${TOPIC:-} =~ ^[a-zA-Z0-9._-]{1,249}$ ]] || wrong+=("TOPIC is '${TOPIC:-}': want the name of the topic to consume")
+[[ ${TOPIC:-} =~ ^[a-zA-Z0-9._-]{1,249}$ && $TOPIC != . && $TOPIC != .. ]] ||
+  wrong+=("TOPIC is '${TOPIC:-}': want the name of the topic to consume, of letters, digits, '.', '_' and '-'")
 if [[ ${#wrong[@]} -gt 0 ]]; then
   printf 'deploy: %s\n' "${wrong[@]}" >&2
   exit 2
 fi
-[[ $verb == destroy ]] || scripts/build.sh
+scripts/build.sh # also to destroy: the CDK asks the app which stack it is
 read -ra more <<<"${CDK_ARGS:-}"
 exec scripts/cdk.sh "$verb" -c "clusterArn=$CLUSTER_ARN" -c "topics=$TOPIC" -c "consumerGroup=${GROUP:-idemsk-$TOPIC}" ${more[@]+"${more[@]}"}

@@ -1,8 +1,9 @@
 //go:build localstack
 
 // Package deploytest deploys the very stack of infra/cdk to LocalStack, with the real function in it, changes it, and destroys
-// it. What LocalStack pretends or ignores is not looked at here: IAM, point-in-time recovery, encryption, changes of alarms and
-// of the table, the dashboard, and the values that a parameter allows. The template tests in infra/cdk hold those.
+// it. What LocalStack pretends or ignores is not looked at here: IAM, point-in-time recovery, encryption, deletion protection,
+// changes of alarms, of the table, and of the pollers, metrics and log level of an event source mapping, the dashboard, and the
+// values that a parameter allows. The template tests in infra/cdk hold those.
 package deploytest
 
 import (
@@ -14,10 +15,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -28,11 +30,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 const cluster = "arn:aws:kafka:us-east-1:000000000000:cluster/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
+
+// longest is how long one run of the CDK may take: seconds, but for the first, which compiles the app.
+const longest = 5 * time.Minute
 
 // outputs are the stack's.
 type outputs struct {
@@ -45,6 +51,7 @@ type outputs struct {
 type stack struct {
 	*testing.T
 	name, endpoint string
+	assembly       string // folder of the template
 	outputs        outputs
 	db             *dynamodb.Client
 	fn             *lambda.Client
@@ -78,24 +85,29 @@ func newStack(t *testing.T) *stack {
 		HTTPClient: &http.Client{Transport: transport},
 	}
 	return &stack{
-		T: t, name: "idemsk-" + strings.ToLower(rand.Text()[:8]), endpoint: endpoint,
+		T: t, name: "idemsk-" + strings.ToLower(rand.Text()[:8]), endpoint: endpoint, assembly: t.TempDir(),
 		db: dynamodb.NewFromConfig(cfg), fn: lambda.NewFromConfig(cfg), queue: sqs.NewFromConfig(cfg),
 	}
 }
 
-// cdk runs the CDK's command line as a user does.
+// cdk runs the CDK's command line as a user does. A profile of the caller's would take the place of LocalStack's credentials.
 func (s *stack) cdk(ctx context.Context, args ...string) {
 	s.Helper()
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join("..", "..", "scripts", "cdk.sh"), args...)
-	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+s.endpoint, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")
+	cmd.WaitDelay = 10 * time.Second // what it has started may hold its output open
+	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+s.endpoint, "AWS_REGION=us-east-1",
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_SESSION_TOKEN=", "AWS_PROFILE=")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		s.Fatalf("scripts/cdk.sh %v: %v\n%s", args, err, out)
+		s.Fatalf("scripts/cdk.sh %v: %v\n%s", args, errors.Join(err, ctx.Err()), out)
 	}
 }
 
+// settings are the arguments that name the stack. Its template goes to a folder of the test's own: that of `make synth` stays.
 func (s *stack) settings(more ...string) []string {
 	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
-	args := []string{}
+	args := []string{"--output", s.assembly}
 	for _, setting := range append([]string{
 		"stackName=" + s.name, "architecture=" + architecture, "clusterArn=" + cluster, "topics=payments", "consumerGroup=payments-ledger",
 		"removalPolicy=destroy", "deletionProtection=false",
@@ -121,22 +133,32 @@ func (s *stack) destroy(ctx context.Context) {
 	s.cdk(ctx, append(append([]string{"destroy"}, s.settings()...), "--force")...)
 }
 
-// invoke delivers a sample event through the alias; fail is what the event source would be told of.
-func (s *stack) invoke(event string) (fail string) {
+// deliver hands a sample event to the alias, and wants nothing of it to be reported.
+func (s *stack) deliver(event string) {
 	s.Helper()
 	payload, err := os.ReadFile(filepath.Join("..", "..", "events", event+".json"))
 	s.must(err)
 	out, err := s.fn.Invoke(s.Context(), &lambda.InvokeInput{FunctionName: &s.outputs.AliasArn, Payload: payload})
 	s.must(err)
 	if out.FunctionError != nil {
-		return string(out.Payload)
+		s.Fatalf("%s: the function failed: %s", event, out.Payload)
 	}
 	var resp msk.Response
 	s.must(json.Unmarshal(out.Payload, &resp))
 	if len(resp.BatchItemFailures) > 0 {
-		return string(out.Payload)
+		s.Errorf("%s: the function reports %s", event, out.Payload)
 	}
-	return ""
+}
+
+// record is what the table of keys holds.
+func (s *stack) record(key string, status idem.Status) idem.Record {
+	s.Helper()
+	store, err := dynamostore.New(s.db, dynamostore.Config{Table: s.outputs.TableName})
+	s.must(err)
+	rec, err := store.Get(s.Context(), key)
+	s.must(err)
+	same(s, "status of "+key, rec.Status, status)
+	return rec
 }
 
 // balance is that of account acc-1 in the example's ledger.
@@ -157,39 +179,47 @@ func (s *stack) balance(ledger string) string {
 func TestDeployChangeAndDestroy(t *testing.T) {
 	s := newStack(t)
 	s.cdk(t.Context(), "bootstrap", "aws://000000000000/us-east-1")
-	s.deploy()
 	gone := false
 	t.Cleanup(func() {
 		if !gone { // the test's own context has ended by now
 			s.destroy(context.Background())
 		}
 	})
+	s.deploy()
 	s.checkTable()
 	s.checkQueue()
-	env := s.checkFunction("5")
+	ledger := s.checkFunction("5")["IDEMSK_LEDGER_TABLE"]
 	s.checkEventSource(100)
 	version := s.aliasVersion()
 
-	same(s, "failure of the first delivery", s.invoke("one-record"), "")
-	same(s, "balance", s.balance(env["IDEMSK_LEDGER_TABLE"]), "1250")
-	same(s, "failure of the second delivery", s.invoke("one-record"), "")
-	same(s, "balance after it", s.balance(env["IDEMSK_LEDGER_TABLE"]), "1250")
-	same(s, "failure of a record that can't succeed", s.invoke("bad-json-value"), "")
-	s.checkDeadLetter("payments-0@6400")
-	same(s, "balance, with the record beside it", s.balance(env["IDEMSK_LEDGER_TABLE"]), "2600")
+	s.deliver("one-record")
+	same(s, "balance", s.balance(ledger), "1250")
+	s.deliver("one-record")
+	same(s, "balance after the second delivery", s.balance(ledger), "1250")
+	s.deliver("duplicate-in-batch")
+	same(s, "balance after two payments in three records", s.balance(ledger), "4250")
+	s.deliver("bad-json-value")
+	same(s, "balance after a record that can't be read, and one that can", s.balance(ledger), "5600")
+	s.checkDeadLetter("payments-0@6400", "payments-ledger#bad-json-value-1", `{"paymentId":"bad-json-value-1","amount":`)
+	before := s.record("payments-ledger#one-record-1", idem.StatusCompleted)
 
 	s.deploy("maxAttempts=3", "batchSize=50")
-	s.checkFunction("3")
+	same(s, "the ledger after the update", s.checkFunction("3")["IDEMSK_LEDGER_TABLE"], ledger)
 	s.checkEventSource(50)
 	if now := s.aliasVersion(); now == version {
 		t.Errorf("the alias still points at version %s", version)
 	}
-	same(s, "failure of a delivery after the update", s.invoke("one-record"), "")
-	same(s, "balance, with the keys of before", s.balance(env["IDEMSK_LEDGER_TABLE"]), "2600")
+	for _, event := range []string{"one-record", "duplicate-in-batch", "bad-json-value"} {
+		s.deliver(event)
+	}
+	same(s, "balance after all of it again", s.balance(ledger), "5600")
+	after := s.record("payments-ledger#one-record-1", idem.StatusCompleted)
+	same(s, "version of a key of before", after.Version, before.Version)
+	same(s, "owner of a key of before", after.Owner, before.Owner)
 
 	s.destroy(t.Context())
 	gone = true
-	s.checkGone(env["IDEMSK_LEDGER_TABLE"])
+	s.checkGone(ledger)
 }
 
 func (s *stack) checkTable() {
@@ -247,25 +277,52 @@ func (s *stack) aliasVersion() string {
 	return ""
 }
 
-// checkEventSource reads the mapping. Nothing in LocalStack polls it.
+// checkEventSource lists the mappings of the alias and compares all that the one there says. Nothing in LocalStack polls it.
 func (s *stack) checkEventSource(batchSize int32) {
 	s.Helper()
-	out, err := s.fn.GetEventSourceMapping(s.Context(), &lambda.GetEventSourceMappingInput{UUID: &s.outputs.EventSource1})
+	out, err := s.fn.ListEventSourceMappings(s.Context(), &lambda.ListEventSourceMappingsInput{FunctionName: &s.outputs.AliasArn})
 	s.must(err)
-	same(s, "cluster", aws.ToString(out.EventSourceArn), cluster)
-	same(s, "topics", strings.Join(out.Topics, " "), "payments")
-	same(s, "consumer group", aws.ToString(out.AmazonManagedKafkaEventSourceConfig.ConsumerGroupId), "payments-ledger")
-	same(s, "batch size", aws.ToInt32(out.BatchSize), batchSize)
-	same(s, "starting position", out.StartingPosition, types.EventSourcePositionTrimHorizon)
-	same(s, "bisect", aws.ToBool(out.BisectBatchOnFunctionError), true)
-	same(s, "retries", aws.ToInt32(out.MaximumRetryAttempts), -1)
-	same(s, "reports failures", slices.Contains(out.FunctionResponseTypes, types.FunctionResponseTypeReportBatchItemFailures), true)
-	if p := out.ProvisionedPollerConfig; p == nil || aws.ToInt32(p.MinimumPollers) != 1 || aws.ToInt32(p.MaximumPollers) != 10 {
-		s.Errorf("provisioned pollers are %+v; want 1 to 10", p)
+	if len(out.EventSourceMappings) != 1 {
+		s.Fatalf("%d event source mappings of the alias; want 1", len(out.EventSourceMappings))
+	}
+	got := out.EventSourceMappings[0]
+	// LocalStack's own, not the template's; and what its 4.9.2, of Python 3.11 and 3.12, does not know.
+	got.EventSourceMappingArn, got.LastModified, got.State, got.StateTransitionReason = nil, nil, nil, nil
+	got.LoggingConfig = nil
+	want := types.EventSourceMappingConfiguration{
+		UUID: &s.outputs.EventSource1, FunctionArn: &s.outputs.AliasArn, EventSourceArn: aws.String(cluster), Topics: []string{"payments"},
+		AmazonManagedKafkaEventSourceConfig: &types.AmazonManagedKafkaEventSourceConfig{ConsumerGroupId: aws.String("payments-ledger")},
+		StartingPosition:                    types.EventSourcePositionTrimHorizon,
+		BatchSize:                           &batchSize,
+		BisectBatchOnFunctionError:          aws.Bool(true),
+		MaximumRetryAttempts:                aws.Int32(-1),
+		MaximumRecordAgeInSeconds:           aws.Int32(-1),
+		FunctionResponseTypes:               []types.FunctionResponseType{types.FunctionResponseTypeReportBatchItemFailures},
+		ProvisionedPollerConfig:             &types.ProvisionedPollerConfig{MinimumPollers: aws.Int32(1), MaximumPollers: aws.Int32(10)},
+		MetricsConfig: &types.EventSourceMappingMetricsConfig{Metrics: []types.EventSourceMappingMetric{
+			types.EventSourceMappingMetricEventCount, types.EventSourceMappingMetricErrorCount, types.EventSourceMappingMetricKafkaMetrics,
+		}},
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[types.EventSourceMappingConfiguration]()) {
+		if !field.IsExported() {
+			continue
+		}
+		is, should := reflect.ValueOf(got).FieldByIndex(field.Index).Interface(), reflect.ValueOf(want).FieldByIndex(field.Index).Interface()
+		if !reflect.DeepEqual(is, should) {
+			s.Errorf("the event source mapping's %s is %s; want %s", field.Name, s.json(is), s.json(should))
+		}
 	}
 }
 
-func (s *stack) checkDeadLetter(source string) {
+func (s *stack) json(v any) []byte {
+	s.Helper()
+	data, err := json.Marshal(v)
+	s.must(err)
+	return data
+}
+
+// checkDeadLetter wants one letter in the queue, with the record in it, and its key FAILED at the letter's version.
+func (s *stack) checkDeadLetter(source, key, value string) {
 	s.Helper()
 	out, err := s.queue.ReceiveMessage(s.Context(), &sqs.ReceiveMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, MaxNumberOfMessages: 10})
 	s.must(err)
@@ -275,6 +332,9 @@ func (s *stack) checkDeadLetter(source string) {
 	letter, err := msk.ParseDeadLetter([]byte(aws.ToString(out.Messages[0].Body)))
 	s.must(err)
 	same(s, "source of the dead letter", letter.Source(), source)
+	same(s, "key of the dead letter", letter.IdempotencyKey, key)
+	same(s, "value of the dead letter", string(letter.Value), value)
+	same(s, "version of the dead letter", letter.Version, s.record(key, idem.StatusFailed).Version)
 }
 
 func (s *stack) checkGone(ledger string) {
@@ -293,5 +353,10 @@ func (s *stack) checkGone(ledger string) {
 	}
 	if _, err := s.fn.GetEventSourceMapping(s.Context(), &lambda.GetEventSourceMappingInput{UUID: &s.outputs.EventSource1}); !errors.As(err, &missing) {
 		s.Errorf("the event source mapping is still there: %v", err)
+	}
+	var noQueue *sqstypes.QueueDoesNotExist
+	_, err = s.queue.GetQueueAttributes(s.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &s.outputs.DeadLetterQueueURL})
+	if !errors.As(err, &noQueue) {
+		s.Errorf("the queue of dead letters is still there: %v", err)
 	}
 }
