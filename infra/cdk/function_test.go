@@ -86,7 +86,8 @@ func TestTheFunctionAsWanted(t *testing.T) {
 	equal(t, "memory", f["MemorySize"], 1024)
 	equal(t, "reserved concurrency", f["ReservedConcurrentExecutions"], 20)
 	equal(t, "tracing", at(t, f, "TracingConfig", "Mode"), "Active")
-	equal(t, "log level", at(t, f, "LoggingConfig", "ApplicationLogLevel"), "WARN")
+	equal(t, "log level", at(t, f, "LoggingConfig", "ApplicationLogLevel"), "INFO") // the metrics must pass
+	equal(t, "the function's own level", variables(t, tpl)["IDEMSK_LOG_LEVEL"], "WARN")
 	equal(t, "log retention", tpl.one(t, "AWS::Logs::LogGroup")["RetentionInDays"], 90)
 	equal(t, "log key", tpl.one(t, "AWS::Logs::LogGroup")["KmsKeyId"], kmsKey)
 	equal(t, "key of the environment", f["KmsKeyArn"], kmsKey)

@@ -37,7 +37,7 @@ type Config struct {
 	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
 
 	Function string     // AWS_LAMBDA_FUNCTION_NAME
-	LogLevel slog.Level // AWS_LAMBDA_LOG_LEVEL
+	LogLevel slog.Level // IDEMSK_LOG_LEVEL, or AWS_LAMBDA_LOG_LEVEL
 }
 
 // The bounds that the packages below leave open.
@@ -202,10 +202,14 @@ func readFingerprint(v *Vars) msk.FingerprintFunc {
 	return nil
 }
 
-// readLogLevel reads the level that Lambda's logging configuration sets, in whatever case: LocalStack writes "Info".
+// readLogLevel reads the level of our own lines; unless it is set, it is that of Lambda's filter, in whatever case: LocalStack
+// writes "Info". The two are different things: Lambda's filter drops metrics too, which have no level and count as INFO.
 // https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
 func readLogLevel(v *Vars) slog.Level {
-	const name = "AWS_LAMBDA_LOG_LEVEL"
+	name := "AWS_LAMBDA_LOG_LEVEL"
+	if v.String("IDEMSK_LOG_LEVEL", "") != "" {
+		name = "IDEMSK_LOG_LEVEL"
+	}
 	switch s := v.String(name, "INFO"); strings.ToUpper(s) {
 	case "INFO":
 	case "TRACE", "DEBUG":

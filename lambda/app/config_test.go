@@ -165,6 +165,10 @@ func variables() []variable {
 			map[string]any{"": " ", "ledger": "ledger ledger"}, nil,
 		},
 		{
+			"IDEMSK_LOG_LEVEL", func(c Config) any { return c.LogLevel },
+			map[string]any{"": slog.LevelInfo, "DEBUG": slog.LevelDebug, "warn": slog.LevelWarn, "ERROR": slog.LevelError}, []string{"LOUD"},
+		},
+		{
 			"AWS_LAMBDA_LOG_LEVEL", func(c Config) any { return c.LogLevel },
 			map[string]any{
 				"": slog.LevelInfo, "TRACE": slog.LevelDebug, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn,
@@ -206,11 +210,17 @@ func TestEveryVariable(t *testing.T) {
 	}
 }
 
+// Our own level counts, whatever Lambda's filter is set to.
+func TestTheLogLevelIsOurOwn(t *testing.T) {
+	cfg := ReadConfig(vars(map[string]string{"IDEMSK_LOG_LEVEL": "ERROR", "AWS_LAMBDA_LOG_LEVEL": "DEBUG"}))
+	equal(t, "level", cfg.LogLevel, slog.LevelError)
+}
+
 // A person corrects all of them, and starts once more.
 func TestAllThatIsWrongIsNamedAtOnce(t *testing.T) {
 	env := map[string]string{}
 	for _, v := range variables() {
-		if v.invalid != nil {
+		if v.invalid != nil && v.name != "AWS_LAMBDA_LOG_LEVEL" { // not looked at beside our own
 			env[v.name] = v.invalid[0]
 		}
 	}

@@ -38,7 +38,7 @@ func (c *Consumer) addFunction() {
 		MemorySize:            jsii.Number(p.MemoryMB),
 		LogGroup:              c.LogGroup,
 		LoggingFormat:         awslambda.LoggingFormat_JSON,
-		ApplicationLogLevelV2: awslambda.ApplicationLogLevel(p.LogLevel),
+		ApplicationLogLevelV2: logFilter(p.LogLevel),
 		Environment:           c.environment(),
 		EnvironmentEncryption: p.EncryptionKey,
 		Vpc:                   p.VPC,
@@ -57,6 +57,15 @@ func (c *Consumer) addFunction() {
 	c.Alias = awslambda.NewAlias(c.Construct, jsii.String("Alias"), &awslambda.AliasProps{
 		AliasName: jsii.String("live"), Version: c.Function.CurrentVersion(),
 	})
+}
+
+// logFilter is Lambda's filter of what the function prints. It is never above INFO: the metrics have no level, and count as INFO
+// there. The function keeps to the level wanted by itself.
+func logFilter(level string) awslambda.ApplicationLogLevel {
+	if level == "DEBUG" {
+		return awslambda.ApplicationLogLevel_DEBUG
+	}
+	return awslambda.ApplicationLogLevel_INFO
 }
 
 func architecture(a Architecture) awslambda.Architecture {
@@ -92,6 +101,7 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_FAILURES":              string(p.Failures),
 		"IDEMSK_DEAD_LETTER_QUEUE_URL": *c.DeadLetterQueue.QueueUrl(),
 		"IDEMSK_STORE_DOWN":            p.StoreDown,
+		"IDEMSK_LOG_LEVEL":             p.LogLevel,
 	}
 	maps.Copy(env, p.Environment)
 	out := make(map[string]*string, len(env))

@@ -119,7 +119,8 @@ type Props struct {
 	MemoryMB int
 	// ReservedConcurrency is the most invocations at once. Default: not reserved.
 	ReservedConcurrency int
-	// LogLevel is the function's: DEBUG, INFO (default), WARN or ERROR.
+	// LogLevel is that of the function's own lines: DEBUG, INFO (default), WARN or ERROR. Lambda's filter stays at INFO or below,
+	// since it would drop the metrics too.
 	LogLevel string
 	// LogRetentionDays is one of the numbers of days that CloudWatch Logs offers. Default: 30.
 	LogRetentionDays int
