@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,10 +179,10 @@ func TestAGatheredClaimWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedSite(t, 25)
 		s.engine.BreakerFailures = -1
-		lost := 0
+		var claims atomic.Int64 // several units claim at once
 		s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
 			res := land()
-			if lost++; lost <= 10 {
+			if claims.Add(1) <= 10 {
 				return idem.ClaimResult{Err: errNetwork}
 			}
 			return res
