@@ -2,7 +2,6 @@ package idem
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
@@ -27,7 +26,7 @@ type commit struct {
 	set    Settlement
 	handed time.Time
 	err    error // what the store said last
-	done   func(settled)
+	done   func(Settlement, settled)
 }
 
 // enter waits for a place in the window; false if completions are not gathered, or the context ends first. A place must be
@@ -53,6 +52,13 @@ func (c *commits) add(one commit) {
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, one)
 	c.sendOn()
+}
+
+// addAndWait is add for a completion whose outcome is waited for.
+func (c *commits) addAndWait(set Settlement) settled {
+	landed := make(chan settled, 1)
+	c.add(commit{set: set, done: func(_ Settlement, r settled) { landed <- r }})
+	return <-landed
 }
 
 // sendOn sends what is to be sent; c.mu is held.
@@ -100,7 +106,7 @@ func (c *commits) try(ctx context.Context, group []commit) (again []commit) {
 		if one.err = nil; errs != nil {
 			one.err = errs[i]
 		}
-		if one.err == nil || errors.Is(one.err, ErrFenced) {
+		if answered(one.err) {
 			c.end(one)
 		} else {
 			again = append(again, *one)
@@ -111,7 +117,7 @@ func (c *commits) try(ctx context.Context, group []commit) (again []commit) {
 
 // end gives up a completion's place in the window when its task has been told.
 func (c *commits) end(one *commit) {
-	one.done(settled{err: one.err, took: time.Since(one.handed)})
+	one.done(one.set, settled{err: one.err, took: time.Since(one.handed)})
 	c.leave()
 }
 

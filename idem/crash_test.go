@@ -83,7 +83,7 @@ var (
 	deeds = []string{
 		"ttl", "claim", "claim", "claimAgain", "run", "run", "deliver", "deliver", "deliver", "release", "die", "time", "time", "landLate",
 	}
-	endings    = []string{"success", "success", "error", "error", "permanent", "unavailable", "later", "panic"}
+	endings    = []string{"success", "success", "error", "error", "permanent", "unavailable", "later", "panic", "rejected"}
 	faultKinds = []faultKind{noFault, noFault, noFault, lostRequest, lostReply, lateRequest, sentTwice}
 	efforts    = []time.Duration{0, 0, 5 * time.Second, 25 * time.Second, 40 * time.Second, 70 * time.Second}
 	durations  = []time.Duration{
@@ -174,6 +174,8 @@ type observed struct {
 	faulted bool            // something went wrong in this life that may let it end in two ways
 	graves  int             // dead letters in this life
 	result  string          // that completed this life; "" if none did
+	commits int             // completions, in all lives
+	effects int             // that took place, in all lives
 
 	lives   map[int64]int    // by token
 	charged map[int]int      // by life: calls of handlers that were not given back
@@ -244,6 +246,9 @@ func (p *process) plan(faults []faultKind) {
 func (w *world) errorf(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
+
+// NewEffect implements idem.Transactor.
+func (p *process) NewEffect() idem.Effect { return p.world.store.NewEffect() }
 
 // Claim implements idem.Store: the line to the real one.
 func (p *process) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
@@ -365,10 +370,14 @@ func (w *world) observeSettlement(ctx context.Context, ss []idem.Settlement) []e
 			w.errorf("%s: completed twice in one life, by %q and %q", set.Key, o.result, set.Result)
 		}
 		o.result = string(set.Result)
+		o.commits++
 		o.results[set.Version] = o.result
 		if o.graves > 0 && !o.faulted {
 			w.errorf("%s: dead-lettered and completed, although nothing went wrong", set.Key)
 		}
+	}
+	if o.effects != o.commits {
+		w.errorf("%s: %d effects and %d completions after %s by %d: %v", set.Key, o.effects, o.commits, set.Op, set.Version, errs)
 	}
 	if now.Status == idem.StatusFailed {
 		o.failed[now.Version] = true
@@ -387,7 +396,16 @@ func (w *world) task(s step) idem.Task {
 		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 			a, _ := idem.AttemptFrom(ctx)
 			w.begin(key, a)
+			tx, err := memstore.TxFrom(ctx)
+			if err != nil {
+				return nil, err
+			}
+			tx.Do(func() { o.effects++ })
 			w.work(ctx, p)
+			if p.returns == "rejected" {
+				tx.Check(func() error { return errBoom })
+				return nil, nil
+			}
 			switch p.returns {
 			case "panic":
 				panic("planned")

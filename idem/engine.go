@@ -66,6 +66,12 @@ type Config struct {
 	// to the store (default 128; 1 to 10,000). It matters to Session.RunAsync on a store that is a Batcher. A process that dies
 	// executes at most so many of them again.
 	CommitWindow int
+	// ClaimOnCommit leaves out the claim, for stores that are Transactors: the handler runs at once, and the completion takes
+	// the key together with the effect, or finds it taken. It saves the claim's request. For that two owners may run their
+	// handlers at the same time, of which one commits; the handlers of duplicates run too, for nothing; and an attempt that
+	// ends with its process is not counted. It is for handlers that do nothing but what they enlist. Where the key is not
+	// simply absent, and after a handler's error, the engine claims as it does otherwise.
+	ClaimOnCommit bool
 	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
 	HashKeys bool
 	// StoreDown says what to do while the store is unavailable (default: the handler is not called).
@@ -118,6 +124,8 @@ type Engine struct {
 	breaker *breaker
 	owners  ownerNames
 	batch   int // what one request of the store takes
+	// transactor is the store, nil if it is none.
+	transactor Transactor
 }
 
 // New returns an engine on store. It returns ErrInvalidConfig, naming every field at fault.
@@ -132,6 +140,9 @@ func New(store Store, cfg Config) (*Engine, error) {
 	e := &Engine{store: store, cfg: cfg, breaker: newBreaker(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
 	if b, ok := store.(Batcher); ok {
 		e.batch = max(1, b.BatchSize())
+	}
+	if e.transactor, _ = store.(Transactor); cfg.ClaimOnCommit && e.transactor == nil {
+		return nil, fmt.Errorf("%w: ClaimOnCommit: %T commits no effects", ErrInvalidConfig, store)
 	}
 	return e, nil
 }

@@ -177,7 +177,7 @@ func failureOf(err error) *Failure {
 // isStoreFault reports whether err says something about the store's health: not one of the store's proper answers, and
 // not the caller's own change of mind.
 func isStoreFault(err error) bool {
-	return err != nil && !errors.Is(err, ErrFingerprintMismatch) && !errors.Is(err, ErrFenced) && !errors.Is(err, context.Canceled)
+	return err != nil && !errors.Is(err, ErrFingerprintMismatch) && !answered(err) && !errors.Is(err, context.Canceled)
 }
 
 func orUnknown(s string) string {

@@ -13,12 +13,14 @@ import (
 type handlerContext struct {
 	context.Context // the session's
 	attempt         Attempt
+	transactor      Transactor // nil if the store is none
 
 	mu     sync.Mutex
 	ending context.Context // nil until somebody looks
 	cancel context.CancelCauseFunc
 	over   bool
-	cause  error // why it is over
+	cause  error  // why it is over
+	effect Effect // nil until somebody asks for it
 }
 
 // end ends the context, unless it has ended. A nil cause is the usual end.
@@ -52,10 +54,13 @@ func (c *handlerContext) Done() <-chan struct{} { return c.own().Done() }
 // Err implements context.Context.
 func (c *handlerContext) Err() error { return c.own().Err() }
 
-// Value returns the attempt, or what the context below holds.
+// Value returns the attempt, the context itself for EffectFrom, or what the context below holds.
 func (c *handlerContext) Value(key any) any {
-	if key == (attemptKey{}) {
+	switch key {
+	case attemptKey{}:
 		return c.attempt
+	case effectKey{}:
+		return c
 	}
 	return c.own().Value(key)
 }

@@ -38,7 +38,7 @@ func startHeartbeat(s *Session, t *Ticket) *heartbeat {
 	h := &heartbeat{
 		session: s, extend: t.settlement(OpExtend, s.engine.cfg.Retention),
 		due: t.claimedAt.Add(lease / 3), leaseEnd: t.claimedAt.Add(lease),
-		handler: handlerContext{Context: s.handlers, attempt: t.attempt()},
+		handler: handlerContext{Context: s.handlers, attempt: t.attempt(), transactor: s.engine.transactor},
 	}
 	h.extend.Lease = lease
 	s.firstBeats.add(h)

@@ -195,6 +195,12 @@ func Settled(s *Settlement, seen *Record, now time.Time) Record {
 	return rec
 }
 
+// FreshlySettled returns the record that a completion writes which claims its absent key too (Settlement.Claim).
+func FreshlySettled(s *Settlement, now time.Time) Record {
+	rec := Fresh(s.Claim, time.UnixMilli(s.Version))
+	return Settled(s, &rec, now)
+}
+
 // FailureAt returns f dated now, or the one before if f is nil.
 func FailureAt(f, before *Failure, now time.Time) *Failure {
 	if f == nil {

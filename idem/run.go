@@ -17,7 +17,7 @@ func (s *Session) Run(t *Ticket) Outcome {
 	if set.Op == 0 {
 		return out
 	}
-	return s.settle(t, out, set)
+	return s.concluded(t, out, set, s.send(set))
 }
 
 // RunAsync is Run for many tasks on a store that is a Batcher: it returns when the handler has returned, and calls done
@@ -25,7 +25,8 @@ func (s *Session) Run(t *Ticket) Outcome {
 // while none is on its way, and are gathered otherwise. At most Config.CommitWindow of them are under way: RunAsync waits
 // before it calls the handler. The ticket must be left alone, and the session open, until done has been called.
 //
-// On any other store RunAsync is Run.
+// A completion that has an effect to commit, or its key to claim, is gathered with those of other goroutines, but RunAsync
+// waits for it: the next handler of this one may be meant to see the effect. On any other store RunAsync is Run.
 func (s *Session) RunAsync(t *Ticket, done func(Outcome)) {
 	if t.res.State != Claimed || !s.commits.enter(s.handlers) {
 		done(s.Run(t))
@@ -43,7 +44,11 @@ func (s *Session) RunAsync(t *Ticket, done func(Outcome)) {
 		return
 	}
 	gathered = true
-	s.commits.add(commit{set: set, done: func(r settled) { done(s.concluded(t, out, set, r)) }})
+	if set.Effect != nil || set.Claim != nil {
+		done(s.concluded(t, out, set, s.commits.addAndWait(set)))
+		return
+	}
+	s.commits.add(commit{set: set, done: func(set Settlement, r settled) { done(s.concluded(t, out, set, r)) }})
 }
 
 // attempt executes a ticket, if it is to be executed. The outcome is final, unless there is a settlement that is still to
@@ -64,27 +69,38 @@ func (s *Session) RunUnprotected(task *Task) Outcome {
 	return s.runUnprotected(task, Outcome{}, Unprotected)
 }
 
-func (s *Session) attemptClaimed(t *Ticket, out Outcome) (Outcome, Settlement) {
-	defer func() { t.res, t.owner = ClaimResult{}, "" }() // a ticket is good for one run
+func (s *Session) attemptClaimed(t *Ticket, out Outcome) (_ Outcome, set Settlement) {
+	defer func() { t.spend(&set) }()
 	if limit := s.engine.attemptLimit(&t.Task); t.res.Record.Attempts > limit {
 		return s.bury(t, out, exhausted(t, limit)), Settlement{}
 	}
 	if s.handlers.Err() != nil {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
+		if t.onCommit != nil {
+			return out, Settlement{}
+		}
 		return s.giveBack(t, out, nil), Settlement{}
 	}
-	if time.Since(t.claimedAt) >= s.engine.cfg.Lease/3 {
+	if t.onCommit == nil && time.Since(t.claimedAt) >= s.engine.cfg.Lease/3 {
 		if over, lost := s.renew(t, out); lost {
 			return over, Settlement{}
 		}
 	}
-	result, lost, err := s.execute(t)
+	result, effect, lost, err := s.execute(t)
 	if err != nil && lost != nil {
 		// The error may be nothing but our own cancellation, and somebody else may be at work on the task by now: no dead
 		// letter, no attempt given back.
 		return s.retry(t, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0), Settlement{}
 	}
-	return s.conclude(t, out, result, err)
+	return s.conclude(t, out, result, effect, err)
+}
+
+// spend makes a ticket that has run ready for another claim: it is good for one run. One whose completion has an effect to
+// commit, or its key to claim, may be refused that, and then goes on.
+func (t *Ticket) spend(left *Settlement) {
+	if left.Effect == nil && left.Claim == nil {
+		t.res, t.owner, t.onCommit = ClaimResult{}, "", nil
+	}
 }
 
 // renew extends a claim that has waited for its turn, before its handler begins: somebody may have taken the key meanwhile,
@@ -132,12 +148,29 @@ func (s *Session) whyNotStarted() error {
 	return fmt.Errorf("%w: less than %v", ErrDeadlineNear, s.engine.cfg.DeadlineMargin)
 }
 
-// execute calls the handler under a heartbeat. lost says why the claim was lost meanwhile, if it was.
-func (s *Session) execute(t *Ticket) (result []byte, lost, err error) {
+// execute calls the handler under a heartbeat, if there is a claim to keep. lost says why the claim was lost meanwhile, if it
+// was.
+func (s *Session) execute(t *Ticket) (result []byte, effect Effect, lost, err error) {
+	if t.onCommit != nil {
+		ctx := &handlerContext{Context: s.handlers, attempt: t.attempt(), transactor: s.engine.transactor}
+		defer ctx.end(nil)
+		result, effect, err = callSealed(ctx, t.Task.Handler)
+		return result, effect, nil, err
+	}
 	beat := startHeartbeat(s, t)
 	defer beat.handler.end(nil)
-	result, err = call(&beat.handler, t.Task.Handler)
-	return result, beat.stop(), err
+	result, effect, err = callSealed(&beat.handler, t.Task.Handler)
+	return result, effect, beat.stop(), err
+}
+
+// callSealed calls the handler and takes what it has enlisted. What a handler enlists that fails is dropped.
+func callSealed(ctx *handlerContext, h Handler) (result []byte, effect Effect, err error) {
+	result, err = call(ctx, h)
+	effect, wrong := ctx.sealed()
+	if err == nil && wrong != nil {
+		return nil, nil, wrong
+	}
+	return result, effect, err
 }
 
 // call calls the handler and turns a panic into a PanicError: also one of the returned error's own methods, as those of a
@@ -155,31 +188,39 @@ func call(ctx context.Context, h Handler) (result []byte, err error) {
 }
 
 // conclude settles the key by what the handler returned, but for a completion: that is returned, still to be made.
-func (s *Session) conclude(t *Ticket, out Outcome, result []byte, err error) (Outcome, Settlement) {
-	if err == nil {
-		return s.complete(t, out, result, 0)
-	}
-	switch c := classOf(err); {
-	case c.class == resultless:
+func (s *Session) conclude(t *Ticket, out Outcome, result []byte, effect Effect, err error) (Outcome, Settlement) {
+	switch {
+	case err == nil:
+		return s.complete(t, out, result, 0, effect)
+	case classOf(err).class == resultless:
 		out.Err = fmt.Errorf("%w: %w", ErrResultNotStored, err)
-		return s.complete(t, out, nil, ResultUnencodable)
-	case c.class == unavailable:
-		out.Kind, out.Err = DependencyDown, err
-		out = s.giveBack(t, out, failureOf(err))
-	case c.class == permanent && t.Task.DeadLetters != nil:
-		out = s.bury(t, out, err)
-	case t.res.Record.Attempts >= s.engine.attemptLimit(&t.Task):
-		out = s.bury(t, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, t.res.Record.Attempts, s.engine.cfg.MaxAttempts, err))
-	case c.class == permanent:
-		out = s.retry(t, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), 0)
-	default:
-		out = s.retry(t, out, err, c.delay)
+		return s.complete(t, out, nil, ResultUnencodable, effect)
+	case t.onCommit != nil:
+		return s.failedUnclaimed(t, err), Settlement{}
 	}
-	return out, Settlement{}
+	return s.failed(t, out, err), Settlement{}
 }
 
-func (s *Session) complete(t *Ticket, out Outcome, result []byte, omitted int) (Outcome, Settlement) {
+// failed settles a claimed key by a handler's error.
+func (s *Session) failed(t *Ticket, out Outcome, err error) Outcome {
+	switch c := classOf(err); {
+	case c.class == unavailable:
+		out.Kind, out.Err = DependencyDown, err
+		return s.giveBack(t, out, failureOf(err))
+	case c.class == permanent && t.Task.DeadLetters != nil:
+		return s.bury(t, out, err)
+	case t.res.Record.Attempts >= s.engine.attemptLimit(&t.Task):
+		return s.bury(t, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, t.res.Record.Attempts, s.engine.cfg.MaxAttempts, err))
+	case c.class == permanent:
+		return s.retry(t, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), 0)
+	default:
+		return s.retry(t, out, err, c.delay)
+	}
+}
+
+func (s *Session) complete(t *Ticket, out Outcome, result []byte, omitted int, effect Effect) (Outcome, Settlement) {
 	set := t.settlement(OpComplete, s.engine.cfg.Retention)
+	set.Effect, set.Claim = effect, t.onCommit
 	set.Result, set.ResultOmitted = result, omitted
 	if len(result) > max(0, s.engine.cfg.MaxResult) {
 		set.Result, set.ResultOmitted = nil, len(result)
@@ -199,7 +240,7 @@ func (s *Session) bury(t *Ticket, out Outcome, cause error) Outcome {
 	set := t.settlement(OpFail, s.engine.cfg.Retention)
 	set.Failure = failure
 	out.Kind, out.Err = DeadLettered, cause
-	return s.settle(t, out, set)
+	return s.concluded(t, out, set, s.send(set))
 }
 
 func (s *Session) sendDeadLetter(to DeadLetterer, b Burial) (err error) {
@@ -248,28 +289,43 @@ func (s *Session) released(t *Ticket, out Outcome, r settled) Outcome {
 	return out
 }
 
-// settle makes a final transition and adds to the outcome how that went.
-func (s *Session) settle(t *Ticket, out Outcome, set Settlement) Outcome {
-	return s.concluded(t, out, set, s.send(set))
-}
-
+// concluded adds to an outcome how its settlement went.
 func (s *Session) concluded(t *Ticket, out Outcome, set Settlement, r settled) Outcome {
+	if set.Claim != nil {
+		s.engine.breaker.report(time.Now(), healthOf([]ClaimResult{{Err: r.err}}))
+	}
 	out.SettleTook = r.took
 	if r.err != nil {
-		return s.notSettled(t, out, set, r.err)
+		out = s.notSettled(t, out, set, r.err)
 	}
+	t.spend(&Settlement{})
 	return out
 }
 
+// notSettled is what became of a task whose settlement failed. One that was refused for its effect, or that found its key
+// taken, goes on.
 func (s *Session) notSettled(t *Ticket, out Outcome, set Settlement, err error) Outcome {
 	var fenced *FencedError
-	if errors.As(err, &fenced) {
+	var refused *ClaimRefusedError
+	var rejected *RejectedError
+	switch {
+	case errors.As(err, &fenced):
 		return s.fenced(t, out, fenced)
+	case errors.As(err, &refused):
+		return s.claimRefused(t, refused)
+	case errors.As(err, &rejected) && t.onCommit != nil:
+		return s.failedUnclaimed(t, rejected.Err)
+	case errors.As(err, &rejected):
+		out.Kind, out.Result, out.Err = KindUnknown, nil, nil
+		return s.failed(t, out, rejected.Err)
 	}
-	out.Err = fmt.Errorf("the task is done, but its key could not be set to say so and runs again when the lease of %v is over: "+
-		"key %q, version %d, from %s: %s: %w",
-		s.engine.cfg.Lease, set.Key, set.Version, orUnknown(t.Task.Source), set.Op, err)
+	what := "the task is done, but its key could not be set to say so and"
+	if set.Effect != nil || set.Claim != nil {
+		what = "the store did not say whether the task's effect and its completion were committed; if they were not, the task"
+	}
 	out.Kind = CompletionFailed
+	out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, version %d, from %s: %s: %w",
+		what, s.engine.cfg.Lease, set.Key, set.Version, orUnknown(t.Task.Source), set.Op, err)
 	return out
 }
 
@@ -304,7 +360,7 @@ func (s *Session) send(set Settlement) settled {
 	defer cancel()
 	for n := 0; ; n++ {
 		err := s.engine.settleOne(ctx, set)
-		if err == nil || errors.Is(err, ErrFenced) || (set.Op == OpRelease && n+1 >= releaseTries) || !sleep(ctx, backoff(n)) {
+		if answered(err) || (set.Op == OpRelease && n+1 >= releaseTries) || !sleep(ctx, backoff(n)) {
 			return settled{err: err, took: time.Since(started)}
 		}
 	}

@@ -80,7 +80,12 @@ type claimScratch struct {
 // Claim sends the claims of the tickets to the store in one call and fills in what came of them. A ticket whose claim
 // ended in an unknown error may be claimed again: it keeps its owner for the length of a lease, and so recognises itself.
 // The keys of the tickets must differ from each other.
+//
+// With Config.ClaimOnCommit nothing is sent: the claims go with the completions.
 func (s *Session) Claim(tickets []*Ticket) {
+	if s.engine.cfg.ClaimOnCommit {
+		tickets = s.claimLater(tickets)
+	}
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
 		clear(buf.reqs)
@@ -101,10 +106,12 @@ func (s *Session) Claim(tickets []*Ticket) {
 		t := tickets[buf.which[i]]
 		t.res, t.took = results[i], took
 		if t.res.Err != nil && isStoreFault(t.res.Err) {
-			t.res.Err = fmt.Errorf("%w: %w", ErrStoreUnavailable, t.res.Err)
+			t.res.Err = unavailableStore(t.res.Err)
 		}
 	}
 }
+
+func unavailableStore(err error) error { return fmt.Errorf("%w: %w", ErrStoreUnavailable, err) }
 
 // request makes the claim of a ticket; false if its key is invalid.
 func (e *Engine) request(t *Ticket, now time.Time) (ClaimRequest, bool) {
@@ -176,7 +183,7 @@ func claimErrorKind(err error) Kind {
 func (s *Session) Release(tickets []*Ticket) {
 	var ss []Settlement
 	for _, t := range tickets {
-		if t.res.State == Claimed {
+		if t.res.State == Claimed && t.onCommit == nil {
 			set := t.settlement(OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)

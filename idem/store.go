@@ -20,8 +20,8 @@ type Store interface {
 
 	// Settle completes, fails, releases or extends claims and returns one error for each, in order; a nil slice means that
 	// all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer holds the key, nothing was
-	// changed), or any other error, which means that the outcome is unknown: the same settlement may be sent again, and
-	// counts once.
+	// changed), those of a Transactor (*RejectedError, *ClaimRefusedError), or any other error, which means that the outcome
+	// is unknown: the same settlement may be sent again, and counts once.
 	Settle(ctx context.Context, ss []Settlement) []error
 }
 
@@ -131,6 +131,13 @@ type Settlement struct {
 	Owner   string
 
 	Retention time.Duration // remembered for so long after this settlement (OpExtend: after the new lease)
+
+	// Claim is set for an OpComplete that claims its key too, which must be absent (Config.ClaimOnCommit): its owner and
+	// version are the settlement's. Only a Transactor has to take it. A key that is there is a *ClaimRefusedError.
+	Claim *ClaimRequest
+	// Effect is committed with an OpComplete, or neither is. It comes from the store's own NewEffect. Where the effect is what
+	// can't be committed, that is a *RejectedError.
+	Effect Effect
 
 	Result        []byte   // OpComplete
 	ResultOmitted int      // OpComplete: the size of a result that is not stored, or ResultUnencodable

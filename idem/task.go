@@ -68,6 +68,8 @@ type Ticket struct {
 	took      time.Duration
 	waitUntil time.Time
 	waits     int
+	onCommit  *ClaimRequest // the claim that is left to the completion
+	leased    bool          // its claims are made when they are asked for, also with Config.ClaimOnCommit
 }
 
 // State says what came of the last claim.

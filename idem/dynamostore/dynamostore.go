@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,9 @@ type Client interface {
 		ctx context.Context, in *dynamodb.BatchExecuteStatementInput, optFns ...func(*dynamodb.Options),
 	) (*dynamodb.BatchExecuteStatementOutput, error)
 	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	TransactWriteItems(
+		ctx context.Context, in *dynamodb.TransactWriteItemsInput, optFns ...func(*dynamodb.Options),
+	) (*dynamodb.TransactWriteItemsOutput, error)
 	Scan(ctx context.Context, in *dynamodb.ScanInput, optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
@@ -138,10 +142,15 @@ func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Clai
 // Settle implements idem.Store.
 func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	errs := make([]error, len(ss))
-	if s.batch > 1 && len(ss) >= s.fewest {
-		s.settleBatch(ctx, ss, errs)
+	if slices.ContainsFunc(ss, func(set idem.Settlement) bool { return isTransactional(&set) }) {
+		others, which := s.settleTransactions(ctx, ss, errs)
+		plain := make([]error, len(others))
+		s.settlePlain(ctx, others, plain)
+		for n, i := range which {
+			errs[i] = plain[n]
+		}
 	} else {
-		s.each(len(ss), func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
+		s.settlePlain(ctx, ss, errs)
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -149,6 +158,15 @@ func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 		}
 	}
 	return nil
+}
+
+// settlePlain settles what has no effect to commit.
+func (s *Store) settlePlain(ctx context.Context, ss []idem.Settlement, errs []error) {
+	if s.batch > 1 && len(ss) >= s.fewest {
+		s.settleBatch(ctx, ss, errs)
+		return
+	}
+	s.each(len(ss), func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
 }
 
 // each calls f(0), …, f(n-1), several at once, and returns when all have returned.

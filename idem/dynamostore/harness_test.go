@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"go.uber.org/goleak"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/dynamofake"
@@ -109,7 +110,7 @@ func (w *wire) loses(op string, reply []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch op {
-	case "PutItem", "UpdateItem":
+	case "PutItem", "UpdateItem", "TransactWriteItems":
 	case "BatchExecuteStatement":
 		if bytes.Contains(reply, []byte(`"Error"`)) {
 			return false
@@ -182,7 +183,76 @@ func harness(tb testing.TB, endpoint string, batched bool) (storetest.Harness, *
 		Interpose: func(f func()) { w.arm(func() { w.beforeTake = f }) },
 		Raw:       func(tb testing.TB, key string) []byte { return raw(tb, c, table, key) },
 		Sweep:     func(tb testing.TB) { sweep(tb, c, table, clock.Now().Unix()) },
+		Effects:   counters(tb, c, store),
 	}, w
+}
+
+// counters are items of a table of their own.
+func counters(tb testing.TB, c *dynamodb.Client, store *dynamostore.Store) *storetest.Effects {
+	tb.Helper()
+	const key, count = "id", "count"
+	table := "effects-" + rand.Text()
+	createTable(tb, c, table, key)
+	id := func(name string) map[string]types.AttributeValue {
+		return map[string]types.AttributeValue{key: &types.AttributeValueMemberS{Value: name}}
+	}
+	enlist := func(tb testing.TB, e idem.Effect, w dynamostore.Write) {
+		tx, ok := e.(*dynamostore.Tx)
+		if !ok {
+			tb.Fatalf("%T", e)
+		}
+		if err := tx.Enlist(w); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return &storetest.Effects{
+		Transactor: store,
+		Count: func(tb testing.TB, e idem.Effect, name string) {
+			enlist(tb, e, dynamostore.Write{Update: &types.Update{
+				TableName: &table, Key: id(name), UpdateExpression: aws.String("ADD #c :one"),
+				ExpressionAttributeNames:  map[string]string{"#c": count},
+				ExpressionAttributeValues: map[string]types.AttributeValue{":one": &types.AttributeValueMemberN{Value: "1"}},
+			}})
+		},
+		Refuse: func(tb testing.TB, e idem.Effect) {
+			enlist(tb, e, dynamostore.Write{Check: &types.ConditionCheck{
+				TableName: &table, Key: id("absent"), ConditionExpression: aws.String("attribute_exists(id)"),
+			}})
+		},
+		Read: func(tb testing.TB, name string) int {
+			out, err := c.GetItem(tb.Context(), &dynamodb.GetItemInput{TableName: &table, Key: id(name), ConsistentRead: aws.Bool(true)})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			n, ok := out.Item[count].(*types.AttributeValueMemberN)
+			if !ok {
+				return 0
+			}
+			read, err := strconv.Atoi(n.Value)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return read
+		},
+	}
+}
+
+// createTable makes a table for the time of a test.
+func createTable(tb testing.TB, c *dynamodb.Client, table, key string) {
+	tb.Helper()
+	_, err := c.CreateTable(tb.Context(), &dynamodb.CreateTableInput{
+		TableName: &table, BillingMode: types.BillingModePayPerRequest,
+		KeySchema:            []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key, AttributeType: types.ScalarAttributeTypeS}},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if _, err := c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &table}); err != nil {
+			tb.Errorf("deleting table %s: %v", table, err)
+		}
+	})
 }
 
 func raw(tb testing.TB, c *dynamodb.Client, table, key string) []byte {

@@ -39,9 +39,10 @@ type Store struct {
 }
 
 var (
-	_ idem.Store   = (*Store)(nil)
-	_ idem.Batcher = (*Store)(nil)
-	_ idem.Admin   = (*Store)(nil)
+	_ idem.Store      = (*Store)(nil)
+	_ idem.Batcher    = (*Store)(nil)
+	_ idem.Transactor = (*Store)(nil)
+	_ idem.Admin      = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -123,11 +124,17 @@ func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 }
 
 func (s *Store) settle(set *idem.Settlement, now time.Time) error {
+	if set.Claim != nil {
+		return s.completeUnclaimed(set, now)
+	}
 	seen, ok := s.recs[set.Key]
 	switch {
 	case !ok:
 		return &idem.FencedError{Key: set.Key, Version: set.Version}
 	case idem.Holds(set, seen):
+		if err := commit(set.Effect); err != nil {
+			return err
+		}
 		*seen = idem.Settled(set, seen, now)
 		seen.Result = bytes.Clone(seen.Result) // the handler's to change
 	case !idem.OwnSettlement(set, seen):

@@ -2,10 +2,12 @@ package memstore_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
@@ -35,7 +37,25 @@ func harness(skew time.Duration) storetest.Harness {
 			}
 			return raw
 		},
-		Sweep: func(testing.TB) { store.Sweep() },
+		Sweep:   func(testing.TB) { store.Sweep() },
+		Effects: counters(store),
+	}
+}
+
+func counters(store *memstore.Store) *storetest.Effects {
+	counts := make(map[string]int) // guarded by the store's lock where it is written
+	enlist := func(t testing.TB, e idem.Effect) *memstore.Tx {
+		tx, ok := e.(*memstore.Tx)
+		if !ok {
+			t.Fatalf("%T", e)
+		}
+		return tx
+	}
+	return &storetest.Effects{
+		Transactor: store,
+		Count:      func(t testing.TB, e idem.Effect, name string) { enlist(t, e).Do(func() { counts[name]++ }) },
+		Refuse:     func(t testing.TB, e idem.Effect) { enlist(t, e).Check(func() error { return errors.New("no") }) },
+		Read:       func(_ testing.TB, name string) int { return counts[name] },
 	}
 }
 

@@ -43,15 +43,15 @@ type Harness struct {
 
 	// Sweep physically deletes records past their expiry, as TTL does some day.
 	Sweep func(t testing.TB)
+
+	// Effects is for a store that is an idem.Transactor, nil for one that is none.
+	Effects *Effects
 }
 
 // Run proves the rules and the Admin methods of the store that open returns, a new one for each call.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
-	for _, group := range []struct {
-		name  string
-		tests []test
-	}{
+	groups := []group{
 		{"Rule1_OneWinner", oneWinner()},
 		{"Rule2_FencingTokenGrows", fencingToken()},
 		{"Rule3_OnlyTheOwnerSettles", onlyTheOwner()},
@@ -65,7 +65,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Records", records()},
 		{"Admin", admin()},
 		{"Contexts", contexts()},
-	} {
+	}
+	if open(t).Effects != nil {
+		groups = append(groups, group{"Effects", effects()}, group{"ClaimOnCommit", claimsOnCommit()})
+	}
+	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
 			for _, tc := range group.tests {
 				t.Run(tc.name, func(t *testing.T) {
@@ -75,6 +79,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 			}
 		})
 	}
+}
+
+type group struct {
+	name  string
+	tests []test
 }
 
 type test struct {

@@ -57,7 +57,7 @@ func memoryHarness() storetest.Harness {
 }
 
 func brokenStores() []broken {
-	return slices.Concat(rule1(), rule2(), rule3(), rule4(), rule5(), rule6(), rule7(), rule8(), rule9(), rule10(), beyondTheRules())
+	return slices.Concat(rule1(), rule2(), rule3(), rule4(), rule5(), rule6(), rule7(), rule8(), rule9(), rule10(), beyondTheRules(), effectRules())
 }
 
 // Each broken store must be found out by the group that is for its rule, and, if it can be, by a comparison with the

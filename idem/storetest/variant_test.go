@@ -25,6 +25,7 @@ type variant struct {
 
 	mu        sync.Mutex
 	recs      map[string]idem.Record
+	counts    map[string]int // the effects
 	interpose func()
 }
 
@@ -45,6 +46,7 @@ type rules struct {
 	deletes    func(rec *idem.Record, version int64) bool
 	copied     func(rec idem.Record) idem.Record
 	ended      func(ctx context.Context) error
+	committing
 }
 
 func goodRules() rules {
@@ -64,6 +66,7 @@ func goodRules() rules {
 		deletes:    func(rec *idem.Record, version int64) bool { return rec.Version == version },
 		copied:     deepCopy,
 		ended:      context.Context.Err,
+		committing: goodCommits(),
 	}
 }
 
@@ -77,7 +80,7 @@ func deepCopy(rec idem.Record) idem.Record {
 }
 
 func newVariant(r rules, skew time.Duration) *variant {
-	return &variant{rules: r, clock: storetest.NewClock(), skew: skew, recs: map[string]idem.Record{}}
+	return &variant{rules: r, clock: storetest.NewClock(), skew: skew, recs: map[string]idem.Record{}, counts: map[string]int{}}
 }
 
 func (v *variant) harness() storetest.Harness {
@@ -85,6 +88,7 @@ func (v *variant) harness() storetest.Harness {
 	return storetest.Harness{
 		Store: again, Now: v.clock.Now, Advance: v.clock.Advance, Skew: v.skew, LoseReply: again.Arm,
 		Interpose: func(f func()) { v.interpose = f },
+		Effects:   v.effects(),
 		Raw: func(t testing.TB, key string) []byte {
 			rec, ok := v.look(key)
 			if !ok {
@@ -200,9 +204,16 @@ func (v *variant) Settle(ctx context.Context, ss []idem.Settlement) []error {
 func (v *variant) settle(set *idem.Settlement) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if set.Claim != nil {
+		return v.completeUnclaimed(set)
+	}
 	seen, found := v.recs[set.Key]
+	held := found && v.holds(set, &seen)
+	if err := v.commit(set, held || (v.repeats && found && v.own(set, &seen))); err != nil && held {
+		return err
+	}
 	switch {
-	case found && v.holds(set, &seen):
+	case held:
 		v.recs[set.Key] = v.copied(v.settled(set, &seen, v.clock.Now()))
 	case !found || !v.own(set, &seen):
 		return &idem.FencedError{Key: set.Key, Version: set.Version, Current: v.shown(seen)}

@@ -323,7 +323,8 @@ func TestACompletionThatFailsLater(t *testing.T) {
 	})
 }
 
-// TestPlainAndGatheredEndAlike plays the same batch through a plain store and through ones that gather, with records that
+// TestPlainAndGatheredEndAlike plays the same batch through a plain store and through ones that gather, that commit effects
+// with completions, and that claim then too; with records that
 // share keys, are bad, fail, and kill their process, until an ESM would be content. The keys end in the same states, the same
 // records have dead letters, and every key has the same effects.
 //
@@ -337,11 +338,12 @@ func TestPlainAndGatheredEndAlike(t *testing.T) {
 		for _, key := range keysOf(records) {
 			plans[key] = rapid.SliceOfN(rapid.SampledFrom([]string{"succeed", "fail", "be unavailable", "panic", "never succeed", "die"}), 0, 2).Draw(t, "fates of "+key)
 		}
-		run := func(size int) (end string) {
+		run := func(size int, atomic, onCommit bool) (end string) {
 			rapid.SyncTest(t, func(t *rapid.T) {
 				s := newBatchedSite(t, size)
-				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second}
+				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second, ClaimOnCommit: onCommit}
 				s.cfg.Order, s.cfg.Concurrency = order, concurrency
+				s.ledger.atomic = atomic
 				for key, fates := range plans {
 					s.ledger.on[key] = play(s, fates)
 				}
@@ -350,10 +352,13 @@ func TestPlainAndGatheredEndAlike(t *testing.T) {
 			})
 			return end
 		}
-		plain := run(1)
-		for _, size := range []int{2, 25} {
-			if gathered := run(size); gathered != plain {
-				t.Fatalf("gathered by %d:\n%s\nplain:\n%s", size, gathered, plain)
+		plain := run(1, false, false)
+		for _, other := range []struct {
+			size             int
+			atomic, onCommit bool
+		}{{size: 2}, {size: 25}, {1, true, false}, {25, true, false}, {1, true, true}, {25, true, true}} {
+			if end := run(other.size, other.atomic, other.onCommit); end != plain {
+				t.Fatalf("%+v:\n%s\nplain:\n%s", other, end, plain)
 			}
 		}
 	})

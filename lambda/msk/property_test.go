@@ -86,13 +86,13 @@ var fates = []string{"succeed", "fail", "fail later", "be unavailable", "panic",
 // play is a handler whose attempts for a key go as told, and succeed afterwards. All that takes time takes whole seconds, but
 // for a death: so that it never comes between an effect and its completion, which are of one moment.
 func play(s *site, fates []string) func(ctx context.Context, r msk.Record) error {
-	next := 0
-	return func(ctx context.Context, _ msk.Record) error {
+	next := map[string]int{} // by value: where claims come with completions, records that share a key and differ are called too
+	return func(ctx context.Context, r msk.Record) error {
 		s.ledger.mu.Lock()
 		fate := "succeed"
-		if next < len(fates) {
-			fate = fates[next]
-			next++
+		if n := next[string(r.Value)]; n < len(fates) {
+			fate = fates[n]
+			next[string(r.Value)]++
 		}
 		s.ledger.mu.Unlock()
 		switch fate {

@@ -135,7 +135,8 @@ func (s *site) keys() map[string]idem.Status {
 // ledger is a handler. What it does with a record is told by the record's idempotency key; it books one effect for each
 // call that succeeds.
 type ledger struct {
-	book msk.Handler // does the same for every record, if not nil
+	book   msk.Handler // does the same for every record, if not nil
+	atomic bool        // effects commit with their completions
 
 	mu      sync.Mutex
 	on      map[string]func(ctx context.Context, r msk.Record) error
@@ -177,14 +178,33 @@ func (l *ledger) handle(ctx context.Context, r msk.Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	book := func() {
+		l.effects[key]++
+		l.booked = append(l.booked, r.Source())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dead {
+	switch {
+	case l.dead:
 		return nil, errDead
+	case l.atomic:
+		return result, l.enlist(ctx, book)
 	}
-	l.effects[key]++
-	l.booked = append(l.booked, r.Source())
+	book()
 	return result, nil
+}
+
+func (l *ledger) enlist(ctx context.Context, book func()) error {
+	tx, err := memstore.TxFrom(ctx)
+	if err != nil {
+		return err
+	}
+	tx.Do(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		book()
+	})
+	return nil
 }
 
 // keyOf is a record's idempotency key, or its place.

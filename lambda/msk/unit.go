@@ -110,6 +110,15 @@ func (u *unit) runGathered(i int) {
 		u.end(j, u.process(j))
 		return
 	}
+	if err := u.start(j); err != nil {
+		u.giveBack()
+		u.end(j, u.processRejected(j, err))
+	}
+}
+
+// start runs a claimed record, and gives the unit's slot back when its handler has returned. Its outcome comes with that, or
+// later; or its key is found to stand for another value, which is returned: where the claim goes with the completion.
+func (u *unit) start(j *job) (mismatched error) {
 	defer u.batch.slots.Release(1)
 	u.pending.Add(1)
 	returned := false
@@ -119,10 +128,15 @@ func (u *unit) runGathered(i int) {
 		}
 	}()
 	u.batch.session.RunAsync(&j.ticket, func(out idem.Outcome) {
+		defer u.pending.Done()
+		if out.Kind == idem.Mismatched { // before RunAsync returns
+			mismatched = out.Err
+			return
+		}
 		u.end(j, out)
-		u.pending.Done()
 	})
 	returned = true
+	return mismatched
 }
 
 // byItself reports whether a record has to wait for its key, or to be claimed anew under another one.
@@ -141,11 +155,16 @@ func byItself(t *idem.Ticket) bool {
 func (u *unit) process(j *job) idem.Outcome {
 	out := u.claimAndRun(j)
 	if out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey {
-		j.reject(out.Err)
-		j.claimed = false
-		out = u.claimAndRun(j)
+		return u.processRejected(j, out.Err)
 	}
 	return out
+}
+
+// processRejected processes a record that can't be handled under its key.
+func (u *unit) processRejected(j *job, err error) idem.Outcome {
+	j.reject(err)
+	j.claimed = false
+	return u.claimAndRun(j)
 }
 
 // claimAndRun claims a record's key, waiting while it is in flight elsewhere, and runs it. A key whose owner's lease is

@@ -1,0 +1,236 @@
+package dynamostore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// The limits of a transaction, and of an item.
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+const (
+	MaxTxItems  = 100     // one of which is the key's own
+	MaxTxBytes  = 4 << 20 // together
+	MaxItemSize = 400 << 10
+)
+
+// Tx is a handler's effect: writes that commit in one transaction (TransactWriteItems) together with the completion of the
+// handler's key, or not at all. It is safe for concurrent use, and good until the handler has returned.
+//
+// Each write, and the completion, costs twice the write units of a plain one.
+type Tx struct {
+	own  string // the table of the keys, which is not the handler's to write to
+	name string // unique
+
+	mu     sync.Mutex
+	writes []write
+	size   int
+	err    error // the first
+	sealed bool
+	at     time.Time // of the first settlement: one that is sent again is the same in every byte
+}
+
+// Write is one item of a transaction. Exactly one of Put, Update, Delete and Check is set.
+type Write struct {
+	Put *types.Put
+	// PutKey are the names of the key attributes of Put's table, by which an item that is enlisted twice is found before
+	// DynamoDB refuses the transaction.
+	PutKey []string
+	Update *types.Update
+	Delete *types.Delete
+	Check  *types.ConditionCheck
+
+	// OrElse is the handler's error if the condition of the write does not hold; without it a *ConditionError is, which is
+	// tried again. Marked by idem.Permanent it goes to the dead letters at once.
+	OrElse error
+}
+
+// ConditionError says that the condition of a write did not hold, and that nothing was committed.
+type ConditionError struct {
+	Table string
+	Key   string // of the item, as it stands in messages
+	// Item is what refused the write, if it asked for that (ReturnValuesOnConditionCheckFailure).
+	Item map[string]types.AttributeValue
+	// OrElse is the write's own.
+	OrElse error
+}
+
+func (e *ConditionError) Error() string {
+	text := fmt.Sprintf("dynamostore: the condition on item %s of table %s does not hold", e.Key, e.Table)
+	if e.OrElse != nil {
+		return e.OrElse.Error() + " (" + text + ")"
+	}
+	return text
+}
+
+func (e *ConditionError) Unwrap() error { return e.OrElse }
+
+// ErrInvalidWrite is matched by the errors of a write that can't be part of a transaction.
+var ErrInvalidWrite = errors.New("dynamostore: the write can't be part of the transaction")
+
+var (
+	errNoTx = errors.New("dynamostore: there is no transaction to enlist in: the handler's task was not claimed through a dynamostore.Store, or runs unprotected")
+	errOver = errors.New("dynamostore: the handler has returned: nothing can be enlisted any more")
+)
+
+// TxFrom returns the transaction of the task that a handler's context belongs to. Where there is none, as the engine fails
+// open or is on another store, the error is marked idem.Unavailable.
+func TxFrom(ctx context.Context) (*Tx, error) {
+	e, _ := idem.EffectFrom(ctx)
+	if tx, ok := e.(*Tx); ok {
+		return tx, nil
+	}
+	return nil, idem.Unavailable(errNoTx)
+}
+
+// Enlist adds writes to the transaction. It sends nothing. An error (ErrInvalidWrite) says which write can't be part of it, and
+// is the handler's error too, whatever the handler makes of it: a transaction is committed as it was meant, or not at all.
+func (tx *Tx) Enlist(writes ...Write) error {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.sealed {
+		return errOver
+	}
+	for i := range writes {
+		if err := tx.enlist(&writes[i]); err != nil {
+			tx.err = errors.Join(tx.err, err)
+			return err
+		}
+	}
+	return nil
+}
+
+func (tx *Tx) enlist(w *Write) error {
+	one, err := prepare(w)
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w: write %d, on item %s of table %s: %s", ErrInvalidWrite, len(tx.writes)+1, one.key, one.table, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: write %d: %w", ErrInvalidWrite, len(tx.writes)+1, err)
+	case one.table == tx.own:
+		return wrong("that table holds the idempotency keys: write to one of your own")
+	case len(tx.writes)+1 >= MaxTxItems:
+		return wrong("a transaction has at most %d items, one of which is the key's", MaxTxItems)
+	case w.Put != nil && one.size > MaxItemSize:
+		return wrong("it has %d bytes: an item has at most %d", one.size, MaxItemSize)
+	case tx.size+one.size > MaxTxBytes-MaxItemSize:
+		return wrong("with %d bytes it makes the transaction too large: %d bytes are left of %d, of which %d are the key's",
+			one.size, MaxTxBytes-MaxItemSize-tx.size, MaxTxBytes, MaxItemSize)
+	case slices.ContainsFunc(tx.writes, func(other write) bool { return other.id() == one.id() }):
+		return wrong("it is enlisted already: a transaction writes an item once; make it one update")
+	}
+	tx.writes = append(tx.writes, one)
+	tx.size += one.size
+	return nil
+}
+
+// Seal implements idem.Effect.
+func (tx *Tx) Seal() (enlisted bool, err error) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.sealed = true
+	return len(tx.writes) > 0, tx.err
+}
+
+// NewEffect implements idem.Transactor.
+func (s *Store) NewEffect() idem.Effect { return &Tx{own: s.table, name: rand.Text()} }
+
+// settledAt returns the time of the first settlement.
+func (tx *Tx) settledAt(now time.Time) time.Time {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.at.IsZero() {
+		tx.at = now
+	}
+	return tx.at
+}
+
+// write is a Write as it is sent.
+type write struct {
+	item   types.TransactWriteItem
+	table  string
+	key    string // of the item: equal for equal keys
+	size   int    // in bytes, as far as it is known: an update may make its item larger
+	orElse error
+}
+
+// id tells items apart.
+func (w *write) id() string { return w.table + " " + w.key }
+
+func prepare(w *Write) (write, error) {
+	one := write{item: types.TransactWriteItem{Put: w.Put, Update: w.Update, Delete: w.Delete, ConditionCheck: w.Check}, orElse: w.OrElse}
+	var table *string
+	var key map[string]types.AttributeValue
+	ops := 0
+	if p := w.Put; p != nil {
+		ops++
+		table, key = p.TableName, make(map[string]types.AttributeValue, len(w.PutKey))
+		for _, name := range w.PutKey {
+			if p.Item[name] != nil {
+				key[name] = p.Item[name]
+			}
+		}
+		if len(w.PutKey) == 0 || len(key) < len(w.PutKey) {
+			return one, fmt.Errorf("PutKey is %q: want the names of the table's key attributes, which the item must have", w.PutKey)
+		}
+		one.size = sizeOf(p.Item)
+	}
+	if u := w.Update; u != nil {
+		ops++
+		table, key, one.size = u.TableName, u.Key, sizeOf(u.Key)+sizeOf(u.ExpressionAttributeValues)
+	}
+	if d := w.Delete; d != nil {
+		ops++
+		table, key, one.size = d.TableName, d.Key, sizeOf(d.Key)
+	}
+	if c := w.Check; c != nil {
+		ops++
+		table, key, one.size = c.TableName, c.Key, sizeOf(c.Key)
+	}
+	switch {
+	case ops != 1:
+		return one, fmt.Errorf("it has %d operations: want exactly one of Put, Update, Delete and Check", ops)
+	case table == nil || *table == "":
+		return one, errors.New("its TableName is missing")
+	case len(key) == 0:
+		return one, fmt.Errorf("its Key is missing (table %s)", *table)
+	}
+	one.table = *table
+	var err error
+	one.key, err = keyText(key)
+	return one, err
+}
+
+// keyText is the same for equal keys, and fit for a message.
+func keyText(key map[string]types.AttributeValue) (string, error) {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, name := range slices.Sorted(maps.Keys(key)) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		switch v := key[name].(type) {
+		case *types.AttributeValueMemberS:
+			fmt.Fprintf(&b, "%s: %q", name, v.Value)
+		case *types.AttributeValueMemberN:
+			fmt.Fprintf(&b, "%s: %s", name, v.Value)
+		case *types.AttributeValueMemberB:
+			fmt.Fprintf(&b, "%s: 0x%x", name, v.Value)
+		default:
+			return "", fmt.Errorf("its key attribute %s is a %T: want a string, a number or bytes", name, v)
+		}
+	}
+	b.WriteByte('}')
+	return b.String(), nil
+}

@@ -1,0 +1,344 @@
+package dynamostore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// completion is a settlement that commits with its effect, and where its answer goes.
+type completion struct {
+	set *idem.Settlement
+	err *error
+	tx  *Tx // nil if it has no effect
+	at  time.Time
+}
+
+// isTransactional reports whether a settlement has more to it than its key's transition.
+func isTransactional(set *idem.Settlement) bool { return set.Effect != nil || set.Claim != nil }
+
+// settleTransactions settles those of the settlements that have an effect to commit or their key to claim, and returns the
+// others.
+func (s *Store) settleTransactions(ctx context.Context, ss []idem.Settlement, errs []error) (others []idem.Settlement, which []int) {
+	var completions []completion
+	now := s.clock.Now()
+	for i := range ss {
+		set := &ss[i]
+		if !isTransactional(set) {
+			others, which = append(others, *set), append(which, i)
+			continue
+		}
+		c := completion{set: set, err: &errs[i], at: now}
+		if set.Effect != nil {
+			tx, ok := set.Effect.(*Tx)
+			if !ok {
+				errs[i] = &idem.RejectedError{Err: fmt.Errorf("dynamostore: the effect is a %T: want the store's own", set.Effect)}
+				continue
+			}
+			c.tx, c.at = tx, tx.settledAt(now)
+		}
+		completions = append(completions, c)
+	}
+	groups, disjoint := group(completions)
+	if disjoint {
+		s.each(len(groups), func(i int) { s.commit(ctx, groups[i]) })
+	} else { // they would only conflict with each other
+		for _, g := range groups {
+			s.commit(ctx, g)
+		}
+	}
+	return others, which
+}
+
+// group distributes completions over transactions that they fit into, and that write no item twice. disjoint is whether no
+// two of these write the same item either.
+func group(completions []completion) (groups [][]completion, disjoint bool) {
+	type transaction struct {
+		items, size int
+		ids         map[string]struct{}
+	}
+	var txs []transaction
+	disjoint = true
+	for _, c := range completions {
+		items, size := c.extent()
+		fits := slices.IndexFunc(txs, func(t transaction) bool {
+			apart := !slices.ContainsFunc(c.writes(), func(w write) bool { _, there := t.ids[w.id()]; return there })
+			disjoint = disjoint && apart
+			return apart && c.tx != nil && len(t.ids) > 0 && t.items+items <= MaxTxItems && t.size+size <= MaxTxBytes
+		})
+		if fits < 0 {
+			fits = len(txs)
+			txs, groups = append(txs, transaction{ids: make(map[string]struct{})}), append(groups, nil)
+		}
+		t := &txs[fits]
+		t.items, t.size = t.items+items, t.size+size
+		groups[fits] = append(groups[fits], c)
+		for _, w := range c.writes() {
+			t.ids[w.id()] = struct{}{}
+		}
+	}
+	return groups, disjoint
+}
+
+// extent is how many items a completion writes, and how large they are together at most.
+func (c *completion) extent() (items, size int) {
+	size = MaxItemSize
+	if c.set.Failure == nil {
+		size = ownSize + len(c.set.Key) + len(c.set.Result)
+	}
+	if c.tx != nil {
+		items, size = len(c.tx.writes), size+c.tx.size
+	}
+	return items + 1, size
+}
+
+// ownSize is the most that a COMPLETED item has besides its key and its result: a source of up to 300 bytes, and what was
+// there before.
+const ownSize = 4 << 10
+
+func (c *completion) writes() []write {
+	if c.tx == nil {
+		return nil
+	}
+	return c.tx.writes
+}
+
+// own is the transition of the completion's key.
+func (s *Store) own(c *completion) types.TransactWriteItem {
+	if c.set.Claim != nil {
+		rec := idem.FreshlySettled(c.set, c.at)
+		return types.TransactWriteItem{Put: &types.Put{
+			TableName: &s.table, Item: encode(&rec),
+			ConditionExpression:                 aws.String("attribute_not_exists(#" + AttrKey + ")"),
+			ExpressionAttributeNames:            map[string]string{"#" + AttrKey: AttrKey},
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}}
+	}
+	e := settleChange(c.set, c.at).expression()
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &s.table, Key: keyOf(c.set.Key), ConditionExpression: &e.condition, UpdateExpression: &e.update,
+		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}}
+}
+
+// commit commits completions in one transaction. Those that are refused leave it, and it is sent without them, as it is
+// after a conflict with another transaction.
+func (s *Store) commit(ctx context.Context, group []completion) {
+	for attempt := 0; len(group) > 0; {
+		err := s.transact(ctx, group)
+		if err == nil {
+			return
+		}
+		var canceled *types.TransactionCanceledException
+		switch {
+		case errors.As(err, &canceled):
+			before := len(group)
+			if group = s.answer(group, canceled.CancellationReasons); len(group) < before {
+				continue
+			}
+		case refusesRequest(err) && len(group) > 1: // whose fault it is, nobody says
+			for i := range group {
+				s.commit(ctx, group[i:i+1])
+			}
+			return
+		case refusesRequest(err):
+			*group[0].err = &idem.RejectedError{Err: s.blame(group, err)}
+			return
+		case !isInProgress(err):
+			s.fail(group, err)
+			return
+		}
+		if attempt++; attempt >= MaxAttempts || !pause(ctx, attempt) {
+			s.fail(group, err)
+			return
+		}
+	}
+}
+
+// transact sends a transaction; a single completion without an effect as what it is.
+func (s *Store) transact(ctx context.Context, group []completion) error {
+	if c := &group[0]; c.tx == nil {
+		return s.putUnclaimed(ctx, c)
+	}
+	in := &dynamodb.TransactWriteItemsInput{ClientRequestToken: tokenOf(group)}
+	for i := range group {
+		in.TransactItems = append(in.TransactItems, s.own(&group[i]))
+		for _, w := range group[i].tx.writes {
+			in.TransactItems = append(in.TransactItems, w.item)
+		}
+	}
+	_, err := s.client.TransactWriteItems(ctx, in)
+	return err
+}
+
+// putUnclaimed completes an absent key for a handler that enlisted nothing. That it is there already is told as a
+// transaction would tell it.
+func (s *Store) putUnclaimed(ctx context.Context, c *completion) error {
+	put := s.own(c).Put
+	_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: put.TableName, Item: put.Item, ConditionExpression: put.ConditionExpression, ExpressionAttributeNames: put.ExpressionAttributeNames,
+		ReturnValuesOnConditionCheckFailure: put.ReturnValuesOnConditionCheckFailure,
+	})
+	var failed *types.ConditionalCheckFailedException
+	if errors.As(err, &failed) {
+		return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String(reasonCondition), Item: failed.Item}}}
+	}
+	return err
+}
+
+// tokenOf makes a transaction recognisable for ten minutes, in its account and region, so that one whose reply was lost is not
+// refused when it is sent again. Later its own conditions tell.
+func tokenOf(group []completion) *string {
+	h := sha256.New()
+	for _, c := range group {
+		h.Write([]byte(c.tx.name))
+	}
+	const longest = 36
+	return aws.String(hex.EncodeToString(h.Sum(nil))[:longest])
+}
+
+// The codes of a cancellation's reasons.
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+const (
+	reasonCondition  = "ConditionalCheckFailed"
+	reasonCollection = "ItemCollectionSizeLimitExceeded"
+	reasonValidation = "ValidationError"
+)
+
+// The codes of requests that are refused for what is missing around them.
+const (
+	codeNotFound = "ResourceNotFoundException"
+	codeDenied   = "AccessDeniedException"
+)
+
+// answer answers the completions that a transaction was cancelled for, by the reasons of their items, and returns the others.
+func (s *Store) answer(group []completion, reasons []types.CancellationReason) []completion {
+	var left []completion
+	for i := range group {
+		c := &group[i]
+		items, _ := c.extent()
+		if len(reasons) < items { // can't be read: none is answered
+			return group
+		}
+		if err, final := s.verdict(c, reasons[:items]); final {
+			*c.err = err
+		} else {
+			left = append(left, *c)
+		}
+		reasons = reasons[items:]
+	}
+	return left
+}
+
+// verdict is what a completion is answered; not final if it was cancelled for others, or by a conflict.
+func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err error, final bool) {
+	if aws.ToString(reasons[0].Code) == reasonCondition {
+		return s.refused(c, reasons[0].Item), true
+	}
+	for i, w := range c.writes() {
+		reason := &reasons[i+1]
+		switch code := aws.ToString(reason.Code); code {
+		case reasonCondition:
+			return &idem.RejectedError{Err: &ConditionError{Table: w.table, Key: w.key, Item: reason.Item, OrElse: w.orElse}}, true
+		case reasonCollection, reasonValidation:
+			err := fmt.Errorf("dynamostore: the write on item %s of table %s: %s: %s", w.key, w.table, code, aws.ToString(reason.Message))
+			return &idem.RejectedError{Err: err}, true
+		}
+	}
+	return nil, false
+}
+
+// refused is the answer to a completion whose key is not as it must be.
+func (s *Store) refused(c *completion, item map[string]types.AttributeValue) error {
+	var seen *idem.Record
+	if len(item) > 0 {
+		rec, err := decode(item)
+		if err != nil {
+			return s.explain(c.set.Op.String(), c.set.Key, err)
+		}
+		seen = &rec
+	}
+	switch {
+	case c.set.Claim == nil:
+		return refusal(c.set, seen)
+	case seen == nil:
+		return &idem.ClaimRefusedError{}
+	case idem.OwnSettlement(c.set, seen):
+		return nil
+	}
+	res, _ := s.judge(c.set.Claim, seen)
+	return &idem.ClaimRefusedError{Result: res}
+}
+
+func (s *Store) fail(group []completion, err error) {
+	for i := range group {
+		*group[i].err = s.explainTx(group[i:i+1], err)
+	}
+}
+
+// explainTx adds to a transaction's error which keys and tables it was for, and what to do.
+func (s *Store) explainTx(group []completion, err error) error {
+	tables := []string{s.table}
+	for i := range group {
+		for _, w := range group[i].writes() {
+			if !slices.Contains(tables, w.table) {
+				tables = append(tables, w.table)
+			}
+		}
+	}
+	return fmt.Errorf("dynamostore: complete %q with its effect, in tables %q: %w%s", group[0].set.Key, tables, err, txHint(err))
+}
+
+func txHint(err error) string {
+	var missing *types.ResourceNotFoundException
+	var api smithy.APIError
+	switch {
+	case errors.As(err, &missing):
+		return " (one of the tables does not exist in this account and region, or not yet)"
+	case errors.As(err, &api) && api.ErrorCode() == codeDenied:
+		return " (the role needs dynamodb:PutItem, UpdateItem, DeleteItem and ConditionCheckItem, as far as they are enlisted, on each of the tables)"
+	}
+	return hint(err)
+}
+
+// refusesRequest reports whether the service refused a transaction as a whole for what is in it. A missing table or
+// permission is not the handler's fault.
+func refusesRequest(err error) bool {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "ValidationException", codeNotFound, codeDenied:
+		return true
+	}
+	return false
+}
+
+// blame is the error of a transaction that was refused for what is in it: of the handler, unless a table or a permission is
+// missing.
+func (s *Store) blame(group []completion, err error) error {
+	var api smithy.APIError
+	if errors.As(err, &api) && (api.ErrorCode() == codeNotFound || api.ErrorCode() == codeDenied) {
+		return idem.Unavailable(s.explainTx(group, err))
+	}
+	return s.explainTx(group, err)
+}
+
+// isInProgress reports whether the same transaction is just being made.
+func isInProgress(err error) bool {
+	var progress *types.TransactionInProgressException
+	return errors.As(err, &progress)
+}

@@ -1,0 +1,106 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// Tx is an effect in memory: functions that the store calls, under its lock, when the key completes.
+type Tx struct {
+	mu     sync.Mutex
+	checks []func() error
+	writes []func()
+	sealed bool
+}
+
+var errNoTx = errors.New("memstore: there is nothing to enlist in: the handler's task was not claimed through a memstore.Store, or runs unprotected")
+
+// TxFrom returns the effect of the task that a handler's context belongs to; without one, an error marked idem.Unavailable.
+func TxFrom(ctx context.Context) (*Tx, error) {
+	e, _ := idem.EffectFrom(ctx)
+	if tx, ok := e.(*Tx); ok {
+		return tx, nil
+	}
+	return nil, idem.Unavailable(errNoTx)
+}
+
+// Check enlists a condition. If it returns an error nothing is written, and the handler is taken to have returned that.
+// It must not use the store.
+func (tx *Tx) Check(check func() error) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if !tx.sealed {
+		tx.checks = append(tx.checks, check)
+	}
+}
+
+// Do enlists a write. It must not use the store.
+func (tx *Tx) Do(write func()) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if !tx.sealed {
+		tx.writes = append(tx.writes, write)
+	}
+}
+
+// Seal implements idem.Effect.
+func (tx *Tx) Seal() (enlisted bool, err error) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.sealed = true
+	return len(tx.checks)+len(tx.writes) > 0, nil
+}
+
+// NewEffect implements idem.Transactor.
+func (s *Store) NewEffect() idem.Effect { return new(Tx) }
+
+// commit makes the writes of an effect, if its conditions hold. The store's lock is held.
+func commit(effect idem.Effect) error {
+	if effect == nil {
+		return nil
+	}
+	tx, ok := effect.(*Tx)
+	if !ok {
+		return &idem.RejectedError{Err: fmt.Errorf("memstore: the effect is a %T: want the store's own", effect)}
+	}
+	for _, check := range tx.checks {
+		if err := check(); err != nil {
+			return &idem.RejectedError{Err: err}
+		}
+	}
+	for _, write := range tx.writes {
+		write()
+	}
+	return nil
+}
+
+// completeUnclaimed claims and completes an absent key.
+func (s *Store) completeUnclaimed(set *idem.Settlement, now time.Time) error {
+	if seen, ok := s.recs[set.Key]; ok {
+		if idem.OwnSettlement(set, seen) {
+			return nil
+		}
+		return &idem.ClaimRefusedError{Result: s.answer(set.Claim, seen, now)}
+	}
+	if err := commit(set.Effect); err != nil {
+		return err
+	}
+	rec := idem.FreshlySettled(set, now)
+	s.recs[set.Key] = &rec
+	return nil
+}
+
+// answer is what a claim that writes nothing is answered.
+func (s *Store) answer(req *idem.ClaimRequest, seen *idem.Record, now time.Time) idem.ClaimResult {
+	verdict, res := idem.Judge(req, seen, now, s.skew)
+	if verdict == idem.VerdictMismatch {
+		res.Err = idem.ErrFingerprintMismatch
+	}
+	res.Record = clone(seen)
+	return res
+}

@@ -1,0 +1,161 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// pageSize is how many names the server looks at for one page of a list.
+const pageSize = 500
+
+// Get implements idem.Admin by one read.
+func (s *Store) Get(ctx context.Context, key string) (idem.Record, error) {
+	fields, err := s.client.HGetAll(ctx, s.name(key)).Result()
+	if err != nil {
+		return idem.Record{}, s.explain(ctx, "get", key, err)
+	}
+	if len(fields) == 0 {
+		return idem.Record{}, fmt.Errorf("redisstore: get under %s: %w: %q", s.prefix, idem.ErrNotFound, key)
+	}
+	rec, err := decode(key, fields)
+	if err != nil {
+		return idem.Record{}, s.explain(ctx, "get", key, err)
+	}
+	return rec, nil
+}
+
+// List implements idem.Admin by SCAN, on every primary of a cluster in turn: it walks over all the names that the server has,
+// other programs' too, and reads every hash of the store, in pages, so that nobody waits for it. A record that is written
+// meanwhile may be missed, and one may come twice while the server grows its tables or a slot moves.
+func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Record, error] {
+	return func(yield func(idem.Record, error) bool) {
+		fail := func(err error) {
+			yield(idem.Record{}, fmt.Errorf("redisstore: list under %s: %w%s", s.prefix, withCause(ctx, err), hint(ctx, err)))
+		}
+		now, err := s.now(ctx)
+		if err != nil {
+			fail(err)
+			return
+		}
+		for rec, err := range s.all(ctx) {
+			if err != nil {
+				fail(err)
+				return
+			}
+			if q.Matches(&rec, now) && !yield(rec, nil) {
+				return
+			}
+		}
+	}
+}
+
+// all yields every record of the store. Whoever gets an error stops.
+func (s *Store) all(ctx context.Context) iter.Seq2[idem.Record, error] {
+	return func(yield func(idem.Record, error) bool) {
+		primaries, err := s.primaries(ctx)
+		if err != nil {
+			yield(idem.Record{}, err)
+			return
+		}
+		for _, primary := range primaries {
+			for cursor, more := uint64(0), true; more; more = cursor != 0 {
+				var names []string
+				if names, cursor, err = primary.ScanType(ctx, cursor, s.prefix+":{*}", pageSize, "hash").Result(); err != nil {
+					yield(idem.Record{}, err)
+					return
+				}
+				if !s.yieldPage(ctx, names, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// yieldPage reads the hashes of these names.
+func (s *Store) yieldPage(ctx context.Context, names []string, yield func(idem.Record, error) bool) bool {
+	if len(names) == 0 {
+		return true
+	}
+	p := s.client.Pipeline()
+	hashes := make([]*redis.MapStringStringCmd, len(names))
+	for i, name := range names {
+		hashes[i] = p.HGetAll(ctx, name)
+	}
+	_, failed := p.Exec(ctx)
+	for i, hash := range hashes {
+		fields, err := hash.Result()
+		if err == nil && fields == nil {
+			err = failed // see send
+		}
+		if err == nil && len(fields) == 0 {
+			continue // deleted meanwhile
+		}
+		var rec idem.Record
+		if err == nil {
+			rec, err = decode(s.keyOf(names[i]), fields)
+		}
+		if !yield(rec, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// keyOf is the reverse of name.
+func (s *Store) keyOf(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(name, s.prefix+":{"), "}")
+}
+
+// primaries returns a client for each primary.
+func (s *Store) primaries(ctx context.Context) ([]redis.UniversalClient, error) {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return []redis.UniversalClient{s.client}, nil
+	}
+	var mu sync.Mutex
+	var all []redis.UniversalClient
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, c)
+		return nil
+	})
+	return all, err
+}
+
+// now returns the time by which the scripts decide.
+func (s *Store) now(ctx context.Context) (time.Time, error) {
+	ms, err := redis.NewScript(s.scripts.time.text).Run(ctx, s.client, nil).Int64()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(ms), nil
+}
+
+// Delete implements idem.Admin by one script.
+func (s *Store) Delete(ctx context.Context, key string, version int64) error {
+	calls := []call{{script: &s.scripts.remove, key: s.name(key), args: []any{version}}}
+	s.run(ctx, calls)
+	a, err := calls[0].answer(key)
+	if err != nil {
+		return s.explain(ctx, "delete", key, err)
+	}
+	switch a.what {
+	case "done":
+		return nil
+	case "absent":
+		return fmt.Errorf("redisstore: delete under %s: %w: %q", s.prefix, idem.ErrNotFound, key)
+	case "fenced":
+		return fmt.Errorf("redisstore: delete: %w", &idem.FencedError{Key: key, Version: version, Current: a.rec})
+	}
+	return s.explain(ctx, "delete", key, unknownAnswer(a.what))
+}

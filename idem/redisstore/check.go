@@ -1,0 +1,131 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// OldestVersion is the oldest major version of Redis that is supported. Every Valkey is.
+const OldestVersion = 7
+
+// What Check finds, for errors.Is.
+var (
+	// ErrOldServer says that the server is older than OldestVersion.
+	ErrOldServer = errors.New("redisstore: the server is too old")
+	// ErrReadOnly says that the server is a replica.
+	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
+	// ErrEvicts says that the server deletes keys when its memory is full: a key that is forgotten runs again.
+	ErrEvicts = errors.New("redisstore: the server evicts keys")
+	// ErrNotDurable says that a crash of the server loses what was written last. Who can live with that takes it for a warning.
+	ErrNotDurable = errors.New("redisstore: the server keeps no append-only file")
+)
+
+// checkLife is how long what Check writes lives on if Check does not come to its end.
+const checkLife = time.Second
+
+// Check asks every primary for its version, role, policy and persistence, and takes a key of its own through a claim, a
+// release, a claim, an extension and a completion, which finds out whether the user may do what the store does. It returns all that
+// is wrong, each with what to do: one of the errors above, or another. ErrNotDurable alone leaves the store usable.
+func (s *Store) Check(ctx context.Context) error {
+	primaries, err := s.primaries(ctx)
+	if err != nil {
+		return s.explainCheck(ctx, err)
+	}
+	var errs []error
+	for _, p := range primaries {
+		info, err := p.Info(ctx).Result()
+		if err != nil {
+			return s.explainCheck(ctx, err)
+		}
+		errs = append(errs, judgeServer(parseInfo(info)))
+	}
+	if found := errors.Join(errs...); errors.Is(found, ErrOldServer) || errors.Is(found, ErrReadOnly) {
+		return found // it could not do the rest
+	}
+	return errors.Join(append(errs, s.tryLife(ctx))...)
+}
+
+func (s *Store) explainCheck(ctx context.Context, err error) error {
+	return fmt.Errorf("redisstore: check: %w%s", withCause(ctx, err), hint(ctx, err))
+}
+
+// parseInfo returns the lines of INFO by name.
+func parseInfo(text string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}
+
+// judgeServer returns what is wrong with a server by its INFO.
+func judgeServer(info map[string]string) error {
+	at := "port " + info["tcp_port"]
+	major, _, _ := strings.Cut(info["redis_version"], ".") // Valkey has it too, from 7 on
+	if v, err := strconv.Atoi(major); err != nil || v < OldestVersion {
+		return fmt.Errorf("%w: %s has version %q: use Redis %d or later, or Valkey", ErrOldServer, at, info["redis_version"], OldestVersion)
+	}
+	if role := info["role"]; role != "master" {
+		return fmt.Errorf("%w: %s is a %s of %s:%s: give the store the primary's address, or a client that follows it",
+			ErrReadOnly, at, role, info["master_host"], info["master_port"])
+	}
+	var errs []error
+	if policy := info["maxmemory_policy"]; policy != "noeviction" && info["maxmemory"] != "0" {
+		errs = append(errs, fmt.Errorf("%w: %s has maxmemory-policy %s: set it to noeviction, so that a full memory refuses claims instead of "+
+			"forgetting keys", ErrEvicts, at, policy))
+	}
+	if info["aof_enabled"] != "1" {
+		errs = append(errs, fmt.Errorf("%w: %s has appendonly no, so that a crash makes it forget keys, which then run again: set appendonly yes and "+
+			"appendfsync always, or accept it", ErrNotDurable, at))
+	}
+	return errors.Join(errs...)
+}
+
+// tryLife takes a key through its life.
+func (s *Store) tryLife(ctx context.Context) error {
+	req := idem.ClaimRequest{Key: "check " + rand.Text(), Source: "check", Lease: checkLife, Fingerprint: idem.Fingerprint{1}}
+	var rec idem.Record
+	claim := func() error {
+		req.Owner = rand.Text()
+		res := s.Claim(ctx, []idem.ClaimRequest{req})[0]
+		rec = res.Record
+		return res.Err
+	}
+	settle := func(set idem.Settlement) error {
+		set.Key, set.Version, set.Owner, set.Retention, set.Lease = req.Key, rec.Version, rec.Owner, checkLife, checkLife
+		return errors.Join(s.Settle(ctx, []idem.Settlement{set})...)
+	}
+	for _, step := range []func() error{
+		claim,
+		func() error {
+			return settle(idem.Settlement{Op: idem.OpRelease, Refund: true, Failure: &idem.Failure{Code: idem.CodeError, Message: "check"}})
+		},
+		claim,
+		func() error { return settle(idem.Settlement{Op: idem.OpExtend}) },
+		func() error { return settle(idem.Settlement{Op: idem.OpComplete, Result: []byte("check")}) },
+		func() error { _, err := s.Get(ctx, req.Key); return err },
+		func() error { return s.Delete(ctx, req.Key, rec.Version) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return s.tryScan(ctx)
+}
+
+// tryScan finds out whether the user may list.
+func (s *Store) tryScan(ctx context.Context) error {
+	if err := s.client.ScanType(ctx, 0, s.prefix+":{*}", 1, "hash").Err(); err != nil {
+		return s.explainCheck(ctx, err)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package redisstore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// How long one attempt may take, how often it is made, and the bounds of the pauses between, unless the URL says otherwise.
+const (
+	ConnectTimeout = 2 * time.Second
+	AttemptTimeout = time.Second
+	MaxAttempts    = 4
+	FirstBackoff   = 25 * time.Millisecond
+	MaxBackoff     = 300 * time.Millisecond
+)
+
+// NewClient returns a client of the server that rawURL names, redis://user:password@host:port/database, or rediss:// for TLS, or,
+// with ?cluster=true, of the cluster that it belongs to, with timeouts that fit the time a function has. It does not connect: see
+// Check. It returns idem.ErrInvalidConfig if rawURL can't be read. The caller closes the client.
+//
+// The client sends again what had no answer. That a script which had run recognises itself is rule 5 of package idem.
+func NewClient(rawURL string, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
+	opt, err := parseURL(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: %w: IDEMSK_STORE_URL: want redis://user:password@host:port/database, or rediss:// for TLS, "+
+			"with ?cluster=true for a cluster: %w", idem.ErrInvalidConfig, err)
+	}
+	for _, o := range options {
+		o(opt)
+	}
+	return redis.NewUniversalClient(opt), nil
+}
+
+var errURL = errors.New("it is no URL; special characters of a user or a password must be written as %XX")
+
+func parseURL(rawURL string) (*redis.UniversalOptions, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errURL // the parser's own message has parts of a password in it
+	}
+	query := u.Query()
+	cluster := false
+	if text := query.Get("cluster"); text != "" {
+		if cluster, err = strconv.ParseBool(text); err != nil {
+			return nil, fmt.Errorf("cluster=%q: want true or false", text)
+		}
+	}
+	query.Del("cluster")
+	u.RawQuery = query.Encode()
+	o, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, err
+	}
+	if cluster && o.DB != 0 {
+		return nil, fmt.Errorf("database %d: a cluster has database 0 alone", o.DB)
+	}
+	return &redis.UniversalOptions{
+		Addrs: []string{o.Addr}, IsClusterMode: cluster, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		ClientName: o.ClientName, Protocol: o.Protocol,
+		MaxRetries: cmp.Or(o.MaxRetries, MaxAttempts-1), MinRetryBackoff: cmp.Or(o.MinRetryBackoff, FirstBackoff),
+		MaxRetryBackoff: cmp.Or(o.MaxRetryBackoff, MaxBackoff),
+		DialTimeout:     cmp.Or(o.DialTimeout, ConnectTimeout), DialerRetries: 1, // the attempts are counted above
+		ReadTimeout: cmp.Or(o.ReadTimeout, AttemptTimeout), WriteTimeout: cmp.Or(o.WriteTimeout, AttemptTimeout), ContextTimeoutEnabled: true,
+		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
+		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}, nil
+}

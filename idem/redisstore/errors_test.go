@@ -1,0 +1,253 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/internal/redisserver"
+)
+
+// wantOneError wants the same error of a claim, a settlement, and what people do; nothing is a proper answer.
+func wantOneError(t *testing.T, store *redisstore.Store, texts ...string) {
+	t.Helper()
+	res := claim(t, store, request("a", 1))
+	if res.State != idem.ClaimUnknown || errors.Is(res.Err, idem.ErrFenced) {
+		t.Errorf("state %d", res.State)
+	}
+	wantError(t, res.Err, append(texts, `claim "a"`)...)
+	err := settle(t, store, settlement(idem.Record{Key: "a", Version: 1, Owner: "o"}, idem.OpComplete))
+	if errors.Is(err, idem.ErrFenced) {
+		t.Errorf("%v; want no answer", err)
+	}
+	wantError(t, err, append(texts, `complete "a"`)...)
+	wantError(t, store.Check(t.Context()), texts...)
+}
+
+func TestAWrongURLSaysSo(t *testing.T) {
+	gone := ownServer(t, nil)
+	if err := gone.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, url string
+		texts     []string
+	}{
+		{"nobody there", gone.URL() + "?max_retries=1", []string{"connection refused", "check IDEMSK_STORE_URL"}},
+		{"no such host", "redis://no-such-host.invalid:6379?max_retries=-1", []string{"no-such-host.invalid", "check IDEMSK_STORE_URL"}},
+		{"a wrong password", server.URLOf("default", "wrong"), []string{"user or the password", "is wrong"}},
+		{"an unknown user", server.URLOf("nobody", "x"), []string{"user or the password", "is wrong"}},
+		{"no password", "redis://" + server.Addr(), []string{"wants a password"}},
+		{"TLS where there is none", strings.Replace(server.URL(), "redis:", "rediss:", 1) + "?dial_timeout=200ms&max_retries=-1", []string{"rediss:// is for a server that speaks TLS"}},
+		{"an unknown database", server.URL() + "/99", []string{"DB index is out of range"}},
+		{"a cluster that is none", server.URL() + "?cluster=true", []string{"cluster support disabled", "take cluster=true out"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wantOneError(t, newStore(t, newClient(t, tc.url), redisstore.Config{}), tc.texts...)
+		})
+	}
+}
+
+func TestANodeOfAClusterIsNotTheCluster(t *testing.T) {
+	store := newStore(t, newClient(t, cluster.Nodes[0].URL()), redisstore.Config{})
+	var moved error
+	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		if err := claim(t, store, request(key, 1)).Err; err != nil {
+			moved = err
+		}
+	}
+	wantError(t, moved, "MOVED", "add ?cluster=true")
+}
+
+func TestAnOlderServerIsRefused(t *testing.T) {
+	old, err := redisserver.Start(t.Context(), redisserver.Config{Kind: redisserver.OldRedis})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, old)
+	store := newStore(t, newClient(t, old.URL()), redisstore.Config{})
+	wantError(t, claim(t, store, request("a", 1)).Err, "older than Redis 7")
+	if err := store.Check(t.Context()); !errors.Is(err, redisstore.ErrOldServer) {
+		t.Errorf("%v; want ErrOldServer", err)
+	}
+	if got := do(t, old, "DBSIZE"); got != int64(0) {
+		t.Errorf("%v keys were written", got)
+	}
+}
+
+// acl is what docs/stores-redis.md tells to grant.
+func acl(prefix string) []any {
+	return []any{"ACL", "SETUSER", "function", "reset", "on", ">secret", "~" + prefix + ":*",
+		"+eval", "+evalsha", "+time", "+hset", "+hdel", "+hincrby", "+hgetall", "+pexpireat", "+del", "+scan", "+info"}
+}
+
+func TestTheACLOfTheDocsIsEnoughAndNoLessIs(t *testing.T) {
+	srv := ownServer(t, map[string]string{"appendonly": "yes"})
+	whole := acl("p")
+	do(t, srv, whole...)
+	url := srv.URLOf("function", "secret")
+	if err := newStore(t, newClient(t, url), redisstore.Config{Prefix: "p"}).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	err := newStore(t, newClient(t, url), redisstore.Config{Prefix: "other"}).Check(t.Context())
+	wantError(t, err, "NOPERM", "ACL that the store needs")
+	for i := 7; i < len(whole); i++ {
+		less := append(append([]any(nil), whole[:i]...), whole[i+1:]...)
+		do(t, srv, less...)
+		store := newStore(t, newClient(t, url), redisstore.Config{Prefix: "p"})
+		if whole[i] == "+eval" {
+			do(t, srv, "SCRIPT", "FLUSH")
+		}
+		err := store.Check(t.Context())
+		if err == nil {
+			t.Errorf("without %v: no error", whole[i])
+			continue
+		}
+		wantError(t, err, "ACL that the store needs")
+	}
+}
+
+func TestAReadOnlyReplicaIsRefusedAndNothingIsAnsweredFromIt(t *testing.T) {
+	primary := ownServer(t, nil)
+	held := newStore(t, newClient(t, primary.URL()), redisstore.Config{Prefix: "p"})
+	if err := settle(t, held, settlement(mustClaim(t, held, request("a", 1)), idem.OpComplete)); err != nil {
+		t.Fatal(err)
+	}
+	replica, err := primary.Replica(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, replica)
+	store := newStore(t, newClient(t, replica.URL()), redisstore.Config{Prefix: "p"})
+	wantError(t, claim(t, store, request("a", 2)).Err, "READONLY", "read-only replica", "the primary's address") // even a duplicate
+	wantError(t, settle(t, store, settlement(idem.Record{Key: "a", Version: 1, Owner: "o"}, idem.OpComplete)), "READONLY")
+	if err := store.Check(t.Context()); !errors.Is(err, redisstore.ErrReadOnly) {
+		t.Errorf("%v; want ErrReadOnly", err)
+	}
+	if err := replica.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if res := claim(t, store, request("a", 2)); res.State != idem.ClaimCompleted {
+		t.Errorf("after the promotion: state %d, error %v; want the completion", res.State, res.Err)
+	}
+}
+
+func TestAFullServerRefusesClaimsAndTakesCompletions(t *testing.T) {
+	for kind := range map[redisserver.Kind]bool{redisserver.Redis: true, redisserver.Valkey: true} {
+		t.Run(string(kind), func(t *testing.T) {
+			srv, err := redisserver.Start(t.Context(), redisserver.Config{Kind: kind})
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeAtEnd(t, srv)
+			store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+			if err := settle(t, store, settlement(mustClaim(t, store, request("done", 1)), idem.OpComplete)); err != nil {
+				t.Fatal(err)
+			}
+			rec := mustClaim(t, store, request("a", 1))
+			do(t, srv, "CONFIG", "SET", "maxmemory", "1")
+			for _, key := range []string{"b", "done"} {
+				res := claim(t, store, request(key, 2))
+				wantError(t, res.Err, "OOM", "memory is full", "nothing was claimed")
+			}
+			wantError(t, store.Check(t.Context()), "OOM")
+			set := settlement(rec, idem.OpComplete)
+			set.Result = []byte("paid")
+			for _, op := range []idem.SettleOp{idem.OpExtend, idem.OpComplete} {
+				set.Op = op
+				if err := settle(t, store, set); err != nil {
+					t.Errorf("%s: %v; an effect that took place is lost", op, err)
+				}
+			}
+			do(t, srv, "CONFIG", "SET", "maxmemory", "0")
+			if res := claim(t, store, request("a", 3)); res.State != idem.ClaimCompleted || string(res.Record.Result) != "paid" {
+				t.Errorf("state %d, error %v", res.State, res.Err)
+			}
+			if _, err := store.Get(t.Context(), "b"); !errors.Is(err, idem.ErrNotFound) {
+				t.Errorf("%v; want nothing of the refused claim", err)
+			}
+		})
+	}
+}
+
+func TestCheckTellsWhatTheServerMayForget(t *testing.T) {
+	srv := ownServer(t, nil)
+	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	for _, tc := range []struct {
+		name   string
+		config []string
+		want   error
+	}{
+		{"a policy that evicts, of a memory without bound", []string{"maxmemory-policy", "allkeys-lru", "appendonly", "yes"}, nil},
+		{"no append-only file", []string{"appendonly", "no"}, redisstore.ErrNotDurable},
+		{"a policy that evicts", []string{"maxmemory", "100mb", "appendonly", "yes"}, redisstore.ErrEvicts},
+		{"one that evicts what expires", []string{"maxmemory-policy", "volatile-ttl"}, redisstore.ErrEvicts},
+		{"none that evicts", []string{"maxmemory-policy", "noeviction"}, nil},
+	} {
+		for i := 0; i < len(tc.config); i += 2 {
+			do(t, srv, "CONFIG", "SET", tc.config[i], tc.config[i+1])
+		}
+		if err := store.Check(t.Context()); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v; want %v", tc.name, err, tc.want)
+		}
+	}
+	for rec := range store.List(t.Context(), idem.ListQuery{}) {
+		t.Errorf("Check left %+v", rec)
+	}
+	if err := newStore(t, newClient(t, cluster.URL()), redisstore.Config{}).Check(t.Context()); !errors.Is(err, redisstore.ErrNotDurable) {
+		t.Errorf("cluster: %v; want ErrNotDurable of its nodes", err)
+	}
+}
+
+func TestAServerThatStandsStillIsAnErrorInTime(t *testing.T) {
+	srv := ownServer(t, nil)
+	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	mustClaim(t, store, request("a", 1))
+	if err := srv.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	res := store.Claim(ctx, []idem.ClaimRequest{request("b", 2)})[0]
+	if !errors.Is(res.Err, context.DeadlineExceeded) {
+		t.Errorf("%v; want the end of the deadline", res.Err)
+	}
+	if err := srv.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if again := claim(t, store, request("b", 2)); again.State != idem.Claimed || again.Record.Attempts != 1 {
+		t.Errorf("the same claim, sent again: state %d, error %v, %d attempts", again.State, again.Err, again.Record.Attempts)
+	}
+}
+
+func TestMinReplicasRefuseBeforeAnythingIsDone(t *testing.T) {
+	srv := ownServer(t, map[string]string{"min-replicas-to-write": "1"})
+	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	wantOneError(t, store, "NOREPLICAS", "mend the replicas")
+	if got := do(t, srv, "DBSIZE"); got != int64(0) {
+		t.Errorf("%v keys were written", got)
+	}
+}
+
+func TestADiskThatFailsIsAnErrorBeforeAnythingIsDone(t *testing.T) {
+	srv := ownServer(t, map[string]string{"save": "3600 1"})
+	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	if err := os.RemoveAll(do(t, srv, "CONFIG", "GET", "dir").([]any)[1].(string)); err != nil {
+		t.Fatal(err)
+	}
+	do(t, srv, "BGSAVE")
+	for limit := time.Now().Add(patience); !strings.Contains(do(t, srv, "INFO", "persistence").(string), "rdb_last_bgsave_status:err"); {
+		if time.Now().After(limit) {
+			t.Fatal("the snapshot did not fail")
+		}
+	}
+	wantOneError(t, store, "MISCONF", "see its log, and its disk")
+	if got := do(t, srv, "DBSIZE"); got != int64(0) {
+		t.Errorf("%v keys were written", got)
+	}
+}

@@ -1,0 +1,314 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/storetest"
+	"github.com/idemsk/idemsk/internal/redisserver"
+)
+
+// The servers that tests share which leave them as they are.
+var (
+	server  *redisserver.Server
+	valkey  *redisserver.Server
+	cluster *redisserver.Cluster
+)
+
+func TestMain(m *testing.M) {
+	stop, err := startShared(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, errors.Join(err, stop()))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
+
+func startShared(ctx context.Context) (stop func() error, err error) {
+	var started []io.Closer
+	stop = func() error {
+		var errs []error
+		for _, s := range started {
+			errs = append(errs, s.Close())
+		}
+		return errors.Join(errs...)
+	}
+	if server, err = redisserver.Start(ctx, redisserver.Config{}); err != nil {
+		return stop, err
+	}
+	started = append(started, server)
+	if valkey, err = redisserver.Start(ctx, redisserver.Config{Kind: redisserver.Valkey}); err != nil {
+		return stop, err
+	}
+	started = append(started, valkey)
+	if cluster, err = redisserver.StartCluster(ctx, redisserver.Config{}, 3); err != nil {
+		return stop, err
+	}
+	started = append(started, cluster)
+	return stop, nil
+}
+
+// ownServer starts one for a test that stops it, or makes it unlike others.
+func ownServer(tb testing.TB, settings map[string]string) *redisserver.Server {
+	tb.Helper()
+	srv, err := redisserver.Start(tb.Context(), redisserver.Config{Settings: settings})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	closeAtEnd(tb, srv)
+	return srv
+}
+
+func closeAtEnd(tb testing.TB, c io.Closer) {
+	tb.Helper()
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+}
+
+func newClient(tb testing.TB, url string, options ...func(*redis.UniversalOptions)) redis.UniversalClient {
+	tb.Helper()
+	client, err := redisstore.NewClient(url, options...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	closeAtEnd(tb, client)
+	return client
+}
+
+// unhurried is for tests that want exact answers: on a busy machine an attempt that takes too long is sent again, after which a
+// steal is answered as a claim, and a deletion as one of a key that is absent.
+func unhurried(o *redis.UniversalOptions) { o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute }
+
+var names atomic.Int64
+
+// unique returns a name that nobody has at the server.
+func unique(prefix string) string { return fmt.Sprint(prefix, names.Add(1)) }
+
+func newStore(tb testing.TB, client redis.UniversalClient, cfg redisstore.Config) *redisstore.Store {
+	tb.Helper()
+	if cfg.Prefix == "" {
+		cfg.Prefix = unique("p")
+	}
+	s, err := redisstore.New(client, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func do(tb testing.TB, srv *redisserver.Server, args ...any) any {
+	tb.Helper()
+	answer, err := srv.Do(tb.Context(), args...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return answer
+}
+
+// The clocks that the suite runs with.
+const (
+	stands = iota // exactly the same time for the store and the test: a number in the scripts
+	ticks         // the server's own, so that times differ by what a test takes; the scripts add how far it was put forward
+)
+
+// tolerance is far above what a test takes on a busy machine. That times are exact is seen by a clock that stands still.
+const tolerance = 4 * time.Second
+
+// harness puts a store under a new prefix. Its clock is moved by moving the one in the scripts: a script with another number in
+// it is another script, which the server gets to know by the fallback to EVAL.
+func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) storetest.Harness {
+	tb.Helper()
+	store := newStore(tb, client, redisstore.Config{})
+	h := storetest.Harness{
+		Store: store, Skew: store.MaxClockSkew(), LoseReply: w.loseReply,
+		Raw: func(tb testing.TB, key string) []byte { return raw(tb, client, store.Name(key)) },
+	}
+	if clock == stands {
+		c := storetest.NewClock()
+		set := func() { store.SetClock(strconv.FormatInt(c.Now().UnixMilli(), 10)) }
+		h.Now, h.Advance = c.Now, func(d time.Duration) { c.Advance(d); set() }
+		set()
+	} else {
+		var ahead time.Duration
+		h.Tolerance = tolerance
+		h.Now = func() time.Time { return time.Now().Truncate(time.Millisecond).Add(ahead) } // the server's is this machine's
+		h.Advance = func(d time.Duration) {
+			ahead += d
+			store.SetClock(fmt.Sprintf("%s + %d", redisstore.ServerClock, ahead.Milliseconds()))
+		}
+	}
+	h.Sweep = func(tb testing.TB) { sweep(tb, client, store, h.Now()) }
+	return h
+}
+
+// raw returns a hash and the time of its deletion as text, nil if there is none.
+func raw(tb testing.TB, client redis.UniversalClient, name string) []byte {
+	tb.Helper()
+	fields, err := client.HGetAll(tb.Context(), name).Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	text := fmt.Appendf(nil, "deleted at %v", client.PExpireTime(tb.Context(), name).Val())
+	for _, f := range slices.Sorted(maps.Keys(fields)) {
+		text = fmt.Appendf(text, "\n%s=%q", f, fields[f])
+	}
+	return text
+}
+
+// sweep does what the server does when it is that time.
+func sweep(tb testing.TB, client redis.UniversalClient, store *redisstore.Store, now time.Time) {
+	tb.Helper()
+	for rec, err := range store.List(tb.Context(), idem.ListQuery{}) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if now.Before(rec.Expiry) {
+			continue
+		}
+		if err := client.Del(tb.Context(), store.Name(rec.Key)).Err(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// wire is between a client and its servers: replies can get lost on it, and round trips are counted.
+type wire struct {
+	mu    sync.Mutex
+	armed bool
+	lost  atomic.Int64
+	trips atomic.Int64
+}
+
+// option puts the wire under a client.
+func (w *wire) option(o *redis.UniversalOptions) {
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &wiredConn{Conn: conn, wire: w}, nil
+	}
+}
+
+// loseReply makes the next answer of a script get lost, and its connection break.
+func (w *wire) loseReply() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = true
+}
+
+func (w *wire) loses() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.armed
+	w.armed = false
+	if was {
+		w.lost.Add(1)
+	}
+	return was
+}
+
+type wiredConn struct {
+	net.Conn
+	wire   *wire
+	sent   atomic.Bool // something, without an answer yet
+	script atomic.Bool // a script
+}
+
+func (c *wiredConn) Write(p []byte) (int, error) {
+	c.sent.Store(true)
+	if bytes.Contains(p, []byte("\r\nevalsha\r\n")) || bytes.Contains(p, []byte("\r\neval\r\n")) {
+		c.script.Store(true)
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *wiredConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n == 0 || !c.sent.Swap(false) {
+		return n, err
+	}
+	c.wire.trips.Add(1)
+	if c.script.Swap(false) && !bytes.Contains(p[:n], []byte("NOSCRIPT")) && c.wire.loses() {
+		c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+func request(key string, owner int) idem.ClaimRequest {
+	return idem.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
+}
+
+func settlement(rec idem.Record, op idem.SettleOp) idem.Settlement {
+	return idem.Settlement{
+		Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour, Lease: time.Minute,
+		Failure: &idem.Failure{Code: idem.CodeError, Message: "boom"},
+	}
+}
+
+func claim(tb testing.TB, s *redisstore.Store, req idem.ClaimRequest) idem.ClaimResult {
+	tb.Helper()
+	return s.Claim(tb.Context(), []idem.ClaimRequest{req})[0]
+}
+
+func mustClaim(tb testing.TB, s *redisstore.Store, req idem.ClaimRequest) idem.Record {
+	tb.Helper()
+	res := claim(tb, s, req)
+	if res.State != idem.Claimed {
+		tb.Fatalf("state %d, error %v", res.State, res.Err)
+	}
+	return res.Record
+}
+
+func settle(tb testing.TB, s *redisstore.Store, set idem.Settlement) error {
+	tb.Helper()
+	return errors.Join(s.Settle(tb.Context(), []idem.Settlement{set})...)
+}
+
+// wantError wants an error that has all of these in it.
+func wantError(tb testing.TB, err error, texts ...string) {
+	tb.Helper()
+	if err == nil {
+		tb.Errorf("no error; want one with %q", texts)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			tb.Errorf("%v\nwant %q in it", err, text)
+		}
+	}
+	if strings.Contains(err.Error(), redisserver.Password) {
+		tb.Errorf("the password is in the error: %v", err)
+	}
+}

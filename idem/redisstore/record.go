@@ -1,0 +1,125 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// The fields of a hash, which the scripts write by these names; times are in epoch milliseconds but for fieldExpiry. The format
+// only ever grows: later versions read every hash that an earlier one wrote.
+const (
+	fieldStatus         = "status"
+	fieldVersion        = "version" // the fencing token
+	fieldOwner          = "owner"
+	fieldLeaseUntil     = "leaseUntil"
+	fieldRetryAt        = "retryAt" // there: released
+	fieldAttempts       = "attempts"
+	fieldFingerprint    = "requestFingerprint" // 32 bytes
+	fieldResult         = "responsePayload"
+	fieldResultOmitted  = "resultOmitted" // size in bytes
+	fieldFailureCode    = "failureCode"
+	fieldFailureMessage = "failureMessage"
+	fieldFailureAt      = "failureAt" // there: there is a failure
+	fieldSource         = "source"
+	fieldCreatedAt      = "createdAt"
+	fieldUpdatedAt      = "updatedAt"
+	fieldExpiry         = "expiryTimestamp" // epoch seconds; the server deletes the key so much later as MaxClockSkew says
+)
+
+// answer is what a script answers.
+type answer struct {
+	what string
+	wait time.Duration
+	rec  idem.Record // of the key as it is now; zero if it is gone
+}
+
+var errAnswer = errors.New("the server's answer can't be read: is there another program's script, or a proxy, in between?")
+
+func unknownAnswer(what string) error {
+	if what == "foreign" {
+		return errors.New("there is a hash under this name that is not one of ours: give the store a Prefix that nobody else has")
+	}
+	return fmt.Errorf("%w It was %q", errAnswer, what)
+}
+
+// answer reads what a call to the script of a key answered: {what}, or {what, how long to wait, the hash}.
+func (c *call) answer(key string) (answer, error) {
+	if c.err != nil {
+		return answer{}, c.err
+	}
+	parts, err := c.cmd.Slice()
+	if err != nil {
+		return answer{}, err
+	}
+	var a answer
+	if len(parts) == 0 {
+		return answer{}, errAnswer
+	}
+	a.what, _ = parts[0].(string) // "" is unknown
+	if len(parts) < 3 || a.what == "foreign" {
+		return a, nil
+	}
+	wait, err := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
+	if err != nil {
+		return answer{}, errAnswer
+	}
+	a.wait = time.Duration(wait) * time.Millisecond
+	flat, _ := parts[2].([]any) // none is a key that is gone
+	if len(flat) == 0 {
+		return a, nil
+	}
+	a.rec, err = decode(key, fieldsOf(flat))
+	return a, err
+}
+
+// fieldsOf returns the fields of a hash that came as names and values in turn.
+func fieldsOf(flat []any) map[string]string {
+	fields := make(map[string]string, len(flat)/2)
+	for i := 0; i+1 < len(flat); i += 2 {
+		fields[fmt.Sprint(flat[i])] = fmt.Sprint(flat[i+1])
+	}
+	return fields
+}
+
+// decode returns the record that a hash stands for.
+func decode(key string, fields map[string]string) (idem.Record, error) {
+	status, err := idem.ParseStatus(fields[fieldStatus])
+	errs := []error{err}
+	num := func(name string) int64 {
+		text, there := fields[name]
+		if !there {
+			return 0
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s is %q: want a whole number", name, text))
+		}
+		return n
+	}
+	rec := idem.Record{
+		Key: key, Status: status, Version: num(fieldVersion), Owner: fields[fieldOwner],
+		LeaseUntil: time.UnixMilli(num(fieldLeaseUntil)), Attempts: int(num(fieldAttempts)),
+		ResultOmitted: int(num(fieldResultOmitted)), Source: fields[fieldSource],
+		CreatedAt: time.UnixMilli(num(fieldCreatedAt)), UpdatedAt: time.UnixMilli(num(fieldUpdatedAt)), Expiry: time.Unix(num(fieldExpiry), 0),
+	}
+	if result := fields[fieldResult]; result != "" {
+		rec.Result = []byte(result)
+	}
+	if at := num(fieldRetryAt); at != 0 {
+		rec.RetryAt = time.UnixMilli(at)
+	}
+	if n := copy(rec.Fingerprint[:], fields[fieldFingerprint]); n != 0 && len(fields[fieldFingerprint]) != len(rec.Fingerprint) {
+		errs = append(errs, fmt.Errorf("%s has %d bytes: want %d", fieldFingerprint, len(fields[fieldFingerprint]), len(rec.Fingerprint)))
+	}
+	if at := num(fieldFailureAt); at != 0 {
+		rec.Failure = &idem.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage], At: time.UnixMilli(at)}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return idem.Record{}, fmt.Errorf("the hash of key %q is not one of ours: %w", key, err)
+	}
+	return rec, nil
+}

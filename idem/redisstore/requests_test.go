@@ -1,0 +1,87 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/redisstore"
+)
+
+// count returns the round trips of f, once its connection is made and its scripts are known to the server.
+func (w *wire) count(f func(n int)) int64 {
+	f(1)
+	w.trips.Store(0)
+	f(2)
+	return w.trips.Load()
+}
+
+func TestRoundTrips(t *testing.T) {
+	for name, url := range map[string]string{"Redis": server.URL(), "Valkey": valkey.URL()} {
+		t.Run(name, func(t *testing.T) { roundTrips(t, url) })
+	}
+}
+
+func roundTrips(t *testing.T, url string) {
+	var w wire
+	store := newStore(t, newClient(t, url, w.option, unhurried), redisstore.Config{})
+	batch := func(n int) (reqs []idem.ClaimRequest) {
+		for i := range redisstore.MaxBatchSize {
+			reqs = append(reqs, request(fmt.Sprint("batch ", n, " ", i), i))
+		}
+		return reqs
+	}
+	end := func(rec idem.Record, op idem.SettleOp) {
+		if err := settle(t, store, settlement(rec, op)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, tc := range []struct {
+		name string
+		do   func(n int)
+		want int64
+	}{
+		{"a fresh record", func(n int) { end(mustClaim(t, store, request(fmt.Sprint("fresh ", n), n)), idem.OpComplete) }, 2},
+		{"a duplicate", func(n int) { claim(t, store, request("fresh 1", 10+n)) }, 1},
+		{"a release", func(n int) { end(mustClaim(t, store, request(fmt.Sprint("released ", n), n)), idem.OpRelease) }, 2},
+		{"a re-claim", func(n int) { mustClaim(t, store, request(fmt.Sprint("released ", n), 10+n)) }, 1},
+		{"a key in flight elsewhere", func(n int) { claim(t, store, request("released 1", 20+n)) }, 1},
+		{"100 fresh records", func(n int) {
+			var ss []idem.Settlement
+			for _, res := range store.Claim(t.Context(), batch(n)) {
+				ss = append(ss, settlement(res.Record, idem.OpComplete))
+			}
+			if errs := store.Settle(t.Context(), ss); errs != nil {
+				t.Error(errs)
+			}
+		}, 2},
+		{"100 duplicates", func(n int) { store.Claim(t.Context(), batch(n)) }, 1},
+	} {
+		got := w.count(tc.do)
+		if got != tc.want {
+			t.Errorf("%s: %d round trips; want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestAServerThatForgotItsScriptsIsTaughtThemAgain(t *testing.T) {
+	srv := ownServer(t, nil)
+	var w wire
+	store := newStore(t, newClient(t, srv.URL(), w.option, unhurried), redisstore.Config{})
+	rec := mustClaim(t, store, request("a", 1))
+	do(t, srv, "SCRIPT", "FLUSH")
+	w.trips.Store(0)
+	if err := settle(t, store, settlement(rec, idem.OpComplete)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.trips.Load(); got != 2 {
+		t.Errorf("%d round trips; want 2: EVALSHA and EVAL", got)
+	}
+	do(t, srv, "SCRIPT", "FLUSH")
+	reqs := []idem.ClaimRequest{request("a", 2), request("b", 3), request("c", 4)}
+	for i, want := range []idem.ClaimState{idem.ClaimCompleted, idem.Claimed, idem.Claimed} {
+		if res := store.Claim(t.Context(), reqs)[i]; res.State != want {
+			t.Errorf("%d: state %d, error %v; want state %d", i, res.State, res.Err, want)
+		}
+	}
+}

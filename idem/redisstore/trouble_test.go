@@ -1,0 +1,312 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/internal/redisserver"
+)
+
+// patience is how long a test waits for what a server does in a moment.
+const patience = 10 * time.Second
+
+// halfway is a way to a server that breaks when half of a batch has come through. Its other end can be another server, as with
+// a name that a failover turns to the replica.
+type halfway struct {
+	mu      sync.Mutex
+	addr    string
+	trouble func()
+}
+
+func (h *halfway) option(o *redis.UniversalOptions) {
+	o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		h.mu.Lock()
+		addr := h.addr
+		h.mu.Unlock()
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &halfwayConn{Conn: conn, way: h}, nil
+	}
+}
+
+func (h *halfway) to(addr string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.addr = addr
+}
+
+// onBatch lets trouble come once half of the next batch has been sent.
+func (h *halfway) onBatch(trouble func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trouble = trouble
+}
+
+func (h *halfway) take() (trouble func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	trouble, h.trouble = h.trouble, nil
+	return trouble
+}
+
+type halfwayConn struct {
+	net.Conn
+	way *halfway
+}
+
+func (c *halfwayConn) Write(p []byte) (int, error) {
+	if bytes.Count(p, []byte("\r\nevalsha\r\n")) < 10 {
+		return c.Conn.Write(p)
+	}
+	trouble := c.way.take()
+	if trouble == nil {
+		return c.Conn.Write(p)
+	}
+	n, err := c.Conn.Write(p[:len(p)/2])
+	if err != nil {
+		return n, err
+	}
+	trouble()
+	return n, net.ErrClosed
+}
+
+func hundred() (reqs []idem.ClaimRequest) {
+	for i := range redisstore.MaxBatchSize {
+		reqs = append(reqs, request(fmt.Sprint("key ", i), i))
+	}
+	return reqs
+}
+
+// untilSome waits until some, but not all, of the hashes of the hundred have a value at the server.
+func untilSome(t *testing.T, srv *redisserver.Server, field, value string) {
+	t.Helper()
+	const count = `local n = 0
+for _, k in ipairs(redis.call('KEYS', '*{key *')) do if redis.call('HGET', k, ARGV[1]) == ARGV[2] then n = n + 1 end end
+return n`
+	for limit := time.Now().Add(patience); time.Now().Before(limit); {
+		if n := do(t, srv, "EVAL", count, "0", field, value).(int64); n > 0 {
+			if n >= redisstore.MaxBatchSize {
+				t.Errorf("all %d have it: this is not in mid-batch", n)
+			}
+			return
+		}
+	}
+	t.Errorf("no hash got %s=%s", field, value)
+}
+
+// teach makes the scripts known to the server, so that the next batch does not come to nothing before it is sent with them.
+func teach(t *testing.T, store *redisstore.Store) {
+	t.Helper()
+	if err := settle(t, store, settlement(mustClaim(t, store, request(unique("lesson "), 1)), idem.OpComplete)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantHundred runs a batch of claims and one of completions through a store, each with trouble in its midst, and wants all to be
+// claimed and completed, each charged once.
+func wantHundred(t *testing.T, store *redisstore.Store, way *halfway, trouble func(field, value string)) {
+	t.Helper()
+	teach(t, store)
+	way.onBatch(func() { trouble("owner", "owner-3") })
+	var ss []idem.Settlement
+	for i, res := range store.Claim(t.Context(), hundred()) {
+		if res.State != idem.Claimed || res.Record.Attempts != 1 {
+			t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+		}
+		ss = append(ss, settlement(res.Record, idem.OpComplete))
+	}
+	teach(t, store)
+	way.onBatch(func() { trouble("status", "COMPLETED") })
+	if errs := store.Settle(t.Context(), ss); errs != nil {
+		t.Fatal(errs)
+	}
+	if way.take() != nil {
+		t.Error("there was no trouble")
+	}
+	for i, res := range store.Claim(t.Context(), hundred()) {
+		if res.State != idem.ClaimCompleted {
+			t.Fatalf("%d: state %d, error %v", i, res.State, res.Err)
+		}
+	}
+}
+
+func TestAConnectionThatBreaksInMidBatchCostsNothing(t *testing.T) {
+	srv := ownServer(t, nil)
+	way := &halfway{addr: srv.Addr()}
+	store := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
+	wantHundred(t, store, way, func(field, value string) { untilSome(t, srv, field, value) })
+}
+
+func TestAServerKilledInMidBatchComesBackWithAllThatItAnswered(t *testing.T) {
+	srv := ownServer(t, map[string]string{"appendonly": "yes", "appendfsync": "always"})
+	way := &halfway{addr: srv.Addr()}
+	store := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
+	wantHundred(t, store, way, func(field, value string) {
+		untilSome(t, srv, field, value)
+		if err := srv.Crash(); err != nil {
+			t.Error(err)
+		}
+		if err := srv.Restart(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAFailoverInMidBatchCostsNothingThatTheReplicaHas(t *testing.T) {
+	primary := ownServer(t, nil)
+	replica, err := primary.Replica(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, replica)
+	way := &halfway{addr: primary.Addr()}
+	store := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
+	failover := func(field, value string) {
+		untilSome(t, replica, field, value)
+		if err := primary.Crash(); err != nil {
+			t.Error(err)
+		}
+		if err := replica.Promote(t.Context()); err != nil {
+			t.Error(err)
+		}
+		way.to(replica.Addr())
+		if err := primary.Restart(t.Context()); err != nil { // as the new one's replica, for the way back
+			t.Error(err)
+		}
+		if _, err := primary.Do(t.Context(), "REPLICAOF", "127.0.0.1", replica.Port()); err != nil {
+			t.Error(err)
+		}
+		if err := primary.InStep(t.Context()); err != nil {
+			t.Error(err)
+		}
+		primary, replica = replica, primary
+	}
+	wantHundred(t, store, way, failover)
+}
+
+func TestAPrimaryThatIsDemotedUnderTheClientIsLeft(t *testing.T) {
+	primary := ownServer(t, nil)
+	replica, err := primary.Replica(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, replica)
+	way := &halfway{addr: primary.Addr()}
+	store := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
+	rec := mustClaim(t, store, request("a", 1))
+	if got := do(t, primary, "WAIT", 1, 0); got != int64(1) { // the replica has it
+		t.Fatal(got)
+	}
+	if err := replica.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	do(t, primary, "REPLICAOF", "127.0.0.1", replica.Port())
+	way.to(replica.Addr())
+	if err := settle(t, store, settlement(rec, idem.OpComplete)); err != nil {
+		t.Errorf("%v; want the client to go to where the name leads now", err)
+	}
+}
+
+// The next two tests are about what Redis does not promise. They hold what the docs say of it.
+
+func TestACrashWithoutAOFForgets(t *testing.T) {
+	srv := ownServer(t, nil)
+	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	held := mustClaim(t, store, request("held", 1))
+	if err := settle(t, store, settlement(mustClaim(t, store, request("done", 1)), idem.OpComplete)); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := settle(t, store, settlement(held, idem.OpComplete))
+	wantError(t, err, "no longer held", "the record is gone")
+	next := mustClaim(t, store, request("held", 2))
+	if next.Version <= held.Version {
+		t.Errorf("version %d after %d; want the fencing token to grow all the same", next.Version, held.Version)
+	}
+	mustClaim(t, store, request("done", 2)) // runs again
+}
+
+func TestAFailoverLosesWhatTheReplicaHadNotGot(t *testing.T) {
+	f := cutOff(t)
+	if err := settle(t, f.store, settlement(f.held, idem.OpComplete)); err != nil {
+		t.Fatal(err)
+	}
+	f.failOver(t)
+	got, err := f.store.Get(t.Context(), f.held.Key)
+	if err != nil || got.Status != idem.StatusStarted || got.Owner != f.held.Owner {
+		t.Fatalf("%v: %+v; want the claim alone: its key runs again when the lease is over", err, got)
+	}
+}
+
+func TestMinReplicasKeepAPrimaryThatIsCutOffFromAnswering(t *testing.T) {
+	f := cutOff(t)
+	do(t, f.primary, "CONFIG", "SET", "min-replicas-to-write", "1")
+	set := settlement(f.held, idem.OpComplete)
+	wantError(t, settle(t, f.store, set), "NOREPLICAS", "mend the replicas")
+	f.failOver(t)
+	if err := settle(t, f.store, set); err != nil {
+		t.Errorf("%v; want the completion that was refused to be taken by the new primary", err)
+	}
+	if res := claim(t, f.store, request(f.held.Key, 9)); res.State != idem.ClaimCompleted {
+		t.Errorf("state %d, error %v", res.State, res.Err)
+	}
+}
+
+// cutOffPrimary is one whose replica has been promoted, while the store still talks to it.
+type cutOffPrimary struct {
+	primary, replica *redisserver.Server
+	way              *halfway
+	store            *redisstore.Store
+	held             idem.Record // which the replica has, too
+}
+
+func cutOff(t *testing.T) *cutOffPrimary {
+	t.Helper()
+	f := &cutOffPrimary{primary: ownServer(t, nil)}
+	var err error
+	if f.replica, err = f.primary.Replica(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, f.replica)
+	f.way = &halfway{addr: f.primary.Addr()}
+	f.store = newStore(t, newClient(t, f.primary.URL(), f.way.option), redisstore.Config{})
+	f.held = mustClaim(t, f.store, request("a", 1))
+	if got := do(t, f.primary, "WAIT", 1, 0); got != int64(1) {
+		t.Fatal(got)
+	}
+	if err := f.replica.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(patience); !strings.Contains(do(t, f.primary, "INFO", "replication").(string), "connected_slaves:0"); {
+		if time.Now().After(limit) {
+			t.Fatal("the primary still has its replica")
+		}
+	}
+	return f
+}
+
+// failOver leads the store to the new primary.
+func (f *cutOffPrimary) failOver(t *testing.T) {
+	t.Helper()
+	if err := f.primary.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	f.way.to(f.replica.Addr())
+}

@@ -1,0 +1,41 @@
+package redisserver
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"sync"
+)
+
+const logTailSize = 64 << 10
+
+// logTail keeps the end of a log, and tells when the server in it says that it is ready.
+type logTail struct {
+	mu    sync.Mutex
+	text  []byte
+	once  sync.Once
+	ready chan struct{}
+}
+
+var _ io.Writer = (*logTail)(nil)
+
+// Write implements io.Writer.
+func (l *logTail) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	if bytes.Contains(l.text, []byte("eady to accept connections")) {
+		l.once.Do(func() { close(l.ready) })
+	}
+	if cut := len(l.text) - logTailSize; cut > 0 {
+		l.text = slices.Delete(l.text, 0, cut)
+	}
+	return len(p), nil
+}
+
+// String returns what is kept.
+func (l *logTail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text)
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package redisserver
+
+import "syscall"
+
+// sysProcAttr gives the child its own process group. Only Linux can tie its life to ours.
+func sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

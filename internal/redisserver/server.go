@@ -1,0 +1,232 @@
+package redisserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Password is the password of the user "default", who may do anything.
+const Password = "a-password-for-tests"
+
+// startLimit bounds how long a server may take to accept connections, stopLimit how long to end, followLimit how long a
+// replica or a cluster may take to be in step.
+const (
+	startLimit  = 30 * time.Second
+	stopLimit   = 20 * time.Second
+	followLimit = 30 * time.Second
+	pollPause   = 5 * time.Millisecond
+)
+
+// Config configures a Server. The zero value is ready for use.
+type Config struct {
+	// Kind is which server (default Redis).
+	Kind Kind
+	// Settings are those of the configuration file. By default nothing is written to disk.
+	Settings map[string]string
+}
+
+// Server is a Redis or Valkey server. Its methods are not safe for concurrent use, but for Addr and URL.
+type Server struct {
+	kind     Kind
+	bin      binary
+	settings map[string]string
+	dir      string // gone with Close
+	port     int
+
+	process *exec.Cmd // nil while stopped
+	ended   chan struct{}
+	log     *logTail
+}
+
+// Start starts a server. It must be ended by Close.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	s, err := prepare(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Restart(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// prepare finds the program, a folder, and a port.
+func prepare(ctx context.Context, cfg Config) (*Server, error) {
+	s := &Server{kind: cmp.Or(cfg.Kind, Redis), settings: map[string]string{
+		"bind": "127.0.0.1", "save": "", "appendonly": "no", "requirepass": Password, "masterauth": Password,
+		"repl-diskless-sync-delay": "0",
+	}}
+	maps.Copy(s.settings, cfg.Settings)
+	var err error
+	if s.bin, err = find(ctx, s.kind); err != nil {
+		return nil, err
+	}
+	if s.port, err = freePort(ctx); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp("", "idemsk-redis-"); err != nil {
+		return nil, fmt.Errorf("redisserver: %w", err)
+	}
+	s.settings["port"], s.settings["dir"] = strconv.Itoa(s.port), s.dir
+	return s, nil
+}
+
+func freePort(ctx context.Context) (port int, err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("redisserver: no free port: %w", err)
+	}
+	if addr, ok := l.Addr().(*net.TCPAddr); ok {
+		port = addr.Port
+	}
+	return port, l.Close()
+}
+
+// Restart starts the server that is stopped, with the data that it has on disk, and waits until it accepts connections.
+func (s *Server) Restart(ctx context.Context) error {
+	if s.process != nil {
+		return errors.New("redisserver: it is running")
+	}
+	var args []string
+	for _, name := range slices.Sorted(maps.Keys(s.settings)) {
+		args = append(args, "--"+name, s.settings[name])
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.bin.path, args...) //nolint:gosec // the server of find
+	cmd.Dir, cmd.SysProcAttr = s.dir, sysProcAttr()
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}, s.bin.env...)
+	s.log = &logTail{ready: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = s.log, s.log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("redisserver: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // how it ended is in its log
+	}()
+	s.process, s.ended = cmd, ended
+	limit := time.NewTimer(startLimit)
+	defer limit.Stop()
+	var err error
+	select {
+	case <-s.log.ready:
+		return nil
+	case <-ended:
+		err = errors.New("it ended by itself")
+	case <-limit.C:
+		err = fmt.Errorf("it did not accept connections within %v", startLimit)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return errors.Join(fmt.Errorf("redisserver: starting on port %d: %w; its log ends:\n%s", s.port, err, s.log), s.Crash())
+}
+
+// Stop ends the server as an operator does: what it keeps on disk is written.
+func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
+
+// Crash ends the server at once, as a crash does.
+func (s *Server) Crash() error { return s.end(syscall.SIGKILL) }
+
+// Pause makes the server stand still, as a host does that is overloaded or cut off; Resume lets it go on. It can be paused
+// and crashed, but not stopped while it is paused.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) error {
+	if s.process == nil {
+		return errors.New("redisserver: it is not running")
+	}
+	if err := s.process.Process.Signal(sig); err != nil {
+		return fmt.Errorf("redisserver: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) end(sig syscall.Signal) error {
+	if s.process == nil {
+		return nil
+	}
+	_ = s.process.Process.Signal(sig) // it may have ended by itself
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	var err error
+	select {
+	case <-s.ended:
+	case <-limit.C:
+		err = fmt.Errorf("redisserver: the server, process %d, did not end within %v and is killed; its log ends:\n%s", s.process.Process.Pid, stopLimit, s.log)
+		_ = s.process.Process.Kill() // it may have ended by itself
+		<-s.ended
+	}
+	s.process = nil
+	return err
+}
+
+// Close ends the server and removes its data.
+func (s *Server) Close() error {
+	return errors.Join(s.Crash(), os.RemoveAll(s.dir))
+}
+
+// Kind returns which server it is.
+func (s *Server) Kind() Kind { return s.kind }
+
+// Addr returns the server's host and port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// Port returns the server's port.
+func (s *Server) Port() int { return s.port }
+
+// URL returns a connection string for the user who may do anything.
+func (s *Server) URL() string { return s.URLOf("default", Password) }
+
+// URLOf returns a connection string for another user.
+func (s *Server) URLOf(user, password string) string {
+	u := url.URL{Scheme: "redis", User: url.UserPassword(user, password), Host: s.Addr()}
+	return u.String()
+}
+
+// Log returns the end of the server's log since its last start.
+func (s *Server) Log() string { return s.log.String() }
+
+// Do sends a command as the user who may do anything.
+func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: Password, Protocol: 2, DisableIdentity: true})
+	answer, err := client.Do(ctx, args...).Result()
+	if err != nil {
+		err = fmt.Errorf("redisserver: %v: %w", args[0], err)
+	}
+	return answer, errors.Join(err, client.Close())
+}
+
+// until sends a command until its answer, as text, is as wanted.
+func (s *Server) until(ctx context.Context, wanted func(answer string) bool, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, followLimit)
+	defer cancel()
+	pause := time.NewTicker(pollPause)
+	defer pause.Stop()
+	for {
+		answer, err := s.Do(ctx, args...)
+		if text := fmt.Sprint(answer); err == nil && wanted(text) {
+			return nil
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return fmt.Errorf("redisserver: waiting for %v: %w; last answer: %v %w; its log ends:\n%s", args, ctx.Err(), answer, err, s.log)
+		}
+	}
+}

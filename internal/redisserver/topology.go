@@ -1,0 +1,105 @@
+package redisserver
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+)
+
+// Replica starts a server of the same kind and settings that follows this one, and is read-only until it is promoted. It
+// returns when the replica has everything.
+func (s *Server) Replica(ctx context.Context) (*Server, error) {
+	settings := maps.Clone(s.settings)
+	settings["replicaof"] = "127.0.0.1 " + strconv.Itoa(s.port)
+	replica, err := Start(ctx, Config{Kind: s.kind, Settings: settings})
+	if err != nil {
+		return nil, err
+	}
+	if err := replica.InStep(ctx); err != nil {
+		return nil, errors.Join(err, replica.Close())
+	}
+	return replica, nil
+}
+
+// InStep waits until a replica is connected to its primary and has what that had.
+func (s *Server) InStep(ctx context.Context) error {
+	return s.until(ctx, func(info string) bool { return strings.Contains(info, "master_link_status:up") }, "INFO", "replication")
+}
+
+// Promote makes a replica a primary.
+func (s *Server) Promote(ctx context.Context) error {
+	delete(s.settings, "replicaof") // a restart must not undo it
+	_, err := s.Do(ctx, "REPLICAOF", "NO", "ONE")
+	return err
+}
+
+const slots = 16384
+
+// Cluster is a number of primaries that share the slots.
+type Cluster struct{ Nodes []*Server }
+
+// StartCluster starts a cluster of n primaries without replicas. It must be ended by Close.
+func StartCluster(ctx context.Context, cfg Config, n int) (*Cluster, error) {
+	c := &Cluster{}
+	for range n {
+		node, err := startNode(ctx, cfg)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.Nodes = append(c.Nodes, node)
+	}
+	if err := c.join(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func startNode(ctx context.Context, cfg Config) (*Server, error) {
+	bus, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]string{"cluster-enabled": "yes", "cluster-port": strconv.Itoa(bus), "cluster-config-file": "nodes.conf"}
+	maps.Copy(settings, cfg.Settings)
+	return Start(ctx, Config{Kind: cfg.Kind, Settings: settings})
+}
+
+// join gives each node its share of the slots, and waits until all know of all.
+func (c *Cluster) join(ctx context.Context) error {
+	n := len(c.Nodes)
+	for i, node := range c.Nodes {
+		if _, err := node.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slots/n, (i+1)*slots/n-1); err != nil {
+			return err
+		}
+		if i == 0 {
+			continue
+		}
+		first := c.Nodes[0]
+		if _, err := node.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.port, first.settings["cluster-port"]); err != nil {
+			return err
+		}
+	}
+	for _, node := range c.Nodes {
+		err := node.until(ctx, func(info string) bool {
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(slots))
+		}, "CLUSTER", "INFO")
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// URL returns a connection string that names the first node.
+func (c *Cluster) URL() string { return c.Nodes[0].URL() + "?cluster=true" }
+
+// Close ends the nodes and removes their data.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, node := range c.Nodes {
+		errs = append(errs, node.Close())
+	}
+	return errors.Join(errs...)
+}
