@@ -5,17 +5,30 @@ SHELL := /usr/bin/env bash
 help:
 	@sed -n 's/^## //p' Makefile
 
-## run: see it work: the real function, 10,000 payments, redelivered batches, killed processes
-##      (STORE=localstack: on LocalStack, which answers some 200 requests a second: 2,000 payments)
+## run: see it work: 10,000 payments through a broker, the event source, the real function and its tables, with batches that come
+##      again, two at once, and killed processes; then the same without idemsk. SEED=7 repeats a run.
+##      (STORE=postgres, STORE=redis: on a server of its own; STORE=localstack: on LocalStack's DynamoDB, which answers some 200
+##      requests a second: 2,000 payments)
 STORE ?= fake
 RECORDS ?= $(if $(filter localstack,$(STORE)),2000,10000)
+FAULTS ?= --duplicate 0.3 --concurrent-duplicates 0.05 $(if $(filter redis,$(STORE)),,--kill 0.02)
+LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local \
+  --store $(if $(filter localstack,$(STORE)),http://127.0.0.1:$${LOCALSTACK_PORT:-4566},$(STORE)) \
+  --function-response-types ReportBatchItemFailures --produce $(RECORDS) $(if $(SEED),--seed $(SEED))
 run: build
-	@$(if $(filter localstack,$(STORE)),scripts/with-localstack.sh) \
-	  bin/idemsk replay --store $(STORE) --records $(RECORDS) --batch-size 100 --compare events/*.json
+	@$(LOCAL) --until-drained --prove --compare --env IDEMSK_BATCHING=off $(FAULTS)
+
+## dev: the same road without faults, which keeps running: produce to its broker, whose address it prints
+dev: build
+	@$(LOCAL)
 
 ## test: run every test; starts LocalStack if need be, and stops it again
 test:
 	scripts/test.sh
+
+## test-local: the end-to-end tests of idemsk local alone: a real Kafka, DynamoDB Local, LocalStack, Python and Node.js
+test-local:
+	scripts/test-local.sh
 
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test
@@ -28,9 +41,13 @@ build:
 bench:
 	scripts/bench.sh
 
+## bench-peers: idemsk side by side with what people use today; writes docs/performance.md (a quarter of an hour, a quiet machine)
+bench-peers:
+	scripts/bench-peers.sh
+
 ## lint: golangci-lint with .golangci.yaml
 lint:
-	scripts/tool.sh golangci-lint run --build-tags localstack,postgres ./...
+	scripts/tool.sh golangci-lint run --build-tags localstack,postgres,redis ./...
 	cd infra/cdk && ../../scripts/tool.sh golangci-lint run ./...
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
@@ -67,4 +84,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run test check build bench lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-local check build bench bench-peers lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

@@ -1,0 +1,137 @@
+// Program floor sends the requests that idemsk sends for fresh records in key order, in the same waves, and does nothing else:
+// no decoding, no keys, no handler, no outcomes. What idemsk takes beyond it is idemsk's own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/idemsk/idemsk/bench/internal/peer"
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// How idemsk sends: claims are gathered 10 requests at a time, and the next ones go out when all completions of those
+// before have left, of which idem.DefaultCommitWindow may be on their way.
+const (
+	claimsAtOnce      = 10
+	completionsAtOnce = idem.DefaultCommitWindow / dynamostore.MaxBatchSize
+)
+
+func main() {
+	peer.Main(func(ctx context.Context) (peer.Function, error) {
+		// It does not know what to do about a reply that was lost: it waits longer for it than idemsk does. And it keeps its
+		// connections, of which the SDK would keep 10.
+		patient := awshttp.NewBuildableClient().WithTimeout(time.Minute).WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 32 })
+		cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(patient))
+		if err != nil {
+			return nil, err
+		}
+		return &floor{db: dynamostore.NewClient(cfg), table: os.Getenv("BENCH_TABLE")}, nil
+	})
+}
+
+type floor struct {
+	db     *dynamodb.Client
+	table  string
+	record recorder
+}
+
+// Prepare implements peer.Preparer: it records what idemsk's store sends for the event's records.
+func (f *floor) Prepare(ctx context.Context, payload []byte) error {
+	event, err := msk.Decode(payload)
+	if err != nil {
+		return err
+	}
+	f.record = recorder{}
+	store, err := dynamostore.New(&f.record, dynamostore.Config{Table: f.table, Concurrency: 1})
+	if err != nil {
+		return err
+	}
+	var claims []idem.ClaimRequest
+	for p := range event.Partitions {
+		for r := range event.Partitions[p].Records {
+			rec := &event.Partitions[p].Records[r]
+			key, err := msk.HeaderKey(msk.DefaultKeyHeader)(rec)
+			if err != nil {
+				return err
+			}
+			claims = append(claims, idem.ClaimRequest{
+				Key: rec.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: idem.FingerprintOf(rec.Value),
+				Source: rec.Source(), Lease: idem.DefaultLease, Retention: idem.DefaultRetention,
+			})
+		}
+	}
+	settlements := make([]idem.Settlement, len(claims))
+	for i, res := range store.Claim(ctx, claims) {
+		settlements[i] = idem.Settlement{
+			Op: idem.OpComplete, Key: res.Record.Key, Version: res.Record.Version, Owner: res.Record.Owner,
+			Result: fmt.Appendf(nil, "%q", res.Record.Key), Retention: idem.DefaultRetention,
+		}
+	}
+	return errors.Join(store.Settle(ctx, settlements)...)
+}
+
+// Invoke implements peer.Function.
+func (f *floor) Invoke(ctx context.Context, _ []byte) (int, error) {
+	requests := f.record.requests
+	claims, completions := requests[:len(requests)/2], requests[len(requests)/2:]
+	var behind errgroup.Group
+	behind.SetLimit(completionsAtOnce)
+	for from := 0; from < len(claims); from += claimsAtOnce {
+		to := min(from+claimsAtOnce, len(claims))
+		var ahead errgroup.Group
+		for _, in := range claims[from:to] {
+			ahead.Go(func() error { return f.send(ctx, in) })
+		}
+		if err := ahead.Wait(); err != nil {
+			return 0, err
+		}
+		for _, in := range completions[from:to] {
+			behind.Go(func() error { return f.send(ctx, in) })
+		}
+	}
+	return f.record.statements / 2, behind.Wait()
+}
+
+func (f *floor) send(ctx context.Context, in *dynamodb.BatchExecuteStatementInput) error {
+	out, err := f.db.BatchExecuteStatement(ctx, in)
+	if err != nil {
+		return err
+	}
+	for i := range out.Responses {
+		if e := out.Responses[i].Error; e != nil {
+			return fmt.Errorf("a statement failed: %s: %s", e.Code, aws.ToString(e.Message))
+		}
+	}
+	return nil
+}
+
+// recorder keeps requests instead of sending them, and says of each that it succeeded.
+type recorder struct {
+	dynamostore.Client // none: nothing but the batches is sent
+
+	requests   []*dynamodb.BatchExecuteStatementInput
+	statements int
+}
+
+// BatchExecuteStatement implements dynamostore.Client.
+func (r *recorder) BatchExecuteStatement(
+	_ context.Context, in *dynamodb.BatchExecuteStatementInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.BatchExecuteStatementOutput, error) {
+	r.requests = append(r.requests, in)
+	r.statements += len(in.Statements)
+	return &dynamodb.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse, len(in.Statements))}, nil
+}

@@ -1,0 +1,108 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// bar is something that idemsk has to reach.
+type bar struct {
+	what   string
+	figure float64
+	limit  float64
+	atMost bool
+	unit   string
+}
+
+func (b *bar) pass() bool {
+	if b.atMost {
+		return b.figure <= b.limit
+	}
+	return b.figure >= b.limit
+}
+
+// measured reports whether all that the figure needs was measured.
+func (b *bar) measured() bool { return !math.IsNaN(b.figure) }
+
+func (b *bar) verdict() string {
+	switch {
+	case !b.measured():
+		return "not measured"
+	case b.pass():
+		return "pass"
+	}
+	return "falls short"
+}
+
+func (b *bar) wanted() string {
+	word := "at least"
+	if b.atMost {
+		word = "at most"
+	}
+	return fmt.Sprintf("%s %s", word, number(b.limit, b.unit))
+}
+
+func number(v float64, unit string) string { return fmt.Sprintf("%.4g%s", v, unit) }
+
+// bars compares what was measured in one run. What was not measured has no figure.
+func (rep *report) bars() []bar {
+	at := func(peerName string) *result { return rep.result(fiveMS, peerName) }
+	times := func(what string, ours *result, theirs string, limit float64) bar {
+		return bar{what: what, figure: ours.Fresh.PerSecond / at(theirs).Fresh.PerSecond, limit: limit, unit: " times"}
+	}
+	batched, plainPath, loop, floor := at(batchedByKey), at(plain), at(goAtOnce), at(theFloor)
+	return []bar{
+		{what: "requests per fresh record, batched", figure: batched.Fresh.Requests, limit: 0.09, atMost: true},
+		{what: "requests per duplicate, batched", figure: batched.again().Requests, limit: 0.06, atMost: true},
+		{what: "requests per fresh record, batching off", figure: plainPath.Fresh.Requests, limit: 2, atMost: true},
+		{what: "requests per duplicate, batching off", figure: plainPath.again().Requests, limit: 1, atMost: true},
+		times("records/s over "+pythonAsync, batched, pythonAsync, 30),
+		times("records/s over "+typeScript, batched, typeScript, 20),
+		times("records/s over "+goAtOnce, batched, goAtOnce, 7),
+		times("records/s, partition order, over "+goByPartition, at(batchedByPartition), goByPartition, 20),
+		{what: "CPU per record over " + goAtOnce, figure: batched.Fresh.CPU / loop.Fresh.CPU, limit: 0.2, atMost: true, unit: " times"},
+		{what: "wall time over the floor", figure: floor.Fresh.PerSecond / batched.Fresh.PerSecond, limit: 1.15, atMost: true, unit: " times"},
+		{what: "CPU over the floor", figure: batched.Fresh.CPU / floor.Fresh.CPU, limit: 1.3, atMost: true, unit: " times"},
+		{
+			what: "cold start over " + goAtOnce, figure: rep.coldStart(batchedByKey) / rep.coldStart(goAtOnce),
+			limit: 1.2, atMost: true, unit: " times",
+		},
+	}
+}
+
+// unmeasured are the figures of what was not measured.
+func unmeasured() figures {
+	nan := math.NaN()
+	return figures{PerSecond: nan, CPU: nan, Requests: nan, ServerBusy: nan, Spread: nan}
+}
+
+// result returns what a peer did in a series.
+func (rep *report) result(seriesName, peerName string) *result {
+	for i := range rep.Series {
+		s := &rep.Series[i]
+		for j := range s.Results {
+			if s.Name == seriesName && s.Results[j].Peer == peerName {
+				return &s.Results[j]
+			}
+		}
+	}
+	return &result{Peer: peerName, Fresh: unmeasured(), ServerCPU: math.NaN()}
+}
+
+// again returns the figures with duplicates.
+func (r *result) again() figures {
+	if r.Duplicates == nil {
+		return unmeasured()
+	}
+	return *r.Duplicates
+}
+
+// coldStart returns a peer's cold start, in ms.
+func (rep *report) coldStart(peerName string) float64 {
+	if ms, ok := rep.ColdStarts[peerName]; ok {
+		return ms
+	}
+	return math.NaN()
+}

@@ -1,0 +1,107 @@
+//go:build linux
+
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// aRun returns a run in which idemsk just reaches everything.
+func aRun() *report {
+	peers := func(at string) series {
+		duplicates := func(perSecond, requests float64) *figures {
+			return &figures{PerSecond: perSecond, CPU: 15, Requests: requests}
+		}
+		return series{Name: at, Load: "0.01 0.02 0.03", Results: []result{
+			{Peer: batchedByKey, Fresh: figures{PerSecond: 21000, CPU: 26, Requests: 0.082, Spread: 0.1}, Duplicates: duplicates(40000, 0.02), PeakMemory: 40 << 20},
+			{Peer: batchedByPartition, Fresh: figures{PerSecond: 20000, CPU: 26, Requests: 0.082}, Duplicates: duplicates(40000, 0.02)},
+			{Peer: plain, Fresh: figures{PerSecond: 2500, CPU: 200, Requests: 2}, Duplicates: duplicates(5000, 1)},
+			{Peer: theFloor, Fresh: figures{PerSecond: 24000, CPU: 20, Requests: 0.08, ServerBusy: 0.3}, ServerCPU: 150},
+			{Peer: goAtOnce, Fresh: figures{PerSecond: 3000, CPU: 130, Requests: 2}, Duplicates: duplicates(6000, 1), ServerCPU: 20},
+			{Peer: goByPartition, Fresh: figures{PerSecond: 1000, CPU: 200, Requests: 2}, Duplicates: duplicates(2000, 1)},
+			{Peer: goOneByOne, Fresh: figures{PerSecond: 100, CPU: 300, Requests: 2}, Duplicates: duplicates(200, 1)},
+			{Peer: pythonAsync, Fresh: figures{PerSecond: 700, CPU: 1500, Requests: 2}, Duplicates: duplicates(1100, 1)},
+			{Peer: typeScript, Fresh: figures{PerSecond: 1050, CPU: 900, Requests: 2}, Duplicates: &figures{PerSecond: 2100, CPU: 500, Requests: 1, ServerBusy: 0.35}},
+		}}
+	}
+	return &report{
+		Machine: machine{Cores: 2, CPU: "A <Processor>", Date: "2026-01-01"}, Options: "21 repetitions",
+		ColdStarts: map[string]float64{batchedByKey: 20, goAtOnce: 18},
+		Series:     []series{peers(fiveMS), peers(noLatency)},
+	}
+}
+
+func TestARunThatReachesEverythingPassesEveryBar(t *testing.T) {
+	for _, b := range aRun().bars() {
+		if b.verdict() != "pass" {
+			t.Errorf("%s: %s with %v, wanted %s", b.what, b.verdict(), b.figure, b.wanted())
+		}
+	}
+}
+
+func TestEachBarFallsShortByItsOwnFigure(t *testing.T) {
+	change := func(f func(r *result), peers ...string) func(*report) {
+		return func(rep *report) {
+			for _, p := range peers {
+				f(rep.result(fiveMS, p))
+			}
+		}
+	}
+	tests := []struct {
+		what   string // is contained in the bars that fall short, and in no other
+		change func(*report)
+	}{
+		{"requests per fresh record, batched", change(func(r *result) { r.Fresh.Requests = 0.091 }, batchedByKey)},
+		{"requests per duplicate, batched", change(func(r *result) { r.Duplicates.Requests = 0.061 }, batchedByKey)},
+		{"requests per fresh record, batching off", change(func(r *result) { r.Fresh.Requests = 2.001 }, plain)},
+		{"requests per duplicate, batching off", change(func(r *result) { r.Duplicates.Requests = 1.001 }, plain)},
+		{"records/s over " + pythonAsync, change(func(r *result) { r.Fresh.PerSecond = 701 }, pythonAsync)},
+		{"records/s over " + typeScript, change(func(r *result) { r.Fresh.PerSecond = 1051 }, typeScript)},
+		{"records/s over " + goAtOnce, change(func(r *result) { r.Fresh.PerSecond = 3001 }, goAtOnce)},
+		{"partition order", change(func(r *result) { r.Fresh.PerSecond = 19999 }, batchedByPartition)},
+		{"CPU per record over " + goAtOnce, change(func(r *result) { r.Fresh.CPU = 129 }, goAtOnce)},
+		{"wall time over the floor", change(func(r *result) { r.Fresh.PerSecond = 24200 }, theFloor)},
+		{"CPU over the floor", change(func(r *result) { r.Fresh.CPU = 19.9 }, theFloor)},
+		{"cold start", func(rep *report) { rep.ColdStarts[batchedByKey] = 21.7 }},
+	}
+	if got, want := len(tests), len(aRun().bars()); got != want {
+		t.Errorf("%d bars are tested; there are %d", got, want)
+	}
+	for _, tc := range tests {
+		rep := aRun()
+		tc.change(rep)
+		for _, b := range rep.bars() {
+			want := "pass"
+			if strings.Contains(b.what, tc.what) {
+				want = "falls short"
+			}
+			if b.verdict() != want {
+				t.Errorf("after the change of %q, %q: %s with %v, want %s", tc.what, b.what, b.verdict(), b.figure, want)
+			}
+		}
+	}
+}
+
+func TestWhatWasNotMeasuredNeitherPassesNorFallsShort(t *testing.T) {
+	rep := aRun()
+	rep.Series[0].Results[0].Duplicates = nil
+	rep.Series[0].Results = rep.Series[0].Results[:3]
+	rep.ColdStarts = nil
+	got := make(map[string]int)
+	for _, b := range rep.bars() {
+		got[b.verdict()]++
+	}
+	if got["pass"] != 3 || got["not measured"] != 9 {
+		t.Errorf("verdicts: %v; want 3 pass and 9 not measured", got)
+	}
+	for _, b := range (&report{}).bars() {
+		if b.measured() {
+			t.Errorf("a run that measured nothing says of %q: %v", b.what, b.figure)
+		}
+	}
+	if !math.IsNaN((&report{}).coldStart(plain)) {
+		t.Error("a cold start that was not measured has a figure")
+	}
+}

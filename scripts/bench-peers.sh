@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# bench-peers.sh [ARGS…]: idemsk side by side with what people use today; see docs/performance.md. Installs the peers from their
+# registries into .cache/bench, once. Arguments go to bench/run (-help names them).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly CACHE=.cache/bench
+readonly PYTHON=$CACHE/python NODE=$CACHE/typescript
+
+fail() {
+  printf 'bench-peers: %s\n' "$*" >&2
+  exit 1
+}
+
+require() {
+  local missing=()
+  command -v go >/dev/null || missing+=('Go 1.26 or later')
+  python3 -c 'import venv, ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    missing+=('Python 3.11 or later with venv (Debian: python3 python3-venv)')
+  node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || missing+=('Node.js 20 or later')
+  command -v npm >/dev/null || missing+=(npm)
+  [[ ${#missing[@]} -eq 0 ]] || fail "please install: $(printf '%s; ' "${missing[@]}")then try again"
+}
+
+install_python() {
+  local wanted=bench/peers/python/requirements.txt stamp=$PYTHON/requirements.txt
+  cmp -s "$wanted" "$stamp" && return
+  rm -rf "$PYTHON"
+  python3 -m venv "$PYTHON"
+  "$PYTHON/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted" || fail "pip could not install $wanted"
+  cp "$wanted" "$stamp"
+}
+
+install_typescript() {
+  local from=bench/peers/typescript stamp=$NODE/installed
+  if ! cmp -s "$from/package-lock.json" "$stamp"; then
+    rm -rf "$NODE"
+    mkdir -p "$NODE"
+    cp "$from/package.json" "$from/package-lock.json" "$NODE"
+    (cd "$NODE" && npm ci --silent --no-fund --no-audit) || fail "npm could not install $from/package.json"
+    cp "$from/package-lock.json" "$stamp"
+  fi
+  # Bundled as its documentation recommends; the banner is for what the SDK still requires as CommonJS.
+  cp "$from/peer.mjs" "$NODE/source.mjs"
+  "$NODE/node_modules/.bin/esbuild" "$NODE/source.mjs" --bundle --minify --platform=node --target=node20 --format=esm \
+    --log-level=warning --outfile="$NODE/peer.mjs" \
+    --banner:js="import{createRequire}from'module';const require=createRequire(import.meta.url);"
+}
+
+build() {
+  mkdir -p "$CACHE/bin"
+  # The function as scripts/build.sh builds it; the Go loop likewise.
+  CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$CACHE/bin/" ./bench/...
+}
+
+require
+mkdir -p "$CACHE"
+exec 9>"$CACHE/lock"
+flock -n 9 || fail "another run is under way"
+install_python
+install_typescript
+build
+"$CACHE/bin/run" -programs "$CACHE/bin" -cache "$CACHE" "$@"
