@@ -63,29 +63,54 @@ func (c *commits) addAndWait(set Settlement) settled {
 
 // sendOn sends what is to be sent; c.mu is held.
 func (c *commits) sendOn() {
-	size := c.session.engine.batch
-	for len(c.waiting) >= size || (len(c.waiting) > 0 && c.sending == 0) {
-		n := min(size, len(c.waiting))
-		group := make([]commit, n)
-		copy(group, c.waiting)
-		rest := copy(c.waiting, c.waiting[n:])
-		clear(c.waiting[rest:])
-		c.waiting = c.waiting[:rest]
+	for {
+		group := c.next()
+		if group == nil {
+			return
+		}
 		c.sending++
 		go c.send(group)
 	}
 }
 
-// send sends a group until each of it has a proper answer, or time is over. Those that come behind do not wait for what has
-// to be sent again.
+// next takes a group that is to be sent: a full one, or what there is if nothing is on its way. c.mu is held.
+func (c *commits) next() []commit {
+	size := c.session.engine.batch
+	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0) {
+		return nil
+	}
+	n := min(size, len(c.waiting))
+	group := make([]commit, n)
+	copy(group, c.waiting)
+	rest := copy(c.waiting, c.waiting[n:])
+	clear(c.waiting[rest:])
+	c.waiting = c.waiting[:rest]
+	return group
+}
+
+// send sends a group, and then what has been gathered meanwhile. Those that come behind do not wait for what has to be sent
+// again.
 func (c *commits) send(group []commit) {
-	ctx, cancel := c.session.settleContext()
+	for group != nil {
+		ctx, cancel := c.session.settleContext()
+		if again := c.try(ctx, group); len(again) > 0 {
+			go c.resend(ctx, cancel, again)
+		} else {
+			cancel()
+		}
+		c.mu.Lock()
+		c.sending--
+		if group = c.next(); group != nil {
+			c.sending++
+		}
+		c.sendOn()
+		c.mu.Unlock()
+	}
+}
+
+// resend sends a group until each of it has a proper answer, or time is over.
+func (c *commits) resend(ctx context.Context, cancel context.CancelFunc, group []commit) {
 	defer cancel()
-	group = c.try(ctx, group)
-	c.mu.Lock()
-	c.sending--
-	c.sendOn()
-	c.mu.Unlock()
 	for n := 0; len(group) > 0 && sleep(ctx, backoff(n)); n++ {
 		group = c.try(ctx, group)
 	}

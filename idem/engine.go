@@ -18,7 +18,7 @@ const (
 	DefaultMaxAttempts     = 5
 	DefaultMaxResult       = 4096
 	DefaultDeadlineMargin  = 500 * time.Millisecond
-	DefaultCommitWindow    = 128
+	DefaultCommitWindow    = 256
 	DefaultBreakerFailures = 5
 	DefaultBreakerCooldown = 5 * time.Second
 )
@@ -63,7 +63,7 @@ type Config struct {
 	// a context without one, for ever; -1: not at all).
 	Wait time.Duration
 	// CommitWindow is for how many tasks of a session handlers may have returned while their completion is still on its way
-	// to the store (default 128; 1 to 10,000). It matters to Session.RunAsync on a store that is a Batcher. A process that dies
+	// to the store (default 256; 1 to 10,000). It matters to Session.RunAsync on a store that is a Batcher. A process that dies
 	// executes at most so many of them again.
 	CommitWindow int
 	// ClaimOnCommit leaves out the claim, for stores that are Transactors: the handler runs at once, and the completion takes

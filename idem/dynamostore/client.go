@@ -36,13 +36,17 @@ func NewClient(cfg aws.Config, optFns ...func(*dynamodb.Options)) *dynamodb.Clie
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){ours}, optFns...)...)
 }
 
+// maxIdleConns is how many connections are kept for the next requests: as many as a batch has under way at once. The SDK
+// keeps 10.
+const maxIdleConns = 64
+
 // withTimeout bounds the time of an attempt, unless the caller brought a client of their own or has bounded it.
 func withTimeout(c aws.HTTPClient) aws.HTTPClient {
 	if c == nil {
 		c = awshttp.NewBuildableClient()
 	}
 	if b, ok := c.(*awshttp.BuildableClient); ok && b.GetTimeout() == 0 {
-		return b.WithTimeout(AttemptTimeout)
+		return b.WithTimeout(AttemptTimeout).WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = maxIdleConns })
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package msk
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -12,7 +13,8 @@ import (
 // that shares its key with another of the batch, nor past one, and never taken over from an owner whose lease is over: such
 // records are claimed when it is their turn, by themselves.
 
-// aheadRequests bounds the claims that are gathered for units about to start, in full requests of the store.
+// aheadRequests bounds the claims that are gathered for units about to start, in full requests of the store. As many may be
+// under way for the units behind them.
 const aheadRequests = 10
 
 // share is how many claims a unit gathers at a time: a full request, or some if the units are few.
@@ -24,17 +26,39 @@ func (b *batch) share() int {
 	return max(1, aheadRequests/len(b.units)) * size
 }
 
-// gatherHeads claims the first records of unit i and of those behind it, unless that has been done. The caller holds a slot.
+// heads are the first records of units. Those of the units that come next are claimed while the units before them are at
+// work. The start of units, which is one goroutine, gathers them.
+type heads struct {
+	asked int            // the number of units whose heads' claims have been sent
+	known int            // the number of those that are answered
+	under sync.WaitGroup // claims under way
+}
+
+// wait waits until no claim is under way.
+func (h *heads) wait() { h.under.Wait() }
+
+// gatherHeads makes sure that the first records of unit i are claimed, and sends the claims of more. The caller holds a slot.
 func (b *batch) gatherHeads(i int) {
-	if i < b.gathered || b.ahead == 1 {
+	if i < b.heads.known || b.ahead == 1 {
 		return
 	}
+	if b.heads.asked <= i {
+		b.askForHeads()
+	}
+	b.heads.wait()
+	b.heads.known = b.heads.asked
+	b.askForHeads()
+}
+
+func (b *batch) askForHeads() {
 	limit := aheadRequests * b.consumer.engine.BatchSize()
 	var tickets []*idem.Ticket
-	for ; b.gathered < len(b.units) && len(tickets) < limit; b.gathered++ {
-		tickets = b.units[b.gathered].collect(tickets, 0, b.ahead)
+	for ; b.heads.asked < len(b.units) && len(tickets) < limit; b.heads.asked++ {
+		tickets = b.units[b.heads.asked].collect(tickets, 0, b.ahead)
 	}
-	b.session.Claim(tickets)
+	if len(tickets) > 0 {
+		b.heads.under.Go(func() { b.session.Claim(tickets) })
+	}
 }
 
 // gather claims record i, unless that has been done, together with those behind it. One that was in flight elsewhere, or
@@ -94,6 +118,7 @@ func (u *unit) notBegun(tickets []*idem.Ticket) []*idem.Ticket {
 
 // empty gives back all claims that no unit has begun, and waits for the completions under way. The caller holds all slots.
 func (b *batch) empty() {
+	b.heads.wait()
 	b.giveBack(func(*unit) bool { return true })
 	b.session.WaitForCommits()
 }

@@ -20,7 +20,7 @@ type batch struct {
 	jobs     []job // all records, in the event's order
 	units    []unit
 	ahead    int // the number of claims that a unit gathers at a time
-	gathered int // the number of units whose first claims have been gathered
+	heads    heads
 }
 
 // run processes the units and returns when all have ended, or when the time that is left must be kept for the answer
@@ -58,6 +58,7 @@ func (b *batch) start(ended chan<- *unit) (started int) {
 			u.run()
 		}()
 	}
+	b.heads.wait()
 	if started < len(b.units) {
 		b.giveBack(func(u *unit) bool { return u.done })
 	}

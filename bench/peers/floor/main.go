@@ -23,8 +23,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// How idemsk sends: claims are gathered 10 requests at a time, and the next ones go out when all completions of those
-// before have left, of which idem.DefaultCommitWindow may be on their way.
+// How idemsk sends: claims are gathered 10 requests at a time, and the next ones go out when those before are answered;
+// of completions idem.DefaultCommitWindow may be on their way.
 const (
 	claimsAtOnce      = 10
 	completionsAtOnce = idem.DefaultCommitWindow / dynamostore.MaxBatchSize
@@ -90,20 +90,26 @@ func (f *floor) Invoke(ctx context.Context, _ []byte) (int, error) {
 	claims, completions := requests[:len(requests)/2], requests[len(requests)/2:]
 	var behind errgroup.Group
 	behind.SetLimit(completionsAtOnce)
+	ahead := f.claim(ctx, claims, 0)
 	for from := 0; from < len(claims); from += claimsAtOnce {
-		to := min(from+claimsAtOnce, len(claims))
-		var ahead errgroup.Group
-		for _, in := range claims[from:to] {
-			ahead.Go(func() error { return f.send(ctx, in) })
-		}
 		if err := ahead.Wait(); err != nil {
 			return 0, err
 		}
-		for _, in := range completions[from:to] {
+		ahead = f.claim(ctx, claims, from+claimsAtOnce)
+		for _, in := range completions[from:min(from+claimsAtOnce, len(claims))] {
 			behind.Go(func() error { return f.send(ctx, in) })
 		}
 	}
 	return f.record.statements / 2, behind.Wait()
+}
+
+// claim sends the claims of a wave.
+func (f *floor) claim(ctx context.Context, claims []*dynamodb.BatchExecuteStatementInput, from int) *errgroup.Group {
+	var wave errgroup.Group
+	for _, in := range claims[min(from, len(claims)):min(from+claimsAtOnce, len(claims))] {
+		wave.Go(func() error { return f.send(ctx, in) })
+	}
+	return &wave
 }
 
 func (f *floor) send(ctx context.Context, in *dynamodb.BatchExecuteStatementInput) error {
