@@ -221,7 +221,7 @@ func TestDefaults(t *testing.T) {
 	got := newEngine(t, newSpy(), idem.Config{}).Config()
 	want := idem.Config{
 		Lease: 30 * time.Second, Retention: 168 * time.Hour, MaxAttempts: 5, MaxResult: 4096, DeadlineMargin: 500 * time.Millisecond,
-		CommitWindow: 128, BreakerFailures: 5, BreakerCooldown: 5 * time.Second,
+		CommitWindow: 256, BreakerFailures: 5, BreakerCooldown: 5 * time.Second,
 	}
 	equal(t, "the configuration", got, want)
 }
