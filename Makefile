@@ -7,14 +7,16 @@ help:
 
 ## run: see it work: 10,000 payments through a broker, the event source, the real function and its tables, with batches that come
 ##      again, two at once, and killed processes; then the same without idemsk. SEED=7 repeats a run.
-##      (STORE=postgres, STORE=redis: on a server of its own; STORE=localstack: on LocalStack's DynamoDB, which answers some 200
+##      (LEDGER=atomic: bookings commit with their completions, so that kills do no harm.
+##      STORE=postgres, STORE=redis: on a server of its own; STORE=localstack: on LocalStack's DynamoDB, which answers some 200
 ##      requests a second: 2,000 payments)
 STORE ?= fake
 RECORDS ?= $(if $(filter localstack,$(STORE)),2000,10000)
 FAULTS ?= --duplicate 0.3 --concurrent-duplicates 0.05 $(if $(filter redis,$(STORE)),,--kill 0.02)
 LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local \
   --store $(if $(filter localstack,$(STORE)),http://127.0.0.1:$${LOCALSTACK_PORT:-4566},$(STORE)) \
-  --function-response-types ReportBatchItemFailures --produce $(RECORDS) $(if $(SEED),--seed $(SEED))
+  --function-response-types ReportBatchItemFailures --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
+  $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER))
 run: build
 	@$(LOCAL) --until-drained --prove --compare --env IDEMSK_BATCHING=off $(FAULTS)
 
@@ -30,6 +32,11 @@ test:
 test-local:
 	scripts/test-local.sh
 
+## test-stores: the stores alone, against real servers
+test-stores:
+	scripts/postgres.sh install && scripts/redis.sh install
+	go test -race -tags postgres,redis ./idem/pgstore ./idem/redisstore ./lambda/app ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/site
+
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test
 
@@ -44,6 +51,10 @@ bench:
 ## bench-peers: idemsk side by side with what people use today; writes docs/performance.md (a quarter of an hour, a quiet machine)
 bench-peers:
 	scripts/bench-peers.sh
+
+## bench-stores: the stores side by side, into docs/stores.md
+bench-stores:
+	scripts/bench-stores.sh
 
 ## lint: golangci-lint with .golangci.yaml
 lint:
@@ -84,4 +95,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-local check build bench bench-peers lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-local test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

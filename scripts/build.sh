@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the tool (bin/idemsk) and the function for Lambda's provided.al2023 runtime (dist/handler-*/bootstrap).
+# Builds the tool (bin/idemsk) and the function for Lambda's provided.al2023 runtime: dist/handler-$ARCH/bootstrap with DynamoDB
+# alone, and dist/handler-$ARCH-{postgres,redis}/bootstrap, which are larger by a third and carry their own client besides.
 # lambda.norpc leaves out what only the go1.x runtime needed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +9,8 @@ command -v go >/dev/null || { echo "build: Go 1.26 or newer is needed: install i
 version=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
 go build -trimpath -ldflags "-X main.version=$version" -o bin/idemsk ./cmd/idemsk
 for arch in ${ARCHS:-amd64 arm64}; do
-  CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -tags lambda.norpc -ldflags "-s -w" \
-    -o "dist/handler-$arch/bootstrap" ./lambda/handler
+  for store in '' postgres redis; do
+    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -tags "lambda.norpc${store:+,$store}" -ldflags "-s -w" \
+      -o "dist/handler-$arch${store:+-$store}/bootstrap" ./lambda/handler
+  done
 done

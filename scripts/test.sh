@@ -18,11 +18,14 @@ scripts/runtimes.sh >/dev/null &
 runtimes=$!
 scripts/postgres.sh install &
 postgres=$!
+scripts/redis.sh install &
+redis=$!
 scripts/build.sh
-go vet -tags localstack,postgres ./...
+go vet -tags localstack,postgres,redis ./...
 wait "$localstack"
 wait "$runtimes"
 wait "$postgres"
+wait "$redis"
 
 # The construct and the stack, in their own module. Without -race: jsii's own closing is what it finds.
 (cd infra/cdk && go vet ./... && go test -timeout 10m ./...)
@@ -32,5 +35,5 @@ if [ "$state" = started ]; then
   trap 'localstack/localstack.sh down' EXIT
 fi
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
-  go test -race -tags localstack,postgres -timeout 20m "$@" ./...
+  go test -race -tags localstack,postgres,redis -timeout 20m "$@" ./...
 go test -race ./lambda/app # the default build, without further stores

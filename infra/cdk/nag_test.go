@@ -42,7 +42,7 @@ func suppressions() map[string]string {
 func TestNag(t *testing.T) {
 	reasons := suppressions()
 	found := make(map[string]bool)
-	for name, more := range map[string]values{"plain": {}, "everything": everything()} {
+	for name, more := range map[string]values{"plain": {}, "everything": everything(), "keys in PostgreSQL": onPostgres()} {
 		t.Run(name, func(t *testing.T) {
 			st := build(t, plain(t, more))
 			awscdk.Aspects_Of(st.Stack).Add(cdknag.NewAwsSolutionsChecks(nil), nil)

@@ -65,7 +65,7 @@ func TestPermissionsAreTheLeast(t *testing.T) {
 	vpc := values{"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a"}
 	for name, more := range map[string]values{
 		"plain": {}, "everything": everything(), "a bucket": {"onFailure": "arn:aws:s3:::given-up", "retries": 10},
-		"a topic": {"onFailure": "topic:given-up", "retries": 10}, "a function in a VPC": vpc, "tracing": {"tracing": true},
+		"a topic": {"onFailure": "topic:given-up", "retries": 10}, "a function in a VPC": vpc, "tracing": {"tracing": true}, "keys in PostgreSQL": onPostgres(),
 		"self-managed": {"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
 	} {
 		t.Run(name, func(t *testing.T) {

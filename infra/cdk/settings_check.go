@@ -18,6 +18,9 @@ func (s *settings) check() error {
 		if s.props.Architecture == consumer.X8664 {
 			s.props.CodeDir = builtFor + "amd64"
 		}
+		if store := s.props.Store; store == consumer.StorePostgres || store == consumer.StoreRedis {
+			s.props.CodeDir += "-" + string(store)
+		}
 	}
 	var errs []error
 	if !stackName.MatchString(s.stackName) {

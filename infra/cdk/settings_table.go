@@ -75,6 +75,11 @@ var allSettings = []setting{
 	{"environment", "Environment", setEnvironment},
 	{"canary", "Canary", str(func(s *settings) *consumer.Canary { return &s.props.Canary })},
 
+	{"store", "Store", str(func(s *settings) *consumer.Store { return &s.props.Store })},
+	{"storeUrl", "StoreURL", str(func(s *settings) *string { return &s.props.StoreURL })},
+	{"storeSecretArn", "StoreSecretARN", str(func(s *settings) *string { return &s.props.StoreSecretARN })},
+	{"storeSecretKeyArn", "StoreSecretKeyARN", str(func(s *settings) *string { return &s.props.StoreSecretKeyARN })},
+	{"storeTable", "StoreTable", str(func(s *settings) *string { return &s.props.StoreTable })},
 	{"tableName", "TableName", str(func(s *settings) *string { return &s.props.TableName })},
 	{"contributorInsights", "ContributorInsights", boolean(func(s *settings) *bool { return &s.props.ContributorInsights })},
 	{"deletionProtection", "DeletionUnprotected", setDeletionProtection},

@@ -18,14 +18,22 @@ func scrub(in []byte) []byte {
 	return logicalHash.ReplaceAll(assetHash.ReplaceAll(in, []byte("ASSET")), []byte("${1}HASH"))
 }
 
-// The template of the plain example, as a whole: a change of it is to be seen, and meant. go test -update writes it anew.
-func TestTheTemplateOfThePlainExample(t *testing.T) {
-	out, err := json.MarshalIndent(synthesise(t, plain(t)), "", " ")
+// The templates of the plain example and of one with its keys elsewhere, as a whole: a change of them is to be seen, and meant.
+// go test -update writes them anew.
+func TestTheTemplates(t *testing.T) {
+	for name, more := range map[string]values{"plain": {}, "postgres": onPostgres()} {
+		t.Run(name, func(t *testing.T) { snapshot(t, name, more) })
+	}
+}
+
+func snapshot(t *testing.T, name string, more values) {
+	t.Helper()
+	out, err := json.MarshalIndent(synthesise(t, plain(t, more)), "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := append(scrub(out), '\n')
-	file := filepath.Join("testdata", "plain.template.json")
+	file := filepath.Join("testdata", name+".template.json")
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)

@@ -34,7 +34,7 @@ func newStack(scope constructs.Construct, s *settings) *stack {
 		props.AlarmTopic = importTopic(st, s.alarmTopicARN)
 	}
 	var ledger *ledger
-	if s.example {
+	if s.example && s.props.Store != consumer.StorePostgres && s.props.Store != consumer.StoreRedis { // there it is beside the keys
 		ledger = newLedger(st, &props)
 	}
 	st.consumer = consumer.New(st.Stack, "Consumer", &props)
@@ -62,7 +62,9 @@ func (st *stack) addOutputs() {
 	out := func(id, description string, value *string) {
 		awscdk.NewCfnOutput(st.Stack, &id, &awscdk.CfnOutputProps{Value: value, Description: &description})
 	}
-	out("TableName", "table of keys", c.Table.TableName())
+	if c.Table != nil {
+		out("TableName", "table of keys", c.Table.TableName())
+	}
 	out("FunctionName", "function", c.Function.FunctionName())
 	out("AliasArn", "what the event sources invoke", c.Alias.FunctionArn())
 	out("LogGroupName", "log of the function and of its event sources", c.LogGroup.LogGroupName())

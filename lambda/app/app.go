@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -49,7 +50,20 @@ type Base struct {
 	Vars   *Vars
 	Logger *slog.Logger
 	awsCfg func(ctx context.Context) (aws.Config, error)
-	close  func() // what the store holds open
+	opened []func() // closes what is held open, in the order in which it was opened
+
+	postgres postgres
+	redis    redisState
+}
+
+// onClose has something closed when the function is.
+func (b *Base) onClose(f func()) { b.opened = append(b.opened, f) }
+
+func (b *Base) close() {
+	for _, f := range slices.Backward(b.opened) {
+		f()
+	}
+	b.opened = nil
 }
 
 // AWS returns the SDK's configuration, loaded once. Endpoints come from AWS_ENDPOINT_URL and its like.
@@ -59,19 +73,24 @@ func (b *Base) AWS(ctx context.Context) (aws.Config, error) { return b.awsCfg(ct
 // at once.
 func New(ctx context.Context, build Build, vars *Vars, stdout, stderr io.Writer) (*Function, error) {
 	cfg := ReadConfig(vars)
-	base := &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(), close: func() {}}
-	handler, err := build(ctx, base)
-	if wrong := vars.Err(); wrong != nil {
+	base := &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce()}
+	consumer, err := base.build(ctx, build, stdout)
+	if err != nil {
+		base.close()
+		return nil, err
+	}
+	return &Function{consumer: consumer, close: base.close}, nil
+}
+
+func (b *Base) build(ctx context.Context, build Build, stdout io.Writer) (*msk.Consumer, error) {
+	handler, err := build(ctx, b)
+	if wrong := b.Vars.Err(); wrong != nil {
 		return nil, wrong
 	}
 	if err != nil {
 		return nil, fmt.Errorf("building the handler: %w", err)
 	}
-	consumer, err := base.consumer(ctx, handler, stdout)
-	if err != nil {
-		return nil, err
-	}
-	return &Function{consumer: consumer, close: base.close}, nil
+	return b.consumer(ctx, handler, stdout)
 }
 
 func (b *Base) consumer(ctx context.Context, handler msk.Handler, stdout io.Writer) (*msk.Consumer, error) {
@@ -105,7 +124,9 @@ func (b *Base) store(ctx context.Context) (idem.Store, error) {
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
 		return memstore.New(memstore.Config{}), nil
 	case StorePostgres:
-		return openPostgres(b)
+		return b.openPostgres(ctx)
+	case StoreRedis:
+		return b.openRedis(ctx)
 	}
 	awsCfg, err := b.AWS(ctx)
 	if err != nil {

@@ -16,15 +16,17 @@ import (
 const (
 	StoreDynamoDB = "dynamodb"
 	StorePostgres = "postgres" // by build tag
+	StoreRedis    = "redis"    // by build tag
 	StoreMemory   = "memory"
 	StoreNone     = "none" // unprotected, for comparison
 )
 
 // Config is the function's configuration. docs/configuration.md explains each variable.
 type Config struct {
-	Store    string // IDEMSK_STORE: dynamodb, postgres, memory, none
-	StoreURL string // IDEMSK_STORE_URL, of PostgreSQL
-	Table    string // IDEMSK_TABLE
+	Store          string // IDEMSK_STORE: dynamodb, postgres, redis, memory, none
+	StoreURL       string // IDEMSK_STORE_URL, of PostgreSQL or Redis
+	StoreSecretARN string // IDEMSK_STORE_SECRET_ARN: the URL, or what it lacks, in Secrets Manager
+	Table          string // IDEMSK_TABLE: the table, or the prefix of keys in Redis
 
 	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
@@ -53,7 +55,7 @@ func ReadConfig(v *Vars) Config {
 	cfg := Config{
 		Store:              readStore(v),
 		StoreURL:           v.String("IDEMSK_STORE_URL", ""),
-		Table:              v.Table("IDEMSK_TABLE", dynamostore.DefaultTable),
+		StoreSecretARN:     v.String("IDEMSK_STORE_SECRET_ARN", ""),
 		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", idem.DefaultMaxClockSkew, 0, time.Minute),
 		Engine:             readEngine(v),
 		DeadLetterQueueURL: v.URL("IDEMSK_DEAD_LETTER_QUEUE_URL"),
@@ -62,8 +64,16 @@ func ReadConfig(v *Vars) Config {
 	cfg.Consumer = readConsumer(v, cfg.Function)
 	cfg.Consumer.Unprotected = cfg.Store == StoreNone
 	cfg.LogLevel = readLogLevel(v)
-	if cfg.Store == StorePostgres {
+	switch cfg.Store {
+	case StorePostgres:
 		readPostgres(v, &cfg)
+	case StoreRedis:
+		readRedis(v, &cfg)
+	default:
+		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
+	}
+	if cfg.Engine.ClaimOnCommit && (cfg.Store == StorePostgres || cfg.Store == StoreRedis) {
+		v.Fail("IDEMSK_CLAIM", "commit", "first with IDEMSK_STORE="+cfg.Store)
 	}
 	cfg.Plain = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
@@ -86,9 +96,9 @@ func readStore(v *Vars) string {
 	const name = "IDEMSK_STORE"
 	s := v.String(name, StoreDynamoDB)
 	switch s {
-	case StoreDynamoDB, StorePostgres, StoreMemory, StoreNone:
+	case StoreDynamoDB, StorePostgres, StoreRedis, StoreMemory, StoreNone:
 	default:
-		v.Fail(name, s, "one of dynamodb, postgres, memory, none")
+		v.Fail(name, s, "one of dynamodb, postgres, redis, memory, none")
 	}
 	return s
 }
@@ -102,6 +112,7 @@ func readEngine(v *Vars) idem.Config {
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.DefaultDeadlineMargin, time.Millisecond, time.Minute),
 		Wait:           readWait(v),
 		CommitWindow:   v.Int("IDEMSK_COMMIT_WINDOW", idem.DefaultCommitWindow, 1, idem.MaxCommitWindow),
+		ClaimOnCommit:  v.OneOf("IDEMSK_CLAIM", "first", "commit") == "commit",
 		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
 	}
 	if cfg.Retention < cfg.Lease && v.sound("IDEMSK_RETENTION", "IDEMSK_LEASE") {

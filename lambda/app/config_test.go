@@ -63,7 +63,11 @@ func variables() []variable {
 		{
 			"IDEMSK_STORE", func(c Config) any { return c.Store },
 			map[string]any{"": "dynamodb", "dynamodb": "dynamodb", "memory": "memory", "none": "none"},
-			[]string{"DynamoDB", "redis", " memory"},
+			[]string{"DynamoDB", "mysql", " memory"},
+		},
+		{
+			"IDEMSK_STORE_SECRET_ARN", func(c Config) any { return c.StoreSecretARN },
+			map[string]any{"": "", "arn:aws:secretsmanager:r:1:secret:s": "arn:aws:secretsmanager:r:1:secret:s"}, nil,
 		},
 		{
 			"IDEMSK_STORE_URL", func(c Config) any { return c.StoreURL },
@@ -157,8 +161,12 @@ func variables() []variable {
 			map[string]any{"": false, "on": false, "off": true}, []string{"true"},
 		},
 		{
+			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimOnCommit },
+			map[string]any{"": false, "first": false, "commit": true}, []string{"true", "last"},
+		},
+		{
 			"IDEMSK_COMMIT_WINDOW", func(c Config) any { return c.Engine.CommitWindow },
-			map[string]any{"": 128, "1": 1, "10000": 10000}, []string{"0", "10001", "all"},
+			map[string]any{"": 256, "1": 1, "10000": 10000}, []string{"0", "10001", "all"},
 		},
 		{
 			"AWS_LAMBDA_FUNCTION_NAME", func(c Config) any { return c.Function + " " + c.Consumer.Function },
@@ -261,6 +269,7 @@ func TestTheConfigurationIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	examples := []string{"IDEMSK_LEDGER", "IDEMSK_LEDGER_TABLE", "IDEMSK_SIMULATE", "IDEMSK_AUDIT", "IDEMSK_AUDIT_TABLE"} // the example handler's
 	documented := regexp.MustCompile(`IDEMSK_[A-Z_]+`).FindAllString(string(page), -1)
 	for _, v := range variables() {
 		if !slices.Contains(documented, v.name) && strings.HasPrefix(v.name, "IDEMSK_") {
@@ -268,8 +277,7 @@ func TestTheConfigurationIsDocumented(t *testing.T) {
 		}
 	}
 	for _, name := range documented {
-		ours := name == "IDEMSK_LEDGER_TABLE" || name == "IDEMSK_SIMULATE" // the example handler's
-		if !ours && !slices.ContainsFunc(variables(), func(v variable) bool { return v.name == name }) {
+		if !slices.Contains(examples, name) && !slices.ContainsFunc(variables(), func(v variable) bool { return v.name == name }) {
 			t.Errorf("docs/configuration.md speaks of %s, which is not read", name)
 		}
 	}

@@ -4,61 +4,255 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-func TestAFunctionOnPostgreSQL(t *testing.T) {
+// database is a server, and a connection to it.
+type database struct {
+	*pgserver.Server
+	t    *testing.T
+	pool *pgxpool.Pool
+}
+
+func startPostgres(t *testing.T) *database {
+	t.Helper()
 	server, err := pgserver.Start(t.Context(), pgserver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	pool := must(pgstore.NewPool(server.URL()))
 	t.Cleanup(func() {
+		pool.Close()
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	env := map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": server.URL(), "IDEMSK_TABLE": "keys"}
+	return &database{Server: server, t: t, pool: pool}
+}
+
+func (d *database) exec(sql string) {
+	d.t.Helper()
+	if _, err := d.pool.Exec(d.t.Context(), sql); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *database) number(sql string) (n int) {
+	d.t.Helper()
+	if err := d.pool.QueryRow(d.t.Context(), sql).Scan(&n); err != nil {
+		d.t.Fatal(err)
+	}
+	return n
+}
+
+func (d *database) env(more ...string) map[string]string {
+	env := map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": d.URL(), "IDEMSK_TABLE": "keys"}
+	for i := 0; i < len(more); i += 2 {
+		env[more[i]] = more[i+1]
+	}
+	return env
+}
+
+func (d *database) migrate() {
+	d.t.Helper()
+	if _, err := pgstore.Migrate(d.t.Context(), d.pool, "keys"); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// deliver delivers the event, which must succeed.
+func (f *function) deliver(t *testing.T) {
+	t.Helper()
+	out, err := f.Invoke(t.Context(), []byte(event))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "answer", string(out), `{"batchItemFailures":[]}`)
+}
+
+func TestAFunctionOnPostgreSQL(t *testing.T) {
+	db := startPostgres(t)
 	calls := 0
-	f := mustStart(t, env, func(context.Context, msk.Record) ([]byte, error) {
+	f := mustStart(t, db.env(), func(context.Context, msk.Record) ([]byte, error) {
 		calls++
 		return nil, nil
 	})
 	defer f.Close()
+	if log := f.stderr.String(); !strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, "run idemsk migrate") {
+		t.Errorf("without the table the log says %q; want what to do", log)
+	}
 	if _, err := f.Invoke(t.Context(), []byte(event)); err == nil || !strings.Contains(err.Error(), "keys") {
 		t.Errorf("without the table: error %v; want one that names it", err)
 	}
-	pool, err := pgstore.NewPool(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	if _, err := pgstore.Migrate(t.Context(), pool, "keys"); err != nil {
-		t.Fatal(err)
-	}
+	db.migrate()
 	for range 2 {
-		out, err := f.Invoke(t.Context(), []byte(event))
-		if err != nil {
-			t.Fatal(err)
-		}
-		equal(t, "answer", string(out), `{"batchItemFailures":[]}`)
+		f.deliver(t)
 	}
 	equal(t, "calls", calls, 1)
+	equal(t, "keys", db.number(`SELECT count(*) FROM keys WHERE status = 'COMPLETED'`), 1)
+}
+
+func TestAStoreThatIsReadyLogsNothing(t *testing.T) {
+	db := startPostgres(t)
+	db.migrate()
+	f := mustStart(t, db.env("IDEMSK_DEAD_LETTER_QUEUE_URL", "http://127.0.0.1:9/0/q", "AWS_REGION", "eu-central-1"), returning("", nil))
+	defer f.Close()
+	equal(t, "log", f.stderr.String(), "")
+	db.exec(`INSERT INTO keys_migrations (version, name) VALUES (99, 'later')`)
+	g := mustStart(t, db.env(), returning("", nil))
+	defer g.Close()
+	if log := g.stderr.String(); !strings.Contains(log, `"level":"WARN","msg":"the store is less than it should be"`) {
+		t.Errorf("on a newer table the log says %q; want a warning", log)
+	}
+}
+
+// What the handler wrote is there with its key's completion, and with nothing else.
+func TestAHandlerInTransaction(t *testing.T) {
+	db := startPostgres(t)
+	db.migrate()
+	db.exec(`CREATE TABLE bookings (id serial)`)
+	boom := errors.New("boom")
+	fail := true
+	var f function
+	build := func(_ context.Context, base *Base) (msk.Handler, error) {
+		return base.InTransaction(func(ctx context.Context, _ msk.Record) ([]byte, error) {
+			if _, err := Tx(ctx).Exec(ctx, `INSERT INTO bookings DEFAULT VALUES`); err != nil {
+				return nil, err
+			}
+			if fail {
+				return nil, boom
+			}
+			return nil, nil
+		}), nil
+	}
+	f.Function = must(New(t.Context(), build, vars(db.env("IDEMSK_CONCURRENCY", "2")), &f.stdout, &f.stderr))
+	defer f.Close()
+	if _, err := f.Invoke(t.Context(), []byte(event)); err == nil {
+		t.Error("a failed batch is a success")
+	}
+	equal(t, "bookings after the failure", db.number(`SELECT count(*) FROM bookings`), 0)
+	fail = false
+	for range 2 {
+		f.deliver(t)
+	}
+	equal(t, "bookings", db.number(`SELECT count(*) FROM bookings`), 1)
+	equal(t, "attempts", db.number(`SELECT attempts FROM keys`), 2)
+}
+
+// Each handler has its transaction, up to IDEMSK_CONCURRENCY at once: none waits for another's connection.
+func TestHandlersInTransactionRunSideBySide(t *testing.T) {
+	db := startPostgres(t)
+	db.migrate()
+	const atOnce = 8 // more than a pool has by default on a small host
+	var here atomic.Int64
+	all := make(chan struct{})
+	build := func(_ context.Context, base *Base) (msk.Handler, error) {
+		return base.InTransaction(func(ctx context.Context, _ msk.Record) ([]byte, error) {
+			if here.Add(1) == atOnce {
+				close(all)
+			}
+			select {
+			case <-all:
+				return nil, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}), nil
+	}
+	var f function
+	f.Function = must(New(t.Context(), build, vars(db.env("IDEMSK_CONCURRENCY", strconv.Itoa(atOnce))), &f.stdout, &f.stderr))
+	defer f.Close()
+	partitions := make([]string, atOnce)
+	for i := range partitions {
+		partitions[i] = fmt.Sprintf(`"payments-%d":[{"topic":"payments","partition":%d,"offset":7,"timestamp":1767225600000,`+
+			`"timestampType":"CREATE_TIME","value":"e30=","headers":[{"idempotency-key":[%d]}]}]`, i, i, 'a'+i)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := f.Invoke(ctx, []byte(`{"eventSource":"aws:kafka","records":{`+strings.Join(partitions, ",")+`}}`))
+	if err != nil {
+		t.Errorf("%d of %d at once: %v", here.Load(), atOnce, err)
+	}
+}
+
+func TestNoTransactionWithoutPostgreSQL(t *testing.T) {
+	if tx := Tx(t.Context()); tx != nil {
+		t.Errorf("there is a transaction: %v", tx)
+	}
+	called := false
+	base := &Base{}
+	_, err := base.InTransaction(func(context.Context, msk.Record) ([]byte, error) {
+		called = true
+		return nil, nil
+	})(t.Context(), msk.Record{})
+	equal(t, "unavailable", idem.IsUnavailable(err), true)
+	equal(t, "called", called, false)
+}
+
+func TestAPasswordOfPostgreSQLThatIsRotated(t *testing.T) {
+	db := startPostgres(t)
+	db.migrate()
+	db.exec(`CREATE ROLE app LOGIN PASSWORD 'one'`)
+	db.exec(`GRANT SELECT, INSERT, UPDATE, DELETE ON keys, keys_migrations TO app`)
+	secrets := newSecrets(t, `{"username":"app","password":"one"}`)
+	server := must(url.Parse(db.URL()))
+	server.User = nil
+	f := mustStart(t, db.env("IDEMSK_STORE_URL", server.String(), "IDEMSK_STORE_SECRET_ARN", secretARN), returning("", nil))
+	defer f.Close()
+	f.deliver(t)
+	equal(t, "reads", secrets.count(), 1)
+
+	db.exec(`ALTER ROLE app PASSWORD 'two'`)
+	db.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'`)
+	secrets.hold(`{"username":"app","password":"two"}`)
+	f.settle(t)
+	equal(t, "reads", secrets.count(), 2)
+}
+
+func TestAServerThatASecretNames(t *testing.T) {
+	db := startPostgres(t)
+	db.migrate()
+	secret := must(json.Marshal(map[string]string{"url": db.URL()}))
+	newSecrets(t, string(secret))
+	f := mustStart(t, db.env("IDEMSK_STORE_URL", "", "IDEMSK_STORE_SECRET_ARN", secretARN), returning("", nil))
+	defer f.Close()
+	f.deliver(t)
 }
 
 func TestThePasswordIsNotRepeated(t *testing.T) {
+	newSecrets(t, "postgres://u:secret@h:port/x")
 	for _, env := range []map[string]string{
 		{"IDEMSK_STORE": "postgres"},
 		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://u:secret@:port/x"},
 		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://u:secret@h/x", "IDEMSK_TABLE": "my-schema.my.table"},
+		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_SECRET_ARN": secretARN},
+		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_SECRET_ARN": "payments/database"},
 	} {
-		_, err := start(t, env, returning("", nil))
-		if err == nil || strings.Contains(err.Error(), "secret") {
+		f, err := start(t, env, returning("", nil))
+		if err == nil || strings.Contains(err.Error()+f.stderr.String(), "secret@") {
 			t.Errorf("%v: error %v; want one without the password", env, err)
 		}
+	}
+	env := map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://u:hush@127.0.0.1:1/x"}
+	f := mustStart(t, env, returning("", nil))
+	defer f.Close()
+	_, err := f.Invoke(t.Context(), []byte(event))
+	if log := f.stderr.String(); err == nil || !strings.Contains(log, "can't be reached") || strings.Contains(err.Error()+log, "hush") {
+		t.Errorf("error %v, log %q; want what to check, without the password", err, log)
 	}
 }

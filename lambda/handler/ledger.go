@@ -16,7 +16,8 @@ import (
 
 // Ledger keeps balances.
 type Ledger interface {
-	// Add adds an amount in minor units to a balance, and returns the new balance.
+	// Add adds an amount in minor units to a balance, and returns the new balance, or 0 where the booking commits with the
+	// completion.
 	Add(ctx context.Context, account, currency string, amount int64) (int64, error)
 }
 
@@ -30,11 +31,14 @@ func newMemoryLedger() *memoryLedger { return &memoryLedger{balances: make(map[s
 
 // Add implements Ledger.
 func (l *memoryLedger) Add(_ context.Context, account, currency string, amount int64) (int64, error) {
+	return l.book(accountID(account, currency), amount), nil
+}
+
+func (l *memoryLedger) book(id string, amount int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	id := accountID(account, currency)
 	l.balances[id] += amount
-	return l.balances[id], nil
+	return l.balances[id]
 }
 
 // The attributes of the ledger table.

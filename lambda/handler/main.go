@@ -16,16 +16,39 @@ func main() {
 func build(ctx context.Context, base *app.Base) (msk.Handler, error) {
 	table := base.Vars.Table("IDEMSK_LEDGER_TABLE", "idemsk-ledger")
 	simulate := base.Vars.OneOf("IDEMSK_SIMULATE", "off", "on") == "on"
+	atomic := base.Vars.OneOf("IDEMSK_LEDGER", "plain", "atomic") == "atomic" && base.Config.Store != app.StoreNone
+	audit := base.Vars.OneOf("IDEMSK_AUDIT", "off", "on") == "on"
+	entries := base.Vars.Table("IDEMSK_AUDIT_TABLE", "idemsk-audit")
 	if err := base.Vars.Err(); err != nil {
 		return nil, err
 	}
-	var ledger Ledger = newMemoryLedger()
-	if base.Config.Store != app.StoreMemory {
-		awsCfg, err := base.AWS(ctx)
-		if err != nil {
-			return nil, err
-		}
-		ledger = newDynamoLedger(awsCfg, table)
+	book := func(l Ledger) msk.Handler {
+		return msk.JSON((&bookkeeper{ledger: l, simulate: simulate, trouble: newTrouble()}).book)
 	}
-	return msk.JSON((&bookkeeper{ledger: ledger, simulate: simulate, trouble: newTrouble()}).book), nil
+	switch base.Config.Store {
+	case app.StoreMemory:
+		if atomic {
+			return book(memoryAtomicLedger{newMemoryLedger()}), nil
+		}
+		return book(newMemoryLedger()), nil
+	case app.StorePostgres:
+		return bookInPostgres(base, table, book), nil
+	case app.StoreRedis:
+		return bookInRedis(ctx, base, table, book)
+	}
+	if !audit {
+		entries = ""
+	}
+	if atomic {
+		return book(atomicLedger{table: table, audit: entries}), nil
+	}
+	awsCfg, err := base.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ledger := newDynamoLedger(awsCfg, table)
+	if audit {
+		return book(&auditLedger{dynamoLedger: ledger, audit: entries}), nil
+	}
+	return book(ledger), nil
 }

@@ -24,7 +24,7 @@ type Payment struct {
 type Receipt struct {
 	PaymentID string `json:"paymentId"`
 	Account   string `json:"account"`
-	Balance   int64  `json:"balance"`
+	Balance   int64  `json:"balance,omitempty"` // not known where the booking commits with the completion
 	Currency  string `json:"currency"`
 }
 

@@ -20,7 +20,8 @@ const (
 	AlarmErrors           = "Errors"           // invocations fail
 	AlarmThrottles        = "Throttles"        // Lambda refuses invocations
 	AlarmDuration         = "Duration"         // invocations come near their timeout
-	AlarmStoreThrottles   = "StoreThrottles"   // DynamoDB refuses writes
+	AlarmStoreThrottles   = "StoreThrottles"   // DynamoDB refuses writes; with StoreDynamoDB only
+	AlarmStoreDown        = "StoreDown"        // the store does not answer; with the other stores
 	AlarmFenced           = "Fenced"           // a handler lost its lock: two may have run
 	AlarmCompletionFailed = "CompletionFailed" // an effect took place and could not be recorded
 	AlarmRecordAge        = "RecordAge"        // records are handled late
@@ -53,7 +54,7 @@ func (c *Consumer) addAlarms() {
 		{AlarmThrottles, "Lambda refuses invocations: the account's or the reserved concurrency is used up.", c.lambda("Throttles", sum), 1, 3, 5},
 		{AlarmDuration, "Invocations take more than 80% of the timeout: at the timeout records are cut off.",
 			c.lambda("Duration", maximum), nearTimeout * float64(p.Timeout.Milliseconds()), 2, 5},
-		{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.", c.table("WriteThrottleEvents", sum), 1, 3, 5},
+		c.storeAlarm(),
 		{AlarmFenced, "A handler lost its lock while it ran: its effect may have taken place twice.", c.own("Fenced", sum), 1, 1, 1},
 		{AlarmCompletionFailed, "An effect took place but could not be recorded: it takes place again when the lease is over.",
 			c.own("CompletionFailed", sum), 1, 1, 1},
@@ -67,6 +68,14 @@ func (c *Consumer) addAlarms() {
 	for _, a := range alarms {
 		c.addAlarm(a)
 	}
+}
+
+// storeAlarm is about the store, whichever it is.
+func (c *Consumer) storeAlarm() alarm {
+	if c.Table != nil {
+		return alarm{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.", c.table("WriteThrottleEvents", sum), 1, 3, 5}
+	}
+	return alarm{AlarmStoreDown, "The store of keys does not answer: records wait.", c.own("StoreDown", sum), 1, 3, 5}
 }
 
 func (c *Consumer) addAlarm(a alarm) {

@@ -34,6 +34,7 @@ func Check(props Props) error {
 	c.keys(&p)
 	c.engine(&p)
 	c.function(&p)
+	c.store(&p)
 	c.others(&p)
 	c.redelivery(&p)
 	c.time(&p)

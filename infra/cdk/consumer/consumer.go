@@ -20,8 +20,8 @@ import (
 type Consumer struct {
 	constructs.Construct
 
-	Table           awsdynamodb.TableV2
-	Role            awsiam.Role // of the function and its event sources
+	Table           awsdynamodb.TableV2 // nil unless StoreDynamoDB
+	Role            awsiam.Role         // of the function and its event sources
 	LogGroup        awslogs.LogGroup
 	Function        awslambda.Function
 	Alias           awslambda.Alias                   // what the event sources invoke

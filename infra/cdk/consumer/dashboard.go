@@ -34,8 +34,7 @@ func (c *Consumer) addDashboard() {
 		graph("Invocations", false, c.lambda("Invocations", sum), c.lambda("Errors", sum), c.lambda("Throttles", sum),
 			c.lambda("ConcurrentExecutions", maximum)),
 		graph("Duration: ms", false, c.lambda("Duration", median), c.lambda("Duration", tail), c.lambda("Duration", maximum)),
-		graph("Store", false, c.own("StoreLatency", median), c.own("StoreLatency", tail), c.table("ConsumedWriteCapacityUnits", sum),
-			c.table("WriteThrottleEvents", sum)),
+		graph("Store", false, c.storeMetrics()...),
 	)
 }
 
@@ -43,6 +42,14 @@ func (c *Consumer) owns(statistic string, names ...string) []awscloudwatch.IMetr
 	metrics := make([]awscloudwatch.IMetric, len(names))
 	for i, name := range names {
 		metrics[i] = c.own(name, statistic)
+	}
+	return metrics
+}
+
+func (c *Consumer) storeMetrics() []awscloudwatch.IMetric {
+	metrics := []awscloudwatch.IMetric{c.own("StoreLatency", median), c.own("StoreLatency", tail)}
+	if c.Table != nil {
+		metrics = append(metrics, c.table("ConsumedWriteCapacityUnits", sum), c.table("WriteThrottleEvents", sum))
 	}
 	return metrics
 }

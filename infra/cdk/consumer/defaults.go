@@ -21,6 +21,9 @@ const (
 	DefaultLogRetentionDays = 30
 	DefaultMaxLag           = 100_000
 	DefaultMaxAge           = 15 * time.Minute
+	DefaultStoreTable       = "idemsk"
+	// PostgresConcurrency is the default of Concurrency with StorePostgres.
+	PostgresConcurrency = 8
 )
 
 // withDefaults returns the props with every default in its place, which check and build then share.
@@ -49,7 +52,11 @@ func (given *Props) withDefaults() Props {
 	p.MissingKey = cmp.Or(p.MissingKey, "reject")
 	p.StoreDown = cmp.Or(p.StoreDown, "closed")
 	p.MaxResult = cmp.Or(p.MaxResult, idem.DefaultMaxResult)
-	p.Concurrency = cmp.Or(p.Concurrency, msk.DefaultConcurrency)
+	p.Store = cmp.Or(p.Store, StoreDynamoDB)
+	if p.Store != StoreDynamoDB {
+		p.StoreTable = cmp.Or(p.StoreTable, DefaultStoreTable)
+	}
+	p.Concurrency = cmp.Or(p.Concurrency, p.defaultConcurrency())
 	p.CommitWindow = cmp.Or(p.CommitWindow, idem.DefaultCommitWindow)
 	p.Lease = cmp.Or(p.Lease, idem.DefaultLease)
 	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, idem.DefaultMaxClockSkew)
@@ -74,6 +81,13 @@ func (p *Props) defaultAuth() Auth {
 		return AuthSCRAM512
 	}
 	return AuthIAM
+}
+
+func (p *Props) defaultConcurrency() int {
+	if p.Store == StorePostgres {
+		return PostgresConcurrency
+	}
+	return msk.DefaultConcurrency
 }
 
 func (p *Props) defaultFailures() Failures {

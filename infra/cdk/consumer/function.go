@@ -80,8 +80,8 @@ func architecture(a Architecture) awslambda.Architecture {
 func (c *Consumer) environment() *map[string]*string {
 	p := &c.props
 	env := map[string]string{
-		"IDEMSK_STORE":                 "dynamodb",
-		"IDEMSK_TABLE":                 *c.Table.TableName(),
+		"IDEMSK_STORE":                 string(p.Store),
+		"IDEMSK_TABLE":                 c.tableName(),
 		"IDEMSK_NAMESPACE":             p.Namespace,
 		"IDEMSK_KEY":                   p.Key,
 		"IDEMSK_FINGERPRINT":           p.Fingerprint,
@@ -103,12 +103,24 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_STORE_DOWN":            p.StoreDown,
 		"IDEMSK_LOG_LEVEL":             p.LogLevel,
 	}
+	for name, value := range map[string]string{"IDEMSK_STORE_URL": p.StoreURL, "IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN} {
+		if value != "" {
+			env[name] = value
+		}
+	}
 	maps.Copy(env, p.Environment)
 	out := make(map[string]*string, len(env))
 	for name, value := range env {
 		out[name] = &value
 	}
 	return &out
+}
+
+func (c *Consumer) tableName() string {
+	if c.Table == nil {
+		return c.props.StoreTable
+	}
+	return *c.Table.TableName()
 }
 
 func onOff(on bool) string {

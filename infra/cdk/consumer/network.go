@@ -5,9 +5,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addNetwork adds the VPC endpoints that a function in a VPC without a way to the internet needs: DynamoDB's, which is free, SQS
-// for dead letters, and X-Ray if it traces. Logs and metrics need none: Lambda itself carries the function's output to
-// CloudWatch. The endpoints' policies are left open, as others in the VPC may use them.
+// addNetwork adds the VPC endpoints that a function in a VPC without a way to the internet needs: DynamoDB's, which is free, unless the
+// keys are elsewhere, SQS for dead letters, Secrets Manager for the store's password, and X-Ray if it traces. Logs and
+// metrics need none: Lambda itself carries the function's output to CloudWatch. The endpoints' policies are left open, as others in the VPC may use them.
 //
 // These are the function's. The pollers run elsewhere, and in provisioned mode need nothing; on demand, the cluster's VPC needs a
 // NAT gateway or endpoints for Lambda, STS and, with a secret, Secrets Manager.
@@ -21,9 +21,14 @@ func (c *Consumer) addNetwork() {
 	if subnets == nil {
 		subnets = &awsec2.SubnetSelection{SubnetType: awsec2.SubnetType_PRIVATE_WITH_EGRESS}
 	}
-	c.Endpoints["dynamodb"] = awsec2.NewGatewayVpcEndpoint(c.Construct, jsii.String("DynamoDbEndpoint"), &awsec2.GatewayVpcEndpointProps{
-		Vpc: p.VPC, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB(), Subnets: &[]*awsec2.SubnetSelection{subnets},
-	})
+	if c.Table != nil {
+		c.Endpoints["dynamodb"] = awsec2.NewGatewayVpcEndpoint(c.Construct, jsii.String("DynamoDbEndpoint"), &awsec2.GatewayVpcEndpointProps{
+			Vpc: p.VPC, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB(), Subnets: &[]*awsec2.SubnetSelection{subnets},
+		})
+	}
+	if p.StoreSecretARN != "" {
+		c.addInterface("secretsmanager", "SecretsManagerEndpoint", awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER(), subnets)
+	}
 	c.addInterface("sqs", "SqsEndpoint", awsec2.InterfaceVpcEndpointAwsService_SQS(), subnets)
 	if p.Tracing {
 		c.addInterface("xray", "XRayEndpoint", awsec2.InterfaceVpcEndpointAwsService_XRAY(), subnets)

@@ -10,9 +10,7 @@ import (
 
 // grant gives the role what the function and the pollers need, and makes the event sources wait for it.
 func (c *Consumer) grant() {
-	c.allow("Table", []string{
-		"dynamodb:BatchGetItem", "dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:PutItem", "dynamodb:UpdateItem",
-	}, *c.Table.TableArn())
+	c.grantStore()
 	c.allow("Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.LogGroup.LogGroupArn())
 	if c.props.Tracing { // X-Ray has no resource to name
 		c.allow("Tracing", []string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, "*")
@@ -27,6 +25,21 @@ func (c *Consumer) grant() {
 	policy := c.Role.Node().FindChild(jsii.String("DefaultPolicy"))
 	for _, source := range c.EventSources {
 		source.Node().AddDependency(policy)
+	}
+}
+
+func (c *Consumer) grantStore() {
+	p := &c.props
+	if c.Table != nil {
+		c.allow("Table", []string{
+			"dynamodb:BatchGetItem", "dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:PutItem", "dynamodb:UpdateItem",
+		}, *c.Table.TableArn())
+	}
+	if p.StoreSecretARN != "" {
+		c.allow("StoreSecret", []string{"secretsmanager:GetSecretValue"}, p.StoreSecretARN)
+	}
+	if p.StoreSecretKeyARN != "" {
+		c.allow("StoreSecretKey", []string{"kms:Decrypt"}, p.StoreSecretKeyARN)
 	}
 }
 

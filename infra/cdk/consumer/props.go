@@ -91,12 +91,13 @@ type Props struct {
 	Key, Fingerprint, Order, MissingKey, StoreDown string
 	// HashKeys is IDEMSK_HASH_KEYS.
 	HashKeys bool
-	// Concurrency is IDEMSK_CONCURRENCY: records handled at once, 1 to 10,000. Default: 32.
+	// Concurrency is IDEMSK_CONCURRENCY: records handled at once, 1 to 10,000. Default: 32, and 8 with StorePostgres: in transaction mode
+	// each handler at work holds a connection.
 	Concurrency int
 	// Unbatched is IDEMSK_BATCHING=off: a request to the table for each claim and each completion.
 	Unbatched bool
 	// CommitWindow is IDEMSK_COMMIT_WINDOW, 1 to 10,000: how many handlers may have returned whose completion is on its way.
-	// Default: 128.
+	// Default: 256.
 	CommitWindow int
 	// Lease is IDEMSK_LEASE, 100 ms to 1 h. Default: 30 s.
 	Lease time.Duration
@@ -130,6 +131,22 @@ type Props struct {
 	Environment map[string]string
 	// Canary shifts traffic to a new version step by step, and back when an alarm rises. Default: CanaryOff, all at once.
 	Canary Canary
+
+	// Store is where the keys are: StoreDynamoDB (default), in a table of the construct's own, or StorePostgres or StoreRedis, on a
+	// server that is there. CodeDir must hold a program that was built for it (dist/handler-arm64-postgres, -redis), and the server
+	// must let the function in: it is in VPC, behind SecurityGroups, or Function's Connections.
+	Store Store
+	// StoreURL is the server without user and password, postgres://HOST:PORT/DATABASE, rediss://HOST:PORT or with ?cluster=true.
+	// It is not needed if the secret names the server.
+	StoreURL string
+	// StoreSecretARN is the Secrets Manager secret with user and password, or with a url, or as RDS writes it. The function
+	// reads it at its start, and again when the server refuses the password.
+	StoreSecretARN string
+	// StoreSecretKeyARN is the KMS key that StoreSecretARN is encrypted with, if it is a customer key.
+	StoreSecretKeyARN string
+	// StoreTable is the table in PostgreSQL, which `idemsk migrate` makes before the first deployment, or the prefix of keys in Redis.
+	// Default: idemsk.
+	StoreTable string
 
 	// TableName is the table's. Default: CloudFormation's choice, which is best: a named table can't be replaced.
 	TableName string
@@ -175,6 +192,16 @@ type Pollers struct {
 	Max   int    // 1 to 2,000; default 10
 	Group string // shares capacity among event sources of one VPC; default: none
 }
+
+// Store is where keys are kept.
+type Store string
+
+// The stores.
+const (
+	StoreDynamoDB Store = "dynamodb"
+	StorePostgres Store = "postgres"
+	StoreRedis    Store = "redis" // or Valkey
+)
 
 // Architecture is a processor's.
 type Architecture string

@@ -8,9 +8,12 @@ import (
 )
 
 // addTable adds the table of keys. It has no replicas: a last-writer-wins copy in another region would let two owners claim one
-// key. Its attributes are named by the store.
+// key. Its attributes are named by the store. Another store has none: its server is there.
 func (c *Consumer) addTable() {
 	p := &c.props
+	if p.Store != StoreDynamoDB {
+		return
+	}
 	props := &awsdynamodb.TablePropsV2{
 		TableName:           optional(p.TableName),
 		PartitionKey:        &awsdynamodb.Attribute{Name: jsii.String(dynamostore.AttrKey), Type: awsdynamodb.AttributeType_STRING},

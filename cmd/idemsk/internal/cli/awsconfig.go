@@ -12,11 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
-
-	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
 // awsFlags are the flags of every verb that talks to AWS.
@@ -88,28 +85,4 @@ func explainAWS(err error) error {
 			"is the region right, can the endpoint be reached?)", err)
 	}
 	return err
-}
-
-// tableFlags are the flags of the verbs that look into the table of keys.
-type tableFlags struct {
-	awsFlags
-	table string
-}
-
-func (t *tableFlags) declare(fs *flag.FlagSet) {
-	t.awsFlags.declare(fs)
-	fs.StringVar(&t.table, "table", dynamostore.DefaultTable, "the `TABLE` of idempotency keys")
-}
-
-func (t *tableFlags) open(ctx context.Context) (*dynamostore.Store, *dynamodb.Client, error) {
-	cfg, err := t.load(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	client := dynamostore.NewClient(cfg)
-	store, err := dynamostore.New(client, dynamostore.Config{Table: t.table})
-	if err != nil {
-		return nil, nil, &usageError{err}
-	}
-	return store, client, nil
 }

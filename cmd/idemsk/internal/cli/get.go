@@ -13,7 +13,6 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
 func getVerb() verb {
@@ -27,6 +26,7 @@ else the record's topic; or the plain key with --namespace. A record without a u
 			"idemsk get 'payments#pay-42'",
 			"idemsk get pay-42 --namespace payments --table idemsk-prod --region eu-central-1",
 			"idemsk get payments@payments-0@6200 --json --endpoint-url http://127.0.0.1:4566",
+			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk get 'payments#pay-42'",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var g get
@@ -39,7 +39,7 @@ else the record's topic; or the plain key with --namespace. A record without a u
 }
 
 type get struct {
-	tableFlags
+	storeFlags
 	namespace string
 	json      bool
 }
@@ -52,18 +52,19 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 	if g.namespace != "" {
 		key = g.namespace + "#" + key
 	}
-	store, _, err := g.open(ctx)
+	store, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
+	defer store.close()
 	rec, err := find(ctx, store, key)
 	if errors.Is(err, idem.ErrNotFound) {
-		return fmt.Errorf("there is no record of the key %q in the table %s. Keys are stored as <namespace>#<key> (the namespace is "+
+		return fmt.Errorf("there is no record of the key %q in %s. Keys are stored as <namespace>#<key> (the namespace is "+
 			"IDEMSK_NAMESPACE or else the topic: give it with --namespace), those of records without a usable key as "+
-			"<namespace>@<topic>-<partition>@<offset>; to look for one: idemsk list --key-has PART", key, g.table)
+			"<namespace>@<topic>-<partition>@<offset>; to look for one: idemsk list --key-has PART", key, store.place)
 	}
 	if err != nil {
-		return explainAWS(err)
+		return store.explain(err)
 	}
 	if g.json {
 		return printJSON(s, rec, "  ")
@@ -73,7 +74,7 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 }
 
 // find gets a record by its key, or by the key's hash.
-func find(ctx context.Context, store *dynamostore.Store, key string) (rec idem.Record, err error) {
+func find(ctx context.Context, store idem.Admin, key string) (rec idem.Record, err error) {
 	var last string
 	for _, hashed := range []bool{false, true} {
 		stored, err := idem.StoreKey(key, hashed)

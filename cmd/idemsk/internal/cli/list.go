@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem"
 )
@@ -16,8 +14,8 @@ func listVerb() verb {
 	return verb{
 		name: "list", args: "", short: "lists records by status, age or key",
 		about: `
-Lists the records of idempotency keys. It scans the whole table, which is billed by the table's size, however little is
-listed; it stops early at --limit.`,
+Lists the records of idempotency keys. It reads the whole store, however little is listed, and stops early at --limit. DynamoDB bills
+a scan by the table's size; PostgreSQL reads pages of a thousand rows; Redis walks over all the names that the server has.`,
 		examples: []string{
 			"idemsk list --status FAILED",
 			"idemsk list --overdue --before 1h          # STARTED, free to be taken, and nobody came for an hour",
@@ -48,7 +46,7 @@ listed; it stops early at --limit.`,
 const defaultLimit = 100
 
 type list struct {
-	tableFlags
+	storeFlags
 	query idem.ListQuery
 	limit int
 	json  bool
@@ -74,14 +72,15 @@ func (l *list) run(ctx context.Context, s Streams, args []string) error {
 	case l.limit < 0:
 		return usagef("--limit is %d: want 0 (all) or more", l.limit)
 	}
-	store, client, err := l.open(ctx)
+	store, err := l.open(ctx)
 	if err != nil {
 		return err
 	}
-	s.sayf("idemsk list: %s\n", l.cost(ctx, client))
+	defer store.close()
+	s.sayf("idemsk list: %s\n", store.cost(ctx))
 	found, cut, err := l.print(ctx, s, store)
 	if err != nil {
-		return explainAWS(err)
+		return store.explain(err)
 	}
 	more := ""
 	if cut {
@@ -89,19 +88,6 @@ func (l *list) run(ctx context.Context, s Streams, args []string) error {
 	}
 	s.sayf("idemsk list: %s%s\n", term.Plural(found, "record", "records"), more)
 	return nil
-}
-
-// cost says what the scan takes. The size is DynamoDB's own estimate, some hours old; without leave to ask for it the scan
-// goes on all the same.
-func (l *list) cost(ctx context.Context, client *dynamodb.Client) string {
-	const unit = 8 << 10 // bytes for one read unit of an eventually consistent scan
-	text := fmt.Sprintf("scanning the table %s, 1 read unit for 8 KB", term.Escape(l.table))
-	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &l.table})
-	if err != nil || out.Table == nil || out.Table.TableSizeBytes == nil || out.Table.ItemCount == nil {
-		return text
-	}
-	return fmt.Sprintf("%s: some %s items, %s read units if it goes to the end",
-		text, term.Count(*out.Table.ItemCount), term.Count(*out.Table.TableSizeBytes/unit+1))
 }
 
 // print prints what is found; cut says that there is more than the limit.

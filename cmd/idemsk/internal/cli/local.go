@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,7 +19,9 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/replay"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
@@ -31,6 +35,8 @@ without --function the built function of this project is run. The function is an
 (a provided.* bootstrap, python3 -m awslambdaric, aws-lambda-ric), one process for each poller; or it is at an Invoke
 endpoint. DynamoDB tables and an SQS queue for it are in this process, and its environment points there (--store fake).
 
+Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD.
+
 Ctrl-C reads no more, waits for what is with the function, for as long as its timeout, and commits what is done with. SIGUSR1
 disables the mapping, and enables it again.`,
 		examples: []string{
@@ -38,6 +44,7 @@ disables the mapping, and enables it again.`,
 			"idemsk local --function ./bootstrap --topic payments --brokers 127.0.0.1:9092",
 			"idemsk local --function 'python3 -m awslambdaric app.handler' --store none --env PYTHONPATH=.",
 			"idemsk local --invoke http://127.0.0.1:4566 --function-name payments --topic payments --brokers 127.0.0.1:9092",
+			"idemsk local --from-localstack --brokers 127.0.0.1:9092",
 			"idemsk local --produce 10000 --duplicate 0.3 --kill 0.05 --concurrent-duplicates 0.1 --seed 7 --until-drained",
 		},
 		flags: func(fs *flag.FlagSet) action {
@@ -50,13 +57,17 @@ disables the mapping, and enables it again.`,
 
 type localCommand struct {
 	awsFlags
+	kafkaFlags
 	opt       local.Options
-	brokers   string
 	topic     string
 	age       time.Duration
 	responses string
 	filter    string
 	logFile   string
+	compare   bool            // --compare
+	deployed  bool            // --from-localstack
+	serving   string          // what is said of the mapping then
+	given     func() []string // names of the flags that the command line has
 }
 
 func (l *localCommand) declare(fs *flag.FlagSet) {
@@ -65,14 +76,22 @@ func (l *localCommand) declare(fs *flag.FlagSet) {
 	l.declareMapping(fs)
 	l.declareFunction(fs)
 	l.declareRun(fs)
+	l.given = func() (names []string) {
+		fs.Visit(func(f *flag.Flag) { names = append(names, f.Name) })
+		return names
+	}
 }
 
 func (l *localCommand) declareSource(fs *flag.FlagSet) {
 	c := &l.opt.ESM
-	fs.StringVar(&l.brokers, "brokers", "", "the cluster's `ADDRESSES`, parted by commas, without TLS (default: a broker in this process)")
+	fs.StringVar(&l.brokers, "brokers", "", "the cluster's `ADDRESSES`, parted by commas (default: a broker in this process)")
+	l.declareSecurity(fs)
 	fs.StringVar(&l.topic, "topic", "payments", "the `TOPIC`")
 	fs.IntVar(&l.opt.Partitions, "partitions", 6, "`N` partitions of the topic, of a broker in this process")
 	fs.StringVar(&c.ConsumerGroup, "consumer-group-id", "idemsk-local", "the consumer `GROUP`; its committed offsets win over --starting-position")
+	fs.BoolVar(&l.deployed, "from-localstack", false,
+		"serve the event source mapping that is deployed at --endpoint-url (default "+localStack+"), with its parameters and its function")
+	fs.Float64Var(&l.opt.Copies, "producer-duplicates", stream.DefaultCopies, "the `SHARE` of produced payments that are sent twice")
 	fs.IntVar(&l.opt.Produce, "produce", 0, "produce `N` generated payments to the topic")
 	fs.Uint64Var(&l.opt.Seed, "seed", 0, "a `SEED` gives the same payments and faults again (default: another one each time)")
 }
@@ -100,9 +119,11 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 	fs.StringVar(&l.opt.Function, "function", "",
 		"the function's `COMMAND`, split into words as a shell does (default dist/handler-<arch>/bootstrap next to the tool)")
 	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda endpoint instead, such as http://127.0.0.1:4566")
-	fs.StringVar(&l.opt.FunctionName, "function-name", "function", "the function's `NAME`")
+	fs.StringVar(&l.opt.FunctionName, "function-name", "", "the function's `NAME` (default idemsk-local; at --invoke: function)")
 	fs.DurationVar(&l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`")
-	fs.StringVar(&l.opt.Store, "store", local.StoreFake, "`WHERE` the function's tables and queue are: fake, or none to leave its environment alone")
+	fs.StringVar(&l.opt.Store, "store", local.StoreFake,
+		"`WHERE` the function's tables are: fake (in this process), the URL of a DynamoDB, PostgreSQL or Redis, postgres or redis\n"+
+			"for the one at IDEMSK_STORE_URL, or none to leave its environment alone")
 	fs.Func("env", "a `NAME=VALUE` for the function, over what is set; may be given again", func(text string) error {
 		l.opt.Env = append(l.opt.Env, text)
 		return nil
@@ -113,6 +134,8 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 
 func (l *localCommand) declareRun(fs *flag.FlagSet) {
 	fs.BoolVar(&l.opt.UntilDrained, "until-drained", false, "end when everything is delivered and committed")
+	fs.BoolVar(&l.opt.Prove, "prove", false, "hold the ledger of this project's function against the records at the end; exit status 1 if it is off")
+	fs.BoolVar(&l.compare, "compare", false, "with --prove: deliver the same a second time to the function without idemsk")
 	f := &l.opt.Faults
 	fs.Float64Var(&f.Duplicate, "duplicate", 0, "the `CHANCE` that a batch that is done with is delivered again")
 	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed in the middle of an invocation")
@@ -124,7 +147,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if len(args) > 0 {
 		return usagef("there are no arguments but flags, got %q", args[0])
 	}
-	if err := l.resolve(); err != nil {
+	if err := l.resolve(ctx); err != nil {
 		return err
 	}
 	log, err := l.openLog()
@@ -138,20 +161,99 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	l.opt.Toggle = toggle
 	screen := &screen{s: s}
 	l.opt.Say, l.opt.Show = screen.say, screen.show
-	screen.say("What the function prints goes to " + term.Escape(log.file.Name()) + ".")
-	report, err := local.Run(ctx, l.opt)
+	if l.serving != "" {
+		screen.say(term.Escape(l.serving))
+	}
+	if l.opt.Invoke == "" {
+		screen.say("What the function prints goes to " + term.Escape(log.file.Name()) + ".")
+	}
+	text, proven, err := l.play(ctx, screen)
 	switch {
 	case errors.Is(err, local.ErrOptions), errors.Is(err, esm.ErrConfig):
 		return &usageError{err}
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprint(s.Out, report.Text())
+	if _, err := fmt.Fprint(s.Out, text); err != nil {
+		return err
+	}
+	if !proven {
+		return errReported
+	}
+	return nil
+}
+
+// play runs the function, a second time without idemsk if that is asked for. proven is false if a proof was asked for and
+// fails.
+func (l *localCommand) play(ctx context.Context, screen *screen) (text string, proven bool, err error) {
+	if l.compare && (!l.opt.Prove || len(l.opt.Brokers) > 0) {
+		return "", false, usagef("--compare needs --prove, and a broker in this process: the same records are delivered twice")
+	}
+	with, err := local.Run(ctx, l.opt)
+	if err != nil {
+		return "", false, err
+	}
+	proven = with.Proof == nil || with.Proof.OK()
+	if !l.compare || ctx.Err() != nil {
+		return with.Text(), proven, nil //nolint:nilerr // an interrupted run has its report
+	}
+	screen.say("The same without idemsk (IDEMSK_STORE=none):")
+	unprotected := l.opt
+	unprotected.Unprotected = true
+	without, err := local.Run(ctx, unprotected)
+	if err != nil {
+		return "", false, err
+	}
+	return with.Beside(without), proven, nil
+}
+
+// localStack is where LocalStack is, if nobody says otherwise.
+const localStack = "http://127.0.0.1:4566"
+
+// fromLocalStack has the parameters of a deployed mapping take the place of flags.
+func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
+	allowed := []string{
+		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "sasl",
+		"topic", "function-name", "partitions", "produce", "producer-duplicates", "seed",
+		"until-drained", "duplicate", "concurrent-duplicates", "slow", "retry", "log",
+	}
+	wanted := local.Wanted{}
+	for _, name := range l.given() {
+		switch {
+		case !slices.Contains(allowed, name):
+			return usagef("--%s and --from-localstack exclude each other: what is deployed has its own", name)
+		case name == "topic":
+			wanted.Topic = l.topic
+		case name == "function-name":
+			wanted.Function = l.opt.FunctionName
+		}
+	}
+	l.endpoint = cmp.Or(l.endpoint, localStack)
+	l.opt.Endpoint, l.opt.AWS = true, l.load
+	l.serving, err = local.FromMapping(ctx, &l.opt, l.endpoint, wanted)
+	return err
+}
+
+// secure fills in how to prove to the brokers who one is.
+func (l *localCommand) secure(ctx context.Context) error {
+	if err := l.checkSecurity(); err != nil {
+		return err
+	}
+	if l.security.SASL == redrive.AWSIAM {
+		flags := awsFlags{region: l.region} // an endpoint is not that of the cluster
+		cfg, err := flags.load(ctx)
+		if err != nil {
+			return err
+		}
+		l.security.AWS = cfg.Credentials
+	}
+	opts, err := l.security.Options()
+	l.opt.Kafka = opts
 	return err
 }
 
 // resolve fills in what flags leave open.
-func (l *localCommand) resolve() (err error) {
+func (l *localCommand) resolve(ctx context.Context) (err error) {
 	o := &l.opt
 	o.ESM.Topics = []string{l.topic}
 	if l.brokers != "" {
@@ -159,6 +261,12 @@ func (l *localCommand) resolve() (err error) {
 	}
 	if o.Seed == 0 {
 		o.Seed = uint64(rand.Uint32()) + 1 //nolint:gosec // a seed is no secret
+	}
+	if err := l.secure(ctx); err != nil {
+		return err
+	}
+	if l.deployed {
+		return l.fromLocalStack(ctx)
 	}
 	if l.age != 0 {
 		o.ESM.MaximumRecordAge = l.age
@@ -173,13 +281,22 @@ func (l *localCommand) resolve() (err error) {
 		}
 		o.ESM.FilterCriteria = string(text)
 	}
+	if o.Store == "postgres" || o.Store == "redis" {
+		if o.Store = os.Getenv("IDEMSK_STORE_URL"); o.Store == "" {
+			return usagef("--store postgres and --store redis take the URL from IDEMSK_STORE_URL, which is not set")
+		}
+	}
 	if o.Function == "" && o.Invoke == "" {
-		path, err := replay.FindFunction()
+		path, err := replay.FindFunction(o.Build())
 		if err != nil {
 			return err
 		}
 		o.Function = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
+	if o.Invoke != "" {
+		o.FunctionName = cmp.Or(o.FunctionName, "function") // as runtime interface emulators call theirs
+	}
+	o.FunctionName = cmp.Or(o.FunctionName, "idemsk-local")
 	endpoint := l.endpoint
 	if o.Endpoint = endpoint != ""; !o.Endpoint {
 		endpoint = o.Invoke // credentials are made up for it too, if it is on this machine

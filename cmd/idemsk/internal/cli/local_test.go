@@ -36,6 +36,36 @@ func TestLocal(t *testing.T) {
 	}
 }
 
+// A proof with kills and duplicates, and the same without idemsk beside it.
+func TestLocalProves(t *testing.T) {
+	t.Parallel()
+	r := idemsk(t, "local", "--function", handler, "--produce", "2000", "--batch-size", "50", "--seed", "3", "--until-drained", "--prove", "--compare",
+		"--function-response-types", "ReportBatchItemFailures", "--producer-duplicates", "0.2", "--duplicate", "0.3", "--kill", "0.1")
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	for _, want := range []string{
+		"with idemsk", "ledger: must be", "The same without idemsk", "2,000 records, delivered ", "Dead letters:", "and nothing is lost; without idemsk the ledger\nwould be off by ",
+	} {
+		if !strings.Contains(squeezed(r.out+r.err), squeezed(want)) {
+			t.Errorf("not said: %q\n%s", want, r.out)
+		}
+	}
+}
+
+// squeezed is a text with all blanks and line ends alike.
+func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// A function that protects nothing is found out, and so is a ledger that is off.
+func TestLocalProvesNothing(t *testing.T) {
+	t.Parallel()
+	r := idemsk(t, "local", "--function", handler, "--produce", "300", "--until-drained", "--prove", "--duplicate", "1", "--env", "IDEMSK_STORE=none",
+		"--log", filepath.Join(t.TempDir(), "function.log"))
+	if r.code != 1 || !strings.Contains(r.out, "Not proven: ") || !strings.Contains(r.out, "the ledger is off: account-") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestLocalThatCannotRun(t *testing.T) {
 	t.Parallel()
 	notExecutable := filepath.Join(t.TempDir(), "bootstrap")
@@ -66,6 +96,13 @@ func TestLocalThatCannotRun(t *testing.T) {
 		{[]string{"--starting-position-timestamp", "now"}, 2, "starting-position-timestamp"},
 		{[]string{"--maximum-record-age", "1s"}, 2, "MaximumRecordAge is 1s"},
 		{[]string{"x"}, 2, `"x"`},
+		{[]string{"--compare"}, 2, "--compare needs --prove"},
+		{[]string{"--prove"}, 2, "--prove needs --until-drained"},
+		{[]string{"--store", "x"}, 2, `idemsk local: --store is "x"`},
+		{[]string{"--store", "http://" + nobody}, 1, "no DynamoDB answers at http://" + nobody},
+		{[]string{"--tls"}, 2, "are for --brokers, which is missing"},
+		{[]string{"--brokers", nobody, "--tls-ca", "/nowhere"}, 1, "/nowhere"},
+		{[]string{"--from-localstack"}, 2, "--function and --from-localstack exclude each other"},
 	} {
 		args := append([]string{"local", "--function", handler}, test.args...)
 		r := idemsk(t, args...)

@@ -1,12 +1,16 @@
 package cli_test
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
 
@@ -34,6 +38,14 @@ func TestMigrateAndPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
+	for range 2 {
+		if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys", "--ledger", "a-ledger"); r.code != 0 {
+			t.Errorf("%+v; want exit 0", r)
+		}
+	}
+	if _, err := pgledger.Ledger("a-ledger").Balances(t.Context(), pool); err != nil {
+		t.Error(err)
+	}
 	store, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
 	if err != nil {
 		t.Fatal(err)
@@ -55,10 +67,52 @@ func TestMigrateAndPrune(t *testing.T) {
 	}
 }
 
+// endless is an output that ends the run when it has seen a text so often.
+type endless struct {
+	bytes.Buffer
+	text string
+	left int
+	end  func()
+}
+
+func (e *endless) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), e.text) {
+		if e.left--; e.left == 0 {
+			e.end()
+		}
+	}
+	return e.Buffer.Write(p)
+}
+
+func TestPruneAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	server, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	for table, text := range map[string]string{"keys": "0 keys deleted", "nobody": "idemsk migrate"} { // a failure does not end it
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		out := &endless{text: text, left: 3, end: cancel}
+		args := []string{"prune", "--every", "10ms", "--store-url", server.URL(), "--table", table}
+		if code := cli.Main(ctx, args, cli.Streams{Out: out, Err: out}, "v1"); code != 0 || out.left > 0 {
+			t.Errorf("exit %d, %d more wanted: %s", code, out.left, out.String())
+		}
+		cancel()
+	}
+}
+
 func TestNoDatabase(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"migrate"}, {"prune"}, {"migrate", "x"}, {"prune", "--batch", "0"}, {"migrate", "--store-url", "postgres://u:secret@h:port/x"},
+		{"migrate"}, {"prune"}, {"migrate", "x"}, {"prune", "--batch", "0"}, {"prune", "--every", "-1s"}, {"migrate", "--store-url", "postgres://u:secret@h:port/x"},
 	} {
 		if r := idemsk(t, args...); r.code != 2 || strings.Contains(r.err, "secret") {
 			t.Errorf("%v: %+v; want exit 2 and no password", args, r)

@@ -21,15 +21,17 @@ Lists the keys that are STARTED, free to be taken, and that nobody came for, and
 the COMPLETED keys with an export of business records, CSV with a header line or JSON lines, and names what is on one side only,
 what is in the export twice, and what is in the export although its key is not COMPLETED; if there is any, the exit status is 1.
 
-It reads the whole table, which is billed by its size. Keys whose retention is over are gone from it: bound the export with --from.`,
+It reads the whole store, which DynamoDB bills by the table's size. Keys whose retention is over may be gone from it: bound the export
+with --from.`,
 		examples: []string{
 			"idemsk reconcile",
 			"idemsk reconcile --against bookings.csv --field payment_id --namespace payments --from 24h",
 			"idemsk reconcile --against bookings.jsonl --field paymentId --namespace payments --json",
+			"IDEMSK_STORE_URL=rediss://idemsk:…@cache:6379 idemsk reconcile",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var r reconcileCommand
-			r.tableFlags.declare(fs)
+			r.storeFlags.declare(fs)
 			r.declare(fs)
 			return r.run
 		},
@@ -37,7 +39,7 @@ It reads the whole table, which is billed by its size. Keys whose retention is o
 }
 
 type reconcileCommand struct {
-	tableFlags
+	storeFlags
 	opt     reconcile.Options
 	against string
 	field   string
@@ -72,14 +74,15 @@ func (r *reconcileCommand) run(ctx context.Context, s Streams, args []string) er
 		defer file.Close() //nolint:errcheck // only read
 		export = reconcile.ReadExport(r.against, file, r.field)
 	}
-	store, _, err := r.open(ctx)
+	store, err := r.open(ctx)
 	if err != nil {
 		return err
 	}
+	defer store.close()
 	now := time.Now()
 	report, err := reconcile.Run(ctx, store, export, r.opt, now)
 	if err != nil {
-		return explainAWS(err)
+		return store.explain(err)
 	}
 	if r.json {
 		err = printJSON(s, report, "  ")
@@ -112,7 +115,7 @@ func reconcileText(r *reconcile.Report, against string, now time.Time) string {
 	if t.Len() > 1 {
 		b.WriteString(t.String() + "\n")
 	}
-	fmt.Fprintf(&b, "%s in the table: %s hang, %s failed.\n", term.Plural(r.Records, "record", "records"),
+	fmt.Fprintf(&b, "%s in the store: %s hang, %s failed.\n", term.Plural(r.Records, "record", "records"),
 		term.Count(int64(len(r.Overdue))), term.Count(int64(len(r.Failed))))
 	if against != "" {
 		fmt.Fprintf(&b, "%s in %s: %s completed, %s not in the store, %s not completed, %s there twice; %s completed and not in the export.\n",

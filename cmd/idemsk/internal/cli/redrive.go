@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -48,12 +46,12 @@ for aws-iam are the AWS SDK's.`,
 
 type redriveCommand struct {
 	awsFlags
-	queueURL, file    string
-	visibility        time.Duration
-	brokers, function string
-	security          redrive.Security
-	opt               redrive.Options
-	yes, json         bool
+	queueURL, file string
+	visibility     time.Duration
+	kafkaFlags
+	function  string
+	opt       redrive.Options
+	yes, json bool
 }
 
 func (r *redriveCommand) declare(fs *flag.FlagSet) {
@@ -64,11 +62,7 @@ func (r *redriveCommand) declare(fs *flag.FlagSet) {
 		"the `TIME` for which a message of the queue is hidden from others, and the most that one redrive may take:\nat least twice the function's timeout")
 	fs.StringVar(&r.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
 	fs.StringVar(&r.function, "function-name", "", "the function to invoke instead: its `NAME` or ARN")
-	fs.BoolVar(&r.security.TLS, "tls", false, "encrypt the connections to Kafka (also by each of the flags below but --sasl scram-… and plain)")
-	fs.StringVar(&r.security.CA, "tls-ca", "", "a `FILE` of the certificates to trust, instead of the system's")
-	fs.StringVar(&r.security.Cert, "tls-cert", "", "a `FILE` with the client's certificate, for mTLS")
-	fs.StringVar(&r.security.Key, "tls-key", "", "a `FILE` with its key")
-	fs.StringVar(&r.security.SASL, "sasl", "", "`HOW` to sign in: scram-sha-512, scram-sha-256, plain or aws-iam")
+	r.declareSecurity(fs)
 	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as stored: <namespace>#<key>")
 	fs.IntVar(&r.opt.Limit, "limit", 0, "at most `N` letters")
 	fs.BoolVar(&r.opt.DryRun, "dry-run", false, "show what would be redriven, and change nothing")
@@ -76,14 +70,7 @@ func (r *redriveCommand) declare(fs *flag.FlagSet) {
 	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
 }
 
-// The variables that hold the user and password for Kafka: flags would show in the list of processes.
-const (
-	varUsername = "IDEMSK_KAFKA_USERNAME"
-	varPassword = "IDEMSK_KAFKA_PASSWORD" //nolint:gosec // a name
-)
-
 func (r *redriveCommand) check(args []string, s Streams) error {
-	sec := &r.security
 	switch {
 	case len(args) > 0:
 		return usagef("unexpected argument %q", args[0])
@@ -95,46 +82,10 @@ func (r *redriveCommand) check(args []string, s Streams) error {
 		return usagef("--limit is %d: want 1 or more, or 0 for no limit", r.opt.Limit)
 	case r.visibility < redrive.MinVisibility || r.visibility > redrive.MaxVisibility:
 		return usagef("--visibility-timeout is %v: want %v to %v", r.visibility, redrive.MinVisibility, redrive.MaxVisibility)
-	case (sec.Cert == "") != (sec.Key == ""):
-		return usagef("--tls-cert and --tls-key go together")
-	case r.brokers == "" && (sec.TLS || sec.SASL != "" || sec.CA != "" || sec.Cert != ""):
-		return usagef("--tls, --tls-… and --sasl are for --brokers, which is missing")
 	case !r.yes && !r.opt.DryRun && !term.IsTerminal(s.In):
 		return usagef("this is no terminal to ask at: give --yes, or --dry-run")
 	}
-	return r.checkSASL()
-}
-
-func (r *redriveCommand) checkSASL() error {
-	sec := &r.security
-	switch sec.SASL {
-	case "", redrive.AWSIAM:
-		return nil
-	case redrive.Plain:
-		if !sec.TLS && sec.CA == "" && !allLocal(r.brokers) {
-			return usagef("--sasl plain would send the password unencrypted: give --tls")
-		}
-	case redrive.ScramSHA512, redrive.ScramSHA256:
-	default:
-		return usagef("--sasl is %q: want scram-sha-512, scram-sha-256, plain or aws-iam", sec.SASL)
-	}
-	sec.Username, sec.Password = os.Getenv(varUsername), os.Getenv(varPassword)
-	if sec.Username == "" || sec.Password == "" {
-		return usagef("--sasl %s needs %s and %s in the environment", sec.SASL, varUsername, varPassword)
-	}
-	return nil
-}
-
-// allLocal reports whether all brokers are on this machine.
-func allLocal(brokers string) bool {
-	for broker := range strings.SplitSeq(brokers, ",") {
-		host, _, err := net.SplitHostPort(broker)
-		ip := net.ParseIP(host)
-		if err != nil || (host != "localhost" && (ip == nil || !ip.IsLoopback())) {
-			return false
-		}
-	}
-	return true
+	return r.checkSecurity()
 }
 
 func (r *redriveCommand) run(ctx context.Context, s Streams, args []string) error {

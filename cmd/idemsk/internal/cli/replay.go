@@ -112,7 +112,7 @@ func (r *replayCommand) resolve(args []string) (err error) {
 		r.opt.Store = cmp.Or(os.Getenv("AWS_ENDPOINT_URL"), "http://127.0.0.1:4566")
 	}
 	if r.opt.Function == "" {
-		if r.opt.Function, err = replay.FindFunction(); err != nil {
+		if r.opt.Function, err = replay.FindFunction(""); err != nil {
 			return err
 		}
 	}

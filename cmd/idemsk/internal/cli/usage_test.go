@@ -41,7 +41,13 @@ func TestUsageErrors(t *testing.T) {
 		"redrive --queue-url q --brokers b --yes --visibility-timeout 1s": "--visibility-timeout is 1s",
 		"replay --records 0 --function f":                                 "nothing to play",
 		"replay --kills 3 --records 2 --function f":                       "to kill before",
-		"replay --env IDEMSK_STORE=redis --function f":                    "redis",
+		"relay":                                   "no brokers are named",
+		"relay x --brokers b":                     `"x"`,
+		"relay --brokers b --sasl kerberos":       `"kerberos"`,
+		"relay --brokers b --store-url mysql://x": "postgres://",
+		"relay --brokers b --store-url postgres://u@h/d --table a.b.c":               `"a.b.c"`,
+		"relay --brokers 127.0.0.1:1 --store-url postgres://u@h/d --max-attempts -1": "--max-attempts is -1",
+		"replay --env IDEMSK_STORE=redis --function f":                               "redis",
 	} {
 		r := idemsk(t, strings.Fields(args)...)
 		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, says) {
@@ -56,7 +62,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive", "migrate", "prune"} {
+	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive", "migrate", "prune", "relay"} {
 		page := idemsk(t, "help", verb)
 		if page.code != 0 {
 			t.Errorf("help %s: %+v", verb, page)

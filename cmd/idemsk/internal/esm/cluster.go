@@ -43,7 +43,7 @@ func dial(ctx context.Context, brokers []string, opts []kgo.Opt, c *Config) (*cl
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
 		client.Close()
-		return nil, fmt.Errorf("no Kafka broker answers at %s: start one, or check the address; it has to be a listener without TLS: %w", k.brokers, err)
+		return nil, fmt.Errorf("no Kafka broker answers at %s: start one, or check the address, and whether the listener wants --tls or --sasl: %w", k.brokers, err)
 	}
 	return k, nil
 }

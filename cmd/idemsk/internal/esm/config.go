@@ -95,6 +95,12 @@ func DefaultConfig() Config {
 // ErrConfig is what is wrong with a configuration.
 var ErrConfig = errors.New("event source mapping")
 
+// configError is an ErrConfig that names what is wrong, and nothing else.
+type configError struct{ err error }
+
+func (e *configError) Error() string   { return e.err.Error() }
+func (e *configError) Unwrap() []error { return []error{ErrConfig, e.err} }
+
 // Validate returns an error that names every parameter that is wrong.
 func (c *Config) Validate() error {
 	var errs []error
@@ -128,7 +134,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+		return &configError{err}
 	}
 	return nil
 }

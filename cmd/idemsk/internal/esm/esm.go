@@ -95,6 +95,9 @@ var errDrained = errors.New("drained")
 func (m *ESM) Run(ctx context.Context) (err error) {
 	if err := m.open(ctx); err != nil {
 		m.close()
+		if ctx.Err() != nil { // it was told to stop before it began
+			return nil
+		}
 		return err
 	}
 	defer m.close()
@@ -168,7 +171,7 @@ func (m *ESM) addPoller(ctx context.Context, number int, partitions []int32, beg
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range partitions {
-		m.states[n] = &PartitionState{Partition: n, Poller: number, Committed: begin[n], End: begin[n]}
+		m.states[n] = &PartitionState{Partition: n, Poller: number, Begin: begin[n], Committed: begin[n], End: begin[n]}
 	}
 	return nil
 }

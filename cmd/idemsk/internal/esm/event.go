@@ -40,6 +40,7 @@ type Observer interface{ Observe(e Event) }
 type PartitionState struct {
 	Partition int32
 	Poller    int
+	Begin     int64 // the offset at which the run began
 	Committed int64 // the next offset, as the group has it
 	End       int64 // the offset behind the newest record, as it was looked up last
 	InFlight  int   // records with the function, or waiting for a retry

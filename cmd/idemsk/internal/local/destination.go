@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ type onFailure struct {
 func openDestination(ctx context.Context, o *Options, s *store, brokers []string) (*onFailure, error) {
 	name := o.ESM.OnFailure
 	if topic, ok := esm.KafkaTopic(name); ok {
-		return openTopic(ctx, topic, brokers)
+		return openTopic(ctx, o.Kafka, topic, brokers)
 	}
 	bucket, isBucket := strings.CutPrefix(name, "s3://")
 	if !isBucket {
@@ -49,7 +50,7 @@ func openDestination(ctx context.Context, o *Options, s *store, brokers []string
 	case strings.HasPrefix(name, "arn:aws:sqs:"), strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
 		return openQueue(ctx, o, s, name)
 	}
-	return nil, fmt.Errorf("%w: --on-failure is %q: want arn:aws:sqs:…, the URL of a queue, arn:aws:s3:::BUCKET or kafka://TOPIC", ErrOptions, name)
+	return nil, optionsf("--on-failure is %q: want arn:aws:sqs:…, the URL of a queue, arn:aws:s3:::BUCKET or kafka://TOPIC", name)
 }
 
 // queue is an SQS queue.
@@ -65,7 +66,7 @@ func openQueue(ctx context.Context, o *Options, s *store, name string) (*onFailu
 	short := arn[strings.LastIndexByte(arn, ':')+1:]
 	if isARN && s != nil && !o.Endpoint {
 		var err error
-		q.client = s.sqs
+		q.client = s.SQS
 		q.url, err = s.queue(ctx, short)
 		return &onFailure{Destination: q, close: func() {}}, err
 	}
@@ -186,9 +187,9 @@ type topic struct {
 	name   string
 }
 
-func openTopic(ctx context.Context, name string, brokers []string) (*onFailure, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-on-failure"), kgo.DefaultProduceTopic(name),
-		kgo.RecordDeliveryTimeout(destinationTimeout), kgo.UnknownTopicRetries(1))
+func openTopic(ctx context.Context, opts []kgo.Opt, name string, brokers []string) (*onFailure, error) {
+	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-on-failure"),
+		kgo.DefaultProduceTopic(name), kgo.RecordDeliveryTimeout(destinationTimeout), kgo.UnknownTopicRetries(1))...)
 	if err != nil {
 		return nil, fmt.Errorf("the Kafka client: %w", err)
 	}

@@ -63,8 +63,7 @@ func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) 
 func splitInvokeURL(text, name string) (base, function string, err error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", "", fmt.Errorf("%w: --invoke is %q: want a URL such as http://127.0.0.1:4566 or http://127.0.0.1:8080/2015-03-31/functions/function/invocations",
-			ErrOptions, text)
+		return "", "", optionsf("--invoke is %q: want a URL such as http://127.0.0.1:4566 or http://127.0.0.1:8080/2015-03-31/functions/function/invocations", text)
 	}
 	base = u.Scheme + "://" + u.Host
 	path := strings.Trim(u.Path, "/")
@@ -73,7 +72,7 @@ func splitInvokeURL(text, name string) (base, function string, err error) {
 	}
 	parts := strings.Split(path, "/")
 	if len(parts) != 4 || parts[0] != "2015-03-31" || parts[1] != "functions" || parts[3] != "invocations" {
-		return "", "", fmt.Errorf("%w: --invoke has the path /%s: want none, or /2015-03-31/functions/NAME/invocations", ErrOptions, path)
+		return "", "", optionsf("--invoke has the path /%s: want none, or /2015-03-31/functions/NAME/invocations", path)
 	}
 	return base, parts[2], nil
 }

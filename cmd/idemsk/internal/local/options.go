@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
@@ -20,6 +21,38 @@ const (
 	StoreNone = "none" // the function's own business: its environment is left alone
 )
 
+// What Options.Store can be, beside StoreFake and StoreNone.
+const (
+	storeDynamoDB = "dynamodb"
+	storePostgres = "postgres"
+	storeRedis    = "redis"
+)
+
+// Build is the build of this project's function that a store needs: "" the usual one, or "postgres" or "redis".
+func (o *Options) Build() string {
+	if kind := o.storeKind(); kind == storePostgres || kind == storeRedis {
+		return kind
+	}
+	return ""
+}
+
+// storeKind tells what the store is; "" if that makes no sense.
+func (o *Options) storeKind() string {
+	scheme, rest, _ := strings.Cut(o.Store, "://")
+	switch {
+	case o.Store == StoreFake, o.Store == StoreNone:
+		return o.Store
+	case rest == "":
+	case scheme == "http", scheme == "https":
+		return storeDynamoDB
+	case scheme == "postgres", scheme == "postgresql":
+		return storePostgres
+	case scheme == "redis", scheme == "rediss":
+		return storeRedis
+	}
+	return ""
+}
+
 // Options say what to run, on what, and what is to go wrong.
 type Options struct {
 	// ESM are the parameters of the event source mapping; FunctionARN is set by Run.
@@ -27,8 +60,12 @@ type Options struct {
 	// Brokers are the cluster's addresses; none: a broker in this process, with a topic of so many Partitions.
 	Brokers    []string
 	Partitions int
+	// Kafka is how to prove to the brokers who one is; may be empty.
+	Kafka []kgo.Opt
 	// Produce is how many payments are produced to the topic as soon as it runs, made from Seed.
 	Produce int
+	// Copies is the share of them that the producer sends twice, 0 to 1; 0: stream.DefaultCopies.
+	Copies float64
 
 	// Function is the command of a function that speaks the Runtime API, Invoke the URL of a Lambda Invoke endpoint: one of them.
 	Function string
@@ -39,7 +76,8 @@ type Options struct {
 	Env []string
 	// InitTimeout is how long a process of the function may take until it asks for work; 0: 10 s, as on AWS.
 	InitTimeout time.Duration
-	// Store is StoreFake or StoreNone.
+	// Store is StoreFake, StoreNone, the URL of a DynamoDB on this machine (http://…), or that of a PostgreSQL or Redis
+	// (postgres://…, redis://…), which the function is then told.
 	Store string
 	// AWS loads the configuration of what is asked for at AWS or at an endpoint: the function by Invoke, on-failure
 	// destinations. Endpoint reports whether it names one for all services.
@@ -53,6 +91,10 @@ type Options struct {
 
 	// UntilDrained ends the run when nothing is left to deliver and everything is committed.
 	UntilDrained bool
+	// Prove holds the ledger of this project's function against the records of the run, at its end.
+	Prove bool
+	// Unprotected has that function run without idemsk, for comparison.
+	Unprotected bool
 	// Toggle enables or disables the mapping, in turns, with each value. It may be nil.
 	Toggle <-chan struct{}
 
@@ -76,7 +118,15 @@ type Faults struct {
 func (f *Faults) any() bool { return *f != Faults{} }
 
 // ErrOptions is what Run returns for options that make no sense.
-var ErrOptions = errors.New("local")
+var ErrOptions = errors.New("options that make no sense")
+
+// optionsError is an ErrOptions that says what is wrong, and nothing else.
+type optionsError struct{ err error }
+
+func (e *optionsError) Error() string   { return e.err.Error() }
+func (e *optionsError) Unwrap() []error { return []error{ErrOptions, e.err} }
+
+func optionsf(format string, args ...any) error { return &optionsError{fmt.Errorf(format, args...)} }
 
 // validate returns the function's command, if it has one.
 func (o *Options) validate() (command []string, err error) {
@@ -87,9 +137,10 @@ func (o *Options) validate() (command []string, err error) {
 		}
 	}
 	check((o.Function == "") != (o.Invoke == ""), "give a function: --function with its command, or --invoke with the URL of an Invoke endpoint; not both")
-	check(o.Store == StoreFake || o.Store == StoreNone, "--store is %q: want %s or %s", o.Store, StoreFake, StoreNone)
+	check(o.storeKind() != "", "--store is %q: want %s, %s, or a URL with http, https, postgres, redis or rediss", o.Store, StoreFake, StoreNone)
 	check(o.Partitions >= 1 && o.Partitions <= stream.MaxPartitions, "--partitions is %d: want 1 to %d", o.Partitions, stream.MaxPartitions)
 	check(o.Produce >= 0 && o.Produce <= stream.MaxRecords, "--produce is %d: want 0 to %d", o.Produce, stream.MaxRecords)
+	check(o.Copies >= 0 && o.Copies <= 1, "--producer-duplicates is %v: want a share from 0 to 1", o.Copies)
 	for name, chance := range map[string]float64{
 		"--duplicate": o.Faults.Duplicate, "--kill": o.Faults.Kill, "--concurrent-duplicates": o.Faults.Concurrent,
 	} {
@@ -107,9 +158,9 @@ func (o *Options) validate() (command []string, err error) {
 		command, err = Words(o.Function)
 		check(err == nil, "--function %q can't be split into words: %v", o.Function, err)
 	}
-	errs = append(errs, o.ESM.Validate())
+	errs = append(errs, o.checkProof(), o.ESM.Validate())
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return nil, &optionsError{err}
 	}
 	return command, nil
 }

@@ -13,19 +13,19 @@ import (
 
 const (
 	produceTimeout = 30 * time.Second
-	produceBatch   = 100 // records that the stream makes at once
+	produceBatch   = 1000 // records that the stream makes at once: how far a copy may be from its original
 )
 
 // produce writes generated payments to the topic; Kafka's own partitioner places them by their keys.
 func produce(ctx context.Context, o *Options, brokers []string) error {
 	topic := o.ESM.Topics[0]
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-producer"), kgo.DefaultProduceTopic(topic),
-		kgo.RecordDeliveryTimeout(produceTimeout))
+	client, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-producer"),
+		kgo.DefaultProduceTopic(topic), kgo.RecordDeliveryTimeout(produceTimeout))...)
 	if err != nil {
 		return fmt.Errorf("the Kafka client: %w", err)
 	}
 	defer client.Close()
-	payments := stream.Config{Records: o.Produce, Partitions: 1, BatchSize: produceBatch, Seed: o.Seed}
+	payments := stream.Config{Records: o.Produce, Partitions: 1, BatchSize: produceBatch, Seed: o.Seed, Copies: o.Copies}
 	for batch, err := range payments.Batches() {
 		if err != nil {
 			return err

@@ -65,8 +65,8 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.openBroker(); err != nil {
 		return err
 	}
-	if o.Store == StoreFake && o.Function != "" {
-		s, err := startStore(ctx)
+	if o.Store != StoreNone && o.Function != "" {
+		s, err := startStore(ctx, o)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 	}
 	parts := esm.Parts{
-		Brokers: r.brokers, Invoker: r.invoker, Observer: r.tally, Destination: destination.Destination,
+		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.tally, Destination: destination.Destination,
 	}
 	if o.Faults.any() {
 		r.chances = &chances{Faults: o.Faults, seed: o.Seed}
@@ -130,7 +130,8 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 	}
 	var env []string
 	if r.store != nil {
-		env = r.store.environment(slices.Contains(r.o.ESM.FunctionResponseTypes, esm.ReportBatchItemFailures))
+		partial := slices.Contains(r.o.ESM.FunctionResponseTypes, esm.ReportBatchItemFailures)
+		env = r.store.environment(partial, r.o.audited(), r.o.Unprotected)
 	}
 	return startProcess(ctx, r.o, r.command, env, r.tally, r.log)
 }
@@ -208,7 +209,13 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	if r.store == nil {
 		return out, nil
 	}
-	var err error
-	out.Letters, err = r.store.countLetters(ctx)
+	messages, err := r.store.Messages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Letters = len(messages)
+	if r.o.Prove {
+		out.Proof, err = r.prove(ctx, out, messages)
+	}
 	return out, err
 }

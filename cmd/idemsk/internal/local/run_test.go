@@ -16,7 +16,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
@@ -129,6 +131,14 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		`--env "x" is not NAME=VALUE`:     func(o *local.Options) { o.Env = []string{"x"} },
 		"can't be split into words":       func(o *local.Options) { o.Function = "'x" },
 		"BatchSize is 0":                  func(o *local.Options) { o.ESM.BatchSize = 0 },
+		"--producer-duplicates is 2":      func(o *local.Options) { o.Copies = 2 },
+		"--prove needs --until-drained":   func(o *local.Options) { o.Prove, o.UntilDrained = true, false },
+		"--prove needs a --store":         func(o *local.Options) { o.Prove, o.Store = true, local.StoreNone },
+		"--prove allows nothing":          func(o *local.Options) { o.Prove, o.ESM.MaximumRetryAttempts = true, 1 },
+		"--prove and --kill don't go":     func(o *local.Options) { o.Prove, o.Store, o.Faults.Kill = true, "redis://127.0.0.1:1", 0.1 },
+		"--prove needs --function":        func(o *local.Options) { o.Prove, o.Function, o.Env, o.Invoke = true, "", nil, "http://x" },
+		"IDEMSK_MAX_ATTEMPTS is":          func(o *local.Options) { o.Prove = true; o.Env = append(o.Env, "IDEMSK_MAX_ATTEMPTS=0") },
+		"IDEMSK_MISSING_KEY=process":      func(o *local.Options) { o.Prove = true; o.Env = append(o.Env, "IDEMSK_MISSING_KEY=process") },
 		`--on-failure is "arn:aws:sns:x"`: func(o *local.Options) { o.ESM.OnFailure = "arn:aws:sns:x" },
 		`--invoke is "x"`:                 func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "x" },
 		"--invoke has the path /x":        func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://x/x" },
@@ -283,6 +293,29 @@ func TestInvokeEndpoint(t *testing.T) {
 	}
 }
 
+// Everything that talks to the brokers proves who it is.
+func TestBrokersThatWantToKnow(t *testing.T) {
+	t.Parallel()
+	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "letters"), kfake.ListenFn(loopback),
+		kfake.EnableSASL(), kfake.Superuser("PLAIN", "user", "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	o, _ := options(t, "fails")
+	o.Brokers, o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = c.ListenAddrs(), 10, 0, "kafka://letters"
+	o.Kafka = []kgo.Opt{kgo.SASL(plain.Auth{User: "user", Pass: "secret"}.AsMechanism())}
+	report, err := run(t, o)
+	if err != nil || report.Sent != 10 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	o.Kafka = nil
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "whether the listener wants --tls or --sasl") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Ctrl-C ends a run without an error, with what was done with committed.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
@@ -297,7 +330,7 @@ func TestInterrupt(t *testing.T) {
 		go func() {
 			defer close(done)
 			for ctx.Err() == nil {
-				if !strings.HasPrefix(v.Line(), "0 records done") {
+				if line := v.Line(); !strings.HasPrefix(line, "0 records done") && !strings.Contains(line, "lag 0,") {
 					stop()
 				}
 				select {

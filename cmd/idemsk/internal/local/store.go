@@ -2,13 +2,20 @@ package local
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/site"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
@@ -17,95 +24,165 @@ import (
 // Region and credentials are made up, so that a local run can't reach real tables by mistake.
 const (
 	region       = "us-east-1"
-	accessKeyID  = "idemsk-local"
+	accessKeyID  = "idemskLocal" // DynamoDB Local wants letters and digits
 	accessSecret = "not-a-secret"
 )
 
-// The names of what the function works on.
+// The names of what the function works on, in this process.
 const (
 	ledgerTable = "idemsk-ledger"
+	auditTable  = "idemsk-audit"
 	letterQueue = "idemsk-dead-letters"
 )
 
-// store is the DynamoDB and SQS of a run, in this process, so that it outlives the function's processes and serves them all.
+// store is the DynamoDB and SQS of a run. They are in this process, so that they outlive the function's processes and serve
+// them all; the DynamoDB may be elsewhere on this machine.
 type store struct {
-	tables  *dynamofake.Server
-	queues  *sqsfake.Server
-	sqs     *sqs.Client
-	letters string // the URL of the function's own dead letters
+	proof.Site
+
+	tables    *dynamofake.Server // nil: elsewhere
+	queues    *sqsfake.Server
+	transport *http.Transport
+	url       string // of DynamoDB
+
+	// Where the function has another store, it has keys and ledger there.
+	elsewhere *site.Site
+	variables []string // that name it
 }
 
-func startStore(ctx context.Context) (s *store, err error) {
-	tables, err1 := dynamofake.New(dynamofake.Config{})
-	queues, err2 := sqsfake.New(sqsfake.Config{})
-	if err := errors.Join(err1, err2); err != nil {
+func startStore(ctx context.Context, o *Options) (s *store, err error) {
+	s = &store{transport: &http.Transport{}}
+	if s.queues, err = sqsfake.New(sqsfake.Config{}); err != nil {
 		return nil, err
 	}
-	s = &store{tables: tables, queues: queues}
-	if err := s.start(ctx); err != nil {
+	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *store) start(ctx context.Context) error {
-	if err := errors.Join(s.tables.Start(), s.queues.Start()); err != nil {
+func (s *store) start(ctx context.Context, o *Options) error {
+	if err := s.queues.Start(); err != nil {
 		return err
 	}
-	for _, t := range []dynamofake.Table{
-		{Name: dynamostore.DefaultTable, HashKey: "idempotencyKey", TTLAttribute: "expiryTimestamp"},
-		{Name: ledgerTable, HashKey: "account"},
-	} {
-		if err := s.tables.CreateTable(t); err != nil {
+	s.Table, s.Ledger, s.Audit = dynamostore.DefaultTable, ledgerTable, auditTable
+	switch kind := o.storeKind(); kind {
+	case storeDynamoDB: // where others may have tables, and where this run's are removed
+		suffix := newSuffix()
+		s.Table, s.Ledger, s.Audit = s.Table+suffix, s.Ledger+suffix, s.Audit+suffix
+		s.url = o.Store
+	case storePostgres, storeRedis:
+		if err := s.openElsewhere(ctx, kind, o.Store); err != nil {
 			return err
 		}
 	}
-	s.sqs = sqs.New(sqs.Options{
-		Region: region, BaseEndpoint: aws.String(s.queues.URL()),
-		Credentials: credentials.NewStaticCredentialsProvider(accessKeyID, accessSecret, ""),
-	})
-	url, err := s.queue(ctx, letterQueue)
-	s.letters = url
-	return err
+	if s.url == "" {
+		if err := s.startTables(); err != nil {
+			return err
+		}
+	}
+	cfg := aws.Config{
+		Region: region, Credentials: credentials.NewStaticCredentialsProvider(accessKeyID, accessSecret, ""),
+		HTTPClient: &http.Client{Transport: s.transport},
+	}
+	s.SQS = sqs.NewFromConfig(cfg, func(q *sqs.Options) { q.BaseEndpoint = aws.String(s.queues.URL()) })
+	s.Dynamo = dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) { d.BaseEndpoint = &s.url })
+	if _, err := s.Dynamo.ListTables(ctx, &dynamodb.ListTablesInput{}); err != nil {
+		return fmt.Errorf("no DynamoDB answers at %s: start it, or check --store: %w", s.url, err)
+	}
+	return s.Create(ctx, letterQueue)
+}
+
+func newSuffix() string { return "-" + strings.ToLower(rand.Text()[:8]) }
+
+// openElsewhere makes keys and ledger of a PostgreSQL or Redis.
+func (s *store) openElsewhere(ctx context.Context, kind, url string) (err error) {
+	suffix := newSuffix()
+	table, ledger := dynamostore.DefaultTable+suffix, ledgerTable+suffix
+	if s.elsewhere, err = site.Open(url, table, ledger); err != nil {
+		return fmt.Errorf("--store: %w", err)
+	}
+	s.variables = []string{
+		"IDEMSK_STORE=" + kind, "IDEMSK_STORE_URL=" + url, "IDEMSK_TABLE=" + table, "IDEMSK_LEDGER_TABLE=" + ledger,
+		"IDEMSK_CONCURRENCY=8", // each has a connection, in each process
+	}
+	return s.elsewhere.Create(ctx)
+}
+
+// Balances reads the ledger of the function with its store.
+func (s *store) Balances(ctx context.Context) (map[string]int64, error) {
+	if s.elsewhere != nil {
+		return s.elsewhere.Balances(ctx)
+	}
+	return s.Site.Balances(ctx)
+}
+
+// Statuses reads how the keys ended.
+func (s *store) Statuses(ctx context.Context) (map[string]idem.Status, error) {
+	if s.elsewhere != nil {
+		return s.elsewhere.Statuses(ctx)
+	}
+	return s.Site.Statuses(ctx)
+}
+
+func (s *store) startTables() (err error) {
+	if s.tables, err = dynamofake.New(dynamofake.Config{}); err != nil {
+		return err
+	}
+	if err := s.tables.Start(); err != nil {
+		return err
+	}
+	s.url = s.tables.URL()
+	return nil
 }
 
 // queue makes a queue, if it is not there yet, and returns its URL.
 func (s *store) queue(ctx context.Context, name string) (string, error) {
-	out, err := s.sqs.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name})
+	out, err := s.SQS.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name})
 	if err != nil {
 		return "", fmt.Errorf("creating the queue %s: %w", name, err)
 	}
 	return aws.ToString(out.QueueUrl), nil
 }
 
-// countLetters takes the function's dead letters out of their queue.
-func (s *store) countLetters(ctx context.Context) (n int, err error) {
-	for {
-		out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &s.letters, MaxNumberOfMessages: 10, VisibilityTimeout: 600}) //nolint:mnd // at most
-		if err != nil {
-			return n, fmt.Errorf("reading the dead letters: %w", err)
-		}
-		if len(out.Messages) == 0 {
-			return n, nil
-		}
-		n += len(out.Messages)
+// close removes the tables, unless they end with this process.
+func (s *store) close() error {
+	var errs []error
+	if s.elsewhere != nil {
+		errs = append(errs, s.elsewhere.Remove(context.Background()))
+		s.elsewhere.Close()
 	}
+	if s.tables != nil {
+		errs = append(errs, s.tables.Close())
+	} else if s.Dynamo != nil && s.Queue != "" {
+		errs = append(errs, s.Remove(context.Background()))
+	}
+	errs = append(errs, s.queues.Close())
+	s.transport.CloseIdleConnections()
+	return errors.Join(errs...)
 }
 
-func (s *store) close() error { return errors.Join(s.tables.Close(), s.queues.Close()) }
-
-// environment is what a function needs to know of the store. The lease is short, so that the keys of a killed process are
-// soon free.
-func (s *store) environment(partial bool) []string {
+// environment is what a function needs to know of the store. The lease is short, so that the keys of a killed process are soon
+// free, and long enough for a machine that has other things to do: a process that it holds up would lose its keys alive.
+func (s *store) environment(partial, audit, unprotected bool) []string {
 	failures := "batch"
 	if partial {
 		failures = "partial"
 	}
-	return []string{
-		"AWS_ENDPOINT_URL_DYNAMODB=" + s.tables.URL(), "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
+	env := []string{
+		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
 		"AWS_ACCESS_KEY_ID=" + accessKeyID, "AWS_SECRET_ACCESS_KEY=" + accessSecret,
-		"IDEMSK_TABLE=" + dynamostore.DefaultTable, "IDEMSK_LEDGER_TABLE=" + ledgerTable, "IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.letters,
-		"IDEMSK_FAILURES=" + failures, "IDEMSK_LEASE=1s", "IDEMSK_MAX_CLOCK_SKEW=100ms", "IDEMSK_SIMULATE=on",
-		"IDEMSK_BATCHING=off", // dynamofake knows no batches of statements
+		"IDEMSK_LEDGER_TABLE=" + s.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
+		"IDEMSK_FAILURES=" + failures, "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=100ms", "IDEMSK_SIMULATE=on",
 	}
+	if audit {
+		env = append(env, "IDEMSK_AUDIT=on", "IDEMSK_AUDIT_TABLE="+s.Audit)
+	}
+	switch {
+	case unprotected:
+		return append(env, "IDEMSK_STORE=none")
+	case s.elsewhere != nil:
+		return append(env, s.variables...)
+	}
+	return append(env, "IDEMSK_TABLE="+s.Table)
 }

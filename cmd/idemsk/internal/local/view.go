@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
@@ -122,7 +123,7 @@ func countsTable(c *Counts, took time.Duration) *term.Table {
 }
 
 // outcomesInLine is how many outcomes the narrowest usual terminal has room for.
-const outcomesInLine = 3
+const outcomesInLine = 2
 
 // outcomes are what the function itself says of its records, in its metrics.
 func outcomes(c *Counts) []string {
@@ -137,10 +138,15 @@ func outcomes(c *Counts) []string {
 	add(o.Replayed, "replayed")
 	add(o.Coalesced, "coalesced")
 	add(o.Unprotected+o.FailedOpen, "executed without protection")
-	add(o.Retried+o.NotStarted+o.StoreDown+o.CompletionFailed, "to be retried")
+	add(toRetry(o), "to be retried")
 	add(o.InFlight, "in flight elsewhere")
 	add(o.Stolen, "taken over from a dead process")
 	add(o.ReplayedFailed, "failed before")
 	add(o.DeadLettered, "dead-lettered")
 	return parts
+}
+
+// toRetry is what has to be delivered again.
+func toRetry(o *metrics.Outcomes) int {
+	return o.Retried + o.NotStarted + o.StoreDown + o.CompletionFailed
 }

@@ -36,7 +36,7 @@ const (
 
 // Dial connects to a cluster. The caller closes it.
 func Dial(ctx context.Context, brokers []string, security Security) (*Kafka, error) {
-	secured, err := security.options()
+	secured, err := security.Options()
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,8 @@ func (s *Security) encrypted() bool {
 	return s.TLS || s.CA != "" || s.Cert != "" || s.SASL == AWSIAM
 }
 
-func (s *Security) options() ([]kgo.Opt, error) {
+// Options are the client's options that prove it.
+func (s *Security) Options() ([]kgo.Opt, error) {
 	var opts []kgo.Opt
 	if s.encrypted() {
 		cfg, err := s.tls()

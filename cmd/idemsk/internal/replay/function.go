@@ -11,16 +11,25 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
-// FindFunction looks for the built handler around the tool, and then in the working directory. Its error says what to do.
-func FindFunction() (string, error) {
-	built := filepath.Join("dist", "handler-"+runtime.GOARCH, "bootstrap")
+// FindFunction looks for the built handler around the tool, and then in the working directory. Its error says what to do. store
+// is "postgres" or "redis" for the build with that store; "" is the usual one.
+func FindFunction(store string) (string, error) {
+	name := "handler-" + runtime.GOARCH
+	if store != "" {
+		name += "-" + store
+	}
+	built := filepath.Join("dist", name, "bootstrap")
 	places := []string{built}
 	if tool, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(tool); err == nil {
 			tool = resolved
 		}
 		dir := filepath.Dir(tool)
-		places = []string{filepath.Join(filepath.Dir(dir), built), filepath.Join(dir, built), filepath.Join(dir, "bootstrap"), built}
+		places = []string{filepath.Join(filepath.Dir(dir), built), filepath.Join(dir, built)}
+		if store == "" {
+			places = append(places, filepath.Join(dir, "bootstrap"))
+		}
+		places = append(places, built)
 	}
 	for _, place := range places {
 		if info, err := os.Stat(place); err == nil && !info.IsDir() {

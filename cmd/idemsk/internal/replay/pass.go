@@ -11,6 +11,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/gate"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
@@ -19,7 +20,8 @@ import (
 type pass struct {
 	opt       *Options
 	protected bool
-	site      *site
+	site      *proof.Site
+	sqsURL    string
 	gate      *gate.Gate
 	function  *runtimeapi.Function
 	tally     tally
@@ -46,12 +48,13 @@ func playPass(ctx context.Context, o *Options, s *store, env map[string]string, 
 
 // onSite calls f while tables, gate and function are there.
 func (p *pass) onSite(ctx context.Context, s *store, f func() error, env map[string]string) (err error) {
+	p.sqsURL = s.sqsURL
 	if p.site, err = newSite(ctx, s); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.site.remove(ctx)) }()
+	defer func() { err = errors.Join(err, p.site.Remove(ctx)) }()
 	p.gate, err = gate.Start(gate.Config{
-		Upstream: s.upstream, Table: p.site.table, Ledger: p.site.ledger, Protected: p.protected,
+		Upstream: s.upstream, Table: p.site.Table, Ledger: p.site.Ledger, Protected: p.protected,
 		Kill: func() { p.kills.Add(1); p.function.Kill() },
 	})
 	if err != nil {
@@ -68,8 +71,8 @@ func (p *pass) onSite(ctx context.Context, s *store, f func() error, env map[str
 // environment adds what the harness itself sets.
 func (p *pass) environment(env map[string]string) map[string]string {
 	all := map[string]string{
-		varTable: p.site.table, varLedger: p.site.ledger, varLetters: p.site.queue,
-		"AWS_ENDPOINT_URL_DYNAMODB": p.gate.URL(), "AWS_ENDPOINT_URL_SQS": p.site.store.sqsURL,
+		varTable: p.site.Table, varLedger: p.site.Ledger, varLetters: p.site.Queue,
+		"AWS_ENDPOINT_URL_DYNAMODB": p.gate.URL(), "AWS_ENDPOINT_URL_SQS": p.sqsURL,
 		"AWS_ACCESS_KEY_ID": accessKeyID, "AWS_SECRET_ACCESS_KEY": accessSecret,
 	}
 	maps.Copy(all, env)

@@ -2,10 +2,9 @@ package replay
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
@@ -39,17 +38,5 @@ func (p *Pass) harm() string {
 		return "without idemsk the ledger would be right too: nothing in this run came twice that it could book twice"
 	}
 	return fmt.Sprintf("without idemsk the ledger would be off by %s on %s",
-		sums(p.offBy()), term.Plural(len(p.Off), "account", "accounts"))
-}
-
-// sums writes amounts of several currencies: "1,234.56 EUR and 7.00 USD".
-func sums(amounts map[string]int64) string {
-	parts := make([]string, 0, len(amounts))
-	for _, currency := range slices.Sorted(maps.Keys(amounts)) {
-		parts = append(parts, term.Money(amounts[currency])+" "+currency)
-	}
-	if len(parts) == 0 {
-		return "nothing"
-	}
-	return strings.Join(parts, " and ")
+		proof.Amounts(proof.Off(p.Off)), term.Plural(len(p.Off), "account", "accounts"))
 }

@@ -6,11 +6,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// maxShown bounds the lists in the text; the JSON has all.
-const maxShown = 10
+// maxShown bounds the lists in the text; the JSON has all. width is that of the sentences below them.
+const (
+	maxShown = 10
+	width    = 110
+)
 
 // Text is the report for people.
 func (r *Report) Text() string {
@@ -20,10 +24,10 @@ func (r *Report) Text() string {
 		b.WriteString(list("Without idemsk, the event source gave up:", r.Without.GivenUp))
 	}
 	b.WriteString(list("PROBLEMS", r.Problems))
-	b.WriteString(wrap(r.Proof) + "\n")
+	b.WriteString(term.Wrap(r.Proof, width) + "\n")
 	if r.OK && r.With.Killed > 0 {
-		b.WriteString("\n" + wrap("What it does not show: a process that dies between a payment and its completion pays again when the lease is over. "+
-			"Plain mode can't prevent that, and the kills here are placed where it can't happen.") + "\n")
+		b.WriteString("\n" + term.Wrap("What it does not show: a process that dies between a payment and its completion pays again when the lease is over. "+
+			"Plain mode can't prevent that, and the kills here are placed where it can't happen.", width) + "\n")
 	}
 	return b.String()
 }
@@ -78,9 +82,9 @@ func (r *Report) rows() []row {
 		{"records a second", count(func(p *Pass) int { return int(p.RecordsPerSecond) })},
 		{"requests for a fresh record", perRequest(func(p *Pass) float64 { return p.RequestsPerFresh })},
 		{"requests for a duplicate", perRequest(func(p *Pass) float64 { return p.RequestsPerDuplicate })},
-		{"ledger: must be", func(*Pass) string { return sums(r.Expected) }},
-		{"ledger: is", func(p *Pass) string { return sums(p.Ledger) }},
-		{"ledger: off by", func(p *Pass) string { return sums(p.offBy()) }},
+		{"ledger: must be", func(*Pass) string { return proof.Amounts(r.Expected) }},
+		{"ledger: is", func(p *Pass) string { return proof.Amounts(p.Ledger) }},
+		{"ledger: off by", func(p *Pass) string { return proof.Amounts(proof.Off(p.Off)) }},
 	}
 }
 
@@ -141,25 +145,4 @@ func list(title string, lines []string) string {
 		b.WriteString("  " + term.Escape(line) + "\n")
 	}
 	return b.String() + "\n"
-}
-
-// wrap breaks a text into lines that fit most terminals.
-func wrap(text string) string {
-	const width = 110
-	var b strings.Builder
-	n := 0
-	for i, word := range strings.Fields(term.Escape(text)) {
-		switch {
-		case i == 0:
-		case n+1+len(word) > width:
-			b.WriteByte('\n')
-			n = 0
-		default:
-			b.WriteByte(' ')
-			n++
-		}
-		b.WriteString(word)
-		n += len(word)
-	}
-	return b.String()
 }

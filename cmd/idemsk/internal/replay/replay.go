@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 )
 
 // Run plays everything that the options ask for. A ledger that is off, and everything else that the run was to show and did
@@ -51,7 +53,7 @@ func newReport(o *Options, s *store, want *expected, with *pass) *Report {
 		OK: len(with.problems) == 0, Problems: with.problems,
 		Seed: o.Stream.Seed, Function: o.Function, Store: s.name, Files: len(o.Files),
 		Records: o.Stream.Records, Partitions: o.Stream.Partitions, BatchSize: o.Stream.BatchSize, Duplicates: o.Duplicates,
-		Payments: want.ledger.Booked(), Places: len(want.ledger.Places()), Expected: totals(want.ledger.Balances()),
+		Payments: want.ledger.Booked(), Places: len(want.ledger.Places()), Expected: proof.Totals(want.ledger.Balances()),
 		With: with.report,
 	}
 }

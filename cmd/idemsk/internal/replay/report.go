@@ -1,6 +1,9 @@
 package replay
 
-import "github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+import (
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
+)
 
 // Report is what came of a run.
 type Report struct {
@@ -48,16 +51,9 @@ type Pass struct {
 	RequestsPerFresh     float64        `json:"requestsPerFresh"` // on the table of keys
 	RequestsPerDuplicate float64        `json:"requestsPerDuplicate"`
 
-	Ledger      map[string]int64 `json:"ledger"` // by currency, in minor units
-	Off         []Difference     `json:"off,omitempty"`
-	DeadLetters []DeadLetter     `json:"deadLetters,omitempty"`
-}
-
-// Difference is an account that does not have what it must have, in minor units.
-type Difference struct {
-	Account  string `json:"account"` // with its currency: "acc-1/EUR"
-	Expected int64  `json:"expected"`
-	Found    int64  `json:"found"`
+	Ledger      map[string]int64   `json:"ledger"` // by currency, in minor units
+	Off         []proof.Difference `json:"off,omitempty"`
+	DeadLetters []DeadLetter       `json:"deadLetters,omitempty"`
 }
 
 // DeadLetter is what a dead letter says.
@@ -72,13 +68,4 @@ type DeadLetter struct {
 // executed is how many times records had their effect.
 func (p *Pass) executed() int {
 	return p.Outcomes.Executed + p.Outcomes.Unprotected + p.Outcomes.FailedOpen + p.ExecutedUnreported
-}
-
-// offBy adds up how far the accounts are off, whichever way, by currency.
-func (p *Pass) offBy() map[string]int64 {
-	sums := make(map[string]int64)
-	for _, d := range p.Off {
-		sums[currencyOf(d.Account)] += max(d.Found-d.Expected, d.Expected-d.Found)
-	}
-	return sums
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/replay"
 )
 
@@ -52,7 +53,7 @@ func report() *replay.Report {
 			Invocations: 130, Delivered: 17_596, Redelivered: 3000, ColdStarts: 14, Killed: 3, Crashes: 10, ExecutedUnreported: 98,
 			Outcomes:         metrics.Outcomes{Unprotected: 14_800, Retried: 66, DeadLettered: 18},
 			RecordsPerSecond: 2000, Ledger: map[string]int64{"EUR": 736436647, "USD": 7},
-			Off:     []replay.Difference{{Account: "acc-1/EUR", Expected: 1, Found: 247707227}, {Account: "acc-1/USD", Found: 7}},
+			Off:     []proof.Difference{{Account: "acc-1/EUR", Expected: 1, Found: 247707227}, {Account: "acc-1/USD", Found: 7}},
 			GivenUp: []string{"events/process-dies.json: given up after 10 deliveries"},
 		},
 	}
@@ -66,7 +67,7 @@ func TestTextOfAGoodRun(t *testing.T) {
 func TestTextOfABadRun(t *testing.T) {
 	t.Parallel()
 	r := report()
-	r.OK, r.Without, r.With.Off = false, nil, []replay.Difference{{Account: "acc-1/EUR", Expected: 500, Found: 499}}
+	r.OK, r.Without, r.With.Off = false, nil, []proof.Difference{{Account: "acc-1/EUR", Expected: 500, Found: 499}}
 	r.With.Ledger = map[string]int64{"EUR": 488729420}
 	r.Proof = "Not proven: 12 things are not as they must be."
 	for range 12 {

@@ -2,6 +2,7 @@
 package stream
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -25,7 +26,13 @@ type Config struct {
 	Partitions int // 1 to MaxPartitions
 	BatchSize  int // 1 to MaxBatchSize
 	Seed       uint64
+	// Copies is the chance that the producer sends one of the batch's records again: same key and value, another offset.
+	// 0 is DefaultCopies.
+	Copies float64
 }
+
+// DefaultCopies is the share of copies in a stream.
+const DefaultCopies = 0.02
 
 // Topic is the topic of all generated records: none that the sample events have.
 const Topic = "payments-replay"
@@ -33,9 +40,8 @@ const Topic = "payments-replay"
 // Accounts is the number of accounts that payments go to.
 const Accounts = 20
 
-// What a stream holds besides plain payments, as chances per record.
+// What a stream holds besides plain payments and copies, as chances per record.
 const (
-	copies = 0.02  // the producer sent again what is in the batch already: same key and value, another offset
 	poison = 0.001 // can never be booked
 	shaky  = 0.002 // fails twice, then succeeds
 )
@@ -107,7 +113,7 @@ func (g *generator) batch(number, size int) (*mskevent.Batch, error) {
 // message makes the next record: a new payment, or a copy of one in the batch.
 func (g *generator) message(batch []mskevent.Message) (mskevent.Message, error) {
 	g.made++
-	if len(batch) > 0 && g.rand.Float64() < copies {
+	if len(batch) > 0 && g.rand.Float64() < cmp.Or(g.Copies, DefaultCopies) {
 		m := batch[g.rand.IntN(len(batch))]
 		return g.place(m, int(m.Partition)), nil
 	}

@@ -71,3 +71,23 @@ func Age(t, now time.Time) string {
 	}
 	return text + " ago"
 }
+
+// Wrap breaks a text, escaped, into lines of at most width bytes, or one word.
+func Wrap(text string, width int) string {
+	var b strings.Builder
+	n := 0
+	for i, word := range strings.Fields(Escape(text)) {
+		switch {
+		case i == 0:
+		case n+1+len(word) > width:
+			b.WriteByte('\n')
+			n = 0
+		default:
+			b.WriteByte(' ')
+			n++
+		}
+		b.WriteString(word)
+		n += len(word)
+	}
+	return b.String()
+}

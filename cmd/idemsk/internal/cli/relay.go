@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+func relayVerb() verb {
+	return verb{
+		name: "relay", short: "sends the events of an outbox in PostgreSQL to Kafka",
+		about: `
+Sends what handlers have published in the table of the outbox, until it is interrupted: at least once, the events of one topic and key
+in their order, each with its ID in the header event-id. Any number may run at once. An event that Kafka rejects --max-attempts times
+is set aside in the table, and holds up no other. docs/outbox.md has more, and the other relays.
+Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD.`,
+		examples: []string{
+			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk relay --brokers b-1:9098,b-2:9098 --sasl aws-iam",
+			"idemsk relay --brokers 127.0.0.1:9092 --until-empty    # for a test",
+			"idemsk relay --migrate                                 # makes the table, and sends nothing",
+		},
+		flags: func(fs *flag.FlagSet) action {
+			var r relayCommand
+			r.declareStoreURL(fs)
+			fs.StringVar(&r.table, "table", pgoutbox.DefaultTable, "the `TABLE` of the outbox")
+			fs.StringVar(&r.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
+			r.declareSecurity(fs)
+			fs.BoolVar(&r.migrate, "migrate", false, "make the table, or bring it up to date, and do nothing else")
+			fs.BoolVar(&r.untilEmpty, "until-empty", false, "end when nothing is left to be sent")
+			fs.IntVar(&r.cfg.MaxAttempts, "max-attempts", pgoutbox.DefaultMaxAttempts, "`N` rejections set an event aside")
+			fs.DurationVar(&r.cfg.Retention, "retention", pgoutbox.DefaultRetention, "the `TIME` for which published rows are kept")
+			fs.DurationVar(&r.cfg.StatsInterval, "report-every", pgoutbox.DefaultStatsInterval, "the `TIME` between two lines of figures")
+			return r.run
+		},
+	}
+}
+
+type relayCommand struct {
+	postgresFlags
+	kafkaFlags
+	cfg                 pgoutbox.RelayConfig
+	migrate, untilEmpty bool
+}
+
+func (r *relayCommand) run(ctx context.Context, s Streams, args []string) error {
+	switch {
+	case len(args) > 0:
+		return usagef("unexpected argument %q", args[0])
+	case !r.migrate && r.brokers == "":
+		return usagef("no brokers are named: give --brokers")
+	case r.cfg.MaxAttempts < 1:
+		return usagef("--max-attempts is %d: want 1 or more", r.cfg.MaxAttempts)
+	case r.cfg.StatsInterval <= 0:
+		return usagef("--report-every is %v: want a duration above 0", r.cfg.StatsInterval)
+	}
+	if err := r.checkSecurity(); err != nil {
+		return err
+	}
+	pool, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	box, err := pgoutbox.New(pgoutbox.Config{Table: r.table})
+	if err != nil {
+		return &usageError{err}
+	}
+	if r.migrate {
+		applied, err := pgoutbox.Migrate(ctx, pool, r.table)
+		if err == nil {
+			s.sayf("idemsk relay: %s applied to %s\n", term.Plural(len(applied), "migration", "migrations"), term.Escape(r.table))
+		}
+		return err
+	}
+	producer, err := r.producer(ctx)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	r.cfg.Logger = slog.New(slog.NewTextHandler(s.Err, nil))
+	r.cfg.Stats = func(st pgoutbox.Stats) {
+		s.sayf("idemsk relay: %s\n", term.Escape(figures(st)))
+		if r.untilEmpty && !st.Unknown && st.Pending == 0 {
+			stop()
+		}
+	}
+	work, err := pgoutbox.NewRelay(box, pool, producer, r.cfg)
+	if err != nil {
+		return &usageError{err}
+	}
+	return work.Run(ctx)
+}
+
+// producer connects to Kafka.
+func (r *relayCommand) producer(ctx context.Context) (*relay.Producer, error) {
+	if r.security.SASL == redrive.AWSIAM {
+		var flags awsFlags
+		cfg, err := flags.load(ctx)
+		if err != nil {
+			return nil, explainAWS(err)
+		}
+		r.security.AWS = cfg.Credentials
+	}
+	secured, err := r.security.Options()
+	if err != nil {
+		return nil, err
+	}
+	producer, err := relay.New(relay.Config{Options: append(secured, kgo.SeedBrokers(strings.Split(r.brokers, ",")...))})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	if err := producer.Ping(ctx); err != nil {
+		producer.Close()
+		return nil, fmt.Errorf("%w: is %s a Kafka broker, and does it take connections like this?", err, r.brokers)
+	}
+	return producer, nil
+}
+
+// figures are a line about what a relay did, and how the table is.
+func figures(st pgoutbox.Stats) string {
+	line := fmt.Sprintf("%d published, %d rejected, %d set aside", st.Published, st.Rejected, st.SetAside)
+	if st.Failures > 0 {
+		line += fmt.Sprintf("; %s failed, the last with: %v", term.Plural(int(st.Failures), "batch", "batches"), st.LastFailure)
+	}
+	if st.Unknown {
+		return line + "; the table could not be asked"
+	}
+	return line + fmt.Sprintf("; %d to be sent, the oldest for %v, %d aside", st.Pending, st.OldestAge.Round(time.Millisecond), st.Aside)
+}

@@ -1,0 +1,65 @@
+package cli_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+)
+
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	server, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "credited"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	brokers := strings.Join(cluster.ListenAddrs(), ",")
+
+	if r := idemsk(t, "relay", "--store-url", server.URL(), "--brokers", brokers); r.code != 1 || !strings.Contains(r.err, "outbox") {
+		t.Errorf("without the table: %+v; want exit 1 and what to do", r)
+	}
+	if r := idemsk(t, "relay", "--store-url", server.URL(), "--migrate"); r.code != 0 || !strings.Contains(r.err, "1 migration applied to outbox") {
+		t.Errorf("%+v", r)
+	}
+	pool, err := pgstore.NewPool(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		event := outbox.Event{Topic: "credited", Key: []byte("acc-1"), Value: fmt.Append(nil, i)}
+		if err := pgoutbox.Publish(t.Context(), tx, event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := idemsk(t, "relay", "--store-url", server.URL(), "--brokers", brokers, "--until-empty", "--report-every", "20ms")
+	if r.code != 0 || !strings.Contains(r.err, "3 published") || !strings.Contains(r.err, "0 to be sent") {
+		t.Errorf("%+v; want 3 published, and the end", r)
+	}
+	if r := idemsk(t, "relay", "--store-url", server.URL(), "--brokers", "127.0.0.1:1"); r.code != 1 || !strings.Contains(r.err, "127.0.0.1:1 a Kafka broker") {
+		t.Errorf("no broker: %+v", r)
+	}
+}

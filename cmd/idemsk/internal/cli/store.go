@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/redisstore"
+)
+
+// storeFlags are the flags of the verbs that look into the store: a table in DynamoDB, or what a URL names.
+type storeFlags struct {
+	awsFlags
+	url   string
+	table string
+}
+
+func (f *storeFlags) declare(fs *flag.FlagSet) {
+	f.awsFlags.declare(fs)
+	fs.StringVar(&f.url, "store-url", "", "the `URL` of the store, if it is not DynamoDB: postgres://user:password@host:port/name, redis:// or rediss://\n"+
+		"(else IDEMSK_STORE_URL, which keeps it out of process lists)")
+	fs.StringVar(&f.table, "table", dynamostore.DefaultTable, "the `TABLE` of idempotency keys, or their prefix in Redis")
+}
+
+// store is what the verbs look into.
+type store struct {
+	idem.Admin
+	place   string                           // for people: "the table idemsk"
+	cost    func(ctx context.Context) string // what it takes to read all
+	explain func(err error) error            // adds what to do, where the packages below don't
+	close   func()
+}
+
+// open opens the store, without asking it.
+func (f *storeFlags) open(ctx context.Context) (*store, error) {
+	if f.url != "" && f.endpoint+f.region != "" {
+		return nil, usagef("--store-url names the store: --endpoint-url and --region are for DynamoDB")
+	}
+	url := f.url
+	if f.endpoint+f.region == "" {
+		url = cmp.Or(url, os.Getenv("IDEMSK_STORE_URL"))
+	}
+	scheme, _, _ := strings.Cut(url, "://")
+	switch scheme {
+	case "":
+		return f.openDynamoDB(ctx)
+	case "postgres", "postgresql":
+		return f.openPostgres(url)
+	case "redis", "rediss":
+		return f.openRedis(url)
+	}
+	return nil, usagef("the store's URL is not one of postgres://, redis:// and rediss:// (for DynamoDB give none)")
+}
+
+func (f *storeFlags) openDynamoDB(ctx context.Context) (*store, error) {
+	cfg, err := f.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := dynamostore.NewClient(cfg)
+	admin, err := dynamostore.New(client, dynamostore.Config{Table: f.table})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return &store{
+		Admin: admin, place: "the table " + f.table, explain: explainAWS, close: func() {},
+		cost: func(ctx context.Context) string { return scanCost(ctx, client, f.table) },
+	}, nil
+}
+
+func (f *storeFlags) openPostgres(url string) (*store, error) {
+	pool, err := pgstore.NewPool(url)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	admin, err := pgstore.New(pool, pgstore.Config{Table: f.table})
+	if err != nil {
+		pool.Close()
+		return nil, &usageError{err}
+	}
+	return newStore(admin, "the table "+f.table+" in PostgreSQL", "it is read to the end, a thousand rows at a time", pool.Close), nil
+}
+
+func (f *storeFlags) openRedis(url string) (*store, error) {
+	client, err := redisstore.NewClient(url)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	end := func() { _ = client.Close() } // everything has been answered
+	admin, err := redisstore.New(client, redisstore.Config{Prefix: f.table})
+	if err != nil {
+		end()
+		return nil, &usageError{err}
+	}
+	return newStore(admin, "Redis, under "+f.table, "all names that the server has are walked over", end), nil
+}
+
+func newStore(admin idem.Admin, place, cost string, end func()) *store {
+	return &store{
+		Admin: admin, place: place, close: end,
+		cost:    func(context.Context) string { return "reading " + term.Escape(place) + ": " + cost },
+		explain: func(err error) error { return err }, // it says all there is
+	}
+}
+
+// scanCost says what a scan takes. The size is DynamoDB's own estimate, some hours old; without leave to ask for it the scan
+// goes on all the same.
+func scanCost(ctx context.Context, client *dynamodb.Client, table string) string {
+	const unit = 8 << 10 // bytes for one read unit of an eventually consistent scan
+	text := fmt.Sprintf("scanning the table %s, 1 read unit for 8 KB", term.Escape(table))
+	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+	if err != nil || out.Table == nil || out.Table.TableSizeBytes == nil || out.Table.ItemCount == nil {
+		return text
+	}
+	return fmt.Sprintf("%s: some %s items, %s read units if it goes to the end",
+		text, term.Count(*out.Table.ItemCount), term.Count(*out.Table.TableSizeBytes/unit+1))
+}

@@ -1,0 +1,200 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/redisserver"
+)
+
+// postgresStore is a table in a PostgreSQL server of its own.
+func postgresStore(t *testing.T) (storeURL string, s idem.Store) {
+	t.Helper()
+	server, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgstore.NewPool(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pool.Close()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := pgstore.Migrate(t.Context(), pool, "keys"); err != nil {
+		t.Fatal(err)
+	}
+	store, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.URL(), store
+}
+
+// redisStore is a Redis server.
+func redisStore(t *testing.T) (storeURL string, s idem.Store) {
+	t.Helper()
+	server, err := redisserver.Start(t.Context(), redisserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := redisstore.NewClient(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	store, err := redisstore.New(client, redisstore.Config{Prefix: "keys"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.URL(), store
+}
+
+// fillStore puts in a key that is done, one that failed, one that hangs, and one in flight.
+func fillStore(t *testing.T, s idem.Store) {
+	t.Helper()
+	claim := func(key string, lease time.Duration) idem.Record {
+		res := s.Claim(t.Context(), []idem.ClaimRequest{{Key: key, Owner: "owner-" + key, Source: "payments-0@7", Lease: lease, Retention: time.Hour}})
+		if res[0].Err != nil {
+			t.Fatal(res[0].Err)
+		}
+		return res[0].Record
+	}
+	settle := func(rec idem.Record, set idem.Settlement) {
+		set.Key, set.Version, set.Owner, set.Retention = rec.Key, rec.Version, rec.Owner, time.Hour
+		if errs := s.Settle(t.Context(), []idem.Settlement{set}); errs != nil {
+			t.Fatal(errs)
+		}
+	}
+	claim("payments#dead", time.Millisecond)
+	claim("payments#flying", time.Hour)
+	settle(claim("payments#done", time.Hour), idem.Settlement{Op: idem.OpComplete, Result: []byte(`{"balance":1250}`)})
+	settle(claim("payments#failed", time.Hour), idem.Settlement{Op: idem.OpFail, Failure: &idem.Failure{Code: idem.CodePermanent, Message: "no such account"}})
+}
+
+func TestOtherStores(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) (string, idem.Store){"PostgreSQL": postgresStore, "Redis": redisStore} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			where, store := open(t)
+			fillStore(t, store)
+			flags := []string{"--store-url", where, "--table", "keys"}
+			t.Run("get", func(t *testing.T) { getFromStore(t, name, flags) })
+			t.Run("list", func(t *testing.T) { listStore(t, name, flags) })
+			t.Run("reconcile", func(t *testing.T) { reconcileStore(t, flags) })
+			t.Run("no answer", func(t *testing.T) { wrongPassword(t, where) })
+		})
+	}
+}
+
+func getFromStore(t *testing.T, name string, flags []string) {
+	r := idemsk(t, append([]string{"get", "done", "--namespace", "payments"}, flags...)...)
+	for _, says := range []string{"status    COMPLETED\n", "attempts  1\n", "source    payments-0@7\n", `{"balance":1250}`} {
+		if r.code != 0 || r.err != "" || !strings.Contains(r.out, says) {
+			t.Errorf("%+v; want exit 0, and %q", r, says)
+		}
+	}
+	r = idemsk(t, append([]string{"get", "--json", "payments#failed"}, flags...)...)
+	var rec struct {
+		Status  string
+		Failure struct{ Message string }
+	}
+	if err := json.Unmarshal([]byte(r.out), &rec); err != nil || rec.Status != "FAILED" || rec.Failure.Message != "no such account" {
+		t.Errorf("%+v: %v", r, err)
+	}
+	if r = idemsk(t, append([]string{"get", "nobody"}, flags...)...); r.code != 1 || !strings.Contains(r.err, name) || !strings.Contains(r.err, "<namespace>#<key>") {
+		t.Errorf("%+v; want exit 1, where it looked, and how keys are stored", r)
+	}
+}
+
+func listStore(t *testing.T, name string, flags []string) {
+	r := idemsk(t, append([]string{"list"}, flags...)...)
+	if r.code != 0 || strings.Count(r.out, "\n") != 5 || !strings.Contains(r.err, name) || !strings.Contains(r.err, "4 records\n") {
+		t.Errorf("%+v; want four records, and where they are", r)
+	}
+	for args, want := range map[string]string{
+		"--status FAILED": "payments#failed", "--overdue": "payments#dead", "--key-has fly": "payments#flying", "--status COMPLETED": "payments#done",
+	} {
+		r := idemsk(t, append(append([]string{"list", "--json"}, flags...), strings.Fields(args)...)...)
+		var rec struct{ IdempotencyKey string }
+		if err := json.Unmarshal([]byte(r.out), &rec); err != nil || rec.IdempotencyKey != want || r.code != 0 {
+			t.Errorf("list %s: %+v (%v); want %s alone", args, r, err, want)
+		}
+	}
+}
+
+func reconcileStore(t *testing.T, flags []string) {
+	r := idemsk(t, append([]string{"reconcile"}, flags...)...)
+	if r.code != 0 || r.err != "" || !strings.Contains(r.out, "4 records in the store: 1 hang, 1 failed.\n") {
+		t.Errorf("%+v; want one that hangs and one that failed", r)
+	}
+	path := export(t, "bookings.csv", "id\ndone\nghost\nflying\n")
+	r = idemsk(t, append([]string{"reconcile", "--against", path, "--field", "id", "--namespace", "payments", "--json"}, flags...)...)
+	var report struct {
+		Overdue, Failed, OnlyInStore, OnlyInExport, Unsettled []any
+		Matched                                               int
+	}
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != 1 || report.Matched != 1 || len(report.OnlyInExport) != 1 ||
+		len(report.Unsettled) != 1 || report.OnlyInStore != nil || len(report.Overdue) != 1 || len(report.Failed) != 1 {
+		t.Errorf("%+v: %v", r, err)
+	}
+}
+
+func wrongPassword(t *testing.T, where string) {
+	u, err := url.Parse(where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(u.User.Username(), "wrong-secret")
+	for _, verb := range [][]string{{"get", "k"}, {"list"}, {"reconcile"}} {
+		r := idemsk(t, append(verb, "--store-url", u.String())...)
+		if r.code != 1 || r.out != "" || strings.Contains(r.err, "wrong-secret") || !strings.Contains(r.err, "wrong") {
+			t.Errorf("%v: %+v; want exit 1, that the credentials are wrong, and no password", verb, r)
+		}
+	}
+}
+
+func TestStoreURLs(t *testing.T) {
+	for args, says := range map[string]string{
+		"get k --store-url mysql://u:hush@h/d":                     "postgres://, redis:// and rediss://",
+		"get k --store-url postgres://u:hush@h:port/d":             "want postgres://",
+		"get k --store-url redis://u:hush@h:port":                  "want redis://",
+		"get k --store-url postgres://u:hush@h/d --table a.b.c":    "Table",
+		"list --store-url redis://u:hush@h --table a{b}":           "Prefix",
+		"list --store-url redis://u:hush@h --region eu-central-1":  "--region",
+		"reconcile --store-url redis://u:hush@h --endpoint-url x":  "--endpoint-url",
+		"reconcile --store-url u:hush@h":                           "postgres://, redis:// and rediss://",
+		"get k --store-url redis://u:hush@h/7?cluster=true":        "database 0 alone",
+		"get k --store-url postgres://u:hush@h/d?sslmode=whatever": "sslmode",
+	} {
+		r := idemsk(t, strings.Fields(args)...)
+		if r.code != 2 || r.out != "" || strings.Contains(r.err, "hush") || !strings.Contains(r.err, says) {
+			t.Errorf("idemsk %s: %+v; want exit 2, %q, and no password", args, r, says)
+		}
+	}
+	t.Setenv("IDEMSK_STORE_URL", "redis://127.0.0.1:1")
+	if r := idemsk(t, "get", "k"); r.code != 1 || !strings.Contains(r.err, "redisstore") {
+		t.Errorf("with IDEMSK_STORE_URL: %+v; want the server that it names to be asked", r)
+	}
+	if r := idemsk(t, "get", "k", "--endpoint-url", "http://127.0.0.1:1"); r.code != 1 || !strings.Contains(r.err, "no answer from AWS") {
+		t.Errorf("with an endpoint of DynamoDB: %+v; want it to be asked", r)
+	}
+}

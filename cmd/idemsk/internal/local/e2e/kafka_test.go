@@ -1,0 +1,159 @@
+//go:build localstack
+
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+)
+
+const (
+	topic      = "payments"
+	partitions = 6
+	pollers    = 6
+	batchSize  = 100
+)
+
+// recordsVariable is how many records the run without kills delivers, where more or fewer than usual are wanted.
+const (
+	recordsVariable = "IDEMSK_E2E_RECORDS"
+	usualRecords    = 50_000
+)
+
+func exactRecords(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv(recordsVariable)
+	if text == "" {
+		return usualRecords
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1000 {
+		t.Fatalf("%s is %q: want a number from 1000 on", recordsVariable, text)
+	}
+	return n
+}
+
+// createTopic makes the topic on a real broker.
+func createTopic(t *testing.T, brokers string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	one := kmsg.NewCreateTopicsRequestTopic()
+	one.Topic, one.NumPartitions, one.ReplicationFactor = topic, partitions, 1
+	req.Topics, req.TimeoutMillis = append(req.Topics, one), 10_000
+	resp, err := req.RequestWith(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resp.Topics {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			t.Fatal(r.Topic, err)
+		}
+	}
+}
+
+// options are those of a run with a fifth of the payments sent twice, on the broker and the store in this process.
+func options(t *testing.T, records int, faults local.Faults) local.Options {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "function.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	o := local.Options{
+		ESM: esm.DefaultConfig(), Partitions: partitions, Produce: records, Copies: 0.2,
+		Function: "'" + handler + "'", FunctionName: "payments", Store: local.StoreFake,
+		// A record is not to be given up because processes were killed, and a machine that has other things to do must not
+		// make a process lose its leases.
+		Env:    []string{"IDEMSK_MAX_ATTEMPTS=25", "IDEMSK_ORDER=key", "IDEMSK_LEASE=5s"},
+		Faults: faults, Seed: 20261121, UntilDrained: true, Prove: true, Log: log, Say: func(line string) { t.Log(line) },
+		AWS: func(context.Context) (aws.Config, error) {
+			t.Error("nothing of AWS is asked for")
+			return aws.Config{}, nil
+		},
+	}
+	o.ESM.Topics, o.ESM.ConsumerGroup = []string{topic}, "e2e"
+	o.ESM.Pollers, o.ESM.BatchSize, o.ESM.FunctionResponseTypes = pollers, batchSize, []string{esm.ReportBatchItemFailures}
+	return o
+}
+
+// torture has the run on a real Kafka and a DynamoDB Local.
+func torture(t *testing.T, records int, faults local.Faults) local.Options {
+	t.Helper()
+	o := options(t, records, faults)
+	o.Brokers = []string{startServer(t, "scripts/kafka.sh", "run", "0")}
+	createTopic(t, o.Brokers[0])
+	o.Store = startServer(t, "localstack/localstack.sh", "dynamodb-local", "0")
+	return o
+}
+
+// finish runs it, and wants everything delivered and nothing wrong.
+func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
+	t.Helper()
+	report, err := local.Run(bounded(t, within), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + report.Text())
+	for _, problem := range report.Proof.Problems {
+		t.Error(problem)
+	}
+	if report.Lag() != 0 || report.Done != o.Produce || report.Proof.Records != o.Produce {
+		t.Errorf("lag %d, %d records done, %d in the topic; want 0, and %d", report.Lag(), report.Done, report.Proof.Records, o.Produce)
+	}
+	if report.Delivered <= o.Produce || report.Redelivered == 0 || report.Concurrent == 0 || report.Outcomes.Replayed == 0 {
+		t.Errorf("the run was to have duplicates: %+v", report.Counts)
+	}
+	if copies := o.Produce - report.Proof.Payments - report.Letters; copies < o.Produce/6 {
+		t.Errorf("%d records that the producer sent twice; want a fifth", copies)
+	}
+	return report
+}
+
+// Through a real Kafka, with batches that come again and two at once: nothing is lost, and the ledger is exact to the cent.
+func TestExactlyOnce(t *testing.T) {
+	o := torture(t, exactRecords(t), local.Faults{Duplicate: 0.1, Concurrent: 0.1})
+	report := finish(t, o, 10*time.Minute)
+	if len(report.Proof.Off) != 0 || len(report.Proof.Repeats) != 0 {
+		t.Errorf("the ledger is off: %v", report.Proof.Off)
+	}
+}
+
+// The same, and processes are killed: a payment is booked again only where a kill fell between its booking and its
+// completion, and the run names each.
+func TestKills(t *testing.T) {
+	o := torture(t, 10_000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.1})
+	report := finish(t, o, 5*time.Minute)
+	if len(report.Kills) < 3 {
+		t.Errorf("%d kills; want more", len(report.Kills))
+	}
+	for _, r := range report.Proof.Repeats {
+		t.Logf("%s: attempt %d, token %d, in invocation %s of %s, killed at %s", r.Key, r.Attempt, r.Token, r.RequestID, r.Kill.Batch, r.Kill.At.Format(time.TimeOnly+".000"))
+	}
+}
+
+// With bookings that commit with their completions the same run is exact, with kills.
+func TestKillsAtomic(t *testing.T) {
+	o := torture(t, 5000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.2})
+	o.Env, o.ESM.BatchSize = append(o.Env, "IDEMSK_LEDGER=atomic"), 50
+	report := finish(t, o, 5*time.Minute)
+	if len(report.Proof.Off) != 0 || report.Proof.Audited || len(report.Kills) < 3 {
+		t.Errorf("off by %v after %d kills; want nothing, after some, and without an audit", report.Proof.Off, len(report.Kills))
+	}
+}

@@ -1,0 +1,189 @@
+//go:build localstack
+
+package e2e_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"maps"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/idem"
+)
+
+// deployment is a function with its tables, its queue and its event source mapping in LocalStack, all of one name.
+type deployment struct {
+	proof.Site
+
+	name, endpoint string
+	lambda         *lambda.Client
+}
+
+func deploy(t *testing.T) *deployment {
+	t.Helper()
+	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
+	if endpoint == "" {
+		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	cfg := aws.Config{
+		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient: &http.Client{Transport: transport},
+	}
+	name := "idemsk-e2e-" + strings.ToLower(rand.Text()[:8])
+	d := &deployment{name: name, endpoint: endpoint, lambda: lambda.NewFromConfig(cfg)}
+	d.Dynamo, d.SQS, d.Table, d.Ledger = dynamodb.NewFromConfig(cfg), sqs.NewFromConfig(cfg), name, name+"-ledger"
+	if err := d.Create(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Remove(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	d.createFunction(t)
+	d.createMapping(t)
+	return d
+}
+
+func (d *deployment) createFunction(t *testing.T) {
+	t.Helper()
+	_, err := d.lambda.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
+		FunctionName: &d.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(60),
+		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Code: &types.FunctionCode{ZipFile: zipped(t)},
+		Environment: &types.Environment{Variables: map[string]string{
+			"IDEMSK_TABLE": d.Table, "IDEMSK_LEDGER_TABLE": d.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL": d.Queue,
+			"IDEMSK_FAILURES": "partial", "IDEMSK_SIMULATE": "on", "IDEMSK_LEASE": "30s",
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := d.lambda.DeleteFunction(context.Background(), &lambda.DeleteFunctionInput{FunctionName: &d.name}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := lambda.NewFunctionActiveV2Waiter(d.lambda).Wait(t.Context(), &lambda.GetFunctionInput{FunctionName: &d.name}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// zipped is the function's package.
+func zipped(t *testing.T) []byte {
+	t.Helper()
+	code, err := os.ReadFile(handler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	w := zip.NewWriter(&buf)
+	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
+	h.SetMode(0o755)
+	f, err := w.CreateHeader(h)
+	if err == nil {
+		_, err = f.Write(code)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func (d *deployment) createMapping(t *testing.T) {
+	t.Helper()
+	out, err := d.lambda.CreateEventSourceMapping(t.Context(), &lambda.CreateEventSourceMappingInput{
+		FunctionName: &d.name, Topics: []string{topic}, BatchSize: aws.Int32(200), MaximumBatchingWindowInSeconds: aws.Int32(1),
+		EventSourceArn:   aws.String("arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1"),
+		StartingPosition: types.EventSourcePositionTrimHorizon, FunctionResponseTypes: []types.FunctionResponseType{types.FunctionResponseTypeReportBatchItemFailures},
+		AmazonManagedKafkaEventSourceConfig: &types.AmazonManagedKafkaEventSourceConfig{ConsumerGroupId: &d.name},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := d.lambda.DeleteEventSourceMapping(context.Background(), &lambda.DeleteEventSourceMappingInput{UUID: out.UUID}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An event source mapping that is deployed in LocalStack, where nothing polls it, is served from a real Kafka: table, function
+// and queue are all LocalStack's.
+func TestFromLocalStack(t *testing.T) {
+	const records, seed = 2000, 7
+	d := deploy(t)
+	brokers := startServer(t, "scripts/kafka.sh", "run", "0")
+	createTopic(t, brokers)
+	var out, said bytes.Buffer
+	code := cli.Main(bounded(t, 5*time.Minute), []string{
+		"local", "--from-localstack", "--endpoint-url", d.endpoint, "--function-name", d.name, "--brokers", brokers,
+		"--produce", strconv.Itoa(records), "--seed", strconv.Itoa(seed), "--until-drained", "--duplicate", "0.3",
+	}, cli.Streams{Out: &out, Err: &said}, "test")
+	t.Logf("%s\n%s", &said, &out)
+	if code != 0 || !strings.Contains(out.String(), "2,000 done") || !strings.Contains(out.String(), "everything is committed") {
+		t.Fatalf("exit status %d", code)
+	}
+	if !strings.Contains(said.String(), "topic payments, group "+d.name+", batches of 200") {
+		t.Error("the mapping's parameters were not taken")
+	}
+	d.check(t, records, seed)
+}
+
+// check wants the ledger exact to the cent, each key settled, and a letter for each payment that can't be booked.
+func (d *deployment) check(t *testing.T, records int, seed uint64) {
+	t.Helper()
+	want := expect.New(expect.Rules{Key: "header:idempotency-key", MaxAttempts: idem.DefaultMaxAttempts, Simulate: true})
+	for batch, err := range (stream.Config{Records: records, Partitions: 1, BatchSize: 1000, Seed: seed}).Batches() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := want.Add(batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	balances, err := d.Balances(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(balances, want.Balances()) {
+		t.Errorf("the ledger is off: %v", proof.Differences(want.Balances(), balances))
+	}
+	statuses, err := d.Statuses(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[idem.Status]int)
+	for _, status := range statuses {
+		counts[status]++
+	}
+	letters, err := d.Letters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts[idem.StatusCompleted] != want.Booked() || counts[idem.StatusFailed] != len(letters) || len(counts) > 2 {
+		t.Errorf("the keys are %v, and there are %d letters; want %d COMPLETED", counts, len(letters), want.Booked())
+	}
+}

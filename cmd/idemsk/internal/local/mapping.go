@@ -1,0 +1,173 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+)
+
+// Wanted says which event source mapping is meant, where there are several.
+type Wanted struct {
+	Function string // its name; "" is any
+	Topic    string // "" is any
+}
+
+// FromMapping fills options in from an event source mapping on Kafka that is deployed at a Lambda endpoint: the mapping's
+// parameters, the function and its timeout. What options say of the source itself stays. It returns what to tell the user.
+func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted) (said string, err error) {
+	cfg, err := o.AWS(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := reach(ctx, endpoint); err != nil {
+		return "", fmt.Errorf("nothing answers at %s: start LocalStack (make localstack-up), or name it with --endpoint-url: %w", endpoint, err)
+	}
+	client := lambda.NewFromConfig(cfg)
+	mapping, err := findMapping(ctx, client, endpoint, wanted)
+	if err != nil {
+		return "", err
+	}
+	function, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: mapping.FunctionArn})
+	if err != nil {
+		return "", fmt.Errorf("the function %s of the event source mapping %s: %w", aws.ToString(mapping.FunctionArn), aws.ToString(mapping.UUID), err)
+	}
+	o.Invoke, o.FunctionName, o.Function, o.Store = endpoint, aws.ToString(mapping.FunctionArn), "", StoreNone
+	if t := aws.ToInt32(function.Timeout); t > 0 {
+		o.ESM.Timeout = time.Duration(t) * time.Second
+	}
+	if err := fill(&o.ESM, mapping); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Serving the event source mapping %s at %s: topic %s, group %s, batches of %d, to %s.", aws.ToString(mapping.UUID), endpoint,
+		strings.Join(mapping.Topics, ","), o.ESM.ConsumerGroup, o.ESM.BatchSize, o.FunctionName), nil
+}
+
+// findMapping finds the one mapping on Kafka that is wanted.
+func findMapping(ctx context.Context, client *lambda.Client, endpoint string, wanted Wanted) (*types.EventSourceMappingConfiguration, error) {
+	var found []types.EventSourceMappingConfiguration
+	pages := lambda.NewListEventSourceMappingsPaginator(client, &lambda.ListEventSourceMappingsInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing the event source mappings at %s: %w", endpoint, err)
+		}
+		for i := range page.EventSourceMappings {
+			if m := &page.EventSourceMappings[i]; onKafka(m) && wanted.fits(m) {
+				found = append(found, *m)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("there is no event source mapping on Kafka at %s%s: deploy one (make deploy-local)", endpoint, wanted)
+	case 1:
+		if state := aws.ToString(found[0].State); strings.HasPrefix(state, "Disabl") {
+			return nil, fmt.Errorf("the event source mapping %s is %s: enable it with aws lambda update-event-source-mapping --enabled",
+				aws.ToString(found[0].UUID), strings.ToLower(state))
+		}
+		return &found[0], nil
+	}
+	names := make([]string, 0, len(found))
+	for i := range found {
+		m := &found[i]
+		names = append(names, fmt.Sprintf("topic %s to %s", strings.Join(m.Topics, ","), functionOf(m)))
+	}
+	return nil, fmt.Errorf("there are %d event source mappings on Kafka at %s%s: name one with --function-name or --topic: %s",
+		len(found), endpoint, wanted, strings.Join(names, "; "))
+}
+
+func onKafka(m *types.EventSourceMappingConfiguration) bool {
+	return m.AmazonManagedKafkaEventSourceConfig != nil || m.SelfManagedKafkaEventSourceConfig != nil || m.SelfManagedEventSource != nil ||
+		strings.HasPrefix(aws.ToString(m.EventSourceArn), "arn:aws:kafka:")
+}
+
+func (w Wanted) fits(m *types.EventSourceMappingConfiguration) bool {
+	return (w.Function == "" || w.Function == functionOf(m)) && (w.Topic == "" || slices.Contains(m.Topics, w.Topic))
+}
+
+// String says what is wanted, to follow a place.
+func (w Wanted) String() string {
+	text := ""
+	if w.Function != "" {
+		text += " for the function " + w.Function
+	}
+	if w.Topic != "" {
+		text += " with the topic " + w.Topic
+	}
+	return text
+}
+
+// functionOf is the name in a mapping's ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME[:ALIAS].
+func functionOf(m *types.EventSourceMappingConfiguration) string {
+	const name = 6
+	if parts := strings.Split(aws.ToString(m.FunctionArn), ":"); len(parts) > name {
+		return parts[name]
+	}
+	return aws.ToString(m.FunctionArn)
+}
+
+// fill sets the parameters that a mapping has.
+func fill(c *esm.Config, m *types.EventSourceMappingConfiguration) error {
+	c.Topics, c.ConsumerGroup = m.Topics, groupOf(m)
+	c.EventSourceARN = cmp.Or(aws.ToString(m.EventSourceArn), c.EventSourceARN)
+	if m.BatchSize != nil {
+		c.BatchSize = int(*m.BatchSize)
+	}
+	if m.MaximumBatchingWindowInSeconds != nil {
+		c.MaximumBatchingWindow = seconds(*m.MaximumBatchingWindowInSeconds)
+	}
+	if c.StartingPosition = cmp.Or(string(m.StartingPosition), c.StartingPosition); m.StartingPositionTimestamp != nil {
+		c.StartingPositionTimestamp = *m.StartingPositionTimestamp
+	}
+	if m.MaximumRetryAttempts != nil {
+		c.MaximumRetryAttempts = int(*m.MaximumRetryAttempts)
+	}
+	if age := aws.ToInt32(m.MaximumRecordAgeInSeconds); age > 0 {
+		c.MaximumRecordAge = seconds(age)
+	}
+	c.BisectBatchOnFunctionError = aws.ToBool(m.BisectBatchOnFunctionError)
+	for _, t := range m.FunctionResponseTypes {
+		c.FunctionResponseTypes = append(c.FunctionResponseTypes, string(t))
+	}
+	if p := m.ProvisionedPollerConfig; p != nil {
+		c.Pollers = int(max(aws.ToInt32(p.MaximumPollers), aws.ToInt32(p.MinimumPollers), 1))
+	}
+	if d := m.DestinationConfig; d != nil && d.OnFailure != nil {
+		c.OnFailure = aws.ToString(d.OnFailure.Destination)
+	}
+	if m.FilterCriteria == nil || len(m.FilterCriteria.Filters) == 0 {
+		return nil
+	}
+	type filter struct{ Pattern string }
+	filters := struct{ Filters []filter }{}
+	for _, f := range m.FilterCriteria.Filters {
+		filters.Filters = append(filters.Filters, filter{aws.ToString(f.Pattern)})
+	}
+	criteria, err := json.Marshal(filters)
+	c.FilterCriteria = string(criteria)
+	return err
+}
+
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+
+// groupOf is the consumer group; without one, AWS names it by the mapping's UUID.
+func groupOf(m *types.EventSourceMappingConfiguration) string {
+	group := ""
+	if c := m.AmazonManagedKafkaEventSourceConfig; c != nil {
+		group = aws.ToString(c.ConsumerGroupId)
+	}
+	if c := m.SelfManagedKafkaEventSourceConfig; c != nil {
+		group = cmp.Or(group, aws.ToString(c.ConsumerGroupId))
+	}
+	return cmp.Or(group, aws.ToString(m.UUID))
+}

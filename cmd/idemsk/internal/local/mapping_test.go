@@ -1,0 +1,132 @@
+package local_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+)
+
+type object = map[string]any
+
+func mapping(topic, function string, more object) object {
+	m := object{
+		"UUID": "uuid-" + topic, "Topics": []string{topic}, "State": "Enabled", "FunctionArn": "arn:aws:lambda:us-east-1:000000000000:function:" + function + ":live",
+		"EventSourceArn": "arn:aws:kafka:us-east-1:000000000000:cluster/c/1", "StartingPosition": "TRIM_HORIZON", "BatchSize": 100,
+	}
+	for name, value := range more {
+		m[name] = value
+	}
+	return m
+}
+
+// deployedAt is a Lambda endpoint with event source mappings, and options that ask it.
+func deployedAt(t *testing.T, mappings ...object) (string, *local.Options) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/event-source-mappings"), strings.HasSuffix(r.URL.Path, "/event-source-mappings/"):
+			_ = json.NewEncoder(w).Encode(object{"EventSourceMappings": mappings})
+		case strings.HasSuffix(r.URL.Path, ":live/configuration"):
+			_, _ = io.WriteString(w, `{"Timeout":77}`)
+		default:
+			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	o := &local.Options{ESM: esm.DefaultConfig(), AWS: func(context.Context) (aws.Config, error) {
+		return aws.Config{
+			Region: "us-east-1", BaseEndpoint: &server.URL, HTTPClient: &http.Client{Transport: transport},
+			Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), RetryMaxAttempts: 1,
+		}, nil
+	}}
+	return server.URL, o
+}
+
+func TestFromMapping(t *testing.T) {
+	t.Parallel()
+	url, o := deployedAt(t, object{"UUID": "q", "EventSourceArn": "arn:aws:sqs:us-east-1:000000000000:q"}, mapping("payments", "ledger", object{
+		"BatchSize": 321, "MaximumBatchingWindowInSeconds": 7, "StartingPosition": "AT_TIMESTAMP", "StartingPositionTimestamp": 1767225600.5,
+		"MaximumRetryAttempts": 4, "MaximumRecordAgeInSeconds": 90, "BisectBatchOnFunctionError": true,
+		"FunctionResponseTypes": []string{"ReportBatchItemFailures"}, "ProvisionedPollerConfig": object{"MinimumPollers": 2, "MaximumPollers": 5},
+		"AmazonManagedKafkaEventSourceConfig": object{"ConsumerGroupId": "payments-ledger"},
+		"FilterCriteria":                      object{"Filters": []object{{"Pattern": `{"value":{"a":[1]}}`}}},
+		"DestinationConfig":                   object{"OnFailure": object{"Destination": "kafka://gave-up"}},
+	}))
+	said, err := local.FromMapping(t.Context(), o, url, local.Wanted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said, "mapping uuid-payments at "+url+": topic payments, group payments-ledger, batches of 321, to arn:aws:lambda:") {
+		t.Errorf("said %s", said)
+	}
+	c := &o.ESM
+	if o.Invoke != url || o.Store != local.StoreNone || !strings.HasSuffix(o.FunctionName, ":function:ledger:live") || c.Timeout != 77*time.Second {
+		t.Errorf("the function: %+v", o)
+	}
+	if !slices.Equal(c.Topics, []string{"payments"}) || c.ConsumerGroup != "payments-ledger" || c.BatchSize != 321 || c.MaximumBatchingWindow != 7*time.Second ||
+		c.StartingPosition != esm.AtTimestamp || c.StartingPositionTimestamp.UnixMilli() != 1767225600500 || c.MaximumRetryAttempts != 4 ||
+		c.MaximumRecordAge != 90*time.Second || !c.BisectBatchOnFunctionError || !slices.Equal(c.FunctionResponseTypes, []string{esm.ReportBatchItemFailures}) ||
+		c.Pollers != 5 || c.FilterCriteria != `{"Filters":[{"Pattern":"{\"value\":{\"a\":[1]}}"}]}` || c.OnFailure != "kafka://gave-up" ||
+		c.EventSourceARN != "arn:aws:kafka:us-east-1:000000000000:cluster/c/1" {
+		t.Errorf("%+v", c)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a mapping says nothing of stays AWS's default; a self-managed cluster has no ARN, and a group by its UUID.
+func TestFromMappingOfFewWords(t *testing.T) {
+	t.Parallel()
+	m := mapping("payments", "ledger", object{"SelfManagedEventSource": object{}, "MaximumRecordAgeInSeconds": -1, "MaximumRetryAttempts": -1})
+	delete(m, "EventSourceArn")
+	delete(m, "BatchSize")
+	url, o := deployedAt(t, m)
+	if _, err := local.FromMapping(t.Context(), o, url, local.Wanted{Function: "ledger", Topic: "payments"}); err != nil {
+		t.Fatal(err)
+	}
+	if c := &o.ESM; c.ConsumerGroup != "uuid-payments" || c.BatchSize != 100 || c.MaximumRecordAge != esm.Infinite || c.MaximumRetryAttempts != esm.Infinite || c.Validate() != nil {
+		t.Errorf("%+v: %v", c, c.Validate())
+	}
+}
+
+func TestFromMappingThatCannotBeServed(t *testing.T) {
+	t.Parallel()
+	two := []object{mapping("payments", "ledger", nil), mapping("refunds", "ledger", nil)}
+	for says, test := range map[string]struct {
+		mappings []object
+		wanted   local.Wanted
+	}{
+		"there is no event source mapping on Kafka at":                                   {nil, local.Wanted{}},
+		"for the function other with the topic payments: deploy one":                     {two, local.Wanted{Function: "other", Topic: "payments"}},
+		"there are 2 event source mappings":                                              {two, local.Wanted{}},
+		"name one with --function-name or --topic: topic payments to ledger; topic refu": {two, local.Wanted{Function: "ledger"}},
+		"the event source mapping uuid-payments is disabled: enable it":                  {[]object{mapping("payments", "ledger", object{"State": "Disabled"})}, local.Wanted{}},
+		"the function arn:aws:lambda:us-east-1:000000000000:function:gone of the event":  {[]object{mapping("payments", "x", object{"FunctionArn": "arn:aws:lambda:us-east-1:000000000000:function:gone"})}, local.Wanted{}},
+	} {
+		url, o := deployedAt(t, test.mappings...)
+		if _, err := local.FromMapping(t.Context(), o, url, test.wanted); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v; want an error that says %q", err, says)
+		}
+	}
+	_, o := deployedAt(t)
+	if _, err := local.FromMapping(t.Context(), o, "http://127.0.0.1:1", local.Wanted{}); err == nil || !strings.Contains(err.Error(), "nothing answers at http://127.0.0.1:1") {
+		t.Errorf("%v", err)
+	}
+}

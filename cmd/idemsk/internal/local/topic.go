@@ -1,0 +1,82 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+)
+
+// rereadTimeout bounds how long the topic may give nothing while it is read again.
+const rereadTimeout = 30 * time.Second
+
+// reread calls each with all records that the run was to deliver, read from the topic by a client of its own.
+func reread(ctx context.Context, brokers []string, opts []kgo.Opt, topic string, partitions []esm.PartitionState, each func(*mskevent.Batch) error) error {
+	from, left := make(map[int32]kgo.Offset), make(map[int32]int64)
+	for i := range partitions {
+		if p := &partitions[i]; p.Begin < p.End {
+			from[p.Partition], left[p.Partition] = kgo.NewOffset().At(p.Begin), p.End
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-proof"), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+	}, opts...)...)
+	if err != nil {
+		return fmt.Errorf("the Kafka client: %w", err)
+	}
+	defer client.Close()
+	for len(left) > 0 {
+		messages, err := poll(ctx, client, left)
+		if err != nil {
+			return fmt.Errorf("reading %s again: %w", topic, err)
+		}
+		b, err := mskevent.New(topic, messages)
+		if err != nil {
+			return err
+		}
+		if err := each(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poll reads some records, and takes partitions that are read to their end out of left.
+func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (messages []mskevent.Message, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, rereadTimeout, errors.New("the brokers give no more records"))
+	defer cancel()
+	fetches := client.PollFetches(ctx)
+	if err := fetches.Err(); err != nil {
+		return nil, err
+	}
+	for _, r := range fetches.Records() {
+		end, wanted := left[r.Partition]
+		if !wanted || r.Offset >= end {
+			continue
+		}
+		if r.Offset == end-1 {
+			delete(left, r.Partition)
+		}
+		if !r.Attrs.IsControl() {
+			messages = append(messages, message(r))
+		}
+	}
+	return messages, nil
+}
+
+func message(r *kgo.Record) mskevent.Message {
+	m := mskevent.Message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		m.Headers = append(m.Headers, mskevent.Header(h))
+	}
+	return m
+}

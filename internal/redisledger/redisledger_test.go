@@ -1,0 +1,135 @@
+package redisledger_test
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/internal/redisledger"
+	"github.com/idemsk/idemsk/internal/redisserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	server, err := redisserver.Start(t.Context(), redisserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &redis.UniversalOptions{Addrs: []string{server.Addr()}, Password: redisserver.Password}
+	redisledger.SendOnce(o)
+	client := redis.NewUniversalClient(o)
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+func TestTheLedgerAddsUp(t *testing.T) {
+	client := open(t)
+	const ledger = redisledger.Ledger("idemsk-ledger")
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := ledger.Add(t.Context(), client, "a/EUR", 5); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if balance, err := ledger.Add(t.Context(), client, "a/EUR", -1); err != nil || balance != 99 {
+		t.Errorf("the balance is %d (%v); want 99", balance, err)
+	}
+	if _, err := ledger.Add(t.Context(), client, "b/USD", 7); err != nil {
+		t.Error(err)
+	}
+	if n, err := client.HGet(t.Context(), "idemsk-ledger:a/EUR", "bookings").Int(); err != nil || n != 21 {
+		t.Errorf("%d bookings (%v); want 21", n, err)
+	}
+	if err := client.HSet(t.Context(), "elsewhere:{k}", "balance", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	balances, err := ledger.Balances(t.Context(), client)
+	if err != nil || len(balances) != 2 || balances["a/EUR"] != 99 || balances["b/USD"] != 7 {
+		t.Errorf("balances %v (%v)", balances, err)
+	}
+	if err := ledger.Drop(t.Context(), client); err != nil {
+		t.Error(err)
+	}
+	if n, err := client.DBSize(t.Context()).Result(); err != nil || n != 1 {
+		t.Errorf("after Drop there are %d keys (%v); want what is not the ledger's", n, err)
+	}
+}
+
+func TestWhatIsNoLedger(t *testing.T) {
+	client := open(t)
+	if err := client.HSet(t.Context(), "l:a/EUR", "balance", "much").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := redisledger.Ledger("l").Balances(t.Context(), client)
+	if err == nil || !strings.Contains(err.Error(), "l:a/EUR") {
+		t.Errorf("error %v; want one that names the key", err)
+	}
+	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a/EUR", 1); err == nil {
+		t.Error("it books on what is no number")
+	}
+}
+
+// An addition whose answer was lost may have taken place: the client must not repeat it.
+func TestAnAdditionIsSentOnce(t *testing.T) {
+	server, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan struct{}, 10)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			if additions(conn) {
+				sent <- struct{}{}
+			}
+			_ = conn.Close() // without an answer
+		}
+	}()
+	o := &redis.UniversalOptions{Addrs: []string{server.Addr().String()}, Protocol: 2, DisableIdentity: true}
+	redisledger.SendOnce(o)
+	client := redis.NewUniversalClient(o)
+	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a/EUR", 1); err == nil {
+		t.Error("it books where nobody answers")
+	}
+	_ = client.Close()
+	_ = server.Close()
+	<-done
+	if len(sent) != 1 {
+		t.Errorf("%d requests; want 1", len(sent))
+	}
+}
+
+// additions answers what a client says when it connects, until it adds something, and reports whether it did.
+func additions(conn net.Conn) bool {
+	buf := make([]byte, 4096)
+	for {
+		n, err := conn.Read(buf)
+		if err != nil || strings.Contains(string(buf[:n]), "hincrby") {
+			return err == nil
+		}
+		if _, err := conn.Write([]byte("-ERR unknown command\r\n")); err != nil {
+			return false
+		}
+	}
+}

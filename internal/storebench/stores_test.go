@@ -1,0 +1,152 @@
+package storebench
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/storetest"
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/redisserver"
+)
+
+// BenchmarkStores runs the stores' common benchmark on each, one record a call. Servers that promise to keep what they answered are
+// set so that they do.
+func BenchmarkStores(b *testing.B) {
+	for _, store := range []struct {
+		name string
+		open func(b *testing.B) idem.Store
+	}{
+		{"memory", func(*testing.B) idem.Store { return memstore.New(memstore.Config{}) }},
+		{"Redis", func(b *testing.B) idem.Store { return redis(b, redisserver.Redis, nil) }},
+		{"Redis, appendfsync always", func(b *testing.B) idem.Store {
+			return redis(b, redisserver.Redis, map[string]string{"appendonly": "yes", "appendfsync": "always"})
+		}},
+		{"Valkey", func(b *testing.B) idem.Store { return redis(b, redisserver.Valkey, nil) }},
+		{"PostgreSQL, leases", leases},
+		{"PostgreSQL, transactions", transactions},
+		{"DynamoDB Local", dynamoDBLocal},
+	} {
+		b.Run(store.name, func(b *testing.B) { storetest.Benchmark(b, store.open(b)) })
+	}
+}
+
+func check(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func closed(b *testing.B, end func() error) {
+	b.Helper()
+	b.Cleanup(func() {
+		if err := end(); err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+func redis(b *testing.B, kind redisserver.Kind, settings map[string]string) idem.Store {
+	b.Helper()
+	server, err := redisserver.Start(b.Context(), redisserver.Config{Kind: kind, Settings: settings})
+	check(b, err)
+	closed(b, server.Close)
+	client, err := redisstore.NewClient(server.URL())
+	check(b, err)
+	closed(b, client.Close)
+	store, err := redisstore.New(client, redisstore.Config{})
+	check(b, err)
+	return store
+}
+
+func postgres(b *testing.B) *pgxpool.Pool {
+	b.Helper()
+	server, err := pgserver.Start(b.Context(), pgserver.Config{Settings: map[string]string{"fsync": "on", "shared_buffers": "256MB"}})
+	check(b, err)
+	closed(b, server.Close)
+	pool, err := pgstore.NewPool(server.URL())
+	check(b, err)
+	b.Cleanup(pool.Close)
+	_, err = pgstore.Migrate(b.Context(), pool, pgstore.DefaultTable)
+	check(b, err)
+	return pool
+}
+
+func leases(b *testing.B) idem.Store {
+	store, err := pgstore.New(postgres(b), pgstore.Config{})
+	check(b, err)
+	return store
+}
+
+func transactions(b *testing.B) idem.Store {
+	store, err := pgstore.NewTx(postgres(b), pgstore.TxConfig{})
+	check(b, err)
+	b.Cleanup(store.Close)
+	return store
+}
+
+// patience is for a DynamoDB Local that has to be installed first.
+const patience = 5 * time.Minute
+
+func dynamoDBLocal(b *testing.B) idem.Store {
+	client := dynamostore.NewClient(aws.Config{
+		Region: "us-east-1", BaseEndpoint: aws.String(startDynamoDBLocal(b)), Credentials: credentials.NewStaticCredentialsProvider("idemskBench", "none", ""),
+	})
+	check(b, dynamostore.CreateTable(b.Context(), client, dynamostore.DefaultTable))
+	store, err := dynamostore.New(client, dynamostore.Config{})
+	check(b, err)
+	return store
+}
+
+// startDynamoDBLocal starts one, and returns its endpoint.
+func startDynamoDBLocal(b *testing.B) string {
+	b.Helper()
+	command := exec.Command("../../localstack/localstack.sh", "dynamodb-local", "0")
+	command.Stderr = os.Stderr
+	output, err := command.StdoutPipe()
+	check(b, err)
+	check(b, command.Start())
+	endpoint := make(chan string, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			if url, ok := strings.CutPrefix(lines.Text(), "listening "); ok {
+				endpoint <- strings.TrimSpace(url)
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, output) // to its end
+		_ = command.Wait()                 // it is ended by a signal
+	}()
+	b.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+		<-ended
+	})
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	select {
+	case url := <-endpoint:
+		return url
+	case <-ended:
+	case <-ctx.Done():
+	}
+	b.Fatal("DynamoDB Local did not start (its words are above): install Java 17 and Maven")
+	return ""
+}

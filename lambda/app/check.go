@@ -1,0 +1,53 @@
+//go:build postgres || redis
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// checkTimeout bounds what the check takes of the ten seconds that Lambda has for a start.
+const checkTimeout = 3 * time.Second
+
+// verdicts say which findings of a store's check are more, or less, than an error in the log.
+type verdicts struct {
+	refuse  error // the store would break its promise without a word: the function does not start; nil for none
+	warning error // the store works
+}
+
+// checkStore looks at the store's server once: it costs the connection that the first record would make. What is wrong is
+// logged with what to do, and may be mended while the function runs: until then its records fail, and come again.
+func (b *Base) checkStore(ctx context.Context, store interface {
+	Check(ctx context.Context) error
+}, v verdicts) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	err := store.Check(ctx)
+	switch {
+	case err == nil:
+	case v.refuse != nil && errors.Is(err, v.refuse):
+		return fmt.Errorf("IDEMSK_STORE=%s: %w", b.Config.Store, err)
+	case errors.Is(err, v.warning):
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is less than it should be", slog.String("error", err.Error()))
+	default:
+		b.Logger.LogAttrs(ctx, slog.LevelError, "the store is not ready: records fail until it is", slog.String("error", err.Error()))
+	}
+	return nil
+}
+
+// unbatched hides that a store takes many elements in one request.
+type unbatched struct{ idem.Store }
+
+// batching returns the store as IDEMSK_BATCHING wants it.
+func (b *Base) batching(store idem.Store) idem.Store {
+	if b.Config.Plain {
+		return unbatched{store}
+	}
+	return store
+}

@@ -1,0 +1,113 @@
+//go:build redis
+
+package app
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+func startRedis(t *testing.T, settings map[string]string) *redisserver.Server {
+	t.Helper()
+	server, err := redisserver.Start(t.Context(), redisserver.Config{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+func TestAFunctionOnRedis(t *testing.T) {
+	server := startRedis(t, nil)
+	calls := 0
+	env := map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL(), "IDEMSK_TABLE": "app:keys"}
+	f := mustStart(t, env, func(context.Context, msk.Record) ([]byte, error) {
+		calls++
+		return nil, nil
+	})
+	defer f.Close()
+	if log := f.stderr.String(); !strings.Contains(log, `"level":"WARN"`) || !strings.Contains(log, "set appendonly yes") {
+		t.Errorf("the log says %q; want a warning that a crash loses keys", log)
+	}
+	for range 2 {
+		out, err := f.Invoke(t.Context(), []byte(event))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "answer", string(out), `{"batchItemFailures":[]}`)
+	}
+	equal(t, "calls", calls, 1)
+	equal(t, "status", must(server.Do(t.Context(), "HGET", "app:keys:{payments#a}", "status")), any("COMPLETED"))
+}
+
+func TestAFunctionOnACluster(t *testing.T) {
+	cluster, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cluster.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	f := mustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": cluster.URL()}, returning("", nil))
+	defer f.Close()
+	if _, err := f.Invoke(t.Context(), []byte(event)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Forgotten keys would run again, and nobody would know.
+func TestAServerThatEvictsIsRefused(t *testing.T) {
+	server := startRedis(t, map[string]string{"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"})
+	_, err := start(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()}, returning("", nil))
+	if !errors.Is(err, redisstore.ErrEvicts) || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("error %v; want ErrEvicts, and what to do", err)
+	}
+}
+
+func TestAPasswordOfRedisThatIsRotated(t *testing.T) {
+	server := startRedis(t, nil)
+	do := func(args ...any) { must(server.Do(t.Context(), args...)) }
+	do("ACL", "SETUSER", "app", "on", ">one", "~*", "+@all")
+	secrets := newSecrets(t, `{"username":"app","password":"one"}`)
+	where := must(url.Parse(server.URL()))
+	where.User = nil
+	env := map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": where.String(), "IDEMSK_STORE_SECRET_ARN": secretARN}
+	f := mustStart(t, env, returning("", nil))
+	defer f.Close()
+	f.settle(t)
+	equal(t, "reads", secrets.count(), 1)
+
+	do("ACL", "SETUSER", "app", "resetpass", ">two")
+	do("CLIENT", "KILL", "USER", "app")
+	secrets.hold(`{"username":"app","password":"two"}`)
+	f.settle(t)
+	equal(t, "reads", secrets.count(), 2)
+}
+
+func TestThePasswordOfRedisIsNotRepeated(t *testing.T) {
+	for _, env := range []map[string]string{
+		{"IDEMSK_STORE": "redis"},
+		{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": "redis://u:hush@h:port"},
+		{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": "http://u:hush@h"},
+		{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": "redis://u:hush@h/1?cluster=true"},
+		{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": "redis://u:hush@h", "IDEMSK_TABLE": "my keys"},
+	} {
+		f, err := start(t, env, returning("", nil))
+		if err == nil || strings.Contains(err.Error()+f.stderr.String(), "hush") {
+			t.Errorf("%v: error %v; want one without the password", env, err)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/twmb/franz-go/pkg/kgo"
+	saslaws "github.com/twmb/franz-go/pkg/sasl/aws"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// How long a connection may take to be made, and what is asked on its way: AWS credentials, a secret.
+const (
+	dialTimeout   = 5 * time.Second
+	secretTimeout = 5 * time.Second
+)
+
+// options are those of the Kafka client. What they need of AWS they ask for when a connection is made, so that credentials
+// and passwords that were changed meanwhile are found.
+func (s *security) options(cfg aws.Config) ([]kgo.Opt, error) {
+	credentials := &secret{client: secretsmanager.NewFromConfig(cfg), arn: s.secret}
+	var opts []kgo.Opt
+	if s.tls {
+		conf, err := s.tlsConfig(credentials)
+		if err != nil {
+			return nil, err
+		}
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: conf}
+		opts = append(opts, kgo.Dialer(dialer.DialContext))
+	}
+	switch s.auth {
+	case authIAM:
+		opts = append(opts, kgo.SASL(saslaws.ManagedStreamingIAM(func(ctx context.Context) (saslaws.Auth, error) { return iam(ctx, cfg) })))
+	case authSCRAM512:
+		opts = append(opts, kgo.SASL(scram.Sha512(credentials.scram)))
+	case authSCRAM256:
+		opts = append(opts, kgo.SASL(scram.Sha256(credentials.scram)))
+	}
+	return opts, nil
+}
+
+func (s *security) tlsConfig(credentials *secret) (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(s.ca) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(s.ca) {
+			return nil, errors.New("IDEMSK_KAFKA_CA holds no certificate in PEM")
+		}
+	}
+	if s.auth == authMTLS {
+		conf.GetClientCertificate = func(req *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return credentials.certificate(req.Context())
+		}
+	}
+	return conf, nil
+}
+
+func iam(ctx context.Context, cfg aws.Config) (saslaws.Auth, error) {
+	if cfg.Credentials == nil {
+		return saslaws.Auth{}, errors.New("there are no AWS credentials for IDEMSK_KAFKA_AUTH=iam")
+	}
+	c, err := cfg.Credentials.Retrieve(ctx)
+	if err != nil {
+		return saslaws.Auth{}, fmt.Errorf("AWS credentials for IDEMSK_KAFKA_AUTH=iam: %w", err)
+	}
+	return saslaws.Auth{AccessKey: c.AccessKeyID, SecretKey: c.SecretAccessKey, SessionToken: c.SessionToken}, nil
+}
+
+// content is what the secret holds.
+type content struct {
+	Username    string `json:"username"`
+	Password    string `json:"password"`
+	Certificate string `json:"certificate"` // in PEM, those between it and the CA behind it
+	PrivateKey  string `json:"privateKey"`  // in PEM, not encrypted
+}
+
+// fresh is how long a secret that was read is used without reading it again.
+const fresh = 30 * time.Second
+
+// secret is a secret in Secrets Manager.
+type secret struct {
+	client *secretsmanager.Client
+	arn    string
+
+	mu   sync.Mutex
+	last content
+	at   time.Time
+}
+
+func (s *secret) read(ctx context.Context) (content, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.at.IsZero() && time.Since(s.at) < fresh {
+		return s.last, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	out, err := s.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &s.arn})
+	if err != nil {
+		return content{}, fmt.Errorf("reading IDEMSK_KAFKA_SECRET_ARN (the function needs secretsmanager:GetSecretValue on it, kms:Decrypt on its key, "+
+			"and in a VPC a way to Secrets Manager): %w", err)
+	}
+	var c content
+	if err := json.Unmarshal([]byte(aws.ToString(out.SecretString)), &c); err != nil { // the error may quote the text
+		return content{}, fmt.Errorf("the secret %s is not JSON: want an object with username and password, or certificate and privateKey", s.arn)
+	}
+	s.last, s.at = c, time.Now()
+	return c, nil
+}
+
+func (s *secret) scram(ctx context.Context) (scram.Auth, error) {
+	c, err := s.read(ctx)
+	if err == nil && (c.Username == "" || c.Password == "") {
+		err = fmt.Errorf("the secret %s has no username or no password", s.arn)
+	}
+	return scram.Auth{User: c.Username, Pass: c.Password}, err
+}
+
+func (s *secret) certificate(ctx context.Context) (*tls.Certificate, error) {
+	c, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair([]byte(c.Certificate), []byte(c.PrivateKey))
+	if err != nil { // it says nothing of what is in the key
+		return nil, fmt.Errorf("the secret %s: certificate and privateKey, in PEM, the key not encrypted: %w", s.arn, err)
+	}
+	return &cert, nil
+}

@@ -1,0 +1,172 @@
+package dynamooutbox_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func client(t *testing.T, endpoint string) *dynamodb.Client {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return dynamostore.NewClient(aws.Config{
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: &http.Client{Transport: transport},
+	}, func(o *dynamodb.Options) { o.BaseEndpoint = &endpoint })
+}
+
+func newOutbox(t *testing.T, cfg dynamooutbox.Config) *dynamooutbox.Outbox {
+	t.Helper()
+	o, err := dynamooutbox.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// site is a store with its table, a table for effects whose key is "id", and an outbox.
+type site struct {
+	*testing.T
+	db     *dynamodb.Client
+	store  *dynamostore.Store
+	outbox *dynamooutbox.Outbox
+	books  string
+}
+
+// newSite puts everything on an in-process DynamoDB, which knows no sort keys: of each aggregate one item can be seen.
+func newSite(t *testing.T, cfg dynamooutbox.Config) *site {
+	t.Helper()
+	srv, err := dynamofake.New(dynamofake.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &site{T: t, db: client(t, srv.URL()), outbox: newOutbox(t, cfg), books: "books"}
+	for table, key := range map[string]string{s.outbox.Table(): dynamooutbox.AttrAggregate, s.books: "id"} {
+		if err := srv.CreateTable(dynamofake.Table{Name: table, HashKey: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.open()
+	return s
+}
+
+// open makes the store and its table.
+func (s *site) open() {
+	s.Helper()
+	table := "idemsk-" + rand.Text()
+	err := dynamostore.CreateTable(s.Context(), s.db, table)
+	if err == nil {
+		s.store, err = dynamostore.New(s.db, dynamostore.Config{Table: table})
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// run runs a task whose handler publishes as f does, after a write of its own.
+func (s *site) run(key string, f func(ctx context.Context) error) idem.Outcome {
+	s.Helper()
+	return s.runOn(s.store, idem.Config{}, key, f)
+}
+
+func (s *site) runOn(store idem.Store, cfg idem.Config, key string, f func(ctx context.Context) error) idem.Outcome {
+	s.Helper()
+	cfg.BreakerFailures = -1
+	e, err := idem.New(store, cfg)
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Second)
+	defer cancel()
+	handler := dynamooutbox.Handler(s.outbox, func(ctx context.Context, key string) ([]byte, error) {
+		if tx, err := dynamostore.TxFrom(ctx); err == nil {
+			if err := tx.Enlist(dynamostore.Write{Put: &types.Put{TableName: &s.books, Item: s.book(key)}, PutKey: []string{"id"}}); err != nil {
+				return nil, err
+			}
+		}
+		return []byte(key), f(ctx)
+	})
+	return e.Do(ctx, idem.Task{Key: key, Source: "payments-1@2", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+		return handler(ctx, key)
+	})})
+}
+
+func (s *site) book(key string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: key}}
+}
+
+// booked reports whether the write of a task's own has landed.
+func (s *site) booked(key string) bool {
+	s.Helper()
+	out, err := s.db.GetItem(s.Context(), &dynamodb.GetItemInput{TableName: &s.books, Key: s.book(key), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return len(out.Item) > 0
+}
+
+// items returns what is in the outbox, by aggregate and ID.
+func (s *site) items(q dynamooutbox.ListQuery) map[[2]string]dynamooutbox.Item {
+	s.Helper()
+	items := make(map[[2]string]dynamooutbox.Item)
+	for it, err := range s.outbox.List(s.Context(), s.db, q) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		items[[2]string{it.Aggregate, it.ID}] = it
+	}
+	return items
+}
+
+// wantNothing wants that a task has left nothing.
+func (s *site) wantNothing(key string, out idem.Outcome, want error) {
+	s.Helper()
+	if out.Kind == idem.Executed || !errors.Is(out.Err, want) {
+		s.Errorf("%v, %v; want %v", out.Kind, out.Err, want)
+	}
+	if s.booked(key) {
+		s.Error("the handler's own write has landed")
+	}
+	if items := s.items(dynamooutbox.ListQuery{}); len(items) > 0 {
+		s.Errorf("the outbox holds %+v", items)
+	}
+}
+
+const (
+	firstID  = "019a7c54-0000-7000-8000-000000000001"
+	secondID = "019a7c54-0000-7000-8000-000000000002"
+	thirdID  = "019a7c54-0000-7000-8000-000000000003"
+)
+
+func event(id, topic, key, value string) outbox.Event {
+	e := outbox.Event{ID: id, Topic: topic, Value: []byte(value)}
+	if key != "" {
+		e.Key = []byte(key)
+	}
+	return e
+}

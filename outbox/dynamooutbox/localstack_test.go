@@ -1,0 +1,168 @@
+//go:build localstack
+
+package dynamooutbox_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+// newRealSite is on LocalStack's DynamoDB, with a table as CreateTable makes it.
+func newRealSite(t *testing.T) *site {
+	t.Helper()
+	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
+	if endpoint == "" {
+		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
+	}
+	name := "outbox-" + rand.Text()
+	s := &site{T: t, db: client(t, endpoint), outbox: newOutbox(t, dynamooutbox.Config{Table: name}), books: name + "-books"}
+	if err := s.outbox.CreateTable(t.Context(), s.db); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName: &s.books, BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.open()
+	t.Cleanup(func() { // the test's own context has ended by now
+		for _, table := range []string{s.outbox.Table(), s.books, s.store.Table()} {
+			if _, err := s.db.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &table}); err != nil {
+				t.Errorf("deleting table %s: %v", table, err)
+			}
+		}
+	})
+	return s
+}
+
+// raw returns the one item of an aggregate.
+func (s *site) raw(aggregate, id string) map[string]types.AttributeValue {
+	s.Helper()
+	out, err := s.db.GetItem(s.Context(), &dynamodb.GetItemInput{TableName: ptr(s.outbox.Table()), ConsistentRead: aws.Bool(true),
+		Key: map[string]types.AttributeValue{
+			dynamooutbox.AttrAggregate: &types.AttributeValueMemberS{Value: aggregate}, dynamooutbox.AttrID: &types.AttributeValueMemberS{Value: id},
+		}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return out.Item
+}
+
+// The life of a poison event on the real table: committed, rejected, set aside for good, requeued, and sent. The largest items
+// have room for it.
+func TestSetAsideAndRequeueOnLocalStack(t *testing.T) {
+	s := newRealSite(t)
+	before := time.Now()
+	full := event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-1000))
+	if out := s.run("pay-1", func(ctx context.Context) error { return outbox.Publish(ctx, full, event(secondID, "t", "k", "two")) }); out.Kind != idem.Executed {
+		t.Fatal(out.Kind, out.Err)
+	}
+	if out := s.run("pay-2", func(ctx context.Context) error { return outbox.Publish(ctx, event(thirdID, "t", "k", "three")) }); out.Kind != idem.Executed {
+		t.Fatal(out.Kind, out.Err)
+	}
+	items := s.items(dynamooutbox.ListQuery{From: before.Add(-time.Second), To: time.Now().Add(time.Second)})
+	it := items[[2]string{"t#k", firstID}]
+	if len(items) != 2 || len(it.Events) != 2 {
+		t.Fatalf("%d items, the first with %d events; want 2, 2", len(items), len(it.Events))
+	}
+	if none := s.items(dynamooutbox.ListQuery{To: before.Add(-time.Second)}); len(none) != 0 {
+		t.Errorf("%d items of before the test", len(none))
+	}
+
+	why := strings.Repeat("ä", 2000) // more than is kept
+	k := &kafka{says: map[string]error{string(full.Value): errors.Join(relay.ErrRejected, errors.New(why)), "two": relay.ErrRejected}}
+	r := newRelayOn(t, s.outbox, s.db, k)
+	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.SetAside != 2 {
+		t.Fatalf("%+v", res)
+	}
+	aside := s.items(dynamooutbox.ListQuery{Aside: true})
+	it = aside[[2]string{"t#k", firstID}]
+	slices.Sort(it.Aside)
+	if len(aside) != 1 || !slices.Equal(it.Aside, []string{firstID, secondID}) || it.Failure == "" || it.Attempts != 1 || it.AsideAt.Before(before.Truncate(time.Millisecond)) {
+		t.Errorf("set aside: %d items, %v, %d attempts, at %v, %q", len(aside), it.Aside, it.Attempts, it.AsideAt, it.Failure)
+	}
+	if s.raw("t#k", firstID)[dynamooutbox.AttrExpiry] != nil {
+		t.Error("what is set aside expires")
+	}
+
+	if n, err := s.outbox.Requeue(t.Context(), s.db, "t#k", firstID); err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	raw := s.raw("t#k", firstID)
+	it, err := dynamooutbox.Decode(raw)
+	if err != nil || len(it.Aside) != 0 || len(it.Pending()) != 2 || raw[dynamooutbox.AttrExpiry] == nil || raw[dynamooutbox.AttrRequeuedAt] == nil {
+		t.Errorf("requeued: %v, %v, %d pending", err, it.Aside, len(it.Pending()))
+	}
+	delete(k.says, "two")
+	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.SetAside != 1 || res.Published != 1 {
+		t.Errorf("after the requeue: %+v", res)
+	}
+	it = s.items(dynamooutbox.ListQuery{Aside: true})[[2]string{"t#k", firstID}]
+	if !reflect.DeepEqual(it.Aside, []string{firstID}) || it.Requeued != nil {
+		t.Errorf("set aside again: %v, requeued %v", it.Aside, it.Requeued)
+	}
+
+	// What was never set aside comes again as a whole.
+	if n, err := s.outbox.Requeue(t.Context(), s.db, "t#k", thirdID); err != nil || n != 1 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := s.outbox.Requeue(t.Context(), s.db, "t#k", "nothing"); !errors.Is(err, dynamooutbox.ErrNoItem) {
+		t.Errorf("%v; want ErrNoItem", err)
+	}
+	gone := it
+	gone.ID = "gone"
+	gone.Aside = nil
+	k.says["two"] = relay.ErrRejected
+	if res := r.Send(t.Context(), []dynamooutbox.Item{gone}); res.Errs[0] != nil || s.raw("t#k", "gone") != nil {
+		t.Errorf("an item that was deleted: %v; in the table: %v", res.Errs, s.raw("t#k", "gone"))
+	}
+}
+
+func newRelayOn(t *testing.T, o *dynamooutbox.Outbox, c dynamooutbox.Client, s dynamooutbox.Sender) *dynamooutbox.Relay {
+	t.Helper()
+	r, err := dynamooutbox.NewRelay(o, c, s, dynamooutbox.RelayConfig{MaxAttempts: 1, Logger: discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The table is as the relay needs it, and made twice it is an error.
+func TestCreateTableOnLocalStack(t *testing.T) {
+	s := newRealSite(t)
+	out, err := s.db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: ptr(s.outbox.Table())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stream := out.Table.StreamSpecification; stream == nil || stream.StreamViewType != types.StreamViewTypeNewImage || aws.ToString(out.Table.LatestStreamArn) == "" {
+		t.Errorf("the stream is %+v", stream)
+	}
+	ttl, err := s.db.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: ptr(s.outbox.Table())})
+	if err != nil || aws.ToString(ttl.TimeToLiveDescription.AttributeName) != dynamooutbox.AttrExpiry {
+		t.Errorf("TTL: %+v, %v", ttl, err)
+	}
+	none := newOutbox(t, dynamooutbox.Config{Table: "no-such-table"})
+	for _, err := range none.List(t.Context(), s.db, dynamooutbox.ListQuery{}) {
+		if err == nil || !strings.Contains(err.Error(), "does not exist in this account and region") {
+			t.Errorf("%v", err)
+		}
+	}
+}

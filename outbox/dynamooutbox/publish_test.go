@@ -1,0 +1,283 @@
+package dynamooutbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+)
+
+// Events commit with the handler's own write: those of one topic and key in one item and in order, whatever call they came by,
+// and those without key each in its own. What they hold comes back as it was.
+func TestEventsCommitWithTheEffect(t *testing.T) {
+	for name, cfg := range map[string]idem.Config{"claimed first": {}, "claimed on commit": {ClaimOnCommit: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, dynamooutbox.Config{})
+			value := []byte("one")
+			full := outbox.Event{ID: firstID, Topic: "credited", Key: []byte("acc-1"), Value: value, Headers: []outbox.Header{
+				{Key: "event-type", Value: []byte("v1")}, {Key: "empty", Value: []byte{}}, {Key: "null"},
+			}}
+			tombstone := outbox.Event{ID: secondID, Topic: "credited", Key: []byte("acc-1")}
+			elsewhere := event(thirdID, "debited", "acc-1", "")
+			begun := time.Now().Truncate(time.Millisecond)
+			out := s.runOn(s.store, cfg, "pay-1", func(ctx context.Context) error {
+				if err := outbox.Publish(ctx, full, elsewhere); err != nil {
+					return err
+				}
+				copy(value, "two") // what was published is published
+				return outbox.Publish(ctx, tombstone, outbox.Event{Topic: "free", Value: []byte("a")}, outbox.Event{Topic: "free", Value: []byte("b")})
+			})
+			if out.Kind != idem.Executed || string(out.Result) != "pay-1" || !s.booked("pay-1") {
+				t.Fatalf("%v, %v, result %q, booked %v", out.Kind, out.Err, out.Result, s.booked("pay-1"))
+			}
+			full.Value = []byte("one")
+			items := s.items(dynamooutbox.ListQuery{})
+			if len(items) != 4 {
+				t.Errorf("%d items: %+v; want 4", len(items), items)
+			}
+			it := items[[2]string{"credited#acc-1", firstID}]
+			if want := []outbox.Event{full, tombstone}; !reflect.DeepEqual(it.Events, want) || !reflect.DeepEqual(it.Pending(), want) {
+				t.Errorf("the item holds %+v; want %+v", it, want)
+			}
+			if it.CreatedAt.Before(begun) || it.CreatedAt.After(time.Now()) {
+				t.Errorf("created at %v; begun at %v", it.CreatedAt, begun)
+			}
+			if it := items[[2]string{"debited#acc-1", thirdID}]; !reflect.DeepEqual(it.Events, []outbox.Event{elsewhere}) {
+				t.Errorf("the other topic's item is %+v", it)
+			}
+			s.wantExpiry(dynamooutbox.DefaultRetention)
+		})
+	}
+}
+
+func (s *site) wantExpiry(retention time.Duration) {
+	s.Helper()
+	out, err := s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: ptr(s.outbox.Table())})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, item := range out.Items {
+		n := item[dynamooutbox.AttrExpiry].(*types.AttributeValueMemberN).Value
+		var expiry int64
+		if _, err := fmt.Sscan(n, &expiry); err != nil {
+			s.Fatal(err)
+		}
+		if left := time.Until(time.Unix(expiry, 0)); left > retention || left < retention-time.Minute {
+			s.Errorf("an item expires in %v; want %v", left, retention)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// What fails leaves nothing: neither the events nor the effect.
+func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
+	errHandler := errors.New("the handler failed")
+	publish := func(ctx context.Context) error { return outbox.Publish(ctx, event(firstID, "credited", "acc-1", "x")) }
+	t.Run("the handler fails", func(t *testing.T) {
+		s := newSite(t, dynamooutbox.Config{})
+		s.wantNothing("pay", s.run("pay", func(ctx context.Context) error { return errors.Join(publish(ctx), errHandler) }), errHandler)
+	})
+	t.Run("another write's condition fails", func(t *testing.T) {
+		s := newSite(t, dynamooutbox.Config{})
+		out := s.run("pay", func(ctx context.Context) error {
+			tx, err := dynamostore.TxFrom(ctx)
+			if err != nil {
+				return err
+			}
+			check := &types.ConditionCheck{TableName: &s.books, Key: s.book("account"), ConditionExpression: ptr("attribute_exists(id)")}
+			return errors.Join(publish(ctx), tx.Enlist(dynamostore.Write{Check: check, OrElse: errHandler}))
+		})
+		s.wantNothing("pay", out, errHandler)
+	})
+	t.Run("an event that is not valid, and a handler that does not mind", func(t *testing.T) {
+		s := newSite(t, dynamooutbox.Config{})
+		out := s.run("pay", func(ctx context.Context) error {
+			_ = publish(ctx)
+			_ = publish(ctx) // the same ID
+			return nil
+		})
+		s.wantNothing("pay", out, outbox.ErrInvalidEvent)
+	})
+	t.Run("there is no transaction", func(t *testing.T) {
+		s := newSite(t, dynamooutbox.Config{})
+		out := s.runOn(memstore.New(memstore.Config{}), idem.Config{}, "pay", publish)
+		if out.Kind != idem.DependencyDown || !strings.Contains(out.Err.Error(), "no transaction to enlist in") {
+			t.Errorf("%v, %v", out.Kind, out.Err)
+		}
+		s.wantNothing("pay", out, out.Err)
+	})
+}
+
+// A handler that publishes nothing needs no transaction.
+func TestNothingToPublish(t *testing.T) {
+	s := newSite(t, dynamooutbox.Config{})
+	nothing := func(ctx context.Context) error { return outbox.Publish(ctx) }
+	for name, store := range map[string]idem.Store{"dynamostore": s.store, "memstore": memstore.New(memstore.Config{})} {
+		if out := s.runOn(store, idem.Config{}, "pay", nothing); out.Kind != idem.Executed || string(out.Result) != "pay" {
+			t.Errorf("%s: %v, %v, result %q", name, out.Kind, out.Err, out.Result)
+		}
+	}
+}
+
+// An ID that is there already would change its item instead of making a new one, which no relay would see.
+func TestAnIDIsPublishedOnce(t *testing.T) {
+	s := newSite(t, dynamooutbox.Config{})
+	publish := func(ctx context.Context) error { return outbox.Publish(ctx, event(firstID, "credited", "acc-1", "x")) }
+	if out := s.run("pay-1", publish); out.Kind != idem.Executed {
+		t.Fatal(out.Kind, out.Err)
+	}
+	out := s.run("pay-2", publish)
+	if out.Kind == idem.Executed || !errors.Is(out.Err, dynamooutbox.ErrPublished) || !strings.Contains(out.Err.Error(), firstID) {
+		t.Errorf("%v, %v; want ErrPublished, naming the ID", out.Kind, out.Err)
+	}
+	if s.booked("pay-2") {
+		t.Error("the effect has taken place without its event")
+	}
+}
+
+// What is too large is said when it is published, and names the event.
+func TestTooLarge(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cfg    dynamooutbox.Config
+		events []outbox.Event
+		want   string // "" is none
+	}{
+		"an event alone": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{event(firstID, "t", "k", strings.Repeat("x", 500))}, firstID},
+		"those of a key": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{
+			event(firstID, "t", "k", strings.Repeat("x", 200)), event(secondID, "t", "k", strings.Repeat("x", 200)),
+		}, secondID},
+		"those of different keys": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{
+			event(firstID, "t", "k", strings.Repeat("x", 200)), event(secondID, "t", "l", strings.Repeat("x", 200)),
+		}, ""},
+		"those without key": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{
+			event(firstID, "t", "", strings.Repeat("x", 200)), event(secondID, "t", "", strings.Repeat("x", 200)),
+		}, ""},
+		// As large as it may be it is an item that DynamoDB takes.
+		"the largest": {dynamooutbox.Config{}, []outbox.Event{event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-200))}, ""},
+		"the smallest, as many as fit": {dynamooutbox.Config{}, func() (events []outbox.Event) {
+			for n := range dynamooutbox.MaxSize / 200 {
+				events = append(events, event(fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), "t", "k", ""))
+			}
+			return events
+		}(), ""},
+	} {
+		for way, publish := range map[string]func(ctx context.Context) error{
+			"at once": func(ctx context.Context) error { return outbox.Publish(ctx, tc.events...) },
+			"one by one": func(ctx context.Context) (err error) {
+				for _, e := range tc.events {
+					err = errors.Join(err, outbox.Publish(ctx, e))
+				}
+				return err
+			},
+		} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				s := newSite(t, tc.cfg)
+				out := s.run("pay", publish)
+				if tc.want == "" {
+					if out.Kind != idem.Executed {
+						t.Errorf("%v, %v", out.Kind, out.Err)
+					}
+					return
+				}
+				if !errors.Is(out.Err, outbox.ErrInvalidEvent) || !strings.Contains(out.Err.Error(), tc.want) {
+					t.Errorf("%v; want ErrInvalidEvent, naming %s", out.Err, tc.want)
+				}
+				s.wantNothing("pay", out, outbox.ErrInvalidEvent)
+			})
+		}
+	}
+}
+
+// A Do that fails publishes nothing, also where the handler has its effect all the same.
+func TestADoThatFails(t *testing.T) {
+	s := newSite(t, dynamooutbox.Config{})
+	errDo := errors.New("it failed")
+	out := s.run("pay", func(ctx context.Context) error {
+		err := s.outbox.Do(ctx, func(ctx context.Context) error {
+			return errors.Join(outbox.Publish(ctx, event(firstID, "t", "k", "x")), errDo)
+		})
+		if !errors.Is(err, errDo) {
+			return err
+		}
+		return outbox.Publish(ctx, event(secondID, "t", "k", "y")) // in that of the handler
+	})
+	if out.Kind != idem.Executed || !s.booked("pay") {
+		t.Errorf("%v, %v", out.Kind, out.Err)
+	}
+	items := s.items(dynamooutbox.ListQuery{})
+	if it := items[[2]string{"t#k", secondID}]; len(items) != 1 || len(it.Events) != 1 {
+		t.Errorf("the outbox holds %+v; want the second event", items)
+	}
+}
+
+// A goroutine that outlives its handler publishes nothing.
+func TestTheHandlerHasReturned(t *testing.T) {
+	s := newSite(t, dynamooutbox.Config{})
+	returned, said := make(chan struct{}), make(chan error, 1)
+	out := s.run("pay", func(ctx context.Context) error {
+		go func() {
+			<-returned
+			said <- outbox.Publish(ctx, event(firstID, "t", "k", "x"))
+		}()
+		return nil
+	})
+	if out.Kind != idem.Executed {
+		t.Fatal(out.Kind, out.Err)
+	}
+	close(returned)
+	err := <-said
+	if err == nil || !strings.Contains(err.Error(), "the handler has returned") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Keys that are long or no text make a partition key all the same: an equal one for equal keys, of up to 2048 bytes.
+func TestPartitionKeys(t *testing.T) {
+	long, odd := bytes.Repeat([]byte("k"), 5000), []byte{0xff, 0xfe}
+	s := newSite(t, dynamooutbox.Config{})
+	if out := s.run("pay", func(ctx context.Context) error {
+		return outbox.Publish(ctx, outbox.Event{Topic: "t", Key: long}, outbox.Event{Topic: "t", Key: odd}, outbox.Event{Topic: "t", Key: []byte{}},
+			outbox.Event{Topic: "t", Key: long})
+	}); out.Kind != idem.Executed {
+		t.Fatal(out.Kind, out.Err)
+	}
+	items := s.items(dynamooutbox.ListQuery{})
+	if len(items) != 3 {
+		t.Errorf("%d items; want 3: %+v", len(items), items)
+	}
+	for key, it := range items {
+		k := it.Events[0].Key
+		if k == nil || len(key[0]) > 2048 || (len(k) == len(long) && (len(it.Events) != 2 || !bytes.Equal(k, long))) {
+			t.Errorf("%q: %d events, key of %d bytes", key, len(it.Events), len(k))
+		}
+	}
+}
+
+func TestWrongConfig(t *testing.T) {
+	_, err := dynamooutbox.New(dynamooutbox.Config{Table: "a b", Retention: time.Hour, MaxSize: dynamooutbox.MaxSize + 1})
+	for _, field := range []string{"Table", "Retention", "MaxSize"} {
+		if !errors.Is(err, dynamooutbox.ErrInvalidConfig) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v; want ErrInvalidConfig, naming %s", err, field)
+		}
+	}
+	_, err = dynamooutbox.NewRelay(nil, nil, nil, dynamooutbox.RelayConfig{MaxAttempts: -1, RetryDelay: -1})
+	for _, field := range []string{"the outbox", "MaxAttempts", "RetryDelay"} {
+		if !errors.Is(err, dynamooutbox.ErrInvalidConfig) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v; want ErrInvalidConfig, naming %s", err, field)
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package dynamooutbox_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+// kafka is a Sender that answers for the values of events as a test says, holds back as a Producer does, and remembers.
+type kafka struct {
+	says map[string]error // by value
+	up   map[string]int   // after so many refusals it says no more
+	log  []string         // the values that were published
+	sent int              // calls
+}
+
+// Send implements dynamooutbox.Sender.
+func (k *kafka) Send(_ context.Context, events []outbox.Event) []error {
+	k.sent++
+	errs := make([]error, len(events))
+	blocked := make(map[string]bool)
+	for i, e := range events {
+		of, value := e.Topic+"/"+string(e.Key), string(e.Value)
+		switch {
+		case blocked[of]:
+			errs[i] = relay.ErrHeldBack
+		case k.says[value] != nil:
+			errs[i] = fmt.Errorf("%w: as the test says", k.says[value])
+			blocked[of] = len(e.Key) > 0
+			if n, some := k.up[value]; some && n == 1 {
+				delete(k.says, value)
+			} else if some {
+				k.up[value]--
+			}
+		default:
+			k.log = append(k.log, value)
+		}
+	}
+	return errs
+}
+
+// table is a Client that remembers what is set aside.
+type table struct {
+	aside []string // IDs
+	err   error
+}
+
+// UpdateItem implements dynamooutbox.Client.
+func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	c.aside = append(c.aside, in.ExpressionAttributeValues[":ids"].(*types.AttributeValueMemberSS).Value...)
+	return &dynamodb.UpdateItemOutput{}, nil
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func newRelay(t *testing.T, c dynamooutbox.Client, s dynamooutbox.Sender) *dynamooutbox.Relay {
+	t.Helper()
+	r, err := dynamooutbox.NewRelay(newOutbox(t, dynamooutbox.Config{}), c, s, dynamooutbox.RelayConfig{Logger: discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// item is one of topic "t" with an event for each of values, whose IDs are the values too.
+func item(key string, values ...string) dynamooutbox.Item {
+	it := dynamooutbox.Item{Aggregate: "t#" + key, ID: values[0], CreatedAt: time.Now()}
+	for _, v := range values {
+		it.Events = append(it.Events, event(v, "t", key, v))
+	}
+	return it
+}
+
+// failed returns the numbers of the items that must come again.
+func failed(res dynamooutbox.Result) (which []int) {
+	for i, err := range res.Errs {
+		if err != nil {
+			which = append(which, i)
+		}
+	}
+	return which
+}
+
+func TestRelay(t *testing.T) {
+	rejected, unavailable := relay.ErrRejected, relay.ErrUnavailable
+	for name, tc := range map[string]struct {
+		items     []dynamooutbox.Item
+		says      map[string]error
+		up        map[string]int
+		tableDown error
+		published []string
+		aside     []string
+		failed    []int
+		pause     time.Duration
+	}{
+		"all goes well": {
+			items: []dynamooutbox.Item{item("a", "a1", "a2"), item("b", "b1"), item("a", "a3")}, published: []string{"a1", "a2", "b1", "a3"},
+		},
+		"nothing": {},
+		"a poison event is set aside after its attempts, and held up only what is behind it": {
+			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2", "a3")}, says: map[string]error{"a1": rejected},
+			published: []string{"b1", "a2", "a3"}, aside: []string{"a1"}, pause: 3750 * time.Millisecond,
+		},
+		"one within an item": {
+			items: []dynamooutbox.Item{item("a", "a1", "a2", "a3")}, says: map[string]error{"a2": rejected},
+			published: []string{"a1", "a3"}, aside: []string{"a2"}, pause: 3750 * time.Millisecond,
+		},
+		"many, one behind the other, make no further pauses": {
+			items: []dynamooutbox.Item{item("a", "a1", "a2", "a3"), item("a", "a4")}, says: map[string]error{"a1": rejected, "a2": rejected, "a4": rejected},
+			published: []string{"a3"}, aside: []string{"a1", "a2", "a4"}, pause: 3750 * time.Millisecond,
+		},
+		"ones without key": {
+			items: []dynamooutbox.Item{item("", "1"), item("", "2"), item("", "3")}, says: map[string]error{"1": rejected, "3": rejected},
+			published: []string{"2"}, aside: []string{"1", "3"}, pause: 3750 * time.Millisecond,
+		},
+		"a topic that comes to be": {
+			items: []dynamooutbox.Item{item("a", "a1", "a2")}, says: map[string]error{"a1": rejected}, up: map[string]int{"a1": 2},
+			published: []string{"a1", "a2"}, pause: 750 * time.Millisecond,
+		},
+		"Kafka is down": {
+			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1")}, says: map[string]error{"a1": unavailable, "b1": unavailable}, failed: []int{0, 1},
+		},
+		"one does not come through, and what is behind it is held back": {
+			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2")}, says: map[string]error{"a1": unavailable},
+			published: []string{"b1"}, failed: []int{0, 2},
+		},
+		"one does not come through, another is poison": {
+			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2"), item("b", "b2")},
+			says:  map[string]error{"a1": unavailable, "b1": rejected}, published: []string{"b2"}, aside: []string{"b1"}, failed: []int{0, 2},
+			pause: 3750 * time.Millisecond,
+		},
+		"it can't be set aside": {
+			items: []dynamooutbox.Item{item("a", "a1"), item("", "1"), item("a", "a2"), item("b", "b1")}, says: map[string]error{"a1": rejected, "1": rejected},
+			tableDown: errors.New("down"), published: []string{"b1"}, failed: []int{0, 1, 2}, pause: 3750 * time.Millisecond,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, c := &kafka{says: tc.says, up: tc.up}, &table{err: tc.tableDown}
+				begun := time.Now()
+				res := newRelay(t, c, k).Send(t.Context(), tc.items)
+				if !slices.Equal(k.log, tc.published) || res.Published != len(tc.published) {
+					t.Errorf("%q were published, %d; want %q", k.log, res.Published, tc.published)
+				}
+				if !slices.Equal(c.aside, tc.aside) || res.SetAside != len(tc.aside) {
+					t.Errorf("%q were set aside, %d; want %q", c.aside, res.SetAside, tc.aside)
+				}
+				if got := failed(res); !slices.Equal(got, tc.failed) {
+					t.Errorf("the items %v must come again: %v; want %v", got, res.Errs, tc.failed)
+				}
+				if took := time.Since(begun); took != tc.pause {
+					t.Errorf("it took %v; want %v", took, tc.pause)
+				}
+			})
+		})
+	}
+}
+
+// The pauses grow up to a bound.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{}
+		r, err := dynamooutbox.NewRelay(newOutbox(t, dynamooutbox.Config{}), c, k, dynamooutbox.RelayConfig{
+			MaxAttempts: 6, RetryDelay: time.Second, MaxRetryDelay: 3 * time.Second, Logger: discard(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		res := r.Send(t.Context(), []dynamooutbox.Item{item("a", "a1")})
+		if took := time.Since(begun); took != 12*time.Second || res.Rejected != 6 || res.SetAside != 1 || k.sent != 6 {
+			t.Errorf("%+v took %v and %d attempts; want 12s and 6", res, took, k.sent)
+		}
+	})
+}
+
+// When its time is over, a relay leaves what is being rejected to the next delivery.
+func TestRelayEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		res := newRelay(t, c, k).Send(ctx, []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2")})
+		if got := failed(res); !slices.Equal(got, []int{0, 2}) || !errors.Is(res.Errs[0], relay.ErrRejected) || res.Published != 1 || len(c.aside) != 0 {
+			t.Errorf("%+v, aside %q", res, c.aside)
+		}
+	})
+}
+
+// What is set aside already is not sent; what is requeued is, and nothing else.
+func TestPending(t *testing.T) {
+	it := item("a", "a1", "a2", "a3")
+	it.Aside = []string{"a2"}
+	values := func() (list []string) {
+		for _, e := range it.Pending() {
+			list = append(list, string(e.Value))
+		}
+		return list
+	}
+	if got := values(); !slices.Equal(got, []string{"a1", "a3"}) {
+		t.Errorf("%q are pending", got)
+	}
+	it.Requeued = []string{"a3", "a2"}
+	if got := values(); !slices.Equal(got, []string{"a2", "a3"}) {
+		t.Errorf("%q are pending after a requeue", got)
+	}
+}
+
+// An item that was deleted can't be marked, and holds up nobody.
+func TestTheItemIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{err: &types.ConditionalCheckFailedException{}}
+		if res := newRelay(t, c, k).Send(t.Context(), []dynamooutbox.Item{item("a", "a1", "a2")}); res.Errs[0] != nil || !slices.Equal(k.log, []string{"a2"}) {
+			t.Errorf("%+v, published %q", res, k.log)
+		}
+	})
+}
+
+// The real producer and what a broker says: a topic that does not exist, and a record that is too large for it.
+func TestRelayToABroker(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "2000"}),
+		kfake.ListenFn(func(_, _ string) (net.Listener, error) {
+			return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p, err := relay.New(relay.Config{Options: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	aside := &table{}
+	r, err := dynamooutbox.NewRelay(newOutbox(t, dynamooutbox.Config{}), aside, p, dynamooutbox.RelayConfig{
+		MaxAttempts: 2, RetryDelay: time.Millisecond, Logger: discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, nowhere := item("a", "a2"), item("a", "nowhere")
+	large.Events[0].Value = make([]byte, 5000)
+	_, _ = rand.Read(large.Events[0].Value) // so that compression does not make it small; it never fails
+	nowhere.Events[0].Topic = "nowhere"
+	res := r.Send(t.Context(), []dynamooutbox.Item{item("a", "a1"), nowhere, large, item("a", "a3"), item("b", "b1")})
+	if err := errors.Join(res.Errs...); err != nil || res.Published != 3 || res.SetAside != 2 {
+		t.Errorf("%+v", res)
+	}
+	slices.Sort(aside.aside)
+	if !slices.Equal(aside.aside, []string{"a2", "nowhere"}) {
+		t.Errorf("%q were set aside", aside.aside)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var got []string
+	for len(got) < 3 && ctx.Err() == nil {
+		for _, rec := range client.PollFetches(ctx).Records() {
+			if len(rec.Headers) != 1 || rec.Headers[0].Key != outbox.IDHeader || string(rec.Headers[0].Value) != string(rec.Value) {
+				t.Errorf("headers %v of event %.20q", rec.Headers, rec.Value)
+			}
+			if string(rec.Key) == "a" {
+				got = append(got, string(rec.Value))
+			} else {
+				got = append([]string{string(rec.Value)}, got...)
+			}
+		}
+	}
+	if !reflect.DeepEqual(got, []string{"b1", "a1", "a3"}) {
+		t.Errorf("the topic holds %q", got)
+	}
+}

@@ -1,0 +1,107 @@
+// Package kafkaserver runs a real Apache Kafka, one broker, as a process of a test: what scripts/kafka.sh run does, on a free
+// port of 127.0.0.1. It can be frozen and thawed again, as a broker that does not answer.
+package kafkaserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startLimit = 90 * time.Second // the first time it is installed
+	stopLimit  = 20 * time.Second
+)
+
+// Server is a broker. Its methods are not safe for concurrent use, but for Addr.
+type Server struct {
+	cmd   *exec.Cmd
+	addr  string
+	ended chan struct{}
+}
+
+// Start starts a broker, and waits until it takes requests. It must be ended by Close.
+func Start(ctx context.Context) (*Server, error) {
+	script, err := script()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), script, "run", "0") //nolint:gosec // a script of this repository
+	cmd.SysProcAttr = sysProcAttr()
+	var log strings.Builder
+	cmd.Stderr = &log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("kafkaserver: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("kafkaserver: %w", err)
+	}
+	s := &Server{cmd: cmd, ended: make(chan struct{})}
+	ready := make(chan string, 1)
+	go func() {
+		defer close(s.ended)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if addr, ok := strings.CutPrefix(lines.Text(), "listening "); ok {
+				ready <- addr
+			}
+		}
+		_ = cmd.Wait() // how it ended is in its log
+	}()
+	limit := time.NewTimer(startLimit)
+	defer limit.Stop()
+	select {
+	case s.addr = <-ready:
+		return s, nil
+	case <-s.ended:
+		return nil, fmt.Errorf("kafkaserver: it ended by itself: %s", log.String())
+	case <-limit.C:
+		err = fmt.Errorf("kafkaserver: it did not take requests within %v", startLimit)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return nil, errors.Join(err, s.Close())
+}
+
+// script returns the path of scripts/kafka.sh, in the folder that holds go.mod, above the working directory.
+func script() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil && dir != "/" {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return filepath.Join(dir, "scripts", "kafka.sh"), nil
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", errors.Join(err, errors.New("kafkaserver: no go.mod above the working directory"))
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() string { return s.addr }
+
+// Freeze stops the broker's processes where they are: connections stay, and nothing answers.
+func (s *Server) Freeze() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGSTOP) }
+
+// Thaw has them go on.
+func (s *Server) Thaw() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGCONT) }
+
+// Close ends the broker. Its data are gone.
+func (s *Server) Close() error {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	select {
+	case <-s.ended:
+		return nil
+	case <-limit.C:
+		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+		<-s.ended
+		return fmt.Errorf("kafkaserver: the broker, process group %d, did not end within %v and was killed", s.cmd.Process.Pid, stopLimit)
+	}
+}

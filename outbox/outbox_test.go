@@ -1,0 +1,111 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/outbox"
+)
+
+type recorder struct {
+	events []outbox.Event
+	err    error
+}
+
+func (r *recorder) Record(_ context.Context, events []outbox.Event) error {
+	r.events = append(r.events, events...)
+	return r.err
+}
+
+func TestPublishWritesToTheTransactionOfTheContext(t *testing.T) {
+	var r recorder
+	ctx := outbox.NewContext(t.Context(), &r, 0)
+	if err := outbox.Publish(ctx); err != nil || r.events != nil {
+		t.Errorf("nothing to publish: %v, %v", err, r.events)
+	}
+	const id = "019A7C54-0000-7000-8000-00000000ABCD"
+	if err := outbox.Publish(ctx, outbox.Event{Topic: "a"}, outbox.Event{Topic: "b", ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.events) != 2 || r.events[0].Topic != "a" || r.events[0].ID == "" || r.events[1].ID != strings.ToLower(id) {
+		t.Errorf("%+v are recorded", r.events)
+	}
+	r.err = errors.New("the disk is full")
+	if err := outbox.Publish(ctx, outbox.Event{Topic: "a", Key: []byte("alice")}); !errors.Is(err, r.err) || !strings.Contains(err.Error(), `"alice"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPublishWithoutTransactionSaysWhatToDo(t *testing.T) {
+	err := outbox.Publish(t.Context(), outbox.Event{Topic: "a"})
+	if !errors.Is(err, outbox.ErrNoTransaction) || !strings.Contains(err.Error(), "pgoutbox.Outbox.Handler") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestInvalidEventsAreNamedAndNothingIsWritten(t *testing.T) {
+	const id = "019a7c54-0000-7000-8000-000000000001"
+	for says, e := range map[string]outbox.Event{
+		"no topic":                  {},
+		"can't have that name":      {Topic: "a b"},
+		"up to 249 letters":         {Topic: ".."},
+		"not a UUID":                {Topic: "a", ID: "1"},
+		"may have 300":              {Topic: "a", Value: make([]byte, 300)},
+		"the header event-id is":    {Topic: "a", Headers: []outbox.Header{{Key: outbox.IDHeader}}},
+		"a header has no name":      {Topic: "a", Headers: []outbox.Header{{}}},
+		"not UTF-8, or has a NUL":   {Topic: "a", Headers: []outbox.Header{{Key: "a\xff"}}},
+		"or has a NUL in it":        {Topic: "a", Headers: []outbox.Header{{Key: "a\x00"}}},
+		"number 1, event \"" + id:   {ID: id},
+		"another event of this cal": {Topic: "a", ID: "019a7c54-0000-7000-8000-000000000000"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			var r recorder
+			ctx := outbox.NewContext(t.Context(), &r, 300)
+			err := outbox.Publish(ctx, outbox.Event{Topic: "good", ID: "019a7c54-0000-7000-8000-000000000000"}, e)
+			if !errors.Is(err, outbox.ErrInvalidEvent) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v", err)
+			}
+			if r.events != nil {
+				t.Errorf("%+v are recorded", r.events)
+			}
+		})
+	}
+}
+
+func TestAnEventMayHaveItsSizeAndNoMore(t *testing.T) {
+	e := outbox.Event{ID: "019a7c54-0000-7000-8000-000000000001", Topic: "a", Key: []byte("key"), Value: []byte("value"), Headers: []outbox.Header{{Key: "h", Value: []byte("v")}}}
+	if _, err := outbox.Prepare([]outbox.Event{e}, e.Size()); err != nil {
+		t.Error(err)
+	}
+	if _, err := outbox.Prepare([]outbox.Event{e}, e.Size()-1); !errors.Is(err, outbox.ErrInvalidEvent) {
+		t.Error(err)
+	}
+	if _, err := outbox.Prepare([]outbox.Event{{Topic: "a", Value: make([]byte, outbox.DefaultMaxSize)}}, 0); !errors.Is(err, outbox.ErrInvalidEvent) {
+		t.Error(err)
+	}
+}
+
+func TestIDsAreUniqueAndGrow(t *testing.T) {
+	events, err := outbox.Prepare(slices.Repeat([]outbox.Event{{Topic: "a"}}, 10_000), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	last := ""
+	for _, e := range events {
+		if e.ID[14] != '7' || !strings.ContainsRune("89ab", rune(e.ID[19])) {
+			t.Fatalf("%s is not of version 7", e.ID)
+		}
+		if seen[e.ID] {
+			t.Fatalf("%s comes twice", e.ID)
+		}
+		seen[e.ID] = true
+		if e.ID[:18] < last {
+			t.Fatalf("%s comes after %s", e.ID, last)
+		}
+		last = e.ID[:18]
+	}
+}

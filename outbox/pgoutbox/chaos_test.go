@@ -1,0 +1,320 @@
+package pgoutbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+// accounts counts the events of each key, as an account's row does: what is published later has the higher number.
+type accounts struct {
+	pool  *pgxpool.Pool
+	table string
+	keys  int
+}
+
+func newAccounts(t *testing.T, pool *pgxpool.Pool, keys int) *accounts {
+	t.Helper()
+	a := &accounts{pool: pool, table: unique("accounts"), keys: keys}
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE `+a.table+` AS SELECT id, 0 AS n FROM generate_series(0, `+strconv.Itoa(keys-1)+`) AS id`); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+var errUndone = errors.New("undone")
+
+// credit publishes the next event of a key; one transaction of ten is rolled back.
+func (a *accounts) credit(ctx context.Context, o *pgoutbox.Outbox, topic string, key int) error {
+	undo := rand.IntN(10) == 0
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+		var n int
+		if err := tx.QueryRow(ctx, `UPDATE `+a.table+` SET n = n + 1 WHERE id = $1 RETURNING n`, key).Scan(&n); err != nil {
+			return err
+		}
+		if err := o.Publish(ctx, tx, outbox.Event{Topic: topic, Key: strconv.AppendInt(nil, int64(key), 10), Value: strconv.AppendInt(nil, int64(n), 10)}); err != nil {
+			return err
+		}
+		if undo {
+			return errUndone
+		}
+		return nil
+	})
+	if errors.Is(err, errUndone) {
+		return nil
+	}
+	return err
+}
+
+// creditWhile makes credits, several at once, and at least least, while something else happens.
+func (a *accounts) creditWhile(t *testing.T, o *pgoutbox.Outbox, topic string, least int, happens func()) {
+	t.Helper()
+	var made atomic.Int64
+	var over atomic.Bool
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for int(made.Add(1)) <= least || !over.Load() {
+				if err := a.credit(t.Context(), o, topic, rand.IntN(a.keys)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	happens()
+	over.Store(true)
+	group.Wait()
+}
+
+// verify reads the topic until all that was committed is there, and sees that each key's events begin in their order.
+func (a *accounts) verify(t *testing.T, topic string) {
+	t.Helper()
+	want := ask[int](t, a.pool, `SELECT sum(n) FROM `+a.table)
+	r := newReader(t, topic)
+	r.ids(t, want)
+	last := make(map[string]int)
+	ids := make(map[string]string)
+	repeats := 0
+	for _, rec := range r.all {
+		id, key := idOf(rec), string(rec.Key)
+		n, err := strconv.Atoi(string(rec.Value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := key + "/" + string(rec.Value)
+		switch before, seen := ids[of]; {
+		case seen && before != id:
+			t.Fatalf("event %s of key %s has two IDs", rec.Value, key)
+		case seen:
+			repeats++
+			continue
+		}
+		ids[of] = id
+		if n != last[key]+1 {
+			t.Fatalf("key %s: event %d comes after event %d", key, n, last[key])
+		}
+		last[key] = n
+	}
+	if len(ids) != want {
+		t.Errorf("%d events have come, want %d", len(ids), want)
+	}
+	t.Logf("%d events, %d repeats", want, repeats)
+}
+
+// The processes of relays are killed, and relays in this process are stopped, at random points, while others publish.
+func TestRelaysThatDieLoseNothingAndKeepOrder(t *testing.T) {
+	const kills, stops = 12, 12
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	topic := newTopic(t, 3)
+	a := newAccounts(t, pool, 50)
+	cfg := pgoutbox.RelayConfig{Batch: smallBatch, Logger: quiet}
+	a.creditWhile(t, o, topic, 1000, func() {
+		var group sync.WaitGroup
+		group.Go(func() {
+			for range kills {
+				worker := startWorker(t, table)
+				wait(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+				if err := worker.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+				_ = worker.Wait() // it was killed
+			}
+		})
+		group.Go(func() {
+			for range stops {
+				stop := run(t, pool, o, newProducer(t, relay.Config{}), cfg)
+				wait(time.Duration(rand.IntN(300)) * time.Millisecond)
+				stop()
+			}
+		})
+		group.Wait()
+	})
+	run(t, pool, o, newProducer(t, relay.Config{}), cfg)
+	run(t, pool, o, newProducer(t, relay.Config{}), cfg)
+	eventually(t, pool, 0, pendingIn(table))
+	a.verify(t, topic)
+}
+
+// wait is for tests that do something at a random time.
+func wait(d time.Duration) { <-time.After(d) }
+
+// cutter makes connections that can be cut, and refused.
+type cutter struct {
+	mu   sync.Mutex
+	cut  bool
+	open []net.Conn
+}
+
+func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && c.cut {
+		return nil, errors.Join(errors.New("the network is cut"), conn.Close())
+	}
+	c.open = append(c.open, conn)
+	return conn, err
+}
+
+func (c *cutter) set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut = cut; cut {
+		for _, conn := range c.open {
+			conn.Close()
+		}
+		c.open = nil
+	}
+}
+
+func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	topic := newTopic(t, 3)
+	a := newAccounts(t, pool, 20)
+	var network cutter
+	producer := newProducer(t, relay.Config{Options: []kgo.Opt{kgo.Dialer(network.dial)}, Timeout: 700 * time.Millisecond})
+	run(t, pool, o, producer, pgoutbox.RelayConfig{Batch: smallBatch})
+	a.creditWhile(t, o, topic, 1000, func() { disturb(t, &network) })
+	eventually(t, pool, 0, pendingIn(table))
+	a.verify(t, topic)
+	if n := ask[int](t, pool, `SELECT max(attempts) FROM `+table); n != 0 {
+		t.Errorf("%d attempts are charged", n)
+	}
+}
+
+// disturb has Kafka away, in two ways, for less than the producer's patience and for more.
+func disturb(t *testing.T, network *cutter) {
+	t.Helper()
+	for range 5 { // connections break
+		wait(time.Duration(50+rand.IntN(100)) * time.Millisecond)
+		network.set(true)
+		wait(time.Duration(rand.IntN(1200)) * time.Millisecond)
+		network.set(false)
+	}
+	for range 2 { // nothing answers
+		wait(time.Duration(50+rand.IntN(100)) * time.Millisecond)
+		if err := kafka.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+		wait(1200 * time.Millisecond)
+		if err := kafka.Thaw(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestADatabaseThatCrashesLosesNothingAndKeepsOrder(t *testing.T) {
+	server, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	pool := newPool(t, server.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	topic := newTopic(t, 3)
+	a := newAccounts(t, pool, 20)
+	a.creditWhile(t, o, topic, 2000, func() {})
+	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: smallBatch})
+	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: smallBatch})
+	for n, end := range []func() error{server.Crash, server.Stop, server.Crash} {
+		eventually(t, pool, 1, `SELECT (count(*) > $1)::int FROM `+table+` WHERE published_at IS NOT NULL`, 100+400*n)
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pool.Reset()
+	}
+	eventually(t, pool, 0, pendingIn(table))
+	a.verify(t, topic)
+}
+
+// Poison that only the broker knows: a record too large for its topic, in the midst of others, a topic that does not exist, and
+// a record without key in a compacted topic.
+func TestWhatTheBrokerRejectsIsSetAside(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	small, compacted, missing := newTopic(t, 1, "max.message.bytes", "5000"), newTopic(t, 1, "cleanup.policy", "compact"), unique("missing")
+	var events []outbox.Event
+	for i := range 300 {
+		value := fmt.Append(nil, i, "-")
+		if i == 150 {
+			value = random(8000)
+		}
+		events = append(events, outbox.Event{Topic: small, Key: fmt.Append(nil, i%2), Value: value})
+	}
+	events = append(events, outbox.Event{Topic: missing, Key: []byte("0"), Value: []byte("a")}, outbox.Event{Topic: missing, Key: []byte("0"), Value: []byte("b")},
+		outbox.Event{Topic: compacted, Value: []byte("no key")}, outbox.Event{Topic: compacted, Key: []byte("k"), Value: []byte("a key")})
+	publish(t, pool, o, events...)
+	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{MaxAttempts: 2, RetryDelay: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond})
+	eventually(t, pool, 0, pendingIn(table))
+	for topic, want := range map[string]int{small: 1, missing: 2, compacted: 1} {
+		if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL AND attempts = 2 AND aggregatetype = $1`, topic); n != want {
+			t.Errorf("%d events to %s are set aside, want %d", n, topic, want)
+		}
+	}
+	r := newReader(t, small, compacted)
+	r.ids(t, 300)
+	next := map[string]int{"0": 0, "1": 1}
+	for _, rec := range r.all {
+		if rec.Topic != small {
+			continue
+		}
+		key := string(rec.Key)
+		if next[key] == 150 {
+			next[key] += 2 // it was set aside
+		}
+		if want := fmt.Sprint(next[key], "-"); string(rec.Value) != want {
+			t.Fatalf("key %s: %s came, want %s", key, rec.Value, want)
+		}
+		next[key] += 2
+	}
+	// The topic is made, and those that were set aside are tried again.
+	createTopic(t, missing, 1)
+	rows, err := pool.Query(t.Context(), `SELECT id::text FROM `+table+` WHERE aggregatetype = $1`, missing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := o.Requeue(t.Context(), pool, ids...); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	late := newReader(t, missing)
+	late.ids(t, 2)
+	if got := []string{string(late.all[0].Value), string(late.all[1].Value)}; !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("%v came", got)
+	}
+}
+
+// random returns bytes that can't be compressed.
+func random(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return b
+}

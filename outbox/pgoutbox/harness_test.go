@@ -1,0 +1,263 @@
+package pgoutbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/internal/kafkaserver"
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+// The servers that tests share which leave them as they are.
+var (
+	postgres *pgserver.Server
+	kafka    *kafkaserver.Server
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) != "" {
+		os.Exit(work())
+	}
+	ctx := context.Background()
+	var errs [2]error
+	var starting sync.WaitGroup
+	starting.Go(func() {
+		postgres, errs[0] = pgserver.Start(ctx, pgserver.Config{Settings: map[string]string{"wal_level": "logical"}})
+	})
+	kafka, errs[1] = kafkaserver.Start(ctx)
+	starting.Wait()
+	end := func() (err error) {
+		if postgres != nil {
+			err = postgres.Close()
+		}
+		if kafka != nil {
+			err = errors.Join(err, kafka.Close())
+		}
+		return err
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		fmt.Fprintln(os.Stderr, errors.Join(err, end()))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
+
+var names atomic.Int64
+
+// unique returns a name that nobody has.
+func unique(prefix string) string { return fmt.Sprint(prefix, names.Add(1)) }
+
+func newPool(tb testing.TB, url string) *pgxpool.Pool {
+	tb.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg.MaxConns = 24
+	pool, err := pgxpool.NewWithConfig(tb.Context(), cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+// newOutbox makes a table for an outbox.
+func newOutbox(tb testing.TB, pool *pgxpool.Pool, cfg pgoutbox.Config) (o *pgoutbox.Outbox, table string) {
+	tb.Helper()
+	cfg.Table = unique("outbox")
+	if _, err := pgoutbox.Migrate(tb.Context(), pool, cfg.Table); err != nil {
+		tb.Fatal(err)
+	}
+	o, err := pgoutbox.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return o, cfg.Table
+}
+
+// publish publishes events in a transaction of their own.
+func publish(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, events ...outbox.Event) {
+	tb.Helper()
+	err := pgx.BeginFunc(tb.Context(), pool, func(tx pgx.Tx) error { return o.Publish(tb.Context(), tx, events...) })
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func newProducer(tb testing.TB, cfg relay.Config) *relay.Producer {
+	tb.Helper()
+	cfg.Options = append(cfg.Options, kgo.SeedBrokers(kafka.Addr()))
+	p, err := relay.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// run runs a relay until stop is called, or the test ends.
+func run(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, sender pgoutbox.Sender, cfg pgoutbox.RelayConfig) (stop func()) {
+	tb.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = quiet
+	}
+	r, err := pgoutbox.NewRelay(o, pool, sender, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			tb.Errorf("the relay ended with %v", err)
+		}
+	})
+	tb.Cleanup(stop)
+	return stop
+}
+
+func newClient(tb testing.TB, options ...kgo.Opt) *kgo.Client {
+	tb.Helper()
+	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(kafka.Addr()))...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.Close)
+	return client
+}
+
+// createTopic makes a topic; settings are its configuration, by twos.
+func createTopic(tb testing.TB, name string, partitions int32, settings ...string) {
+	tb.Helper()
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, 1
+	for i := 0; i < len(settings); i += 2 {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = settings[i], &settings[i+1]
+		t.Configs = append(t.Configs, c)
+	}
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(tb.Context(), newClient(tb))
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// newTopic makes one and returns its name.
+func newTopic(tb testing.TB, partitions int32, settings ...string) string {
+	tb.Helper()
+	name := unique("topic")
+	createTopic(tb, name, partitions, settings...)
+	return name
+}
+
+const patience = 30 * time.Second
+
+// reader reads a topic from its beginning.
+type reader struct {
+	client *kgo.Client
+	all    []*kgo.Record
+}
+
+func newReader(tb testing.TB, topics ...string) *reader {
+	tb.Helper()
+	return &reader{client: newClient(tb, kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.MetadataMinAge(100*time.Millisecond))}
+}
+
+// until reads until enough says so.
+func (r *reader) until(tb testing.TB, what string, enough func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	defer cancel()
+	for !enough() {
+		fetches := r.client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			tb.Fatalf("waiting for %s: only %d records after %v", what, len(r.all), patience)
+		}
+		r.all = append(r.all, fetches.Records()...)
+	}
+}
+
+// ids reads until there are n distinct events, and returns the IDs in the order of their first records.
+func (r *reader) ids(tb testing.TB, n int) []string {
+	tb.Helper()
+	var ids []string
+	seen := make(map[string]bool)
+	at := 0
+	r.until(tb, fmt.Sprint(n, " events"), func() bool {
+		for ; at < len(r.all); at++ {
+			if id := idOf(r.all[at]); !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+		}
+		return len(ids) >= n
+	})
+	return ids
+}
+
+func idOf(r *kgo.Record) string {
+	for _, h := range r.Headers {
+		if h.Key == outbox.IDHeader {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+func ask[T any](tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) (answer T) {
+	tb.Helper()
+	if err := pool.QueryRow(tb.Context(), sql, args...).Scan(&answer); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+	return answer
+}
+
+// eventually asks until the answer is what is wanted.
+func eventually(tb testing.TB, pool *pgxpool.Pool, want int, sql string, args ...any) {
+	tb.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(patience); ; <-ticker.C {
+		got := ask[int](tb, pool, sql, args...)
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			tb.Fatalf("%s: still %d after %v, want %d", sql, got, patience, want)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package pgoutbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/idemsk/idemsk/outbox"
+)
+
+// typeHeader is the header whose value goes into the column type.
+const typeHeader = "event-type"
+
+// record inserts events that outbox.Prepare has returned.
+func (o *Outbox) record(ctx context.Context, tx pgx.Tx, events []outbox.Event) error {
+	ids, topics, types := make([]string, len(events)), make([]string, len(events)), make([]string, len(events))
+	keys, values := make([][]byte, len(events)), make([][]byte, len(events))
+	headers := make([]*string, len(events))
+	for i := range events {
+		e := &events[i]
+		ids[i], topics[i], keys[i], values[i] = e.ID, e.Topic, e.Key, e.Value
+		types[i] = typeOf(e)
+		var err error
+		if headers[i], err = encodeHeaders(e.Headers); err != nil {
+			return fmt.Errorf("pgoutbox: event %s: %w", e.ID, err)
+		}
+	}
+	var batch pgx.Batch
+	batch.Queue(o.sql.insert, ids, topics, keys, types, values, headers)
+	if o.logOnly {
+		batch.Queue(o.sql.delete, ids)
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("pgoutbox: writing %d events to table %s, the first %s to topic %q: %w%s", len(events), o.table, ids[0], topics[0], err, hint(err))
+	}
+	return nil
+}
+
+func typeOf(e *outbox.Event) string {
+	for _, h := range e.Headers {
+		if h.Key == typeHeader && text(h.Value) {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// text reports whether PostgreSQL can take bytes for text.
+func text(b []byte) bool { return utf8.Valid(b) && !strings.ContainsRune(string(b), 0) }
+
+// storedHeader is a header in the column headers: with value, with base64, or with neither, if its value is nil.
+type storedHeader struct {
+	Key    string  `json:"key"`
+	Value  *string `json:"value,omitempty"`
+	Base64 []byte  `json:"base64,omitempty"`
+}
+
+func encodeHeaders(headers []outbox.Header) (*string, error) {
+	if len(headers) == 0 {
+		return nil, nil //nolint:nilnil // NULL
+	}
+	stored := make([]storedHeader, len(headers))
+	for i, h := range headers {
+		stored[i].Key = h.Key
+		switch {
+		case h.Value == nil:
+		case text(h.Value):
+			value := string(h.Value)
+			stored[i].Value = &value
+		default:
+			stored[i].Base64 = h.Value
+		}
+	}
+	b, err := json.Marshal(stored)
+	if err != nil {
+		return nil, err
+	}
+	s := string(b)
+	return &s, nil
+}
+
+func decodeHeaders(column []byte) ([]outbox.Header, error) {
+	if column == nil {
+		return nil, nil
+	}
+	var stored []storedHeader
+	if err := json.Unmarshal(column, &stored); err != nil {
+		return nil, fmt.Errorf("the column headers: want [{\"key\":…,\"value\":…}]: %w", err)
+	}
+	headers := make([]outbox.Header, len(stored))
+	for i, h := range stored {
+		headers[i] = outbox.Header{Key: h.Key, Value: h.Base64}
+		if h.Value != nil {
+			headers[i].Value = []byte(*h.Value)
+		}
+	}
+	return headers, nil
+}
+
+// hint says what to do about an error of the server, where that is known.
+func hint(err error) string {
+	var said *pgconn.PgError
+	if !errors.As(err, &said) {
+		return ""
+	}
+	switch said.Code {
+	case "42P01", "3F000": // no such table, no such schema
+		return " (the table does not exist in this database: run pgoutbox.Migrate, or name the right table)"
+	case "42703": // no such column
+		return " (the table is older than this program: run pgoutbox.Migrate)"
+	case "42501": // no privilege
+		return " (the role needs USAGE on the schema, and on the table INSERT to publish, SELECT, UPDATE and DELETE to relay)"
+	case "23505": // unique
+		return " (an event with this ID has been published already)"
+	case "25006": // read-only
+		return " (the server is a standby, or the transaction is read-only)"
+	}
+	return ""
+}

@@ -1,0 +1,347 @@
+package pgoutbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+// sender stands for Kafka.
+type sender struct {
+	mu      sync.Mutex
+	events  []outbox.Event
+	reject  func(e outbox.Event) bool
+	down    bool
+	pinged  int
+	holdsUp chan struct{} // Send waits for it
+}
+
+var errTooOdd = fmt.Errorf("%w: too odd", relay.ErrRejected)
+
+func (s *sender) Send(ctx context.Context, events []outbox.Event) []error {
+	if s.holdsUp != nil {
+		select {
+		case <-s.holdsUp:
+		case <-ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := make([]error, len(events))
+	behind := make(map[string]bool)
+	for i, e := range events {
+		switch {
+		case s.down:
+			errs[i] = relay.ErrUnavailable
+		case behind[string(e.Key)]:
+			errs[i] = relay.ErrHeldBack
+		case s.reject != nil && s.reject(e):
+			errs[i] = errTooOdd
+			behind[string(e.Key)] = true
+		default:
+			s.events = append(s.events, e)
+		}
+	}
+	return errs
+}
+
+func (s *sender) Ping(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pinged++
+	if s.down {
+		return relay.ErrUnavailable
+	}
+	return nil
+}
+
+func (s *sender) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *sender) values(key string) (values []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if string(e.Key) == key {
+			values = append(values, string(e.Value))
+		}
+	}
+	return values
+}
+
+func pendingIn(table string) string {
+	return `SELECT count(*) FROM ` + table + ` WHERE published_at IS NULL AND set_aside_at IS NULL`
+}
+
+func TestEventsArriveAsTheyWere(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	topic := newTopic(t, 1)
+	events := []outbox.Event{
+		{Topic: topic, Key: []byte("k"), Value: []byte(`{"a":1}`), Headers: []outbox.Header{{Key: "trace", Value: []byte("é")}, {Key: "trace", Value: []byte{0, 0xff}}}},
+		{Topic: topic, Key: []byte{0, 0xff}, Value: []byte{0xfe, 0}, Headers: []outbox.Header{{Key: "none"}, {Key: "empty", Value: []byte{}}}},
+		{Topic: topic, Key: []byte("k")},
+		{Topic: topic, Key: []byte("k"), Value: []byte{}},
+		{ID: "019a7c54-0000-7000-8000-00000000abcd", Topic: topic, Value: []byte("no key"), Headers: []outbox.Header{{Key: "event-type", Value: []byte("credited")}}},
+	}
+	for _, e := range events { // one after the other, so that those without key come in order too
+		publish(t, pool, o, e)
+	}
+	r := newReader(t, topic)
+	stop := run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Workers: 1})
+	r.ids(t, len(events))
+	for _, e := range events {
+		i := slices.IndexFunc(r.all, func(got *kgo.Record) bool {
+			return bytes.Equal(got.Key, e.Key) && bytes.Equal(got.Value, e.Value) && (got.Value == nil) == (e.Value == nil) && (got.Key == nil) == (e.Key == nil)
+		})
+		if i < 0 {
+			t.Errorf("no record of %+v", e)
+			continue
+		}
+		got := r.all[i].Headers
+		if len(got) != len(e.Headers)+1 || e.ID != "" && string(got[0].Value) != e.ID {
+			t.Errorf("%+v has headers %+v", e, got)
+			continue
+		}
+		for n, h := range e.Headers {
+			if h.Key != got[n+1].Key || !bytes.Equal(h.Value, got[n+1].Value) || (h.Value == nil) != (got[n+1].Value == nil) {
+				t.Errorf("header %+v came as %+v", h, got[n+1])
+			}
+		}
+	}
+	stop()
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE published_at IS NOT NULL`); n != len(events) {
+		t.Errorf("%d are marked as published, want %d", n, len(events))
+	}
+	if got := ask[string](t, pool, `SELECT type FROM `+table+` WHERE aggregateid IS NULL`); got != "credited" {
+		t.Errorf("the type is %q", got)
+	}
+}
+
+// A rejected event holds up its key until it is set aside, and nobody else; it is there to be tried again.
+func TestARejectedEventIsSetAside(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
+	stats := make(chan pgoutbox.Stats, 1)
+	for _, v := range []string{"1", "bad", "3"} {
+		publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte(v)}, outbox.Event{Topic: "t", Key: []byte("other"), Value: []byte(v + "!")})
+	}
+	stop := run(t, pool, o, kafka, pgoutbox.RelayConfig{
+		MaxAttempts: 3, RetryDelay: 200 * time.Millisecond, PollInterval: 20 * time.Millisecond,
+		Stats: func(s pgoutbox.Stats) { stats <- s }, StatsInterval: time.Hour,
+	})
+	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
+	eventually(t, pool, 2, pendingIn(table)) // the bad one and what is behind it
+	if got := kafka.values("k"); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("while it is tried, %v of its key have gone", got)
+	}
+	eventually(t, pool, 0, pendingIn(table))
+	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3"}) {
+		t.Errorf("when it is set aside, %v of its key have gone", got)
+	}
+	if got := kafka.values("other"); !slices.Equal(got, []string{"1!", "bad!", "3!"}) {
+		t.Errorf("of another key %v have gone", got)
+	}
+	if got := ask[string](t, pool, `SELECT attempts || failure FROM `+table+` WHERE set_aside_at IS NOT NULL`); got != "3"+errTooOdd.Error() {
+		t.Errorf("it is remembered as %q", got)
+	}
+	id := ask[string](t, pool, `SELECT id::text FROM `+table+` WHERE set_aside_at IS NOT NULL`)
+	kafka.set(func() { kafka.reject = nil })
+	if n, err := o.Requeue(t.Context(), pool, id); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	eventually(t, pool, 0, pendingIn(table))
+	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3", "bad"}) {
+		t.Errorf("tried again, %v of its key have gone", got)
+	}
+	go stop()
+	if s := <-stats; s.Published != 6 || s.Rejected != 3 || s.SetAside != 1 || s.Pending != 0 || s.Aside != 0 || s.Failures != 0 || s.Unknown {
+		t.Errorf("%+v", s)
+	}
+	stop()
+}
+
+// Many events that can't be sent yet don't keep those of other keys waiting.
+func TestARejectedEventWithALongQueueBehindItBlocksNobodyElse(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
+	events := []outbox.Event{{Topic: "t", Key: []byte("k"), Value: []byte("bad")}}
+	for range 500 {
+		events = append(events, outbox.Event{Topic: "t", Key: []byte("k")})
+	}
+	for i := range 100 {
+		events = append(events, outbox.Event{Topic: "t", Key: fmt.Append(nil, i)})
+	}
+	publish(t, pool, o, events...)
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 10, RetryDelay: time.Hour})
+	eventually(t, pool, 501, pendingIn(table))
+}
+
+func TestARowThatIsNoEventIsSetAside(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{}
+	for _, row := range [][3]string{{"k", "1", `null`}, {"k", "2", `[{"key":"a","base64":"?"}]`}, {"k", "3", `[{"key":"a","value":"b"}]`}, {"l", "1", `{"a":1}`}} {
+		_, err := pool.Exec(t.Context(), `INSERT INTO `+table+` (id, aggregatetype, aggregateid, payload, headers) VALUES (gen_random_uuid(), 't', $1, $2, $3::jsonb)`,
+			[]byte(row[0]), []byte(row[1]), row[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{MaxAttempts: 2, RetryDelay: 200 * time.Millisecond, PollInterval: 20 * time.Millisecond})
+	eventually(t, pool, 2, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
+	if got := kafka.values("k"); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("while it is tried, %v of its key have gone", got)
+	}
+	eventually(t, pool, 0, pendingIn(table))
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL AND failure LIKE '%headers%'`); n != 2 {
+		t.Errorf("%d are set aside, want 2", n)
+	}
+	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3"}) {
+		t.Errorf("when it is set aside, %v of its key have gone", got)
+	}
+}
+
+// While Kafka is away no attempt is charged, and no transaction is open.
+func TestKafkaAwayIsNobodysFault(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{down: true}
+	stats := make(chan pgoutbox.Stats, 1000)
+	publish(t, pool, o, outbox.Event{Topic: "t"}, outbox.Event{Topic: "t"})
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{
+		MaxAttempts: 1, Workers: 1, StatsInterval: 20 * time.Millisecond,
+		Stats: func(s pgoutbox.Stats) {
+			select {
+			case stats <- s:
+			default:
+			}
+		},
+	})
+	var failures int64
+	for end := time.Now().Add(patience); failures == 0 && time.Now().Before(end); {
+		s := <-stats
+		failures += s.Failures
+		if s.Failures > 0 && !errors.Is(s.LastFailure, relay.ErrUnavailable) {
+			t.Errorf("%+v", s)
+		}
+		if s.Pending != 2 || s.OldestAge <= 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if failures == 0 {
+		t.Error("no failure is counted")
+	}
+	eventually(t, pool, 0, `SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND query LIKE '%`+table+` %'`)
+	kafka.set(func() { kafka.down = false })
+	eventually(t, pool, 0, pendingIn(table))
+	if n := ask[int](t, pool, `SELECT max(attempts) FROM `+table); n != 0 {
+		t.Errorf("%d attempts are charged", n)
+	}
+}
+
+func TestPublishedRowsArePruned(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	publish(t, pool, o, outbox.Event{Topic: "t"}, outbox.Event{Topic: "bad"})
+	run(t, pool, o, &sender{reject: func(e outbox.Event) bool { return e.Topic == "bad" }},
+		pgoutbox.RelayConfig{Retention: time.Millisecond, StatsInterval: 10 * time.Millisecond, MaxAttempts: 1})
+	eventually(t, pool, 1, `SELECT count(*) FROM `+table)
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL`); n != 1 {
+		t.Error("what was set aside has vanished")
+	}
+
+	o, table = newOutbox(t, pool, pgoutbox.Config{})
+	publish(t, pool, o, outbox.Event{Topic: "t"})
+	run(t, pool, o, &sender{}, pgoutbox.RelayConfig{Retention: -1})
+	eventually(t, pool, 0, `SELECT count(*) FROM `+table)
+
+	o, table = newOutbox(t, pool, pgoutbox.Config{LogOnly: true})
+	publish(t, pool, o, outbox.Event{Topic: "t"})
+	eventually(t, pool, 0, `SELECT count(*) FROM `+table)
+}
+
+// Whoever publishes while a relay is waiting wakes it; while none is, there is no NOTIFY.
+func TestANotificationIsSentToThoseWhoWait(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), fmt.Sprintf(`LISTEN outbox_%d`, ask[int](t, pool, `SELECT $1::text::regclass::oid::int`, table))); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, pool, o, outbox.Event{Topic: "t"})
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if n, err := conn.Conn().WaitForNotification(short); err == nil {
+		t.Errorf("nobody waits, and %+v is sent", n)
+	}
+	kafka := &sender{}
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{Workers: 1, PollInterval: time.Hour})
+	eventually(t, pool, 0, pendingIn(table))
+	for i := range 3 {
+		eventually(t, pool, 1, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND query LIKE '%'`+
+			` AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 4294967295 AND mode = 'ShareLock' AND classid = $1::text::regclass::oid)`, table)
+		publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: fmt.Append(nil, i)})
+		eventually(t, pool, 0, pendingIn(table))
+	}
+	if _, err := conn.Conn().WaitForNotification(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// For poolers: neither LISTEN nor locks of a session.
+func TestARelayCanPoll(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	run(t, pool, o, &sender{}, pgoutbox.RelayConfig{NoListen: true, PollInterval: 10 * time.Millisecond})
+	for range 3 {
+		publish(t, pool, o, outbox.Event{Topic: "t"})
+		eventually(t, pool, 0, pendingIn(table))
+	}
+	if n := ask[int](t, pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4294967295 AND classid = $1::text::regclass::oid`, table); n != 0 {
+		t.Error("there is a lock of a session")
+	}
+}
+
+// A batch under way has the key to itself: another relay takes other keys meanwhile.
+func TestTwoRelaysNeverHaveOneKey(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	slow, quick := &sender{holdsUp: make(chan struct{})}, &sender{}
+	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("a"), Value: []byte("1")})
+	run(t, pool, o, slow, pgoutbox.RelayConfig{Workers: 1})
+	eventually(t, pool, 1, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND classid = $1::text::regclass::oid`, table)
+	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("a"), Value: []byte("2")}, outbox.Event{Topic: "t", Key: []byte("b"), Value: []byte("1")})
+	stop := run(t, pool, o, quick, pgoutbox.RelayConfig{Workers: 1, PollInterval: 10 * time.Millisecond})
+	eventually(t, pool, 2, pendingIn(table))
+	if got := quick.values("a"); got != nil {
+		t.Errorf("%v of a key went while its head was under way", got)
+	}
+	stop()
+	close(slow.holdsUp)
+	eventually(t, pool, 0, pendingIn(table))
+	if got := strings.Join(slow.values("a"), ","); got != "1,2" {
+		t.Errorf("%s have gone", got)
+	}
+}

@@ -1,0 +1,64 @@
+package pgoutbox
+
+import "strings"
+
+// statements are the SQL of one table.
+type statements struct {
+	insert  string // ids, topics, keys, types, values, headers
+	delete  string // ids
+	oid     string
+	busy    string // the class of locks, how many shards
+	take    string // shards, how many of each
+	publish string // ids
+	reject  string // ids, failures, how many attempts, the first delay and the longest in s
+	stats   string
+	prune   string // retention in s, how many
+	requeue string // ids
+}
+
+// pending is what a relay has still to do.
+const pending = `published_at IS NULL AND set_aside_at IS NULL`
+
+// ready is what may be sent now, as o: it is not to be retried later, and nothing ahead of it, of its topic and key, is.
+const ready = `o.published_at IS NULL AND o.set_aside_at IS NULL AND (o.retry_at IS NULL OR o.retry_at <= clock_timestamp())
+	AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
+		AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.set_aside_at IS NULL AND b.retry_at > clock_timestamp())`
+
+func newStatements(t table) statements {
+	fill := func(sql string) string {
+		return strings.NewReplacer("{{ready}}", strings.ReplaceAll(ready, "{{table}}", t.sql("")), "{{pending}}", pending, "{{table}}", t.sql("")).Replace(sql)
+	}
+	return statements{
+		insert: fill(`INSERT INTO {{table}} (id, aggregatetype, aggregateid, type, payload, headers)
+			SELECT id, topic, key, type, value, headers::jsonb
+			FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::text[], $5::bytea[], $6::text[]) WITH ORDINALITY
+				AS e (id, topic, key, type, value, headers, n) ORDER BY n`),
+		delete: fill(`DELETE FROM {{table}} WHERE id = ANY($1::uuid[])`),
+		oid:    `SELECT to_regclass($1)::oid`,
+
+		// There are 64 shards: see the first migration. Their locks are tried one by one, the shard that has waited for longest first, and no more than are wanted.
+		busy: fill(`WITH waiting AS MATERIALIZED (
+				SELECT shard::integer, first FROM generate_series(0, 63) AS shard, LATERAL (
+					SELECT seq AS first FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{ready}} ORDER BY seq LIMIT 1) AS o
+				ORDER BY first)
+			SELECT shard FROM waiting WHERE pg_try_advisory_xact_lock($1, shard) LIMIT $2`),
+		take: fill(`SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
+				SELECT id::text, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
+				WHERE o.shard = s.shard::smallint AND {{ready}} ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o ORDER BY seq`),
+		publish: fill(`UPDATE {{table}} SET published_at = clock_timestamp() WHERE id = ANY($1::uuid[])`),
+		reject: fill(`UPDATE {{table}} o SET attempts = attempts + 1, failure = f.failure,
+				retry_at = clock_timestamp() + make_interval(secs => least($4 * 2 ^ least(attempts, 30), $5)),
+				set_aside_at = CASE WHEN attempts + 1 >= $3 THEN clock_timestamp() END
+			FROM unnest($1::uuid[], $2::text[]) AS f (id, failure) WHERE o.id = f.id
+			RETURNING set_aside_at IS NOT NULL`),
+		stats: fill(`SELECT
+			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE {{pending}} LIMIT 100000) AS o),
+			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE set_aside_at IS NOT NULL LIMIT 100000) AS o),
+			coalesce(extract(epoch FROM clock_timestamp() - (SELECT min(created_at) FROM generate_series(0, 63) AS shard, LATERAL (
+				SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} ORDER BY seq LIMIT 1) AS o)), 0)::float8`),
+		prune: fill(`DELETE FROM {{table}} WHERE id IN (SELECT id FROM {{table}}
+			WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED)`),
+		requeue: fill(`UPDATE {{table}} SET set_aside_at = NULL, retry_at = NULL, attempts = 0
+			WHERE id = ANY($1::uuid[]) AND set_aside_at IS NOT NULL AND published_at IS NULL`),
+	}
+}

@@ -1,0 +1,265 @@
+package pgoutbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+const (
+	shardsAtOnce = 16       // that a worker takes, so that four can be at work
+	bytesAtOnce  = 16 << 20 // of a batch, and an event more
+	settleLimit  = 10 * time.Second
+	firstPause   = 50 * time.Millisecond
+	longestPause = 5 * time.Second
+)
+
+// work relays until ctx ends, on a connection of its own after another.
+func (r *Relay) work(ctx context.Context) {
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
+		worked, err := r.connected(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if worked {
+			pause = firstPause
+		}
+		r.failures.Add(1)
+		_ = r.failure(err)
+		r.cfg.Logger.WarnContext(ctx, "the outbox is not being relayed; trying again", "pause", pause, "error", err)
+		wait(ctx, pause)
+		// Nobody's transaction is open while Kafka is away.
+		for ctx.Err() == nil && errors.Is(err, relay.ErrUnavailable) {
+			if err = r.sender.Ping(ctx); err != nil {
+				wait(ctx, pause)
+			}
+		}
+	}
+}
+
+// wait waits; it ends early when ctx does.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// worker relays on one connection.
+type worker struct {
+	*Relay
+	conn  *pgx.Conn
+	class int32 // of the table's advisory locks
+}
+
+// connected relays until ctx ends or something fails. Its connection is no longer the pool's, as it listens and has locks.
+func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
+	pooled, err := r.pool.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	w := &worker{Relay: r, conn: pooled.Hijack()}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLimit)
+		defer cancel()
+		_ = w.conn.Close(ctx) // it may be broken
+	}()
+	var oid *uint32
+	if err := w.conn.QueryRow(ctx, r.outbox.sql.oid, r.outbox.table.sql("")).Scan(&oid); err != nil {
+		return false, err
+	}
+	if oid == nil {
+		return false, fmt.Errorf("%w: %s", ErrNoTable, r.outbox.table)
+	}
+	w.class = int32(*oid)
+	if !r.cfg.NoListen {
+		if _, err := w.conn.Exec(ctx, fmt.Sprintf(`LISTEN outbox_%d`, *oid)); err != nil {
+			return false, err
+		}
+	}
+	for {
+		n, err := w.round(ctx)
+		if err == nil && n == 0 {
+			err = w.idle(ctx)
+		}
+		if err != nil {
+			return worked, err
+		}
+		worked = true
+	}
+}
+
+// idle waits until there is something to do, perhaps.
+func (w *worker) idle(ctx context.Context) error {
+	if w.cfg.NoListen {
+		wait(ctx, w.cfg.PollInterval)
+		return ctx.Err()
+	}
+	if _, err := w.conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, -1)`, w.class); err != nil {
+		return err
+	}
+	// From here on who inserts notifies. Whoever did so before may have seen nobody wait.
+	n, err := w.round(ctx)
+	if err == nil && n == 0 {
+		err = w.notified(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.conn.Exec(ctx, `SELECT pg_advisory_unlock_shared($1, -1)`, w.class)
+	return err
+}
+
+// notified waits for a notification, up to PollInterval.
+func (w *worker) notified(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, w.cfg.PollInterval)
+	defer cancel()
+	_, err := w.conn.WaitForNotification(within)
+	if err != nil && within.Err() == nil {
+		return err
+	}
+	cancel()
+	for err == nil { // those that have come meanwhile tell nothing new
+		_, err = w.conn.WaitForNotification(within)
+	}
+	return ctx.Err()
+}
+
+// round takes shards that nobody else has, and sends and marks what is at their head. It returns how many events it got on
+// with, and relay.ErrUnavailable if there were others.
+func (w *worker) round(ctx context.Context) (n int, err error) {
+	tx, err := w.conn.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	settling, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer func() { _ = tx.Rollback(settling) }() // nothing to roll back after a commit
+	var out outcome
+	events, err := w.take(ctx, tx, &out)
+	if err != nil || len(events)+len(out.rejected) == 0 {
+		return 0, err
+	}
+	out.add(events, w.sender.Send(ctx, events))
+	limit := time.AfterFunc(settleLimit, cancel)
+	defer limit.Stop()
+	if err := w.settle(settling, tx, &out); err != nil {
+		return 0, err
+	}
+	return len(out.published) + len(out.rejected), out.unavailable
+}
+
+// outcome is what became of a batch: IDs, and for each of rejected why. What is in neither list is as before.
+type outcome struct {
+	published, rejected, failures []string
+	unavailable                   error
+}
+
+func (o *outcome) add(events []outbox.Event, errs []error) {
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			o.published = append(o.published, events[i].ID)
+		case errors.Is(err, relay.ErrRejected):
+			o.reject(events[i].ID, err)
+		case !errors.Is(err, relay.ErrHeldBack):
+			o.unavailable = cmp.Or(o.unavailable, err)
+		}
+	}
+}
+
+func (o *outcome) reject(id string, err error) {
+	o.rejected, o.failures = append(o.rejected, id), append(o.failures, strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), ""))
+}
+
+// aggregate is what is kept in order.
+type aggregate struct{ topic, key string }
+
+// take returns what is at the head of some shards, in order. Nobody else has them until tx ends. Rows that are no events are
+// rejected, and what is behind them is left.
+func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]outbox.Event, error) {
+	rows, err := tx.Query(ctx, w.outbox.sql.busy, w.class, shardsAtOnce)
+	if err != nil {
+		return nil, err
+	}
+	mine, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil || len(mine) == 0 {
+		return nil, err
+	}
+	// Another statement, which sees what was committed before the locks were given up.
+	rows, err = tx.Query(ctx, w.outbox.sql.take, mine, max(1, w.cfg.Batch/len(mine)))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var events []outbox.Event
+	behind := make(map[aggregate]bool)
+	for size := 0; size < bytesAtOnce && rows.Next(); {
+		var e outbox.Event
+		var headers []byte
+		if err := rows.Scan(&e.ID, &e.Topic, &e.Key, &e.Value, &headers, nil); err != nil {
+			return nil, err
+		}
+		of := aggregate{e.Topic, string(e.Key)}
+		if behind[of] {
+			continue
+		}
+		if e.Headers, err = decodeHeaders(headers); err != nil {
+			out.reject(e.ID, err)
+			behind[of] = len(e.Key) > 0
+			continue
+		}
+		events = append(events, e)
+		size += e.Size()
+	}
+	rows.Close()
+	return events, rows.Err()
+}
+
+// settle marks what was published and what was rejected, and commits.
+func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
+	var batch pgx.Batch
+	if len(out.published) > 0 {
+		mark := w.outbox.sql.publish
+		if w.cfg.Retention < 0 {
+			mark = w.outbox.sql.delete
+		}
+		batch.Queue(mark, out.published)
+	}
+	var aside []bool
+	if len(out.rejected) > 0 {
+		batch.Queue(w.outbox.sql.reject, out.rejected, out.failures, w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()).
+			Query(func(rows pgx.Rows) (err error) {
+				aside, err = pgx.CollectRows(rows, pgx.RowTo[bool])
+				return err
+			})
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	w.published.Add(int64(len(out.published)))
+	w.rejected.Add(int64(len(out.rejected)))
+	for _, gone := range aside {
+		if gone {
+			w.setAside.Add(1)
+		}
+	}
+	for i, id := range out.rejected {
+		w.cfg.Logger.ErrorContext(ctx, "an event of the outbox is rejected; after several attempts it is set aside",
+			"event", id, "attempts", w.cfg.MaxAttempts, "error", out.failures[i])
+	}
+	return nil
+}

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# test-local.sh [GO TEST FLAGS]: the end-to-end tests of idemsk local. LocalStack is started if it is not up, and then stopped
+# again; Kafka and DynamoDB Local are the tests' own. IDEMSK_E2E_RECORDS is how many records the first of them delivers.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/kafka.sh install
+scripts/postgres.sh install
+scripts/runtimes.sh >/dev/null
+IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
+  scripts/with-localstack.sh go test -tags localstack -count=1 -timeout 20m "$@" ./cmd/idemsk/internal/local/e2e
