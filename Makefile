@@ -7,7 +7,7 @@ help:
 
 ## run: see it work: 10,000 payments through a broker, the event source, the real function and its tables, with batches that come
 ##      again, two at once, and killed processes; then the same without idemsk. SEED=7 repeats a run.
-##      (LEDGER=atomic: bookings commit with their completions, so that kills do no harm.
+##      (LEDGER=plain: bookings do not commit with their completions, and a kill can make one come again: it is named.
 ##      STORE=postgres, STORE=redis: on a server of its own; STORE=localstack: on LocalStack's DynamoDB, which answers some 200
 ##      requests a second: 2,000 payments)
 STORE ?= fake
@@ -18,7 +18,7 @@ LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local
   --function-response-types ReportBatchItemFailures --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
   $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER))
 run: build
-	@$(LOCAL) --until-drained --prove --compare --env IDEMSK_BATCHING=off $(FAULTS)
+	@$(LOCAL) --until-drained --prove --compare $(if $(filter plain,$(LEDGER)),--env IDEMSK_BATCHING=off) $(FAULTS)
 
 ## dev: the same road without faults, which keeps running: produce to its broker, whose address it prints
 dev: build

@@ -6,6 +6,8 @@ cd "$(dirname "$0")/.."
 missing=()
 command -v go >/dev/null || missing+=("Go 1.26 or newer (https://go.dev/dl)")
 command -v gcc >/dev/null || missing+=("gcc (the race detector needs it; Debian: build-essential)")
+command -v javac >/dev/null || missing+=("a JDK, 17 or later (Debian: openjdk-17-jdk-headless)")
+command -v mvn >/dev/null || missing+=("Maven (Debian: maven)")
 if [ ${#missing[@]} -gt 0 ]; then
   printf 'test: install %s\n' "${missing[@]}" >&2
   exit 1
@@ -20,12 +22,15 @@ scripts/postgres.sh install &
 postgres=$!
 scripts/redis.sh install &
 redis=$!
+{ scripts/kafka.sh install && outbox/debezium/debezium.sh install; } &
+debezium=$!
 scripts/build.sh
 go vet -tags localstack,postgres,redis ./...
 wait "$localstack"
 wait "$runtimes"
 wait "$postgres"
 wait "$redis"
+wait "$debezium"
 
 # The construct and the stack, in their own module. Without -race: jsii's own closing is what it finds.
 (cd infra/cdk && go vet ./... && go test -timeout 10m ./...)

@@ -31,8 +31,10 @@ func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for name, env := range map[string]map[string]string{
-		"claims first":     {"IDEMSK_CLAIM": "first"},
-		"claims on commit": {"IDEMSK_CLAIM": "commit"},
+		"claims first":                      {"IDEMSK_CLAIM": "first"},
+		"claims on commit":                  {"IDEMSK_CLAIM": "commit"},
+		"claims first, with the outbox":     {"IDEMSK_CLAIM": "first", "IDEMSK_OUTBOX": "on"},
+		"claims on commit, with the outbox": {"IDEMSK_CLAIM": "commit", "IDEMSK_OUTBOX": "on"},
 	} {
 		t.Run(name, func(t *testing.T) { killAtRandom(t, program, env) })
 	}
@@ -49,11 +51,15 @@ func killAtRandom(t *testing.T, program string, env map[string]string) {
 		"IDEMSK_LEDGER": "atomic", "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_MAX_ATTEMPTS": "1000", "IDEMSK_LEASE": "100ms", "IDEMSK_LOG_LEVEL": "error",
 	})
 	maps.Copy(all, env)
+	if env["IDEMSK_OUTBOX"] == "on" {
+		createOutbox(t, db)
+	}
 	p := startProcess(t, program, all)
 	want, took := map[string]int64{}, 50*time.Millisecond
+	payments := map[string]Payment{}
 	killed := 0
 	for n := range crashBatches {
-		event := paymentsEvent(t, random, n, want)
+		event := paymentsEvent(t, random, n, want, payments)
 		for kills := 0; kills < crashKills; {
 			if p.invokeAndKill(event, time.Duration(random.Int64N(int64(took)))) {
 				kills++
@@ -71,6 +77,9 @@ func killAtRandom(t *testing.T, program string, env map[string]string) {
 		}
 	}
 	equal(t, "open transactions of payments", p.sum("CompletionFailed"), 0)
+	if env["IDEMSK_OUTBOX"] == "on" {
+		wantCredited(t, cfg, payments)
+	}
 }
 
 // invokeAndKill invokes the function and kills its process after a while, and reports whether it was at work then.
@@ -99,14 +108,16 @@ func (p *process) deliver(event []byte) {
 	}
 }
 
-// paymentsEvent is a batch over two partitions, whose payments are added to what the accounts must have.
-func paymentsEvent(t *testing.T, random *rand.Rand, n int, want map[string]int64) []byte {
+// paymentsEvent is a batch over two partitions, whose payments are added to what the accounts must have, and to all payments.
+func paymentsEvent(t *testing.T, random *rand.Rand, n int, want map[string]int64, payments map[string]Payment) []byte {
 	t.Helper()
 	records := map[string][]map[string]any{}
 	for i := range crashBatch {
 		account, amount, partition := fmt.Sprint("acc-", random.IntN(crashAccounts)), random.Int64N(1000)+1, i%2
 		want[account+"/EUR"] += amount
-		value, err := json.Marshal(Payment{PaymentID: fmt.Sprintf("p-%d-%d", n, i), Account: account, Amount: amount, Currency: "EUR"})
+		payment := Payment{PaymentID: fmt.Sprintf("p-%d-%d", n, i), Account: account, Amount: amount, Currency: "EUR"}
+		payments[payment.PaymentID] = payment
+		value, err := json.Marshal(payment)
 		if err != nil {
 			t.Fatal(err)
 		}

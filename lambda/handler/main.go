@@ -16,14 +16,15 @@ func main() {
 func build(ctx context.Context, base *app.Base) (msk.Handler, error) {
 	table := base.Vars.Table("IDEMSK_LEDGER_TABLE", "idemsk-ledger")
 	simulate := base.Vars.OneOf("IDEMSK_SIMULATE", "off", "on") == "on"
-	atomic := base.Vars.OneOf("IDEMSK_LEDGER", "plain", "atomic") == "atomic" && base.Config.Store != app.StoreNone
+	atomic := base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" && base.Config.Store != app.StoreNone
 	audit := base.Vars.OneOf("IDEMSK_AUDIT", "off", "on") == "on"
 	entries := base.Vars.Table("IDEMSK_AUDIT_TABLE", "idemsk-audit")
+	events := readPublishing(base, atomic)
 	if err := base.Vars.Err(); err != nil {
 		return nil, err
 	}
 	book := func(l Ledger) msk.Handler {
-		return msk.JSON((&bookkeeper{ledger: l, simulate: simulate, trouble: newTrouble()}).book)
+		return msk.JSON((&bookkeeper{ledger: l, events: events, simulate: simulate, trouble: newTrouble()}).book)
 	}
 	switch base.Config.Store {
 	case app.StoreMemory:
@@ -32,7 +33,7 @@ func build(ctx context.Context, base *app.Base) (msk.Handler, error) {
 		}
 		return book(newMemoryLedger()), nil
 	case app.StorePostgres:
-		return bookInPostgres(base, table, book), nil
+		return bookInPostgres(base, table, events, book)
 	case app.StoreRedis:
 		return bookInRedis(ctx, base, table, book)
 	}
@@ -40,7 +41,7 @@ func build(ctx context.Context, base *app.Base) (msk.Handler, error) {
 		entries = ""
 	}
 	if atomic {
-		return book(atomicLedger{table: table, audit: entries}), nil
+		return events.inDynamoDB(base, book(atomicLedger{table: table, audit: entries}))
 	}
 	awsCfg, err := base.AWS(ctx)
 	if err != nil {

@@ -56,6 +56,7 @@ func (p *Payment) validate() error {
 // bookkeeper books payments.
 type bookkeeper struct {
 	ledger   Ledger
+	events   publishing
 	simulate bool
 	trouble  *trouble
 }
@@ -73,6 +74,9 @@ func (b *bookkeeper) book(ctx context.Context, p Payment, _ msk.Record) (Receipt
 	balance, err := b.ledger.Add(ctx, p.Account, p.Currency, p.Amount)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("booking payment %q: %w", p.PaymentID, err)
+	}
+	if err := b.events.publish(ctx, &p); err != nil {
+		return Receipt{}, fmt.Errorf("publishing that payment %q is booked: %w", p.PaymentID, err)
 	}
 	return Receipt{PaymentID: p.PaymentID, Account: p.Account, Balance: balance, Currency: p.Currency}, nil
 }

@@ -264,6 +264,9 @@ func TestPartitionKeys(t *testing.T) {
 		if k == nil || len(key[0]) > 2048 || (len(k) == len(long) && (len(it.Events) != 2 || !bytes.Equal(k, long))) {
 			t.Errorf("%q: %d events, key of %d bytes", key, len(it.Events), len(k))
 		}
+		if strings.HasPrefix(key[0], "t#sha256:") != (len(k) > 0) { // the others can't stand in a text
+			t.Errorf("key %q has the partition key %q", k, key[0])
+		}
 	}
 }
 

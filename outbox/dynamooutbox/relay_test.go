@@ -60,12 +60,16 @@ func (k *kafka) Send(_ context.Context, events []outbox.Event) []error {
 type table struct {
 	aside []string // IDs
 	err   error
+	dead  *bool // the process that asks
 }
 
 // UpdateItem implements dynamooutbox.Client.
 func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	if c.err != nil {
 		return nil, c.err
+	}
+	if c.dead != nil && *c.dead {
+		return nil, context.Canceled
 	}
 	c.aside = append(c.aside, in.ExpressionAttributeValues[":ids"].(*types.AttributeValueMemberSS).Value...)
 	return &dynamodb.UpdateItemOutput{}, nil

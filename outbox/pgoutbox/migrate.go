@@ -133,9 +133,9 @@ func (o *Outbox) Check(ctx context.Context, db Querier) error {
 	switch {
 	case err != nil:
 	case !there:
-		err = fmt.Errorf("%w in this database: run pgoutbox.Migrate, or name the right table", ErrNoTable)
+		err = fmt.Errorf("%w in this database: run pgoutbox.Migrate (idemsk relay --migrate), or name the right table", ErrNoTable)
 	case version < len(steps):
-		err = fmt.Errorf("%w: it is at version %d, and the program wants %d: run pgoutbox.Migrate", ErrTableOlder, version, len(steps))
+		err = fmt.Errorf("%w: it is at version %d, and the program wants %d: run pgoutbox.Migrate (idemsk relay --migrate)", ErrTableOlder, version, len(steps))
 	case version > len(steps):
 		err = tableNewer(version, len(steps))
 	}

@@ -111,9 +111,9 @@ func hint(err error) string {
 	}
 	switch said.Code {
 	case "42P01", "3F000": // no such table, no such schema
-		return " (the table does not exist in this database: run pgoutbox.Migrate, or name the right table)"
+		return " (the table does not exist in this database: run pgoutbox.Migrate (idemsk relay --migrate), or name the right table)"
 	case "42703": // no such column
-		return " (the table is older than this program: run pgoutbox.Migrate)"
+		return " (the table is older than this program: run pgoutbox.Migrate (idemsk relay --migrate))"
 	case "42501": // no privilege
 		return " (the role needs USAGE on the schema, and on the table INSERT to publish, SELECT, UPDATE and DELETE to relay)"
 	case "23505": // unique

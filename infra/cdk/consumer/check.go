@@ -35,6 +35,7 @@ func Check(props Props) error {
 	c.engine(&p)
 	c.function(&p)
 	c.store(&p)
+	c.outbox(&p)
 	c.others(&p)
 	c.redelivery(&p)
 	c.time(&p)
@@ -77,17 +78,22 @@ func (c *checker) wholeSeconds(prop string, d, least, most time.Duration) {
 }
 
 func (c *checker) code(p *Props) {
-	bootstrap := filepath.Join(p.CodeDir, "bootstrap")
+	c.program("CodeDir", p.CodeDir, "function", "dist/handler-arm64")
+	oneOf(c, "Architecture", p.Architecture, ARM64, X8664)
+}
+
+// program checks the directory of a function's program.
+func (c *checker) program(prop, dir, whose, example string) {
+	bootstrap := filepath.Join(dir, "bootstrap")
 	info, err := os.Stat(bootstrap)
 	switch {
-	case p.CodeDir == "":
-		c.fail("CodeDir", "", "the directory of the function's bootstrap: dist/handler-arm64 after `make build`")
+	case dir == "":
+		c.fail(prop, "", "the directory of the %s's bootstrap: %s after `make build`", whose, example)
 	case err != nil:
-		c.fail("CodeDir", p.CodeDir, "a directory with the function's program, but there is no %s: run `make build`", bootstrap)
+		c.fail(prop, dir, "a directory with the %s's program, but there is no %s: run `make build`", whose, bootstrap)
 	case !info.Mode().IsRegular():
-		c.fail("CodeDir", p.CodeDir, "a directory with the function's program, but %s is no file: run `make build`", bootstrap)
+		c.fail(prop, dir, "a directory with the %s's program, but %s is no file: run `make build`", whose, bootstrap)
 	}
-	oneOf(c, "Architecture", p.Architecture, ARM64, X8664)
 }
 
 func oneOf[S ~string](c *checker, prop string, value S, allowed ...S) {

@@ -88,7 +88,7 @@ func (c *checker) function(p *Props) {
 		switch {
 		case !variableName.MatchString(name):
 			c.fail("Environment", name, "names of letters, digits and '_', a letter first")
-		case reservedVariables[name]:
+		case reservedVariables[name], name == outboxVariable && p.Outbox != nil:
 			c.fail("Environment", name, "other names: the construct sets this one from its own prop")
 		}
 	}
@@ -103,7 +103,7 @@ var reservedVariables = map[string]bool{
 	"IDEMSK_HASH_KEYS": true, "IDEMSK_MISSING_KEY": true, "IDEMSK_ORDER": true, "IDEMSK_CONCURRENCY": true, "IDEMSK_LEASE": true,
 	"IDEMSK_MAX_CLOCK_SKEW": true, "IDEMSK_WAIT": true, "IDEMSK_MAX_RESULT": true, "IDEMSK_DEADLINE_MARGIN": true,
 	"IDEMSK_RETENTION": true, "IDEMSK_MAX_ATTEMPTS": true, "IDEMSK_FAILURES": true, "IDEMSK_DEAD_LETTER_QUEUE_URL": true,
-	"IDEMSK_STORE_DOWN": true, "IDEMSK_BATCHING": true, "IDEMSK_COMMIT_WINDOW": true, "IDEMSK_LOG_LEVEL": true,
+	"IDEMSK_STORE_DOWN": true, "IDEMSK_BATCHING": true, "IDEMSK_CLAIM": true, "IDEMSK_COMMIT_WINDOW": true, "IDEMSK_LOG_LEVEL": true,
 }
 
 func daysOffered() string {

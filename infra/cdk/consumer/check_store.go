@@ -50,6 +50,12 @@ func (c *checker) server(p *Props, want string, schemes ...string) {
 	if p.StoreSecretKeyARN != "" && p.StoreSecretARN == "" {
 		c.fail("StoreSecretKeyARN", p.StoreSecretKeyARN, "StoreSecretARN with it")
 	}
+	if p.ClaimOnCommit {
+		c.fail("ClaimOnCommit", true, "false with Store %s: only DynamoDB's transactions take the key themselves", p.Store)
+	}
+	if p.Outbox != nil {
+		c.fail("Outbox", "set", "none with Store %s: this one is DynamoDB's; docs/outbox.md tells of the others", p.Store)
+	}
 	if p.TableName != "" {
 		c.fail("TableName", p.TableName, "none with Store %s, which has StoreTable: TableName is of DynamoDB", p.Store)
 	}

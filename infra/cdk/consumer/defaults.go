@@ -24,6 +24,11 @@ const (
 	DefaultStoreTable       = "idemsk"
 	// PostgresConcurrency is the default of Concurrency with StorePostgres.
 	PostgresConcurrency = 8
+
+	DefaultKafkaTimeout  = 10 * time.Second
+	DefaultRelayAttempts = 5
+	DefaultRelayTimeout  = 2 * time.Minute
+	DefaultOutboxMaxAge  = 5 * time.Minute
 )
 
 // withDefaults returns the props with every default in its place, which check and build then share.
@@ -71,8 +76,41 @@ func (given *Props) withDefaults() Props {
 	p.RemovalPolicy = cmp.Or(p.RemovalPolicy, awscdk.RemovalPolicy_RETAIN)
 	p.MaxLag = cmp.Or(p.MaxLag, DefaultMaxLag)
 	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
+	if p.Outbox != nil {
+		p.Outbox = p.Outbox.withDefaults(&p)
+	}
 	return p
 }
+
+// withDefaults needs the consumer's own with their defaults.
+func (given *OutboxProps) withDefaults(p *Props) *OutboxProps {
+	o := *given
+	if len(o.Brokers) == 0 {
+		o.Brokers = p.BootstrapServers
+	}
+	o.Auth = cmp.Or(o.Auth, p.Auth)
+	if o.Auth == p.Auth && o.SecretARN == "" {
+		o.SecretARN, o.SecretKeyARN = p.SecretARN, cmp.Or(o.SecretKeyARN, p.SecretKeyARN)
+	}
+	o.KafkaTimeout = cmp.Or(o.KafkaTimeout, DefaultKafkaTimeout)
+	o.Attempts = cmp.Or(o.Attempts, DefaultRelayAttempts)
+	o.Timeout = cmp.Or(o.Timeout, DefaultRelayTimeout)
+	o.MemoryMB = cmp.Or(o.MemoryMB, DefaultMemoryMB)
+	o.MaxAge = cmp.Or(o.MaxAge, DefaultOutboxMaxAge)
+	if o.VPC == nil && p.VPC != nil {
+		o.VPC = p.VPC
+		if o.Subnets == nil {
+			o.Subnets = p.Subnets
+		}
+		if len(o.SecurityGroups) == 0 {
+			o.SecurityGroups = p.SecurityGroups
+		}
+	}
+	return &o
+}
+
+// encrypted reports whether the relay's connections are.
+func (o *OutboxProps) encrypted() bool { return o.Auth != AuthNone || o.TLS }
 
 func (p *Props) selfManaged() bool { return len(p.BootstrapServers) > 0 }
 

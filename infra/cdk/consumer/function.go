@@ -90,6 +90,7 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_ORDER":                 p.Order,
 		"IDEMSK_CONCURRENCY":           strconv.Itoa(p.Concurrency),
 		"IDEMSK_BATCHING":              onOff(!p.Unbatched),
+		"IDEMSK_CLAIM":                 p.claim(),
 		"IDEMSK_COMMIT_WINDOW":         strconv.Itoa(p.CommitWindow),
 		"IDEMSK_LEASE":                 short(p.Lease),
 		"IDEMSK_MAX_CLOCK_SKEW":        short(p.MaxClockSkew),
@@ -128,6 +129,13 @@ func onOff(on bool) string {
 		return "on"
 	}
 	return "off"
+}
+
+func (p *Props) claim() string {
+	if p.ClaimOnCommit {
+		return "commit"
+	}
+	return "first"
 }
 
 func (p *Props) wait() string {

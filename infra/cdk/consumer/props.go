@@ -96,6 +96,8 @@ type Props struct {
 	Concurrency int
 	// Unbatched is IDEMSK_BATCHING=off: a request to the table for each claim and each completion.
 	Unbatched bool
+	// ClaimOnCommit is IDEMSK_CLAIM=commit, for handlers that do nothing but enlist: see docs/atomic.md. StoreDynamoDB only.
+	ClaimOnCommit bool
 	// CommitWindow is IDEMSK_COMMIT_WINDOW, 1 to 10,000: how many handlers may have returned whose completion is on its way.
 	// Default: 256.
 	CommitWindow int
@@ -147,6 +149,10 @@ type Props struct {
 	// StoreTable is the table in PostgreSQL, which `idemsk migrate` makes before the first deployment, or the prefix of keys in Redis.
 	// Default: idemsk.
 	StoreTable string
+
+	// Outbox adds a table of events that handlers publish in their transactions, and the relay that sends them to Kafka.
+	// Default: none. StoreDynamoDB only.
+	Outbox *OutboxProps
 
 	// TableName is the table's. Default: CloudFormation's choice, which is best: a named table can't be replaced.
 	TableName string

@@ -80,12 +80,12 @@ func (o *Options) rules() (expect.Rules, error) {
 }
 
 // audited reports whether the function keeps an audit: where processes are killed, a ledger alone can't tell a payment that
-// plain mode could not help to book again from one that it should not have. Where a booking commits with its completion, on
-// PostgreSQL and with IDEMSK_LEDGER=atomic, none may be booked again, and the ledger tells.
+// plain mode (IDEMSK_LEDGER=plain) could not help to book again from one that it should not have. Where a booking commits with
+// its completion none may be booked again, and the ledger tells.
 func (o *Options) audited() bool {
 	kind := o.storeKind()
 	inDynamoDB := kind == StoreFake || kind == storeDynamoDB
-	return o.Prove && o.Faults.Kill > 0 && !o.Unprotected && inDynamoDB && o.variable("IDEMSK_LEDGER") != "atomic"
+	return o.Prove && o.Faults.Kill > 0 && !o.Unprotected && inDynamoDB && o.variable("IDEMSK_LEDGER") == "plain"
 }
 
 // variable is the last value that Env has for a variable.

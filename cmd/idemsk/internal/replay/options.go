@@ -60,8 +60,9 @@ const (
 func (o *Options) environment() (map[string]string, error) {
 	env := map[string]string{
 		"IDEMSK_LEASE": "1s", "IDEMSK_MAX_CLOCK_SKEW": "100ms", "IDEMSK_FAILURES": "partial", varSimulate: "on",
-		varBatching: "off", // a kill before one record's effect must not fall between those of others and their completion
-		varStore:    storeDynamoDB, varKey: "header:idempotency-key", varMaxAttempts: "5",
+		"IDEMSK_LEDGER": "plain", // the gate knows bookings, which have a request of their own then
+		varBatching:     "off",   // a kill before one record's effect must not fall between those of others and their completion
+		varStore:        storeDynamoDB, varKey: "header:idempotency-key", varMaxAttempts: "5",
 	}
 	for _, entry := range o.Env {
 		name, value, ok := strings.Cut(entry, "=")

@@ -135,10 +135,11 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
-// The same, and processes are killed: a payment is booked again only where a kill fell between its booking and its
+// The same in plain mode, and processes are killed: a payment is booked again only where a kill fell between its booking and its
 // completion, and the run names each.
 func TestKills(t *testing.T) {
 	o := torture(t, 10_000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.1})
+	o.Env = append(o.Env, "IDEMSK_LEDGER=plain")
 	report := finish(t, o, 5*time.Minute)
 	if len(report.Kills) < 3 {
 		t.Errorf("%d kills; want more", len(report.Kills))
@@ -149,9 +150,9 @@ func TestKills(t *testing.T) {
 }
 
 // With bookings that commit with their completions the same run is exact, with kills.
-func TestKillsAtomic(t *testing.T) {
+func TestKillsInAtomicMode(t *testing.T) {
 	o := torture(t, 5000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.2})
-	o.Env, o.ESM.BatchSize = append(o.Env, "IDEMSK_LEDGER=atomic"), 50
+	o.ESM.BatchSize = 50
 	report := finish(t, o, 5*time.Minute)
 	if len(report.Proof.Off) != 0 || report.Proof.Audited || len(report.Kills) < 3 {
 		t.Errorf("off by %v after %d kills; want nothing, after some, and without an audit", report.Proof.Off, len(report.Kills))
