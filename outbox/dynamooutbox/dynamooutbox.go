@@ -92,16 +92,23 @@ func New(cfg Config) (*Outbox, error) {
 // Table returns the name of the table.
 func (o *Outbox) Table() string { return o.table }
 
-// Do calls f with a context in which outbox.Publish publishes in the transaction of the task that ctx belongs to. The events are
-// enlisted when f has returned nil; if it returns an error, none is. An error of Publish is f's to return:
-// the effect is not to take place without its events.
+// Do calls f with a context in which outbox.Publish publishes in the transaction of the task that ctx belongs to. What f has
+// published is enlisted when it has returned, with an error or without: as with all that is enlisted it is the handler's error,
+// as the engine sees it, that drops it. What could not be published is Do's error if f makes light of it.
+//
+// One Do goes around the whole of a handler: another has items of its own, in no order with those of the first.
 func (o *Outbox) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	p := &publication{outbox: o, seen: make(map[string]bool)}
 	err := f(p.context(ctx))
-	if enlistErr := p.close(ctx, err == nil); err == nil {
-		err = enlistErr
+	lost := p.close(ctx)
+	switch {
+	case lost == nil || errors.Is(err, lost):
+		return err
+	case err == nil:
+		return lost
 	}
-	return err
+	// f's error must not count any more, as with some the effect takes place.
+	return fmt.Errorf("%w (besides, the handler returned: %s)", lost, err.Error())
 }
 
 // Handler returns a handler that calls h in a Do. It is for msk.Handler, whose R is msk.Record, and others of that form.

@@ -2,6 +2,7 @@ package dynamooutbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type publication struct {
 	mu    sync.Mutex
 	items []*draft
 	seen  map[string]bool // IDs
-	err   error           // what was not published
+	err   error           // why something was not published, the first time
 	over  bool
 }
 
@@ -56,7 +57,7 @@ func (p *publication) Record(ctx context.Context, events []outbox.Event) error {
 	}
 	err := p.check(ctx, events)
 	if err != nil {
-		p.err = errors.Join(p.err, err)
+		p.err = cmp.Or(p.err, err)
 		return err
 	}
 	for i := range events {
@@ -113,12 +114,12 @@ func (p *publication) check(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// close ends the publication, and enlists what there is if it is to.
-func (p *publication) close(ctx context.Context, enlist bool) error {
+// close ends the publication, and enlists what there is unless something is missing.
+func (p *publication) close(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true
-	if !enlist || p.err != nil || len(p.items) == 0 {
+	if p.err != nil || len(p.items) == 0 {
 		return p.err
 	}
 	tx, err := dynamostore.TxFrom(ctx)

@@ -202,25 +202,45 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A Do that fails publishes nothing, also where the handler has its effect all the same.
-func TestADoThatFails(t *testing.T) {
+// A result that can't be encoded is no reason to drop the effect, nor the events. An event that could not be published is.
+func TestTheResultCantBeEncoded(t *testing.T) {
+	errEncode := idem.ResultUnavailable(errors.New("no JSON"))
 	s := newSite(t, dynamooutbox.Config{})
-	errDo := errors.New("it failed")
 	out := s.run("pay", func(ctx context.Context) error {
-		err := s.outbox.Do(ctx, func(ctx context.Context) error {
-			return errors.Join(outbox.Publish(ctx, event(firstID, "t", "k", "x")), errDo)
-		})
-		if !errors.Is(err, errDo) {
+		if err := outbox.Publish(ctx, event(firstID, "t", "k", "x")); err != nil {
 			return err
 		}
-		return outbox.Publish(ctx, event(secondID, "t", "k", "y")) // in that of the handler
+		return errEncode
 	})
-	if out.Kind != idem.Executed || !s.booked("pay") {
-		t.Errorf("%v, %v", out.Kind, out.Err)
+	if out.Kind != idem.Executed || !errors.Is(out.Err, idem.ErrResultNotStored) || !s.booked("pay") {
+		t.Errorf("%v, %v, booked %v", out.Kind, out.Err, s.booked("pay"))
 	}
-	items := s.items(dynamooutbox.ListQuery{})
-	if it := items[[2]string{"t#k", secondID}]; len(items) != 1 || len(it.Events) != 1 {
-		t.Errorf("the outbox holds %+v; want the second event", items)
+	if items := s.items(dynamooutbox.ListQuery{}); len(items) != 1 {
+		t.Errorf("the effect took place, and the outbox holds %+v", items)
+	}
+
+	s = newSite(t, dynamooutbox.Config{})
+	s.wantNothing("pay", s.run("pay", func(ctx context.Context) error {
+		_ = outbox.Publish(ctx, event(firstID, "t", "k", "x"))
+		_ = outbox.Publish(ctx, event(firstID, "t", "k", "x")) // the same ID
+		return errEncode
+	}), outbox.ErrInvalidEvent)
+}
+
+// What the handler makes of an error of Publish is what counts.
+func TestTheHandlerMarksAnError(t *testing.T) {
+	s := newSite(t, dynamooutbox.Config{})
+	var said error
+	handler := dynamooutbox.Handler(s.outbox, func(ctx context.Context, _ string) ([]byte, error) {
+		_ = outbox.Publish(ctx, event(firstID, "t", "k", "x"))
+		return nil, idem.Permanent(outbox.Publish(ctx, event(firstID, "t", "k", "x")))
+	})
+	s.run("pay", func(ctx context.Context) error {
+		_, said = handler(ctx, "pay")
+		return said
+	})
+	if !idem.IsPermanent(said) || !errors.Is(said, outbox.ErrInvalidEvent) {
+		t.Errorf("%v; want a permanent ErrInvalidEvent", said)
 	}
 }
 

@@ -1,0 +1,137 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// retry releases the key for another attempt and keeps the one that was charged.
+func (s *Session) retry(t *Ticket, out Outcome, err error, delay time.Duration) Outcome {
+	out.Kind, out.Err = Retry, err
+	return s.released(t, out, s.release(t, failureOf(err), delay, false))
+}
+
+// giveBack releases the key with its attempt.
+func (s *Session) giveBack(t *Ticket, out Outcome, f *Failure) Outcome {
+	return s.released(t, out, s.release(t, f, 0, true))
+}
+
+func (s *Session) release(t *Ticket, f *Failure, delay time.Duration, refund bool) settled {
+	set := t.settlement(OpRelease, s.engine.cfg.Retention)
+	set.Failure, set.Delay, set.Refund = f, delay, refund
+	return s.send(set)
+}
+
+// released adds to an outcome how its release went. A key that could not be released is free when its lease is over.
+func (s *Session) released(t *Ticket, out Outcome, r settled) Outcome {
+	out.SettleTook = r.took
+	var fenced *FencedError
+	if errors.As(r.err, &fenced) {
+		before := out.Err
+		if out = s.fenced(t, out, fenced); out.Kind == Fenced {
+			out.Err = fmt.Errorf("%w; before that: %w", out.Err, before)
+		}
+	} else if r.err != nil {
+		out.Err = fmt.Errorf("%w (and the key could not be released, it stays taken for up to %v: %w)", out.Err, s.engine.cfg.Lease, r.err)
+	}
+	return out
+}
+
+// concluded adds to an outcome how its settlement went.
+func (s *Session) concluded(t *Ticket, out Outcome, set Settlement, r settled) Outcome {
+	if set.Claim != nil {
+		s.engine.breaker.report(time.Now(), healthOf([]ClaimResult{{Err: r.err}}))
+	}
+	out.SettleTook = r.took
+	if r.err != nil {
+		out = s.notSettled(t, out, set, r.err)
+	}
+	t.spend(&Settlement{})
+	return out
+}
+
+// notSettled is what became of a task whose settlement failed. One that was refused for its effect, or that found its key
+// taken, goes on.
+func (s *Session) notSettled(t *Ticket, out Outcome, set Settlement, err error) Outcome {
+	var fenced *FencedError
+	var refused *ClaimRefusedError
+	var rejected *RejectedError
+	switch {
+	case errors.As(err, &fenced):
+		return s.fenced(t, out, fenced)
+	case errors.As(err, &refused):
+		return s.claimRefused(t, refused)
+	case errors.As(err, &rejected) && t.onCommit != nil:
+		return s.failedUnclaimed(t, rejected.Err)
+	case errors.As(err, &rejected):
+		out.Kind, out.Result, out.Err = KindUnknown, nil, nil
+		return s.failed(t, out, rejected.Err)
+	}
+	what := "the task is done, but its key could not be set to say so and"
+	if set.Effect != nil || set.Claim != nil {
+		what = "the store did not say whether the task's effect and its completion were committed; if they were not, the task"
+	}
+	out.Kind = CompletionFailed
+	out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, version %d, from %s: %s: %w",
+		what, s.engine.cfg.Lease, set.Key, set.Version, orUnknown(t.Task.Source), set.Op, err)
+	return out
+}
+
+// fenced is rule 3's other half: whoever took the key has completed the same request, so the task is done, with that
+// owner's result.
+func (s *Session) fenced(t *Ticket, out Outcome, err *FencedError) Outcome {
+	out.Kind, out.Fenced, out.Result, out.Err = Fenced, true, nil, err
+	if cur := &err.Current; cur.Status == StatusCompleted && cur.Fingerprint.Matches(t.Task.Fingerprint) {
+		out.Kind, out.Token = Replayed, cur.Version
+		out.Result, out.Err = cur.StoredResult()
+	}
+	return out
+}
+
+func (t *Ticket) settlement(op SettleOp, retention time.Duration) Settlement {
+	return Settlement{Op: op, Key: t.key, Version: t.res.Record.Version, Owner: t.owner, Retention: retention}
+}
+
+// settled is how a settlement went.
+type settled struct {
+	err  error
+	took time.Duration
+}
+
+// releaseTries bounds how often a release is sent; completions and failures are sent until the session's deadline.
+const releaseTries = 3
+
+// send sends a settlement until the store has given a proper answer, or time or patience are over.
+func (s *Session) send(set Settlement) settled {
+	started := time.Now()
+	ctx, cancel := s.settleContext()
+	defer cancel()
+	for n := 0; ; n++ {
+		err := s.engine.settleOne(ctx, set)
+		if answered(err) || (set.Op == OpRelease && n+1 >= releaseTries) || !sleep(ctx, backoff(n)) {
+			return settled{err: err, took: time.Since(started)}
+		}
+	}
+}
+
+// settleContext bounds a settlement, or a dead letter, by the session's deadline, or by a lease if it has none.
+func (s *Session) settleContext() (context.Context, context.CancelFunc) {
+	if s.bounded {
+		return s.settling, func() {}
+	}
+	return context.WithTimeout(s.settling, s.engine.cfg.Lease)
+}
+
+func (e *Engine) settleOne(ctx context.Context, set Settlement) error {
+	buf, _ := settleScratch.Get().(*[1]Settlement)
+	defer settleScratch.Put(buf)
+	buf[0] = set
+	errs := e.store.Settle(ctx, buf[:])
+	buf[0] = Settlement{}
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
+}

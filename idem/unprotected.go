@@ -1,0 +1,41 @@
+package idem
+
+import (
+	"context"
+	"fmt"
+)
+
+// RunUnprotected runs a task without any claim, as if there were no engine: for messages without a key, and for comparison.
+func (s *Session) RunUnprotected(task *Task) Outcome {
+	return s.runUnprotected(task, Outcome{}, Unprotected)
+}
+
+func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
+	if s.handlers.Err() != nil {
+		out.Kind, out.Err = NotStarted, s.whyNotStarted()
+		return out
+	}
+	ctx, cancel := context.WithCancel(s.handlers)
+	result, err := call(ctx, task.Handler)
+	cancel()
+	switch c := classOf(err); {
+	case err == nil || c.class == resultless:
+		out.Kind, out.Result = done, result
+	case c.class == unavailable:
+		out.Kind, out.Err = DependencyDown, err
+	case c.class == permanent && task.DeadLetters != nil:
+		return s.buryUnprotected(task, out, err)
+	default:
+		out.Kind, out.Err = Retry, err
+	}
+	return out
+}
+
+func (s *Session) buryUnprotected(task *Task, out Outcome, cause error) Outcome {
+	b := Burial{Attempt: Attempt{Key: task.Key, Source: task.Source}, StoredKey: out.Key, Failure: *failureOf(cause), Err: cause}
+	out.Kind, out.Err = DeadLettered, cause
+	if err := s.sendDeadLetter(task.DeadLetters, b); err != nil {
+		out.Kind, out.Err = Retry, fmt.Errorf("%w; it is for: %w", err, cause)
+	}
+	return out
+}
