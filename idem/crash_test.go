@@ -2,9 +2,7 @@ package idem_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -141,47 +139,12 @@ type world struct {
 	wrong []string // what was seen that must not be
 }
 
-// process is an engine whose line to the store fails as planned.
-type process struct {
-	world  *world
-	engine *idem.Engine
-	faults []faultKind // of its next calls
-}
-
-type faultKind int
-
-const (
-	noFault     faultKind = iota
-	lostRequest           // it never arrives
-	lostReply             // it lands, and the process does not know
-	lateRequest           // it is given up, and lands later
-	sentTwice             // it lands, and the client's retry lands again
-)
-
 // held is a claim in the hands of a process, in a session of its own.
 type held struct {
 	proc    *process
 	session *idem.Session
 	ticket  []*idem.Ticket
 	key     string
-}
-
-// observed is what is known of a key.
-type observed struct {
-	token   int64           // the greatest that was ever given out
-	owners  map[string]bool // that ever got it
-	life    int             // counts the lives of the key
-	faulted bool            // something went wrong in this life that may let it end in two ways
-	graves  int             // dead letters in this life
-	result  string          // that completed this life; "" if none did
-	commits int             // completions, in all lives
-	effects int             // that took place, in all lives
-
-	lives   map[int64]int    // by token
-	charged map[int]int      // by life: calls of handlers that were not given back
-	results map[int64]string // by token, in all lives
-	buried  map[int64]bool   // by token, in all lives
-	failed  map[int64]bool   // by token, in all lives
 }
 
 func newWorld(t *testing.T, skew time.Duration) *world {
@@ -237,157 +200,6 @@ func (w *world) play(s step) {
 	}
 }
 
-func (p *process) plan(faults []faultKind) {
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
-	p.faults = faults
-}
-
-func (w *world) errorf(format string, args ...any) {
-	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
-}
-
-// NewEffect implements idem.Transactor.
-func (p *process) NewEffect() idem.Effect { return p.world.store.NewEffect() }
-
-// Claim implements idem.Store: the line to the real one.
-func (p *process) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
-	reqs = slices.Clone(reqs)
-	failed := make([]idem.ClaimResult, len(reqs))
-	for i := range failed {
-		failed[i].Err = errNetwork
-	}
-	switch p.nextFault() {
-	case lostRequest:
-		return failed
-	case lateRequest:
-		p.world.late = append(p.world.late, func() { p.world.landClaim(reqs) })
-		return failed
-	case lostReply:
-		p.world.observeClaims(ctx, reqs)
-		return failed
-	case sentTwice:
-		p.world.observeClaims(ctx, reqs)
-	case noFault:
-	}
-	return p.world.observeClaims(ctx, reqs)
-}
-
-// Settle implements idem.Store: the line to the real one.
-func (p *process) Settle(ctx context.Context, ss []idem.Settlement) []error {
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
-	ss = slices.Clone(ss)
-	switch p.nextFault() {
-	case lostRequest:
-		return []error{errNetwork}
-	case lateRequest:
-		p.world.late = append(p.world.late, func() { p.world.observeSettlement(context.Background(), ss) })
-		return []error{errNetwork}
-	case lostReply:
-		p.world.observeSettlement(ctx, ss)
-		return []error{errNetwork}
-	case sentTwice:
-		p.world.observeSettlement(ctx, ss)
-	case noFault:
-	}
-	return p.world.observeSettlement(ctx, ss)
-}
-
-func (p *process) nextFault() faultKind {
-	if len(p.faults) == 0 {
-		return noFault
-	}
-	f := p.faults[0]
-	p.faults = p.faults[1:]
-	return f
-}
-
-// landClaim lands a claim that was given up. Its condition was an absent key: it may not steal.
-func (w *world) landClaim(reqs []idem.ClaimRequest) {
-	for _, req := range reqs {
-		if _, err := w.store.Get(context.Background(), req.Key); errors.Is(err, idem.ErrNotFound) {
-			delete(w.keys[req.Key].owners, req.Owner) // the same request, at another time
-			w.observeClaims(context.Background(), []idem.ClaimRequest{req})
-		}
-	}
-}
-
-// observeClaims claims, and checks what the store let happen.
-func (w *world) observeClaims(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	before := make([]*idem.Record, len(reqs))
-	for i := range reqs {
-		if rec, err := w.store.Get(ctx, reqs[i].Key); err == nil {
-			before[i] = &rec
-		}
-	}
-	results := w.store.Claim(ctx, reqs)
-	for i, res := range results {
-		if res.State == idem.Claimed && res.Err == nil {
-			w.observeClaim(&reqs[i], before[i], &res.Record)
-		}
-	}
-	return results
-}
-
-func (w *world) observeClaim(req *idem.ClaimRequest, before, now *idem.Record) {
-	o := w.keys[req.Key]
-	if before != nil && before.Owner == req.Owner && before.Version == now.Version {
-		return // its own, sent again
-	}
-	if o.owners[req.Owner] {
-		w.errorf("%s: owner %s got the key a second time, at version %d", req.Key, req.Owner, now.Version)
-	}
-	o.owners[req.Owner] = true
-	if now.Version <= o.token {
-		w.errorf("%s: token %d was given out after %d", req.Key, now.Version, o.token)
-	}
-	o.token = now.Version
-	if before == nil || before.Status != idem.StatusStarted {
-		o.life++
-		o.faulted, o.graves, o.result = false, 0, ""
-	}
-	o.lives[now.Version] = o.life
-	if before != nil && idem.Stolen(before) {
-		o.faulted = true // its owner may be alive
-	}
-}
-
-// observeSettlement settles, and checks what the store let happen.
-func (w *world) observeSettlement(ctx context.Context, ss []idem.Settlement) []error {
-	set := &ss[0]
-	o := w.keys[set.Key]
-	before, _ := w.store.Get(ctx, set.Key)
-	errs := w.store.Settle(ctx, ss)
-	now, _ := w.store.Get(ctx, set.Key)
-	if now.Attempts < 0 {
-		w.errorf("%s: %d attempts after %s", set.Key, now.Attempts, set.Op)
-	}
-	if set.Op == idem.OpComplete && before.Status != idem.StatusCompleted && now.Status == idem.StatusCompleted {
-		if o.result != "" {
-			w.errorf("%s: completed twice in one life, by %q and %q", set.Key, o.result, set.Result)
-		}
-		o.result = string(set.Result)
-		o.commits++
-		o.results[set.Version] = o.result
-		if o.graves > 0 && !o.faulted {
-			w.errorf("%s: dead-lettered and completed, although nothing went wrong", set.Key)
-		}
-	}
-	if o.effects != o.commits {
-		w.errorf("%s: %d effects and %d completions after %s by %d: %v", set.Key, o.effects, o.commits, set.Op, set.Version, errs)
-	}
-	if now.Status == idem.StatusFailed {
-		o.failed[now.Version] = true
-	}
-	if errs != nil || before.Status == now.Status && set.Op != idem.OpExtend && set.Op != idem.OpRelease {
-		o.faulted = true
-	}
-	return errs
-}
-
 // task makes a task that does as planned, under the observer's eyes.
 func (w *world) task(s step) idem.Task {
 	key, p, o := s.key, &s.plan, w.keys[s.key]
@@ -435,28 +247,6 @@ func (w *world) task(s step) idem.Task {
 	}
 }
 
-// begin observes the call of a handler.
-func (w *world) begin(key string, a idem.Attempt) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	o := w.keys[key]
-	if a.Number < 1 || a.Number > maxAttempts {
-		w.errorf("%s: called for attempt %d of %d", key, a.Number, maxAttempts)
-	}
-	life := o.lives[a.Token]
-	if o.charged[life]++; o.charged[life] > maxAttempts {
-		w.errorf("%s: called %d times in one life; want at most %d", key, o.charged[life], maxAttempts)
-	}
-}
-
-// giveBack observes that a handler means to have its attempt back.
-func (w *world) giveBack(key string, a idem.Attempt) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	o := w.keys[key]
-	o.charged[o.lives[a.Token]]--
-}
-
 func (w *world) work(ctx context.Context, p *plan) {
 	done := ctx.Done()
 	if !p.obedient {
@@ -469,11 +259,6 @@ func (w *world) work(ctx context.Context, p *plan) {
 	if p.meanwhile != nil {
 		w.play(*p.meanwhile)
 	}
-}
-
-func rec(store *memstore.Store, key string) idem.Record {
-	r, _ := store.Get(context.Background(), key)
-	return r
 }
 
 func (w *world) claim(proc *process, s step) {
@@ -504,15 +289,6 @@ func (w *world) deliver(proc *process, s step) idem.Outcome {
 	return out
 }
 
-// redrive is the token of one of the key's dead letters, or 0.
-func (o *observed) redrive(which int) int64 {
-	tokens := slices.Sorted(maps.Keys(o.buried))
-	if which >= len(tokens) {
-		return 0
-	}
-	return tokens[which]
-}
-
 func (w *world) landLate(which int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -521,33 +297,6 @@ func (w *world) landLate(which int) {
 		land := w.late[i]
 		w.late = slices.Delete(w.late, i, i+1)
 		land()
-	}
-}
-
-// verify holds an outcome against the truth.
-func (w *world) verify(key string, out idem.Outcome) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	o, now := w.keys[key], rec(w.store, key)
-	is := func(s idem.Status) bool { return now.Status == s && now.Version == out.Token }
-	switch out.Kind {
-	case idem.Executed, idem.Replayed:
-		if out.Kind == idem.Executed && !is(idem.StatusCompleted) || o.results[out.Token] != string(out.Result) || len(out.Result) == 0 || out.Err != nil {
-			w.errorf("%s: %v with token %d, result %q, error %v; the key is %+v", key, out.Kind, out.Token, out.Result, out.Err, now)
-		}
-	case idem.DeadLettered, idem.ReplayedFailed:
-		if out.Kind == idem.DeadLettered && !is(idem.StatusFailed) || !o.failed[out.Token] || !o.buried[out.Token] || out.Err == nil {
-			w.errorf("%s: %v with token %d, dead letter sent %t; the key is %+v", key, out.Kind, out.Token, o.buried[out.Token], now)
-		}
-	case idem.CompletionFailed, idem.Retry, idem.DependencyDown, idem.NotStarted, idem.Fenced, idem.InFlight, idem.StoreDown, idem.KindUnknown:
-		if out.Err == nil && out.Kind != idem.KindUnknown {
-			w.errorf("%s: %v without an error", key, out.Kind)
-		}
-		if out.Kind == idem.CompletionFailed || out.Kind == idem.Fenced {
-			o.faulted = true
-		}
-	case idem.FailedOpen, idem.Unprotected, idem.Mismatched, idem.InvalidKey:
-		w.errorf("%s: %v: %v", key, out.Kind, out.Err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -266,6 +265,7 @@ func TestAPanicIsAFailureOfItsTask(t *testing.T) {
 type nilError struct{ cause error }
 
 func (e *nilError) Error() string { return e.cause.Error() }
+
 func (e *nilError) Unwrap() error { return e.cause }
 
 func TestAnErrorWhoseMethodsPanicIsAFailureOfItsTask(t *testing.T) {
@@ -334,114 +334,6 @@ func TestResultsThatAreNotStored(t *testing.T) {
 	}
 }
 
-func TestASettlementIsSentAgainUntilItIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		tries := 0
-		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
-			if tries++; tries <= 4 {
-				return errNetwork
-			}
-			return land()
-		}
-		out := newEngine(t, store, idem.Config{}).Do(until(t, time.Minute), taskOf(returning("receipt", nil)))
-		wantKind(t, out, idem.Executed)
-		equal(t, "completions sent", store.count(idem.OpComplete), 5)
-		if out.SettleTook < 4*25*time.Millisecond || out.SettleTook > 4*400*time.Millisecond {
-			t.Errorf("the settlement took %v; want the pauses in it", out.SettleTook)
-		}
-	})
-}
-
-// The reply that was lost belonged to a completion that landed: the one sent again finds itself.
-func TestACompletionWhoseReplyWasLostCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
-			err := land()
-			if len(store.settled) == 1 {
-				return errNetwork
-			}
-			return err
-		}
-		out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(returning("receipt", nil)))
-		wantKind(t, out, idem.Executed)
-		equal(t, "completions sent", len(store.settled), 2)
-	})
-}
-
-func TestACompletionThatIsNeverAnswered(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		err    error
-		op     idem.SettleOp
-		burial int
-	}{
-		{"complete", nil, idem.OpComplete, 0},
-		{"fail", idem.Permanent(errBoom), idem.OpFail, 1},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				store.onSettle = failing(tc.op)
-				graves := &graveyard{}
-				e := newEngine(t, store, idem.Config{})
-				begun := time.Now()
-				out := e.Do(until(t, 10*time.Second), buriedBy(graves, returning("receipt", tc.err)))
-				wantKind(t, out, idem.CompletionFailed)
-				wantErr(t, out.Err, errNetwork)
-				equal(t, "it took", time.Since(begun), 10*time.Second-idem.DefaultDeadlineMargin/4) // the rest is for the answer
-				rec := get(t, store, testKey)
-				equal(t, "status", rec.Status, idem.StatusStarted)
-				equal(t, "released", rec.Released(), false)
-				equal(t, "dead letters", len(graves.burials), tc.burial)
-				for _, says := range []string{testKey, testSource, tc.name, "lease of 30s", "version " + strconv.FormatInt(rec.Version, 10)} {
-					if !strings.Contains(out.Err.Error(), says) {
-						t.Errorf("%q does not say %q", out.Err, says)
-					}
-				}
-				if n := store.count(tc.op); n < 8 {
-					t.Errorf("sent %d times within 10s", n)
-				}
-				equal(t, "releases", store.count(idem.OpRelease), 0)
-			})
-		})
-	}
-}
-
-func TestWithoutADeadlineASettlementIsGivenUpAfterALease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = failing(idem.OpComplete)
-		begun := time.Now()
-		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(returning("receipt", nil)))
-		wantKind(t, out, idem.CompletionFailed)
-		equal(t, "it took", time.Since(begun), lease)
-	})
-}
-
-func TestAKeyThatCannotBeReleasedIsFreeWhenItsLeaseIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = failing(idem.OpRelease)
-		e := newEngine(t, store, idem.Config{})
-		h := returning("", errBoom)
-		out := e.Do(until(t, time.Hour), taskOf(h))
-		wantKind(t, out, idem.Retry)
-		wantErr(t, out.Err, errBoom, errNetwork)
-		if !strings.Contains(out.Err.Error(), "stays taken for up to 30s") {
-			t.Errorf("%q does not say for how long", out.Err)
-		}
-		equal(t, "releases sent", store.count(idem.OpRelease), 3)
-		begun := time.Now()
-		wantKind(t, e.Do(until(t, time.Hour), taskOf(h)), idem.Retry)
-		equal(t, "calls of the handler", h.calls, 2)
-		if waited := time.Since(begun); waited < 29*time.Second || waited > 33*time.Second {
-			t.Errorf("waited %v for a lease of 30s", waited)
-		}
-	})
-}
-
 func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpy()
@@ -488,34 +380,6 @@ func TestACancelledClaimIsNotAStoreThatIsDown(t *testing.T) {
 	equal(t, "calls of the handler", h.calls, 0)
 }
 
-// After the effect there is no going back: what took place is recorded, although nobody waits for it any more.
-func TestAnEffectIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		caller context.Context
-		err    error
-	}{
-		{"success", t.Context(), nil},
-		{"success, with a deadline", until(t, time.Hour), nil},
-		{"permanent failure", t.Context(), idem.Permanent(errBoom)},
-		{"permanent failure, with a deadline", until(t, time.Hour), idem.Permanent(errBoom)},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			store := newSpy()
-			ctx, cancel := context.WithCancel(tc.caller)
-			graves := &graveyard{onBury: func(ctx context.Context, _ idem.Burial) error { return ctx.Err() }}
-			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-				cancel()
-				<-ctx.Done()
-				return []byte("receipt"), tc.err
-			}}
-			out := newEngine(t, store, idem.Config{}).Do(ctx, buriedBy(graves, h))
-			equal(t, "settled", out.Kind.Settled(), true)
-			equal(t, "final", get(t, store, testKey).Status != idem.StatusStarted, true)
-		})
-	}
-}
-
 func TestAHandlersTimeEndsAMarginBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpy()
@@ -532,74 +396,4 @@ func TestAHandlersTimeEndsAMarginBeforeTheDeadline(t *testing.T) {
 		equal(t, "the handler's time", ended, 4500*time.Millisecond)
 		equal(t, "released", ptr(get(t, store, testKey)).Released(), true)
 	})
-}
-
-func TestTheTimeThatTheStoreTookIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
-			pass(7 * time.Millisecond)
-			return land()
-		}
-		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
-			pass(11 * time.Millisecond)
-			return land()
-		}
-		out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(taking(time.Second, "", nil)))
-		equal(t, "the claim took", out.ClaimTook, 7*time.Millisecond)
-		equal(t, "the settlement took", out.SettleTook, 11*time.Millisecond)
-	})
-}
-
-func TestUnprotected(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		err    error
-		kind   idem.Kind
-		buried int
-	}{
-		{"success", nil, idem.Unprotected, 0},
-		{"success without a result", idem.ResultUnavailable(errBoom), idem.Unprotected, 0},
-		{"an error that may pass", errBoom, idem.Retry, 0},
-		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0},
-		{"a permanent error", idem.Permanent(errBoom), idem.DeadLettered, 1},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			store := newSpy()
-			graves := &graveyard{}
-			protected := true
-			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-				_, protected = idem.AttemptFrom(ctx)
-				return nil, tc.err
-			}}
-			task := buriedBy(graves, h)
-			out := session(t, newEngine(t, store, idem.Config{}), t.Context()).RunUnprotected(&task)
-			wantKind(t, out, tc.kind)
-			equal(t, "an error is told", out.Err != nil, tc.kind != idem.Unprotected)
-			equal(t, "an attempt is known", protected, false)
-			equal(t, "dead letters", len(graves.burials), tc.buried)
-			equal(t, "calls of the store", len(store.claims)+len(store.settled), 0)
-		})
-	}
-}
-
-func TestUnprotectedPanics(t *testing.T) {
-	task := taskOf(&handler{handle: func(context.Context, int) ([]byte, error) { panic(errBoom) }})
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
-	wantKind(t, out, idem.Retry)
-	wantErr(t, out.Err, errBoom)
-}
-
-func TestUnprotectedDeadLetterThatCannotBeSent(t *testing.T) {
-	task := buriedBy(&graveyard{onBury: func(context.Context, idem.Burial) error { return errNetwork }}, returning("", idem.Permanent(errBoom)))
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
-	wantKind(t, out, idem.Retry)
-	wantErr(t, out.Err, errNetwork, errBoom)
-}
-
-func TestUnprotectedWithoutDeadLettersIsRetried(t *testing.T) {
-	task := taskOf(returning("", idem.Permanent(errBoom)))
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
-	wantKind(t, out, idem.Retry)
-	equal(t, "message", out.Err.Error(), "boom")
 }
