@@ -77,7 +77,7 @@ func TestTheFunctionAsWanted(t *testing.T) {
 		"architecture": "x86_64", "timeout": "5m", "memory": 1024, "reservedConcurrency": 20, "tracing": true, "logLevel": "WARN",
 		"logRetentionDays": 90, "namespace": "ledger", "key": "json:$.id,$.account", "fingerprint": "none", "order": "key",
 		"missingKey": "process", "storeDown": "open", "hashKeys": true, "concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
-		"wait": "0", "retention": "336h", "maxAttempts": 3, "maxResult": 0, "deadlineMargin": "1s", "batching": false, "commitWindow": 16,
+		"wait": "0", "retention": "336h", "maxAttempts": 3, "maxResult": 0, "deadlineMargin": "1s", "batching": false, "claimOnCommit": true, "commitWindow": 16,
 		"environment": `{"BANK_URL":"https://bank.example"}`, "kmsKeyArn": kmsKey,
 	}))
 	f := tpl.one(t, function)
@@ -103,7 +103,7 @@ func TestTheFunctionAsWanted(t *testing.T) {
 	equal(t, "key and fingerprint", []any{variables(t, tpl)["IDEMSK_KEY"], variables(t, tpl)["IDEMSK_FINGERPRINT"]}, []string{"json:$.id,$.account", "none"})
 	equal(t, "engine", cfg.Engine, idem.Config{
 		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, MaxResult: -1, DeadlineMargin: time.Second, Wait: -1,
-		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16,
+		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16, ClaimOnCommit: true,
 	})
 }
 

@@ -32,6 +32,12 @@ func newLedger(st *stack, props *consumer.Props) *ledger {
 		Encryption:         encryption,
 	})}
 	env := map[string]string{"IDEMSK_LEDGER_TABLE": *l.table.TableName()}
+	if props.Outbox != nil {
+		env["IDEMSK_OUTBOX"] = "on"
+		if len(props.Outbox.Topics) > 0 {
+			env["IDEMSK_OUTBOX_TOPIC"] = props.Outbox.Topics[0]
+		}
+	}
 	maps.Copy(env, props.Environment)
 	props.Environment = env
 	return l

@@ -27,6 +27,7 @@ func withinARN() map[string]string {
 	return map[string]string{
 		"glue:GetSchemaVersion": "all schemas of one registry: which one, the record says",
 		"s3:PutObject":          "objects of one bucket",
+		"dynamodb:ListStreams":  "the streams of one table",
 	}
 }
 
@@ -47,7 +48,7 @@ func statements(t *testing.T, tpl template) []statement {
 	}
 	for id, role := range tpl.of("AWS::IAM::Role") {
 		equal(t, id+": inline policies", role["Policies"], nil)
-		if strings.HasPrefix(id, "ConsumerRole") {
+		if strings.HasPrefix(id, "ConsumerRole") || strings.HasPrefix(id, "ConsumerRelayRole") {
 			equal(t, id+": managed policies", role["ManagedPolicyArns"], nil)
 		}
 	}
@@ -67,6 +68,7 @@ func TestPermissionsAreTheLeast(t *testing.T) {
 		"plain": {}, "everything": everything(), "a bucket": {"onFailure": "arn:aws:s3:::given-up", "retries": 10},
 		"a topic": {"onFailure": "topic:given-up", "retries": 10}, "a function in a VPC": vpc, "tracing": {"tracing": true}, "keys in PostgreSQL": onPostgres(),
 		"self-managed": {"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
+		"an outbox":    withOutbox(t), "an outbox, and everything": withOutbox(t, everything(), scram()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, s := range statements(t, synthesise(t, plain(t, more))) {
@@ -147,6 +149,13 @@ func arnOf(resource any) string {
 	if m, ok := resource.(values); ok {
 		if get, ok := m["Fn::GetAtt"].([]any); ok {
 			return hash.ReplaceAllString(get[0].(string), "") + "." + get[1].(string)
+		}
+		if join, ok := m["Fn::Join"].([]any); ok && join[0] == "" && !strings.Contains(text(join), "arn:") {
+			var arn strings.Builder
+			for _, part := range join[1].([]any) {
+				arn.WriteString(arnOf(part))
+			}
+			return arn.String()
 		}
 	}
 	return text(resource)

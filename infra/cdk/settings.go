@@ -19,6 +19,8 @@ type settings struct {
 	kmsKeyARN             string
 	alarmTopicARN         string
 	network               network
+	withOutbox            bool
+	outbox                consumer.OutboxProps
 	props                 consumer.Props
 }
 
@@ -32,7 +34,10 @@ type setting struct {
 // Defaults of the app's own; those of the construct are in its package.
 const (
 	defaultStack = "idemsk"
-	builtFor     = "../../dist/handler-" // arm64 or amd64: where `make build` leaves the function
+
+	// Where `make build` leaves the function, and the relay; arm64 or amd64 follows.
+	builtFor      = "../../dist/handler-"
+	relayBuiltFor = "../../dist/relay-"
 )
 
 // readSettings reads and checks everything, and returns all that is wrong at once, one line each.

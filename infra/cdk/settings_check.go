@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
@@ -13,11 +17,12 @@ var stackName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,127}$`)
 
 // check looks at what can only be judged when everything was read. Its messages name the settings as they were given.
 func (s *settings) check() error {
+	architecture := "arm64"
+	if s.props.Architecture == consumer.X8664 {
+		architecture = "amd64"
+	}
 	if s.props.CodeDir == "" {
-		s.props.CodeDir = builtFor + "arm64"
-		if s.props.Architecture == consumer.X8664 {
-			s.props.CodeDir = builtFor + "amd64"
-		}
+		s.props.CodeDir = builtFor + architecture
 		if store := s.props.Store; store == consumer.StorePostgres || store == consumer.StoreRedis {
 			s.props.CodeDir += "-" + string(store)
 		}
@@ -26,11 +31,30 @@ func (s *settings) check() error {
 	if !stackName.MatchString(s.stackName) {
 		errs = append(errs, &consumer.PropError{Prop: "stackName", Value: s.stackName, Want: "a letter, then up to 127 letters, digits or '-'"})
 	}
+	errs = append(errs, s.checkOutbox(architecture)...)
 	errs = append(errs, s.network.check(s.props.Endpoints)...)
 	checked := s.props
-	checked.Endpoints = checked.Endpoints && s.network.vpcID == "" // the VPC is not built yet
+	if s.network.vpcID != "" {
+		checked.VPC = notBuilt{}
+	}
 	errs = append(errs, inSettings(consumer.Check(checked))...)
 	return errors.Join(errs...)
+}
+
+// notBuilt stands for a VPC that is there, for Check.
+type notBuilt struct{ awsec2.IVpc }
+
+// checkOutbox makes the outbox one of the props, if there is to be one.
+func (s *settings) checkOutbox(architecture string) []error {
+	if !s.withOutbox {
+		if reflect.ValueOf(s.outbox).IsZero() {
+			return nil
+		}
+		return []error{&consumer.PropError{Prop: "outbox", Value: "false", Want: "true with a setting of the outbox or its relay"}}
+	}
+	s.outbox.RelayDir = cmp.Or(s.outbox.RelayDir, relayBuiltFor+architecture)
+	s.props.Outbox = &s.outbox
+	return nil
 }
 
 func (n *network) check(endpoints bool) []error {
@@ -76,8 +100,11 @@ func inSettings(err error) []error {
 
 // settingOf returns the name of the setting that sets a prop.
 func settingOf(prop string) string {
-	if prop == "FiniteRetries" {
+	switch prop {
+	case "FiniteRetries":
 		return "retries"
+	case "Outbox.VPC": // the app has one VPC for both functions
+		return "vpc"
 	}
 	for _, exact := range []bool{true, false} {
 		for _, setting := range allSettings {

@@ -72,6 +72,12 @@ func (st *stack) addOutputs() {
 	for i, source := range c.EventSources {
 		out(fmt.Sprintf("EventSource%d", i+1), "event source mapping of topic "+c.Props().Topics[i].Name, source.Ref())
 	}
+	if c.Outbox != nil {
+		out("OutboxTableName", "table of published events", c.Outbox.Table.TableName())
+		out("RelayFunctionName", "function that sends them to Kafka", c.Outbox.Relay.FunctionName())
+		out("RelayLogGroupName", "its log", c.Outbox.LogGroup.LogGroupName())
+		out("RelayEventSource", "event source mapping of the table's stream", c.Outbox.EventSource.Ref())
+	}
 	if c.OnFailureQueue != nil {
 		out("OnFailureQueueUrl", "batches that the event sources gave up", c.OnFailureQueue.QueueUrl())
 	}

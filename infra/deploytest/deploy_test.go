@@ -43,6 +43,7 @@ const longest = 5 * time.Minute
 // outputs are the stack's.
 type outputs struct {
 	AliasArn, DeployedNamespace, EventSource1, FunctionName, TableName string
+	OutboxTableName, RelayFunctionName, RelayEventSource               string
 
 	DeadLetterQueueURL string `json:"DeadLetterQueueUrl"`
 }
@@ -111,6 +112,8 @@ func (s *stack) settings(more ...string) []string {
 	for _, setting := range append([]string{
 		"stackName=" + s.name, "architecture=" + architecture, "clusterArn=" + cluster, "topics=payments", "consumerGroup=payments-ledger",
 		"removalPolicy=destroy", "deletionProtection=false",
+		// Of public brokers: a VPC can't be had here. Nobody answers there.
+		"outbox=true", "outboxBrokers=b-1.example.invalid:9198", "outboxTopics=credited", "environment={\"IDEMSK_LEDGER\":\"atomic\"}",
 	}, more...) {
 		args = append(args, "-c", setting)
 	}
@@ -190,6 +193,7 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 	s.checkQueue()
 	ledger := s.checkFunction("5")["IDEMSK_LEDGER_TABLE"]
 	s.checkEventSource(100)
+	s.checkOutbox()
 	version := s.aliasVersion()
 
 	s.deliver("one-record")
@@ -339,7 +343,7 @@ func (s *stack) checkDeadLetter(source, key, value string) {
 
 func (s *stack) checkGone(ledger string) {
 	s.Helper()
-	for _, table := range []string{s.outputs.TableName, ledger} {
+	for _, table := range []string{s.outputs.TableName, ledger, s.outputs.OutboxTableName} {
 		_, err := s.db.DescribeTable(s.Context(), &dynamodb.DescribeTableInput{TableName: &table})
 		var missing *ddbtypes.ResourceNotFoundException
 		if !errors.As(err, &missing) {

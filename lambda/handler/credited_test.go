@@ -1,13 +1,21 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
@@ -50,4 +58,60 @@ func wantCredited(t *testing.T, cfg aws.Config, payments map[string]Payment) {
 		}
 	}
 	equal(t, "payments that are told of", len(told), len(payments))
+}
+
+func TestTheOutboxIsRefusedWhereNoEventCanCommitWithItsBooking(t *testing.T) {
+	for says, env := range map[string]map[string]string{
+		`IDEMSK_OUTBOX is "on": want off with IDEMSK_LEDGER=plain`:   {"IDEMSK_LEDGER": "plain"},
+		`IDEMSK_OUTBOX is "on": want off with IDEMSK_STORE=memory`:   {"IDEMSK_STORE": "memory"},
+		`IDEMSK_OUTBOX is "on": want off with IDEMSK_STORE=none`:     {"IDEMSK_STORE": "none"},
+		`IDEMSK_OUTBOX is "on": want off with IDEMSK_STORE=redis`:    {"IDEMSK_STORE": "redis"},
+		`IDEMSK_OUTBOX is "yes": want one of off, on`:                {"IDEMSK_OUTBOX": "yes"},
+		`IDEMSK_OUTBOX_TOPIC is "a topic": want a Kafka topic's nam`: {"IDEMSK_OUTBOX_TOPIC": "a topic"},
+		`IDEMSK_OUTBOX_TABLE is "a table": want a table's name of 3`: {"IDEMSK_OUTBOX_TABLE": "a table"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			vars := app.NewVars(func(name string) (string, bool) {
+				value, ok := env[name]
+				if name == "IDEMSK_OUTBOX" && !ok {
+					return "on", true
+				}
+				return value, ok
+			})
+			_, err := app.New(t.Context(), build, vars, io.Discard, io.Discard)
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v; want %s", err, says)
+			}
+		})
+	}
+}
+
+// failing is an outbox that takes nothing.
+type failing struct{}
+
+var errFull = errors.New("the disk is full")
+
+func (failing) Record(context.Context, []outbox.Event) error { return errFull }
+
+// A payment is given up if it can't be told of, and is not for a fault of the outbox. None is booked untold.
+func TestAPaymentThatCannotBeToldOfIsNotBooked(t *testing.T) {
+	for name, c := range map[string]struct {
+		maxSize     int
+		cause       error
+		permanent   bool
+		unavailable bool
+	}{
+		"too large":             {100, outbox.ErrInvalidEvent, true, false},
+		"a fault of the outbox": {0, errFull, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &bookkeeper{ledger: newMemoryLedger(), events: "credited", trouble: newTrouble()}
+			_, err := b.book(outbox.NewContext(t.Context(), failing{}, c.maxSize), good(), msk.Record{})
+			if !errors.Is(err, c.cause) {
+				t.Errorf("%v; want %v", err, c.cause)
+			}
+			equal(t, "permanent", idem.IsPermanent(err), c.permanent)
+			equal(t, "unavailable", idem.IsUnavailable(err), c.unavailable)
+		})
+	}
 }

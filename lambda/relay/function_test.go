@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -111,7 +114,7 @@ func TestPoison(t *testing.T) {
 // While Kafka is away everything is reported, and comes when it is back.
 func TestKafkaIsAway(t *testing.T) {
 	c := newCluster(t)
-	s := start(t, newCloud(t), c, map[string]string{"IDEMSK_KAFKA_TIMEOUT": "1s"})
+	s := start(t, newCloud(t), c, nil)
 	batch := []string{insert(1, "t", "k", "one"), insert(2, "t", "l", "two")}
 	addr := c.ListenAddrs()[0]
 	c.Close()
@@ -183,6 +186,32 @@ func TestWrongVariables(t *testing.T) {
 		if !strings.Contains(err.Error(), name+" is ") {
 			t.Errorf("nothing is said of %s: %v", name, err)
 		}
+	}
+}
+
+// The page on the configuration and the code speak of the same variables.
+func TestTheConfigurationIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ours, found := strings.Cut(string(page), "## The relay of")
+	if !found {
+		t.Fatal("docs/configuration.md has no section on the relay")
+	}
+	documented := make(map[string]string)
+	for _, row := range regexp.MustCompile("(?m)^\\| `(IDEMSK_[A-Z_]+)`").FindAllStringSubmatch(ours, -1) {
+		documented[row[1]] = ""
+	}
+	read := make(map[string]string)
+	readConfig(app.NewVars(func(name string) (string, bool) {
+		if strings.HasPrefix(name, "IDEMSK_") {
+			read[name] = ""
+		}
+		return "", false
+	}))
+	if !maps.Equal(read, documented) {
+		t.Errorf("documented %q; read %q", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(read)))
 	}
 }
 

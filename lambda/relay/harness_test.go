@@ -32,6 +32,7 @@ type cloud struct {
 
 	mu      sync.Mutex
 	secret  string
+	asked   int // for the secret
 	down    bool
 	updates []string // IDs of the items that were set aside
 }
@@ -65,6 +66,7 @@ func (a *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.updates = append(a.updates, in.Key[dynamooutbox.AttrID].S)
 		answer(http.StatusOK, `{}`)
 	case target == "secretsmanager.GetSecretValue":
+		a.asked++
 		text, _ := json.Marshal(map[string]string{"SecretString": a.secret})
 		answer(http.StatusOK, string(text))
 	default:
@@ -102,7 +104,7 @@ func start(t *testing.T, a *cloud, c *kfake.Cluster, env map[string]string) *sit
 		t.Setenv(name, value)
 	}
 	vars := map[string]string{
-		"IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0], "AWS_LAMBDA_FUNCTION_NAME": "relay", "IDEMSK_RELAY_ATTEMPTS": "1", "IDEMSK_KAFKA_TIMEOUT": "2s",
+		"IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0], "AWS_LAMBDA_FUNCTION_NAME": "relay", "IDEMSK_RELAY_ATTEMPTS": "1", "IDEMSK_KAFKA_TIMEOUT": "1s",
 	}
 	for name, value := range env {
 		vars[name] = value

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -60,6 +63,27 @@ func TestSCRAM(t *testing.T) {
 		}
 	}
 	read(t, c, 2, kgo.SASL(plain.Auth{User: "reader", Pass: "right"}.AsMechanism()))
+}
+
+// Connections that are made at the same time read the secret once, those of later read it anew: it may have been changed.
+func TestTheSecretIsReadAgain(t *testing.T) {
+	a := newCloud(t)
+	a.secret = secretOf(t, map[string]string{"username": "relay", "password": "old"})
+	s := &secret{arn: "arn:of:the:secret", client: secretsmanager.New(secretsmanager.Options{
+		BaseEndpoint: &a.url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	})}
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	want := func(password string, asked int) {
+		t.Helper()
+		if got, err := s.scram(t.Context()); err != nil || got.Pass != password || a.asked != asked {
+			t.Errorf("the password is %q, asked %d times, %v; want %q, %d", got.Pass, a.asked, err, password, asked)
+		}
+	}
+	want("old", 1)
+	a.secret = secretOf(t, map[string]string{"username": "relay", "password": "new"})
+	want("old", 1)
+	s.at = s.at.Add(-fresh)
+	want("new", 2)
 }
 
 // A secret that is not as it must be is named, and nothing of it is repeated.

@@ -50,7 +50,7 @@ type site struct {
 	books  string
 }
 
-// newSite puts everything on an in-process DynamoDB, which knows no sort keys: of each aggregate one item can be seen.
+// newSite puts everything on an in-process DynamoDB, which knows no sort keys: there the items have their IDs alone for keys.
 func newSite(t *testing.T, cfg dynamooutbox.Config) *site {
 	t.Helper()
 	srv, err := dynamofake.New(dynamofake.Config{})
@@ -66,7 +66,7 @@ func newSite(t *testing.T, cfg dynamooutbox.Config) *site {
 		}
 	})
 	s := &site{T: t, db: client(t, srv.URL()), outbox: newOutbox(t, cfg), books: "books"}
-	for table, key := range map[string]string{s.outbox.Table(): dynamooutbox.AttrAggregate, s.books: "id"} {
+	for table, key := range map[string]string{s.outbox.Table(): dynamooutbox.AttrID, s.books: "id"} {
 		if err := srv.CreateTable(dynamofake.Table{Name: table, HashKey: key}); err != nil {
 			t.Fatal(err)
 		}

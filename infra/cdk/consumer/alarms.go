@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssnssubscriptions"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 // The names of the alarms; docs/operations.md says what to do about each.
@@ -25,6 +27,8 @@ const (
 	AlarmFenced           = "Fenced"           // a handler lost its lock: two may have run
 	AlarmCompletionFailed = "CompletionFailed" // an effect took place and could not be recorded
 	AlarmRecordAge        = "RecordAge"        // records are handled late
+	AlarmOutboxAge        = "OutboxAge"        // events are published late; with Outbox only
+	AlarmOutboxSetAside   = "OutboxSetAside"   // Kafka rejected events for good; with Outbox only
 )
 
 // canaryAlarms take a new version back.
@@ -65,7 +69,7 @@ func (c *Consumer) addAlarms() {
 		alarms = append(alarms, alarm{AlarmOnFailure, "The event source gave batches up; where they were is in the on-failure queue for at most 14 days.",
 			depth(c.OnFailureQueue.QueueName()), 1, 1, 1})
 	}
-	for _, a := range alarms {
+	for _, a := range append(alarms, c.outboxAlarms()...) {
 		c.addAlarm(a)
 	}
 }
@@ -76,6 +80,19 @@ func (c *Consumer) storeAlarm() alarm {
 		return alarm{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.", c.table("WriteThrottleEvents", sum), 1, 3, 5}
 	}
 	return alarm{AlarmStoreDown, "The store of keys does not answer: records wait.", c.own("StoreDown", sum), 1, 3, 5}
+}
+
+func (c *Consumer) outboxAlarms() []alarm {
+	o := c.props.Outbox
+	if o == nil {
+		return nil
+	}
+	return []alarm{
+		{AlarmOutboxAge, fmt.Sprintf("Events of the outbox have waited more than %s to be sent to Kafka, for 5 minutes; the stream forgets them after 24 hours.",
+			short(o.MaxAge)), c.relayed("AWS/Lambda", "IteratorAge", maximum), float64(o.MaxAge.Milliseconds()), 5, 5},
+		{AlarmOutboxSetAside, "Kafka rejects events of the outbox: they are set aside on their items, and wait to be requeued.",
+			c.relayed(msk.MetricsNamespace, "OutboxSetAside", sum), 1, 1, 1},
+	}
 }
 
 func (c *Consumer) addAlarm(a alarm) {

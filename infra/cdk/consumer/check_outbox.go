@@ -86,6 +86,7 @@ func (c *checker) outboxAuth(p *Props, o *OutboxProps) {
 
 func (c *checker) outboxTopics(o *OutboxProps) {
 	switch {
+	case !c.sound("Outbox.Auth"):
 	case o.Auth == AuthIAM && len(o.Topics) == 0:
 		c.fail("Outbox.Topics", "", "the topics that handlers publish to: the relay may write no other")
 	case o.Auth != AuthIAM && len(o.Topics) > 0:
@@ -118,9 +119,9 @@ func (c *checker) outboxNetwork(p *Props, o *OutboxProps) {
 	}
 	switch {
 	case !p.selfManaged() && !slices.ContainsFunc(o.Brokers, isToken) && !publicMSK(o.Brokers):
-		c.fail("Outbox.VPC", "", "the VPC of the brokers, or VPC: only ports 9194, 9196 and 9198 of MSK are public")
+		c.fail("Outbox.VPC", "", "the VPC of the brokers: of the ports of MSK only 9194, 9196 and 9198 are public")
 	case len(p.BrokerSubnetIDs) > 0:
-		c.fail("Outbox.VPC", "", "a VPC that reaches the brokers, or VPC: the event source reaches them from BrokerSubnetIDs")
+		c.fail("Outbox.VPC", "", "a VPC that reaches the brokers, as the event source does from BrokerSubnetIDs")
 	}
 	if o.Subnets != nil {
 		c.fail("Outbox.Subnets", "set", "Outbox.VPC with it")

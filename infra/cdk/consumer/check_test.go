@@ -16,6 +16,7 @@ import (
 const (
 	cluster = "arn:aws:kafka:eu-central-1:111122223333:cluster/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
 	secret  = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:AmazonMSK_payments-AbCdEf"
+	key     = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 )
 
 // codeDir is a directory with a bootstrap, at a place that messages can name.
@@ -57,11 +58,16 @@ func TestValidProps(t *testing.T) {
 		"a topic that outlives the record age": func(p *consumer.Props) {
 			p.TopicRetention, p.MaxRecordAge, p.Retries, p.FiniteRetries, p.OnFailure.Queue = 1000*time.Hour, 168*time.Hour, 10, true, true
 		},
-		"the largest batch":               func(p *consumer.Props) { p.BatchSize = 2975 },
-		"the largest batch, order by key": func(p *consumer.Props) { p.BatchSize, p.Order = 10_000, "key" },
-		"the longest timeout":             func(p *consumer.Props) { p.Timeout = 14 * time.Minute },
-		"the namespace that is deployed":  func(p *consumer.Props) { p.DeployedNamespace = "ledger" },
-		"on demand":                       func(p *consumer.Props) { p.OnDemand = true },
+		"the largest batch":                     func(p *consumer.Props) { p.BatchSize = 2975 },
+		"the largest batch, order by key":       func(p *consumer.Props) { p.BatchSize, p.Order = 10_000, "key" },
+		"the longest timeout":                   func(p *consumer.Props) { p.Timeout = 14 * time.Minute },
+		"the namespace that is deployed":        func(p *consumer.Props) { p.DeployedNamespace = "ledger" },
+		"a claim on commit":                     func(p *consumer.Props) { p.ClaimOnCommit = true },
+		"an outbox":                             boxed(func(*consumer.Props, *consumer.OutboxProps) {}),
+		"an outbox in a VPC":                    boxed(func(p *consumer.Props, o *consumer.OutboxProps) { p.VPC, o.Brokers[0] = vpc{}, "b-1.example.com:9098" }),
+		"an outbox's table that is set by hand": func(p *consumer.Props) { p.Environment = map[string]string{"IDEMSK_OUTBOX_TABLE": "t"} },
+		"an outbox with tokens":                 boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers = []string{"${Token[TOKEN.1]}"} }),
+		"on demand":                             func(p *consumer.Props) { p.OnDemand = true },
 		"two topics, a group each": func(p *consumer.Props) {
 			p.Topics = append(p.Topics, consumer.Topic{Name: "refunds", Group: "refunds"})
 		},
@@ -210,6 +216,60 @@ func TestEachCheck(t *testing.T) {
 		`Environment is "1A": want names of letters, digits and '_', a letter first`:                                                                    func(p *consumer.Props) { p.Environment = map[string]string{"1A": ""} },
 		`Environment is "IDEMSK_FAILURES": want other names: the construct sets this one from its own prop`:                                             func(p *consumer.Props) { p.Environment = map[string]string{"IDEMSK_FAILURES": "partial"} },
 
+		// the outbox
+		"Outbox.RelayDir is \"\": want the directory of the relay's bootstrap: dist/relay-arm64 after `make build`": boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.RelayDir = "" }),
+		`Outbox is "set": want none with Store redis: this one is DynamoDB's; docs/outbox.md tells of the others`: boxed(func(p *consumer.Props, _ *consumer.OutboxProps) {
+			p.Store, p.StoreURL = consumer.StoreRedis, "redis://h"
+		}),
+		`ClaimOnCommit is "true": want false with Store postgres: only DynamoDB's transactions take the key themselves`: func(p *consumer.Props) {
+			p.Store, p.StoreURL, p.ClaimOnCommit = consumer.StorePostgres, "postgres://h/d", true
+		},
+		`Outbox.TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.TableName = "a b" }),
+		`Outbox.TableName is "keys": want another one than TableName: a transaction can't write the table of keys`: boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
+			p.TableName, o.TableName = "keys", "keys"
+		}),
+		"Outbox.Brokers is \"\": want HOST:PORT of some brokers: `aws kafka get-bootstrap-brokers` tells those of ClusterARN, which CloudFormation does not know": boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers = nil }),
+		`Outbox.Brokers is "b-1": want HOST:PORT`:                            boxed(func(p *consumer.Props, o *consumer.OutboxProps) { o.Brokers, p.VPC = []string{"b-1"}, vpc{} }),
+		`Outbox.Auth is "scram-256": want one of iam, scram-512, mtls, none`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Auth = consumer.AuthSCRAM256 }),
+		`Outbox.Auth is "plain": want one of scram-256, scram-512, mtls, none`: self(boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
+			p.Auth, o.Brokers, o.Topics = consumer.AuthPlain, nil, nil
+		})),
+		`Outbox.SecretARN is "": want the ARN of the secret that Outbox.Auth mtls needs`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) {
+			o.Auth, o.Topics = consumer.AuthMTLS, nil
+		}),
+		`Outbox.SecretARN is "` + secret + `": want none with Outbox.Auth iam, which uses no secret`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecretARN = secret }),
+		`Outbox.SecretARN is "secret": want arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) {
+			o.Auth, o.Topics, o.SecretARN = consumer.AuthSCRAM512, nil, "secret"
+		}),
+		`Outbox.SecretKeyARN is "` + key + `": want Outbox.SecretARN with it`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecretKeyARN = key }),
+		`Outbox.CA is "…": want none without Outbox.TLS: with Outbox.Auth none there are no certificates`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) {
+			o.Auth, o.Topics, o.CA = consumer.AuthNone, nil, "ca.pem"
+		}),
+		`Outbox.CA is "…": want at most 3072 bytes, or a file beside the bootstrap: /var/task/NAME`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.CA = strings.Repeat("x", 3073) }),
+		`Outbox.CA is "": want the certificate that is in CASecretARN, in PEM or a file: the relay does not read that secret`: self(boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
+			p.CASecretARN, o.Brokers, o.Topics = secret, nil, nil
+		})),
+		`Outbox.Topics is "": want the topics that handlers publish to: the relay may write no other`:                  boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Topics = nil }),
+		`Outbox.Topics is "credited": want none with Outbox.Auth none: Kafka's own ACLs say what may be written`:       boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Auth = consumer.AuthNone }),
+		`Outbox.Topics is "a b": want a topic's name, 1 to 249 letters, digits or any of ._-`:                          boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Topics = []string{"a b"} }),
+		`Outbox.Topics is "credited": want each topic once`:                                                            boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Topics = []string{"credited", "credited"} }),
+		`Outbox.KafkaTimeout is "2m": want 1s to 1m`:                                                                   boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.KafkaTimeout = 2 * time.Minute }),
+		`Outbox.Attempts is "21": want 1 to 20`:                                                                        boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Attempts = 21 }),
+		`Outbox.Timeout is "11s": want more than Outbox.KafkaTimeout and a second, 11s: the relay would begin nothing`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Timeout = 11 * time.Second }),
+		`Outbox.Timeout is "16m": want whole seconds from 1s to 15m`:                                                   boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Timeout = 16 * time.Minute }),
+		`Outbox.MemoryMB is "64": want 128 to 10240`:                                                                   boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.MemoryMB = 64 }),
+		`Outbox.VPC is "": want the VPC of the brokers: of the ports of MSK only 9194, 9196 and 9198 are public`:       boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers[0] = "b-1.example.com:9098" }),
+		`Outbox.VPC is "": want a VPC that reaches the brokers, as the event source does from BrokerSubnetIDs`: self(boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
+			p.BrokerSubnetIDs, p.BrokerSecurityGroupIDs, o.Brokers, o.Topics = []string{"subnet-1"}, []string{"sg-1"}, nil, nil
+		})),
+		`Outbox.Subnets is "set": want Outbox.VPC with it`:        boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Subnets = &awsec2.SubnetSelection{} }),
+		`Outbox.SecurityGroups is "set": want Outbox.VPC with it`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecurityGroups = []awsec2.ISecurityGroup{nil} }),
+		`Outbox.MaxAge is "24h": want 1m to 12h`:                  boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.MaxAge = 24 * time.Hour }),
+		`Environment is "IDEMSK_OUTBOX_TABLE": want other names: the construct sets this one from its own prop`: boxed(func(p *consumer.Props, _ *consumer.OutboxProps) {
+			p.Environment = map[string]string{"IDEMSK_OUTBOX_TABLE": "t"}
+		}),
+
 		// the rest
 		`TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: func(p *consumer.Props) { p.TableName = "a b" },
 		`RemovalPolicy is "SNAPSHOT": want one of RETAIN, DESTROY`:           func(p *consumer.Props) { p.RemovalPolicy = awscdk.RemovalPolicy_SNAPSHOT },
@@ -235,6 +295,17 @@ func self(change func(p *consumer.Props)) func(p *consumer.Props) {
 	return func(p *consumer.Props) {
 		p.ClusterARN, p.BootstrapServers, p.SecretARN = "", []string{"b-1.example.com:9096"}, secret
 		change(p)
+	}
+}
+
+// vpc stands for one.
+type vpc struct{ awsec2.IVpc }
+
+// boxed makes a change to props with an outbox, whose brokers are public.
+func boxed(change func(p *consumer.Props, o *consumer.OutboxProps)) func(p *consumer.Props) {
+	return func(p *consumer.Props) {
+		p.Outbox = &consumer.OutboxProps{RelayDir: p.CodeDir, Brokers: []string{"b-1.example.com:9198"}, Topics: []string{"credited"}}
+		change(p, p.Outbox)
 	}
 }
 

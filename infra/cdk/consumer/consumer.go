@@ -29,6 +29,7 @@ type Consumer struct {
 	OnFailureQueue  awssqs.Queue                      // what the event sources gave up; nil unless OnFailure.Queue
 	EventSources    []awslambda.CfnEventSourceMapping // one for each topic, in their order
 	Endpoints       map[string]awsec2.IVpcEndpoint    // by service; empty unless Props.Endpoints
+	Outbox          *Outbox                           // nil unless Props.Outbox
 	AlarmTopic      awssns.ITopic                     // nil if nobody is to be told
 	Alarms          map[string]awscloudwatch.Alarm    // by name, see alarms.go
 	Dashboard       awscloudwatch.Dashboard
@@ -51,10 +52,12 @@ func New(scope constructs.Construct, id string, props *Props) *Consumer {
 	c.admitServices()
 	c.addTable()
 	c.addDeadLetters()
+	c.addOutbox()
 	c.addFunction()
 	c.addNetwork()
 	c.addEventSources()
 	c.grant()
+	c.grantOutbox()
 	c.addAlarms()
 	c.addCanary()
 	c.addDashboard()

@@ -5,6 +5,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/interfaces/interfacesawscloudwatch"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 // addDashboard adds one dashboard: the alarms, what became of the records, and what the parts are doing.
@@ -35,6 +37,21 @@ func (c *Consumer) addDashboard() {
 			c.lambda("ConcurrentExecutions", maximum)),
 		graph("Duration: ms", false, c.lambda("Duration", median), c.lambda("Duration", tail), c.lambda("Duration", maximum)),
 		graph("Store", false, c.storeMetrics()...),
+	)
+	c.showOutbox()
+}
+
+func (c *Consumer) showOutbox() {
+	if c.Outbox == nil {
+		return
+	}
+	const own, lambda = msk.MetricsNamespace, "AWS/Lambda"
+	c.Dashboard.AddWidgets(
+		graph("Outbox: events", false, c.relayed(own, "OutboxPublished", sum), c.relayed(own, "OutboxRejected", sum), c.relayed(own, "OutboxSetAside", sum),
+			c.relayed(own, "OutboxItems", sum), c.relayed(own, "OutboxFailed", sum)),
+		graph("Outbox: age, ms", false, c.relayed(lambda, "IteratorAge", maximum), c.relayed(own, "OutboxAge", maximum)),
+		graph("Relay", false, c.relayed(lambda, "Invocations", sum), c.relayed(lambda, "Errors", sum), c.relayed(lambda, "Throttles", sum),
+			c.relayed(own, "OutboxDuration", maximum)),
 	)
 }
 

@@ -104,6 +104,9 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_STORE_DOWN":            p.StoreDown,
 		"IDEMSK_LOG_LEVEL":             p.LogLevel,
 	}
+	if c.Outbox != nil {
+		env[outboxVariable] = *c.Outbox.Table.TableName()
+	}
 	for name, value := range map[string]string{"IDEMSK_STORE_URL": p.StoreURL, "IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN} {
 		if value != "" {
 			env[name] = value

@@ -27,6 +27,11 @@ func (c *Consumer) lambda(name, statistic string) awscloudwatch.Metric {
 	return metric("AWS/Lambda", name, statistic, "FunctionName", c.Function.FunctionName())
 }
 
+// relayed is one about the relay, Lambda's or its own, which it writes in the same namespace as the function does.
+func (c *Consumer) relayed(namespace, name, statistic string) awscloudwatch.Metric {
+	return metric(namespace, name, statistic, "FunctionName", c.Outbox.Relay.FunctionName())
+}
+
 func (c *Consumer) table(name, statistic string) awscloudwatch.Metric {
 	return metric("AWS/DynamoDB", name, statistic, "TableName", c.Table.TableName())
 }

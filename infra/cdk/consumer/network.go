@@ -6,7 +6,8 @@ import (
 )
 
 // addNetwork adds the VPC endpoints that a function in a VPC without a way to the internet needs: DynamoDB's, which is free, unless the
-// keys are elsewhere, SQS for dead letters, Secrets Manager for the store's password, and X-Ray if it traces. Logs and
+// keys are elsewhere, SQS for dead letters, Secrets Manager for the store's password, and X-Ray if it traces; and the relay of an outbox
+// that is in the same VPC: DynamoDB's too, Secrets Manager for its own password, and X-Ray. Logs and
 // metrics need none: Lambda itself carries the function's output to CloudWatch. The endpoints' policies are left open, as others in the VPC may use them.
 //
 // These are the function's. The pollers run elsewhere, and in provisioned mode need nothing; on demand, the cluster's VPC needs a
@@ -26,20 +27,26 @@ func (c *Consumer) addNetwork() {
 			Vpc: p.VPC, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB(), Subnets: &[]*awsec2.SubnetSelection{subnets},
 		})
 	}
-	if p.StoreSecretARN != "" {
-		c.addInterface("secretsmanager", "SecretsManagerEndpoint", awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER(), subnets)
+	relay := c.Outbox != nil && p.Outbox.VPC == p.VPC
+	if secret := relay && p.Outbox.SecretARN != ""; secret || p.StoreSecretARN != "" {
+		c.addInterface("secretsmanager", "SecretsManagerEndpoint", awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER(), subnets, p.StoreSecretARN != "", secret)
 	}
-	c.addInterface("sqs", "SqsEndpoint", awsec2.InterfaceVpcEndpointAwsService_SQS(), subnets)
+	c.addInterface("sqs", "SqsEndpoint", awsec2.InterfaceVpcEndpointAwsService_SQS(), subnets, true, false)
 	if p.Tracing {
-		c.addInterface("xray", "XRayEndpoint", awsec2.InterfaceVpcEndpointAwsService_XRAY(), subnets)
+		c.addInterface("xray", "XRayEndpoint", awsec2.InterfaceVpcEndpointAwsService_XRAY(), subnets, true, relay)
 	}
 }
 
-// addInterface adds an endpoint that the function alone may reach.
-func (c *Consumer) addInterface(name, id string, service awsec2.InterfaceVpcEndpointAwsService, subnets *awsec2.SubnetSelection) {
+// addInterface adds an endpoint that nobody may reach but the function, the relay, or both.
+func (c *Consumer) addInterface(name, id string, service awsec2.InterfaceVpcEndpointAwsService, subnets *awsec2.SubnetSelection, function, relay bool) {
 	endpoint := awsec2.NewInterfaceVpcEndpoint(c.Construct, &id, &awsec2.InterfaceVpcEndpointProps{
 		Vpc: c.props.VPC, Service: service, Subnets: subnets, Open: jsii.Bool(false),
 	})
-	endpoint.Connections().AllowDefaultPortFrom(c.Function, jsii.String("the consumer"))
+	if function {
+		endpoint.Connections().AllowDefaultPortFrom(c.Function, jsii.String("the consumer"))
+	}
+	if relay {
+		endpoint.Connections().AllowDefaultPortFrom(c.Outbox.Relay, jsii.String("the relay"))
+	}
 	c.Endpoints[name] = endpoint
 }

@@ -13,11 +13,11 @@ func (c *Consumer) grant() {
 	c.grantStore()
 	c.allow("Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.LogGroup.LogGroupArn())
 	if c.props.Tracing { // X-Ray has no resource to name
-		c.allow("Tracing", []string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, "*")
+		c.allow("Tracing", tracingActions, "*")
 	}
 	c.allow("DeadLetters", []string{"sqs:SendMessage"}, *c.DeadLetterQueue.QueueArn())
 	if key := c.props.EncryptionKey; key != nil {
-		c.allow("Key", []string{"kms:Decrypt", "kms:GenerateDataKey*"}, *key.KeyArn())
+		c.allow("Key", keyActions, *key.KeyArn())
 	}
 	c.grantBrokers()
 	c.grantSecrets()
@@ -63,7 +63,7 @@ func (c *Consumer) grantBrokers() {
 		c.allow("NetworkInterfaces", networkInterfaceActions, "*")
 	}
 	if p.VPC != nil {
-		c.allow("Addresses", []string{"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"}, "*")
+		c.allow("Addresses", addressActions, "*")
 	}
 }
 
@@ -72,6 +72,13 @@ var networkInterfaceActions = []string{
 	"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups",
 	"ec2:DescribeSubnets", "ec2:DescribeVpcs",
 }
+
+// What both functions may do, each with its own role.
+var (
+	addressActions = []string{"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"}
+	keyActions     = []string{"kms:Decrypt", "kms:GenerateDataKey*"}
+	tracingActions = []string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+)
 
 func (c *Consumer) grantSecrets() {
 	p := &c.props
@@ -117,7 +124,11 @@ func (p *Props) kafkaARN(kind, name string) string {
 }
 
 func (c *Consumer) allow(sid string, actions []string, resources ...string) {
-	c.Role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+	allow(c.Role, sid, actions, resources...)
+}
+
+func allow(role awsiam.Role, sid string, actions []string, resources ...string) {
+	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: optional(sid), Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),
 	}))
 }

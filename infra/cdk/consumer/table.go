@@ -14,23 +14,31 @@ func (c *Consumer) addTable() {
 	if p.Store != StoreDynamoDB {
 		return
 	}
-	props := &awsdynamodb.TablePropsV2{
+	c.Table = c.newTable("Table", &awsdynamodb.TablePropsV2{
 		TableName:           optional(p.TableName),
-		PartitionKey:        &awsdynamodb.Attribute{Name: jsii.String(dynamostore.AttrKey), Type: awsdynamodb.AttributeType_STRING},
+		PartitionKey:        text(dynamostore.AttrKey),
 		TimeToLiveAttribute: jsii.String(dynamostore.AttrExpiry),
-		Billing:             awsdynamodb.Billing_OnDemand(nil),
-		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{
-			PointInTimeRecoveryEnabled: jsii.Bool(true),
-		},
-		ContributorInsightsSpecification: &awsdynamodb.ContributorInsightsSpecification{Enabled: &p.ContributorInsights},
-		DeletionProtection:               jsii.Bool(!p.DeletionUnprotected),
-		RemovalPolicy:                    p.RemovalPolicy,
-		Encryption:                       awsdynamodb.TableEncryptionV2_AwsManagedKey(),
-	}
+	})
+}
+
+// newTable adds a table with what all tables have in common.
+func (c *Consumer) newTable(id string, props *awsdynamodb.TablePropsV2) awsdynamodb.TableV2 {
+	p := &c.props
+	props.Billing = awsdynamodb.Billing_OnDemand(nil)
+	props.PointInTimeRecoverySpecification = &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: jsii.Bool(true)}
+	props.ContributorInsightsSpecification = &awsdynamodb.ContributorInsightsSpecification{Enabled: &p.ContributorInsights}
+	props.DeletionProtection = jsii.Bool(!p.DeletionUnprotected)
+	props.RemovalPolicy = p.RemovalPolicy
+	props.Encryption = awsdynamodb.TableEncryptionV2_AwsManagedKey()
 	if p.EncryptionKey != nil {
 		props.Encryption = awsdynamodb.TableEncryptionV2_CustomerManagedKey(p.EncryptionKey, nil)
 	}
-	c.Table = awsdynamodb.NewTableV2(c.Construct, jsii.String("Table"), props)
+	return awsdynamodb.NewTableV2(c.Construct, &id, props)
+}
+
+// text is a key attribute.
+func text(name string) *awsdynamodb.Attribute {
+	return &awsdynamodb.Attribute{Name: &name, Type: awsdynamodb.AttributeType_STRING}
 }
 
 // optional returns nil for an empty string, which stands for "not given".

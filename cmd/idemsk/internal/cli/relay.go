@@ -18,27 +18,31 @@ import (
 
 func relayVerb() verb {
 	return verb{
-		name: "relay", short: "sends the events of an outbox in PostgreSQL to Kafka",
+		name: "relay", short: "sends the events of an outbox to Kafka",
 		about: `
 Sends what handlers have published in the table of the outbox, until it is interrupted: at least once, the events of one topic and key
-in their order, each with its ID in the header event-id. Any number may run at once. An event that Kafka rejects --max-attempts times
-is set aside in the table, and holds up no other. docs/outbox.md has more, and the other relays.
+in their order, each with its ID in the header event-id. An event that Kafka rejects --max-attempts times is set aside in the table, and
+holds up no other. In PostgreSQL any number may run at once. In DynamoDB (--outbox-table) it follows the table's stream from its oldest
+record, and is for local use: the function lambda/relay is for production. docs/outbox.md has more, and the other relays.
 Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD.`,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk relay --brokers b-1:9098,b-2:9098 --sasl aws-iam",
 			"idemsk relay --brokers 127.0.0.1:9092 --until-empty    # for a test",
 			"idemsk relay --migrate                                 # makes the table, and sends nothing",
+			"idemsk relay --outbox-table idemsk-outbox --endpoint-url http://127.0.0.1:4566 --brokers 127.0.0.1:9092",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var r relayCommand
 			r.declareStoreURL(fs)
-			fs.StringVar(&r.table, "table", pgoutbox.DefaultTable, "the `TABLE` of the outbox")
+			fs.StringVar(&r.table, "table", pgoutbox.DefaultTable, "the `TABLE` of the outbox in PostgreSQL")
+			fs.StringVar(&r.dynamo, "outbox-table", "", "the `TABLE` of the outbox in DynamoDB, instead")
+			r.awsFlags.declare(fs)
 			fs.StringVar(&r.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
 			r.declareSecurity(fs)
 			fs.BoolVar(&r.migrate, "migrate", false, "make the table, or bring it up to date, and do nothing else")
 			fs.BoolVar(&r.untilEmpty, "until-empty", false, "end when nothing is left to be sent")
 			fs.IntVar(&r.cfg.MaxAttempts, "max-attempts", pgoutbox.DefaultMaxAttempts, "`N` rejections set an event aside")
-			fs.DurationVar(&r.cfg.Retention, "retention", pgoutbox.DefaultRetention, "the `TIME` for which published rows are kept")
+			fs.DurationVar(&r.cfg.Retention, "retention", pgoutbox.DefaultRetention, "the `TIME` for which published rows are kept in PostgreSQL")
 			fs.DurationVar(&r.cfg.StatsInterval, "report-every", pgoutbox.DefaultStatsInterval, "the `TIME` between two lines of figures")
 			return r.run
 		},
@@ -48,6 +52,8 @@ Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFK
 type relayCommand struct {
 	postgresFlags
 	kafkaFlags
+	awsFlags
+	dynamo              string
 	cfg                 pgoutbox.RelayConfig
 	migrate, untilEmpty bool
 }
@@ -66,6 +72,13 @@ func (r *relayCommand) run(ctx context.Context, s Streams, args []string) error 
 	if err := r.checkSecurity(); err != nil {
 		return err
 	}
+	if r.dynamo != "" {
+		return explainAWS(r.followDynamoDB(ctx, s))
+	}
+	return r.relayPostgres(ctx, s)
+}
+
+func (r *relayCommand) relayPostgres(ctx context.Context, s Streams) error {
 	pool, err := r.open()
 	if err != nil {
 		return err
@@ -106,7 +119,7 @@ func (r *relayCommand) run(ctx context.Context, s Streams, args []string) error 
 // producer connects to Kafka.
 func (r *relayCommand) producer(ctx context.Context) (*relay.Producer, error) {
 	if r.security.SASL == redrive.AWSIAM {
-		var flags awsFlags
+		flags := awsFlags{region: r.region} // an endpoint is not that of the cluster
 		cfg, err := flags.load(ctx)
 		if err != nil {
 			return nil, explainAWS(err)

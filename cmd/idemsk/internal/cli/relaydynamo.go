@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/streamrelay"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+)
+
+// streamPoll is the pause between two looks at a stream that shows nothing new.
+const streamPoll = 200 * time.Millisecond
+
+// followDynamoDB relays an outbox in DynamoDB, or makes its table.
+func (r *relayCommand) followDynamoDB(ctx context.Context, s Streams) error {
+	box, err := dynamooutbox.New(dynamooutbox.Config{Table: r.dynamo})
+	if err != nil {
+		return &usageError{err}
+	}
+	cfg, err := r.load(ctx)
+	if err != nil {
+		return err
+	}
+	db := dynamodb.NewFromConfig(cfg)
+	if r.migrate {
+		if err := box.CreateTable(ctx, db); err != nil {
+			return err
+		}
+		s.sayf("idemsk relay: the table %s is there\n", term.Escape(r.dynamo))
+		return nil
+	}
+	producer, err := r.producer(ctx)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	logger := slog.New(slog.NewTextHandler(s.Err, nil))
+	work, err := dynamooutbox.NewRelay(box, db, producer, dynamooutbox.RelayConfig{MaxAttempts: r.cfg.MaxAttempts, Logger: logger})
+	if err != nil {
+		return &usageError{err}
+	}
+	published, aside := 0, 0
+	err = streamrelay.Run(ctx, streamrelay.Config{
+		Table: r.dynamo, Tables: db, Streams: dynamodbstreams.NewFromConfig(cfg), Relay: work, Logger: logger, Poll: streamPoll, UntilEmpty: r.untilEmpty,
+		Report: func(sent dynamooutbox.Result) { published, aside = published+sent.Published, aside+sent.SetAside },
+	})
+	s.sayf("idemsk relay: %d published, %d set aside\n", published, aside)
+	return err
+}

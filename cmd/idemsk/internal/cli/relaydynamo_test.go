@@ -1,0 +1,121 @@
+//go:build localstack
+
+package cli_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+)
+
+// The stream of an outbox in LocalStack, followed by the tool: the events of each key arrive in their order.
+func TestRelayOfDynamoDB(t *testing.T) {
+	t.Parallel()
+	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
+	if endpoint == "" {
+		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "credited"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	brokers := strings.Join(cluster.ListenAddrs(), ",")
+	table := "outbox-" + rand.Text()
+	common := []string{"relay", "--outbox-table", table, "--endpoint-url", endpoint, "--region", "us-east-1"}
+	if r := idemsk(t, append(common, "--migrate")...); r.code != 0 || !strings.Contains(r.err, table) {
+		t.Fatalf("%+v", r)
+	}
+	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	db := dynamostore.NewClient(cfg)
+	keys := "keys-" + table
+	if err := dynamostore.CreateTable(t.Context(), db, keys); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, name := range []string{table, keys} {
+			if _, err := db.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	publish(t, db, table, keys, 30)
+	r := idemsk(t, append(common, "--brokers", brokers, "--until-empty")...)
+	if r.code != 0 || !strings.Contains(r.err, "30 published, 0 set aside") {
+		t.Fatalf("%+v", r)
+	}
+	for key, values := range consume(t, brokers, 30) {
+		if !slices.IsSorted(values) || len(values) != 10 {
+			t.Errorf("%s: %v", key, values)
+		}
+	}
+	if r := idemsk(t, "relay", "--outbox-table", keys, "--endpoint-url", endpoint, "--brokers", brokers); r.code != 1 || !strings.Contains(r.err, "has no stream") {
+		t.Errorf("a table that is no outbox: %+v", r)
+	}
+	if r := idemsk(t, "relay", "--outbox-table", "no-such-table", "--endpoint-url", endpoint, "--brokers", brokers); r.code != 1 || !strings.Contains(r.err, "--table") {
+		t.Errorf("no table: %+v", r)
+	}
+}
+
+// publish has handlers publish n events for three keys.
+func publish(t *testing.T, db *dynamodb.Client, table, keys string, n int) {
+	t.Helper()
+	store, err := dynamostore.New(db, dynamostore.Config{Table: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := idem.New(store, idem.Config{ClaimOnCommit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := dynamooutbox.New(dynamooutbox.Config{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		out := engine.Do(t.Context(), idem.Task{Key: fmt.Sprint(i), Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			return nil, box.Do(ctx, func(ctx context.Context) error {
+				return outbox.Publish(ctx, outbox.Event{Topic: "credited", Key: fmt.Append(nil, "acc-", i%3), Value: fmt.Appendf(nil, "%03d", i)})
+			})
+		})})
+		if out.Kind != idem.Executed {
+			t.Fatal(out.Kind, out.Err)
+		}
+	}
+}
+
+// consume returns the values of the topic by key, in order.
+func consume(t *testing.T, brokers string, n int) map[string][]string {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics("credited"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	values := map[string][]string{}
+	for seen := 0; seen < n && ctx.Err() == nil; {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			seen++
+			values[string(r.Key)] = append(values[string(r.Key)], string(r.Value))
+		})
+	}
+	return values
+}

@@ -1,0 +1,181 @@
+package consumer
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// The attributes of the outbox's table, and when an item was requeued. They are those of outbox/dynamooutbox, which a test
+// sees to; to import it would bring a Kafka client with it.
+const (
+	outboxAggregate  = "aggregate"
+	outboxID         = "id"
+	outboxExpiry     = "expiryTimestamp"
+	outboxRequeuedAt = "requeuedAt"
+)
+
+// outboxVariable tells consumer and relay the table's name.
+const outboxVariable = "IDEMSK_OUTBOX_TABLE"
+
+// relayBatch is how many items of the stream the relay is handed at once.
+const relayBatch = 100
+
+// Outbox is the table of events that were published, and the relay that sends them to Kafka.
+type Outbox struct {
+	Table       awsdynamodb.TableV2
+	Role        awsiam.Role // of the relay and its event source
+	LogGroup    awslogs.LogGroup
+	Relay       awslambda.Function
+	EventSource awslambda.CfnEventSourceMapping
+}
+
+// addOutbox adds the table, the relay and what has it invoked. The table's partition key is what keeps the order of events: a
+// stream has the items of one in one shard.
+func (c *Consumer) addOutbox() {
+	o := c.props.Outbox
+	if o == nil {
+		return
+	}
+	c.Outbox = &Outbox{Table: c.newTable("Outbox", &awsdynamodb.TablePropsV2{
+		TableName:           optional(o.TableName),
+		PartitionKey:        text(outboxAggregate),
+		SortKey:             text(outboxID),
+		TimeToLiveAttribute: jsii.String(outboxExpiry),
+		DynamoStream:        awsdynamodb.StreamViewType_NEW_IMAGE,
+	})}
+	c.addRelay()
+	c.Outbox.EventSource = awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("RelayEventSource"), c.relayEventSource())
+}
+
+// addRelay adds the function, in the way of addFunction. It has no alias: a new version takes over between two batches.
+func (c *Consumer) addRelay() {
+	p, o := &c.props, c.props.Outbox
+	c.Outbox.Role = awsiam.NewRole(c.Construct, jsii.String("RelayRole"), &awsiam.RoleProps{
+		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
+		Description: jsii.String("idemsk relay of " + p.ConsumerGroup),
+	})
+	c.Outbox.LogGroup = awslogs.NewLogGroup(c.Construct, jsii.String("RelayLogs"), &awslogs.LogGroupProps{
+		Retention:     logRetention[p.LogRetentionDays],
+		EncryptionKey: p.EncryptionKey,
+		RemovalPolicy: p.RemovalPolicy,
+	})
+	props := &awslambda.FunctionProps{
+		Description:           jsii.String("idemsk: sends the outbox of " + p.ConsumerGroup + " to Kafka"),
+		Runtime:               awslambda.Runtime_PROVIDED_AL2023(),
+		Architecture:          architecture(p.Architecture),
+		Handler:               jsii.String("bootstrap"),
+		Code:                  awslambda.Code_FromAsset(&o.RelayDir, nil),
+		Role:                  c.Outbox.Role,
+		Timeout:               seconds(o.Timeout),
+		MemorySize:            jsii.Number(o.MemoryMB),
+		LogGroup:              c.Outbox.LogGroup,
+		LoggingFormat:         awslambda.LoggingFormat_JSON,
+		ApplicationLogLevelV2: logFilter(p.LogLevel),
+		Environment:           c.relayEnvironment(),
+		EnvironmentEncryption: p.EncryptionKey,
+		Vpc:                   o.VPC,
+		VpcSubnets:            o.Subnets,
+	}
+	if len(o.SecurityGroups) > 0 {
+		props.SecurityGroups = &o.SecurityGroups
+	}
+	if p.Tracing {
+		props.Tracing = awslambda.Tracing_ACTIVE
+	}
+	c.Outbox.Relay = awslambda.NewFunction(c.Construct, jsii.String("Relay"), props)
+}
+
+func (c *Consumer) relayEnvironment() *map[string]*string {
+	o := c.props.Outbox
+	env := map[string]*string{
+		outboxVariable:          c.Outbox.Table.TableName(),
+		"IDEMSK_KAFKA_BROKERS":  jsii.String(strings.Join(o.Brokers, ",")),
+		"IDEMSK_KAFKA_AUTH":     jsii.String(relayAuth[o.Auth]),
+		"IDEMSK_KAFKA_TLS":      jsii.String(strconv.FormatBool(o.encrypted())),
+		"IDEMSK_KAFKA_TIMEOUT":  jsii.String(short(o.KafkaTimeout)),
+		"IDEMSK_RELAY_ATTEMPTS": jsii.String(strconv.Itoa(o.Attempts)),
+		"IDEMSK_LOG_LEVEL":      &c.props.LogLevel,
+	}
+	if o.CA != "" {
+		env["IDEMSK_KAFKA_CA"] = &o.CA
+	}
+	if o.SecretARN != "" {
+		env["IDEMSK_KAFKA_SECRET_ARN"] = &o.SecretARN
+	}
+	return &env
+}
+
+// relayAuth is the relay's own name of the ways to authenticate.
+var relayAuth = map[Auth]string{
+	AuthNone: "none", AuthIAM: "iam", AuthSCRAM512: "scram-sha-512", AuthSCRAM256: "scram-sha-256", AuthMTLS: "mtls",
+}
+
+// relayEventSource has the relay invoked with what is new in the table, and what was requeued. One batch of a shard at a time
+// keeps the order; it is tried for as long as the stream remembers, as the relay itself sets aside what Kafka rejects.
+func (c *Consumer) relayEventSource() *awslambda.CfnEventSourceMappingProps {
+	return &awslambda.CfnEventSourceMappingProps{
+		FunctionName:               c.Outbox.Relay.FunctionArn(),
+		EventSourceArn:             c.Outbox.Table.TableStreamArn(),
+		StartingPosition:           jsii.String(string(TrimHorizon)),
+		BatchSize:                  jsii.Number(relayBatch),
+		ParallelizationFactor:      jsii.Number(1),
+		FunctionResponseTypes:      jsii.Strings("ReportBatchItemFailures"),
+		BisectBatchOnFunctionError: true,
+		MaximumRetryAttempts:       jsii.Number(-1),
+		MaximumRecordAgeInSeconds:  jsii.Number(-1),
+		FilterCriteria: filterCriteria([]string{
+			`{"eventName":["INSERT"]}`,
+			`{"eventName":["MODIFY"],"dynamodb":{"NewImage":{"` + outboxRequeuedAt + `":{"N":[{"exists":true}]}}}}`,
+		}),
+	}
+}
+
+// grantOutbox lets the function write events, and gives the relay's role what it needs, for which its event source waits.
+func (c *Consumer) grantOutbox() {
+	if c.Outbox == nil {
+		return
+	}
+	p, table, relay := &c.props, *c.Outbox.Table.TableArn(), c.Outbox.Role
+	c.allow("Outbox", []string{"dynamodb:PutItem"}, table)
+
+	allow(relay, "Outbox", []string{"dynamodb:UpdateItem"}, table)
+	allow(relay, "Stream", []string{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, *c.Outbox.Table.TableStreamArn())
+	allow(relay, "Streams", []string{"dynamodb:ListStreams"}, table+"/stream/*") // of this table: it is no action on one of them
+	allow(relay, "Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.Outbox.LogGroup.LogGroupArn())
+	if p.Tracing {
+		allow(relay, "Tracing", tracingActions, "*")
+	}
+	if key := p.EncryptionKey; key != nil {
+		allow(relay, "Key", keyActions, *key.KeyArn())
+	}
+	c.grantRelayBrokers()
+	policy := relay.Node().FindChild(jsii.String("DefaultPolicy"))
+	c.Outbox.EventSource.Node().AddDependency(policy)
+}
+
+func (c *Consumer) grantRelayBrokers() {
+	p, o, relay := &c.props, c.props.Outbox, c.Outbox.Role
+	if o.Auth == AuthIAM {
+		allow(relay, "Connect", []string{"kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"}, p.ClusterARN)
+		for _, topic := range o.Topics { // the dynamic configuration has max.message.bytes
+			allow(relay, "", []string{"kafka-cluster:DescribeTopic", "kafka-cluster:DescribeTopicDynamicConfiguration", "kafka-cluster:WriteData"},
+				p.kafkaARN("topic", topic))
+		}
+	}
+	if o.SecretARN != "" {
+		allow(relay, "Secret", []string{"secretsmanager:GetSecretValue"}, o.SecretARN)
+	}
+	if o.SecretKeyARN != "" {
+		allow(relay, "SecretKey", []string{"kms:Decrypt"}, o.SecretKeyARN)
+	}
+	if o.VPC != nil {
+		allow(relay, "NetworkInterfaces", networkInterfaceActions, "*")
+		allow(relay, "Addresses", addressActions, "*")
+	}
+}

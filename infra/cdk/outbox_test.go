@@ -1,0 +1,315 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
+)
+
+const brokers = "b-1.payments.example.com:9098,b-2.payments.example.com:9098"
+
+// withOutbox are settings that add an outbox, in a private VPC.
+func withOutbox(t *testing.T, more ...values) values {
+	t.Helper()
+	all := values{
+		"outbox": true, "relayDir": codeDir(t), "outboxBrokers": brokers, "outboxTopics": "credited",
+		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a",
+		"securityGroups": "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
+	}
+	for _, m := range more {
+		maps.Copy(all, m)
+	}
+	return all
+}
+
+// scram are settings of a cluster with passwords, which no topics are named for.
+func scram() values {
+	return values{"auth": "scram-512", "secretArn": secret, "secretKeyArn": kmsKey, "outboxTopics": nil}
+}
+
+func TestTheOutbox(t *testing.T) {
+	tpl := synthesise(t, plain(t, withOutbox(t)))
+	id := tpl.id(t, "ConsumerOutbox")
+	table := tpl.of(globalTable)[id]
+	equal(t, "the key schema", table["KeySchema"], []values{
+		{"AttributeName": "aggregate", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"},
+	})
+	equal(t, "the attributes", table["AttributeDefinitions"], []values{
+		{"AttributeName": "aggregate", "AttributeType": "S"}, {"AttributeName": "id", "AttributeType": "S"},
+	})
+	equal(t, "TTL", table["TimeToLiveSpecification"], values{"AttributeName": "expiryTimestamp", "Enabled": true})
+	equal(t, "the stream", table["StreamSpecification"], values{"StreamViewType": "NEW_IMAGE"})
+	equal(t, "billing", table["BillingMode"], "PAY_PER_REQUEST")
+	equal(t, "replicas", table["Replicas"], []values{{
+		"Region":                           values{"Ref": "AWS::Region"},
+		"DeletionProtectionEnabled":        true,
+		"PointInTimeRecoverySpecification": values{"PointInTimeRecoveryEnabled": true},
+		"ContributorInsightsSpecification": values{"Enabled": false},
+	}})
+	equal(t, "removal", at(t, tpl["Resources"], id, "DeletionPolicy"), "Retain")
+
+	source := tpl.id(t, "ConsumerRelayEventSource")
+	equal(t, "the event source", tpl.of(eventSource)[source], values{
+		"FunctionName":               tpl.getAtt(t, "ConsumerRelay", "Arn"),
+		"EventSourceArn":             tpl.getAtt(t, "ConsumerOutbox", "StreamArn"),
+		"StartingPosition":           "TRIM_HORIZON",
+		"BatchSize":                  100,
+		"ParallelizationFactor":      1,
+		"FunctionResponseTypes":      []string{"ReportBatchItemFailures"},
+		"BisectBatchOnFunctionError": true,
+		"MaximumRetryAttempts":       -1,
+		"MaximumRecordAgeInSeconds":  -1,
+		"FilterCriteria": values{"Filters": []values{
+			{"Pattern": `{"eventName":["INSERT"]}`},
+			{"Pattern": `{"eventName":["MODIFY"],"dynamodb":{"NewImage":{"requeuedAt":{"N":[{"exists":true}]}}}}`},
+		}},
+	})
+	equal(t, "it waits for", at(t, tpl["Resources"], source, "DependsOn"), []string{tpl.id(t, "ConsumerRelayRoleDefaultPolicy")})
+
+	function := tpl.of(function)[tpl.id(t, "ConsumerFunction")]
+	for name, want := range map[string]any{
+		"IDEMSK_OUTBOX_TABLE": values{"Ref": id}, "IDEMSK_OUTBOX": "on", "IDEMSK_OUTBOX_TOPIC": "credited",
+	} {
+		equal(t, "the function's "+name, at(t, function, "Environment", "Variables", name), want)
+	}
+	outputs := tpl["Outputs"].(values)
+	equal(t, "the output of the table", at(t, outputs, "OutboxTableName", "Value"), values{"Ref": id})
+	equal(t, "the output of the relay", at(t, outputs, "RelayFunctionName", "Value"), tpl.ref(t, "ConsumerRelay"))
+}
+
+func TestTheRelay(t *testing.T) {
+	tpl := synthesise(t, plain(t, withOutbox(t)))
+	relay := tpl.of(function)[tpl.id(t, "ConsumerRelay")]
+	equal(t, "runtime", relay["Runtime"], "provided.al2023")
+	equal(t, "architecture", relay["Architectures"], []string{"arm64"})
+	equal(t, "timeout", relay["Timeout"], 120)
+	equal(t, "memory", relay["MemorySize"], 512)
+	equal(t, "log", relay["LoggingConfig"], values{"ApplicationLogLevel": "INFO", "LogFormat": "JSON", "LogGroup": tpl.ref(t, "ConsumerRelayLogs")})
+	equal(t, "log retention", tpl.of("AWS::Logs::LogGroup")[tpl.id(t, "ConsumerRelayLogs")]["RetentionInDays"], 30)
+	equal(t, "subnets", at(t, relay, "VpcConfig", "SubnetIds"), []string{"subnet-0123456789abcdef0"})
+	equal(t, "security groups", at(t, relay, "VpcConfig", "SecurityGroupIds"), []string{"sg-0123456789abcdef0"})
+	equal(t, "its variables", at(t, relay, "Environment", "Variables"), values{
+		"IDEMSK_OUTBOX_TABLE": tpl.ref(t, "ConsumerOutbox"), "IDEMSK_KAFKA_BROKERS": brokers, "IDEMSK_KAFKA_AUTH": "iam", "IDEMSK_KAFKA_TLS": "true",
+		"IDEMSK_KAFKA_TIMEOUT": "10s", "IDEMSK_RELAY_ATTEMPTS": "5", "IDEMSK_LOG_LEVEL": "INFO",
+	})
+}
+
+func TestTheRelayAsWanted(t *testing.T) {
+	own := "arn:aws:secretsmanager:eu-central-1:111122223333:secret:relay-AbCdEf"
+	self := values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096,b-2.example.com:9096", "secretArn": secret, "outboxBrokers": nil, "outboxTopics": nil}
+	for name, c := range map[string]struct {
+		given, want values
+	}{
+		"as the event source does": {scram(), values{"IDEMSK_KAFKA_AUTH": "scram-sha-512", "IDEMSK_KAFKA_SECRET_ARN": secret, "IDEMSK_KAFKA_BROKERS": brokers}},
+		"otherwise": {values{"outboxAuth": "mtls", "outboxSecretArn": own, "outboxTopics": nil, "relayAttempts": 3, "relayKafkaTimeout": "20s", "logLevel": "WARN"},
+			values{"IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_TLS": "true", "IDEMSK_RELAY_ATTEMPTS": "3", "IDEMSK_KAFKA_TIMEOUT": "20s",
+				"IDEMSK_LOG_LEVEL": "WARN"}},
+		"self-managed": {self, values{"IDEMSK_KAFKA_AUTH": "scram-sha-512", "IDEMSK_KAFKA_BROKERS": "b-1.example.com:9096,b-2.example.com:9096", "IDEMSK_KAFKA_CA": nil}},
+		"another password": {values{"clusterArn": nil, "bootstrapServers": "b:9096", "secretArn": secret, "outboxBrokers": "b:9095", "outboxTopics": nil,
+			"outboxAuth": "scram-256", "outboxSecretArn": own, "outboxCa": "/var/task/ca.pem"},
+			values{"IDEMSK_KAFKA_AUTH": "scram-sha-256", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_BROKERS": "b:9095", "IDEMSK_KAFKA_CA": "/var/task/ca.pem"}},
+		"nobody asks who we are": {values{"outboxAuth": "none", "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "false"}},
+		"but nobody may listen":  {values{"outboxAuth": "none", "outboxTls": true, "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "true"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tpl := synthesise(t, plain(t, withOutbox(t, c.given)))
+			got := at(t, tpl.of(function)[tpl.id(t, "ConsumerRelay")], "Environment", "Variables").(values)
+			for variable, want := range c.want {
+				equal(t, variable, got[variable], want)
+			}
+		})
+	}
+}
+
+// What the relay and its event source may do, in full, and what the function may do besides: whoever adds to it sees it here.
+func TestWhatTheRelayMayDo(t *testing.T) {
+	const uuid = "6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
+	topic := "arn:aws:kafka:eu-central-1:111122223333:topic/payments/" + uuid + "/credited"
+	network := []string{
+		"ec2:AssignPrivateIpAddresses *", "ec2:CreateNetworkInterface *", "ec2:DeleteNetworkInterface *", "ec2:DescribeNetworkInterfaces *",
+		"ec2:DescribeSecurityGroups *", "ec2:DescribeSubnets *", "ec2:DescribeVpcs *", "ec2:UnassignPrivateIpAddresses *",
+	}
+	always := []string{
+		"dynamodb:DescribeStream ConsumerOutbox.StreamArn", "dynamodb:GetRecords ConsumerOutbox.StreamArn", "dynamodb:GetShardIterator ConsumerOutbox.StreamArn",
+		"dynamodb:ListStreams ConsumerOutbox.Arn/stream/*", "dynamodb:UpdateItem ConsumerOutbox.Arn",
+		"logs:CreateLogStream ConsumerRelayLogs.Arn", "logs:PutLogEvents ConsumerRelayLogs.Arn",
+	}
+	for name, c := range map[string]struct {
+		given values
+		want  []string
+	}{
+		"IAM": {nil, []string{
+			"kafka-cluster:Connect " + cluster, "kafka-cluster:DescribeTopic " + topic, "kafka-cluster:DescribeTopicDynamicConfiguration " + topic,
+			"kafka-cluster:WriteData " + topic, "kafka-cluster:WriteDataIdempotently " + cluster,
+		}},
+		"SCRAM": {scram(), []string{"kms:Decrypt " + kmsKey, "secretsmanager:GetSecretValue " + secret}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tpl := synthesise(t, plain(t, withOutbox(t, c.given)))
+			equal(t, "the relay's permissions", mayDo(t, tpl, "ConsumerRelayRoleDefaultPolicy"), sorted(always, network, c.want))
+			without := withOutbox(t, c.given)
+			maps.DeleteFunc(without, func(name string, _ any) bool { return strings.HasPrefix(name, "outbox") || name == "relayDir" })
+			equal(t, "the function's permissions", mayDo(t, tpl, "ConsumerRoleDefaultPolicy"),
+				sorted(mayDo(t, synthesise(t, plain(t, without)), "ConsumerRoleDefaultPolicy"), []string{"dynamodb:PutItem ConsumerOutbox.Arn"}))
+		})
+	}
+}
+
+func sorted(lists ...[]string) []string { return slices.Sorted(slices.Values(slices.Concat(lists...))) }
+
+// mayDo returns what a policy allows: an action and a resource each.
+func mayDo(t *testing.T, tpl template, policy string) []string {
+	t.Helper()
+	may := make(map[string]bool)
+	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, policy)], "PolicyDocument", "Statement").([]any) {
+		for _, r := range listed(at(t, s, "Resource")) {
+			for _, a := range listed(at(t, s, "Action")) {
+				may[a.(string)+" "+arnOf(r)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(may))
+}
+
+func TestAlarmsOfTheOutbox(t *testing.T) {
+	st := build(t, plain(t, withOutbox(t, values{"outboxMaxAge": "10m"})))
+	tpl := templateOf(t, st.Stack)
+	plainly := build(t, plain(t))
+	equal(t, "alarms more", len(st.consumer.Alarms), len(plainly.consumer.Alarms)+2)
+	type one struct {
+		namespace, metric, statistic string
+		threshold, of, in            float64
+	}
+	for name, want := range map[string]one{
+		"OutboxAge":      {"AWS/Lambda", "IteratorAge", "Maximum", 600_000, 5, 5},
+		"OutboxSetAside": {"idemsk", "OutboxSetAside", "Sum", 1, 1, 1},
+	} {
+		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
+		equal(t, name, one{a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string), a["Threshold"].(float64),
+			a["DatapointsToAlarm"].(float64), a["EvaluationPeriods"].(float64)} == want, true)
+		equal(t, name+": of", at(t, a, "Dimensions", 0), values{"Name": "FunctionName", "Value": tpl.ref(t, "ConsumerRelay")})
+		equal(t, name+": where to read on", strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
+	}
+	written, err := os.ReadFile(filepath.Join("..", "..", "lambda", "relay", "metrics.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, w := range widgets(t, tpl) {
+		for _, m := range w.Properties.Metrics {
+			if name := m[1].(string); strings.HasPrefix(name, "Outbox") {
+				shown++
+				equal(t, "the relay writes "+name, strings.Contains(string(written), strconv.Quote(name)), true)
+			}
+		}
+	}
+	equal(t, "the relay's metrics on the dashboard", shown, 7)
+}
+
+func TestEndpointsOfTheRelay(t *testing.T) {
+	for name, c := range map[string]struct {
+		given values
+		want  []string
+	}{
+		"IAM":   {values{"vpcEndpoints": true}, []string{"dynamodb", "sqs"}},
+		"SCRAM": {values{"vpcEndpoints": true, "auth": "scram-512", "secretArn": secret, "outboxTopics": nil, "tracing": true}, []string{"dynamodb", "secretsmanager", "sqs", "xray"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := build(t, plain(t, withOutbox(t, c.given)))
+			equal(t, "endpoints", slices.Sorted(maps.Keys(st.consumer.Endpoints)), c.want)
+		})
+	}
+}
+
+// An app of one's own may have the relay alone in a VPC.
+func TestARelayInAVPCOfItsOwn(t *testing.T) {
+	st := newTeamStack(t, "")
+	props := teamProps(t)
+	props.Outbox = &consumer.OutboxProps{
+		RelayDir: codeDir(t), Brokers: []string{"b-1.example.com:9098"}, Topics: []string{"credited"},
+		VPC: awsec2.Vpc_FromVpcAttributes(st, jsii.String("Vpc"), &awsec2.VpcAttributes{
+			VpcId: jsii.String("vpc-0123456789abcdef0"), AvailabilityZones: jsii.Strings("eu-central-1a"), PrivateSubnetIds: jsii.Strings("subnet-0123456789abcdef0"),
+		}),
+	}
+	consumer.New(st, "Ledger", props)
+	tpl := templateOf(t, st)
+	functions := tpl.of(function)
+	equal(t, "the function's VPC", functions[tpl.id(t, "LedgerFunction")]["VpcConfig"], nil)
+	equal(t, "the relay's subnets", at(t, functions[tpl.id(t, "LedgerRelay")], "VpcConfig", "SubnetIds"), []string{"subnet-0123456789abcdef0"})
+	equal(t, "the relay's security groups", len(tpl.of("AWS::EC2::SecurityGroup")), 1)
+}
+
+// What contradicts itself is refused in the words of the settings.
+func TestWhatIsWrongWithAnOutbox(t *testing.T) {
+	for want, given := range map[string]values{
+		`outbox is "false": want true with a setting of the outbox or its relay`:                                   {"outboxTable": "events"},
+		`vpc is "": want the vpc of the brokers: of the ports of MSK only 9194, 9196 and 9198 are public`:          withOutbox(t, values{"vpc": nil, "subnets": nil, "availabilityZones": nil, "securityGroups": nil, "routeTables": nil}),
+		`outboxTopics is "": want the topics that handlers publish to: the relay may write no other`:               withOutbox(t, values{"outboxTopics": nil}),
+		`relayTimeout is "10s": want more than relayKafkaTimeout and a second, 11s: the relay would begin nothing`: withOutbox(t, values{"relayTimeout": "10s"}),
+		`environment is "IDEMSK_OUTBOX_TABLE": want other names: the construct sets this one from its own prop`:    withOutbox(t, values{"environment": `{"IDEMSK_OUTBOX_TABLE":"events"}`}),
+	} {
+		_, err := readSettings(plain(t, given), noEnvironment)
+		equal(t, "the error", text(err), want)
+	}
+	_, err := readSettings(plain(t, withOutbox(t), values{"relayDir": "../../dist/none"}), noEnvironment)
+	equal(t, "the error", text(err), "relayDir is \"../../dist/none\": want a directory with the relay's program, but there is no ../../dist/none/bootstrap: run `make build`")
+}
+
+func TestTheRelayIsThatOfTheArchitecture(t *testing.T) {
+	for architecture, dir := range map[string]string{"arm64": "../../dist/relay-arm64", "x86_64": "../../dist/relay-amd64"} {
+		given := plain(t, withOutbox(t, values{"architecture": architecture, "relayDir": nil}))
+		t.Chdir(t.TempDir())
+		_, err := readSettings(given, noEnvironment)
+		equal(t, architecture, strings.HasPrefix(text(err), `relayDir is "`+dir+`": want`), true)
+	}
+}
+
+// The construct has some names and numbers of the outbox's packages twice, as it does not import them.
+func TestTheConstructAgreesWithTheOutbox(t *testing.T) {
+	got := make(map[string]string)
+	for _, file := range []string{"outbox/dynamooutbox/item.go", "outbox/dynamooutbox/relay.go", "outbox/relay/relay.go", "lambda/relay/config.go"} {
+		maps.Copy(got, constants(t, filepath.Join("..", "..", filepath.FromSlash(file))))
+	}
+	for name, want := range map[string]string{
+		"AttrAggregate": `"aggregate"`, "AttrID": `"id"`, "AttrExpiry": `"expiryTimestamp"`, "AttrRequeuedAt": `"requeuedAt"`,
+		"DefaultMaxAttempts": strconv.Itoa(consumer.DefaultRelayAttempts), "DefaultTimeout": "10 * time.Second", "maxAttempts": "20",
+		"authNone": `"none"`, "authIAM": `"iam"`, "authSCRAM512": `"scram-sha-512"`, "authSCRAM256": `"scram-sha-256"`, "authMTLS": `"mtls"`,
+	} {
+		equal(t, name, got[name], want)
+	}
+}
+
+// constants returns a file's, as they are written.
+func constants(t *testing.T, file string) map[string]string {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	ast.Inspect(tree, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == len(spec.Names) {
+			for i, name := range spec.Names {
+				found[name.Name] = string(source[spec.Values[i].Pos()-1 : spec.Values[i].End()-1])
+			}
+		}
+		return true
+	})
+	return found
+}
