@@ -8,7 +8,8 @@ import (
 )
 
 // breaker leaves a store alone that has failed several times in a row, and lets one claim through from time to time to
-// see whether it is back. Settlements are never held back: what has happened must be recorded if it can be.
+// see whether it is back. Settlements are never held back: what has happened must be recorded if it can be. With
+// Config.ClaimOnCommit a claim is allowed when its handler is about to run, and reported when it is sent, which may be never.
 type breaker struct {
 	threshold int
 	cooldown  time.Duration
@@ -19,7 +20,7 @@ type breaker struct {
 	mu       sync.Mutex
 	failures int
 	until    time.Time // open until then; zero: closed
-	probing  bool
+	probing  time.Time // a claim is trying until then: one that is never reported counts no longer than a cooldown
 }
 
 func newBreaker(cfg *Config) *breaker {
@@ -50,10 +51,10 @@ func (b *breaker) allow(now time.Time) error {
 	if b.until.IsZero() {
 		return nil
 	}
-	if now.Before(b.until) || b.probing {
+	if now.Before(b.until) || now.Before(b.probing) {
 		return fmt.Errorf("it failed %d times in a row and is left alone for %v", b.failures, b.cooldown)
 	}
-	b.probing = true
+	b.probing = now.Add(b.cooldown)
 	return nil
 }
 
@@ -64,7 +65,7 @@ func (b *breaker) report(now time.Time, h health) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.probing = false
+	b.probing = time.Time{}
 	switch h {
 	case healthUnknown:
 	case healthUp:

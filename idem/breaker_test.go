@@ -279,3 +279,44 @@ func TestAnOpenBreakerHoldsBackNoSettlement(t *testing.T) {
 	}}))
 	wantKind(t, out, idem.Executed)
 }
+
+// With claims that go with completions, the claim that the breaker allows may never be sent: its handler fails, is not begun, or
+// its ticket is given back. The breaker closes all the same when the store is back.
+func TestAProbeThatIsNeverSent(t *testing.T) {
+	for name, probe := range map[string]func(t *testing.T, e *idem.Engine){
+		"its handler fails": func(t *testing.T, e *idem.Engine) {
+			wantKind(t, e.Do(t.Context(), taskOf(returning("", errors.New("no funds")))), idem.Retry)
+		},
+		"it is not begun": func(t *testing.T, e *idem.Engine) {
+			ctx, cancel := context.WithTimeout(t.Context(), idem.DefaultDeadlineMargin/2)
+			defer cancel()
+			wantKind(t, e.Do(ctx, taskOf(booked(new(int), nil))), idem.NotStarted)
+		},
+		"it is given back": func(t *testing.T, e *idem.Engine) {
+			tickets := []*idem.Ticket{{Task: taskOf(booked(new(int), nil))}}
+			s := session(t, e, t.Context())
+			s.Claim(tickets)
+			equal(t, "state", tickets[0].State(), idem.Claimed)
+			s.Release(tickets)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				store.onSettle = failing(idem.OpComplete)
+				e := newEngine(t, store, idem.Config{ClaimOnCommit: true, BreakerFailures: 2, BreakerCooldown: time.Minute})
+				for range 3 {
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					e.Do(ctx, taskOf(booked(new(int), nil)))
+					cancel()
+				}
+				wantKind(t, e.Do(t.Context(), taskOf(booked(new(int), nil))), idem.StoreDown)
+				store.onSettle = nil
+				pass(time.Minute)
+				probe(t, e)
+				pass(time.Minute)
+				wantKind(t, e.Do(t.Context(), taskOf(booked(new(int), nil))), idem.Executed)
+			})
+		})
+	}
+}

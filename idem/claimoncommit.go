@@ -31,12 +31,12 @@ func (s *Session) claimLater(tickets []*Ticket) (others []*Ticket) {
 }
 
 // claimAtLast claims the key of a ticket whose claim was left to its completion, waiting while it is in flight elsewhere: the
-// handler failed, which is to be recorded, or the completion found the key taken.
+// handler failed, which is to be recorded, or the completion found the key taken. The breaker has allowed its claim before.
 func (s *Session) claimAtLast(t *Ticket) {
 	t.onCommit, t.leased, t.res, t.owner = nil, true, ClaimResult{}, ""
 	tickets := [1]*Ticket{t}
 	for {
-		s.Claim(tickets[:])
+		s.claim(tickets[:], s.engine.ask)
 		switch {
 		case t.res.State == ClaimLeaseOver && !t.TakeOver:
 			t.TakeOver = true

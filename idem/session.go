@@ -86,6 +86,11 @@ func (s *Session) Claim(tickets []*Ticket) {
 	if s.engine.cfg.ClaimOnCommit {
 		tickets = s.claimLater(tickets)
 	}
+	s.claim(tickets, s.engine.askUnlessOpen)
+}
+
+// claim sends the claims of the tickets by ask.
+func (s *Session) claim(tickets []*Ticket, ask asking) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
 		clear(buf.reqs)
@@ -101,7 +106,7 @@ func (s *Session) Claim(tickets []*Ticket) {
 	if len(buf.reqs) == 0 {
 		return
 	}
-	results, took := s.engine.claim(s.ctx, buf.reqs, started)
+	results, took := ask(s.ctx, buf.reqs, started)
 	for i := range results {
 		t := tickets[buf.which[i]]
 		t.res, t.took = results[i], took
@@ -133,8 +138,11 @@ func (e *Engine) request(t *Ticket, now time.Time) (ClaimRequest, bool) {
 	}, true
 }
 
-// claim asks the store unless the breaker is open, and tells the breaker how it went.
-func (e *Engine) claim(ctx context.Context, reqs []ClaimRequest, started time.Time) (results []ClaimResult, took time.Duration) {
+// asking sends claims to the store.
+type asking func(ctx context.Context, reqs []ClaimRequest, started time.Time) (results []ClaimResult, took time.Duration)
+
+// askUnlessOpen asks the store unless the breaker is open.
+func (e *Engine) askUnlessOpen(ctx context.Context, reqs []ClaimRequest, started time.Time) (results []ClaimResult, took time.Duration) {
 	if err := e.breaker.allow(started); err != nil {
 		results = make([]ClaimResult, len(reqs))
 		for i := range results {
@@ -142,6 +150,11 @@ func (e *Engine) claim(ctx context.Context, reqs []ClaimRequest, started time.Ti
 		}
 		return results, 0
 	}
+	return e.ask(ctx, reqs, started)
+}
+
+// ask asks the store, and tells the breaker how it went.
+func (e *Engine) ask(ctx context.Context, reqs []ClaimRequest, started time.Time) (results []ClaimResult, took time.Duration) {
 	results = e.store.Claim(ctx, reqs)
 	took = time.Since(started)
 	e.breaker.report(started.Add(took), healthOf(results))
