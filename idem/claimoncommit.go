@@ -36,7 +36,7 @@ func (s *Session) claimAtLast(t *Ticket) {
 	t.onCommit, t.leased, t.res, t.owner = nil, true, ClaimResult{}, ""
 	tickets := [1]*Ticket{t}
 	for {
-		s.claim(tickets[:], s.engine.ask)
+		s.claim(tickets[:], true)
 		switch {
 		case t.res.State == ClaimLeaseOver && !t.TakeOver:
 			t.TakeOver = true
@@ -61,7 +61,8 @@ func (s *Session) failedUnclaimed(t *Ticket, err error) Outcome {
 // handler runs again: what it enlisted was discarded.
 func (s *Session) claimRefused(t *Ticket, refused *ClaimRefusedError) Outcome {
 	res := refused.Result
-	if res.State == ClaimCompleted || res.State == ClaimFailed || errors.Is(res.Err, ErrFingerprintMismatch) {
+	final := res.State == ClaimCompleted || res.State == ClaimFailed || errors.Is(res.Err, ErrFingerprintMismatch) || errors.Is(res.Err, ErrForeignRecord)
+	if final {
 		t.onCommit, t.res = nil, res
 		return t.outcome()
 	}

@@ -86,11 +86,11 @@ func (s *Session) Claim(tickets []*Ticket) {
 	if s.engine.cfg.ClaimOnCommit {
 		tickets = s.claimLater(tickets)
 	}
-	s.claim(tickets, s.engine.askUnlessOpen)
+	s.claim(tickets, false)
 }
 
-// claim sends the claims of the tickets by ask.
-func (s *Session) claim(tickets []*Ticket, ask asking) {
+// claim sends the claims of the tickets, unless the breaker is open; or also then, if it has allowed them before.
+func (s *Session) claim(tickets []*Ticket, allowed bool) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
 		clear(buf.reqs)
@@ -106,7 +106,7 @@ func (s *Session) claim(tickets []*Ticket, ask asking) {
 	if len(buf.reqs) == 0 {
 		return
 	}
-	results, took := ask(s.ctx, buf.reqs, started)
+	results, took := s.engine.claim(s.ctx, buf.reqs, started, allowed)
 	for i := range results {
 		t := tickets[buf.which[i]]
 		t.res, t.took = results[i], took
@@ -138,23 +138,17 @@ func (e *Engine) request(t *Ticket, now time.Time) (ClaimRequest, bool) {
 	}, true
 }
 
-// asking sends claims to the store.
-type asking func(ctx context.Context, reqs []ClaimRequest, started time.Time) (results []ClaimResult, took time.Duration)
-
-// askUnlessOpen asks the store unless the breaker is open.
-func (e *Engine) askUnlessOpen(ctx context.Context, reqs []ClaimRequest, started time.Time) (results []ClaimResult, took time.Duration) {
-	if err := e.breaker.allow(started); err != nil {
-		results = make([]ClaimResult, len(reqs))
-		for i := range results {
-			results[i].Err = err
+// claim asks the store, unless the breaker is open and has not allowed it, and tells the breaker how it went.
+func (e *Engine) claim(ctx context.Context, reqs []ClaimRequest, started time.Time, allowed bool) (results []ClaimResult, took time.Duration) {
+	if !allowed {
+		if err := e.breaker.allow(started); err != nil {
+			results = make([]ClaimResult, len(reqs))
+			for i := range results {
+				results[i].Err = err
+			}
+			return results, 0
 		}
-		return results, 0
 	}
-	return e.ask(ctx, reqs, started)
-}
-
-// ask asks the store, and tells the breaker how it went.
-func (e *Engine) ask(ctx context.Context, reqs []ClaimRequest, started time.Time) (results []ClaimResult, took time.Duration) {
 	results = e.store.Claim(ctx, reqs)
 	took = time.Since(started)
 	e.breaker.report(started.Add(took), healthOf(results))
@@ -182,6 +176,8 @@ func claimErrorKind(err error) Kind {
 		return InvalidKey
 	case errors.Is(err, ErrFingerprintMismatch):
 		return Mismatched
+	case errors.Is(err, ErrForeignRecord):
+		return Retry
 	case errors.Is(err, context.Canceled):
 		return NotStarted
 	case err != nil:
@@ -217,7 +213,7 @@ func (s *Session) Release(tickets []*Ticket) {
 func unknown(ss []Settlement, errs []error) []Settlement {
 	var left []Settlement
 	for i, err := range errs {
-		if err != nil && !errors.Is(err, ErrFenced) {
+		if !answered(err) {
 			left = append(left, ss[i])
 		}
 	}

@@ -3,6 +3,7 @@ package msk
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -26,35 +27,56 @@ func (b *batch) share() int {
 	return max(1, aheadRequests/len(b.units)) * size
 }
 
+// mayWait is how long a claim may wait until its handler has returned. After a third of its lease it is renewed, which costs
+// a request; it is not always known how long handlers take.
+func (b *batch) mayWait() time.Duration { return b.consumer.engine.Config().Lease / 4 } //nolint:mnd // less than a third
+
 // heads are the first records of units. Those of the units that come next are claimed while the units before them are at
 // work. The start of units, which is one goroutine, gathers them.
 type heads struct {
+	next  int            // the unit that starts next
 	asked int            // the number of units whose heads' claims have been sent
 	known int            // the number of those that are answered
+	few   bool           // a key of a dead owner was met: others may follow, and have all that is claimed given back
 	under sync.WaitGroup // claims under way
 }
 
 // wait waits until no claim is under way.
 func (h *heads) wait() { h.under.Wait() }
 
+// again has the heads of all units that have not started gathered anew. The caller holds all slots, so none starts.
+func (h *heads) again() {
+	h.asked, h.known, h.few = h.next, h.next, true
+}
+
 // gatherHeads makes sure that the first records of unit i are claimed, and sends the claims of more. The caller holds a slot.
 func (b *batch) gatherHeads(i int) {
-	if i < b.heads.known || b.ahead == 1 {
+	b.heads.next = i + 1
+	if i < b.heads.known || b.ahead == 1 || b.heads.few && !b.units[i].beginsUnclaimed() {
 		return
 	}
 	if b.heads.asked <= i {
-		b.askForHeads()
+		b.askForHeads(i)
 	}
 	b.heads.wait()
 	b.heads.known = b.heads.asked
-	b.askForHeads()
+	if !b.heads.few {
+		b.askForHeads(i)
+	}
 }
 
-func (b *batch) askForHeads() {
+// askForHeads sends claims for units that will start while these may wait, as far as is known when unit i starts.
+func (b *batch) askForHeads(i int) {
+	each := b.consumer.typical.fit(b.ahead, b.mayWait())
+	all := b.consumer.typical.fit(len(b.jobs), b.mayWait()) * len(b.units) / len(b.jobs) // units that a slot sees through
+	units := min(len(b.units), i+b.consumer.cfg.Concurrency*max(1, all))
 	limit := aheadRequests * b.consumer.engine.BatchSize()
+	if b.heads.few {
+		limit = b.consumer.engine.BatchSize()
+	}
 	var tickets []*idem.Ticket
-	for ; b.heads.asked < len(b.units) && len(tickets) < limit; b.heads.asked++ {
-		tickets = b.units[b.heads.asked].collect(tickets, 0, b.ahead)
+	for ; b.heads.asked < units && len(tickets) < limit; b.heads.asked++ {
+		tickets = b.units[b.heads.asked].collect(tickets, 0, each)
 	}
 	if len(tickets) > 0 {
 		b.heads.under.Go(func() { b.session.Claim(tickets) })
@@ -70,7 +92,7 @@ func (u *unit) gather(i int) {
 		}
 		j.claimed = false
 	}
-	n := u.pace.limit(i, u.batch.ahead, u.batch.consumer.engine.Config().Lease/3)
+	n := u.pace.limit(i, u.batch.consumer.typical.fit(u.batch.ahead, u.batch.mayWait()), u.batch.mayWait())
 	u.batch.session.Claim(u.collect(make([]*idem.Ticket, 0, n), i, n))
 }
 
@@ -79,7 +101,7 @@ func (u *unit) collect(tickets []*idem.Ticket, i, n int) []*idem.Ticket {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, j := range u.jobs[i:min(i+n, len(u.jobs))] {
-		if j.group != nil || j.unprotected || j.claimed {
+		if !j.toBeGathered() {
 			break
 		}
 		j.claimed = true
@@ -87,6 +109,15 @@ func (u *unit) collect(tickets []*idem.Ticket, i, n int) []*idem.Ticket {
 	}
 	return tickets
 }
+
+// beginsUnclaimed reports whether the unit's first record is one whose claim is to be gathered.
+func (u *unit) beginsUnclaimed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.jobs[0].toBeGathered()
+}
+
+func (j *job) toBeGathered() bool { return j.group == nil && !j.unprotected && !j.claimed }
 
 // giveBack gives back the claims that the unit has not begun.
 func (u *unit) giveBack() {
@@ -119,14 +150,17 @@ func (u *unit) notBegun(tickets []*idem.Ticket) []*idem.Ticket {
 // empty gives back all claims that no unit has begun, and waits for the completions under way. The caller holds all slots.
 func (b *batch) empty() {
 	b.heads.wait()
-	b.giveBack(func(*unit) bool { return true })
+	if b.giveBack(func(*unit) bool { return true }) {
+		b.heads.again()
+	}
 	b.session.WaitForCommits()
 }
 
-// giveBack gives back the claims that have not been begun of some of the units, none of which may be gathering.
-func (b *batch) giveBack(of func(*unit) bool) {
+// giveBack gives back the claims that have not been begun of some of the units, none of which may be gathering. It reports
+// whether there were any.
+func (b *batch) giveBack(of func(*unit) bool) bool {
 	if b.ahead == 1 {
-		return
+		return false
 	}
 	var tickets []*idem.Ticket
 	for i := range b.units {
@@ -135,6 +169,28 @@ func (b *batch) giveBack(of func(*unit) bool) {
 		}
 	}
 	b.session.Release(tickets)
+	return len(tickets) > 0
+}
+
+// typical is how long records have taken of late, from their turn to the return of their handler. The zero value knows
+// nothing. It is safe for concurrent use.
+type typical struct{ ns atomic.Int64 }
+
+// note tells of a record. One of two that are told at once may be lost.
+func (t *typical) note(took time.Duration) {
+	last, ns := t.ns.Load(), max(1, int64(took))
+	if last == 0 {
+		last = ns
+	}
+	t.ns.Store(last + (ns-last)/8) //nolint:mnd // smooth enough, and soon enough
+}
+
+// fit returns how many of n records will begin within the time given, one after another: one if nothing is known.
+func (t *typical) fit(n int, within time.Duration) int {
+	if ns := t.ns.Load(); ns > 0 {
+		return max(1, int(min(int64(n), int64(within)/ns)))
+	}
+	return 1
 }
 
 // pace is how fast a unit gets on. Claims that wait longer than a third of their lease cost a renewal each, so a slow unit

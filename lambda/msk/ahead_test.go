@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -179,10 +180,10 @@ func TestAGatheredClaimWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedSite(t, 25)
 		s.engine.BreakerFailures = -1
-		var claims atomic.Int64 // several units claim at once
-		s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+		var lost sync.Map // several units claim at once
+		s.store.onClaim = func(_ context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
 			res := land()
-			if claims.Add(1) <= 10 {
+			if _, before := lost.LoadOrStore(req.Key, true); !before && req.Key > "payments#k3" { // the first two of each unit are at their turn
 				return idem.ClaimResult{Err: errNetwork}
 			}
 			return res
@@ -203,7 +204,7 @@ func TestRecordsThatShareAKeyAreNotGathered(t *testing.T) {
 			rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "shared"), rec("payments-0@4", "c"), rec("payments-0@5", "d"),
 			rec("payments-0@6", "shared").with("another value"), rec("payments-0@7", "e"),
 		))
-		equalSlices(t, "calls", s.store.calls, 2, 1, 2, 1, 1, 1) // the mismatch is claimed anew under its place
+		equalSlices(t, "calls", s.store.calls, 1, 1, 1, 2, 1, 1, 1) // the first teaches the pace; the mismatch is claimed anew under its place
 		equal(t, "dead letters", len(s.letters.sent), 1)
 	})
 }
@@ -282,19 +283,72 @@ func TestWithOneAttemptNothingIsGathered(t *testing.T) {
 	})
 }
 
-// A slow unit gathers no more than will begin within a third of the lease.
-func TestASlowUnitGathersFewer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 4)
-		for i := range 100 {
-			s.ledger.takes(fmt.Sprint("k", i), 2*time.Second) // five in a third of 30 s
-		}
-		equalSlices(t, "reported places", s.deliver(manyRecords(100, 1)...))
-		equal(t, "first call", s.store.calls[0], 40) // nothing is known yet
-		for _, n := range s.store.calls[1:] {
-			equal(t, "a later call", n, 5)
-		}
-	})
+// A key of a dead owner has all claims given back, so that it is alone; they are gathered anew, and not made one by one.
+func TestWhatATakeOverGivesBackIsGatheredAnew(t *testing.T) {
+	const total, batch = 1000, 25
+	for name, c := range map[string]struct{ dead, apart, most int }{
+		"one": {1, 1, 65}, "ten, here and there": {10, 90, 85}, "what one process had claimed": {250, 1, 320},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newBatchedSite(t, batch)
+				s.cfg.Order, s.cfg.Concurrency = msk.Unordered, 32
+				for i := range c.dead {
+					s.store.hold(elsewhere(fmt.Sprint("k", 40+i*c.apart), time.Second))
+				}
+				pass(time.Minute)
+				for i := range total {
+					s.ledger.takes(fmt.Sprint("k", i), 5*time.Millisecond)
+				}
+				s.store.calls = nil
+				equalSlices(t, "reported places", s.deliver(manyRecords(total, 1)...))
+				equal(t, "taken over", s.last().Stolen, c.dead)
+				requests := 0
+				for _, claims := range s.store.calls {
+					requests += (claims + batch - 1) / batch
+				}
+				if requests > c.most {
+					t.Errorf("%d requests for claims; want at most %d", requests, c.most)
+				}
+			})
+		})
+	}
+}
+
+// However slow handlers are, and whatever was known of them, no claim is gathered so far ahead that it must be renewed.
+func TestClaimsAreGatheredNoFurtherThanTheirLeaseReaches(t *testing.T) {
+	for name, c := range map[string]struct {
+		order               msk.Order
+		partitions, records int
+		takes               time.Duration
+	}{
+		"a partition":             {msk.ByPartition, 1, 100, 2 * time.Second},
+		"partitions":              {msk.ByPartition, 3, 300, 2 * time.Second},
+		"half a second":           {msk.ByPartition, 3, 300, time.Second / 2},
+		"longer than a lease":     {msk.ByPartition, 3, 12, 35 * time.Second},
+		"units of one":            {msk.Unordered, 1, 1000, 2500 * time.Millisecond},
+		"units of one, very slow": {msk.Unordered, 1, 200, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newBatchedSite(t, 25)
+				s.cfg.Order, s.cfg.Concurrency = c.order, 32
+				var extends atomic.Int64
+				s.store.onSettle = func(_ context.Context, set *idem.Settlement, land func() error) error {
+					if set.Op == idem.OpExtend {
+						extends.Add(1)
+					}
+					return land()
+				}
+				for i := range c.records {
+					s.ledger.takes(fmt.Sprint("k", i), c.takes)
+				}
+				equalSlices(t, "reported places", s.deliver(manyRecords(c.records, c.partitions)...))
+				beats := c.records * int(c.takes/(10*time.Second)) // of handlers that are longer than a third of a lease
+				equal(t, "renewed leases", int(extends.Load()), beats)
+			})
+		})
+	}
 }
 
 // A completion that fails later stops its unit, and the answer names it and all behind it, although some have run.

@@ -93,7 +93,7 @@ func (u *unit) abandon() (strays []*job) {
 		if j.ended.Load() {
 			continue
 		}
-		if u.stopped.Load() && !u.hasBegun(j) {
+		if u.stopped.Load() && u.close(j) {
 			return nil
 		}
 		j.fate = strayed
@@ -103,12 +103,6 @@ func (u *unit) abandon() (strays []*job) {
 		return []*job{j}
 	}
 	return nil
-}
-
-func (u *unit) hasBegun(j *job) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return j.begun
 }
 
 // explain adds to an outcome what somebody has to know who reads of it: that a record which would have been given up by now

@@ -16,6 +16,7 @@ type Consumer struct {
 	engine  *idem.Engine
 	handler Handler
 	cfg     Config
+	typical typical
 }
 
 // New returns a consumer. It returns idem.ErrInvalidConfig (wrapped), naming every field at fault.

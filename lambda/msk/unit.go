@@ -19,8 +19,9 @@ type unit struct {
 	pending sync.WaitGroup // records whose completion is on its way
 	done    bool           // the unit has ended, as the batch knows
 
-	mu   sync.Mutex // guards claimed and begun of its jobs
-	pace pace
+	mu     sync.Mutex // guards claimed and begun of its jobs
+	closed bool       // none begins any more: the batch reads what is known; guarded by mu
+	pace   pace
 }
 
 // run processes the unit up to the first record that is not settled, gives back what was claimed behind it, and returns
@@ -28,33 +29,46 @@ type unit struct {
 func (u *unit) run() {
 	defer u.pending.Wait()
 	defer u.giveBack()
-	if len(u.jobs) > u.batch.ahead {
+	if len(u.jobs) > 1 {
 		u.pace.since = time.Now()
 	}
 	for i, j := range u.jobs {
 		if u.stopped.Load() {
 			return
 		}
-		j.outcome.Kind, j.outcome.Err = idem.Retry, errExited // if the handler never comes back here
 		switch {
-		case j.group != nil:
-			u.begin(j)
-			u.end(j, u.runGrouped(j))
-		case j.unprotected:
-			u.begin(j)
-			u.end(j, u.runUnprotected(j))
-		default:
+		case j.group == nil && !j.unprotected:
 			u.runGathered(i)
+		case !u.begin(j):
+			return
+		case j.group != nil:
+			u.end(j, u.runGrouped(j))
+		default:
+			u.end(j, u.runUnprotected(j))
 		}
 	}
 }
 
 var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): the key stays taken until its lease is over")
 
-func (u *unit) begin(j *job) {
+// begin reports whether a record may begin: not if the batch has given the unit up before.
+func (u *unit) begin(j *job) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.closed {
+		return false
+	}
 	j.begun = true
+	j.outcome.Kind, j.outcome.Err = idem.Retry, errExited // if the handler never comes back here
+	return true
+}
+
+// close has a record, and those behind it, not begin any more. It is false if the record has begun.
+func (u *unit) close(j *job) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = !j.begun
+	return u.closed
 }
 
 func (u *unit) end(j *job, out idem.Outcome) {
@@ -102,7 +116,10 @@ func (u *unit) runGathered(i int) {
 		u.end(j, notStarted(err))
 		return
 	}
-	u.begin(j)
+	if !u.begin(j) {
+		u.batch.slots.Release(1)
+		return
+	}
 	u.gather(i)
 	if byItself(&j.ticket) {
 		u.giveBack() // nobody shall wait for what this unit has not begun
@@ -118,11 +135,13 @@ func (u *unit) runGathered(i int) {
 
 // start runs a claimed record, and gives the unit's slot back when its handler has returned. Its outcome comes with that, or
 // later; or its key is found to stand for another value, which is returned: where the claim goes with the completion.
-func (u *unit) start(j *job) (mismatched error) {
+func (u *unit) start(j *job) error {
 	defer u.batch.slots.Release(1)
 	u.pending.Add(1)
 	returned := false
+	began := time.Now()
 	defer func() {
+		u.batch.consumer.typical.note(time.Since(began))
 		if !returned { // the handler has ended its goroutine
 			u.pending.Done()
 		}
@@ -130,13 +149,13 @@ func (u *unit) start(j *job) (mismatched error) {
 	u.batch.session.RunAsync(&j.ticket, func(out idem.Outcome) {
 		defer u.pending.Done()
 		if out.Kind == idem.Mismatched { // before RunAsync returns
-			mismatched = out.Err
+			j.mismatched = out.Err
 			return
 		}
 		u.end(j, out)
 	})
 	returned = true
-	return mismatched
+	return j.mismatched
 }
 
 // byItself reports whether a record has to wait for its key, or to be claimed anew under another one.
