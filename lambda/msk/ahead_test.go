@@ -378,8 +378,8 @@ func TestACompletionThatFailsLater(t *testing.T) {
 }
 
 // TestPlainAndGatheredEndAlike plays the same batch through a plain store and through ones that gather, that commit effects
-// with completions, and that claim then too; with records that
-// share keys, are bad, fail, and kill their process, until an ESM would be content. The keys end in the same states, the same
+// with completions, and that claim then too; with records that share keys, are bad, fail, and kill their process, and stores and a
+// queue that fail now and then, until an ESM would be content. The keys end in the same states, the same
 // records have dead letters, and every key has the same effects.
 //
 // Attempts differ: a crash charges those that were claimed ahead with it, so that the limit here is above what they need.
@@ -392,12 +392,16 @@ func TestPlainAndGatheredEndAlike(t *testing.T) {
 		for _, key := range keysOf(records) {
 			plans[key] = rapid.SliceOfN(rapid.SampledFrom([]string{"succeed", "fail", "be unavailable", "panic", "never succeed", "die"}), 0, 2).Draw(t, "fates of "+key)
 		}
+		draws := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 60).Draw(t, "faults")
 		run := func(size int, atomic, onCommit bool) (end string) {
 			rapid.SyncTest(t, func(t *rapid.T) {
 				s := newBatchedSite(t, size)
 				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second, ClaimOnCommit: onCommit}
 				s.cfg.Order, s.cfg.Concurrency = order, concurrency
 				s.ledger.atomic = atomic
+				faults := &faults{draws: draws}
+				faults.install(s)
+				s.revive = func() { faults.install(s) }
 				for key, fates := range plans {
 					s.ledger.on[key] = play(s, fates)
 				}

@@ -83,7 +83,7 @@ func keysOf(records []record) []string {
 // fates is what can become of an attempt.
 var fates = []string{"succeed", "fail", "fail later", "be unavailable", "panic", "never succeed", "die", "take long"}
 
-// play is a handler whose attempts for a key go as told, and succeed afterwards. All that takes time takes whole seconds, but
+// play is a handler whose attempts for a key go as told, and succeed afterwards; one that never succeeds says so each time. All that takes time takes whole seconds, but
 // for a death: so that it never comes between an effect and its completion, which are of one moment.
 func play(s *site, fates []string) func(ctx context.Context, r msk.Record) error {
 	next := map[string]int{} // by value: where claims come with completions, records that share a key and differ are called too
@@ -91,8 +91,9 @@ func play(s *site, fates []string) func(ctx context.Context, r msk.Record) error
 		s.ledger.mu.Lock()
 		fate := "succeed"
 		if n := next[string(r.Value)]; n < len(fates) {
-			fate = fates[n]
-			next[string(r.Value)]++
+			if fate = fates[n]; fate != "never succeed" {
+				next[string(r.Value)]++
+			}
 		}
 		s.ledger.mu.Unlock()
 		switch fate {
