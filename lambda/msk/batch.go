@@ -43,7 +43,11 @@ func (b *batch) run(ctx context.Context) (strays []*job) {
 
 // start starts the units, each when there is a slot for it, so that a batch of many units does not have as many goroutines.
 // It returns how many it has started.
+//
+// A goroutine whose unit has ended takes another one: its stack has grown by then to what a handler and a store's client need.
 func (b *batch) start(ended chan<- *unit) (started int) {
+	next := make(chan *unit)
+	defer close(next)
 	for i := range b.units {
 		u := &b.units[i]
 		if err := b.slots.Acquire(b.ctx, 1); err != nil {
@@ -53,16 +57,30 @@ func (b *batch) start(ended chan<- *unit) (started int) {
 		started++
 		u.holds = true
 		b.gatherHeads(i)
-		go func() {
-			defer func() { ended <- u }()
-			u.run()
-		}()
+		select {
+		case next <- u:
+		default:
+			go work(u, next, ended)
+		}
 	}
 	b.heads.wait()
 	if started < len(b.units) {
 		b.giveBack(func(u *unit) bool { return u.done })
 	}
 	return started
+}
+
+// work runs a unit, and then those that come.
+func work(u *unit, next <-chan *unit, ended chan<- *unit) {
+	for more := true; more; u, more = <-next {
+		u.runToEnd(ended)
+	}
+}
+
+// runToEnd runs the unit, and tells its end: also of one whose handler ends its goroutine.
+func (u *unit) runToEnd(ended chan<- *unit) {
+	defer func() { ended <- u }()
+	u.run()
 }
 
 // giveUp fires an eighth of the margin before the deadline. The session's last context has ended by then, an eighth earlier,
