@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,15 +39,17 @@ func TestAlarms(t *testing.T) {
 	const own, lambda = "idemsk", "AWS/Lambda"
 	for name, want := range map[string]one{
 		"DeadLetters":      {"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName", 1, 1, 1},
+		"DeadLettered":     {own, "DeadLettered", "Sum", "FunctionName", 1, 1, 1},
 		"OnFailure":        {"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName", 1, 1, 1},
 		"Lag":              {lambda, "OffsetLag", "Maximum", "FunctionName", 5000, 15, 15},
-		"Errors":           {lambda, "Errors", "Sum", "FunctionName", 1, 3, 5},
+		"Errors":           {lambda, "Errors", "Sum", "FunctionName", 1, 3, 9},
 		"Throttles":        {lambda, "Throttles", "Sum", "FunctionName", 1, 3, 5},
-		"Duration":         {lambda, "Duration", "Maximum", "FunctionName", 96_000, 2, 5},
+		"Duration":         {lambda, "Duration", "Maximum", "FunctionName", 96_000, 2, 7},
+		"StoreDown":        {own, "StoreDown", "Sum", "FunctionName", 1, 3, 9},
 		"StoreThrottles":   {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", "TableName", 1, 3, 5},
 		"Fenced":           {own, "Fenced", "Sum", "FunctionName", 1, 1, 1},
 		"CompletionFailed": {own, "CompletionFailed", "Sum", "FunctionName", 1, 1, 1},
-		"RecordAge":        {own, "RecordAge", "Maximum", "FunctionName", 3_600_000, 15, 15},
+		"RecordAge":        {own, "RecordAge", "Maximum", "FunctionName", 3_600_000, 3, 15},
 	} {
 		if got[name] != want {
 			t.Errorf("alarm %s is %+v; want %+v", name, got[name], want)
@@ -54,6 +58,76 @@ func TestAlarms(t *testing.T) {
 	}
 	for name := range got {
 		t.Errorf("there is another alarm, %s: docs/operations.md must explain it, and this test name it", name)
+	}
+}
+
+// A partition that is stuck makes one datapoint in a timeout: the alarms of invocations look back on enough of them, and further,
+// as Lambda dates Errors and Duration at the beginning of an invocation.
+func TestAlarmsOfLongInvocations(t *testing.T) {
+	type window struct{ of, in float64 }
+	for timeout, want := range map[time.Duration]map[string]window{
+		time.Minute:      {"Errors": {3, 5}, "Duration": {2, 5}, "RecordAge": {3, 15}, "StoreDown": {3, 5}, "OutboxAge": {3, 5}},
+		14 * time.Minute: {"Errors": {3, 57}, "Duration": {2, 43}, "RecordAge": {3, 57}, "StoreDown": {3, 57}, "OutboxAge": {3, 57}},
+	} {
+		tpl := synthesise(t, plain(t, withOutbox(t, values{"timeout": timeout.String(), "relayTimeout": timeout.String()})))
+		for name, w := range want {
+			a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
+			equal(t, "timeout "+timeout.String()+", "+name, []any{a["DatapointsToAlarm"], a["EvaluationPeriods"]}, []float64{w.of, w.in})
+		}
+		for id, a := range tpl.of(alarm) {
+			of, in := a["DatapointsToAlarm"].(float64), a["EvaluationPeriods"].(float64)
+			equal(t, id+": CloudWatch takes it", of <= in && in*a["Period"].(float64) <= 86_400, true)
+			if invocation(a) && of > 1 && in <= of*timeout.Minutes() {
+				t.Errorf("%s: %v of %v minutes can't come about at a timeout of %s", id, of, in, timeout)
+			}
+		}
+	}
+}
+
+// invocation reports whether the datapoints of an alarm come from invocations, one each.
+func invocation(a values) bool {
+	switch a["MetricName"] {
+	case "Errors", "Duration", "IteratorAge":
+		return true
+	}
+	return a["Namespace"] == msk.MetricsNamespace
+}
+
+// Who fails open is told that it happens.
+func TestTheAlarmOfFailingOpen(t *testing.T) {
+	tpl := synthesise(t, plain(t, values{"storeDown": "open"}))
+	a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarmFailedOpen")]
+	equal(t, "it", []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"], a["DatapointsToAlarm"], a["EvaluationPeriods"]},
+		[]any{"idemsk", "FailedOpen", "Sum", 1, 1, 1})
+	equal(t, "where to read on", strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, FailedOpen."), true)
+}
+
+// The texts hold for both ways to complete: what was enlisted is committed with its completion or not at all.
+func TestTheAlarmsTellTheModesApart(t *testing.T) {
+	tpl := synthesise(t, plain(t))
+	for name, says := range map[string][2]string{
+		"Fenced":           {"(atomic and transaction mode) was not committed", "any other effect of it may have taken place twice"},
+		"CompletionFailed": {"(atomic and transaction mode) takes place once all the same", "any other effect takes place again"},
+	} {
+		text := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]["AlarmDescription"].(string)
+		for _, part := range says {
+			equal(t, name+" says "+part, strings.Contains(text, part), true)
+		}
+	}
+}
+
+// Every alarm has its paragraph.
+func TestTheAlarmsAreExplained(t *testing.T) {
+	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tpl := synthesise(t, plain(t, withOutbox(t, values{"onFailure": "queue", "retries": 10, "storeDown": "open"})))
+	for id := range tpl.of(alarm) {
+		name := strings.TrimPrefix(hash.ReplaceAllString(id, ""), "ConsumerAlarm")
+		if !strings.Contains(string(manual), "\n- **"+name+"** – ") {
+			t.Errorf("docs/operations.md has no paragraph about %s", name)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,8 +116,14 @@ func TestTheCanary(t *testing.T) {
 		"Enabled": true, "Events": []string{"DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_REQUEST", "DEPLOYMENT_STOP_ON_ALARM"},
 	})
 	equal(t, "alarms", at(t, group, "AlarmConfiguration", "Alarms"), []values{
-		{"Name": tpl.ref(t, "ConsumerAlarmErrors")}, {"Name": tpl.ref(t, "ConsumerAlarmCompletionFailed")}, {"Name": tpl.ref(t, "ConsumerAlarmDeadLetters")},
+		{"Name": tpl.ref(t, "ConsumerAlarmErrors")}, {"Name": tpl.ref(t, "ConsumerAlarmCompletionFailed")}, {"Name": tpl.ref(t, "ConsumerAlarmDeadLettered")},
 	})
+	// What is up for as long as dead letters wait would take back the very version that they could be redriven to.
+	for id, a := range tpl.of(alarm) {
+		if strings.Contains(text(at(t, group, "AlarmConfiguration", "Alarms")), id) {
+			equal(t, id+": is it a queue's", a["Namespace"] == "AWS/SQS", false)
+		}
+	}
 	equal(t, "the alias is moved by CodeDeploy", at(t, tpl["Resources"], tpl.id(t, "ConsumerAlias"), "UpdatePolicy", "CodeDeployLambdaAliasUpdate") != nil, true)
 }
 

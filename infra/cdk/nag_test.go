@@ -30,15 +30,12 @@ func suppressions() map[string]string {
 		relay      = "/idemsk/Consumer/RelayRole/DefaultPolicy/Resource AwsSolutions-IAM5"
 		interfaces = "EC2 describes nothing by ARN, Lambda tests at creation that the role may use any network interface, and X-Ray has no " +
 			"resources; permissions_test.go allows these actions only."
-		dataKey = "GenerateDataKey with and without plaintext, of the one key that is given."
 	)
 	return map[string]string{
 		"/idemsk/Consumer/DeadLetters/Resource AwsSolutions-SQS3":                       "It is the queue of dead letters: an alarm watches its depth, and idemsk redrive empties it.",
 		"/idemsk/Consumer/OnFailure/Resource AwsSolutions-SQS3":                         "It is where the event source sends what it gives up: an alarm watches its depth.",
 		policy + "[Resource::*]":                                                        interfaces,
-		policy + "[Action::kms:GenerateDataKey*]":                                       dataKey,
 		relay + "[Resource::*]":                                                         interfaces,
-		relay + "[Action::kms:GenerateDataKey*]":                                        dataKey,
 		relay + "[Resource::<ConsumerOutbox344C1452.Arn>/stream/*]":                     "The streams of the one table: ListStreams is no action on one of them.",
 		policy + "[Resource::arn:aws:glue:eu-central-1:111122223333:schema/payments/*]": "The schemas of the registry that is given: which ones, the records say.",
 		"/idemsk/Consumer/Canary/ServiceRole/Resource AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSCodeDeployRoleForLambdaLimited]": "" +

@@ -193,7 +193,7 @@ func TestAlarmsOfTheOutbox(t *testing.T) {
 		threshold, of, in            float64
 	}
 	for name, want := range map[string]one{
-		"OutboxAge":      {"AWS/Lambda", "IteratorAge", "Maximum", 600_000, 5, 5},
+		"OutboxAge":      {"AWS/Lambda", "IteratorAge", "Maximum", 600_000, 3, 9},
 		"OutboxSetAside": {"idemsk", "OutboxSetAside", "Sum", 1, 1, 1},
 	} {
 		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]

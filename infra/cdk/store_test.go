@@ -46,6 +46,7 @@ func TestKeysInPostgreSQL(t *testing.T) {
 		equal(t, "the function may "+want, may[want], true)
 	}
 	equal(t, "an alarm of DynamoDB", st.consumer.Alarms[consumer.AlarmStoreThrottles], nil)
+	equal(t, "an alarm of every store", build(t, plain(t)).consumer.Alarms[consumer.AlarmStoreDown] != nil, true)
 	equal(t, "an alarm of the store", st.consumer.Alarms[consumer.AlarmStoreDown] != nil, true)
 	var endpoints []string
 	for name := range st.consumer.Endpoints {

@@ -136,7 +136,7 @@ func (s *stack) destroy(ctx context.Context) {
 	s.cdk(ctx, append(append([]string{"destroy"}, s.settings()...), "--force")...)
 }
 
-// deliver hands a sample event to the alias, and wants nothing of it to be reported.
+// deliver hands an event of events/ to the alias, and wants nothing of it to be reported.
 func (s *stack) deliver(event string) {
 	s.Helper()
 	payload, err := os.ReadFile(filepath.Join("..", "..", "events", event+".json"))
@@ -220,6 +220,7 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 	after := s.record("payments-ledger#one-record-1", idem.StatusCompleted)
 	same(s, "version of a key of before", after.Version, before.Version)
 	same(s, "owner of a key of before", after.Owner, before.Owner)
+	s.checkEvents("one-record", "duplicate-in-batch", "bad-json-value")
 
 	s.destroy(t.Context())
 	gone = true
@@ -328,17 +329,30 @@ func (s *stack) json(v any) []byte {
 // checkDeadLetter wants one letter in the queue, with the record in it, and its key FAILED at the letter's version.
 func (s *stack) checkDeadLetter(source, key, value string) {
 	s.Helper()
-	out, err := s.queue.ReceiveMessage(s.Context(), &sqs.ReceiveMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, MaxNumberOfMessages: 10})
-	s.must(err)
-	if len(out.Messages) != 1 {
-		s.Fatalf("%d dead letters; want 1", len(out.Messages))
+	letters := s.takeDeadLetters()
+	if len(letters) != 1 {
+		s.Fatalf("%d dead letters; want 1", len(letters))
 	}
-	letter, err := msk.ParseDeadLetter([]byte(aws.ToString(out.Messages[0].Body)))
-	s.must(err)
+	letter := letters[0]
 	same(s, "source of the dead letter", letter.Source(), source)
 	same(s, "key of the dead letter", letter.IdempotencyKey, key)
 	same(s, "value of the dead letter", string(letter.Value), value)
 	same(s, "version of the dead letter", letter.Version, s.record(key, idem.StatusFailed).Version)
+}
+
+// takeDeadLetters empties the queue: of at most ten, as a sample leaves no more.
+func (s *stack) takeDeadLetters() []msk.DeadLetter {
+	s.Helper()
+	out, err := s.queue.ReceiveMessage(s.Context(), &sqs.ReceiveMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, MaxNumberOfMessages: 10})
+	s.must(err)
+	letters := make([]msk.DeadLetter, len(out.Messages))
+	for i, m := range out.Messages {
+		letters[i], err = msk.ParseDeadLetter([]byte(aws.ToString(m.Body)))
+		s.must(err)
+		_, err = s.queue.DeleteMessage(s.Context(), &sqs.DeleteMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, ReceiptHandle: m.ReceiptHandle})
+		s.must(err)
+	}
+	return letters
 }
 
 func (s *stack) checkGone(ledger string) {

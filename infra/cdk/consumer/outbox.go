@@ -153,6 +153,7 @@ func (c *Consumer) grantOutbox() {
 	}
 	if key := p.EncryptionKey; key != nil {
 		allow(relay, "Key", keyActions, *key.KeyArn())
+		allowVia(relay, "KeyOfTables", "dynamodb", tableKeyActions, *key.KeyArn())
 	}
 	c.grantRelayBrokers()
 	policy := relay.Node().FindChild(jsii.String("DefaultPolicy"))

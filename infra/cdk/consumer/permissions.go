@@ -16,9 +16,7 @@ func (c *Consumer) grant() {
 		c.allow("Tracing", tracingActions, "*")
 	}
 	c.allow("DeadLetters", []string{"sqs:SendMessage"}, *c.DeadLetterQueue.QueueArn())
-	if key := c.props.EncryptionKey; key != nil {
-		c.allow("Key", keyActions, *key.KeyArn())
-	}
+	c.grantKey()
 	c.grantBrokers()
 	c.grantSecrets()
 	c.grantOnFailure()
@@ -40,6 +38,19 @@ func (c *Consumer) grantStore() {
 	}
 	if p.StoreSecretKeyARN != "" {
 		c.allow("StoreSecretKey", []string{"kms:Decrypt"}, p.StoreSecretKeyARN)
+	}
+}
+
+// grantKey lets the function use a customer key: of the table, and of the queues that it and its event sources send to.
+func (c *Consumer) grantKey() {
+	key := c.props.EncryptionKey
+	if key == nil {
+		return
+	}
+	allow(c.Role, "Key", keyActions, *key.KeyArn())
+	allowVia(c.Role, "KeyOfQueues", "sqs", queueKeyActions, *key.KeyArn())
+	if c.Table != nil {
+		allowVia(c.Role, "KeyOfTables", "dynamodb", tableKeyActions, *key.KeyArn())
 	}
 }
 
@@ -76,8 +87,23 @@ var networkInterfaceActions = []string{
 // What both functions may do, each with its own role.
 var (
 	addressActions = []string{"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"}
-	keyActions     = []string{"kms:Decrypt", "kms:GenerateDataKey*"}
 	tracingActions = []string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+)
+
+// What roles may do with a customer key.
+var (
+	// keyActions are for what is read: environment, tables, stream, queues. They have no condition: as which service Lambda decrypts the
+	// environment when a sandbox starts is not documented, and a wrong one would keep the function from starting.
+	keyActions = []string{"kms:Decrypt"}
+	// tableKeyActions are what AWS names as the least that DynamoDB needs on behalf of those who use a table, beside keyActions, and what
+	// the CDK's own grants add. CreateGrant is for whoever makes the table, so it is not among them.
+	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html#dynamodb-customer-cmk-policy
+	tableKeyActions = []string{
+		"kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo",
+	}
+	// queueKeyActions are what a producer needs, beside keyActions.
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+	queueKeyActions = []string{"kms:GenerateDataKey"}
 )
 
 func (c *Consumer) grantSecrets() {
@@ -130,6 +156,15 @@ func (c *Consumer) allow(sid string, actions []string, resources ...string) {
 func allow(role awsiam.Role, sid string, actions []string, resources ...string) {
 	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: optional(sid), Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),
+	}))
+}
+
+// allowVia allows what is asked for by a service of AWS on the role's behalf, and not by the role itself. The region is left open, as
+// AWS asks for of DynamoDB; a key is of one region anyway.
+func allowVia(role awsiam.Role, sid, service string, actions []string, resources ...string) {
+	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: &sid, Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),
+		Conditions: &map[string]any{"StringLike": map[string]any{"kms:ViaService": service + ".*.amazonaws.com"}},
 	}))
 }
 

@@ -181,7 +181,8 @@ type Props struct {
 	AlarmTopic awssns.ITopic
 	// MaxLag is how many records the consumer may be behind for 15 minutes. Default: 100,000.
 	MaxLag int
-	// MaxAge is the RecordAge, the time between production and handling, that is alarming for 15 minutes. Default: 15 minutes.
+	// MaxAge is the RecordAge, the time between production and handling, that is alarming three times within 15 minutes, or within
+	// four times Timeout and a minute if that is longer. Default: 15 minutes.
 	MaxAge time.Duration
 }
 

@@ -52,7 +52,7 @@ type OutboxProps struct {
 	// everything out.
 	SecurityGroups []awsec2.ISecurityGroup
 
-	// MaxAge is the age of the stream's next item that is alarming for 5 minutes, at most 12 h: the stream forgets after 24.
-	// Default: 5 minutes.
+	// MaxAge is the age of the stream's next item that is alarming three times within 5 minutes, or within four times Timeout and a
+	// minute if that is longer; at most 12 h: the stream forgets after 24. Default: 5 minutes.
 	MaxAge time.Duration
 }
