@@ -45,6 +45,9 @@ type ClaimRefusedError struct{ Result ClaimResult }
 
 func (e *ClaimRefusedError) Error() string {
 	rec := &e.Result.Record
+	if rec.Status == "" && e.Result.Err != nil {
+		return fmt.Sprintf("%v: %v", ErrClaimRefused, e.Result.Err)
+	}
 	return fmt.Sprintf("%v: %q is %s, version %d, from %s", ErrClaimRefused, rec.Key, rec.Status, rec.Version, orUnknown(rec.Source))
 }
 
@@ -55,7 +58,8 @@ func (e *ClaimRefusedError) Unwrap() error { return e.Result.Err }
 
 // answered reports whether a settlement needs not be sent again: it has landed, or the store has refused it.
 func answered(err error) bool {
-	return err == nil || errors.Is(err, ErrFenced) || errors.Is(err, ErrRejected) || errors.Is(err, ErrClaimRefused)
+	return err == nil || errors.Is(err, ErrFenced) || errors.Is(err, ErrRejected) || errors.Is(err, ErrClaimRefused) ||
+		errors.Is(err, ErrForeignRecord)
 }
 
 type effectKey struct{}

@@ -27,6 +27,9 @@ var (
 	ErrDeadlineNear = errors.New("idem: too little time left before the deadline")
 	// ErrStoreUnavailable says that the store could not be asked, or that its circuit breaker is open.
 	ErrStoreUnavailable = errors.New("idem: the store is unavailable")
+	// ErrForeignRecord says that what the store holds under a key can't be read: something else wrote it. Nothing was changed,
+	// and nothing will get on with that key until somebody mends or deletes what is there; the store itself is well.
+	ErrForeignRecord = errors.New("idem: what the store holds under the key is not one of ours")
 	// ErrNotFound says that a store has no record of a key.
 	ErrNotFound = errors.New("idem: no such key")
 	// ErrInvalidKey says that a key can't be used: it is empty.
@@ -35,6 +38,8 @@ var (
 	ErrInvalidConfig = errors.New("idem: invalid configuration")
 	// ErrNoDeadLetters says that a task can't become FAILED, as nothing is there to take its dead letter.
 	ErrNoDeadLetters = errors.New("idem: no dead letters are configured, so the message is kept for another delivery")
+	// ErrDeadLetterNotSent says that a task has failed for good, but that what takes its dead letter did not take it.
+	ErrDeadLetterNotSent = errors.New("idem: the dead letter could not be sent, so the message is kept for another delivery")
 )
 
 // FencedError says that a settlement was refused. Current is the record as it is now; its zero value means that the key is

@@ -17,7 +17,7 @@ const (
 	DeadLettered          // the dead letter was sent and the key became FAILED
 	FailedOpen            // the handler ran without protection, as the store was unavailable and the engine fails open
 	Unprotected           // the handler ran without protection, as the caller asked (Session.RunUnprotected)
-	Retry                 // the handler failed and the key was released, or kept by its lease, for another attempt
+	Retry                 // the handler failed and the key was released, or kept by its lease, for another attempt; or ErrForeignRecord
 	DependencyDown        // the handler said Unavailable; the key was released and the attempt given back
 	InFlight              // another owner has the key
 	NotStarted            // too little time was left; nothing was charged

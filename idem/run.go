@@ -238,16 +238,25 @@ func (s *Session) bury(t *Ticket, out Outcome, cause error) Outcome {
 	return s.concluded(t, out, set, s.send(set))
 }
 
+// sendDeadLetter returns ErrDeadLetterNotSent (wrapped) with the cause, a panic's too.
 func (s *Session) sendDeadLetter(to DeadLetterer, b Burial) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 		if err != nil {
-			err = fmt.Errorf("the dead letter could not be sent: %w", err)
+			err = fmt.Errorf("%w: %w", ErrDeadLetterNotSent, err)
 		}
 	}()
-	ctx, cancel := s.settleContext()
+	ctx, cancel := s.letterContext()
 	defer cancel()
 	return to.DeadLetter(ctx, b)
+}
+
+// letterContext bounds a dead letter so that time is left to settle the key by what came of it: a quarter of the margin.
+func (s *Session) letterContext() (context.Context, context.CancelFunc) {
+	if end, ok := s.settling.Deadline(); ok {
+		return context.WithDeadline(s.settling, end.Add(-s.engine.cfg.DeadlineMargin/4))
+	}
+	return s.settleContext()
 }

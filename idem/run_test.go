@@ -94,7 +94,7 @@ func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T)
 			h := returning("", idem.Permanent(errBoom))
 			out := e.Do(t.Context(), buriedBy(graves, h))
 			wantKind(t, out, idem.Retry)
-			wantErr(t, out.Err, errNetwork, errBoom)
+			wantErr(t, out.Err, idem.ErrDeadLetterNotSent, errNetwork, errBoom)
 			rec := get(t, store, testKey)
 			equal(t, "released", rec.Released(), true)
 			equal(t, "attempts", rec.Attempts, 1)
@@ -102,10 +102,33 @@ func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T)
 
 			out = e.Do(t.Context(), buriedBy(graves, h))
 			wantKind(t, out, idem.DeadLettered)
+			equal(t, "it says that none was sent", errors.Is(out.Err, idem.ErrDeadLetterNotSent), false)
 			equal(t, "attempt", out.Attempt, 2)
 			equal(t, "calls of the handler", h.calls, 2)
 		})
 	}
+}
+
+// What takes dead letters may not answer: the key is given back all the same, for whoever gets the message next.
+func TestADeadLetterThatHangsLeavesTimeToReleaseTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		graves := &graveyard{onBury: func(ctx context.Context, _ idem.Burial) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		store.onSettle = func(ctx context.Context, _ idem.Settlement, land func() error) error {
+			pass(100 * time.Millisecond)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return land()
+		}
+		out := newEngine(t, store, idem.Config{}).Do(until(t, 15*time.Second), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+		wantKind(t, out, idem.Retry)
+		wantErr(t, out.Err, idem.ErrDeadLetterNotSent, context.DeadlineExceeded)
+		equal(t, "released", ptr(get(t, store, testKey)).Released(), true)
+	})
 }
 
 func TestThePanicOfADeadLettererIsTold(t *testing.T) {

@@ -13,15 +13,15 @@ import (
 // not retain the slices it is given, and must be safe for concurrent use.
 type Store interface {
 	// Claim tries to take each key for its owner and returns one result for each request, in order. A result's Err is
-	// nil, ErrFingerprintMismatch (wrapped; the key is untouched), or any other error, which means that the store could
-	// not be asked or did not answer, and that the key may or may not have been claimed: the same request, with the same
-	// owner, may be sent again.
+	// nil, ErrFingerprintMismatch or ErrForeignRecord (wrapped; the key is untouched), or any other error, which means that the
+	// store could not be asked or did not answer, and that the key may or may not have been claimed: the same request, with
+	// the same owner, may be sent again.
 	Claim(ctx context.Context, reqs []ClaimRequest) []ClaimResult
 
 	// Settle completes, fails, releases or extends claims and returns one error for each, in order; a nil slice means that
 	// all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer holds the key, nothing was
-	// changed), those of a Transactor (*RejectedError, *ClaimRefusedError), or any other error, which means that the outcome
-	// is unknown: the same settlement may be sent again, and counts once.
+	// changed), ErrForeignRecord (wrapped; nothing was changed), those of a Transactor (*RejectedError, *ClaimRefusedError),
+	// or any other error, which means that the outcome is unknown: the same settlement may be sent again, and counts once.
 	Settle(ctx context.Context, ss []Settlement) []error
 }
 

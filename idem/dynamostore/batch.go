@@ -205,7 +205,7 @@ func answerOf(r *types.BatchStatementResponse) answer {
 // read fills in what is there, and returns the claims whose keys could be read.
 func (s *Store) read(ctx context.Context, reqs []idem.ClaimRequest, claims []open, results []idem.ClaimResult) []open {
 	chunks := (len(claims) + maxKeys - 1) / maxKeys
-	read := make([]map[string]*idem.Record, chunks)
+	read := make([]map[string]found, chunks)
 	errs := make([]error, chunks)
 	s.each(chunks, func(n int) {
 		var keys []map[string]types.AttributeValue
@@ -220,15 +220,26 @@ func (s *Store) read(ctx context.Context, reqs []idem.ClaimRequest, claims []ope
 			results[c.i].Err = s.explain("read", reqs[c.i].Key, err)
 			continue
 		}
-		c.seen = read[n/maxKeys][reqs[c.i].Key]
+		there := read[n/maxKeys][reqs[c.i].Key]
+		if there.err != nil {
+			results[c.i].Err = s.explain("read", reqs[c.i].Key, there.err)
+			continue
+		}
+		c.seen = there.rec
 		left = append(left, c)
 	}
 	return left
 }
 
+// found is an item that is there: one that is not ours says nothing of the others.
+type found struct {
+	rec *idem.Record
+	err error
+}
+
 // get reads up to maxKeys items.
-func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue) (map[string]*idem.Record, error) {
-	records := make(map[string]*idem.Record, len(keys))
+func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue) (map[string]found, error) {
+	records := make(map[string]found, len(keys))
 	request := map[string]types.KeysAndAttributes{s.table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
 	for attempt := 0; ; attempt++ {
 		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: request})
@@ -237,10 +248,7 @@ func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue)
 		}
 		for _, item := range out.Responses[s.table] {
 			rec, err := decode(item)
-			if err != nil {
-				return nil, err
-			}
-			records[rec.Key] = &rec
+			records[keyIn(item)] = found{rec: &rec, err: err}
 		}
 		if request = out.UnprocessedKeys; len(request) == 0 {
 			return records, nil

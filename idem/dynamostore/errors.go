@@ -6,6 +6,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/idemsk/idemsk/idem"
 )
 
 // explain adds to a request's error what was done, on what, and, where the cause is known, what to do.
@@ -15,10 +17,15 @@ func (s *Store) explain(op, key string, err error) error {
 
 const missingTable = " (the table does not exist in this account and region, or not yet: deploy the stack, or set IDEMSK_TABLE to the right one)"
 
+const foreignItem = " (its message is not handled, and comes again, until the item is mended or deleted: see `idemsk get`, and " +
+	"`aws dynamodb get-item` for the item as it is)"
+
 func hint(err error) string {
 	var missing *types.ResourceNotFoundException
 	var api smithy.APIError
 	switch {
+	case errors.Is(err, idem.ErrForeignRecord):
+		return foreignItem
 	case errors.As(err, &missing):
 		return missingTable
 	case !errors.As(err, &api):

@@ -110,14 +110,31 @@ func failure(f *idem.Failure) types.AttributeValue {
 	}}
 }
 
+// decode returns the record that an item stands for, or idem.ErrForeignRecord (wrapped) with the key.
 func decode(av map[string]types.AttributeValue) (idem.Record, error) {
+	rec, err := recordOf(av)
+	if err != nil {
+		return idem.Record{}, fmt.Errorf("%w: item %q: %w", idem.ErrForeignRecord, keyIn(av), err)
+	}
+	return rec, nil
+}
+
+// keyIn returns the key of an item: whatever else is in it, its key is the table's.
+func keyIn(av map[string]types.AttributeValue) string {
+	if key, ok := av[AttrKey].(*types.AttributeValueMemberS); ok {
+		return key.Value
+	}
+	return ""
+}
+
+func recordOf(av map[string]types.AttributeValue) (idem.Record, error) {
 	var it item
 	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
-		return idem.Record{}, fmt.Errorf("the item is not one of ours: %w", err)
+		return idem.Record{}, err
 	}
 	status, err := idem.ParseStatus(it.Status)
 	if err != nil {
-		return idem.Record{}, fmt.Errorf("the item of key %q is not one of ours: %w", it.Key, err)
+		return idem.Record{}, err
 	}
 	rec := idem.Record{
 		Key: it.Key, Status: status, Version: it.Version, Owner: it.Owner,
@@ -126,7 +143,7 @@ func decode(av map[string]types.AttributeValue) (idem.Record, error) {
 		CreatedAt: time.UnixMilli(it.CreatedAt), UpdatedAt: time.UnixMilli(it.UpdatedAt), Expiry: time.Unix(it.Expiry, 0),
 	}
 	if n := copy(rec.Fingerprint[:], it.Fingerprint); n != len(it.Fingerprint) || (n != 0 && n != len(rec.Fingerprint)) {
-		return idem.Record{}, fmt.Errorf("the item of key %q has a fingerprint of %d bytes; want %d", it.Key, len(it.Fingerprint), len(rec.Fingerprint))
+		return idem.Record{}, fmt.Errorf("it has a fingerprint of %d bytes; want %d", len(it.Fingerprint), len(rec.Fingerprint))
 	}
 	if f := it.Failure; f != nil {
 		rec.Failure = &idem.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}

@@ -266,7 +266,13 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 	if len(item) > 0 {
 		rec, err := decode(item)
 		if err != nil {
-			return s.explain(c.set.Op.String(), c.set.Key, err)
+			err = s.explain(c.set.Op.String(), c.set.Key, err)
+		}
+		switch {
+		case err != nil && c.set.Claim != nil:
+			return &idem.ClaimRefusedError{Result: idem.ClaimResult{Err: err}}
+		case err != nil:
+			return err
 		}
 		seen = &rec
 	}

@@ -8,11 +8,22 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem"
 )
 
 // explain adds to an error what was done, on what, and, where the cause is known, what to do.
 func (s *Store) explain(ctx context.Context, op, key string, err error) error {
+	if isForeign(err) {
+		err = fmt.Errorf("%w: %w", idem.ErrForeignRecord, err)
+	}
 	return fmt.Errorf("redisstore: %s %q under %s: %w%s", op, key, s.prefix, withCause(ctx, err), hint(ctx, err))
+}
+
+// isForeign reports whether a script stumbled over what is under its name: it is of another type, or has fields that are no
+// numbers.
+func isForeign(err error) bool {
+	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "user_script:")
 }
 
 // withCause adds the end of the context to an error that it caused: on the wire it looks like a slow server.
@@ -43,6 +54,7 @@ var hints = []struct{ prefix, hint string }{
 	{"WRONGPASS", " (the user or the password of IDEMSK_STORE_URL is wrong)"},
 	{"NOAUTH", unauthenticated},
 	{"ERR Protocol error: unauthenticated", unauthenticated}, // a large batch is not even read
+	{"ERR user_script:", " (its fields are not what we write: HGETALL shows them; mend or delete the hash)"},
 	{"WRONGTYPE", " (there is something else under this name: give the store a Prefix that nobody else has)"},
 	{"MOVED", " (the server is a node of a cluster: add ?cluster=true to IDEMSK_STORE_URL)"},
 	{"CLUSTERDOWN", " (the cluster has lost nodes: see CLUSTER INFO)"},

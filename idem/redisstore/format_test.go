@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -125,6 +126,13 @@ func TestStrangersUnderTheName(t *testing.T) {
 		"hash":   {`claim "hash"`, "not one of ours", "give the store a Prefix"},
 	} {
 		wantError(t, claim(t, store, request(key, 1)).Err, texts...)
+	}
+	looking, taking := request("broken", 1), request("broken", 1)
+	looking.TakeOver, taking.TakeOver = false, true
+	for _, req := range []idem.ClaimRequest{request("string", 1), request("hash", 1), looking, taking} {
+		if err := claim(t, store, req).Err; !errors.Is(err, idem.ErrForeignRecord) {
+			t.Errorf("%s: error %v; want ErrForeignRecord", req.Key, err)
+		}
 	}
 	_, err := store.Get(t.Context(), "broken")
 	wantError(t, err, "broken", `version is "many"`)

@@ -41,7 +41,7 @@ var errAnswer = errors.New("the server's answer can't be read: is there another 
 
 func unknownAnswer(what string) error {
 	if what == "foreign" {
-		return errors.New("there is a hash under this name that is not one of ours: give the store a Prefix that nobody else has")
+		return fmt.Errorf("%w: it is a hash of something else: give the store a Prefix that nobody else has", idem.ErrForeignRecord)
 	}
 	return fmt.Errorf("%w It was %q", errAnswer, what)
 }
@@ -85,7 +85,7 @@ func fieldsOf(flat []any) map[string]string {
 	return fields
 }
 
-// decode returns the record that a hash stands for.
+// decode returns the record that a hash stands for, or idem.ErrForeignRecord (wrapped).
 func decode(key string, fields map[string]string) (idem.Record, error) {
 	status, err := idem.ParseStatus(fields[fieldStatus])
 	errs := []error{err}
@@ -119,7 +119,7 @@ func decode(key string, fields map[string]string) (idem.Record, error) {
 		rec.Failure = &idem.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage], At: time.UnixMilli(at)}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return idem.Record{}, fmt.Errorf("the hash of key %q is not one of ours: %w", key, err)
+		return idem.Record{}, fmt.Errorf("%w: the hash of key %q: %w", idem.ErrForeignRecord, key, err)
 	}
 	return rec, nil
 }

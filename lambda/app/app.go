@@ -36,7 +36,7 @@ type Build func(ctx context.Context, base *Base) (msk.Handler, error)
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
 func StartFunc(build Build) {
 	tuneMemory(os.LookupEnv)
-	fn, err := New(context.Background(), build, NewVars(os.LookupEnv), os.Stdout, os.Stderr)
+	fn, err := New(context.Background(), build, Environment(), os.Stdout, os.Stderr)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the function can't start:\n%v\n", err)
 		os.Exit(1)
@@ -84,6 +84,7 @@ func New(ctx context.Context, build Build, vars *Vars, stdout, stderr io.Writer)
 
 func (b *Base) build(ctx context.Context, build Build, stdout io.Writer) (*msk.Consumer, error) {
 	handler, err := build(ctx, b)
+	b.Vars.WarnUnread(ctx, b.Logger)
 	if wrong := b.Vars.Err(); wrong != nil {
 		return nil, wrong
 	}
@@ -135,7 +136,7 @@ func (b *Base) store(ctx context.Context) (idem.Store, error) {
 	return dynamostore.New(dynamostore.NewClient(awsCfg), b.Config.dynamo())
 }
 
-// How long a dead letter may take: it is sent within the margin that is kept before the deadline, if need be.
+// How often a dead letter is sent, and the longest pause between: with attemptTimeout, some six seconds if SQS does not answer.
 const (
 	sqsAttempts   = 3
 	sqsMaxBackoff = 200 * time.Millisecond
@@ -147,9 +148,10 @@ func (b *Base) deadLetters(ctx context.Context) (msk.DeadLetters, error) {
 		return nil, err
 	}
 	client := sqs.NewFromConfig(awsCfg, func(o *sqs.Options) {
+		o.HTTPClient = withTimeout(awsCfg.HTTPClient)
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = sqsAttempts, sqsMaxBackoff })
 	})
-	return sqsdlq.New(client, sqsdlq.Config{URL: b.Config.DeadLetterQueueURL})
+	return sqsdlq.New(client, sqsdlq.Config{URL: b.Config.DeadLetterQueueURL, MaxBytes: b.Config.DeadLetterMaxBytes})
 }
 
 // loadOnce loads the SDK's configuration at the first call: a function that needs no AWS does not wait for it.

@@ -10,6 +10,7 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
 )
 
 // The stores that IDEMSK_STORE can name.
@@ -37,6 +38,7 @@ type Config struct {
 	Consumer msk.Config
 
 	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
+	DeadLetterMaxBytes int    // IDEMSK_DEAD_LETTER_MAX_BYTES
 
 	Function string     // AWS_LAMBDA_FUNCTION_NAME
 	LogLevel slog.Level // IDEMSK_LOG_LEVEL, or AWS_LAMBDA_LOG_LEVEL
@@ -59,6 +61,7 @@ func ReadConfig(v *Vars) Config {
 		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", idem.DefaultMaxClockSkew, 0, time.Minute),
 		Engine:             readEngine(v),
 		DeadLetterQueueURL: v.URL("IDEMSK_DEAD_LETTER_QUEUE_URL"),
+		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqsdlq.DefaultMaxBytes, sqsdlq.SmallestMaxBytes, sqsdlq.LargestMaxBytes),
 		Function:           v.String("AWS_LAMBDA_FUNCTION_NAME", ""),
 	}
 	cfg.Consumer = readConsumer(v, cfg.Function)

@@ -153,6 +153,10 @@ func variables() []variable {
 			[]string{"q", "arn:aws:sqs:eu-central-1:1:q", "https://", "ftp://host/q", "https://%zz"},
 		},
 		{
+			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
+			map[string]any{"": 262144, "16384": 16384, "1048576": 1048576}, []string{"16383", "1048577", "256KiB"},
+		},
+		{
 			"IDEMSK_STORE_DOWN", func(c Config) any { return c.Engine.StoreDown },
 			map[string]any{"": idem.FailClosed, "closed": idem.FailClosed, "open": idem.FailOpen}, []string{"fail"},
 		},

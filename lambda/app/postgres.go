@@ -62,13 +62,15 @@ func (b *Base) openPostgres(ctx context.Context) (idem.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		return b.batching(store), b.checkStore(ctx, store, onCheck)
+		_ = b.checkStore(ctx, store, onCheck) // it is logged
+		return b.batching(store), nil
 	}
 	if b.postgres.tx, err = pgstore.NewTx(pool, pgstore.TxConfig{Config: cfg}); err != nil {
 		return nil, err
 	}
 	b.onClose(b.postgres.tx.Close)
-	return b.postgres.tx, b.checkStore(ctx, b.postgres.tx, onCheck)
+	_ = b.checkStore(ctx, b.postgres.tx, onCheck) // it is logged
+	return b.postgres.tx, nil
 }
 
 // followRotation has connections made with the secret's login, and the secret read again after the server refused it.

@@ -119,6 +119,12 @@ func TestAStoreThatIsReadyLogsNothing(t *testing.T) {
 	if log := g.stderr.String(); !strings.Contains(log, `"level":"WARN","msg":"the store is less than it should be"`) {
 		t.Errorf("on a newer table the log says %q; want a warning", log)
 	}
+	db.exec(`ALTER DATABASE postgres SET default_transaction_read_only = on`)
+	h := mustStart(t, db.env(), returning("", nil))
+	defer h.Close()
+	if log := h.stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the store is not ready`) || !strings.Contains(log, "read-only") {
+		t.Errorf("on a newer table of a read-only database the log says %q; want an error", log)
+	}
 }
 
 // What the handler wrote is there with its key's completion, and with nothing else.

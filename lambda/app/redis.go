@@ -37,7 +37,7 @@ func (b *Base) openRedis(ctx context.Context) (idem.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.batching(store), b.checkStore(ctx, store, verdicts{refuse: redisstore.ErrEvicts, warning: redisstore.ErrNotDurable})
+	return b.checkedRedis(ctx, store)
 }
 
 // Redis returns a client of the store's server, for a handler that keeps something there too. It is closed with the function.

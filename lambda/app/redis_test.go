@@ -5,7 +5,9 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -74,6 +76,60 @@ func TestAServerThatEvictsIsRefused(t *testing.T) {
 	_, err := start(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()}, returning("", nil))
 	if !errors.Is(err, redisstore.ErrEvicts) || !strings.Contains(err.Error(), "noeviction") {
 		t.Errorf("error %v; want ErrEvicts, and what to do", err)
+	}
+}
+
+// The check that the start could not make is made before the first claim.
+func TestAServerThatComesLateIsChecked(t *testing.T) {
+	server := startRedis(t, nil)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	f := mustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()}, func(context.Context, msk.Record) ([]byte, error) {
+		calls++
+		return nil, nil
+	})
+	defer f.Close()
+	if log := f.stderr.String(); !strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, "nothing answers there") {
+		t.Errorf("without a server the log says %q; want what to check", log)
+	}
+	if _, err := f.Invoke(t.Context(), []byte(event)); err == nil {
+		t.Error("a batch without a server is a success")
+	}
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	set := func(name, value string) { must(server.Do(t.Context(), "CONFIG", "SET", name, value)) }
+	set("maxmemory", "100mb")
+	set("maxmemory-policy", "allkeys-lru")
+	if _, err := f.Invoke(t.Context(), []byte(event)); err == nil || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("on a server that evicts: error %v; want one that says what to do", err)
+	}
+	equal(t, "calls", calls, 0)
+	set("maxmemory-policy", "noeviction")
+	f.settle(t)
+	equal(t, "calls", calls, 1)
+	if log := f.stderr.String(); !strings.Contains(log, "set appendonly yes") {
+		t.Errorf("the log says %q; want the warning too that a crash loses keys", log)
+	}
+	scans := func() string { // which only checks do
+		return regexp.MustCompile(`cmdstat_scan:calls=\d+`).FindString(fmt.Sprint(must(server.Do(t.Context(), "INFO", "commandstats"))))
+	}
+	before := scans()
+	f.settle(t)
+	equal(t, "scans, as nothing is to be checked any more,", scans(), before)
+}
+
+// That a crash forgets keys is a warning; that the store can't work besides is not.
+func TestALackOfPermissionIsNoWarning(t *testing.T) {
+	server := startRedis(t, nil)
+	must(server.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">one", "~*", "+@all", "-hset"))
+	f := mustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URLOf("app", "one")}, returning("", nil))
+	defer f.Close()
+	if log := f.stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the store is not ready`) || !strings.Contains(log, "lacks a permission") ||
+		!strings.Contains(log, "set appendonly yes") {
+		t.Errorf("the log says %q; want an error, with both findings", log)
 	}
 }
 

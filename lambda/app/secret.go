@@ -78,6 +78,7 @@ type secret struct {
 
 func newSecret(cfg aws.Config, arn string) *secret {
 	return &secret{arn: arn, client: secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
+		o.HTTPClient = withTimeout(cfg.HTTPClient)
 		o.Retryer = retry.AddWithMaxAttempts(o.Retryer, secretAttempts)
 	})}
 }

@@ -125,6 +125,19 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 	}
 }
 
+func TestASecretDoesNotWaitForAnAnswerThatNeverComes(t *testing.T) {
+	t.Parallel()
+	content := &secrets{}
+	content.hold(`{"username":"u","password":"p"}`)
+	service, awsCfg := newWedged(t, content)
+	c, err := newSecret(awsCfg, secretARN).read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "user", c.Username, "u")
+	equal(t, "requests", service.count.Load(), 2)
+}
+
 // settle delivers the event until it succeeds: the first delivery may find the login refused.
 func (f *function) settle(t *testing.T) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,14 +16,23 @@ import (
 // Vars reads environment variables and collects what is wrong with them, so that all can be reported at once. A variable
 // that is set but empty counts as not set.
 type Vars struct {
-	lookup func(name string) (string, bool)
-	errs   []error
-	failed map[string]bool
+	lookup  func(name string) (string, bool)
+	environ func() []string // NAME=value; nil if not known
+	errs    []error
+	failed  map[string]bool
+	asked   map[string]bool
 }
 
-// NewVars returns a reader of the variables that lookup finds; os.LookupEnv finds the process's.
+// NewVars returns a reader of the variables that lookup finds.
 func NewVars(lookup func(name string) (string, bool)) *Vars {
-	return &Vars{lookup: lookup, failed: make(map[string]bool)}
+	return &Vars{lookup: lookup, failed: make(map[string]bool), asked: make(map[string]bool)}
+}
+
+// Environment returns a reader of the process's variables.
+func Environment() *Vars {
+	v := NewVars(os.LookupEnv)
+	v.environ = os.Environ
+	return v
 }
 
 // Err returns what was wrong so far, nil if nothing was.
@@ -47,6 +57,7 @@ func (v *Vars) sound(names ...string) bool {
 
 // String returns a variable, or def if it is not set.
 func (v *Vars) String(name, def string) string {
+	v.asked[name] = true
 	if s, ok := v.lookup(name); ok && s != "" {
 		return s
 	}

@@ -7,12 +7,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,15 +167,17 @@ func (s *stack) setenv(name, value string) {
 	s.wait()
 }
 
-// invoke delivers a sample event and returns the answer, or the function's error.
+// invoke delivers a sample event and returns the answer, or the function's error with the end of its log.
 func (s *stack) invoke(event string) (resp msk.Response, functionError string) {
 	s.Helper()
 	payload, err := os.ReadFile(filepath.Join("..", "..", "events", event+".json"))
 	s.must(err)
-	out, err := s.fn.Invoke(s.Context(), &lambda.InvokeInput{FunctionName: &s.name, Payload: payload})
+	out, err := s.fn.Invoke(s.Context(), &lambda.InvokeInput{FunctionName: &s.name, Payload: payload, LogType: types.LogTypeTail})
 	s.must(err)
 	if out.FunctionError != nil {
-		return resp, string(out.Payload)
+		log, err := base64.StdEncoding.DecodeString(aws.ToString(out.LogResult))
+		s.must(err)
+		return resp, string(out.Payload) + "\n" + string(log)
 	}
 	if err := json.Unmarshal(out.Payload, &resp); err != nil {
 		s.Fatalf("%s: the answer %s: %v", event, out.Payload, err)
@@ -186,6 +190,19 @@ func (s *stack) settled(event string) {
 	s.Helper()
 	if resp, fail := s.invoke(event); fail != "" || len(resp.BatchItemFailures) > 0 {
 		s.Errorf("%s: failures %v, error %s", event, resp.BatchItemFailures, fail)
+	}
+}
+
+// reported delivers a sample event and wants these offsets of its one partition to be delivered again.
+func (s *stack) reported(event, partition string, offsets ...int64) {
+	s.Helper()
+	resp, fail := s.invoke(event)
+	var want []msk.BatchItemFailure
+	for _, offset := range offsets {
+		want = append(want, msk.BatchItemFailure{ItemIdentifier: msk.ItemIdentifier{Partition: partition, Offset: offset}})
+	}
+	if fail != "" || !slices.Equal(resp.BatchItemFailures, want) {
+		s.Errorf("%s: failures %v, error %s; want failures %v", event, resp.BatchItemFailures, fail, want)
 	}
 }
 
@@ -264,9 +281,7 @@ func TestInLocalStack(t *testing.T) {
 	s.wantBooked(0, "hundred-records-three-partitions")
 	s.wantBooked(2, "duplicate-in-batch") // three records, two payments
 	s.wantBooked(0, "empty-records")
-	if _, fail := s.invoke("fails-twice-then-succeeds"); fail != "" {
-		t.Errorf("a record that fails must be reported, not fail the batch: %s", fail)
-	}
+	s.failsTwice()
 
 	s.wantBooked(2, "poison-record")
 	letters := s.deadLetters()
@@ -297,6 +312,21 @@ func TestInLocalStack(t *testing.T) {
 	}
 }
 
+// failsTwice delivers a record that fails, and one behind it, which must wait for it, until both are booked.
+func (s *stack) failsTwice() {
+	s.Helper()
+	const event = "fails-twice-then-succeeds"
+	_, before := s.booked()
+	for range 2 {
+		s.reported(event, "payments-0", 7100, 7101)
+	}
+	if _, after := s.booked(); after != before {
+		s.Errorf("%d bookings of what is to be delivered again", after-before)
+	}
+	s.wantBooked(2, event)
+	s.wantBooked(0, event)
+}
+
 // TestWrongConfigurationInLocalStack wants a function that can't start to say why.
 func TestWrongConfigurationInLocalStack(t *testing.T) {
 	s := deploy(t)
@@ -304,6 +334,9 @@ func TestWrongConfigurationInLocalStack(t *testing.T) {
 	_, fail := s.invoke("one-record")
 	if fail == "" {
 		t.Fatal("the function ran with IDEMSK_LEASE=soon")
+	}
+	if !strings.Contains(fail, `IDEMSK_LEASE is "soon"`) {
+		t.Errorf("neither the function's error nor its log names the variable: %s", fail)
 	}
 	if _, bookings := s.booked(); bookings != 0 {
 		t.Errorf("%d bookings", bookings)

@@ -103,7 +103,7 @@ func severity(j *job) (level slog.Level, alarm bool) {
 		return slog.LevelError, true
 	case j.fate == behindStray:
 		return slog.LevelDebug, false
-	case out.Kind == idem.CompletionFailed, errors.Is(out.Err, idem.ErrNoDeadLetters):
+	case out.Kind == idem.CompletionFailed, !out.Kind.Settled() && needsSomebody(out.Err):
 		return slog.LevelError, !j.coalesced
 	case out.Kind == idem.DeadLettered, out.Kind == idem.StoreDown, out.Kind == idem.FailedOpen:
 		return slog.LevelError, false
@@ -115,4 +115,10 @@ func severity(j *job) (level slog.Level, alarm bool) {
 		return slog.LevelInfo, false
 	}
 	return slog.LevelWarn, false
+}
+
+// needsSomebody reports whether a record that ended so holds up its partition until somebody mends the cause, which no further
+// delivery will.
+func needsSomebody(err error) bool {
+	return errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, idem.ErrForeignRecord)
 }

@@ -125,7 +125,10 @@ func TestADeadLetterThatCannotBeSentIsReportedUntilItCan(t *testing.T) {
 				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)
 			}
-			says(t, s.log.about("payments-0@7")["error"].(string), "the dead letter could not be sent", "connection refused")
+			line := s.log.about("payments-0@7")
+			equal(t, "level", line["level"], any("ERROR"))
+			equal(t, "alarm", line["alarm"], any(true))
+			says(t, line["error"].(string), "the dead letter could not be sent", "connection refused")
 			s.letters.on = nil
 			equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")))
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")

@@ -35,6 +35,8 @@ type function struct {
 // configuration at once. It connects to nothing yet.
 func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) (*function, error) {
 	cfg := readConfig(vars)
+	logger := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: cfg.logLevel}))
+	vars.WarnUnread(ctx, logger)
 	if err := vars.Err(); err != nil {
 		return nil, err
 	}
@@ -54,7 +56,6 @@ func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	logger := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: cfg.logLevel}))
 	r, err := dynamooutbox.NewRelay(box, dynamostore.NewClient(awsCfg), producer, dynamooutbox.RelayConfig{MaxAttempts: cfg.attempts, Logger: logger})
 	if err != nil {
 		producer.Close()

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"reflect"
@@ -186,6 +188,16 @@ func TestWrongVariables(t *testing.T) {
 		if !strings.Contains(err.Error(), name+" is ") {
 			t.Errorf("nothing is said of %s: %v", name, err)
 		}
+	}
+}
+
+func TestAVariableThatNobodyReadsIsNamed(t *testing.T) {
+	t.Setenv("IDEMSK_KAFKA_BROKER", "127.0.0.1:9")
+	t.Setenv("IDEMSK_KAFKA_BROKERS", "")
+	var stderr bytes.Buffer
+	_, err := newFunction(t.Context(), app.Environment(), io.Discard, &stderr)
+	if err == nil || !strings.Contains(stderr.String(), `"variable":"IDEMSK_KAFKA_BROKER","perhaps":"IDEMSK_KAFKA_BROKERS"`) {
+		t.Errorf("error %v, log %q", err, stderr.String())
 	}
 }
 

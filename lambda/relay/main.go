@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	fn, err := newFunction(context.Background(), app.NewVars(os.LookupEnv), os.Stdout, os.Stderr)
+	fn, err := newFunction(context.Background(), app.Environment(), os.Stdout, os.Stderr)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the relay can't start:\n%v\n", err)
 		os.Exit(1)

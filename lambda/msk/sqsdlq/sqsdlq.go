@@ -25,8 +25,8 @@ const DefaultMaxBytes = 256 << 10
 // The bounds of Config.MaxBytes: below, not even a letter without its record fits, if every byte of its longest key and reason
 // takes six in JSON; above, SQS refuses.
 const (
-	minBytes = 16 << 10
-	maxBytes = 1 << 20
+	SmallestMaxBytes = 16 << 10
+	LargestMaxBytes  = 1 << 20
 )
 
 // Client is what is needed of an *sqs.Client.
@@ -39,8 +39,8 @@ type Config struct {
 	// URL is the queue's. One that ends in ".fifo" is a FIFO queue: a group is a partition, and SQS drops the second copy of
 	// a letter that is sent again within five minutes.
 	URL string
-	// MaxBytes is the size of the largest message (default DefaultMaxBytes, 16 KiB to 1 MiB). A larger letter leaves out its
-	// value, which is still in Kafka.
+	// MaxBytes is the size of the largest message (default DefaultMaxBytes, 16 KiB to 1 MiB, not more than the queue's
+	// MaximumMessageSize). A larger letter leaves out its value, which is still in Kafka.
 	MaxBytes int
 }
 
@@ -66,8 +66,8 @@ func New(client Client, cfg Config) (*Queue, error) {
 		return nil, fmt.Errorf("sqsdlq: %w: URL is %q: want a queue's URL, like https://sqs.eu-central-1.amazonaws.com/123456789012/NAME",
 			idem.ErrInvalidConfig, cfg.URL)
 	}
-	if cfg.MaxBytes < minBytes || cfg.MaxBytes > maxBytes {
-		return nil, fmt.Errorf("sqsdlq: %w: MaxBytes is %d: want %d to %d", idem.ErrInvalidConfig, cfg.MaxBytes, minBytes, maxBytes)
+	if cfg.MaxBytes < SmallestMaxBytes || cfg.MaxBytes > LargestMaxBytes {
+		return nil, fmt.Errorf("sqsdlq: %w: MaxBytes is %d: want %d to %d", idem.ErrInvalidConfig, cfg.MaxBytes, SmallestMaxBytes, LargestMaxBytes)
 	}
 	return &Queue{client: client, url: cfg.URL, limit: cfg.MaxBytes, fifo: strings.HasSuffix(cfg.URL, ".fifo")}, nil
 }
@@ -86,7 +86,7 @@ func (q *Queue) Send(ctx context.Context, l msk.DeadLetter) error {
 	}
 	out, err := q.client.SendMessage(ctx, in)
 	if err != nil {
-		return fmt.Errorf("sqsdlq: sending the dead letter of %s (%d bytes) to %s: %w", l.Source(), len(body), q.url, err)
+		return fmt.Errorf("sqsdlq: sending the dead letter of %s (%d bytes) to %s: %w%s", l.Source(), len(body), q.url, err, hint(err))
 	}
 	if out.MessageId == nil {
 		return fmt.Errorf("sqsdlq: sending the dead letter of %s to %s: %w", l.Source(), q.url, errNoID)

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/idemsk/idemsk/idem"
@@ -164,6 +167,24 @@ func TestFailuresNameTheRecordAndTheQueue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestFailuresSayWhatToDo(t *testing.T) {
+	silent := sqs.New(sqs.Options{
+		Region: "eu-central-1", BaseEndpoint: aws.String("http://127.0.0.1:1"), RetryMaxAttempts: 1,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+	for want, client := range map[string]sqsdlq.Client{
+		"sqs:SendMessage":              (&fakeSQS{fault: "AccessDenied"}).start(t),
+		"IDEMSK_DEAD_LETTER_QUEUE_URL": (&fakeSQS{fault: "QueueDoesNotExist"}).start(t),
+		"an endpoint for SQS":          silent,
+		"the fake refuses":             (&fakeSQS{fault: "InvalidMessageContents"}).start(t),
+	} {
+		err := newQueue(t, client, sqsdlq.Config{URL: queueURL}).Send(t.Context(), letter())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v; want %q in it", err, want)
+		}
 	}
 }
 

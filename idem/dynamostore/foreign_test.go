@@ -1,0 +1,111 @@
+package dynamostore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+)
+
+// items that we never wrote.
+func foreignItems() map[string]map[string]types.AttributeValue {
+	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+	return map[string]map[string]types.AttributeValue{
+		"nothing but a key":  {},
+		"an unknown status":  {dynamostore.AttrStatus: text("DONE")},
+		"a version in words": {dynamostore.AttrStatus: text("STARTED"), dynamostore.AttrVersion: text("many")},
+	}
+}
+
+// plant puts an item under a key.
+func plant(t *testing.T, c *dynamodb.Client, table, key string, item map[string]types.AttributeValue) {
+	t.Helper()
+	item[dynamostore.AttrKey] = &types.AttributeValueMemberS{Value: key}
+	if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantForeign wants an error that is no fault of the store, and says of which key it is and how to look at it.
+func wantForeign(t *testing.T, err error, key string) {
+	t.Helper()
+	if !errors.Is(err, idem.ErrForeignRecord) || !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) || !strings.Contains(err.Error(), "idemsk get") {
+		t.Errorf("error %v; want ErrForeignRecord that names %q, and `idemsk get`", err, key)
+	}
+}
+
+// One item that is not ours is told of its own key alone, however it is met: by a refused write, or read before any.
+func TestAForeignItemIsOnesOwnTrouble(t *testing.T) {
+	for name, item := range foreignItems() {
+		t.Run(name, func(t *testing.T) {
+			onBothPaths(t, func(t *testing.T, batched bool) {
+				c := client(newWire(t), fake(t).URL())
+				s := newStore(t, c, dynamostore.Config{Plain: !batched})
+				const foreign = "key-1"
+				plant(t, c, s.Table(), foreign, item)
+				for round, others := range []idem.ClaimState{idem.Claimed, idem.ClaimInFlight, idem.ClaimInFlight} {
+					reqs := claimsFor(5, round)
+					for i, res := range s.Claim(t.Context(), reqs) {
+						switch {
+						case reqs[i].Key == foreign:
+							equalState(t, foreign, res.State, idem.ClaimUnknown)
+							wantForeign(t, res.Err, foreign)
+						case res.Err != nil:
+							t.Errorf("%s: %v", reqs[i].Key, res.Err)
+						default:
+							equalState(t, reqs[i].Key, res.State, others)
+						}
+					}
+				}
+				_, err := s.Get(t.Context(), foreign)
+				wantForeign(t, err, foreign)
+			})
+		})
+	}
+}
+
+func equalState(t *testing.T, key string, got, want idem.ClaimState) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: state %d; want %d", key, got, want)
+	}
+}
+
+func TestAClaimThatWasOverwrittenCannotBeSettled(t *testing.T) {
+	onBothPaths(t, func(t *testing.T, batched bool) {
+		c := client(newWire(t), fake(t).URL())
+		s := newStore(t, c, dynamostore.Config{Plain: !batched})
+		claimed := mustClaim(t, s, claimsFor(3, 0), idem.Claimed)
+		plant(t, c, s.Table(), "key-1", foreignItems()["an unknown status"])
+		errs := s.Settle(t.Context(), completions(claimed))
+		wantForeign(t, errs[1], "key-1")
+		if err := errors.Join(errs[0], errs[2]); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nothing is committed over an item that is not ours, whether the key was claimed or is to be claimed with the completion.
+func TestAnEffectIsNotCommittedOverAForeignItem(t *testing.T) {
+	for name, onCommit := range map[string]bool{"claimed first": false, "claimed on commit": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBooks(t)
+			plant(t, client(b.wire, *b.client.Client.(*dynamodb.Client).Options().BaseEndpoint), b.Table(), "k", foreignItems()["an unknown status"])
+			b.wire.count()
+			out := b.run(t, idem.Config{ClaimOnCommit: onCommit}, "k", b.put("booking"))
+			if out.Kind != idem.Retry {
+				t.Errorf("outcome %v", out.Kind)
+			}
+			wantForeign(t, out.Err, "k")
+			if n := total(b.wire.count()); n != 1 {
+				t.Errorf("%d requests; want 1: there is no use in trying again", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// environment is what a process with these variables reads.
+func environment(env map[string]string) *Vars {
+	v := vars(env)
+	v.environ = func() (all []string) {
+		for name, value := range env {
+			all = append(all, name+"="+value)
+		}
+		return all
+	}
+	return v
+}
+
+// A misspelt name would leave its default in force without a word.
+func TestAVariableThatNobodyReadsIsNamedAtTheStart(t *testing.T) {
+	build := func(_ context.Context, base *Base) (msk.Handler, error) {
+		base.Vars.Table("IDEMSK_LEDGER_TABLE", "ledger")
+		return returning("", nil), nil
+	}
+	var stdout, stderr bytes.Buffer
+	f, err := New(t.Context(), build, environment(map[string]string{
+		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_QUEUE_URL": "", "IDEMSK_LEDGER_TABLE": "mine", "IDEMSK_RETENTION": "24h",
+		"IDEMSK_RETENTON": "1s", "IDEMSK_LEGDER_TABLE": "yours", "IDEMSK_COLOUR": "red", "IDEMSK_COLOR": "", "RETENTION": "1s",
+	}), &stdout, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	var got []string
+	for line := range strings.Lines(stderr.String()) {
+		var fields struct{ Level, Msg, Variable, Perhaps string }
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if fields.Variable == "" {
+			continue // it is about something else
+		}
+		equal(t, "level", fields.Level, "WARN")
+		equal(t, "the message begins with the name", strings.HasPrefix(fields.Msg, fields.Variable+" is set"), true)
+		got = append(got, fields.Variable+" "+fields.Perhaps)
+	}
+	equal(t, "names", strings.Join(got, ", "), "IDEMSK_COLOUR , IDEMSK_LEGDER_TABLE IDEMSK_LEDGER_TABLE, IDEMSK_RETENTON IDEMSK_RETENTION")
+}
+
+// What is missing may be there under a wrong name.
+func TestAVariableThatNobodyReadsIsNamedBesideWhatIsWrong(t *testing.T) {
+	var stderr bytes.Buffer
+	_, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return returning("", nil), nil },
+		environment(map[string]string{"IDEMSK_STORE": "nowhere", "IDEMSK_LAESE": "1s"}), nil, &stderr)
+	if err == nil || !strings.Contains(stderr.String(), `"variable":"IDEMSK_LAESE","perhaps":"IDEMSK_LEASE"`) {
+		t.Errorf("error %v, log %q", err, stderr.String())
+	}
+}
+
+func TestTheEnvironmentIsTheProcesss(t *testing.T) {
+	t.Setenv("IDEMSK_LEASE", "7s")
+	t.Setenv("IDEMSK_LEAZE", "8s")
+	v := Environment()
+	equal(t, "IDEMSK_LEASE", v.String("IDEMSK_LEASE", ""), "7s")
+	equal(t, "unread", strings.Contains(strings.Join(v.unread(v.environ()), " "), "IDEMSK_LEAZE"), true)
+}
+
+func TestTheNearestName(t *testing.T) {
+	candidates := []string{"IDEMSK_KEY", "IDEMSK_LEASE", "IDEMSK_STORE", "IDEMSK_STORE_URL", "IDEMSK_WAIT"}
+	for name, want := range map[string]string{
+		"IDEMSK_LEAS": "IDEMSK_LEASE", "IDEMSK_LAESE": "IDEMSK_LEASE", "IDEMSK_STOREURL": "IDEMSK_STORE_URL", "IDEMSK_STORES": "IDEMSK_STORE",
+		"IDEMSK_KY": "IDEMSK_KEY", "IDEMSK_X": "", "IDEMSK_": "", "IDEMSK_TEST_ENDPOINT": "",
+	} {
+		equal(t, name, nearest(name, candidates), want)
+	}
+}

@@ -1,0 +1,46 @@
+package msk_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+// A key under which something else stands holds up its partition, and nobody else's, and somebody is woken: no delivery will
+// mend it.
+func TestAForeignRecordIsReportedAndWakesSomebody(t *testing.T) {
+	for name, size := range map[string]int{"one claim a request": 1, "many claims a request": 25} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.engine.StoreDown = idem.FailOpen
+			s.store.Store = memstore.New(memstore.Config{BatchSize: size})
+			s.store.onClaim = func(_ context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+				if req.Key == keyA {
+					return idem.ClaimResult{Err: fmt.Errorf("claim %q: %w", req.Key, idem.ErrForeignRecord)}
+				}
+				return land()
+			}
+			for range idem.DefaultBreakerFailures + 1 {
+				equalSlices(t, "reported places",
+					s.deliver(rec("payments-0@6", "z"), rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c")), "payments-0@7", "payments-0@8")
+				equal(t, "retried", s.last().Retried, 1)
+				equal(t, "store down", s.last().StoreDown, 0)
+			}
+			line := s.log.about("payments-0@7")
+			equal(t, "level", line["level"], any("ERROR"))
+			equal(t, "alarm", line["alarm"], any(true))
+			equal(t, "key", line["key"], any(keyA))
+			says(t, line["error"].(string), keyA, "not one of ours")
+			equal(t, "calls for it", s.ledger.calls["a"], 0)
+			equal(t, "effects of the others", s.ledger.total(), 2)
+			equal(t, "dead letters", len(s.letters.sent), 0)
+
+			s.store.up()
+			equalSlices(t, "reported places once it is mended", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+			equal(t, "effects", s.ledger.total(), 4)
+		})
+	}
+}
