@@ -47,6 +47,7 @@ func TestAlarms(t *testing.T) {
 		"Duration":         {lambda, "Duration", "Maximum", "FunctionName", 96_000, 2, 7},
 		"StoreDown":        {own, "StoreDown", "Sum", "FunctionName", 1, 3, 9},
 		"StoreThrottles":   {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", "TableName", 1, 3, 5},
+		"Blocked":          {own, "Blocked", "Sum", "FunctionName", 1, 1, 1},
 		"Fenced":           {own, "Fenced", "Sum", "FunctionName", 1, 1, 1},
 		"CompletionFailed": {own, "CompletionFailed", "Sum", "FunctionName", 1, 1, 1},
 		"RecordAge":        {own, "RecordAge", "Maximum", "FunctionName", 3_600_000, 3, 15},

@@ -55,7 +55,7 @@ func emfLine(r Report, function string, now time.Time) map[string]any {
 		{"InFlight", r.InFlight}, {"Stolen", r.Stolen}, {"Fenced", r.Fenced}, {"Retried", r.Retried},
 		{"DeadLettered", r.DeadLettered}, {"CompletionFailed", r.CompletionFailed}, {"FailedOpen", r.FailedOpen},
 		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown}, {"Stray", r.Stray},
-		{"Reported", r.Reported}, {"BatchSize", r.Records},
+		{"Blocked", r.Blocked}, {"Reported", r.Reported}, {"BatchSize", r.Records},
 	} {
 		line[m.name] = m.n
 		metrics = append(metrics, emfMetric{m.name, unitCount})

@@ -27,6 +27,7 @@ func TestAForeignRecordIsReportedAndWakesSomebody(t *testing.T) {
 				equalSlices(t, "reported places",
 					s.deliver(rec("payments-0@6", "z"), rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c")), "payments-0@7", "payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)
+				equal(t, "blocked", s.last().Blocked, 1)
 				equal(t, "store down", s.last().StoreDown, 0)
 			}
 			line := s.log.about("payments-0@7")

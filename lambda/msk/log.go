@@ -103,7 +103,7 @@ func severity(j *job) (level slog.Level, alarm bool) {
 		return slog.LevelError, true
 	case j.fate == behindStray:
 		return slog.LevelDebug, false
-	case out.Kind == idem.CompletionFailed, !out.Kind.Settled() && needsSomebody(out.Err):
+	case out.Kind == idem.CompletionFailed, j.blocked():
 		return slog.LevelError, !j.coalesced
 	case out.Kind == idem.DeadLettered, out.Kind == idem.StoreDown, out.Kind == idem.FailedOpen:
 		return slog.LevelError, false
@@ -117,8 +117,8 @@ func severity(j *job) (level slog.Level, alarm bool) {
 	return slog.LevelWarn, false
 }
 
-// needsSomebody reports whether a record that ended so holds up its partition until somebody mends the cause, which no further
-// delivery will.
-func needsSomebody(err error) bool {
-	return errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, idem.ErrForeignRecord)
+// blocked reports whether a record holds up its partition until somebody mends the cause, which no further delivery will.
+func (j *job) blocked() bool {
+	err := j.outcome.Err
+	return !j.outcome.Kind.Settled() && (errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, idem.ErrForeignRecord))
 }

@@ -124,6 +124,7 @@ func TestADeadLetterThatCannotBeSentIsReportedUntilItCan(t *testing.T) {
 			for n := 1; n <= idem.DefaultMaxAttempts+2; n++ {
 				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)
+				equal(t, "blocked", s.last().Blocked, 1)
 			}
 			line := s.log.about("payments-0@7")
 			equal(t, "level", line["level"], any("ERROR"))

@@ -29,6 +29,7 @@ type Report struct {
 
 	Stolen   int // claims taken from an owner whose lease was over; counted beside the outcome
 	Fenced   int // claims lost on the way; counted beside the outcome
+	Blocked  int // hold up their partition until somebody mends the cause, as the log says; counted beside the outcome
 	Reported int // records that are to be delivered again
 
 	RecordAge    time.Duration   // of the oldest record, by its Kafka timestamp
@@ -69,6 +70,9 @@ func (r *Report) add(j *job, now time.Time) {
 		r.Coalesced++
 	default:
 		r.addOutcome(&j.outcome)
+		if j.blocked() {
+			r.Blocked++
+		}
 	}
 }
 

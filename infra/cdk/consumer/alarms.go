@@ -29,6 +29,7 @@ const (
 	AlarmStoreThrottles   = "StoreThrottles"   // DynamoDB refuses writes; with StoreDynamoDB only
 	AlarmStoreDown        = "StoreDown"        // the store does not answer
 	AlarmFailedOpen       = "FailedOpen"       // handlers run without protection; with StoreDown open only
+	AlarmBlocked          = "Blocked"          // a record holds up its partition until somebody mends the cause
 	AlarmFenced           = "Fenced"           // a handler lost its lock: two may have run
 	AlarmCompletionFailed = "CompletionFailed" // what became of a record could not be recorded
 	AlarmRecordAge        = "RecordAge"        // records are handled late
@@ -79,6 +80,8 @@ func (c *Consumer) deliveryAlarms() []alarm {
 			c.lambda("Duration", maximum), nearTimeout * float64(p.Timeout.Milliseconds()), 2, span(2, p.Timeout, 5)},
 		{AlarmRecordAge, fmt.Sprintf("Records were handled more than %s after they were produced, in 3 of the last %d minutes.", short(p.MaxAge), late),
 			c.own("RecordAge", maximum), float64(p.MaxAge.Milliseconds()), 3, late},
+		{AlarmBlocked, "A record holds up its partition until somebody mends the cause: its dead letter can't be sent, or its key's item can't be read.",
+			c.own("Blocked", sum), 1, 1, 1},
 		{AlarmFenced, "A handler lost its lock while it ran. What it had enlisted for its completion (atomic and transaction mode) was not committed; " +
 			"any other effect of it may have taken place twice.", c.own("Fenced", sum), 1, 1, 1},
 		{AlarmCompletionFailed, "What became of a record could not be recorded: it is handled again when the lease is over. " +

@@ -24,7 +24,7 @@ func (c *Consumer) addDashboard() {
 	c.Dashboard.AddWidgets(
 		graph("Outcomes: records", true, c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Coalesced", "InFlight", "Retried", "DeadLettered",
 			"FailedOpen", "Unprotected", "NotStarted")...),
-		graph("Trouble: records", false, c.owns(sum, "Stolen", "Fenced", "CompletionFailed", "Reported", "StoreDown", "Stray")...),
+		graph("Trouble: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed", "Reported", "StoreDown", "Stray")...),
 		graph("Record age: ms", false, c.own("RecordAge", median), c.own("RecordAge", tail), c.own("RecordAge", maximum)),
 	)
 	c.Dashboard.AddWidgets(

@@ -25,6 +25,7 @@ type Outcomes struct {
 
 	Stolen    int `json:"stolen"` // beside the outcome, as are the others below
 	Fenced    int `json:"fenced"`
+	Blocked   int `json:"blocked"`
 	Reported  int `json:"reported"`
 	BatchSize int `json:"batchSize"`
 }
@@ -46,6 +47,7 @@ func (o *Outcomes) Add(other *Outcomes) {
 	o.Stray += other.Stray
 	o.Stolen += other.Stolen
 	o.Fenced += other.Fenced
+	o.Blocked += other.Blocked
 	o.Reported += other.Reported
 	o.BatchSize += other.BatchSize
 }

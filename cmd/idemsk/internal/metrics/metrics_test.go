@@ -14,7 +14,7 @@ func TestParseReadsWhatAFunctionPrints(t *testing.T) {
 	r := msk.Report{
 		Executed: 1, Replayed: 2, ReplayedFailed: 3, Coalesced: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
 		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Stray: 13,
-		Stolen: 14, Fenced: 15, Reported: 16, Records: 17, StoreLatency: []time.Duration{time.Second},
+		Stolen: 14, Fenced: 15, Reported: 16, Records: 17, Blocked: 18, StoreLatency: []time.Duration{time.Second},
 	}
 	var line bytes.Buffer
 	msk.EMF(&line, "payments")(t.Context(), r)
@@ -22,7 +22,7 @@ func TestParseReadsWhatAFunctionPrints(t *testing.T) {
 	want := metrics.Outcomes{
 		Executed: 1, Replayed: 2, ReplayedFailed: 3, Coalesced: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
 		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Stray: 13,
-		Stolen: 14, Fenced: 15, Reported: 16, BatchSize: 17,
+		Stolen: 14, Fenced: 15, Reported: 16, BatchSize: 17, Blocked: 18,
 	}
 	if !ok || got != want {
 		t.Errorf("parsed %+v, %v\nwant %+v\nfrom %s", got, ok, want, line.String())
