@@ -5,8 +5,9 @@ SHELL := /usr/bin/env bash
 help:
 	@sed -n 's/^## //p' Makefile
 
-## run: see it work: 10,000 payments through a broker, the event source, the real function and its tables, with batches that come
-##      again, two at once, and killed processes; then the same without idemsk. SEED=7 repeats a run.
+## run: see it work: the sample events, then 10,000 payments through a broker, the event source, the real function and its tables,
+##      with batches that come again, two at once, and killed processes; then the same without idemsk. SEED=7 repeats the payments,
+##      and what befalls a batch; which payments make a batch depends on timing too.
 ##      (LEDGER=plain: bookings do not commit with their completions, and a kill can make one come again: it is named.
 ##      STORE=postgres, STORE=redis: on a server of its own; STORE=localstack: on LocalStack's DynamoDB, which answers some 200
 ##      requests a second: 2,000 payments)
@@ -18,6 +19,9 @@ LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local
   --function-response-types ReportBatchItemFailures --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
   $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER))
 run: build
+	@echo "The sample events in events/, by idemsk replay:"
+	@set -o pipefail; bin/idemsk replay --records 0 --env IDEMSK_LEASE=500ms events | tail -n 2
+	@echo
 	@$(LOCAL) --until-drained --prove --compare $(if $(filter plain,$(LEDGER)),--env IDEMSK_BATCHING=off) $(FAULTS)
 
 ## dev: the same road without faults, which keeps running: produce to its broker, whose address it prints

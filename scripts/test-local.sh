@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test-local.sh [GO TEST FLAGS]: the end-to-end tests of idemsk local. LocalStack is started if it is not up, and then stopped
-# again; Kafka and DynamoDB Local are the tests' own. IDEMSK_E2E_RECORDS is how many records the first of them delivers.
+# again; Kafka and DynamoDB Local are the tests' own. IDEMSK_E2E_RECORDS is how many records the one in atomic mode delivers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/kafka.sh install

@@ -128,6 +128,9 @@ func hint(err error) string {
 	case stateShutdown, stateCrashed, stateStarting:
 		return " (the server is being stopped or started)"
 	}
+	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
+		return " (no server that IDEMSK_STORE_URL names takes writes: there is a failover on its way, or the primary is not among them)"
+	}
 	if broken(err) {
 		return " (the server can't be reached, or the connection broke: check IDEMSK_STORE_URL, the security group, and that the server is up)"
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -35,13 +36,28 @@ func (l Ledger) Drop(ctx context.Context, db DB) error {
 	return l.explain("removing", err)
 }
 
+// ErrRefused says that the database refuses a booking for what is in it, and would refuse it again: the balance would not fit,
+// say, or the account's name is no text that it can keep.
+var ErrRefused = errors.New("the booking is refused, and will be again")
+
 // Add adds an amount in minor units to a balance, and returns the new one. Until the transaction ends, others who book on the
-// same account wait.
+// same account wait. An error that the booking alone is to blame for is ErrRefused.
 func (l Ledger) Add(ctx context.Context, db DB, account string, amount int64) (balance int64, err error) {
 	err = db.QueryRow(ctx, `INSERT INTO `+l.sql()+` AS l (account, balance, bookings) VALUES ($1, $2, 1)
 		ON CONFLICT (account) DO UPDATE SET balance = l.balance + excluded.balance, bookings = l.bookings + 1
 		RETURNING balance`, account, amount).Scan(&balance)
+	if refuses(err) {
+		err = fmt.Errorf("%w: %w", ErrRefused, err)
+	}
 	return balance, l.explain("booking in", err)
+}
+
+// refuses reports whether the server has refused a statement for its values. Class 22 is for data that is none, or out of range,
+// class 23 for what a constraint of the table forbids, and 54000 for an account too long for the index.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+func refuses(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && (strings.HasPrefix(said.Code, "22") || strings.HasPrefix(said.Code, "23") || said.Code == "54000")
 }
 
 // Balances returns all balances by account.

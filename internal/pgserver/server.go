@@ -67,7 +67,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Standby starts a server that follows this one, and is read-only until it is promoted.
+// Standby starts a server that follows this one, and is read-only until it is promoted. Where this one has
+// synchronous_standby_names = '*', what it answers is at the standby. Nobody follows the standby: promoted, it waits for nobody.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	standby, err := prepare(ctx)
 	if err != nil {
@@ -76,7 +77,9 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	err = standby.run(ctx, "pg_basebackup", "--pgdata", standby.data(), "--dbname", s.URL(), "--write-recovery-conf",
 		"--checkpoint=fast", "--wal-method=stream", "--no-sync")
 	if err == nil {
-		err = standby.configure(map[string]string{"port": strconv.Itoa(standby.port)})
+		err = standby.configure(map[string]string{
+			"port": strconv.Itoa(standby.port), "synchronous_standby_names": "", "wal_retrieve_retry_interval": "50ms", // which promotion waits for
+		})
 	}
 	if err == nil {
 		err = standby.Restart(ctx)
@@ -250,6 +253,19 @@ func (s *Server) URLOf(user, password, database string) string {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(user, password), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
 		Path: database, RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// FailoverURL returns a connection string for the superuser, for whichever of the servers takes writes, tried in their order.
+func FailoverURL(servers ...*Server) string {
+	hosts := make([]string, len(servers))
+	for i, s := range servers {
+		hosts[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+	}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(User, Password), Host: strings.Join(hosts, ","), Path: Database,
+		RawQuery: "sslmode=disable&target_session_attrs=read-write",
 	}
 	return u.String()
 }

@@ -92,6 +92,42 @@ func TestAStandbyFollowsAndCanBePromoted(t *testing.T) {
 	}
 }
 
+func TestAFailoverURLLeadsToTheServerThatTakesWrites(t *testing.T) {
+	s, err := pgserver.Start(t.Context(), pgserver.Config{Settings: map[string]string{"synchronous_standby_names": "*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	standby, err := s.Standby(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer standby.Close()
+	url := pgserver.FailoverURL(standby, s)
+	write := func(table string) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		if _, err := conn.Exec(t.Context(), "CREATE TABLE "+table+" ()"); err != nil {
+			t.Error(err)
+		}
+	}
+	write("before")
+	if err := s.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	if err := standby.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write("after") // it waits for no standby of its own
+	if got := ask(t, url, "SELECT to_regclass('before')::text"); got != "before" {
+		t.Errorf("what was answered before is %q", got)
+	}
+}
+
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	_, err := pgserver.Start(t.Context(), pgserver.Config{Settings: map[string]string{"no_such_setting": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "no_such_setting") {

@@ -3,17 +3,20 @@ package redisledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The fields of an account's hash.
-const (
-	fieldBalance  = "balance"  // minor units
-	fieldBookings = "bookings" // how often something was added
-)
+// fieldBalance is the field of an account's hash that has the balance, in minor units. The field bookings has how often something
+// was added.
+const fieldBalance = "balance"
+
+// book adds to both fields, or to none, which a transaction alone would not do: it ends at a balance that would overflow.
+const book = `redis.call('HINCRBY', KEYS[1], 'balance', ARGV[1])
+return redis.call('HINCRBY', KEYS[1], 'bookings', 1)`
 
 // pageSize is how many names the server looks at for a page of Balances.
 const pageSize = 1000
@@ -26,14 +29,26 @@ func (l Ledger) name(account string) string { return string(l) + ":" + account }
 // SendOnce is for the client that books: to send an addition again because its answer was lost would book twice.
 func SendOnce(o *redis.UniversalOptions) { o.MaxRetries = -1 }
 
-// Add adds an amount in minor units to a balance, and returns the new one.
+// ErrRefused says that the server refuses a booking for what is in it, and would refuse it again: the balance would not fit.
+var ErrRefused = errors.New("the booking is refused, and will be again")
+
+// overflow is what the server says of a balance that would not fit 64 bits.
+const overflow = "would overflow"
+
+// Add adds an amount in minor units to a balance, and returns the new one. An error that the booking alone is to blame for is
+// ErrRefused.
 func (l Ledger) Add(ctx context.Context, client redis.UniversalClient, account string, amount int64) (int64, error) {
 	var balance *redis.IntCmd
+	// In a transaction, which a cluster's client does not send again when the answer is lost. Lua would round the balance.
 	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		balance = p.HIncrBy(ctx, l.name(account), fieldBalance, amount)
-		p.HIncrBy(ctx, l.name(account), fieldBookings, 1)
+		p.Eval(ctx, book, []string{l.name(account)}, amount)
+		balance = p.HIncrBy(ctx, l.name(account), fieldBalance, 0)
 		return nil
 	})
+	var said redis.Error
+	if errors.As(err, &said) && strings.Contains(said.Error(), overflow) {
+		err = fmt.Errorf("%w: %w", ErrRefused, err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("booking in the ledger %s: %w", string(l), err)
 	}

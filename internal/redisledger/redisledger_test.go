@@ -1,6 +1,9 @@
 package redisledger_test
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -71,6 +74,60 @@ func TestTheLedgerAddsUp(t *testing.T) {
 	}
 }
 
+// A booking that would overflow is refused as a whole. The balance is exact where Lua's numbers are not.
+func TestBookingsThatAreRefused(t *testing.T) {
+	client := open(t)
+	const ledger = redisledger.Ledger("l")
+	for account, balance := range map[string]int64{"full/EUR": math.MaxInt64, "empty/EUR": math.MinInt64} {
+		if got, err := ledger.Add(t.Context(), client, account, balance); err != nil || got != balance {
+			t.Fatalf("the balance of %s is %d (%v); want %d", account, got, err, balance)
+		}
+	}
+	for account, amount := range map[string]int64{"full/EUR": 1, "empty/EUR": -1} {
+		if _, err := ledger.Add(t.Context(), client, account, amount); !errors.Is(err, redisledger.ErrRefused) {
+			t.Errorf("%s and %d: %v; want ErrRefused", account, amount, err)
+		}
+		if n, err := client.HGet(t.Context(), "l:"+account, "bookings").Int(); err != nil || n != 1 {
+			t.Errorf("%s has %d bookings (%v); want 1", account, n, err)
+		}
+	}
+	balances, err := ledger.Balances(t.Context(), client)
+	if err != nil || len(balances) != 2 || balances["full/EUR"] != math.MaxInt64 || balances["empty/EUR"] != math.MinInt64 {
+		t.Errorf("balances %v (%v); want those of before", balances, err)
+	}
+}
+
+func TestTheLedgerOnACluster(t *testing.T) {
+	cluster, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &redis.UniversalOptions{Password: redisserver.Password}
+	for _, node := range cluster.Nodes {
+		o.Addrs = append(o.Addrs, node.Addr())
+	}
+	redisledger.SendOnce(o)
+	client := redis.NewUniversalClient(o)
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := cluster.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for i := range 20 {
+		for n := range int64(2) {
+			if balance, err := redisledger.Ledger("l").Add(t.Context(), client, fmt.Sprint("a-", i, "/EUR"), 5); err != nil || balance != 5*(n+1) {
+				t.Errorf("the balance of account %d is %d (%v); want %d", i, balance, err, 5*(n+1))
+			}
+		}
+	}
+	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a-0/EUR", math.MaxInt64); !errors.Is(err, redisledger.ErrRefused) {
+		t.Errorf("a balance that overflows: %v; want ErrRefused", err)
+	}
+}
+
 func TestWhatIsNoLedger(t *testing.T) {
 	client := open(t)
 	if err := client.HSet(t.Context(), "l:a/EUR", "balance", "much").Err(); err != nil {
@@ -80,8 +137,8 @@ func TestWhatIsNoLedger(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "l:a/EUR") {
 		t.Errorf("error %v; want one that names the key", err)
 	}
-	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a/EUR", 1); err == nil {
-		t.Error("it books on what is no number")
+	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a/EUR", 1); err == nil || errors.Is(err, redisledger.ErrRefused) {
+		t.Errorf("booking on what is no number: %v; want an error that is not the booking's", err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
@@ -25,12 +24,7 @@ func (l atomicLedger) Add(ctx context.Context, account, currency string, amount 
 		return 0, fmt.Errorf("the ledger %s: %w", l.table, err)
 	}
 	id := accountID(account, currency)
-	writes := []dynamostore.Write{{Update: &types.Update{
-		TableName: &l.table, Key: map[string]types.AttributeValue{attrAccount: text(id)},
-		UpdateExpression:          aws.String("ADD #balance :amount, #bookings :one"),
-		ExpressionAttributeNames:  map[string]string{"#balance": attrBalance, "#bookings": attrBookings},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":amount": number(amount), ":one": number(1)},
-	}}}
+	writes := []dynamostore.Write{{Update: addition(l.table, id, amount), OrElse: errOverflow(l.table)}}
 	if l.audit != "" {
 		entry := &types.Put{TableName: &l.audit, Item: auditItem(ctx, id, amount)}
 		writes = append(writes, dynamostore.Write{Put: entry, PutKey: []string{attrExecution}})

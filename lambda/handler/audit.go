@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -35,16 +36,17 @@ type auditLedger struct {
 
 // Add implements Ledger.
 func (l *auditLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
+	id := accountID(account, currency)
 	_, err := l.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Update: &types.Update{
-			TableName: &l.table, Key: map[string]types.AttributeValue{attrAccount: text(accountID(account, currency))},
-			UpdateExpression:          aws.String("ADD #balance :amount, #bookings :one"),
-			ExpressionAttributeNames:  map[string]string{"#balance": attrBalance, "#bookings": attrBookings},
-			ExpressionAttributeValues: map[string]types.AttributeValue{":amount": number(amount), ":one": number(1)},
-		}},
-		{Put: &types.Put{TableName: &l.audit, Item: auditItem(ctx, accountID(account, currency), amount)}},
+		{Update: addition(l.table, id, amount)},
+		{Put: &types.Put{TableName: &l.audit, Item: auditItem(ctx, id, amount)}},
 	}})
-	if err != nil {
+	var canceled *types.TransactionCanceledException
+	switch {
+	case errors.As(err, &canceled) && len(canceled.CancellationReasons) > 0 &&
+		aws.ToString(canceled.CancellationReasons[0].Code) == "ConditionalCheckFailed":
+		return 0, errOverflow(l.table)
+	case err != nil:
 		return 0, idem.Unavailable(fmt.Errorf("the ledger %s, with its audit %s: %w", l.table, l.audit, err))
 	}
 	return 0, nil

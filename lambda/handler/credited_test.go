@@ -13,6 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
@@ -28,12 +29,18 @@ func createOutbox(t *testing.T, db *dynamofake.Server) {
 	}
 }
 
-// wantCredited wants one event in the outbox for each payment, and no other.
-func wantCredited(t *testing.T, cfg aws.Config, payments map[string]Payment) {
+// wantCredited wants one event in the outbox for each payment that was made, and no other.
+func wantCredited(t *testing.T, cfg aws.Config, made map[string][]tally.Credit) {
 	t.Helper()
 	box, err := dynamooutbox.New(dynamooutbox.Config{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	payments := make(map[string]tally.Credit)
+	for _, credits := range made {
+		for _, c := range credits {
+			payments[c.PaymentID] = c
+		}
 	}
 	told := make(map[string]int)
 	for item, err := range box.List(t.Context(), dynamodb.NewFromConfig(cfg), dynamooutbox.ListQuery{}) {
@@ -46,8 +53,7 @@ func wantCredited(t *testing.T, cfg aws.Config, payments map[string]Payment) {
 				t.Fatal(err)
 			}
 			told[c.PaymentID]++
-			paid := payments[c.PaymentID]
-			equal(t, "the event of "+c.PaymentID, c, Credited{PaymentID: paid.PaymentID, Account: paid.Account, Amount: paid.Amount, Currency: paid.Currency})
+			equal(t, "the event of "+c.PaymentID, c, Credited(payments[c.PaymentID]))
 			equal(t, "its topic", e.Topic, "credited")
 			equal(t, "its key", string(e.Key), c.Account)
 		}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 
@@ -62,18 +64,17 @@ func newDynamoLedger(cfg aws.Config, table string) *dynamoLedger {
 
 // Add implements Ledger. An addition has no condition that would make it safe to repeat.
 func (l *dynamoLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
+	add := addition(l.table, accountID(account, currency), amount)
 	out, err := l.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                &l.table,
-		Key:                      map[string]types.AttributeValue{attrAccount: &types.AttributeValueMemberS{Value: accountID(account, currency)}},
-		UpdateExpression:         aws.String("ADD #balance :amount, #bookings :one"),
-		ExpressionAttributeNames: map[string]string{"#balance": attrBalance, "#bookings": attrBookings},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":amount": &types.AttributeValueMemberN{Value: strconv.FormatInt(amount, 10)}, ":one": &types.AttributeValueMemberN{Value: "1"},
-		},
+		TableName: add.TableName, Key: add.Key, UpdateExpression: add.UpdateExpression, ConditionExpression: add.ConditionExpression,
+		ExpressionAttributeNames: add.ExpressionAttributeNames, ExpressionAttributeValues: add.ExpressionAttributeValues,
 		ReturnValues: types.ReturnValueUpdatedNew,
 	})
-	if err != nil {
-		// A payment was checked before, so it is the ledger's fault whatever it says: a payment is not given up for that.
+	var refused *types.ConditionalCheckFailedException
+	switch {
+	case errors.As(err, &refused):
+		return 0, errOverflow(l.table)
+	case err != nil: // the ledger's fault, as the payment was checked before: it is not given up for that
 		return 0, idem.Unavailable(fmt.Errorf("the ledger %s: %w", l.table, err))
 	}
 	n, ok := out.Attributes[attrBalance].(*types.AttributeValueMemberN)
@@ -85,6 +86,27 @@ func (l *dynamoLedger) Add(ctx context.Context, account, currency string, amount
 		return 0, idem.ResultUnavailable(fmt.Errorf("the balance in ledger %s: %w", l.table, err))
 	}
 	return balance, nil
+}
+
+// addition is the write of a booking. Its condition is that the balance stays within 64 bits, as it does on the other stores:
+// DynamoDB itself would refuse one of more than 38 digits with the same code as a request that is wrong.
+func addition(table, id string, amount int64) *types.Update {
+	within, bound := "#balance <= :bound", math.MaxInt64-max(amount, 0)
+	if amount < 0 {
+		within, bound = "#balance >= :bound", math.MinInt64-amount
+	}
+	return &types.Update{
+		TableName: &table, Key: map[string]types.AttributeValue{attrAccount: text(id)},
+		UpdateExpression:          aws.String("ADD #balance :amount, #bookings :one"),
+		ConditionExpression:       aws.String("attribute_not_exists(#balance) OR " + within),
+		ExpressionAttributeNames:  map[string]string{"#balance": attrBalance, "#bookings": attrBookings},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":amount": number(amount), ":one": number(1), ":bound": number(bound)},
+	}
+}
+
+// errOverflow is for a booking whose addition was refused.
+func errOverflow(table string) error {
+	return idem.Permanent(fmt.Errorf("the ledger %s: the balance would not fit 64 bits: see to the account, or the amount, and redrive the payment", table))
 }
 
 func accountID(account, currency string) string { return account + "/" + currency }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
+	"unicode"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -30,25 +32,26 @@ type Receipt struct {
 
 var currency = regexp.MustCompile(`^[A-Z]{3}$`)
 
-// maxAccount is the most bytes of an account's name: what fits the ledger's key.
-const maxAccount = 1024
+// maxName is the most bytes of a payment's ID and of an account's name: what fits the keys of every ledger.
+const maxName = 1024
 
 func (p *Payment) validate() error {
 	var errs []error
-	if p.PaymentID == "" {
-		errs = append(errs, errors.New("paymentId is missing"))
-	}
-	if p.Account == "" {
-		errs = append(errs, errors.New("account is missing"))
-	}
-	if len(p.Account) > maxAccount {
-		errs = append(errs, fmt.Errorf("account has %d bytes: want at most %d", len(p.Account), maxAccount))
+	for _, name := range [...]struct{ what, is string }{{"paymentId", p.PaymentID}, {"account", p.Account}} {
+		switch {
+		case name.is == "":
+			errs = append(errs, fmt.Errorf("%s is missing", name.what))
+		case len(name.is) > maxName:
+			errs = append(errs, fmt.Errorf("%s has %d bytes: want at most %d", name.what, len(name.is), maxName))
+		case strings.ContainsFunc(name.is, unicode.IsControl): // PostgreSQL can't keep a NUL, and people can't see the others
+			errs = append(errs, fmt.Errorf("%s is %.64q: want no control characters", name.what, name.is))
+		}
 	}
 	if p.Amount == 0 {
 		errs = append(errs, errors.New("amount is missing or 0"))
 	}
 	if !currency.MatchString(p.Currency) {
-		errs = append(errs, fmt.Errorf("currency is %q: want three capital letters", p.Currency))
+		errs = append(errs, fmt.Errorf("currency is %.16q: want three capital letters", p.Currency))
 	}
 	return errors.Join(errs...)
 }
@@ -64,7 +67,7 @@ type bookkeeper struct {
 // book adds the amount to the account's balance. It does so every time it is called: that it is called once is idemsk's.
 func (b *bookkeeper) book(ctx context.Context, p Payment, _ msk.Record) (Receipt, error) {
 	if err := p.validate(); err != nil {
-		return Receipt{}, idem.Permanent(fmt.Errorf("payment %q can't be booked: %w", p.PaymentID, err))
+		return Receipt{}, idem.Permanent(fmt.Errorf("payment %.64q can't be booked: %w", p.PaymentID, err))
 	}
 	if b.simulate {
 		if err := b.trouble.make(ctx, p); err != nil {

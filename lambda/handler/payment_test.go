@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -25,6 +26,12 @@ func TestPaymentsThatCannotBeBooked(t *testing.T) {
 		"no ID":                {func(p *Payment) { p.PaymentID = "" }, []string{"paymentId is missing"}},
 		"no account":           {func(p *Payment) { p.Account = "" }, []string{"account is missing"}},
 		"a long account":       {func(p *Payment) { p.Account = strings.Repeat("a", 1025) }, []string{"account has 1025 bytes: want at most 1024"}},
+		"a long ID":            {func(p *Payment) { p.PaymentID = strings.Repeat("p", 1025) }, []string{"paymentId has 1025 bytes: want at most 1024"}},
+		"a NUL in an ID":       {func(p *Payment) { p.PaymentID = "p\x00" }, []string{`paymentId is "p\x00": want no control characters`}},
+		"a NUL in an account":  {func(p *Payment) { p.Account = "acc\x00" }, []string{`account is "acc\x00": want no control characters`}},
+		"a line in an account": {func(p *Payment) { p.Account = "acc\n1" }, []string{`account is "acc\n1": want no control characters`}},
+		"a C1 control in it":   {func(p *Payment) { p.Account = "acc\u0085" }, []string{"want no control characters"}},
+		"a long currency":      {func(p *Payment) { p.Currency = strings.Repeat("E", 1e6) }, []string{`currency is "EEEEEEEEEEEEEEEE": want`}},
 		"no amount":            {func(p *Payment) { p.Amount = 0 }, []string{"amount is missing or 0"}},
 		"a currency in words":  {func(p *Payment) { p.Currency = "euro" }, []string{`currency is "euro": want three capital letters`}},
 		"a currency and a tab": {func(p *Payment) { p.Currency = "EUR\n" }, []string{"currency is"}},
@@ -38,7 +45,7 @@ func TestPaymentsThatCannotBeBooked(t *testing.T) {
 				t.Fatal("it was booked")
 			}
 			equal(t, "permanent", idem.IsPermanent(err), true)
-			for _, want := range append(tc.says, `payment "`+p.PaymentID+`"`) {
+			for _, want := range append(tc.says, fmt.Sprintf("payment %.64q", p.PaymentID)) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q does not say %q", err, want)
 				}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/idemsk/idemsk/idem"
@@ -42,8 +43,10 @@ func (p publishing) inPostgres(base *app.Base, h msk.Handler) (msk.Handler, erro
 // Add implements Ledger.
 func (l postgresLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
 	balance, err := l.table.Add(ctx, app.Tx(ctx), accountID(account, currency), amount)
-	if err != nil {
-		// A payment was checked before, so it is the ledger's fault whatever it says: a payment is not given up for that.
+	switch {
+	case errors.Is(err, pgledger.ErrRefused):
+		return 0, idem.Permanent(fmt.Errorf("on PostgreSQL: %w", err))
+	case err != nil: // the ledger's fault: a payment is not given up for that
 		return 0, idem.Unavailable(fmt.Errorf("on PostgreSQL: %w", err))
 	}
 	return balance, nil

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -24,11 +26,7 @@ import (
 
 // The function's program as a process, as Lambda runs it.
 func TestTheProcess(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "bootstrap")
-	cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", program, ".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	program := buildProgram(t)
 	for name, test := range map[string]func(t *testing.T, program string){
 		"memory":              processOnMemory,
 		"DynamoDB":            processOnDynamoDB,
@@ -37,6 +35,17 @@ func TestTheProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { test(t, program) })
 	}
+}
+
+// buildProgram builds the function with further tags: the stores that it is to have.
+func buildProgram(t *testing.T, tags ...string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "bootstrap")
+	cmd := exec.Command("go", "build", "-tags", strings.Join(append(tags, "lambda.norpc"), ","), "-o", program, ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
 }
 
 // process is a running function, and the lines of metrics that it prints.
@@ -87,6 +96,30 @@ func event(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// kafkaEvent is a batch of payments, by the number of their partition, each with offsets from first on.
+func kafkaEvent(t *testing.T, first int, partitions map[int][]Payment) []byte {
+	t.Helper()
+	records := map[string][]map[string]any{}
+	for partition, payments := range partitions {
+		id := fmt.Sprint("payments-", partition)
+		for i, p := range payments {
+			value, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			records[id] = append(records[id], map[string]any{
+				"topic": "payments", "partition": partition, "offset": first + i, "timestamp": 1, "timestampType": "CREATE_TIME",
+				"value": base64.StdEncoding.EncodeToString(value), "headers": []any{},
+			})
+		}
+	}
+	event, err := json.Marshal(map[string]any{"eventSource": "aws:kafka", "records": records})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event
 }
 
 // settle invokes the function with an event until it is content, and returns how often it took.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -32,8 +33,10 @@ func bookInRedis(ctx context.Context, base *app.Base, name string, book func(Led
 // Add implements Ledger.
 func (l redisLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
 	balance, err := l.name.Add(ctx, l.client, accountID(account, currency), amount)
-	if err != nil {
-		// A payment was checked before, so it is the ledger's fault whatever it says: a payment is not given up for that.
+	switch {
+	case errors.Is(err, redisledger.ErrRefused):
+		return 0, idem.Permanent(fmt.Errorf("on Redis: %w", err))
+	case err != nil: // the ledger's fault: a payment is not given up for that
 		return 0, idem.Unavailable(fmt.Errorf("on Redis: %w", err))
 	}
 	return balance, nil

@@ -2,20 +2,11 @@
 
 package main
 
-import (
-	"os/exec"
-	"path/filepath"
-	"testing"
-)
+import "testing"
 
-// processOnStore runs the program that is built for a store through what processOnDynamoDB does.
-func processOnStore(t *testing.T, store string, env map[string]string) {
+// processOnStore runs a program that is built for a store through what processOnDynamoDB does, on the ledger a-ledger.
+func processOnStore(t *testing.T, program, store string, env map[string]string) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "bootstrap")
-	cmd := exec.Command("go", "build", "-tags", "lambda.norpc,"+store, "-o", program, ".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	env["IDEMSK_STORE"], env["IDEMSK_SIMULATE"], env["IDEMSK_LEDGER_TABLE"] = store, "on", "a-ledger"
 	p := startProcess(t, program, env)
 	equal(t, "invocations", p.settle("duplicate-in-batch"), 1)

@@ -120,5 +120,6 @@ func severity(j *job) (level slog.Level, alarm bool) {
 // blocked reports whether a record holds up its partition until somebody mends the cause, which no further delivery will.
 func (j *job) blocked() bool {
 	err := j.outcome.Err
-	return !j.outcome.Kind.Settled() && (errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, idem.ErrForeignRecord))
+	return !j.outcome.Kind.Settled() &&
+		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, idem.ErrForeignRecord))
 }

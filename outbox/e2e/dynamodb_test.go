@@ -2,15 +2,9 @@ package e2e_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,15 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
-	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 const (
@@ -51,31 +44,33 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 		t.Fatal(err)
 	}
 	brokers := startFakeKafka(t)
-	made := producePayments(t, brokers, n)
+	seed := tally.NewSeed(t)
+	made := producePayments(t, seed, brokers, n)
 
-	first := newSource(t, brokers, payments, enlister(t, db, box, cfg))
-	tally := newBooks()
-	second := newSource(t, brokers, credited, tally.consumer(t))
-	booked, counted := make(chan struct{}), make(chan bool, 1)
-	go func() {
-		defer close(booked)
-		first.deliver(func() bool { return first.records >= n })
-	}()
-	go func() { counted <- second.deliver(func() bool { return tally.len() >= n }) }()
-	s := &stream{T: t, db: db, box: box, brokers: brokers, seen: make(map[string]bool)}
-	s.relayAll(booked)
-	if !<-counted {
-		t.FailNow()
-	}
+	flaws := seed.Flaws("first")
+	first := tally.NewSource(t, seed, brokers, payments, batchSize, enlister(t, db, box, cfg, flaws))
+	books := tally.NewBooks()
+	second := tally.NewSource(t, seed, brokers, credited, batchSize, books.Consumer(t, seed.Flaws("second")))
+	relaying, relayed := context.WithCancel(t.Context())
+	defer relayed()
+	booked := beside(t, first.Drain)
+	counted := beside(t, func() bool { return second.Follow(relaying) })
+	stream := tally.NewStream(t, seed, db, box, brokers, smallBatch)
+	stream.Relay(booked.done)
+	booked.wait(t)
+	relayed()
+	counted.wait(t)
+	second.WantAll(n + smallBatch)
 
-	t.Logf("%d relays died at work; %d batches of payments and %d of events came again, %d records of %d events", s.died, first.again, second.again, second.records, n)
-	if s.died < 5 {
-		t.Errorf("only %d relays died", s.died)
+	t.Logf("%d relays died at work; %d batches of payments and %d of events came again, %d records of %d events",
+		stream.Died, first.Again, second.Again, second.Records, n)
+	if stream.Died < 5 {
+		t.Errorf("only %d relays died", stream.Died)
 	}
-	if len(s.items) != n {
-		t.Errorf("%d events were published of %d payments", len(s.items), n)
+	if stream.Items() != n {
+		t.Errorf("%d events were published of %d payments", stream.Items(), n)
 	}
-	tally.verify(t, made, balances(t, db))
+	wantCounted(t, books, made, balances(t, db))
 }
 
 // startDynamo starts an in-process DynamoDB with its tables, and returns a client. It has no sort keys: the IDs of the outbox's
@@ -124,136 +119,34 @@ func startFakeKafka(t *testing.T) (brokers []string) {
 }
 
 // enlister returns the first consumer. It books as the example function does.
-func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg idem.Config) *msk.Consumer {
+func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg idem.Config, flaws *tally.Flaws) *msk.Consumer {
 	t.Helper()
 	store, err := dynamostore.New(db, dynamostore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newConsumer(t, store, cfg, paymentKey(t), dynamooutbox.Handler(box, msk.JSON(func(ctx context.Context, p payment, _ msk.Record) (struct{}, error) {
+	return tally.NewConsumer(t, store, cfg, paymentKey(t), dynamooutbox.Handler(box, msk.JSON(func(ctx context.Context, c tally.Credit, _ msk.Record) (struct{}, error) {
 		tx, err := dynamostore.TxFrom(ctx)
 		if err != nil {
 			return struct{}{}, err
 		}
 		err = tx.Enlist(dynamostore.Write{Update: &types.Update{
-			TableName: aws.String(ledgerTable), Key: map[string]types.AttributeValue{attrAccount: &types.AttributeValueMemberS{Value: p.ledgerID()}},
+			TableName: aws.String(ledgerTable), Key: map[string]types.AttributeValue{attrAccount: &types.AttributeValueMemberS{Value: c.LedgerID()}},
 			UpdateExpression: aws.String("ADD #balance :amount"), ExpressionAttributeNames: map[string]string{"#balance": attrBalance},
-			ExpressionAttributeValues: map[string]types.AttributeValue{":amount": &types.AttributeValueMemberN{Value: strconv.FormatInt(p.Amount, 10)}},
+			ExpressionAttributeValues: map[string]types.AttributeValue{":amount": &types.AttributeValueMemberN{Value: strconv.FormatInt(c.Amount, 10)}},
 		}})
 		if err != nil {
 			return struct{}{}, err
 		}
-		e, err := p.event()
+		e, err := event(&c)
 		if err != nil {
 			return struct{}{}, err
 		}
 		if err := outbox.Publish(ctx, e); err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, mayFail()
+		return struct{}{}, flaws.Fail(c.PaymentID)
 	})))
-}
-
-// stream stands for the table's stream and its event source: it hands items to relays, those of an aggregate in order, and a
-// batch again whose relay has died, or, now and then, one that was sent long ago.
-type stream struct {
-	*testing.T
-	db      *dynamodb.Client
-	box     *dynamooutbox.Outbox
-	brokers []string
-	items   []dynamooutbox.Item // what has been seen, in this order
-	seen    map[string]bool     // by ID
-	died    int
-}
-
-// relayAll relays until nothing more is booked, and all is relayed.
-func (s *stream) relayAll(booked <-chan struct{}) {
-	const batch = 40
-	for at, over := 0, false; ; {
-		select {
-		case <-booked:
-			over = true
-		default:
-		}
-		s.poll()
-		if over && at == len(s.items) {
-			return
-		}
-		for at < len(s.items) && s.Context().Err() == nil {
-			next := s.items[at:min(at+batch, len(s.items))]
-			if s.relay(next) {
-				at += len(next)
-			}
-			if from := rand.IntN(at + 1); at > 0 && rand.IntN(5) == 0 {
-				s.relay(s.items[from:min(from+batch, at)])
-			}
-		}
-		if err := s.Context().Err(); err != nil {
-			s.Fatal(err)
-		}
-	}
-}
-
-// poll looks what is new in the table. The order of IDs is that of the commits here, as an account's payments are handled one
-// after the other; and none is seen without those before it, as the table fits a page of the scan, 1 MB.
-func (s *stream) poll() {
-	s.Helper()
-	seen := len(s.items)
-	for item, err := range s.box.List(s.Context(), s.db, dynamooutbox.ListQuery{}) {
-		if err != nil {
-			s.Fatal(err)
-		}
-		if !s.seen[item.ID] {
-			s.seen[item.ID] = true
-			s.items = append(s.items, item)
-		}
-	}
-	slices.SortFunc(s.items[seen:], func(a, b dynamooutbox.Item) int { return strings.Compare(a.ID, b.ID) })
-}
-
-// relay has a new relay send items, and reports whether it lived to the end.
-func (s *stream) relay(items []dynamooutbox.Item) bool {
-	s.Helper()
-	producer, err := relay.New(relay.Config{Options: []kgo.Opt{kgo.SeedBrokers(s.brokers...)}})
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer producer.Close()
-	sender := &mortal{Producer: producer, dies: rand.IntN(3) == 0}
-	r, err := dynamooutbox.NewRelay(s.box, s.db, sender, dynamooutbox.RelayConfig{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		s.Fatal(err)
-	}
-	result := r.Send(s.Context(), slices.Clone(items))
-	if sender.dies {
-		s.died++
-		return false
-	}
-	if err := errors.Join(result.Errs...); err != nil || result.Published != len(items) {
-		s.Fatal(fmt.Errorf("%d of %d items were published: %w", result.Published, len(items), err))
-	}
-	return true
-}
-
-var errDied = errors.New("the relay has died")
-
-// mortal sends as a relay does that dies: some of the first events, or all, are published, and nobody hears of it.
-type mortal struct {
-	*relay.Producer
-	dies bool
-}
-
-// Send implements dynamooutbox.Sender.
-func (m *mortal) Send(ctx context.Context, events []outbox.Event) []error {
-	if !m.dies {
-		return m.Producer.Send(ctx, events)
-	}
-	_ = m.Producer.Send(ctx, events[:rand.IntN(len(events)+1)])
-	errs := make([]error, len(events))
-	for i := range errs {
-		errs[i] = errDied
-	}
-	return errs
 }
 
 // balances reads the ledger.

@@ -11,6 +11,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
+	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
@@ -27,26 +28,29 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	brokers := []string{kafka.Addr()}
 	createTopic(t, brokers, payments, 4)
 	createTopic(t, brokers, credited, 3)
-	made := producePayments(t, brokers, n)
+	seed := tally.NewSeed(t)
+	made := producePayments(t, seed, brokers, n)
 
-	first := newSource(t, brokers, payments, bookkeeper(t, pool, box))
-	tally := newBooks()
-	second := newSource(t, brokers, credited, tally.consumer(t))
-	booked, counted := make(chan struct{}), make(chan bool, 1)
-	go func() {
-		defer close(booked)
-		first.deliver(func() bool { return first.records >= n })
-	}()
-	go func() { counted <- second.deliver(func() bool { return tally.len() >= n }) }()
-	killed, atWork := killRelays(t, pool, pgoutbox.DefaultTable, booked)
+	first := tally.NewSource(t, seed, brokers, payments, batchSize, bookkeeper(t, pool, box, seed.Flaws("first")))
+	books := tally.NewBooks()
+	second := tally.NewSource(t, seed, brokers, credited, batchSize, books.Consumer(t, seed.Flaws("second")))
+	relaying, relayed := context.WithCancel(t.Context())
+	defer relayed()
+	booked := beside(t, first.Drain)
+	counted := beside(t, func() bool { return second.Follow(relaying) })
+	killed, atWork := killRelays(t, seed.Rand("kills"), pool, pgoutbox.DefaultTable, booked.done)
+	booked.wait(t)
 	last := startRelay(t, pgoutbox.DefaultTable)
 	defer last.kill()
-	if !<-counted {
-		t.FailNow()
-	}
+	waitUntilPublished(t, pool, pgoutbox.DefaultTable)
+	forget(t, pool, pgoutbox.DefaultTable)
+	waitUntilPublished(t, pool, pgoutbox.DefaultTable)
+	relayed()
+	counted.wait(t)
+	second.WantAll(n + smallBatch)
 
 	t.Logf("%d relays were killed, %d with events left; %d batches of payments and %d of events came again, %d records of %d events",
-		killed, atWork, first.again, second.again, second.records, n)
+		killed, atWork, first.Again, second.Again, second.Records, n)
 	if atWork < 5 {
 		t.Errorf("only %d of %d relays were killed with events left", atWork, killed)
 	}
@@ -57,7 +61,7 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tally.verify(t, made, balances)
+	wantCounted(t, books, made, balances)
 }
 
 func newPool(t *testing.T) *pgxpool.Pool {
@@ -95,30 +99,30 @@ func migrate(t *testing.T, pool *pgxpool.Pool) *pgoutbox.Outbox {
 }
 
 // bookkeeper returns the first consumer. It books as the example function does.
-func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox) *msk.Consumer {
+func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox, flaws *tally.Flaws) *msk.Consumer {
 	t.Helper()
 	store, err := pgstore.NewTx(pool, pgstore.TxConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	return newConsumer(t, store, idem.Config{}, paymentKey(t), func(ctx context.Context, r msk.Record) ([]byte, error) {
+	return tally.NewConsumer(t, store, idem.Config{}, paymentKey(t), func(ctx context.Context, r msk.Record) ([]byte, error) {
 		return store.Handler(box.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			var p payment
-			if err := json.Unmarshal(r.Value, &p); err != nil {
+			var c tally.Credit
+			if err := json.Unmarshal(r.Value, &c); err != nil {
 				return nil, idem.Permanent(err)
 			}
-			if _, err := ledger.Add(ctx, tx, p.ledgerID(), p.Amount); err != nil {
+			if _, err := ledger.Add(ctx, tx, c.LedgerID(), c.Amount); err != nil {
 				return nil, err
 			}
-			e, err := p.event()
+			e, err := event(&c)
 			if err != nil {
 				return nil, err
 			}
 			if err := outbox.Publish(ctx, e); err != nil {
 				return nil, err
 			}
-			return nil, mayFail()
+			return nil, flaws.Fail(c.PaymentID)
 		})).Handle(ctx)
 	})
 }

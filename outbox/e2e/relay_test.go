@@ -25,7 +25,7 @@ const (
 	kafkaEnv = "IDEMSK_TEST_KAFKA"
 )
 
-// smallBatch has a relay come to many places where it can be killed.
+// smallBatch has relays come to many places where they can be killed.
 const smallBatch = 40
 
 // relayUntilKilled says on standard output when it begins.
@@ -49,7 +49,7 @@ func relayForever(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := pgoutbox.NewRelay(box, pool, producer, pgoutbox.RelayConfig{Batch: smallBatch, Logger: slog.New(slog.DiscardHandler)})
+	r, err := pgoutbox.NewRelay(box, pool, producer, pgoutbox.RelayConfig{Batch: smallBatch, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (p *relayProcess) kill() {
 
 // killRelays runs a relay, kills it at a random moment, and runs the next, until over is closed. It returns how many were killed,
 // and of how many there was work left.
-func killRelays(t *testing.T, pool *pgxpool.Pool, table string, over <-chan struct{}) (killed, atWork int) {
+func killRelays(t *testing.T, random *rand.Rand, pool *pgxpool.Pool, table string, over <-chan struct{}) (killed, atWork int) {
 	t.Helper()
 	for {
 		p := startRelay(t, table)
@@ -100,13 +100,38 @@ func killRelays(t *testing.T, pool *pgxpool.Pool, table string, over <-chan stru
 		case <-over:
 			p.kill()
 			return killed, atWork
-		case <-time.After(time.Duration(rand.Int64N(int64(300 * time.Millisecond)))):
+		case <-time.After(time.Duration(random.Int64N(int64(300 * time.Millisecond)))):
 		}
 		p.kill()
 		killed++
 		if pending(t, pool, table) > 0 {
 			atWork++
 		}
+	}
+}
+
+// waitUntilPublished waits until nothing is pending.
+func waitUntilPublished(t *testing.T, pool *pgxpool.Pool, table string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for pending(t, pool, table) > 0 {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			t.Fatalf("%d events are still pending after %v", pending(t, pool, table), patience)
+		}
+	}
+}
+
+// forget leaves the last events as a relay does that dies when it has sent them: they come again behind all others.
+func forget(t *testing.T, pool *pgxpool.Pool, table string) {
+	t.Helper()
+	tag, err := pool.Exec(t.Context(), `UPDATE `+table+` SET published_at = NULL WHERE seq > (SELECT max(seq) FROM `+table+`) - $1`, smallBatch)
+	if err != nil || tag.RowsAffected() == 0 {
+		t.Fatalf("%v, %v", tag, err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
@@ -28,11 +29,12 @@ type accounts struct {
 	pool  *pgxpool.Pool
 	table string
 	keys  int
+	seed  tally.Seed
 }
 
 func newAccounts(t *testing.T, pool *pgxpool.Pool, keys int) *accounts {
 	t.Helper()
-	a := &accounts{pool: pool, table: unique("accounts"), keys: keys}
+	a := &accounts{pool: pool, table: unique("accounts"), keys: keys, seed: tally.NewSeed(t)}
 	if _, err := pool.Exec(t.Context(), `CREATE TABLE `+a.table+` AS SELECT id, 0 AS n FROM generate_series(0, `+strconv.Itoa(keys-1)+`) AS id`); err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +43,9 @@ func newAccounts(t *testing.T, pool *pgxpool.Pool, keys int) *accounts {
 
 var errUndone = errors.New("undone")
 
-// credit publishes the next event of a key; one transaction of ten is rolled back.
-func (a *accounts) credit(ctx context.Context, o *pgoutbox.Outbox, topic string, key int) error {
-	undo := rand.IntN(10) == 0
+// credit publishes the next event of some key; one transaction of ten is rolled back.
+func (a *accounts) credit(ctx context.Context, o *pgoutbox.Outbox, topic string, random *rand.Rand) error {
+	key, undo := random.IntN(a.keys), random.IntN(10) == 0
 	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		var n int
 		if err := tx.QueryRow(ctx, `UPDATE `+a.table+` SET n = n + 1 WHERE id = $1 RETURNING n`, key).Scan(&n); err != nil {
@@ -69,10 +71,11 @@ func (a *accounts) creditWhile(t *testing.T, o *pgoutbox.Outbox, topic string, l
 	var made atomic.Int64
 	var over atomic.Bool
 	var group sync.WaitGroup
-	for range 4 {
+	for worker := range 4 {
+		random := a.seed.Rand(fmt.Sprint("credits ", worker))
 		group.Go(func() {
 			for int(made.Add(1)) <= least || !over.Load() {
-				if err := a.credit(t.Context(), o, topic, rand.IntN(a.keys)); err != nil {
+				if err := a.credit(t.Context(), o, topic, random); err != nil {
 					t.Error(err)
 					return
 				}
@@ -130,9 +133,10 @@ func TestRelaysThatDieLoseNothingAndKeepOrder(t *testing.T) {
 	a.creditWhile(t, o, topic, 1000, func() {
 		var group sync.WaitGroup
 		group.Go(func() {
+			random := a.seed.Rand("kills")
 			for range kills {
 				worker := startWorker(t, table)
-				wait(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+				wait(time.Duration(100+random.IntN(300)) * time.Millisecond)
 				if err := worker.Process.Kill(); err != nil {
 					t.Error(err)
 				}
@@ -140,9 +144,10 @@ func TestRelaysThatDieLoseNothingAndKeepOrder(t *testing.T) {
 			}
 		})
 		group.Go(func() {
+			random := a.seed.Rand("stops")
 			for range stops {
 				stop := run(t, pool, o, newProducer(t, relay.Config{}), cfg)
-				wait(time.Duration(rand.IntN(300)) * time.Millisecond)
+				wait(time.Duration(random.IntN(300)) * time.Millisecond)
 				stop()
 			}
 		})
@@ -194,7 +199,7 @@ func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
 	var network cutter
 	producer := newProducer(t, relay.Config{Options: []kgo.Opt{kgo.Dialer(network.dial)}, Timeout: 700 * time.Millisecond})
 	run(t, pool, o, producer, pgoutbox.RelayConfig{Batch: smallBatch})
-	a.creditWhile(t, o, topic, 1000, func() { disturb(t, &network) })
+	a.creditWhile(t, o, topic, 1000, func() { disturb(t, a.seed.Rand("network"), &network) })
 	eventually(t, pool, 0, pendingIn(table))
 	a.verify(t, topic)
 	if n := ask[int](t, pool, `SELECT max(attempts) FROM `+table); n != 0 {
@@ -203,16 +208,16 @@ func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
 }
 
 // disturb has Kafka away, in two ways, for less than the producer's patience and for more.
-func disturb(t *testing.T, network *cutter) {
+func disturb(t *testing.T, random *rand.Rand, network *cutter) {
 	t.Helper()
 	for range 5 { // connections break
-		wait(time.Duration(50+rand.IntN(100)) * time.Millisecond)
+		wait(time.Duration(50+random.IntN(100)) * time.Millisecond)
 		network.set(true)
-		wait(time.Duration(rand.IntN(1200)) * time.Millisecond)
+		wait(time.Duration(random.IntN(1200)) * time.Millisecond)
 		network.set(false)
 	}
 	for range 2 { // nothing answers
-		wait(time.Duration(50+rand.IntN(100)) * time.Millisecond)
+		wait(time.Duration(50+random.IntN(100)) * time.Millisecond)
 		if err := kafka.Freeze(); err != nil {
 			t.Fatal(err)
 		}
@@ -313,8 +318,6 @@ func TestWhatTheBrokerRejectsIsSetAside(t *testing.T) {
 // random returns bytes that can't be compressed.
 func random(n int) []byte {
 	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // it never fails
 	return b
 }

@@ -112,6 +112,7 @@ func (r recorder) Record(ctx context.Context, events []outbox.Event) error {
 // Querier is a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
 type Querier interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 

@@ -7,12 +7,14 @@ type statements struct {
 	insert  string // ids, topics, keys, types, values, headers
 	delete  string // ids
 	oid     string
-	busy    string // the class of locks, how many shards
+	busy    string // the class of locks, how many shards, and which not
 	take    string // shards, how many of each
+	beside  string // the same, and the topics and keys of which to take nothing
 	publish string // ids
 	reject  string // ids, failures, how many attempts, the first delay and the longest in s
 	stats   string
 	prune   string // retention in s, how many
+	aside   string // how many, 0 for all
 	requeue string // ids
 }
 
@@ -23,6 +25,25 @@ const pending = `published_at IS NULL AND set_aside_at IS NULL`
 const ready = `o.published_at IS NULL AND o.set_aside_at IS NULL AND (o.retry_at IS NULL OR o.retry_at <= clock_timestamp())
 	AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
 		AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.set_aside_at IS NULL AND b.retry_at > clock_timestamp())`
+
+// take takes events from the head of shards, but for rows that a session which is no relay has locked: an operator who is
+// deleting them, say. It tells of them too: a row without id is a topic and key of which an event is pending that was not
+// taken, and is ahead of some that were.
+const take = `WITH taken AS MATERIALIZED (
+		SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
+			SELECT shard, id, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
+			WHERE o.shard = s.shard::smallint AND {{ready}} {{but}} ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o)
+	SELECT id::text, aggregatetype, aggregateid, payload, headers, seq FROM taken
+	UNION ALL
+	SELECT NULL, aggregatetype, aggregateid, NULL, NULL, min(seq)
+	FROM (SELECT shard, max(seq) AS last FROM taken GROUP BY shard) AS s, LATERAL (
+		SELECT aggregatetype, aggregateid, seq FROM {{table}} o
+		WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o
+	WHERE aggregateid IS NOT NULL AND NOT EXISTS (SELECT FROM taken WHERE taken.seq = o.seq)
+	GROUP BY aggregatetype, aggregateid
+	ORDER BY seq`
+
+const besides = `AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($3::text[], $4::bytea[])))`
 
 func newStatements(t table) statements {
 	fill := func(sql string) string {
@@ -40,11 +61,10 @@ func newStatements(t table) statements {
 		busy: fill(`WITH waiting AS MATERIALIZED (
 				SELECT shard::integer, first FROM generate_series(0, 63) AS shard, LATERAL (
 					SELECT seq AS first FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{ready}} ORDER BY seq LIMIT 1) AS o
-				ORDER BY first)
+				WHERE shard <> ALL ($3::integer[]) ORDER BY first)
 			SELECT shard FROM waiting WHERE pg_try_advisory_xact_lock($1, shard) LIMIT $2`),
-		take: fill(`SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
-				SELECT id::text, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
-				WHERE o.shard = s.shard::smallint AND {{ready}} ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o ORDER BY seq`),
+		take:    fill(strings.Replace(take, "{{but}}", "", 1)),
+		beside:  fill(strings.Replace(take, "{{but}}", besides, 1)),
 		publish: fill(`UPDATE {{table}} SET published_at = clock_timestamp() WHERE id = ANY($1::uuid[])`),
 		reject: fill(`UPDATE {{table}} o SET attempts = attempts + 1, failure = f.failure,
 				retry_at = clock_timestamp() + make_interval(secs => least($4 * 2 ^ least(attempts, 30), $5)),
@@ -58,6 +78,8 @@ func newStatements(t table) statements {
 				SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} ORDER BY seq LIMIT 1) AS o)), 0)::float8`),
 		prune: fill(`DELETE FROM {{table}} WHERE id IN (SELECT id FROM {{table}}
 			WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED)`),
+		aside: fill(`SELECT id::text, aggregatetype, aggregateid, created_at, set_aside_at, attempts, coalesce(failure, '') FROM {{table}}
+			WHERE set_aside_at IS NOT NULL AND published_at IS NULL ORDER BY set_aside_at, seq LIMIT nullif($1::bigint, 0)`),
 		requeue: fill(`UPDATE {{table}} SET set_aside_at = NULL, retry_at = NULL, attempts = 0
 			WHERE id = ANY($1::uuid[]) AND set_aside_at IS NOT NULL AND published_at IS NULL`),
 	}

@@ -182,50 +182,6 @@ func (o *outcome) reject(id string, err error) {
 	o.rejected, o.failures = append(o.rejected, id), append(o.failures, strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), ""))
 }
 
-// aggregate is what is kept in order.
-type aggregate struct{ topic, key string }
-
-// take returns what is at the head of some shards, in order. Nobody else has them until tx ends. Rows that are no events are
-// rejected, and what is behind them is left.
-func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]outbox.Event, error) {
-	rows, err := tx.Query(ctx, w.outbox.sql.busy, w.class, shardsAtOnce)
-	if err != nil {
-		return nil, err
-	}
-	mine, err := pgx.CollectRows(rows, pgx.RowTo[int32])
-	if err != nil || len(mine) == 0 {
-		return nil, err
-	}
-	// Another statement, which sees what was committed before the locks were given up.
-	rows, err = tx.Query(ctx, w.outbox.sql.take, mine, max(1, w.cfg.Batch/len(mine)))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var events []outbox.Event
-	behind := make(map[aggregate]bool)
-	for size := 0; size < bytesAtOnce && rows.Next(); {
-		var e outbox.Event
-		var headers []byte
-		if err := rows.Scan(&e.ID, &e.Topic, &e.Key, &e.Value, &headers, nil); err != nil {
-			return nil, err
-		}
-		of := aggregate{e.Topic, string(e.Key)}
-		if behind[of] {
-			continue
-		}
-		if e.Headers, err = decodeHeaders(headers); err != nil {
-			out.reject(e.ID, err)
-			behind[of] = len(e.Key) > 0
-			continue
-		}
-		events = append(events, e)
-		size += e.Size()
-	}
-	rows.Close()
-	return events, rows.Err()
-}
-
 // settle marks what was published and what was rejected, and commits.
 func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 	var batch pgx.Batch

@@ -37,8 +37,11 @@ endpoint. DynamoDB tables and an SQS queue for it are in this process, and its e
 
 Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD.
 
-Ctrl-C reads no more, waits for what is with the function, for as long as its timeout, and commits what is done with. SIGUSR1
-disables the mapping, and enables it again.`,
+Ctrl-C reads no more, waits for what is with the function, for as long as its timeout, and commits what is done with; a second
+one cuts that off, so that it comes again. SIGUSR1 disables the mapping, and enables it again.
+
+The exit status is 1 if the run could not begin or go on, if a proof fails, and if --until-drained has delivered everything and
+records were lost: given up where there is no on-failure destination.`,
 		examples: []string{
 			"idemsk local --produce 10000 --until-drained",
 			"idemsk local --function ./bootstrap --topic payments --brokers 127.0.0.1:9092",
@@ -93,7 +96,8 @@ func (l *localCommand) declareSource(fs *flag.FlagSet) {
 		"serve the event source mapping that is deployed at --endpoint-url (default "+localStack+"), with its parameters and its function")
 	fs.Float64Var(&l.opt.Copies, "producer-duplicates", stream.DefaultCopies, "the `SHARE` of produced payments that are sent twice")
 	fs.IntVar(&l.opt.Produce, "produce", 0, "produce `N` generated payments to the topic")
-	fs.Uint64Var(&l.opt.Seed, "seed", 0, "a `SEED` gives the same payments and faults again (default: another one each time)")
+	fs.Uint64Var(&l.opt.Seed, "seed", 0,
+		"a `SEED` gives the same payments again, and a batch with the same first record the same faults (default: another one each time)")
 }
 
 func (l *localCommand) declareMapping(fs *flag.FlagSet) {
@@ -121,6 +125,7 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda endpoint instead, such as http://127.0.0.1:4566")
 	fs.StringVar(&l.opt.FunctionName, "function-name", "", "the function's `NAME` (default idemsk-local; at --invoke: function)")
 	fs.DurationVar(&l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`")
+	fs.DurationVar(&l.opt.InitTimeout, "init-timeout", 0, "the `TIME` that a process of the function may take until it asks for work; 0s: 10s, as on AWS")
 	fs.StringVar(&l.opt.Store, "store", local.StoreFake,
 		"`WHERE` the function's tables are: fake (in this process), the URL of a DynamoDB, PostgreSQL or Redis, postgres or redis\n"+
 			"for the one at IDEMSK_STORE_URL, or none to leave its environment alone")
@@ -128,7 +133,7 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 		l.opt.Env = append(l.opt.Env, text)
 		return nil
 	})
-	fs.StringVar(&l.logFile, "log", "", "the `FILE` for what the function prints (default: a temporary one, kept if the run fails)")
+	fs.StringVar(&l.logFile, "log", "", "the `FILE` for what the function prints (default: a temporary one, kept if the run or an invocation fails)")
 	l.awsFlags.declare(fs)
 }
 
@@ -159,6 +164,9 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	toggle, stop := toggleSignal()
 	defer stop()
 	l.opt.Toggle = toggle
+	cut, stop := secondSignal(ctx)
+	defer stop()
+	l.opt.Cut = cut
 	screen := &screen{s: s}
 	l.opt.Say, l.opt.Show = screen.say, screen.show
 	if l.serving != "" {
@@ -167,7 +175,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if l.opt.Invoke == "" {
 		screen.say("What the function prints goes to " + term.Escape(log.file.Name()) + ".")
 	}
-	text, proven, err := l.play(ctx, screen)
+	text, report, err := l.play(ctx, screen)
 	switch {
 	case errors.Is(err, local.ErrOptions), errors.Is(err, esm.ErrConfig):
 		return &usageError{err}
@@ -177,34 +185,35 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if _, err := fmt.Fprint(s.Out, text); err != nil {
 		return err
 	}
-	if !proven {
+	if n := report.OwnFailures(); n > 0 {
+		log.keep = term.Plural(n, "invocation", "invocations") + " failed"
+	}
+	if report.Proof != nil && !report.Proof.OK() || l.opt.UntilDrained && report.Lost > 0 {
 		return errReported
 	}
 	return nil
 }
 
-// play runs the function, a second time without idemsk if that is asked for. proven is false if a proof was asked for and
-// fails.
-func (l *localCommand) play(ctx context.Context, screen *screen) (text string, proven bool, err error) {
+// play runs the function, a second time without idemsk if that is asked for. The report is that of the first run.
+func (l *localCommand) play(ctx context.Context, screen *screen) (text string, with *local.Report, err error) {
 	if l.compare && (!l.opt.Prove || len(l.opt.Brokers) > 0) {
-		return "", false, usagef("--compare needs --prove, and a broker in this process: the same records are delivered twice")
+		return "", nil, usagef("--compare needs --prove, and a broker in this process: the same records are delivered twice")
 	}
-	with, err := local.Run(ctx, l.opt)
+	with, err = local.Run(ctx, l.opt)
 	if err != nil {
-		return "", false, err
+		return "", nil, err
 	}
-	proven = with.Proof == nil || with.Proof.OK()
 	if !l.compare || ctx.Err() != nil {
-		return with.Text(), proven, nil //nolint:nilerr // an interrupted run has its report
+		return with.Text(), with, nil //nolint:nilerr // an interrupted run has its report
 	}
 	screen.say("The same without idemsk (IDEMSK_STORE=none):")
 	unprotected := l.opt
 	unprotected.Unprotected = true
 	without, err := local.Run(ctx, unprotected)
 	if err != nil {
-		return "", false, err
+		return "", nil, err
 	}
-	return with.Beside(without), proven, nil
+	return with.Beside(without), with, nil
 }
 
 // localStack is where LocalStack is, if nobody says otherwise.
@@ -341,6 +350,27 @@ func toggleSignal() (<-chan struct{}, func()) {
 		}
 	})
 	return toggle, func() { signal.Stop(signals); close(done); end.Wait() }
+}
+
+// secondSignal gives a value for an interrupt after the context is done, which the first one has ended.
+func secondSignal(ctx context.Context) (<-chan struct{}, func()) {
+	signals, second, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
+	var end sync.WaitGroup
+	end.Go(func() {
+		select {
+		case <-ctx.Done(): // the first one was delivered before that: it is not seen again
+		case <-done:
+			return
+		}
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(signals)
+		select {
+		case <-signals:
+			second <- struct{}{}
+		case <-done:
+		}
+	})
+	return second, func() { close(done); end.Wait() }
 }
 
 // screen is the error stream, with lines that stay and a view that does not.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -66,6 +67,39 @@ func TestLocalProvesNothing(t *testing.T) {
 	}
 }
 
+// What is given up without a destination is lost: that is said with its reason, and the exit status is 1.
+func TestLocalLosesRecords(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "function.log")
+	args := []string{"local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained", "--maximum-retry-attempts", "0", "--log", log}
+	r := idemsk(t, args...)
+	for _, want := range []string{" lost: given up, no on-failure destination\n", "\nlast error: payments-", "everything is committed after"} {
+		if r.code != 1 || !strings.Contains(r.out, want) {
+			t.Errorf("exit %d, and %q is to be said:\n%s", r.code, want, r.out)
+		}
+	}
+	if strings.Contains(r.out, "2,000 done") || !strings.Contains(r.err, "The function's log is in "+log+"; it ends with:") {
+		t.Errorf("%+v", r)
+	}
+	if r = idemsk(t, append(args, "--on-failure", "arn:aws:sqs:us-east-1:000000000000:gave-up")...); r.code != 0 || strings.Contains(r.out, "lost") {
+		t.Errorf("with a destination nothing is lost: %+v", r)
+	}
+}
+
+// A temporary log is kept, and named, if an invocation failed, though the run did not.
+func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	r := idemsk(t, "local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained")
+	named := regexp.MustCompile(`\d+ invocations? failed: the function's log is in (\S+)\.\n$`).FindStringSubmatch(r.err)
+	if r.code != 0 || named == nil {
+		t.Fatalf("%+v", r)
+	}
+	if text, err := os.ReadFile(named[1]); err != nil || !strings.Contains(string(text), `"msg":"batch"`) {
+		t.Errorf("the function's log: %v", err)
+	}
+}
+
 func TestLocalThatCannotRun(t *testing.T) {
 	t.Parallel()
 	notExecutable := filepath.Join(t.TempDir(), "bootstrap")
@@ -91,6 +125,7 @@ func TestLocalThatCannotRun(t *testing.T) {
 		{[]string{"--function", "/bin/sh -c 'exit 3'"}, 1, "it ended before it asked for work: exit status 3"},
 		{[]string{"--function", "", "--invoke", "http://" + nobody}, 1, "no Lambda endpoint answers"},
 		{[]string{"--batch-size", "0"}, 2, "BatchSize is 0"},
+		{[]string{"--init-timeout", "1us"}, 1, "raise the initialization timeout (--init-timeout)"},
 		{[]string{"--filter-criteria", "@/nowhere"}, 1, "/nowhere"},
 		{[]string{"--filter-criteria", "x"}, 2, "FilterCriteria"},
 		{[]string{"--starting-position-timestamp", "now"}, 2, "starting-position-timestamp"},
@@ -160,7 +195,8 @@ func TestLocalSignals(t *testing.T) {
 	said := &tape{more: make(chan struct{}, 1)}
 	code := make(chan int, 1)
 	go func() {
-		code <- cli.Main(ctrlC, []string{"local", "--function", handler, "--produce", "100"}, cli.Streams{Out: &out, Err: said}, "v1")
+		code <- cli.Main(ctrlC, []string{"local", "--function", handler, "--produce", "100",
+			"--function-response-types", "ReportBatchItemFailures"}, cli.Streams{Out: &out, Err: said}, "v1")
 	}()
 	said.wait(ctx, t, "Produced 100 records")
 	for _, want := range []string{"is disabled", "is enabled again"} {
@@ -175,5 +211,42 @@ func TestLocalSignals(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A second Ctrl-C does not wait for what the first one waits for.
+func TestLocalSecondInterrupt(t *testing.T) {
+	swallow := make(chan os.Signal, 1) // the first signals may come before the tool listens
+	signal.Notify(swallow, os.Interrupt)
+	defer signal.Stop(swallow)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the test took too long"))
+	defer cancel()
+	ctrlC, interrupt := context.WithCancel(ctx)
+	var out bytes.Buffer
+	said := &tape{more: make(chan struct{}, 1)}
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Main(ctrlC, []string{"local", "--function", handler, "--produce", "100", "--partitions", "1", "--seed", "3", "--timeout", "10m", "--slow", "24h"},
+			cli.Streams{Out: &out, Err: said}, "v1")
+	}()
+	said.wait(ctx, t, "100 in flight")
+	interrupt()
+	said.wait(ctx, t, "Waiting for the function to be done with 100 records, for 10m0s at most (its timeout); Ctrl-C again cuts it off.")
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		select {
+		case <-tick.C:
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		case c := <-code:
+			if c != 0 || !strings.Contains(out.String(), "100 records are not committed") || !strings.Contains(said.String(), "comes again with the next run") {
+				t.Errorf("exit %d\n%s\n%s", c, out.String(), said)
+			}
+		case <-ctx.Done():
+			t.Fatal(context.Cause(ctx))
+		}
+		tick.Stop()
+		return
 	}
 }

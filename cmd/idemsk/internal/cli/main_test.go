@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,11 +75,29 @@ type result struct {
 
 func idemsk(t *testing.T, args ...string) result {
 	t.Helper()
-	var out, err bytes.Buffer
+	var out, err output
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	code := cli.Main(ctx, args, cli.Streams{In: strings.NewReader("y\n"), Out: &out, Err: &err}, "v1.2.3")
 	return result{code: code, out: out.String(), err: err.String()}
+}
+
+// output is a buffer that several can write to at the same time, as they can to a file.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
 }
 
 // golden compares a text with a file in testdata.

@@ -163,6 +163,7 @@ func eventFiles(args []string) ([]string, error) {
 type functionLog struct {
 	file      *os.File
 	temporary bool
+	keep      string // why it is worth keeping, although the run did not fail
 	last      []string
 }
 
@@ -196,7 +197,7 @@ func (l *functionLog) Write(line []byte) (int, error) {
 	return l.file.Write(line)
 }
 
-// close shows the end of the log if the run failed. A temporary file is kept only then.
+// close shows the end of the log if the run failed. A temporary file is kept only then, or if there is a reason to keep it.
 func (l *functionLog) close(failed bool, s Streams) error {
 	err := l.file.Close()
 	switch {
@@ -205,6 +206,8 @@ func (l *functionLog) close(failed bool, s Streams) error {
 		for _, line := range l.last {
 			s.sayf("  %s\n", term.Cut(term.Escape(line), maxLine))
 		}
+	case l.keep != "" && len(l.last) > 0:
+		s.sayf("%s: the function's log is in %s.\n", l.keep, l.file.Name())
 	case l.temporary:
 		err = errors.Join(err, os.Remove(l.file.Name()))
 	}

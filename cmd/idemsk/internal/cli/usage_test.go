@@ -48,6 +48,29 @@ func TestUsageErrors(t *testing.T) {
 		"relay --brokers b --store-url postgres://u@h/d --table a.b.c":               `"a.b.c"`,
 		"relay --brokers 127.0.0.1:1 --store-url postgres://u@h/d --max-attempts -1": "--max-attempts is -1",
 		"replay --env IDEMSK_STORE=redis --function f":                               "redis",
+		"outbox x":                                   "give --requeue",
+		"outbox --limit -1":                          "--limit is -1",
+		"outbox --all":                               "--all is for --requeue",
+		"outbox --yes":                               "--yes is for --requeue",
+		"outbox --requeue":                           "one of these",
+		"outbox --requeue x --all":                   "one of these",
+		"outbox --requeue --all":                     "give --yes",
+		"outbox --requeue x --limit 1":               "--limit is for the list",
+		"outbox --requeue x --json":                  "--json is for the list",
+		"outbox --requeue --from 36h --to 24h --yes": "--from is for DynamoDB",
+		"outbox --region r":                          "--region is for DynamoDB",
+		"outbox --outbox-table t --table t":          "--table is for PostgreSQL",
+		"outbox --outbox-table t --store-url postgres://u@h/d":              "--store-url is for PostgreSQL",
+		"outbox --outbox-table t --from 36h":                                "--from is for --requeue",
+		"outbox --outbox-table t --requeue --from 36h --yes":                "--from and --to go together",
+		"outbox --outbox-table t --requeue --from 24h --to 36h --yes":       "--from is not before --to",
+		"outbox --outbox-table t --requeue --from 36h --to 24h --all --yes": "one of these",
+		"outbox --outbox-table t --requeue --from soon":                     "want a time like",
+		"outbox --outbox-table table":                                       "no AWS region is set",
+		"outbox --outbox-table=":                                            "--outbox-table is empty",
+		"outbox --outbox-table a":                                           "Table",
+		"outbox":                                                            "no database is named",
+		"outbox --store-url postgres://u@h/d --table a.b.c":                 `"a.b.c"`,
 	} {
 		r := idemsk(t, strings.Fields(args)...)
 		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, says) {
@@ -62,7 +85,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive", "migrate", "prune", "relay"} {
+	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive", "migrate", "prune", "relay", "outbox"} {
 		page := idemsk(t, "help", verb)
 		if page.code != 0 {
 			t.Errorf("help %s: %+v", verb, page)

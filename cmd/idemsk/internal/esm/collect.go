@@ -36,6 +36,7 @@ type batch struct {
 	ends     offsets  // behind all that was looked at
 	filtered int      // records that FilterCriteria dropped
 	tooLarge []Record // records that no event can hold
+	givenUp  map[Place]bool
 	size     size
 	raw      []*kgo.Record // all that was looked at
 }

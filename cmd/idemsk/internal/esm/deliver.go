@@ -61,7 +61,7 @@ func (p *poller) settle(stop, work context.Context, b *batch) error {
 	if commitErr := p.m.commit(context.WithoutCancel(work), b.ends.unless(rest)); commitErr != nil {
 		return errors.Join(err, commitErr)
 	}
-	p.observeBatch(b, Event{Kind: Committed, Records: len(b.records)}, len(rest) == 0)
+	p.observeBatch(b, Event{Kind: Committed, Records: b.done()}, len(rest) == 0)
 	return err
 }
 
@@ -78,13 +78,16 @@ func (p *poller) again(b *batch) bool {
 }
 
 // deliver invokes the function until nothing of the batch is left to be delivered, and returns what is left when it had to
-// end before.
+// end before. While the mapping is disabled it waits: a batch that fails is not delivered again then.
 func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery, err error) {
 	if len(b.records) == 0 {
 		return nil, nil
 	}
 	rest = []delivery{{records: b.records}}
-	for n := 1; len(rest) > 0 && stop.Err() == nil; n++ {
+	for n := 1; len(rest) > 0; n++ {
+		if _, open := p.m.gate.wait(stop); !open {
+			return rest, nil
+		}
 		again, err := p.step(work, b, &rest[0], n)
 		if unavailable := (*UnavailableError)(nil); errors.As(err, &unavailable) {
 			p.observeBatch(b, Event{Kind: Unavailable, Records: len(rest[0].records), Err: err}, true)
@@ -137,7 +140,7 @@ func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (fail
 	}
 	d.invocations++
 	d.last = answer
-	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun)}
+	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun), Injected: answer.Injected}
 	if answer.FunctionError != "" {
 		e.Err = errors.New(answer.Message)
 	}
@@ -194,8 +197,35 @@ func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *deli
 			return fmt.Errorf("%s did not take %d records that are given up, from %s on: %w", destination, len(records), records[0].Place(), err)
 		}
 	}
-	p.observeBatch(b, Event{Kind: GivenUp, Records: len(records), Condition: condition, Sent: destination != nil}, true)
+	fresh := b.giveUp(records)
+	p.observeBatch(b, Event{Kind: GivenUp, Records: fresh, Condition: condition, Sent: destination != nil}, fresh > 0)
 	return nil
+}
+
+// giveUp notes that records were given up, and returns how many were not before: a batch can be delivered again, as a fault.
+func (b *batch) giveUp(records []Record) (fresh int) {
+	if b.givenUp == nil {
+		b.givenUp = make(map[Place]bool, len(records))
+	}
+	before := len(b.givenUp)
+	for i := range records {
+		b.givenUp[records[i].Place()] = true
+	}
+	return len(b.givenUp) - before
+}
+
+// done is how many of the records were not given up.
+func (b *batch) done() int {
+	n := len(b.records)
+	if len(b.givenUp) == 0 {
+		return n
+	}
+	for i := range b.records {
+		if b.givenUp[b.records[i].Place()] {
+			n--
+		}
+	}
+	return n
 }
 
 // observeBatch tells of something about a batch, if it came to pass.

@@ -24,6 +24,8 @@ type Parts struct {
 	Faults      Faults      // may be nil
 	// Drain, if it is not nil, is closed when Run shall end as soon as nothing is left to deliver.
 	Drain <-chan struct{}
+	// Cut, if it is not nil, is closed when what is still with the function after a stop shall be cut off, and not be waited for.
+	Cut <-chan struct{}
 }
 
 // ESM is an event source mapping. Make it with New.
@@ -59,7 +61,8 @@ func New(c Config, parts Parts) (*ESM, error) {
 	}, nil
 }
 
-// SetEnabled enables or disables the mapping, as UpdateEventSourceMapping does. What is with the function is finished.
+// SetEnabled enables or disables the mapping, as UpdateEventSourceMapping does. An invocation that is under way is
+// finished; what it leaves to be retried is delivered again when the mapping is enabled.
 func (m *ESM) SetEnabled(enabled bool) {
 	if !m.gate.set(enabled) {
 		return
@@ -90,7 +93,8 @@ func (m *ESM) Partitions() []PartitionState {
 var errDrained = errors.New("drained")
 
 // Run polls and invokes until the context is done, or nothing is left and Parts.Drain is closed. Then it reads no more, waits
-// for what is with the function, for as long as the function's timeout, and commits what is done with. It returns an error
+// for what is with the function, for as long as the function's timeout or until Parts.Cut is closed, and commits what is done
+// with. It returns an error
 // if it could not begin or go on. Nothing of it is left running. It is called once.
 func (m *ESM) Run(ctx context.Context) (err error) {
 	if err := m.open(ctx); err != nil {
@@ -110,6 +114,8 @@ func (m *ESM) Run(ctx context.Context) (err error) {
 		select {
 		case <-timer.C:
 			kill(errors.New("the mapping stopped, and the function's timeout is over"))
+		case <-m.parts.Cut: // never, if it is nil
+			kill(errors.New("the mapping stopped, and was told to wait for nothing"))
 		case <-work.Done():
 		}
 	})

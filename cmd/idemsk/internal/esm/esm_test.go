@@ -621,53 +621,24 @@ func TestStopCutsOffAfterTheTimeout(t *testing.T) {
 	}
 }
 
-func TestDisableAndEnable(t *testing.T) {
+// What was given up counts once and not as done, also when its batch is delivered again, as a fault.
+func TestWhatIsGivenUpIsNotDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
-	produce(t, c, 3, 0)
-	var m *esm.ESM
-	w := new(watcher)
-	disabled := make(chan struct{})
-	w.seen = func(e esm.Event) {
-		if e.Kind == esm.Committed && m.Enabled() {
-			m.SetEnabled(false)
-			m.SetEnabled(false) // which changes nothing
-			close(disabled)
-		}
-	}
-	f := new(function)
+	produce(t, c, 4, 0)
+	f := &function{answer: func(context.Context, []string) (esm.Answer, error) { return naming("payments-0@1", "payments-0@2") }}
 	cfg := config()
-	cfg.BatchSize = 1
+	cfg.BatchSize, cfg.MaximumRetryAttempts, cfg.FunctionResponseTypes = 4, 0, []string{esm.ReportBatchItemFailures}
+	w := new(watcher)
 	p := parts(c, f.invoker)
-	p.Observer = w
-	m, err := esm.New(cfg, p)
-	if err != nil {
+	p.Observer, p.Faults = w, new(again)
+	if err := run(t, cfg, p); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error)
-	go func() { ended <- m.Run(t.Context()) }()
-	<-disabled
-	if n := len(f.short()); n != 1 {
-		t.Errorf("%d invocations when the mapping was disabled", n)
-	}
-	select {
-	case err := <-ended:
-		t.Fatalf("a mapping that is disabled ended, with records left: %v", err)
-	case <-time.After(300 * time.Millisecond): // longer than a look for the end
-	}
-	if n := len(f.short()); n != 1 {
-		t.Errorf("%d invocations while the mapping was disabled", n)
-	}
-	w.mu.Lock()
-	w.seen = nil
-	w.mu.Unlock()
-	m.SetEnabled(true)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	check(t, "calls", f.short(), []string{"0@0", "0@1", "0@2"})
-	if off, _ := w.of(esm.Disabled); off != 1 {
-		t.Errorf("disabled %d times", off)
+	_, lost := w.of(esm.GivenUp)
+	_, done := w.of(esm.Committed)
+	if lost != 2 || done != 2 || len(f.short()) != 2 {
+		t.Errorf("%d records given up and %d done in %d invocations; want 2, 2, and 2", lost, done, len(f.short()))
 	}
 }
 

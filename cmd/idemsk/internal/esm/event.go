@@ -11,11 +11,11 @@ const (
 	Named                       // the function named records as failed
 	Misanswered                 // an answer could not be read: Err is an *AnswerError
 	Bisected                    // a batch was split in two
-	GivenUp                     // records were given up; Condition says why
+	GivenUp                     // records were given up; Condition says why, and each is counted once
 	Filtered                    // records were dropped by FilterCriteria
 	Redelivered                 // a batch that was done with is delivered again, as a fault
 	Unavailable                 // the function could not be invoked, and will be tried again
-	Committed                   // offsets were committed; Records are those of the batch
+	Committed                   // offsets were committed; Records are those of the batch that were not given up
 	Enabled                     // the mapping reads again
 	Disabled                    // the mapping reads no more
 )
@@ -30,6 +30,7 @@ type Event struct {
 	Duration  time.Duration // of Invoked
 	Condition string        // of GivenUp
 	Sent      bool          // of GivenUp: the destination has it
+	Injected  bool          // of Invoked: it failed by one of the Faults
 	Err       error
 }
 

@@ -33,27 +33,36 @@ func (g *gate) state() (open bool, change <-chan struct{}) {
 	return g.open, g.change
 }
 
-// pass waits until the gate is open, and returns a context that ends when it closes; false if ctx was done first.
-func (g *gate) pass(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	for {
+// wait waits until the gate is open, and returns what is closed when it changes again; false if ctx is done.
+func (g *gate) wait(ctx context.Context) (change <-chan struct{}, open bool) {
+	for ctx.Err() == nil {
 		open, change := g.state()
 		if open {
-			while, cancel := context.WithCancel(ctx)
-			stop := make(chan struct{})
-			var once sync.Once
-			go func() {
-				select {
-				case <-change:
-					cancel()
-				case <-stop:
-				}
-			}()
-			return while, func() { once.Do(func() { close(stop) }); cancel() }, true
+			return change, true
 		}
 		select {
 		case <-change:
 		case <-ctx.Done():
-			return nil, nil, false
 		}
 	}
+	return nil, false
+}
+
+// pass waits until the gate is open, and returns a context that ends when it closes; false if ctx is done.
+func (g *gate) pass(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	change, open := g.wait(ctx)
+	if !open {
+		return nil, nil, false
+	}
+	while, cancel := context.WithCancel(ctx)
+	stop := make(chan struct{})
+	var once sync.Once
+	go func() {
+		select {
+		case <-change:
+			cancel()
+		case <-stop:
+		}
+	}()
+	return while, func() { once.Do(func() { close(stop) }); cancel() }, true
 }

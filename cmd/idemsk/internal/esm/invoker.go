@@ -22,6 +22,8 @@ type Answer struct {
 	// FunctionError is not empty if the function failed: it reported an error, ran out of its time or died. Lambda says
 	// "Unhandled". Message is what happened then, for people.
 	FunctionError, Message string
+	// Injected says that the failure is one of the run's faults, and not the function's own.
+	Injected bool
 }
 
 // Invoker invokes the function. Each poller has its own and calls it once at a time; Close may be called at any time.

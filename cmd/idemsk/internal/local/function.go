@@ -33,9 +33,18 @@ func startProcess(ctx context.Context, o *Options, command, env []string, t *tal
 		Stderr: log.line,
 	})
 	if err != nil {
-		return nil, err
+		return nil, advised(err)
 	}
 	return &process{function: f}, nil
+}
+
+// advised names the flag that helps a process that takes its time to start.
+func advised(err error) error {
+	var start *runtimeapi.StartError
+	if errors.Is(err, runtimeapi.ErrInitTimeout) && errors.As(err, &start) {
+		start.Advice += " (--init-timeout)"
+	}
+	return err
 }
 
 func arnOf(name string) string { return "arn:aws:lambda:" + region + ":000000000000:function:" + name }
@@ -54,16 +63,16 @@ func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 	switch {
 	case errors.Is(err, runtimeapi.ErrInitExit) && p.hit.Load(): // it was killed while it started
 		p.cut = true
-		return esm.Answer{FunctionError: unhandled, Message: "Runtime.ExitError: killed while it started"}, nil
+		return esm.Answer{FunctionError: unhandled, Message: "Runtime.ExitError: killed while it started", Injected: true}, nil
 	case errors.As(err, &failed):
 		return esm.Answer{RequestID: failed.RequestID, FunctionError: unhandled, Message: failed.Type + ": " + failed.Message}, nil
 	case errors.As(err, &crashed):
 		p.cut = crashed.Killed
-		return esm.Answer{RequestID: crashed.RequestID, FunctionError: unhandled, Message: crashed.Type() + ": " + crashed.Message()}, nil
+		return esm.Answer{RequestID: crashed.RequestID, FunctionError: unhandled, Message: crashed.Type() + ": " + crashed.Message(), Injected: crashed.Killed}, nil
 	case errors.As(err, &late):
 		return esm.Answer{RequestID: late.RequestID, FunctionError: unhandled, Message: late.Type() + ": " + late.Message()}, nil
 	}
-	return esm.Answer{}, err
+	return esm.Answer{}, advised(err)
 }
 
 // Close implements esm.Invoker.

@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 
 // child is a function that speaks just enough of the Runtime API.
 func child(mode string) {
+	if mode == "late" { // asks for work after a while
+		<-time.After(200 * time.Millisecond)
+	}
 	if mode == "mute" { // never asks for work
 		<-make(chan int)
 	}
@@ -55,6 +58,11 @@ func child(mode string) {
 			answer = `"ok"`
 		case "fails":
 			path, answer = "/error", `{"errorType":"Boom","errorMessage":"no \u001b[31m"}`
+		case "hangs":
+			<-make(chan int)
+		case "fatal":
+			_, _ = os.Stderr.WriteString("this is why\n")
+			os.Exit(3)
 		case "slow":
 			<-time.After(20 * time.Millisecond)
 		case "metrics":
@@ -125,7 +133,8 @@ func run(t *testing.T, o local.Options) (*local.Report, error) {
 func newCluster(t *testing.T, values ...string) *kfake.Cluster {
 	t.Helper()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "letters"), kfake.ListenFn(loopback))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "letters"), kfake.ListenFn(loopback),
+		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "10000000"}))
 	if err != nil {
 		t.Fatal(err)
 	}

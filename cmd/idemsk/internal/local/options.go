@@ -86,7 +86,7 @@ type Options struct {
 
 	// Faults are what goes wrong by itself.
 	Faults Faults
-	// Seed repeats a run's faults and payments.
+	// Seed repeats the payments, and the faults that a batch with the same first record meets.
 	Seed uint64
 
 	// UntilDrained ends the run when nothing is left to deliver and everything is committed.
@@ -95,6 +95,8 @@ type Options struct {
 	Prove bool
 	// Unprotected has that function run without idemsk, for comparison.
 	Unprotected bool
+	// Cut, with a value after the context is done, cuts off what is still with the function. It may be nil.
+	Cut <-chan struct{}
 	// Toggle enables or disables the mapping, in turns, with each value. It may be nil.
 	Toggle <-chan struct{}
 
@@ -147,6 +149,8 @@ func (o *Options) validate() (command []string, err error) {
 		check(chance >= 0 && chance <= 1, "%s is %v: want a chance from 0 to 1", name, chance)
 	}
 	check(o.Faults.Slow >= 0, "--slow is %s: want 0s or more", o.Faults.Slow)
+	check(o.InitTimeout >= 0, "--init-timeout is %s: want 0s or more", o.InitTimeout)
+	check(o.Invoke == "" || o.InitTimeout == 0, "--init-timeout needs --function: what runs behind an endpoint is not started from here")
 	check(o.Invoke == "" || o.Faults.Kill == 0, "--kill needs --function: what runs behind an endpoint can't be killed from here")
 	check(o.Invoke == "" || len(o.Env) == 0, "--env needs --function: what runs behind an endpoint has its own environment")
 	for _, entry := range o.Env {

@@ -27,7 +27,7 @@ func (r *Report) Lag() int64 { lag, _ := sums(r.Partitions); return lag }
 // Text is the closing table, and what it proves.
 func (r *Report) Text() string {
 	var b strings.Builder
-	for _, line := range partitionLines(r.Partitions) {
+	for _, line := range partitionLines(r.Partitions, shownPartitions) {
 		b.WriteString(line + "\n")
 	}
 	b.WriteString("\n")
@@ -40,11 +40,17 @@ func (r *Report) Text() string {
 		t.Row("", "is "+proof.Amounts(p.Found))
 	}
 	b.WriteString(t.String())
+	if r.LastError != "" {
+		b.WriteString("\n" + term.Wrap("last error: "+r.LastError, width) + "\n")
+	}
 	left := "everything is committed"
 	if lag := r.Lag(); lag > 0 {
 		left = term.Plural(int(lag), "record is", "records are") + " not committed"
 	}
 	fmt.Fprintf(&b, "\n%s after %s\n", left, r.Took.Round(time.Millisecond))
+	if r.Lost > 0 {
+		b.WriteString(lost(&r.Counts) + "\n")
+	}
 	if r.Proof != nil {
 		b.WriteString("\n" + r.conclusion(nil))
 	}

@@ -22,7 +22,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	o.ESM.FunctionARN = arnOf(o.FunctionName)
-	r := &run{o: &o, command: command, log: &lineWriter{w: o.Log}, produced: make(chan struct{})}
+	r := &run{o: &o, command: command, log: &lineWriter{w: o.Log}, produced: make(chan struct{}), cut: make(chan struct{})}
 	ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
 	r.tally = &tally{begun: time.Now(), fail: func(err error) { r.end(&brokenError{err}) }, say: o.Say}
@@ -33,14 +33,22 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err := r.serve(ctx); err != nil {
 		return nil, err
 	}
-	if broken := (*brokenError)(nil); errors.As(context.Cause(ctx), &broken) {
-		return nil, broken.error
+	if err := broken(ctx); err != nil {
+		return nil, err
 	}
 	return r.report(context.WithoutCancel(ctx))
 }
 
 // brokenError ends a run that makes no sense any more.
 type brokenError struct{ error }
+
+// broken is why a run makes no sense any more; nil if it does.
+func broken(ctx context.Context) error {
+	if b := (*brokenError)(nil); errors.As(context.Cause(ctx), &b) {
+		return b.error
+	}
+	return nil
+}
 
 // run is one run.
 type run struct {
@@ -57,6 +65,7 @@ type run struct {
 	mapping  *esm.ESM
 	closers  []func() error // what to close, in the reverse of its opening
 	produced chan struct{}  // closed when no more payments will be produced
+	cut      chan struct{}  // closed when what is under way is cut off
 }
 
 // prepare opens everything but the mapping itself.
@@ -84,7 +93,7 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 	}
 	parts := esm.Parts{
-		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.tally, Destination: destination.Destination,
+		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.tally, Destination: destination.Destination, Cut: r.cut,
 	}
 	if o.Faults.any() {
 		r.chances = &chances{Faults: o.Faults, seed: o.Seed}
@@ -145,13 +154,35 @@ func (r *run) serve(ctx context.Context) error {
 	group, beside := errgroup.WithContext(ctx)
 	beside, cancel := context.WithCancel(beside)
 	defer cancel()
+	over := make(chan struct{})
 	group.Go(func() error {
+		defer close(over)
 		defer cancel() // what is beside the mapping ends with it
 		return r.mapping.Run(beside)
 	})
+	group.Go(func() error { r.leave(ctx, over); return nil })
 	group.Go(func() error { return r.produce(beside) })
 	group.Go(func() error { r.toggle(beside); return nil })
 	return group.Wait()
+}
+
+// leave says what a run that is told to stop waits for, and cuts that off if it is asked to.
+func (r *run) leave(ctx context.Context, over <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-over:
+		return
+	}
+	if _, flight := sums(r.mapping.Partitions()); flight > 0 && broken(ctx) == nil {
+		r.o.Say(fmt.Sprintf("Stopping: nothing more is read. Waiting for the function to be done with %s, for %s at most (its timeout); "+
+			"Ctrl-C again cuts it off.", term.Plural(flight, "record", "records"), r.o.ESM.Timeout))
+	}
+	select {
+	case <-r.o.Cut:
+		close(r.cut)
+		r.o.Say("Cut off: what the function was not done with is not committed, and comes again with the next run.")
+	case <-over:
+	}
 }
 
 func (r *run) title() string {
@@ -201,8 +232,7 @@ func (r *run) close() error {
 
 // report looks at what the run has left.
 func (r *run) report(ctx context.Context) (*Report, error) {
-	counts, _ := r.tally.snapshot()
-	out := &Report{Counts: counts, Partitions: r.mapping.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed}
+	out := &Report{Counts: r.tally.snapshot(), Partitions: r.mapping.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed}
 	if !r.tally.first.IsZero() {
 		out.First = r.tally.first.Sub(r.tally.begun)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
@@ -125,6 +127,8 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"--duplicate is 2":                func(o *local.Options) { o.Faults.Duplicate = 2 },
 		"--kill is -1":                    func(o *local.Options) { o.Faults.Kill = -1 },
 		"--concurrent-duplicates is 1.5":  func(o *local.Options) { o.Faults.Concurrent = 1.5 },
+		"--init-timeout is -1s":           func(o *local.Options) { o.InitTimeout = -time.Second },
+		"--init-timeout needs":            func(o *local.Options) { o.Function, o.Env, o.Invoke, o.InitTimeout = "", nil, "http://x", time.Second },
 		"--slow is -1s":                   func(o *local.Options) { o.Faults.Slow = -time.Second },
 		"--kill needs --function":         func(o *local.Options) { o.Function, o.Invoke, o.Faults.Kill = "", "http://x", 0.1 },
 		"--env needs --function":          func(o *local.Options) { o.Function, o.Invoke = "", "http://x" },
@@ -148,6 +152,86 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		if _, err := run(t, o); err == nil || !errors.Is(err, local.ErrOptions) && !errors.Is(err, esm.ErrConfig) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v; want an ErrOptions that says %q", err, says)
 		}
+	}
+}
+
+// The usual way to lose records: the function fails whatever it gets, retries are limited, and there is no destination.
+func TestRecordsThatAreLost(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "fails")
+	o.Produce, o.ESM.MaximumRetryAttempts = 20, 1
+	o.Show = func(v *local.View) func() { return func() { s.say(v.Line()) } }
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Lost != 20 || report.Done != 0 || report.Lag() != 0 || report.OwnFailures() != report.Invocations {
+		t.Errorf("%+v", report)
+	}
+	for _, want := range []string{"20 records lost: given up, no on-failure destination\n", "last error: payments-", `Boom: no \x1b[31m`, "0 done"} {
+		if !strings.Contains(report.Text(), want) {
+			t.Errorf("the closing table does not have %q:\n%s", want, report.Text())
+		}
+	}
+	for _, want := range []string{"0 records done, ", "20 records lost: given up, no on-failure destination, last error: payments-"} {
+		if !strings.Contains(s.String(), want) {
+			t.Errorf("the view's line does not have %q:\n%s", want, s)
+		}
+	}
+}
+
+// A record that no event can hold is the one that a proof has to find: everything else that gives up is refused.
+func TestAProofFailsIfARecordIsLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("payments"), kgo.ProducerBatchMaxBytes(10<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Value: make([]byte, 5_000_000)}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	o, _ := options(t, "noop")
+	o.Brokers, o.Prove = c.ListenAddrs(), true
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Lost != 1 || report.Proof.OK() || !slices.Contains(report.Proof.Problems, "1 record lost: given up, no on-failure destination") {
+		t.Errorf("%+v, problems %q", report.Counts, report.Proof.Problems)
+	}
+}
+
+// A process that dies by itself is a failure of its own, that of a kill is not; the request ID says nothing to anybody.
+func TestLastError(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t, "fatal")
+	o.Produce, o.Partitions, o.ESM.MaximumRetryAttempts = 5, 1, 0
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "payments-0@0+4: Runtime.ExitError: Runtime exited with error: exit status 3"; report.LastError != want || report.OwnFailures() != 1 {
+		t.Errorf("the last error is %q, want %q; %+v", report.LastError, want, report)
+	}
+	o, _ = options(t, "slow")
+	o.Produce, o.Faults.Kill, o.ESM.BatchSize = 100, 0.5, 10
+	if report, err = run(t, o); err != nil || len(report.Kills) == 0 || report.OwnFailures() != 0 || report.LastError != "" || report.Lost != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestInitTimeout(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t, "late")
+	o.Produce, o.InitTimeout = 5, 10*time.Millisecond
+	if _, err := run(t, o); !errors.Is(err, runtimeapi.ErrInitTimeout) || !strings.Contains(err.Error(), "--init-timeout") {
+		t.Errorf("%v; want the flag that helps", err)
+	}
+	o.InitTimeout = time.Minute
+	if report, err := run(t, o); err != nil || report.Done != 5 {
+		t.Errorf("%+v, %v", report, err)
 	}
 }
 
@@ -339,7 +423,7 @@ func TestInterrupt(t *testing.T) {
 				}
 			}
 		}()
-		return func() { <-done; s.say(v.Line()); s.say(strings.Join(v.Lines(), "\n")) }
+		return func() { <-done; s.say(v.Line()); s.say(strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n")) }
 	}
 	report, err := local.Run(ctx, o)
 	if err != nil {
@@ -350,6 +434,72 @@ func TestInterrupt(t *testing.T) {
 	}
 	if !strings.Contains(report.Text(), "not committed after") || !strings.Contains(s.String(), "partition  poller  committed") {
 		t.Errorf("%s\n%s", report.Text(), s)
+	}
+}
+
+// A second Ctrl-C cuts off what the first one waits for, and nothing of it is committed.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "hangs")
+	o.UntilDrained, o.Produce, o.Partitions = false, 5, 1
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	cut := make(chan struct{}, 1)
+	o.Cut = cut
+	o.ESM.Timeout = 10 * time.Minute
+	o.Show = func(v *local.View) func() {
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			for ctx.Err() == nil && !strings.Contains(v.Line(), "lag 5, 5 in flight") {
+				<-time.After(time.Millisecond)
+			}
+			stop()
+		}()
+		return func() { <-watched }
+	}
+	o.Say = func(line string) {
+		s.say(line)
+		if strings.HasPrefix(line, "Stopping: ") {
+			cut <- struct{}{}
+		}
+	}
+	report, err := local.Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Done != 0 || report.Lag() != 5 {
+		t.Errorf("%+v", report)
+	}
+	for _, want := range []string{"Waiting for the function to be done with 5 records, for 10m0s at most", "comes again with the next run"} {
+		if !strings.Contains(s.String(), want) {
+			t.Errorf("not said: %q\n%s", want, s)
+		}
+	}
+}
+
+// The view takes the room that it is given, at the cost of partitions, and shows an error in several lines.
+func TestViewInASmallRoom(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t, "fatal")
+	o.Produce, o.Partitions, o.ESM.MaximumRetryAttempts = 100, 14, 0
+	var shown, cut []string
+	o.Show = func(v *local.View) func() {
+		return func() {
+			shown = v.Lines(term.Room{Columns: 49, Rows: 23})
+			cut = v.Lines(term.Room{Columns: 49, Rows: 5})
+		}
+	}
+	if _, err := run(t, o); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(shown, "\n")
+	if len(shown) != 23 || !strings.Contains(text, " more that lag less\n") || !strings.Contains(text, "\nlast error: payments-") ||
+		!strings.HasSuffix(text, "error: exit status 3") {
+		t.Errorf("%d lines:\n%s", len(shown), text)
+	}
+	if !strings.Contains(strings.Join(cut, "\n"), "… and 14 more") {
+		t.Errorf("in no room at all: %q", cut)
 	}
 }
 
@@ -377,7 +527,7 @@ func TestHostileErrorsAreEscaped(t *testing.T) {
 	o, s := options(t, "fails")
 	o.Produce, o.ESM.MaximumRetryAttempts = 5, 0
 	o.Show = func(v *local.View) func() {
-		return func() { s.say(strings.Join(v.Lines(), "\n")) }
+		return func() { s.say(strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n")) }
 	}
 	if _, err := run(t, o); err != nil {
 		t.Fatal(err)

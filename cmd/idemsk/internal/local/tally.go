@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,9 +14,10 @@ import (
 type Counts struct {
 	Invocations int
 	Failed      int // of those: the function reported an error, ran out of its time or died
+	Injected    int // of those: by one of the run's Faults
 	Unreadable  int // of the others: answers that were no partial batch response
 	Delivered   int // records, each time they were delivered
-	Done        int // records of batches whose offsets are committed
+	Done        int // records of batches whose offsets are committed, without those that were given up
 	Named       int // records that answers named as failed
 	Filtered    int // records
 	Bisected    int // batches
@@ -23,23 +25,27 @@ type Counts struct {
 	Concurrent  int // invocations that were made twice at once, as a fault
 	GivenUp     map[string]int
 	Sent        int // records given up that the on-failure destination has
+	Lost        int // records given up for which there was no destination
 	Outcomes    metrics.Outcomes
 	Reports     int // lines of metrics that the function printed
 	Kills       []Kill
+	LastError   string // what the function's last failure was, of which batch, but for Injected ones; not escaped
 }
+
+// OwnFailures is how many invocations failed by no fault of the run.
+func (c *Counts) OwnFailures() int { return c.Failed - c.Injected }
 
 // tally counts. It watches a mapping, and what the function prints.
 type tally struct {
 	fail func(error) // ends the run
 	say  func(line string)
 
-	mu        sync.Mutex
-	counts    Counts
-	begun     time.Time
-	first     time.Time // the first invocation's end
-	lastError string
-	answered  bool // an answer could be read, once
-	garbage   int  // answers that could not, before that
+	mu       sync.Mutex
+	counts   Counts
+	begun    time.Time
+	first    time.Time // the first invocation's end
+	answered bool      // an answer could be read, once
+	garbage  int       // answers that could not, before that
 }
 
 // maxGarbage is how many answers in a row that can't be read, from the first one on, say that the function will not learn.
@@ -51,7 +57,7 @@ func (t *tally) Observe(e esm.Event) {
 	case esm.Enabled:
 		t.say("The event source mapping is enabled again.")
 	case esm.Disabled:
-		t.say("The event source mapping is disabled: batches under way are finished, nothing more is read.")
+		t.say("The event source mapping is disabled: an invocation under way is finished, nothing more is read or retried.")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,15 +77,18 @@ func (t *tally) Observe(e esm.Event) {
 		if c.GivenUp == nil {
 			c.GivenUp = make(map[string]int)
 		}
-		if c.GivenUp[e.Condition] += e.Records; e.Sent {
+		c.GivenUp[e.Condition] += e.Records
+		if e.Sent {
 			c.Sent += e.Records
+		} else {
+			c.Lost += e.Records
 		}
 	case esm.Filtered:
 		c.Filtered += e.Records
 	case esm.Redelivered:
 		c.Redelivered++
 	case esm.Unavailable:
-		t.lastError = e.Err.Error()
+		c.LastError = e.Err.Error()
 	case esm.Committed:
 		c.Done += e.Records
 		t.answered = t.answered || e.Records > 0
@@ -93,15 +102,29 @@ func (t *tally) invoked(e *esm.Event) {
 	if t.first.IsZero() {
 		t.first = time.Now()
 	}
-	if e.Err != nil {
+	switch {
+	case e.Injected:
 		t.counts.Failed++
-		t.lastError = e.Batch + ": " + e.Err.Error()
+		t.counts.Injected++
+	case e.Err != nil:
+		t.counts.Failed++
+		t.counts.LastError = e.Batch + ": " + withoutID(e.Err.Error())
 	}
+}
+
+// withoutID leaves out the request ID that Lambda puts into messages of its own: the batch tells more.
+func withoutID(message string) string {
+	before, rest, found := strings.Cut(message, "RequestId: ")
+	if !found {
+		return message
+	}
+	_, rest, _ = strings.Cut(rest, " ")
+	return before + strings.TrimPrefix(rest, "Error: ")
 }
 
 // misanswered ends the run if the function has never given an answer that could be read.
 func (t *tally) misanswered(err error) {
-	t.lastError = err.Error()
+	t.counts.LastError = err.Error()
 	if t.garbage++; !t.answered && t.garbage == maxGarbage {
 		t.fail(fmt.Errorf("the function's first %d answers can't be read: %w; mend it, or leave --function-response-types out: "+
 			"then any answer is a success", maxGarbage, err))
@@ -131,13 +154,13 @@ func (t *tally) killed(k Kill) {
 }
 
 // snapshot returns the counts so far.
-func (t *tally) snapshot() (c Counts, lastError string) {
+func (t *tally) snapshot() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c = t.counts
+	c := t.counts
 	c.GivenUp = make(map[string]int, len(t.counts.GivenUp))
 	for condition, n := range t.counts.GivenUp {
 		c.GivenUp[condition] = n
 	}
-	return c, t.lastError
+	return c
 }

@@ -21,37 +21,61 @@ type View struct {
 	tally   *tally
 }
 
-// shownPartitions is how many partitions the view has lines for: those that lag most.
+// shownPartitions is how many partitions a table has lines for: those that lag most.
 const shownPartitions = 12
 
-// Lines are the whole view.
-func (v *View) Lines() []string {
-	counts, lastError := v.tally.snapshot()
-	partitions := v.mapping.Partitions()
+// Lines are the whole view, for so much room: of partitions that do not fit, those are left out that lag least.
+func (v *View) Lines(room term.Room) []string {
+	counts := v.tally.snapshot()
 	state := ""
 	if !v.mapping.Enabled() {
 		state = "DISABLED, "
 	}
 	lines := []string{state + time.Since(v.tally.begun).Round(time.Second).String() + ", " + v.title, ""}
-	lines = append(lines, partitionLines(partitions)...)
-	lines = append(lines, "")
-	lines = append(lines, tableLines(countsTable(&counts, time.Since(v.tally.begun)))...)
-	if lastError != "" {
-		lines = append(lines, "", "last error: "+term.Escape(lastError))
+	below := append([]string{""}, tableLines(countsTable(&counts, time.Since(v.tally.begun)))...)
+	below = append(below, errorLines(counts.LastError, room.Columns)...)
+	const heading, others = 1, 1 // lines around those of partitions
+	fitting := room.Rows - len(lines) - heading - others - len(below)
+	lines = append(lines, partitionLines(v.mapping.Partitions(), min(max(fitting, 0), shownPartitions))...)
+	return append(lines, below...)
+}
+
+// maxErrorLines bounds what the view shows of an error: the log has it whole.
+const maxErrorLines = 3
+
+// errorLines are an error below a table, and none if there is no error.
+func errorLines(text string, columns int) []string {
+	if text == "" {
+		return nil
 	}
-	return lines
+	lines := strings.Split(term.Wrap("last error: "+text, columns), "\n")
+	return append([]string{""}, lines[:min(len(lines), maxErrorLines)]...)
 }
 
 // Line is the view in one line.
 func (v *View) Line() string {
-	c, _ := v.tally.snapshot()
+	c := v.tally.snapshot()
 	lag, flight := sums(v.mapping.Partitions())
 	line := fmt.Sprintf("%s done, lag %s, %s in flight, %s (%s failed)", term.Plural(c.Done, "record", "records"),
 		term.Count(lag), term.Count(flight), term.Plural(c.Invocations, "invocation", "invocations"), term.Count(c.Failed))
 	if c.Reports > 0 {
 		line += ", " + strings.Join(outcomes(&c), ", ")
 	}
+	if c.Lost > 0 {
+		line += ", " + lost(&c)
+	}
+	if c.LastError != "" {
+		line += ", last error: " + term.Cut(term.Escape(c.LastError), lineError)
+	}
 	return line
+}
+
+// lineError is how many runes of an error the line has.
+const lineError = 200
+
+// lost says what became of records that were given up, and that nobody has now.
+func lost(c *Counts) string {
+	return term.Plural(c.Lost, "record", "records") + " lost: given up, no on-failure destination"
 }
 
 func sums(partitions []esm.PartitionState) (lag int64, flight int) {
@@ -62,15 +86,16 @@ func sums(partitions []esm.PartitionState) (lag int64, flight int) {
 	return lag, flight
 }
 
-func partitionLines(partitions []esm.PartitionState) []string {
+// partitionLines are a table of at most so many partitions.
+func partitionLines(partitions []esm.PartitionState, most int) []string {
 	var t term.Table
 	t.Right(0, 1, 2, 3, 4, 5) //nolint:mnd // all columns
 	t.Row("partition", "poller", "committed", "end", "lag", "in flight")
 	left := 0
-	if len(partitions) > shownPartitions {
-		left = len(partitions) - shownPartitions
+	if len(partitions) > most {
+		left = len(partitions) - most
 		slices.SortStableFunc(partitions, func(a, b esm.PartitionState) int { return cmp.Compare(b.Lag(), a.Lag()) })
-		partitions = partitions[:shownPartitions]
+		partitions = partitions[:most]
 	}
 	for i := range partitions {
 		p := &partitions[i]
@@ -115,6 +140,7 @@ func countsTable(c *Counts, took time.Duration) *term.Table {
 	for _, condition := range slices.Sorted(maps.Keys(c.GivenUp)) {
 		row(true, "given up", "%s: %s", term.Plural(c.GivenUp[condition], "record", "records"), condition)
 	}
+	row(c.Lost > 0, "given up", "%s", lost(c))
 	row(c.Sent > 0, "given up", "%s at the on-failure destination", term.Plural(c.Sent, "record", "records"))
 	for line := range slices.Chunk(outcomes(c), outcomesInLine) {
 		row(c.Reports > 0, "outcomes", "%s", strings.Join(line, ", "))

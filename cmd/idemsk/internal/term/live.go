@@ -12,14 +12,15 @@ import (
 const blockEvery = 250 * time.Millisecond
 
 // StartLive shows what goes on, until Stop: on a terminal a block of lines, redrawn in place; elsewhere one line from time to
-// time. Both are called from another goroutine; lines that they return are shown as they are, so they must be harmless.
-func StartLive(w io.Writer, block func() []string, line func() string) *Live {
+// time. A block is cut to the room that it is told of. Both are called from another goroutine; lines that they return are shown
+// as they are, so they must be harmless.
+func StartLive(w io.Writer, block func(room Room) []string, line func() string) *Live {
 	live := IsTerminal(w) && os.Getenv("TERM") != "dumb"
 	l := &Live{notes: make(chan string), stop: make(chan struct{}), stopped: make(chan struct{})}
 	go func() {
 		defer close(l.stopped)
 		if live {
-			l.redraw(w, block)
+			l.redraw(w, func() Room { return roomOf(w) }, block)
 		} else {
 			l.follow(w, line)
 		}
@@ -49,7 +50,7 @@ func (l *Live) Stop() {
 }
 
 // redraw draws the block over what it drew before.
-func (l *Live) redraw(w io.Writer, block func() []string) {
+func (l *Live) redraw(w io.Writer, measure func() Room, block func(Room) []string) {
 	ticker := time.NewTicker(blockEvery)
 	defer ticker.Stop()
 	drawn := 0
@@ -62,8 +63,9 @@ func (l *Live) redraw(w io.Writer, block func() []string) {
 			_, _ = io.WriteString(w, erase(drawn)+note+"\n")
 			drawn = 0
 		case <-ticker.C:
-			lines := block()
-			_, _ = io.WriteString(w, erase(drawn)+join(lines))
+			room := measure()
+			lines := room.cut(block(room))
+			_, _ = io.WriteString(w, erase(drawn)+strings.Join(append(lines, ""), "\n"))
 			drawn = len(lines)
 		}
 	}
@@ -75,15 +77,6 @@ func erase(lines int) string {
 		return ""
 	}
 	return fmt.Sprintf("\x1b[%dA\r\x1b[J", lines)
-}
-
-// join ends each line, and cuts it: one that wraps could not be redrawn.
-func join(lines []string) string {
-	var b strings.Builder
-	for _, line := range lines {
-		b.WriteString(Cut(line, liveWidth) + "\n")
-	}
-	return b.String()
 }
 
 // follow writes the line when it has changed.

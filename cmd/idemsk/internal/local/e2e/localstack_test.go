@@ -34,6 +34,7 @@ type deployment struct {
 	proof.Site
 
 	name, endpoint string
+	cfg            aws.Config
 	lambda         *lambda.Client
 }
 
@@ -50,7 +51,7 @@ func deploy(t *testing.T) *deployment {
 		HTTPClient: &http.Client{Transport: transport},
 	}
 	name := "idemsk-e2e-" + strings.ToLower(rand.Text()[:8])
-	d := &deployment{name: name, endpoint: endpoint, lambda: lambda.NewFromConfig(cfg)}
+	d := &deployment{name: name, endpoint: endpoint, cfg: cfg, lambda: lambda.NewFromConfig(cfg)}
 	d.Dynamo, d.SQS, d.Table, d.Ledger = dynamodb.NewFromConfig(cfg), sqs.NewFromConfig(cfg), name, name+"-ledger"
 	if err := d.Create(t.Context(), name); err != nil {
 		t.Fatal(err)
@@ -112,26 +113,22 @@ func zipped(t *testing.T) []byte {
 	return buf.Bytes()
 }
 
+// createMapping makes the event source mapping by CloudFormation, as the CDK and SAM do.
 func (d *deployment) createMapping(t *testing.T) {
 	t.Helper()
-	out, err := d.lambda.CreateEventSourceMapping(t.Context(), &lambda.CreateEventSourceMappingInput{
-		FunctionName: &d.name, Topics: []string{topic}, BatchSize: aws.Int32(200), MaximumBatchingWindowInSeconds: aws.Int32(1),
-		EventSourceArn:   aws.String("arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1"),
-		StartingPosition: types.EventSourcePositionTrimHorizon, FunctionResponseTypes: []types.FunctionResponseType{types.FunctionResponseTypeReportBatchItemFailures},
-		AmazonManagedKafkaEventSourceConfig: &types.AmazonManagedKafkaEventSourceConfig{ConsumerGroupId: &d.name},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := d.lambda.DeleteEventSourceMapping(context.Background(), &lambda.DeleteEventSourceMappingInput{UUID: out.UUID}); err != nil {
-			t.Error(err)
-		}
-	})
+	deployStack(t, d.cfg, d.name, map[string]any{"Mapping": map[string]any{
+		"Type": "AWS::Lambda::EventSourceMapping",
+		"Properties": map[string]any{
+			"FunctionName": d.name, "Topics": []string{topic}, "BatchSize": 200, "MaximumBatchingWindowInSeconds": 1,
+			"EventSourceArn":   "arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1",
+			"StartingPosition": "TRIM_HORIZON", "FunctionResponseTypes": []string{"ReportBatchItemFailures"},
+			"AmazonManagedKafkaEventSourceConfig": map[string]any{"ConsumerGroupId": d.name},
+		},
+	}})
 }
 
-// An event source mapping that is deployed in LocalStack, where nothing polls it, is served from a real Kafka: table, function
-// and queue are all LocalStack's.
+// An event source mapping that is deployed in LocalStack by CloudFormation, where nothing polls it, is served from a real Kafka:
+// table, function and queue are all LocalStack's.
 func TestFromLocalStack(t *testing.T) {
 	const records, seed = 2000, 7
 	d := deploy(t)

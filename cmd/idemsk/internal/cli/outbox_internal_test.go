@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeOutbox is a table of entries that are set aside; an empty ID is an item that can't be read.
+func fakeOutbox(requeued *[]string, ids ...string) *outboxTable {
+	return &outboxTable{
+		place: "the table outbox", one: "event", many: "events",
+		aside: func(context.Context, int) iter.Seq2[outboxEntry, error] {
+			return func(yield func(outboxEntry, error) bool) {
+				for n, id := range ids {
+					e, err := outboxEntry{ID: id, CreatedAt: time.Unix(int64(-n), 0)}, error(nil)
+					if id == "" {
+						err = fmt.Errorf("%w: odd", errUnreadable)
+					}
+					if !yield(e, err) {
+						return
+					}
+				}
+			}
+		},
+		requeue: func(_ context.Context, entries []outboxEntry) (int, []error, error) {
+			for _, e := range entries {
+				*requeued = append(*requeued, e.ID)
+			}
+			return len(entries), nil, nil
+		},
+	}
+}
+
+func TestRequeueAllAsksFirst(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string][]string{"y\n": {"c", "b", "a"}, "n\n": nil, "": nil} {
+		var requeued []string
+		var said bytes.Buffer
+		o := outboxCommand{requeue: true, all: true}
+		err := o.requeueIn(t.Context(), Streams{In: strings.NewReader(answer), Err: &said}, fakeOutbox(&requeued, "a", "b", "c"))
+		if err != nil || !slices.Equal(requeued, want) {
+			t.Errorf("%q: %v requeued, %v; want %v, the oldest first", answer, requeued, err, want)
+		}
+		if !strings.Contains(said.String(), "Try the 3 events again that are set aside in the table outbox?") || (want == nil) != strings.Contains(said.String(), "nothing was done") {
+			t.Errorf("%q: %s", answer, said.String())
+		}
+	}
+	var requeued []string
+	var said bytes.Buffer
+	o := outboxCommand{requeue: true, all: true}
+	if err := o.requeueIn(t.Context(), Streams{Err: &said}, fakeOutbox(&requeued)); err != nil || strings.Contains(said.String(), "?") {
+		t.Errorf("nothing to ask about: %v, %s", err, said.String())
+	}
+}
+
+func TestIDsAreFoundHoweverTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	var requeued []string
+	o := outboxCommand{requeue: true, ids: []string{"A", "b"}}
+	err := o.requeueIn(t.Context(), Streams{Err: io.Discard}, fakeOutbox(&requeued, "a", "B", "c"))
+	if err != nil || !slices.Equal(requeued, []string{"B", "a"}) {
+		t.Errorf("%v requeued, %v", requeued, err)
+	}
+}
+
+func TestWhatCantBeReadIsLeftAndNamed(t *testing.T) {
+	t.Parallel()
+	var requeued []string
+	var said bytes.Buffer
+	o := outboxCommand{requeue: true, all: true, yes: true}
+	err := o.requeueIn(t.Context(), Streams{Err: &said}, fakeOutbox(&requeued, "a", "", "c"))
+	if !errors.Is(err, errReported) || !slices.Equal(requeued, []string{"c", "a"}) || !strings.Contains(said.String(), "odd") {
+		t.Errorf("%v requeued, %v: %s", requeued, err, said.String())
+	}
+}
+
+func TestWhatIsRequeuedBeforeAFailureIsCounted(t *testing.T) {
+	t.Parallel()
+	var requeued []string
+	var said bytes.Buffer
+	box := fakeOutbox(&requeued, "a")
+	away := errors.New("the server is away")
+	box.requeue = func(context.Context, []outboxEntry) (int, []error, error) {
+		return 7, []error{errors.New("b has gone")}, away
+	}
+	o := outboxCommand{requeue: true, ids: []string{"a", "x"}}
+	err := o.requeueIn(t.Context(), Streams{Err: &said}, box)
+	if !errors.Is(err, away) || !strings.Contains(said.String(), "7 events requeued") || !strings.Contains(said.String(), "b has gone") || !strings.Contains(said.String(), "x is not set aside") {
+		t.Errorf("%v: %s", err, said.String())
+	}
+}

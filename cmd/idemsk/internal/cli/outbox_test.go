@@ -1,0 +1,192 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+)
+
+// outboxID returns the ID of an event.
+func outboxID(n int) string { return fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n) }
+
+// secret is in the values and headers of events, and is never to be seen.
+const secret = "confidential"
+
+// outboxEvent returns an event to a topic that is not there.
+func outboxEvent(n int, key []byte) outbox.Event {
+	return outbox.Event{ID: outboxID(n), Topic: "credited", Key: key, Value: []byte(secret), Headers: []outbox.Header{{Key: secret, Value: []byte(secret)}}}
+}
+
+func TestOutboxOfPostgreSQL(t *testing.T) {
+	t.Parallel()
+	server, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgstore.NewPool(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pool.Close()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	run := func(args ...string) result {
+		t.Helper()
+		r := idemsk(t, append([]string{"outbox", "--store-url", server.URL()}, args...)...)
+		if strings.Contains(r.out+r.err, secret) {
+			t.Errorf("outbox %v shows what an event holds: %+v", args, r)
+		}
+		return r
+	}
+	for _, args := range [][]string{nil, {"--requeue", outboxID(1)}, {"--requeue", "--all", "--yes"}} {
+		if r := run(args...); r.code != 1 || !strings.Contains(r.err, "idemsk relay --migrate") {
+			t.Errorf("%v without the table: %+v; want exit 1 and what to do", args, r)
+		}
+	}
+	if _, err := pgoutbox.Migrate(t.Context(), pool, ""); err != nil {
+		t.Fatal(err)
+	}
+	if r := run(); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 events set aside in the table outbox") {
+		t.Errorf("nothing is set aside: %+v", r)
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	fillOutbox(t, pool)
+	relay := []string{"relay", "--store-url", server.URL(), "--brokers", strings.Join(cluster.ListenAddrs(), ","), "--until-empty", "--report-every", "200ms", "--max-attempts", "1"}
+	if r := idemsk(t, relay...); r.code != 0 || !strings.Contains(r.err, "0 to be sent") {
+		t.Fatalf("%+v", r)
+	}
+	listOutbox(t, run)
+	requeueOutbox(t, run)
+	createTopic(t, cluster, "credited")
+	if r := idemsk(t, relay...); r.code != 0 || !strings.Contains(r.err, "5 published") {
+		t.Errorf("%+v; want all published", r)
+	}
+}
+
+// fillOutbox publishes what can't be sent.
+func fillOutbox(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = pgoutbox.Publish(t.Context(), tx, outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("\x1b[2J"+strings.Repeat("k", 100))),
+		outboxEvent(3, []byte{0xfe}), outboxEvent(4, nil), outboxEvent(5, []byte("acc-1")))
+	if err == nil {
+		err = tx.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createTopic makes what was missing.
+func createTopic(t *testing.T, cluster *kfake.Cluster, name string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
+	req.Topics = append(req.Topics, topic)
+	if resp, err := req.RequestWith(t.Context(), client); err != nil || resp.Topics[0].ErrorCode != 0 {
+		t.Fatal(resp, err)
+	}
+}
+
+func listOutbox(t *testing.T, run func(args ...string) result) {
+	t.Helper()
+	r := run()
+	lines := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
+	if r.code != 0 || len(lines) != 6 || !strings.Contains(r.err, "5 events set aside in the table outbox in PostgreSQL\n") {
+		t.Fatalf("%+v; want five events under a headline", r)
+	}
+	for n, says := range []string{
+		`^ID +TOPIC +KEY +CREATED +SET ASIDE +ATTEMPTS +FAILURE$`,
+		`^` + outboxID(1) + ` +credited +acc-1 +(now|\d+s ago) +(now|\d+s ago) +1 +topic "credited": UNKNOWN_TOPIC_OR_PARTITION`,
+		`^` + outboxID(2) + ` +credited +\\x1b\[2Jk{52}… `,
+		`^` + outboxID(3) + ` +credited +\\xfe `,
+		`^` + outboxID(4) + ` +credited +(now|\d+s ago) `,
+	} {
+		if at := func(line string) bool { return regexp.MustCompile(says).MatchString(line) }; n == 0 && !at(lines[0]) || n > 0 && !anyOf(lines, at) {
+			t.Errorf("no line like %s in\n%s", says, r.out)
+		}
+	}
+	if r := run("--limit", "2"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.Contains(r.err, "2 events set aside in the table outbox in PostgreSQL, the first found; there are more") {
+		t.Errorf("--limit 2: %+v", r)
+	}
+	if r := run("--limit", "5"); strings.Contains(r.err, "more") {
+		t.Errorf("--limit 5: %+v; there are no more", r)
+	}
+	r = run("--json", "--limit", "0")
+	found := make(map[string]map[string]any)
+	for line := range strings.Lines(r.out) {
+		var e map[string]any
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		found[fmt.Sprint(e["id"])] = e
+	}
+	for n, want := range map[int][2]any{1: {"acc-1", nil}, 3: {nil, "/g=="}, 4: {nil, nil}, 5: {"acc-1", nil}} {
+		e := found[outboxID(n)]
+		if e == nil || e["key"] != want[0] || e["keyBase64"] != want[1] || e["topic"] != "credited" || e["attempts"] != 1.0 ||
+			!strings.Contains(fmt.Sprint(e["failure"]), "UNKNOWN_TOPIC") || !strings.HasSuffix(fmt.Sprint(e["createdAt"]), "Z") || e["setAsideAt"] == nil || len(e) > 7 {
+			t.Errorf("event %d in JSON: %v", n, e)
+		}
+	}
+	if len(found) != 5 {
+		t.Errorf("%d events in JSON, want 5: %+v", len(found), r)
+	}
+}
+
+func anyOf(lines []string, match func(string) bool) bool {
+	for _, line := range lines {
+		if match(line) {
+			return true
+		}
+	}
+	return false
+}
+
+func requeueOutbox(t *testing.T, run func(args ...string) result) {
+	t.Helper()
+	// One is there, as often as it is named and however it is written; two are not, and are named.
+	r := run("--requeue", outboxID(1), strings.ToUpper(outboxID(1)), outboxID(7), "no\x1bid", "no\x1bid")
+	if r.code != 1 || !strings.Contains(r.err, "  "+outboxID(7)+" is not set aside in the table outbox") || strings.Count(r.err, `  no\x1bid is not set aside`) != 1 ||
+		strings.Contains(r.err, outboxID(1)) || !strings.Contains(r.err, "1 event requeued") {
+		t.Errorf("%+v; want one requeued and two named", r)
+	}
+	if r := run("--requeue", outboxID(1)); r.code != 1 || !strings.Contains(r.err, outboxID(1)+" is not set aside") || !strings.Contains(r.err, "0 events requeued") {
+		t.Errorf("again: %+v", r)
+	}
+	if r := run(); strings.Contains(r.out, outboxID(1)) || !strings.Contains(r.err, "4 events") {
+		t.Errorf("%+v; want the other four", r)
+	}
+	for _, want := range []string{"4 events requeued in the table outbox in PostgreSQL", "0 events requeued"} {
+		if r := run("--requeue", "--all", "--yes"); r.code != 0 || !strings.Contains(r.err, want) {
+			t.Errorf("all: %+v, want %q", r, want)
+		}
+	}
+}

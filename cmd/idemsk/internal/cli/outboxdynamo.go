@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+)
+
+func (o *outboxCommand) openDynamoDB(ctx context.Context) (*outboxTable, error) {
+	box, err := dynamooutbox.New(dynamooutbox.Config{Table: o.dynamo})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	cfg, err := o.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := dynamoOutbox{box: box, db: dynamodb.NewFromConfig(cfg)}
+	return &outboxTable{
+		place: "the table " + o.dynamo, one: "item", many: "items", items: true,
+		cost:  "scanning the table " + o.dynamo + ", 1 read unit for 4 KB",
+		aside: t.aside, created: t.created, requeue: t.requeue, explain: explainOutbox, close: func() {},
+	}, nil
+}
+
+// explainOutbox is explainAWS with the name of this verb's flag.
+func explainOutbox(err error) error {
+	var missing *types.ResourceNotFoundException
+	if errors.As(err, &missing) {
+		return fmt.Errorf("%w: check --outbox-table, --region and --endpoint-url", err)
+	}
+	return explainAWS(err)
+}
+
+// dynamoOutbox is an outbox in DynamoDB.
+type dynamoOutbox struct {
+	box *dynamooutbox.Outbox
+	db  dynamooutbox.AdminClient
+}
+
+func (t *dynamoOutbox) aside(ctx context.Context, _ int) iter.Seq2[outboxEntry, error] {
+	return t.list(ctx, dynamooutbox.ListQuery{Aside: true}, func(*dynamooutbox.Item) bool { return true })
+}
+
+func (t *dynamoOutbox) created(ctx context.Context, from, to time.Time, inPart func()) iter.Seq2[outboxEntry, error] {
+	return t.list(ctx, dynamooutbox.ListQuery{From: from, To: to}, func(it *dynamooutbox.Item) bool {
+		if n := len(it.Aside); n > 0 && n < len(it.Events) {
+			inPart()
+		}
+		return len(it.Aside) == 0
+	})
+}
+
+func (t *dynamoOutbox) list(ctx context.Context, q dynamooutbox.ListQuery, wanted func(*dynamooutbox.Item) bool) iter.Seq2[outboxEntry, error] {
+	return func(yield func(outboxEntry, error) bool) {
+		for it, err := range t.box.List(ctx, t.db, q) {
+			switch {
+			case errors.Is(err, dynamooutbox.ErrNotAnItem):
+				err = fmt.Errorf("%w: %w", errUnreadable, err)
+			case err == nil && !wanted(&it):
+				continue
+			}
+			if !yield(entryOf(&it), err) {
+				return
+			}
+		}
+	}
+}
+
+func entryOf(it *dynamooutbox.Item) outboxEntry {
+	e := outboxEntry{
+		ID: it.ID, Aggregate: it.Aggregate, Events: it.Aside, CreatedAt: it.CreatedAt.UTC(), SetAsideAt: it.AsideAt.UTC(),
+		Attempts: it.Attempts, Failure: it.Failure,
+	}
+	if len(it.Events) > 0 {
+		e.Topic = it.Events[0].Topic
+		e.setKey(it.Events[0].Key)
+	}
+	return e
+}
+
+// requeuesAtOnce is how many topics and keys are requeued at the same time.
+const requeuesAtOnce = 16
+
+// requeue requeues the items of one topic and key one after the other, so that the stream has them in their order.
+func (t *dynamoOutbox) requeue(ctx context.Context, entries []outboxEntry) (events int, problems []error, err error) {
+	byAggregate := make(map[string][]outboxEntry)
+	for _, e := range entries {
+		byAggregate[e.Aggregate] = append(byAggregate[e.Aggregate], e)
+	}
+	var mu sync.Mutex // for the results
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(requeuesAtOnce)
+	for _, inOrder := range byAggregate {
+		group.Go(func() error {
+			for _, e := range inOrder {
+				n, err := t.box.Requeue(ctx, t.db, e.Aggregate, e.ID)
+				var changed *types.ConditionalCheckFailedException
+				itself := errors.Is(err, dynamooutbox.ErrNoItem) || errors.Is(err, dynamooutbox.ErrNotAnItem) || errors.As(err, &changed)
+				if err != nil && !itself {
+					return err
+				}
+				mu.Lock()
+				events += n
+				if err != nil {
+					problems = append(problems, err)
+				}
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	err = group.Wait()
+	return events, problems, err
+}

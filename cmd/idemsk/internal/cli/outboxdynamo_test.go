@@ -1,0 +1,243 @@
+//go:build localstack
+
+package cli_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+)
+
+// outboxSite is an outbox in DynamoDB, and a Kafka whose topic "credited" is missing.
+type outboxSite struct {
+	*testing.T
+	db       *dynamodb.Client
+	cluster  *kfake.Cluster
+	endpoint string
+	table    string
+}
+
+func newOutboxSite(t *testing.T) *outboxSite {
+	t.Helper()
+	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
+	if endpoint == "" {
+		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "debited"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	s := &outboxSite{T: t, db: dynamostore.NewClient(cfg), cluster: cluster, endpoint: endpoint, table: "outbox-" + rand.Text()}
+	t.Cleanup(func() {
+		cluster.Close()
+		for _, name := range []string{s.table, s.keys()} {
+			if _, err := s.db.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return s
+}
+
+func (s *outboxSite) keys() string { return "keys-" + s.table }
+
+// run runs a verb on the outbox.
+func (s *outboxSite) run(verb string, args ...string) result {
+	s.Helper()
+	r := idemsk(s.T, append([]string{verb, "--outbox-table", s.table, "--endpoint-url", s.endpoint, "--region", "us-east-1"}, args...)...)
+	if strings.Contains(r.out+r.err, secret) {
+		s.Errorf("%s %v shows what an event holds: %+v", verb, args, r)
+	}
+	return r
+}
+
+func (s *outboxSite) relay() result {
+	s.Helper()
+	return s.run("relay", "--brokers", strings.Join(s.cluster.ListenAddrs(), ","), "--until-empty", "--max-attempts", "1")
+}
+
+// publish has handlers publish events, those of one slice in one transaction.
+func (s *outboxSite) publish(transactions ...[]outbox.Event) {
+	s.Helper()
+	if err := dynamostore.CreateTable(s.Context(), s.db, s.keys()); err != nil {
+		s.Fatal(err)
+	}
+	store, err := dynamostore.New(s.db, dynamostore.Config{Table: s.keys()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	engine, err := idem.New(store, idem.Config{ClaimOnCommit: true})
+	if err != nil {
+		s.Fatal(err)
+	}
+	box, err := dynamooutbox.New(dynamooutbox.Config{Table: s.table})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, events := range transactions {
+		out := engine.Do(s.Context(), idem.Task{Key: events[0].ID, Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			return nil, box.Do(ctx, func(ctx context.Context) error { return outbox.Publish(ctx, events...) })
+		})})
+		if out.Kind != idem.Executed {
+			s.Fatal(out.Kind, out.Err)
+		}
+	}
+}
+
+// setAside marks an event on an item, as a relay does.
+func (s *outboxSite) setAside(aggregate, id, event string) {
+	s.Helper()
+	_, err := s.db.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
+		TableName: &s.table, Key: itemKey(aggregate, id),
+		UpdateExpression: aws.String("SET asideAt = :n, attempts = :n, failure = :f ADD aside :ids"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":n": &types.AttributeValueMemberN{Value: "1"}, ":f": &types.AttributeValueMemberS{Value: "too odd"},
+			":ids": &types.AttributeValueMemberSS{Value: []string{event}},
+		},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func itemKey(aggregate, id string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		dynamooutbox.AttrAggregate: &types.AttributeValueMemberS{Value: aggregate}, dynamooutbox.AttrID: &types.AttributeValueMemberS{Value: id},
+	}
+}
+
+func TestOutboxOfDynamoDB(t *testing.T) {
+	t.Parallel()
+	s := newOutboxSite(t)
+	if r := s.run("outbox"); r.code != 1 || !strings.Contains(r.err, "check --outbox-table") {
+		t.Errorf("without the table: %+v; want exit 1 and what to do", r)
+	}
+	if r := s.run("relay", "--migrate"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	published := outboxEvent(4, []byte("acc-4"))
+	published.Topic = "debited"
+	s.publish([]outbox.Event{outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("acc-1")), outboxEvent(3, []byte{0xfe})}, []outbox.Event{published})
+	if r := s.relay(); r.code != 0 || !strings.Contains(r.err, "1 published, 3 set aside") {
+		t.Fatalf("%+v", r)
+	}
+	s.list()
+	s.listWhatIsNoItem()
+	s.requeue()
+	s.requeueWhatIsForgotten()
+	createTopic(t, s.cluster, "credited")
+	if r := s.relay(); r.code != 0 || !strings.Contains(r.err, " 0 set aside") {
+		t.Errorf("%+v; want nothing set aside", r)
+	}
+	for key, n := range map[string]int{"acc-1": 2, "\xfe": 1} {
+		if values := consume(t, strings.Join(s.cluster.ListenAddrs(), ","), 3)[key]; len(values) < n {
+			t.Errorf("%d events of %q have come, want %d", len(values), key, n)
+		}
+	}
+}
+
+func (s *outboxSite) list() {
+	s.Helper()
+	r := s.run("outbox")
+	if r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.Contains(r.err, "2 items set aside in the table "+s.table+"\n") || !strings.Contains(r.err, "1 read unit for 4 KB") {
+		s.Errorf("%+v; want two items under a headline", r)
+	}
+	for _, says := range []string{
+		`(?m)^ID +EVENTS +TOPIC +KEY +CREATED +SET ASIDE +ATTEMPTS +FAILURE$`,
+		`(?m)^` + outboxID(1) + ` +2 +credited +acc-1 +(now|\d+s ago) +(now|\d+s ago) +1 +topic "credited": UNKNOWN_TOPIC_OR_PARTITION`,
+		`(?m)^` + outboxID(3) + ` +1 +credited +\\xfe `,
+	} {
+		if !regexp.MustCompile(says).MatchString(r.out) {
+			s.Errorf("no line like %s in\n%s", says, r.out)
+		}
+	}
+	if r := s.run("outbox", "--limit", "1"); r.code != 0 || strings.Count(r.out, "\n") != 2 || !strings.Contains(r.err, "there are more") {
+		s.Errorf("--limit 1: %+v", r)
+	}
+	found := make(map[string]map[string]any)
+	for line := range strings.Lines(s.run("outbox", "--json").out) {
+		var e map[string]any
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			s.Fatalf("%v: %s", err, line)
+		}
+		id, _ := e["id"].(string)
+		found[id] = e
+	}
+	one := found[outboxID(1)]
+	if events, _ := one["events"].([]any); len(found) != 2 || len(events) != 2 || one["aggregate"] != "credited#acc-1" || one["key"] != "acc-1" || one["attempts"] != 1.0 {
+		s.Errorf("in JSON: %v", found)
+	}
+}
+
+// listWhatIsNoItem has another hand's item in the table, which is named, and is nobody else's trouble.
+func (s *outboxSite) listWhatIsNoItem() {
+	s.Helper()
+	s.setAside("alien", "x\x1b", "x\x1b")
+	for _, args := range [][]string{nil, {"--requeue", "x\x1b"}} {
+		if r := s.run("outbox", args...); r.code != 1 || !strings.Contains(r.err, `not one of an outbox: "alien"`) || strings.Contains(r.err, "\x1b") {
+			s.Errorf("%q: %+v; want exit 1 and the item named", args, r)
+		}
+	}
+	if r := s.run("outbox", "--requeue", outboxID(3)); r.code != 0 || strings.Contains(r.err, "alien") || !strings.Contains(r.err, "1 event requeued") {
+		s.Errorf("another one: %+v", r)
+	}
+	if _, err := s.db.DeleteItem(s.Context(), &dynamodb.DeleteItemInput{TableName: &s.table, Key: itemKey("alien", "x\x1b")}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *outboxSite) requeue() {
+	s.Helper()
+	// The second event of an item stands for the item.
+	if r := s.run("outbox", "--requeue", strings.ToUpper(outboxID(2)), outboxID(4)); r.code != 1 || !strings.Contains(r.err, outboxID(4)+" is not set aside") ||
+		strings.Contains(strings.ToLower(r.err), outboxID(2)) || !strings.Contains(r.err, "2 events requeued in the table "+s.table) {
+		s.Errorf("%+v; want one item requeued, and one that is published named", r)
+	}
+	if r := s.run("outbox"); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 items") {
+		s.Errorf("%+v; want nothing set aside", r)
+	}
+	s.setAside("credited#acc-1", outboxID(1), outboxID(2))
+	for _, want := range []string{"1 event requeued", "0 events requeued"} {
+		if r := s.run("outbox", "--requeue", "--all", "--yes"); r.code != 0 || !strings.Contains(r.err, want) {
+			s.Errorf("all: %+v, want %q", r, want)
+		}
+	}
+}
+
+func (s *outboxSite) requeueWhatIsForgotten() {
+	s.Helper()
+	if r := s.run("outbox", "--requeue", "--from", "48h", "--to", "47h", "--yes"); r.code != 0 || !strings.Contains(r.err, "0 events requeued") {
+		s.Errorf("of another time: %+v", r)
+	}
+	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.code != 0 || !strings.Contains(r.err, "4 events requeued") {
+		s.Errorf("%+v; want all", r)
+	}
+	s.setAside("credited#acc-1", outboxID(1), outboxID(2))
+	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.code != 1 || !strings.Contains(r.err, "1 item is of that time set aside in part") ||
+		!strings.Contains(r.err, "2 events requeued") {
+		s.Errorf("%+v; want two, and the other item named", r)
+	}
+	s.setAside("credited#acc-1", outboxID(1), outboxID(1))
+	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.code != 0 || !strings.Contains(r.err, "2 events requeued") {
+		s.Errorf("%+v; want two, and not what is set aside", r)
+	}
+	if r := s.run("outbox", "--requeue", "--all", "--yes"); r.code != 0 || !strings.Contains(r.err, "2 events requeued") {
+		s.Errorf("%+v; want the two that are set aside", r)
+	}
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+)
+
+// outboxEntry is an event that is set aside or, in DynamoDB, an item. Nothing of its value and headers is in it.
+type outboxEntry struct {
+	ID         string    `json:"id"`
+	Aggregate  string    `json:"aggregate,omitempty"` // in DynamoDB, with ID the item's key
+	Events     []string  `json:"events,omitempty"`    // in DynamoDB, the IDs of those that are set aside
+	Topic      string    `json:"topic"`
+	Key        *string   `json:"key,omitempty"`       // if it is text
+	KeyBase64  []byte    `json:"keyBase64,omitempty"` // if it is not
+	CreatedAt  time.Time `json:"createdAt"`
+	SetAsideAt time.Time `json:"setAsideAt,omitzero"`
+	Attempts   int       `json:"attempts"`
+	Failure    string    `json:"failure"`
+}
+
+func (e *outboxEntry) setKey(key []byte) {
+	switch {
+	case key == nil:
+	case utf8.Valid(key):
+		text := string(key)
+		e.Key = &text
+	default:
+		e.KeyBase64 = key
+	}
+}
+
+// key is the key for people.
+func (e *outboxEntry) key() string {
+	if e.Key != nil {
+		return *e.Key
+	}
+	return string(e.KeyBase64)
+}
+
+// errUnreadable says that an entry can't be read, and so can't be requeued. It has an ID, if that could be read.
+var errUnreadable = errors.New("it can't be read")
+
+// outboxTable is the table of an outbox, in PostgreSQL or DynamoDB.
+type outboxTable struct {
+	place     string // for people: "the table outbox"
+	one, many string // what an entry is called
+	items     bool   // an entry can have several events
+	cost      string // what it takes to read it, if that is worth a word
+	// aside yields what is set aside, all of it if the limit is 0. After an error that is not errUnreadable there is no more.
+	aside func(ctx context.Context, limit int) iter.Seq2[outboxEntry, error]
+	// created yields what was created in a time and has nothing set aside, and calls inPart for what is set aside in part. It is nil
+	// in PostgreSQL.
+	created func(ctx context.Context, from, to time.Time, inPart func()) iter.Seq2[outboxEntry, error]
+	// requeue has entries sent again, and returns how many events these are, and what became of entries that could not be.
+	requeue func(ctx context.Context, entries []outboxEntry) (events int, problems []error, err error)
+	explain func(err error) error
+	close   func()
+}
+
+func (o *outboxCommand) open(ctx context.Context) (*outboxTable, error) {
+	if o.dynamo != "" {
+		return o.openDynamoDB(ctx)
+	}
+	pool, err := o.postgresFlags.open()
+	if err != nil {
+		return nil, err
+	}
+	box, err := pgoutbox.New(pgoutbox.Config{Table: o.table})
+	if err != nil {
+		pool.Close()
+		return nil, &usageError{err}
+	}
+	return &outboxTable{
+		place: "the table " + o.table + " in PostgreSQL", one: "event", many: "events",
+		aside: func(ctx context.Context, limit int) iter.Seq2[outboxEntry, error] {
+			return asideInPostgres(ctx, box, pool, limit)
+		},
+		requeue: func(ctx context.Context, entries []outboxEntry) (int, []error, error) {
+			return requeueInPostgres(ctx, box, pool, entries)
+		},
+		explain: func(err error) error { return err }, // it says all there is
+		close:   pool.Close,
+	}, nil
+}
+
+func asideInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.Pool, limit int) iter.Seq2[outboxEntry, error] {
+	return func(yield func(outboxEntry, error) bool) {
+		for found, err := range box.ListAside(ctx, pool, limit) {
+			e := outboxEntry{
+				ID: found.ID, Topic: found.Topic, CreatedAt: found.CreatedAt.UTC(), SetAsideAt: found.At.UTC(), Attempts: found.Attempts, Failure: found.Failure,
+			}
+			e.setKey(found.Key)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// requeueBatch is how many rows are updated in one transaction.
+const requeueBatch = 1000
+
+func requeueInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.Pool, entries []outboxEntry) (events int, problems []error, err error) {
+	for batch := range slices.Chunk(entries, requeueBatch) {
+		ids := make([]string, len(batch))
+		for i := range batch {
+			ids[i] = batch[i].ID
+		}
+		n, err := box.Requeue(ctx, pool, ids...)
+		if err != nil {
+			return events, problems, err
+		}
+		events += n
+		if gone := len(ids) - n; gone > 0 {
+			problems = append(problems, fmt.Errorf("%d of %d events are not set aside any more: somebody else has requeued or deleted them", gone, len(ids)))
+		}
+	}
+	return events, problems, nil
+}

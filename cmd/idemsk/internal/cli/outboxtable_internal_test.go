@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+)
+
+// What somebody else requeues or deletes between the list and the requeue is named, and holds up nothing.
+func TestWhatIsGoneFromPostgreSQLIsNamed(t *testing.T) {
+	t.Parallel()
+	server, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgstore.NewPool(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pool.Close()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := pgoutbox.Migrate(t.Context(), pool, ""); err != nil {
+		t.Fatal(err)
+	}
+	const n = requeueBatch + 500
+	id := func(n int) string { return fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n) }
+	if _, err := pool.Exec(t.Context(), `INSERT INTO outbox (id, aggregatetype, set_aside_at)
+		SELECT ('019a7c54-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'credited', now() FROM generate_series(1, $1::int) AS n`, n); err != nil {
+		t.Fatal(err)
+	}
+	box, err := pgoutbox.New(pgoutbox.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []outboxEntry
+	for i := range n + 1 { // the first has gone
+		entries = append(entries, outboxEntry{ID: id(i)})
+	}
+	events, problems, err := requeueInPostgres(t.Context(), box, pool, entries)
+	if events != n || len(problems) != 1 || !strings.Contains(problems[0].Error(), "1 of 1000 events") || err != nil {
+		t.Errorf("%d, %v, %v; want %d, and one named", events, problems, err, n)
+	}
+}

@@ -1,0 +1,416 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/internal/pgserver"
+)
+
+// pair is a primary and its standby, under one URL, which names the standby first: target_session_attrs passes it over.
+type pair struct {
+	*testing.T
+	primary, standby *pgserver.Server
+	pool             *pgxpool.Pool
+}
+
+// What the primary waits for before it answers.
+const (
+	itself    = "local"
+	onStandby = "on"           // the standby's disk
+	applied   = "remote_apply" // that the standby shows it
+)
+
+// newPair starts one.
+func newPair(t *testing.T, waitFor string) *pair {
+	t.Helper()
+	settings := map[string]string{"synchronous_commit": waitFor}
+	if waitFor != itself {
+		settings["synchronous_standby_names"] = "*"
+	}
+	p := &pair{T: t, primary: ownServer(t, settings)}
+	var err error
+	if p.standby, err = p.primary.Standby(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.standby.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.pool = newPool(t, pgserver.FailoverURL(p.standby, p.primary))
+	return p
+}
+
+func (p *pair) crash() {
+	p.Helper()
+	if err := p.primary.Crash(); err != nil {
+		p.Error(err)
+	}
+}
+
+func (p *pair) promote() {
+	p.Helper()
+	if err := p.standby.Promote(p.Context()); err != nil {
+		p.Error(err)
+	}
+}
+
+func TestAFailoverInMidBatchLosesNothing(t *testing.T) {
+	claim := func(t *testing.T, store *pgstore.Store) (ss []idem.Settlement) {
+		t.Helper()
+		for i, res := range store.Claim(t.Context(), hundred()) {
+			if res.State != idem.Claimed || res.Record.Attempts != 1 {
+				t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+			}
+			ss = append(ss, settlement(res.Record, idem.OpComplete))
+		}
+		return ss
+	}
+	for _, batch := range []string{"of claims", "of completions"} {
+		t.Run(batch, func(t *testing.T) {
+			p := newPair(t, onStandby)
+			store := newStore(t, p.pool, pgstore.Config{})
+			failOver := func(int) {
+				p.crash()
+				err := store.Claim(t.Context(), []idem.ClaimRequest{request("meanwhile", 1)})[0].Err
+				if err == nil || !strings.Contains(err.Error(), "takes writes") {
+					t.Errorf("claim between crash and promotion: %v", err)
+				}
+				p.promote()
+			}
+			var ss []idem.Settlement
+			if batch == "of claims" {
+				results := inMidBatch(t, p.pool, store.Table(), func() []idem.ClaimResult { return store.Claim(t.Context(), hundred()) }, failOver)
+				for _, res := range results {
+					if err := res.Err; err != nil && !strings.Contains(err.Error(), "being stopped or started") && !strings.Contains(err.Error(), "takes writes") {
+						t.Fatal(err)
+					}
+				}
+				ss = claim(t, store) // sent again, by the same owners
+			} else {
+				ss = claim(t, store)
+				inMidBatch(t, p.pool, store.Table(), func() []error { return store.Settle(t.Context(), ss) }, failOver)
+			}
+			if errs := store.Settle(t.Context(), ss); errs != nil {
+				t.Fatal(errs)
+			}
+			for i, res := range store.Claim(t.Context(), hundred()) {
+				if res.State != idem.ClaimCompleted || res.Record.Attempts != 1 {
+					t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+				}
+			}
+		})
+	}
+}
+
+// landed waits until the standby has what the primary is about to answer and may not.
+func (p *pair) landed() {
+	p.Helper()
+	for !ask[bool](p, p.pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep') AND
+		(SELECT bool_and(flush_lsn >= pg_current_wal_flush_lsn()) FROM pg_stat_replication)`) {
+	}
+}
+
+// A commit that is at the standby when the primary crashes, but was not answered, is not to be repeated.
+func TestWhatLandsAtTheStandbyUnansweredCountsOnce(t *testing.T) {
+	failOver := func(p *pair, work func()) {
+		there := newPool(t, p.standby.URL())
+		execute(t, there, `SELECT pg_wal_replay_pause()`)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			work()
+		}()
+		p.landed()
+		p.crash()
+		p.promote()
+		<-done
+	}
+	t.Run("completions", func(t *testing.T) {
+		var ss []idem.Settlement
+		p := newPair(t, applied)
+		store := newStore(t, p.pool, pgstore.Config{})
+		for _, res := range store.Claim(t.Context(), hundred()) {
+			ss = append(ss, settlement(res.Record, idem.OpComplete))
+		}
+		failOver(p, func() { store.Settle(t.Context(), ss) })
+		if errs := store.Settle(t.Context(), ss); errs != nil {
+			t.Error(errs)
+		}
+	})
+	t.Run("claims", func(t *testing.T) {
+		p := newPair(t, applied)
+		store := newStore(t, p.pool, pgstore.Config{})
+		failOver(p, func() { store.Claim(t.Context(), hundred()) })
+		for i, res := range store.Claim(t.Context(), hundred()) {
+			if res.State != idem.Claimed || res.Record.Attempts != 1 {
+				t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+			}
+		}
+	})
+	t.Run("a transaction", func(t *testing.T) {
+		p := newPair(t, applied)
+		b := newBank(t, p.pool, idem.Config{BreakerFailures: -1})
+		failOver(p, func() { b.engine.Do(t.Context(), b.task("k", b.pays("first", nil))) })
+		out := b.engine.Do(t.Context(), b.task("k", b.pays("second", nil)))
+		b.want(out, idem.Replayed)
+		if string(out.Result) != "first" || b.effects() != 1 {
+			t.Errorf("replayed %q, %d effects", out.Result, b.effects())
+		}
+	})
+}
+
+const (
+	loadWorkers  = 8
+	loadPayments = 400
+)
+
+// load is payments that are delivered by several workers, over and over until they are settled. The result of a payment is the
+// run of its handler.
+type load struct {
+	*pair
+	engine  *idem.Engine
+	handler func(n int) idem.Handler
+	table   string
+
+	runs     [loadPayments]atomic.Int64
+	settled  atomic.Int64
+	inside   chan struct{} // a handler that is at work at the crash
+	crashing atomic.Bool   // handlers wait for it
+	crashed  chan struct{}
+
+	mu       sync.Mutex
+	told     map[int]string // the result of a payment, as its worker was told first
+	executed map[int]int    // how often a worker was told that it is executed
+}
+
+func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
+	t.Helper()
+	l := &load{
+		pair: p, table: newTable(t, p.pool), inside: make(chan struct{}, loadWorkers), crashed: make(chan struct{}),
+		told: make(map[int]string), executed: make(map[int]int),
+	}
+	cfg := idem.Config{BreakerFailures: -1, Lease: time.Second}
+	var store idem.Store = newStore(t, p.pool, pgstore.Config{Table: l.table})
+	l.handler = func(n int) idem.Handler {
+		return idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return l.result(n), l.perhapsCrash(ctx) })
+	}
+	if inTransaction {
+		execute(t, p.pool, `CREATE TABLE `+l.table+`_effects (run text)`)
+		tx := txStore(t, p.pool, l.table)
+		store = tx
+		l.handler = func(n int) idem.Handler {
+			return tx.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+				result := l.result(n)
+				if _, err := tx.Exec(ctx, `INSERT INTO `+l.table+`_effects VALUES ($1)`, string(result)); err != nil {
+					return nil, err
+				}
+				err := l.perhapsCrash(ctx)
+				if err == nil && n%2 == 0 { // otherwise it is for the completion to notice that the transaction is gone
+					_, err = tx.Exec(ctx, `SELECT`)
+				}
+				return result, err
+			})
+		}
+	}
+	var err error
+	if l.engine, err = idem.New(store, cfg); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// result returns the result of the next run.
+func (l *load) result(n int) []byte { return fmt.Append(nil, n, " by run ", l.runs[n].Add(1)) }
+
+// perhapsCrash has a handler be at work when the primary crashes, if that is due.
+func (l *load) perhapsCrash(ctx context.Context) error {
+	if !l.crashing.Load() {
+		return nil
+	}
+	select {
+	case l.inside <- struct{}{}:
+	case <-l.crashed:
+	}
+	select {
+	case <-l.crashed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// deliver delivers payments until each of them is settled.
+func (l *load) deliver(from, to int) {
+	var wg sync.WaitGroup
+	for w := range loadWorkers {
+		wg.Go(func() {
+			for n := from + w; n < to; n += loadWorkers {
+				l.deliverOne(n)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (l *load) deliverOne(n int) {
+	task := idem.Task{Key: fmt.Sprint("payment-", n), Fingerprint: idem.FingerprintOf(fmt.Append(nil, n)), Source: fmt.Sprint("payments-0@", n), Handler: l.handler(n)}
+	for limit := time.Now().Add(time.Minute); ; <-time.After(workersPause) {
+		ctx, cancel := context.WithTimeout(l.Context(), 20*time.Second)
+		out := l.engine.Do(ctx, task)
+		cancel()
+		if out.Kind.Settled() {
+			l.note(n, out)
+			return
+		}
+		if time.Now().After(limit) {
+			l.Errorf("payment %d is not settled after a minute: %v: %v", n, out.Kind, out.Err)
+			return
+		}
+	}
+}
+
+func (l *load) note(n int, out idem.Outcome) {
+	l.settled.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if out.Kind == idem.Executed {
+		l.executed[n]++
+	}
+	if first, before := l.told[n]; before && first != string(out.Result) {
+		l.Errorf("payment %d: told %q first, and then, %v, %q", n, first, out.Kind, out.Result)
+	}
+	l.told[n] = string(out.Result)
+}
+
+// reach waits until so many are settled.
+func (l *load) reach(settled int64) {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for l.settled.Load() < settled {
+		select {
+		case <-ticker.C:
+		case <-l.Context().Done():
+			return
+		}
+	}
+}
+
+// wantOnce checks by the server that each payment is settled once, as its worker was told.
+func (l *load) wantOnce(inTransaction bool) {
+	l.Helper()
+	if n := ask[int](l, l.pool, `SELECT count(*) FROM `+l.table+` WHERE status = 'COMPLETED'`); n != loadPayments {
+		l.Errorf("%d keys are completed; want %d", n, loadPayments)
+	}
+	for n, times := range l.executed {
+		if times != 1 {
+			l.Errorf("payment %d: told %d times that it is executed", n, times)
+		}
+	}
+	if !inTransaction {
+		return
+	}
+	rows, err := l.pool.Query(l.Context(), `SELECT run FROM `+l.table+`_effects`)
+	if err != nil {
+		l.Fatal(err)
+	}
+	effects, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		l.Fatal(err)
+	}
+	if want := slices.Sorted(maps.Values(l.told)); !slices.Equal(slices.Sorted(slices.Values(effects)), want) {
+		l.Errorf("%d effects, which are not those that the workers were told of:\n%v\n%v", len(effects), effects, want)
+	}
+}
+
+// The primary crashes while payments are made, its synchronous standby takes over, and everything is delivered again.
+func TestAFailoverUnderLoadLosesNothing(t *testing.T) {
+	for name, inTransaction := range map[string]bool{"lease mode": false, "transaction mode": true} {
+		t.Run(name+", all workers inside handlers", func(t *testing.T) {
+			l := newLoad(t, newPair(t, onStandby), inTransaction)
+			again := l.failOver(func() {
+				l.crashing.Store(true)
+				for range loadWorkers {
+					<-l.inside
+				}
+			})
+			l.wantOnce(inTransaction)
+			if inTransaction && again < loadWorkers {
+				t.Errorf("%d handlers ran again; want the %d at least that were cut short", again, loadWorkers)
+			}
+		})
+		t.Run(name+", at any moment", func(t *testing.T) {
+			l := newLoad(t, newPair(t, onStandby), inTransaction)
+			l.failOver(func() {})
+			l.wantOnce(inTransaction)
+		})
+	}
+}
+
+// failOver makes the payments, with a failover when a quarter of them is settled, and delivers all of them again. It returns how
+// many handlers ran once more than they would have.
+func (l *load) failOver(before func()) (again int) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.deliver(0, loadPayments)
+	}()
+	l.reach(loadPayments / 4)
+	before()
+	l.crash()
+	close(l.crashed)
+	l.promote()
+	<-done
+	l.deliver(0, loadPayments)
+	for n := range l.runs {
+		again += int(l.runs[n].Load()) - 1
+	}
+	l.Logf("%d payments, %d handlers ran again", loadPayments, again)
+	return again
+}
+
+// What docs/stores-postgres.md says that an asynchronous standby may lose is lost here: completions, and in transaction mode
+// their effects with them.
+func TestAnAsynchronousStandbyForgetsWhatItHadNotGot(t *testing.T) {
+	for name, inTransaction := range map[string]bool{"lease mode": false, "transaction mode": true} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, itself)
+			l := newLoad(t, p, inTransaction)
+			l.deliver(0, loadPayments/2)
+			at := ask[string](t, p.pool, `SELECT pg_current_wal_lsn()::text`)
+			for !ask[bool](t, p.pool, `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE flush_lsn >= $1::pg_lsn)`, at) {
+			}
+			if err := p.standby.Stop(); err != nil { // it lags
+				t.Fatal(err)
+			}
+			l.deliver(loadPayments/2, loadPayments)
+			p.crash()
+			if err := p.standby.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p.promote()
+			clear(l.executed)
+			for n := loadPayments / 2; n < loadPayments; n++ {
+				delete(l.told, n)
+			}
+			l.deliver(0, loadPayments)
+			if len(l.executed) != loadPayments/2 {
+				t.Errorf("%d payments are executed again; want the %d that the standby had not got", len(l.executed), loadPayments/2)
+			}
+			l.wantOnce(inTransaction)
+		})
+	}
+}

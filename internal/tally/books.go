@@ -1,0 +1,140 @@
+package tally
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/outbox"
+)
+
+// Credit is what is booked, and what the event says of it.
+type Credit struct {
+	PaymentID string `json:"paymentId"`
+	Account   string `json:"account"`
+	Amount    int64  `json:"amount"` // in minor units
+	Currency  string `json:"currency"`
+}
+
+// LedgerID is the account's name in the ledger, as the example function has it.
+func (c *Credit) LedgerID() string { return c.Account + "/" + c.Currency }
+
+// Books are what a second consumer keeps: each credit that it is called with, so that to be called twice can be seen.
+type Books struct {
+	mu      sync.Mutex
+	entries map[string][]Credit // by account, in the order in which they came
+}
+
+// NewBooks returns empty books.
+func NewBooks() *Books { return &Books{entries: make(map[string][]Credit)} }
+
+// manyAttempts are enough for a handler with flaws.
+const manyAttempts = 1000
+
+// NewConsumer returns a consumer whose handler may fail often.
+func NewConsumer(t testing.TB, store idem.Store, cfg idem.Config, key msk.KeyFunc, handler msk.Handler) *msk.Consumer {
+	t.Helper()
+	cfg.MaxAttempts = manyAttempts
+	engine, err := idem.New(store, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := msk.New(engine, handler, msk.Config{Key: key, Concurrency: 8, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return consumer
+}
+
+// Consumer returns the consumer that keeps the books, with state of its own. Its key is the event's ID.
+func (b *Books) Consumer(t testing.TB, flaws *Flaws) *msk.Consumer {
+	t.Helper()
+	return NewConsumer(t, memstore.New(memstore.Config{}), idem.Config{}, msk.HeaderKey(outbox.IDHeader),
+		msk.JSON(func(_ context.Context, c Credit, r msk.Record) (struct{}, error) {
+			if string(r.Key) != c.Account {
+				return struct{}{}, idem.Permanent(fmt.Errorf("payment %s of %s has the key %q", c.PaymentID, c.Account, r.Key))
+			}
+			if err := flaws.Fail(c.PaymentID); err != nil {
+				return struct{}{}, err
+			}
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.entries[c.Account] = append(b.entries[c.Account], c)
+			return struct{}{}, nil
+		}))
+}
+
+// WantInOrder wants the books to have what was made, by account, each credit once and in its order, and no other.
+func (b *Books) WantInOrder(t testing.TB, made map[string][]Credit) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wantEqual(t, b.entries, made)
+}
+
+// WantOnce wants the books to have what was made, by account, each credit once, and no other.
+func (b *Books) WantOnce(t testing.TB, made map[string][]Credit) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wantEqual(t, sorted(b.entries), sorted(made))
+}
+
+func sorted(all map[string][]Credit) map[string][]Credit {
+	byID := make(map[string][]Credit, len(all))
+	for account, credits := range all {
+		byID[account] = slices.SortedFunc(slices.Values(credits), func(a, b Credit) int { return strings.Compare(a.PaymentID, b.PaymentID) })
+	}
+	return byID
+}
+
+// shown is how many of the credits that are not as they must be stand in a message.
+const shown = 5
+
+func wantEqual(t testing.TB, got, want map[string][]Credit) {
+	t.Helper()
+	for account, credits := range want {
+		if has := got[account]; !slices.Equal(has, credits) {
+			at := 0
+			for at < min(len(has), len(credits)) && has[at] == credits[at] {
+				at++
+			}
+			t.Errorf("of %s the second consumer has counted %d events, want %d, each once: from number %d on they are %v, want %v", account,
+				len(has), len(credits), at, has[at:min(at+shown, len(has))], credits[at:min(at+shown, len(credits))])
+		}
+	}
+	for account, credits := range got {
+		if _, there := want[account]; !there {
+			t.Errorf("of %s the second consumer has counted %v, want none", account, credits)
+		}
+	}
+}
+
+// WantBalances wants the sums of the books to be a ledger's balances.
+func (b *Books) WantBalances(t testing.TB, balances map[string]int64) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if counted := Sums(b.entries); !maps.Equal(counted, balances) {
+		t.Errorf("the second consumer has counted %v, the ledger has %v", counted, balances)
+	}
+}
+
+// Sums returns what credits, by account, come to in the ledger.
+func Sums(credits map[string][]Credit) map[string]int64 {
+	sums := make(map[string]int64)
+	for _, all := range credits {
+		for i := range all {
+			sums[all[i].LedgerID()] += all[i].Amount
+		}
+	}
+	return sums
+}
