@@ -14,9 +14,15 @@ import (
 // that shares its key with another of the batch, nor past one, and never taken over from an owner whose lease is over: such
 // records are claimed when it is their turn, by themselves.
 
-// aheadRequests bounds the claims that are gathered for units about to start, in full requests of the store. As many may be
-// under way for the units behind them.
+// aheadRequests bounds the claims that are gathered by a unit, in full requests of the store, if it is the only one.
 const aheadRequests = 10
+
+// Claims for units about to start are sent some full requests at a time, so that the first units start when the first of them
+// are answered. Four have as many claims as DynamoDB reads items at once.
+const (
+	headsRequests = 4
+	headsAsked    = 5 // how many times that are sent, and not begun, at most
+)
 
 // share is how many claims a unit gathers at a time: a full request, or some if the units are few.
 func (b *batch) share() int {
@@ -36,51 +42,83 @@ func (b *batch) mayWait() time.Duration { return b.consumer.engine.Config().Leas
 type heads struct {
 	next  int            // the unit that starts next
 	asked int            // the number of units whose heads' claims have been sent
-	known int            // the number of those that are answered
+	sent  []asking       // for units that have not started, in their order
 	few   bool           // a key of a dead owner was met: others may follow, and have all that is claimed given back
 	under sync.WaitGroup // claims under way
+}
+
+// asking is what was sent for some of the units.
+type asking struct {
+	from, to int // the units: from the one to before the other
+	answered chan struct{}
 }
 
 // wait waits until no claim is under way.
 func (h *heads) wait() { h.under.Wait() }
 
 // again has the heads of all units that have not started gathered anew. The caller holds all slots, so none starts.
-func (h *heads) again() {
-	h.asked, h.known, h.few = h.next, h.next, true
+func (h *heads) again() { h.asked, h.sent, h.few = h.next, nil, true }
+
+// forget forgets what was sent for units before unit i alone.
+func (h *heads) forget(i int) {
+	for len(h.sent) > 0 && h.sent[0].to <= i {
+		h.sent = h.sent[1:]
+	}
+}
+
+// waitFor waits for the claims of unit i, which are the next.
+func (h *heads) waitFor(i int) {
+	if len(h.sent) > 0 && h.sent[0].from <= i {
+		<-h.sent[0].answered
+	}
 }
 
 // gatherHeads makes sure that the first records of unit i are claimed, and sends the claims of more. The caller holds a slot.
 func (b *batch) gatherHeads(i int) {
-	b.heads.next = i + 1
-	if i < b.heads.known || b.ahead == 1 || b.heads.few && !b.units[i].beginsUnclaimed() {
+	if b.ahead == 1 {
 		return
 	}
-	if b.heads.asked <= i {
-		b.askForHeads(i)
+	h := &b.heads
+	h.next = i + 1
+	h.forget(i)
+	switch {
+	case !h.few:
+		for len(h.sent) < headsAsked && b.askForHeads(i, headsRequests) {
+		}
+	case b.units[i].beginsUnclaimed():
+		b.askForHeads(i, 1)
 	}
-	b.heads.wait()
-	b.heads.known = b.heads.asked
-	if !b.heads.few {
-		b.askForHeads(i)
-	}
+	h.waitFor(i)
 }
 
-// askForHeads sends claims for units that will start while these may wait, as far as is known when unit i starts.
-func (b *batch) askForHeads(i int) {
+// askForHeads sends the claims of units that will start while these may wait, as far as is known when unit i starts. It reports
+// whether there were any.
+func (b *batch) askForHeads(i, requests int) bool {
+	h := &b.heads
 	each := b.consumer.typical.fit(b.ahead, b.mayWait())
-	all := b.consumer.typical.fit(len(b.jobs), b.mayWait()) * len(b.units) / len(b.jobs) // units that a slot sees through
-	units := min(len(b.units), i+b.consumer.cfg.Concurrency*max(1, all))
-	limit := aheadRequests * b.consumer.engine.BatchSize()
-	if b.heads.few {
-		limit = b.consumer.engine.BatchSize()
-	}
+	from := h.asked
 	var tickets []*idem.Ticket
-	for ; b.heads.asked < units && len(tickets) < limit; b.heads.asked++ {
-		tickets = b.units[b.heads.asked].collect(tickets, 0, each)
+	for limit, units := requests*b.consumer.engine.BatchSize(), b.startSoon(i); h.asked < units && len(tickets) < limit; h.asked++ {
+		tickets = b.units[h.asked].collect(tickets, 0, each)
 	}
-	if len(tickets) > 0 {
-		b.heads.under.Go(func() { b.session.Claim(tickets) })
+	if len(tickets) == 0 {
+		return false
 	}
+	ask := asking{from: from, to: h.asked, answered: make(chan struct{})}
+	h.sent = append(h.sent, ask)
+	h.under.Go(func() {
+		defer close(ask.answered)
+		b.session.Claim(tickets)
+	})
+	return true
+}
+
+// startSoon returns how many units will have started, and come to an end, while claims that are sent now may wait. The first
+// ones find all slots free, unit i has one, and those behind it wait for units before them.
+func (b *batch) startSoon(i int) int {
+	slots, units := b.consumer.cfg.Concurrency, len(b.units)
+	rounds := b.consumer.typical.fit(len(b.jobs), b.mayWait()) * units / len(b.jobs) // of units of average length
+	return min(units, max(slots, i+1, i+slots*(rounds-1)))
 }
 
 // gather claims record i, unless that has been done, together with those behind it. One that was in flight elsewhere, or
