@@ -199,6 +199,9 @@ func (s *Session) Release(tickets []*Ticket) {
 			t.res, t.owner = ClaimResult{}, ""
 		}
 	}
+	if len(ss) == 0 {
+		return
+	}
 	ctx, cancel := s.settleContext()
 	defer cancel()
 	for n := 0; len(ss) > 0 && n < releaseTries; n++ {

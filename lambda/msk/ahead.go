@@ -17,11 +17,11 @@ import (
 // aheadRequests bounds the claims that are gathered by a unit, in full requests of the store, if it is the only one.
 const aheadRequests = 10
 
-// Claims for units about to start are sent some full requests at a time, so that the first units start when the first of them
-// are answered. Four have as many claims as DynamoDB reads items at once.
+// Claims for units about to start are sent some full requests at a time, first one and then more, so that the first units start
+// when the first of them are answered. Four have as many claims as DynamoDB reads items at once.
 const (
 	headsRequests = 4
-	headsAsked    = 5 // how many times that are sent, and not begun, at most
+	headsAsked    = 6 // how many times that are sent, and not begun, at most
 )
 
 // share is how many claims a unit gathers at a time: a full request, or some if the units are few.
@@ -43,6 +43,7 @@ type heads struct {
 	next  int            // the unit that starts next
 	asked int            // the number of units whose heads' claims have been sent
 	sent  []asking       // for units that have not started, in their order
+	times int            // how often claims have been sent
 	few   bool           // a key of a dead owner was met: others may follow, and have all that is claimed given back
 	under sync.WaitGroup // claims under way
 }
@@ -83,7 +84,7 @@ func (b *batch) gatherHeads(i int) {
 	h.forget(i)
 	switch {
 	case !h.few:
-		for len(h.sent) < headsAsked && b.askForHeads(i, headsRequests) {
+		for len(h.sent) < headsAsked && b.askForHeads(i, min(headsRequests, h.times+1)) {
 		}
 	case b.units[i].beginsUnclaimed():
 		b.askForHeads(i, 1)
@@ -106,6 +107,7 @@ func (b *batch) askForHeads(i, requests int) bool {
 	}
 	ask := asking{from: from, to: h.asked, answered: make(chan struct{})}
 	h.sent = append(h.sent, ask)
+	h.times++
 	h.under.Go(func() {
 		defer close(ask.answered)
 		b.session.Claim(tickets)
