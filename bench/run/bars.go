@@ -52,15 +52,18 @@ func (rep *report) bars() []bar {
 	times := func(what string, ours *result, theirs string, limit float64) bar {
 		return bar{what: what, figure: ours.Fresh.PerSecond / at(theirs).Fresh.PerSecond, limit: limit, unit: " times"}
 	}
-	batched, plainPath, loop, floor := at(batchedByKey), at(plain), at(goAtOnce), at(theFloor)
+	batched, fewKeys, plainPath, loop, floor := at(batchedByKey), at(batchedFewKeys), at(plain), at(goAtOnce), at(theFloor)
 	return []bar{
 		{what: "requests per fresh record, batched", figure: batched.Fresh.Requests, limit: 0.09, atMost: true},
 		{what: "requests per duplicate, batched", figure: batched.again().Requests, limit: 0.06, atMost: true},
 		{what: "requests per fresh record, batching off", figure: plainPath.Fresh.Requests, limit: 2, atMost: true},
 		{what: "requests per duplicate, batching off", figure: plainPath.again().Requests, limit: 1, atMost: true},
-		times("records/s over "+pythonAsync, batched, pythonAsync, 30),
-		times("records/s over "+typeScript, batched, typeScript, 20),
-		times("records/s over "+goAtOnce, batched, goAtOnce, 7),
+		times("records/s, 32 Kafka keys, over "+pythonAsync, fewKeys, pythonAsync, 30),
+		times("records/s, 32 Kafka keys, over "+typeScript, fewKeys, typeScript, 20),
+		times("records/s, 32 Kafka keys, over "+goAtOnce, fewKeys, goAtOnce, 7),
+		times("records/s, 1,000 Kafka keys, 32 at once, over "+pythonAsync, batched, pythonAsync, 30),
+		times("records/s, 1,000 Kafka keys, 32 at once, over "+typeScript, batched, typeScript, 20),
+		times("records/s, 1,000 Kafka keys, 32 at once, over "+goAtOnce, batched, goAtOnce, 7),
 		times("records/s, partition order, over "+goByPartition, at(batchedByPartition), goByPartition, 20),
 		{what: "CPU per record over " + goAtOnce, figure: batched.Fresh.CPU / loop.Fresh.CPU, limit: 0.2, atMost: true, unit: " times"},
 		{what: "wall time over the floor", figure: floor.Fresh.PerSecond / batched.Fresh.PerSecond, limit: 1.15, atMost: true, unit: " times"},

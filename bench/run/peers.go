@@ -20,6 +20,7 @@ type peer struct {
 // The peers that the bars are about.
 const (
 	batchedByKey       = "idemsk, key order, 32 at once"
+	batchedFewKeys     = "idemsk, key order, 32 Kafka keys"
 	batchedByPartition = "idemsk, partition order, 3 partitions"
 	plain              = "idemsk, batching off, key order, 32 at once"
 	theFloor           = "floor: the same requests, nothing else"
@@ -50,7 +51,7 @@ func (r *runner) peers() []peer {
 	}
 	const byKey, byPartition, at32 = "IDEMSK_ORDER=key", "IDEMSK_ORDER=partition", "BENCH_CONCURRENCY=32"
 
-	fewKeys := ours("idemsk, key order, 32 Kafka keys", byKey)
+	fewKeys := ours(batchedFewKeys, byKey)
 	fewKeys.accounts = 32
 	withoutBatches := ours(plain, byKey, "IDEMSK_BATCHING=off")
 	withoutBatches.batched = false

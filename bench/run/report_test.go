@@ -19,7 +19,7 @@ func TestMarkdownHoldsTheFigures(t *testing.T) {
 	got := rep.markdown()
 	for _, want := range []string{
 		"Taken on 2026-01-01: 2 cores of A <Processor>",
-		"| records/s over " + goAtOnce + " | 7 times | at least 7 times | pass |",
+		"| records/s, 32 Kafka keys, over " + goAtOnce + " | 7 times | at least 7 times | pass |",
 		"### Stub, 5 ms a request\n",
 		"| " + batchedByKey + " | 21,000 | 40,000 | 0.082 | 0.020 | 26 | 15 | 10% | 40 MB | 20 ms |\n",
 		"| " + theFloor + " | 24,000 | – | 0.080 | – | 20 | – | 0% | 0 MB | – |\n",

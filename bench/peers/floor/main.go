@@ -23,10 +23,11 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// How idemsk sends: claims are gathered 10 requests at a time, and the next ones go out when those before are answered;
-// of completions idem.DefaultCommitWindow may be on their way.
+// How idemsk sends: claims are gathered 1, 2, 3 and then 4 requests at a time, and up to 6 times before the first of them are
+// answered and their records at work; of completions idem.DefaultCommitWindow may be on their way.
 const (
-	claimsAtOnce      = 10
+	claimsAtOnce      = 4
+	aheadAtOnce       = 6
 	completionsAtOnce = idem.DefaultCommitWindow / dynamostore.MaxBatchSize
 )
 
@@ -90,26 +91,37 @@ func (f *floor) Invoke(ctx context.Context, _ []byte) (int, error) {
 	claims, completions := requests[:len(requests)/2], requests[len(requests)/2:]
 	var behind errgroup.Group
 	behind.SetLimit(completionsAtOnce)
-	ahead := f.claim(ctx, claims, 0)
-	for from := 0; from < len(claims); from += claimsAtOnce {
-		if err := ahead.Wait(); err != nil {
+	var ahead []wave
+	times := 1
+	for next := 0; next < len(claims) || len(ahead) > 0; {
+		for ; len(ahead) < aheadAtOnce && next < len(claims); times++ {
+			to := min(next+min(times, claimsAtOnce), len(claims))
+			ahead = append(ahead, f.claim(ctx, claims[next:to], completions[next:to]))
+			next = to
+		}
+		if err := ahead[0].claims.Wait(); err != nil {
 			return 0, err
 		}
-		ahead = f.claim(ctx, claims, from+claimsAtOnce)
-		for _, in := range completions[from:min(from+claimsAtOnce, len(claims))] {
+		for _, in := range ahead[0].completions {
 			behind.Go(func() error { return f.send(ctx, in) })
 		}
+		ahead = ahead[1:]
 	}
 	return f.record.statements / 2, behind.Wait()
 }
 
-// claim sends the claims of a wave.
-func (f *floor) claim(ctx context.Context, claims []*dynamodb.BatchExecuteStatementInput, from int) *errgroup.Group {
-	var wave errgroup.Group
-	for _, in := range claims[min(from, len(claims)):min(from+claimsAtOnce, len(claims))] {
-		wave.Go(func() error { return f.send(ctx, in) })
+// wave is what is claimed at a time, and what completes it.
+type wave struct {
+	claims      *errgroup.Group
+	completions []*dynamodb.BatchExecuteStatementInput
+}
+
+func (f *floor) claim(ctx context.Context, claims, completions []*dynamodb.BatchExecuteStatementInput) wave {
+	w := wave{claims: new(errgroup.Group), completions: completions}
+	for _, in := range claims {
+		w.claims.Go(func() error { return f.send(ctx, in) })
 	}
-	return &wave
+	return w
 }
 
 func (f *floor) send(ctx context.Context, in *dynamodb.BatchExecuteStatementInput) error {
