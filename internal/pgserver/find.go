@@ -2,15 +2,14 @@ package pgserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
 // OldestVersion is the oldest major version that is supported.
@@ -30,7 +29,7 @@ func find(ctx context.Context) (binaries, error) {
 	var found []binaries
 	for _, dir := range candidates() {
 		b := binaries{dir: dir, env: libraryPath(dir)}
-		if b.version = versionOf(ctx, b); b.version >= OldestVersion {
+		if b.version = serverproc.VersionOf(ctx, filepath.Join(dir, "postgres"), b.env, versionText); b.version >= OldestVersion {
 			found = append(found, b)
 		}
 	}
@@ -43,7 +42,7 @@ func find(ctx context.Context) (binaries, error) {
 
 func candidates() []string {
 	var dirs []string
-	if root, err := repository(); err == nil {
+	if root, err := serverproc.Repository(); err == nil {
 		dirs = glob(filepath.Join(root, ".cache/servers/postgres/usr/lib/postgresql/*/bin"))
 	}
 	dirs = append(dirs, glob("/usr/lib/postgresql/*/bin")...)
@@ -69,35 +68,5 @@ func libraryPath(dir string) []string {
 	if !private || root == "" {
 		return nil
 	}
-	return []string{"LD_LIBRARY_PATH=" + strings.Join(glob(filepath.Join(root, "usr/lib/*-linux-gnu")), ":")}
-}
-
-func versionOf(ctx context.Context, b binaries) int {
-	cmd := exec.CommandContext(ctx, filepath.Join(b.dir, "postgres"), "--version") //nolint:gosec // one of candidates
-	cmd.Env = append(os.Environ(), b.env...)
-	out, err := cmd.Output()
-	if err != nil {
-		return 0
-	}
-	m := versionText.FindSubmatch(out)
-	if m == nil {
-		return 0
-	}
-	v, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		return 0
-	}
-	return v
-}
-
-// repository returns the folder that holds go.mod, above the working directory.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil && dir != "/" {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
-			return dir, nil
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", errors.Join(err, errors.New("pgserver: no go.mod above the working directory"))
+	return serverproc.LibraryPath(root)
 }

@@ -1,12 +1,10 @@
 package pgserver
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/url"
@@ -16,9 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
 // The superuser, and the database that every server has.
@@ -47,9 +46,7 @@ type Server struct {
 	dir  string // data and password, gone with Close
 	port int
 
-	process *exec.Cmd // nil while stopped
-	ended   chan struct{}
-	log     *logTail
+	process *serverproc.Process
 }
 
 // Start initialises a server and starts it. It must be ended by Close.
@@ -106,8 +103,8 @@ func prepare(ctx context.Context) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{bin: bin, as: as}
-	if s.port, err = freePort(ctx); err != nil {
-		return nil, err
+	if s.port, err = serverproc.FreePort(ctx); err != nil {
+		return nil, fmt.Errorf("pgserver: %w", err)
 	}
 	if s.dir, err = os.MkdirTemp("", "idemsk-postgres-"); err != nil {
 		return nil, fmt.Errorf("pgserver: %w", err)
@@ -116,17 +113,6 @@ func prepare(ctx context.Context) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("pgserver: %w", err), os.RemoveAll(s.dir))
 	}
 	return s, nil
-}
-
-func freePort(ctx context.Context) (port int, err error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("pgserver: no free port: %w", err)
-	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok {
-		port = addr.Port
-	}
-	return port, l.Close()
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -178,41 +164,25 @@ func (s *Server) run(ctx context.Context, program string, args ...string) error 
 func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin.dir, program), args...) //nolint:gosec // a program of this package
 	cmd.Dir, cmd.SysProcAttr = s.dir, sysProcAttr(s.as)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}, s.bin.env...)
+	cmd.Env = serverproc.Environment(s.bin.env)
 	return cmd
 }
 
 // Restart starts the server that is stopped, and waits until it accepts connections.
 func (s *Server) Restart(ctx context.Context) error {
-	if s.process != nil {
+	if s.process.Running() {
 		return errors.New("pgserver: it is running")
 	}
-	s.log = &logTail{ready: make(chan struct{})}
 	cmd := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data())
-	cmd.Stderr = s.log
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("pgserver: %w", err)
+	process, err := serverproc.Start(ctx, cmd, serverproc.Config{
+		Ready:      "database system is ready to accept", // connections, or read-only connections
+		StartLimit: startLimit, StopLimit: stopLimit, Crash: syscall.SIGQUIT,
+	})
+	if err != nil {
+		return fmt.Errorf("pgserver: starting on port %d: %w", s.port, err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // how it ended is in its log
-	}()
-	s.process, s.ended = cmd, ended
-	limit := time.NewTimer(startLimit)
-	defer limit.Stop()
-	var err error
-	select {
-	case <-s.log.ready:
-		return nil
-	case <-ended:
-		err = errors.New("it ended by itself")
-	case <-limit.C:
-		err = fmt.Errorf("it did not accept connections within %v", startLimit)
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	return errors.Join(fmt.Errorf("pgserver: starting on port %d: %w; its log ends:\n%s", s.port, err, s.log), s.Crash())
+	s.process = process
+	return nil
 }
 
 // Stop ends the server as an operator does: it cuts its connections, rolls back what they were at, and writes all to disk.
@@ -222,22 +192,10 @@ func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
 func (s *Server) Crash() error { return s.end(syscall.SIGQUIT) }
 
 func (s *Server) end(sig syscall.Signal) error {
-	if s.process == nil {
-		return nil
+	if err := s.process.End(sig); err != nil {
+		return fmt.Errorf("pgserver: %w", err)
 	}
-	_ = s.process.Process.Signal(sig) // it may have ended by itself
-	limit := time.NewTimer(stopLimit)
-	defer limit.Stop()
-	var err error
-	select {
-	case <-s.ended:
-	case <-limit.C:
-		err = fmt.Errorf("pgserver: the server, process %d, did not end within %v and is killed; its log ends:\n%s", s.process.Process.Pid, stopLimit, s.log)
-		_ = s.process.Process.Kill() // it may have ended by itself
-		<-s.ended
-	}
-	s.process = nil
-	return err
+	return nil
 }
 
 // Close ends the server and removes its data.
@@ -271,39 +229,4 @@ func FailoverURL(servers ...*Server) string {
 }
 
 // Log returns the end of the server's log since its last start.
-func (s *Server) Log() string { return s.log.String() }
-
-const logTailSize = 64 << 10
-
-// logTail keeps the end of a log, and tells when the server in it says that it is ready.
-type logTail struct {
-	mu    sync.Mutex
-	text  []byte
-	once  sync.Once
-	ready chan struct{}
-}
-
-var _ io.Writer = (*logTail)(nil)
-
-// Write implements io.Writer.
-func (l *logTail) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, p...)
-	if cut := len(l.text) - logTailSize; cut > 0 {
-		l.text = slices.Delete(l.text, 0, cut)
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(l.text)); lines.Scan(); {
-		if line := lines.Text(); strings.Contains(line, "database system is ready to accept") {
-			l.once.Do(func() { close(l.ready) }) // connections, or read-only connections
-		}
-	}
-	return len(p), nil
-}
-
-// String returns what is kept.
-func (l *logTail) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.text)
-}
+func (s *Server) Log() string { return s.process.Log() }

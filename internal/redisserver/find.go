@@ -2,14 +2,12 @@ package redisserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
-	"strings"
+
+	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
 // Kind is a kind of server.
@@ -45,15 +43,15 @@ type binary struct {
 func find(ctx context.Context, k Kind) (binary, error) {
 	private, public, oldest, newest := k.program()
 	var found []binary
-	if root, err := repository(); err == nil {
+	if root, err := serverproc.Repository(); err == nil {
 		dir := filepath.Join(root, ".cache/servers", string(k))
-		found = append(found, binary{path: filepath.Join(dir, "usr/bin", private), env: libraryPath(dir)})
+		found = append(found, binary{path: filepath.Join(dir, "usr/bin", private), env: serverproc.LibraryPath(dir)})
 	}
 	if path, err := exec.LookPath(public); err == nil {
 		found = append(found, binary{path: path})
 	}
 	for _, b := range found {
-		if v := versionOf(ctx, b); v >= oldest && v <= newest {
+		if v := serverproc.VersionOf(ctx, b.path, b.env, versionText); v >= oldest && v <= newest {
 			return b, nil
 		}
 	}
@@ -61,43 +59,4 @@ func find(ctx context.Context, k Kind) (binary, error) {
 		"into a folder of the PATH", k, oldest, newest, public)
 }
 
-// libraryPath returns the environment that the programs of a private installation need to find their libraries.
-func libraryPath(dir string) []string {
-	libs, err := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu"))
-	if err != nil || len(libs) == 0 {
-		return nil
-	}
-	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
-}
-
 var versionText = regexp.MustCompile(` v=(\d+)\.`) // Redis server v=7.0.15 sha=…
-
-func versionOf(ctx context.Context, b binary) int {
-	cmd := exec.CommandContext(ctx, b.path, "--version") //nolint:gosec // one of find's
-	cmd.Env = append(os.Environ(), b.env...)
-	out, err := cmd.Output()
-	if err != nil {
-		return 0
-	}
-	m := versionText.FindSubmatch(out)
-	if m == nil {
-		return 0
-	}
-	v, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		return 0
-	}
-	return v
-}
-
-// repository returns the folder that holds go.mod, above the working directory.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil && dir != "/" {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
-			return dir, nil
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", errors.Join(err, errors.New("redisserver: no go.mod above the working directory"))
-}

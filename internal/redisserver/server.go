@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
 // Password is the password of the user "default", who may do anything.
@@ -46,9 +48,7 @@ type Server struct {
 	dir      string // gone with Close
 	port     int
 
-	process *exec.Cmd // nil while stopped
-	ended   chan struct{}
-	log     *logTail
+	process *serverproc.Process
 }
 
 // Start starts a server. It must be ended by Close.
@@ -74,8 +74,8 @@ func prepare(ctx context.Context, cfg Config) (*Server, error) {
 	if s.bin, err = find(ctx, s.kind); err != nil {
 		return nil, err
 	}
-	if s.port, err = freePort(ctx); err != nil {
-		return nil, err
+	if s.port, err = serverproc.FreePort(ctx); err != nil {
+		return nil, fmt.Errorf("redisserver: %w", err)
 	}
 	if s.dir, err = os.MkdirTemp("", "idemsk-redis-"); err != nil {
 		return nil, fmt.Errorf("redisserver: %w", err)
@@ -84,20 +84,9 @@ func prepare(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-func freePort(ctx context.Context) (port int, err error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("redisserver: no free port: %w", err)
-	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok {
-		port = addr.Port
-	}
-	return port, l.Close()
-}
-
 // Restart starts the server that is stopped, with the data that it has on disk, and waits until it accepts connections.
 func (s *Server) Restart(ctx context.Context) error {
-	if s.process != nil {
+	if s.process.Running() {
 		return errors.New("redisserver: it is running")
 	}
 	var args []string
@@ -106,32 +95,16 @@ func (s *Server) Restart(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.bin.path, args...) //nolint:gosec // the server of find
 	cmd.Dir, cmd.SysProcAttr = s.dir, sysProcAttr()
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}, s.bin.env...)
-	s.log = &logTail{ready: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = s.log, s.log
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("redisserver: %w", err)
+	cmd.Env = serverproc.Environment(s.bin.env)
+	process, err := serverproc.Start(ctx, cmd, serverproc.Config{
+		Ready:      "eady to accept connections",
+		StartLimit: startLimit, StopLimit: stopLimit, Crash: syscall.SIGKILL,
+	})
+	if err != nil {
+		return fmt.Errorf("redisserver: starting on port %d: %w", s.port, err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // how it ended is in its log
-	}()
-	s.process, s.ended = cmd, ended
-	limit := time.NewTimer(startLimit)
-	defer limit.Stop()
-	var err error
-	select {
-	case <-s.log.ready:
-		return nil
-	case <-ended:
-		err = errors.New("it ended by itself")
-	case <-limit.C:
-		err = fmt.Errorf("it did not accept connections within %v", startLimit)
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	return errors.Join(fmt.Errorf("redisserver: starting on port %d: %w; its log ends:\n%s", s.port, err, s.log), s.Crash())
+	s.process = process
+	return nil
 }
 
 // Stop ends the server as an operator does: what it keeps on disk is written.
@@ -148,32 +121,17 @@ func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) error {
-	if s.process == nil {
-		return errors.New("redisserver: it is not running")
-	}
-	if err := s.process.Process.Signal(sig); err != nil {
+	if err := s.process.Signal(sig); err != nil {
 		return fmt.Errorf("redisserver: %w", err)
 	}
 	return nil
 }
 
 func (s *Server) end(sig syscall.Signal) error {
-	if s.process == nil {
-		return nil
+	if err := s.process.End(sig); err != nil {
+		return fmt.Errorf("redisserver: %w", err)
 	}
-	_ = s.process.Process.Signal(sig) // it may have ended by itself
-	limit := time.NewTimer(stopLimit)
-	defer limit.Stop()
-	var err error
-	select {
-	case <-s.ended:
-	case <-limit.C:
-		err = fmt.Errorf("redisserver: the server, process %d, did not end within %v and is killed; its log ends:\n%s", s.process.Process.Pid, stopLimit, s.log)
-		_ = s.process.Process.Kill() // it may have ended by itself
-		<-s.ended
-	}
-	s.process = nil
-	return err
+	return nil
 }
 
 // Close ends the server and removes its data.
@@ -200,7 +158,7 @@ func (s *Server) URLOf(user, password string) string {
 }
 
 // Log returns the end of the server's log since its last start.
-func (s *Server) Log() string { return s.log.String() }
+func (s *Server) Log() string { return s.process.Log() }
 
 // Do sends a command as the user who may do anything.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
@@ -226,7 +184,7 @@ func (s *Server) until(ctx context.Context, wanted func(answer string) bool, arg
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return fmt.Errorf("redisserver: waiting for %v: %w; last answer: %v %w; its log ends:\n%s", args, ctx.Err(), answer, err, s.log)
+			return fmt.Errorf("redisserver: waiting for %v: %w; last answer: %v %w; its log ends:\n%s", args, ctx.Err(), answer, err, s.Log())
 		}
 	}
 }

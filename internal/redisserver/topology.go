@@ -3,9 +3,12 @@ package redisserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
+
+	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
 // Replica starts a server of the same kind and settings that follows this one, and is read-only until it is promoted. It
@@ -57,9 +60,9 @@ func StartCluster(ctx context.Context, cfg Config, n int) (*Cluster, error) {
 }
 
 func startNode(ctx context.Context, cfg Config) (*Server, error) {
-	bus, err := freePort(ctx)
+	bus, err := serverproc.FreePort(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("redisserver: %w", err)
 	}
 	settings := map[string]string{"cluster-enabled": "yes", "cluster-port": strconv.Itoa(bus), "cluster-config-file": "nodes.conf"}
 	maps.Copy(settings, cfg.Settings)

@@ -7,12 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
 const (
@@ -29,11 +30,11 @@ type Server struct {
 
 // Start starts a broker, and waits until it takes requests. It must be ended by Close.
 func Start(ctx context.Context) (*Server, error) {
-	script, err := script()
+	root, err := serverproc.Repository()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("kafkaserver: %w", err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), script, "run", "0") //nolint:gosec // a script of this repository
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(root, "scripts", "kafka.sh"), "run", "0") //nolint:gosec // a script of this repository
 	cmd.SysProcAttr = sysProcAttr()
 	var log strings.Builder
 	cmd.Stderr = &log
@@ -68,18 +69,6 @@ func Start(ctx context.Context) (*Server, error) {
 		err = ctx.Err()
 	}
 	return nil, errors.Join(err, s.Close())
-}
-
-// script returns the path of scripts/kafka.sh, in the folder that holds go.mod, above the working directory.
-func script() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil && dir != "/" {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
-			return filepath.Join(dir, "scripts", "kafka.sh"), nil
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", errors.Join(err, errors.New("kafkaserver: no go.mod above the working directory"))
 }
 
 // Addr is where it listens.

@@ -1,4 +1,4 @@
-package redisserver
+package serverproc
 
 import (
 	"bytes"
@@ -11,20 +11,25 @@ const logTailSize = 64 << 10
 
 // logTail keeps the end of a log, and tells when the server in it says that it is ready.
 type logTail struct {
-	mu    sync.Mutex
-	text  []byte
-	once  sync.Once
-	ready chan struct{}
+	mu     sync.Mutex
+	text   []byte
+	marker []byte
+	once   sync.Once
+	ready  chan struct{}
 }
 
 var _ io.Writer = (*logTail)(nil)
+
+func newLogTail(marker string) *logTail {
+	return &logTail{marker: []byte(marker), ready: make(chan struct{})}
+}
 
 // Write implements io.Writer.
 func (l *logTail) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text = append(l.text, p...)
-	if bytes.Contains(l.text, []byte("eady to accept connections")) {
+	if bytes.Contains(l.text, l.marker) {
 		l.once.Do(func() { close(l.ready) })
 	}
 	if cut := len(l.text) - logTailSize; cut > 0 {

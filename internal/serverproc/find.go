@@ -1,0 +1,72 @@
+package serverproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// FreePort returns a port of 127.0.0.1 on which nobody listens.
+func FreePort(ctx context.Context) (port int, err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("no free port: %w", err)
+	}
+	if addr, ok := l.Addr().(*net.TCPAddr); ok {
+		port = addr.Port
+	}
+	return port, l.Close()
+}
+
+// Repository returns the folder that holds go.mod, above the working directory.
+func Repository() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil && dir != "/" {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return dir, nil
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", errors.Join(err, errors.New("no go.mod above the working directory"))
+}
+
+// LibraryPath returns the environment that the programs of a private installation need to find their libraries; none if it has
+// no libraries.
+func LibraryPath(installation string) []string {
+	libs, err := filepath.Glob(filepath.Join(installation, "usr/lib/*-linux-gnu"))
+	if err != nil || len(libs) == 0 {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
+}
+
+// Environment is what a server's program gets: nothing of ours but the PATH, and what its installation needs.
+func Environment(installation []string) []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}, installation...)
+}
+
+// VersionOf asks a program for its version, which is the pattern's first group; 0 if it does not tell.
+func VersionOf(ctx context.Context, program string, env []string, pattern *regexp.Regexp) int {
+	cmd := exec.CommandContext(ctx, program, "--version")
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		return 0
+	}
+	m := pattern.FindSubmatch(out)
+	if m == nil {
+		return 0
+	}
+	v, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		return 0
+	}
+	return v
+}
