@@ -6,15 +6,13 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 
 // What is wrong with a table, for errors.Is. The error tells what to do.
@@ -33,42 +31,10 @@ const OldestServer = 150000
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is a step from one version of the table to the next.
-type migration struct {
-	version int
-	name    string // of its file
-	sql     string
-}
-
-var migrationName = regexp.MustCompile(`^(\d{4})_[a-z_]+\.sql$`)
-
 // migrations returns the steps, for a table, in order.
-func migrations(t table) ([]migration, error) {
-	files, err := fs.ReadDir(migrationFiles, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	var steps []migration
-	for _, f := range files { // in the order of names
-		m := migrationName.FindStringSubmatch(f.Name())
-		if m == nil {
-			return nil, fmt.Errorf("migration %s: want a name like 0001_create.sql", f.Name())
-		}
-		version, err := strconv.Atoi(m[1])
-		if err != nil || version != len(steps)+1 {
-			return nil, fmt.Errorf("migration %s: want version %04d", f.Name(), len(steps)+1)
-		}
-		text, err := fs.ReadFile(migrationFiles, "migrations/"+f.Name())
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, migration{version: version, name: f.Name(), sql: strings.ReplaceAll(string(text), "{{table}}", t.sql(""))})
-	}
-	return steps, nil
+func migrations(t table) ([]pgmigrate.Step, error) {
+	return pgmigrate.Steps(migrationFiles, strings.NewReplacer("{{table}}", t.sql("")))
 }
-
-// migrationsSuffix names the table that holds which migrations a table has had.
-const migrationsSuffix = "_migrations"
 
 // Migrate makes a table (default DefaultTable), or brings an older one up to date, and returns the names of the migrations
 // that were applied: none if there was nothing to do. All are one transaction: they are applied or they are not. Any number of
@@ -84,8 +50,12 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []st
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
+	todo := pgmigrate.Migration{Had: t.sql(pgmigrate.Suffix), Lock: migrationLock, Steps: steps, Newer: tableNewer}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		applied, err = migrate(ctx, tx, t, steps)
+		if err := checkServerOf(ctx, tx); err != nil {
+			return err
+		}
+		applied, err = todo.Apply(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -94,39 +64,12 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []st
 	return applied, nil
 }
 
-func migrate(ctx context.Context, tx pgx.Tx, t table, steps []migration) (applied []string, err error) {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
-		return nil, err
-	}
+func checkServerOf(ctx context.Context, tx pgx.Tx) error {
 	var server int
 	if err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&server); err != nil {
-		return nil, err
+		return err
 	}
-	if err := checkServer(server); err != nil {
-		return nil, err
-	}
-	had := t.sql(migrationsSuffix)
-	if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+had+` (
-		version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`); err != nil {
-		return nil, err
-	}
-	var version int
-	if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+had).Scan(&version); err != nil {
-		return nil, err
-	}
-	if version > len(steps) {
-		return nil, tableNewer(version, len(steps))
-	}
-	for _, step := range steps[version:] {
-		if _, err := tx.Conn().PgConn().Exec(ctx, step.sql).ReadAll(); err != nil {
-			return nil, fmt.Errorf("%s: %w", step.name, err)
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO `+had+` (version, name) VALUES ($1, $2)`, step.version, step.name); err != nil {
-			return nil, err
-		}
-		applied = append(applied, step.name)
-	}
-	return applied, nil
+	return checkServer(server)
 }
 
 // Check looks at the server and at the table, and returns all that would keep the store from working: a server that can't be
@@ -140,7 +83,7 @@ func (s *Store) Check(ctx context.Context) error {
 	err := s.send(ctx, func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
 			current_setting('transaction_read_only')::bool, to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`,
-			s.table.sql(""), s.table.sql(migrationsSuffix)).Scan(&server, &encoding, &readOnly, &there)
+			s.table.sql(""), s.table.sql(pgmigrate.Suffix)).Scan(&server, &encoding, &readOnly, &there)
 	})
 	if err != nil {
 		return s.complain("check", err)
@@ -169,8 +112,8 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var version int
-	if err := s.pool.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+s.table.sql(migrationsSuffix)).Scan(&version); err != nil {
+	version, err := pgmigrate.Version(ctx, s.pool, s.table.sql(pgmigrate.Suffix))
+	if err != nil {
 		return fmt.Errorf("%w%s", err, hint(err))
 	}
 	switch {

@@ -6,12 +6,12 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 
 // What is wrong with a table, for errors.Is. The error tells what to do.
@@ -27,38 +27,10 @@ var (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is a step from one version of the table to the next; the first leads to version 1.
-type migration struct {
-	name string // of its file
-	sql  string
-}
-
-var migrationName = regexp.MustCompile(`^(\d{4})_[a-z_]+\.sql$`)
-
 // migrations returns the steps, for a table, in order.
-func migrations(t table) ([]migration, error) {
-	files, err := fs.ReadDir(migrationFiles, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	var steps []migration
-	for _, f := range files { // in the order of names
-		version := fmt.Sprintf("%04d", len(steps)+1)
-		if m := migrationName.FindStringSubmatch(f.Name()); m == nil || m[1] != version {
-			return nil, fmt.Errorf("migration %s: want a name like %s_create.sql", f.Name(), version)
-		}
-		text, err := fs.ReadFile(migrationFiles, "migrations/"+f.Name())
-		if err != nil {
-			return nil, err
-		}
-		sql := strings.NewReplacer("{{table}}", t.sql(""), "{{wake}}", t.sql("_wake")).Replace(string(text))
-		steps = append(steps, migration{name: f.Name(), sql: sql})
-	}
-	return steps, nil
+func migrations(t table) ([]pgmigrate.Step, error) {
+	return pgmigrate.Steps(migrationFiles, strings.NewReplacer("{{table}}", t.sql(""), "{{wake}}", t.sql("_wake")))
 }
-
-// migrationsSuffix names the table that holds which migrations a table has had.
-const migrationsSuffix = "_migrations"
 
 // migrationLock keeps migrations from each other. It has no meaning.
 const migrationLock = 0x6f7574626f78
@@ -77,40 +49,13 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []st
 	if err != nil {
 		return nil, fmt.Errorf("pgoutbox: %w", err)
 	}
+	todo := pgmigrate.Migration{Had: t.sql(pgmigrate.Suffix), Lock: migrationLock, Steps: steps, Newer: tableNewer}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		applied, err = migrate(ctx, tx, t, steps)
+		applied, err = todo.Apply(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("pgoutbox: migrating table %s: %w", t, err)
-	}
-	return applied, nil
-}
-
-func migrate(ctx context.Context, tx pgx.Tx, t table, steps []migration) (applied []string, err error) {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
-		return nil, err
-	}
-	had := t.sql(migrationsSuffix)
-	if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+had+` (
-		version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`); err != nil {
-		return nil, err
-	}
-	var version int
-	if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+had).Scan(&version); err != nil {
-		return nil, err
-	}
-	if version > len(steps) {
-		return nil, tableNewer(version, len(steps))
-	}
-	for n, step := range steps[version:] {
-		if _, err := tx.Conn().PgConn().Exec(ctx, step.sql).ReadAll(); err != nil {
-			return nil, fmt.Errorf("%s: %w", step.name, err)
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO `+had+` (version, name) VALUES ($1, $2)`, version+n+1, step.name); err != nil {
-			return nil, err
-		}
-		applied = append(applied, step.name)
 	}
 	return applied, nil
 }
@@ -126,9 +71,9 @@ func (o *Outbox) Check(ctx context.Context, db Querier) error {
 	var there bool
 	var version int
 	err = db.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`,
-		o.table.sql(""), o.table.sql(migrationsSuffix)).Scan(&there)
+		o.table.sql(""), o.table.sql(pgmigrate.Suffix)).Scan(&there)
 	if err == nil && there {
-		err = db.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+o.table.sql(migrationsSuffix)).Scan(&version)
+		version, err = pgmigrate.Version(ctx, db, o.table.sql(pgmigrate.Suffix))
 	}
 	switch {
 	case err != nil:
