@@ -3,7 +3,6 @@ package dynamofake_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
 // dynamoDBLocalVariable names the endpoint of a DynamoDB Local that is up; without it the test starts one.
@@ -31,7 +31,7 @@ func dynamoDBLocal(t *testing.T) *dynamodb.Client {
 	if endpoint := os.Getenv(dynamoDBLocalVariable); endpoint != "" {
 		return client(endpoint)
 	}
-	root, err := moduleRoot()
+	root, err := serverproc.Repository()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,23 +75,6 @@ func announced(output io.Reader, endpoint chan<- string) {
 		if url, ok := strings.CutPrefix(lines.Text(), "listening "); ok {
 			endpoint <- strings.TrimSpace(url)
 		}
-	}
-}
-
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod above the test's directory")
-		}
-		dir = parent
 	}
 }
 

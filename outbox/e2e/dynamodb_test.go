@@ -20,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+	"github.com/idemsk/idemsk/outbox/internal/testbed"
 )
 
 const (
@@ -55,12 +56,12 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	defer relayed()
 	booked := beside(t, first.Drain)
 	counted := beside(t, func() bool { return second.Follow(relaying) })
-	stream := tally.NewStream(t, seed, db, box, brokers, smallBatch)
+	stream := tally.NewStream(t, seed, db, box, brokers, testbed.SmallBatch)
 	stream.Relay(booked.done)
 	booked.wait(t)
 	relayed()
 	counted.wait(t)
-	second.WantAll(n + smallBatch)
+	second.WantAll(n + testbed.SmallBatch)
 
 	t.Logf("%d relays died at work; %d batches of payments and %d of events came again, %d records of %d events",
 		stream.Died, first.Again, second.Again, second.Records, n)

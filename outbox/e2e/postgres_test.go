@@ -14,6 +14,7 @@ import (
 	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/internal/testbed"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
@@ -25,7 +26,7 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	const n = 4000
 	pool := newPool(t)
 	box := migrate(t, pool)
-	brokers := []string{kafka.Addr()}
+	brokers := []string{servers.Kafka.Addr()}
 	createTopic(t, brokers, payments, 4)
 	createTopic(t, brokers, credited, 3)
 	seed := tally.NewSeed(t)
@@ -40,14 +41,14 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	counted := beside(t, func() bool { return second.Follow(relaying) })
 	killed, atWork := killRelays(t, seed.Rand("kills"), pool, pgoutbox.DefaultTable, booked.done)
 	booked.wait(t)
-	last := startRelay(t, pgoutbox.DefaultTable)
-	defer last.kill()
+	last := servers.StartRelay(t, pgoutbox.DefaultTable)
+	defer last.Kill()
 	waitUntilPublished(t, pool, pgoutbox.DefaultTable)
 	forget(t, pool, pgoutbox.DefaultTable)
 	waitUntilPublished(t, pool, pgoutbox.DefaultTable)
 	relayed()
 	counted.wait(t)
-	second.WantAll(n + smallBatch)
+	second.WantAll(n + testbed.SmallBatch)
 
 	t.Logf("%d relays were killed, %d with events left; %d batches of payments and %d of events came again, %d records of %d events",
 		killed, atWork, first.Again, second.Again, second.Records, n)
@@ -66,7 +67,7 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 
 func newPool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(postgres.URL())
+	cfg, err := pgxpool.ParseConfig(servers.Postgres.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

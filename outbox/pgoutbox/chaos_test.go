@@ -20,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/internal/testbed"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
 )
@@ -129,18 +130,15 @@ func TestRelaysThatDieLoseNothingAndKeepOrder(t *testing.T) {
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	topic := newTopic(t, 3)
 	a := newAccounts(t, pool, 50)
-	cfg := pgoutbox.RelayConfig{Batch: smallBatch, Logger: quiet}
+	cfg := pgoutbox.RelayConfig{Batch: testbed.SmallBatch, Logger: quiet}
 	a.creditWhile(t, o, topic, 1000, func() {
 		var group sync.WaitGroup
 		group.Go(func() {
 			random := a.seed.Rand("kills")
 			for range kills {
-				worker := startWorker(t, table)
+				worker := servers.StartRelay(t, table)
 				wait(time.Duration(100+random.IntN(300)) * time.Millisecond)
-				if err := worker.Process.Kill(); err != nil {
-					t.Error(err)
-				}
-				_ = worker.Wait() // it was killed
+				worker.Kill()
 			}
 		})
 		group.Go(func() {
@@ -198,7 +196,7 @@ func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
 	a := newAccounts(t, pool, 20)
 	var network cutter
 	producer := newProducer(t, relay.Config{Options: []kgo.Opt{kgo.Dialer(network.dial)}, Timeout: 700 * time.Millisecond})
-	run(t, pool, o, producer, pgoutbox.RelayConfig{Batch: smallBatch})
+	run(t, pool, o, producer, pgoutbox.RelayConfig{Batch: testbed.SmallBatch})
 	a.creditWhile(t, o, topic, 1000, func() { disturb(t, a.seed.Rand("network"), &network) })
 	eventually(t, pool, 0, pendingIn(table))
 	a.verify(t, topic)
@@ -239,8 +237,8 @@ func TestADatabaseThatCrashesLosesNothingAndKeepsOrder(t *testing.T) {
 	topic := newTopic(t, 3)
 	a := newAccounts(t, pool, 20)
 	a.creditWhile(t, o, topic, 2000, func() {})
-	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: smallBatch})
-	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: smallBatch})
+	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: testbed.SmallBatch})
+	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: testbed.SmallBatch})
 	for n, end := range []func() error{server.Crash, server.Stop, server.Crash} {
 		eventually(t, pool, 1, `SELECT (count(*) > $1)::int FROM `+table+` WHERE published_at IS NOT NULL`, 100+400*n)
 		if err := end(); err != nil {

@@ -2,10 +2,8 @@ package pgoutbox_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,53 +14,25 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/internal/kafkaserver"
+	"github.com/idemsk/idemsk/outbox/internal/testbed"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 // The servers that tests share which leave them as they are.
 var (
+	servers  testbed.Servers
 	postgres *pgserver.Server
 	kafka    *kafkaserver.Server
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(workerEnv) != "" {
-		os.Exit(work())
-	}
-	ctx := context.Background()
-	var errs [2]error
-	var starting sync.WaitGroup
-	starting.Go(func() {
-		postgres, errs[0] = pgserver.Start(ctx, pgserver.Config{Settings: map[string]string{"wal_level": "logical"}})
-	})
-	kafka, errs[1] = kafkaserver.Start(ctx)
-	starting.Wait()
-	end := func() (err error) {
-		if postgres != nil {
-			err = postgres.Close()
-		}
-		if kafka != nil {
-			err = errors.Join(err, kafka.Close())
-		}
-		return err
-	}
-	if err := errors.Join(errs[:]...); err != nil {
-		fmt.Fprintln(os.Stderr, errors.Join(err, end()))
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
-		if err := end(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
-	}))
+	cfg := pgserver.Config{Settings: map[string]string{"wal_level": "logical"}}
+	testbed.Main(m, cfg, func(s testbed.Servers) { servers, postgres, kafka = s, s.Postgres, s.Kafka })
 }
 
 var names atomic.Int64

@@ -1,0 +1,63 @@
+// Package testbed runs the tests of a package on a real PostgreSQL and a real Kafka, with relays in processes of their own that are
+// there to be killed.
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/outbox/internal/kafkaserver"
+)
+
+// Servers are those that all tests of a package share.
+type Servers struct {
+	Postgres *pgserver.Server
+	Kafka    *kafkaserver.Server
+}
+
+// Main is a TestMain: it starts the servers, hands them over, runs the tests, looks for goroutines that are left, and ends the
+// servers. In a process of StartRelay it is the relay instead.
+func Main(m *testing.M, cfg pgserver.Config, use func(Servers)) {
+	if os.Getenv(tableEnv) != "" {
+		os.Exit(relayUntilKilled())
+	}
+	servers, err := start(context.Background(), cfg)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, errors.Join(err, servers.close()))
+		os.Exit(1)
+	}
+	use(servers)
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+		if err := servers.close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
+
+func start(ctx context.Context, cfg pgserver.Config) (s Servers, err error) {
+	var errs [2]error
+	var starting sync.WaitGroup
+	starting.Go(func() { s.Postgres, errs[0] = pgserver.Start(ctx, cfg) })
+	s.Kafka, errs[1] = kafkaserver.Start(ctx)
+	starting.Wait()
+	return s, errors.Join(errs[:]...)
+}
+
+func (s Servers) close() (err error) {
+	if s.Postgres != nil {
+		err = s.Postgres.Close()
+	}
+	if s.Kafka != nil {
+		err = errors.Join(err, s.Kafka.Close())
+	}
+	return err
+}
