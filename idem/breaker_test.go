@@ -222,6 +222,37 @@ func TestACancelledClaimTellsTheBreakerNothing(t *testing.T) {
 	})
 }
 
+// A caller whose time is over, or all but over, learns nothing of the store: the next caller must not pay for it.
+func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
+	for name, tc := range map[string]struct {
+		time time.Duration
+		kind idem.Kind // of the callers that have so long
+		next idem.Kind
+	}{
+		"it is over":             {-time.Second, idem.NotStarted, idem.Executed},
+		"it ends meanwhile":      {400 * time.Millisecond, idem.StoreDown, idem.Executed},
+		"the store had a second": {2 * time.Second, idem.StoreDown, idem.StoreDown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				store.onClaim = func(ctx context.Context, reqs []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+					if _, bounded := ctx.Deadline(); !bounded {
+						return land()
+					}
+					<-ctx.Done()
+					return down(ctx.Err())(ctx, reqs, land)
+				}
+				e := newEngine(t, store, idem.Config{})
+				for range idem.DefaultBreakerFailures {
+					wantKind(t, e.Do(until(t, tc.time), taskOf(returning("receipt", nil))), tc.kind)
+				}
+				wantKind(t, e.Do(t.Context(), taskOf(returning("receipt", nil))), tc.next)
+			})
+		})
+	}
+}
+
 func TestProperAnswersAreNoFaults(t *testing.T) {
 	store := newSpy()
 	e := newEngine(t, store, idem.Config{BreakerFailures: 1})

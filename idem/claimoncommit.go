@@ -54,6 +54,7 @@ func (s *Session) failedUnclaimed(t *Ticket, err error) Outcome {
 	if t.res.State != Claimed {
 		return out
 	}
+	s.keep(t)
 	return s.failed(t, out, err)
 }
 

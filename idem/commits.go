@@ -7,8 +7,8 @@ import (
 )
 
 // commits gathers the completions of a session (group commit). One is sent at once while nothing is on its way, so that
-// an idle session waits for nothing; otherwise they are gathered until there are enough for a request, or until the last
-// of the requests before them has returned.
+// an idle session waits for nothing; otherwise they are gathered until there are enough for a request, or until each of the
+// requests before them has returned or has taken longer than patience.
 type commits struct {
 	session *Session
 	// window holds a token for each task whose handler may have run, and whose completion has not landed. nil if the
@@ -18,7 +18,7 @@ type commits struct {
 
 	mu      sync.Mutex
 	waiting []commit
-	sending int // requests on their way, but for those that are sent again
+	sending int // requests on their way, but for those that are sent again or have taken too long
 }
 
 // commit is a completion on its way.
@@ -88,35 +88,39 @@ func (c *commits) next() []commit {
 	return group
 }
 
-// send sends a group, and then what has been gathered meanwhile. Those that come behind do not wait for what has to be sent
+// longPatience bounds patience where leases are long.
+const longPatience = 2 * time.Second
+
+// patience is how long completions wait for a request before them: one that gets no answer, as on a connection that was
+// silently lost, must not hold up the others.
+func (c *commits) patience() time.Duration {
+	return min(c.session.engine.cfg.Lease/10, longPatience) //nolint:mnd // well within the lease, which is extended meanwhile
+}
+
+// send sends a group until each of it has a proper answer, or time is over. What comes behind does not wait for what is sent
 // again.
 func (c *commits) send(group []commit) {
-	for group != nil {
-		ctx, cancel := c.session.settleContext()
-		if again := c.try(ctx, group); len(again) > 0 {
-			go c.resend(ctx, cancel, again)
-		} else {
-			cancel()
-		}
-		c.mu.Lock()
-		c.sending--
-		if group = c.next(); group != nil {
-			c.sending++
-		}
-		c.sendOn()
-		c.mu.Unlock()
+	ctx, cancel := c.session.settleContext()
+	defer cancel()
+	pass := sync.OnceFunc(c.pass)
+	late := time.AfterFunc(c.patience(), pass)
+	again := c.try(ctx, group)
+	late.Stop()
+	pass()
+	for n := 0; len(again) > 0 && sleep(ctx, backoff(n)); n++ {
+		again = c.try(ctx, again)
+	}
+	for i := range again {
+		c.end(&again[i])
 	}
 }
 
-// resend sends a group until each of it has a proper answer, or time is over.
-func (c *commits) resend(ctx context.Context, cancel context.CancelFunc, group []commit) {
-	defer cancel()
-	for n := 0; len(group) > 0 && sleep(ctx, backoff(n)); n++ {
-		group = c.try(ctx, group)
-	}
-	for i := range group {
-		c.end(&group[i])
-	}
+// pass sends what has been gathered behind a request.
+func (c *commits) pass() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sending--
+	c.sendOn()
 }
 
 // try sends a group once and returns what is to be sent again.

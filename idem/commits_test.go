@@ -201,6 +201,49 @@ func TestACompletionThatFailsIsSentAgain(t *testing.T) {
 	})
 }
 
+// A request that gets no answer, as on a connection that was silently lost, holds up only what it carries.
+func TestCompletionsPassARequestThatGetsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		hangs := true
+		store.onSettle = func(ctx context.Context, set idem.Settlement, land func() error) error {
+			if set.Op == idem.OpComplete && hangs {
+				hangs = false
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return land()
+		}
+		const batchSize, tasks = 100, 6
+		e := newEngine(t, batcherOf{store, batchSize}, idem.Config{Lease: lease})
+		a := newAsync(session(t, e, until(t, 10*lease)), tasks, returning("receipt", nil))
+		for i := range a.tickets {
+			a.start(i)
+			synctest.Wait() // the first is the one that hangs
+		}
+		pass(lease/10 + time.Millisecond)
+		for i := range tasks {
+			want := idem.StatusCompleted
+			if i == 0 {
+				want = idem.StatusStarted
+			}
+			equal(t, fmt.Sprint("status of task ", i), get(t, store, fmt.Sprint("payments#", i)).Status, want)
+		}
+		for range 50 { // it is lost to nobody
+			pass(lease / 10)
+			contender := newEngine(t, store.Store, idem.Config{Lease: lease, Wait: -1})
+			first := taskOf(returning("a contender's", nil))
+			first.Key = "payments#0"
+			wantKind(t, contender.Do(t.Context(), first), idem.InFlight)
+		}
+		a.all.Wait()
+		wantKind(t, a.outcomes[0], idem.CompletionFailed)
+		for _, out := range a.outcomes[1:] {
+			wantKind(t, out, idem.Executed)
+		}
+	})
+}
+
 func TestCompletionsThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSlowStore()

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// heartbeat extends a claim at every third of its lease, for as long as the handler runs, and cancels the handler's
-// context when the claim is lost: because the store says so, or because the lease is over by the local monotonic clock
-// and no extension came through. The local reckoning starts before the claim was sent, so it never ends later than the
-// lease in the store does.
+// heartbeat extends a claim at every third of its lease, from before the handler begins until the settlement of the key has
+// an answer. It cancels the handler's context when the claim is lost: because the store says so, or because the lease is over
+// by the local monotonic clock and no extension came through. The local reckoning starts before the claim was sent, so it
+// never ends later than the lease in the store does.
 //
-// It holds the handler's context, as the two live equally long.
+// It holds the handler's context.
 type heartbeat struct {
 	session *Session
 	extend  Settlement
@@ -26,14 +26,16 @@ type heartbeat struct {
 	mu       sync.Mutex
 	timer    *time.Timer // of the beats; nil until the first is due
 	leaseEnd time.Time
-	beating  chan struct{} // closed when the beat in progress has ended; nil if there is none
+	beating  chan struct{}      // closed when the beat in progress has ended; nil if there is none
+	cancel   context.CancelFunc // of the beat in progress
 	stopped  bool
 	failed   error // the first failure since the last extension
 	lost     error
 }
 
-// startHeartbeat begins the heartbeat of a claim; a handler that takes under a third of the lease costs no request.
-func startHeartbeat(s *Session, t *Ticket) *heartbeat {
+// keep begins the heartbeat of a claim; a task that is settled within a third of the lease costs no request. It lasts until
+// the ticket is let go.
+func (s *Session) keep(t *Ticket) {
 	lease := s.engine.cfg.Lease
 	h := &heartbeat{
 		session: s, extend: t.settlement(OpExtend, s.engine.cfg.Retention),
@@ -41,26 +43,49 @@ func startHeartbeat(s *Session, t *Ticket) *heartbeat {
 		handler: handlerContext{Context: s.handlers, attempt: t.attempt(), transactor: s.engine.transactor},
 	}
 	h.extend.Lease = lease
+	t.beat = h
 	s.firstBeats.add(h)
-	return h
 }
 
-// stop ends the heartbeat, waits for a beat in progress, and says why the claim was lost, if it was.
-func (h *heartbeat) stop() error {
+// letGo ends the heartbeat of a ticket, if it has one.
+func (t *Ticket) letGo() {
+	if t.beat != nil {
+		t.beat.stop()
+		t.beat = nil
+	}
+}
+
+// returned ends the handler's context, waits for a beat in progress, and says why the claim was lost, if it was. The lease is
+// extended further: it may take a while until the settlement of the key has an answer.
+func (h *heartbeat) returned() error {
+	h.handler.end(nil)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.join()
+	return h.lost
+}
+
+// stop ends the heartbeat and waits for a beat in progress.
+func (h *heartbeat) stop() {
+	h.handler.end(nil)
 	if h.session.firstBeats.remove(h) {
-		return nil
+		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopped = true
 	h.timer.Stop()
+	h.join()
+}
+
+// join waits for a beat in progress without waiting for the store's answer; h.mu is held.
+func (h *heartbeat) join() {
 	if beating := h.beating; beating != nil {
-		h.handler.end(nil) // no need to wait for the store's answer
+		h.cancel()
 		h.mu.Unlock()
 		<-beating
 		h.mu.Lock()
 	}
-	return h.lost
 }
 
 // begin makes the first beat, in a goroutine of its own.
@@ -73,18 +98,17 @@ func (h *heartbeat) begin() {
 func (h *heartbeat) beat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.stopped || h.handler.Err() != nil {
+	if h.stopped || h.session.settling.Err() != nil {
 		return
 	}
 	done := make(chan struct{})
-	h.beating = done
-	leaseEnd := h.leaseEnd
+	ctx, cancel := context.WithDeadline(h.session.settling, h.leaseEnd)
+	defer cancel()
+	h.beating, h.cancel = done, cancel
 	h.mu.Unlock()
 
 	sent := time.Now()
-	ctx, cancel := context.WithDeadline(&h.handler, leaseEnd)
 	err := h.session.engine.settleOne(ctx, h.extend)
-	cancel()
 
 	h.mu.Lock()
 	h.beating = nil
@@ -102,7 +126,7 @@ func (h *heartbeat) after(sent time.Time, err error) {
 		h.again(time.Until(sent.Add(lease / 3)))
 	case errors.Is(err, ErrFenced):
 		h.lose(err)
-	case h.stopped || h.handler.Err() != nil:
+	case h.stopped:
 	case left <= 0:
 		h.lose(fmt.Errorf("it ended by the local clock, and could not be extended: %w", cmp.Or(h.failed, err)))
 	default:

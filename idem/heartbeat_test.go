@@ -3,6 +3,7 @@ package idem_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -323,6 +324,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 func TestABuriedTaskThatWasCompletedMeanwhileIsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpy()
+		store.onSettle = failing(idem.OpExtend)
 		graves := &graveyard{onBury: func(context.Context, idem.Burial) error {
 			pass(lease + 1)
 			wantKind(t, steal(t, store.Store, returning("the thief's", nil)), idem.Executed)
@@ -334,6 +336,51 @@ func TestABuriedTaskThatWasCompletedMeanwhileIsAReplay(t *testing.T) {
 		equal(t, "result", string(out.Result), "the thief's")
 		equal(t, "status", get(t, store, testKey).Status, idem.StatusCompleted)
 	})
+}
+
+// A key is kept until its settlement has an answer, however long that takes: a contender that comes meanwhile does not run the
+// task a second time.
+func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
+	slow := func(_ context.Context, set idem.Settlement, land func() error) error {
+		if set.Op != idem.OpExtend {
+			pass(2 * lease)
+		}
+		return land()
+	}
+	for _, tc := range []struct {
+		name   string
+		task   idem.Task
+		settle func(context.Context, idem.Settlement, func() error) error
+		kind   idem.Kind
+	}{
+		{"a completion", taskOf(returning("receipt", nil)), slow, idem.Executed},
+		{"a release", taskOf(returning("", errBoom)), slow, idem.Retry},
+		{"a failure", buriedBy(&graveyard{}, returning("", idem.Permanent(errBoom))), slow, idem.DeadLettered},
+		{"a dead letter", buriedBy(&graveyard{onBury: func(context.Context, idem.Burial) error {
+			pass(2 * lease)
+			return nil
+		}}, returning("", idem.Permanent(errBoom))), nil, idem.DeadLettered},
+	} {
+		for _, batch := range []int{1, 2} {
+			t.Run(fmt.Sprint(tc.name, ", in batches of ", batch), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newSpy()
+					store.onSettle = tc.settle
+					s := session(t, newEngine(t, batcherOf{store, batch}, idem.Config{Lease: lease}), until(t, time.Hour))
+					ticket := &idem.Ticket{Task: tc.task}
+					s.Claim([]*idem.Ticket{ticket})
+					out := make(chan idem.Outcome, 1)
+					go s.RunAsync(ticket, func(o idem.Outcome) { out <- o })
+					for range 15 {
+						pass(lease / 10)
+						contender := newEngine(t, store.Store, idem.Config{Lease: lease, Wait: -1})
+						wantKind(t, contender.Do(t.Context(), taskOf(returning("a contender's", nil))), idem.InFlight)
+					}
+					wantKind(t, <-out, tc.kind)
+				})
+			})
+		}
+	}
 }
 
 func TestTheEndOfAHandlerJoinsABeatInProgress(t *testing.T) {
@@ -441,4 +488,46 @@ func TestATicketThatWaitedIsRenewedBeforeItsHandlerBegins(t *testing.T) {
 		pass(lease + 1)
 		wantKind(t, s.Run(late[0]), idem.Executed)
 	})
+}
+
+// The key was held when the extension was written, but by the time of the answer its lease may have ended and another owner
+// may be at work.
+func TestAHandlerIsNotBegunWhenItsExtensionIsAnsweredTooLate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meanwhile func(t *testing.T, store *spy)
+		kind      idem.Kind
+	}{
+		"nobody took the key":        {func(*testing.T, *spy) {}, idem.StoreDown},
+		"another owner completed it": {func(t *testing.T, store *spy) { steal(t, store.Store, returning("the thief's", nil)) }, idem.Replayed},
+		"another owner is at work": {func(t *testing.T, store *spy) {
+			thief := session(t, newEngine(t, store.Store, idem.Config{}), context.Background())
+			thief.Claim([]*idem.Ticket{{Task: taskOf(nil), TakeOver: true}})
+		}, idem.Fenced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpy()
+				store.onSettle = func(_ context.Context, set idem.Settlement, land func() error) error {
+					err := land()
+					if set.Op == idem.OpExtend {
+						pass(lease + time.Second)
+						tc.meanwhile(t, store)
+					}
+					return err
+				}
+				s := session(t, newEngine(t, store, idem.Config{Lease: lease}), t.Context())
+				h := returning("late", nil)
+				ticket := &idem.Ticket{Task: taskOf(h)}
+				s.Claim([]*idem.Ticket{ticket})
+				pass(lease / 2)
+				wantKind(t, s.Run(ticket), tc.kind)
+				equal(t, "calls of the handler", h.calls, 0)
+				if tc.kind == idem.StoreDown {
+					rec := get(t, store, testKey)
+					equal(t, "released", rec.Released(), true)
+					equal(t, "attempts", rec.Attempts, 0)
+				}
+			})
+		})
+	}
 }

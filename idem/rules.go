@@ -23,9 +23,10 @@ func Final(seen *Record, now time.Time, skew time.Duration) bool {
 	return seen.Status != StatusStarted && now.Before(seen.Expiry.Add(skew))
 }
 
-// OwnClaim is the first half of rule 5: a claim that finds itself in the key had landed before; its reply was lost.
+// OwnClaim is the first half of rule 5: a claim that finds itself in the key had landed before; its reply was lost. One
+// without an owner never finds itself.
 func OwnClaim(req *ClaimRequest, seen *Record) bool {
-	return seen.Status == StatusStarted && seen.Owner == req.Owner && seen.RetryAt.IsZero()
+	return seen.Status == StatusStarted && seen.Owner == req.Owner && req.Owner != "" && seen.RetryAt.IsZero()
 }
 
 // OwnSettlement is the other half of rule 5: a settlement that is refused has landed before if the key is in the state

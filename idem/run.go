@@ -65,8 +65,14 @@ func (s *Session) attempt(t *Ticket) (Outcome, Settlement) {
 }
 
 func (s *Session) attemptClaimed(t *Ticket, out Outcome) (_ Outcome, set Settlement) {
-	defer func() { t.spend(&set) }()
+	defer func() {
+		if set.Op == 0 {
+			t.letGo()
+		}
+		t.spend(&set)
+	}()
 	if limit := s.engine.attemptLimit(&t.Task); t.res.Record.Attempts > limit {
+		s.keep(t)
 		return s.bury(t, out, exhausted(t, limit)), Settlement{}
 	}
 	if s.handlers.Err() != nil {
@@ -76,10 +82,11 @@ func (s *Session) attemptClaimed(t *Ticket, out Outcome) (_ Outcome, set Settlem
 		}
 		return s.giveBack(t, out, nil), Settlement{}
 	}
-	if t.onCommit == nil && time.Since(t.claimedAt) >= s.engine.cfg.Lease/3 {
+	if t.onCommit == nil {
 		if over, lost := s.renew(t, out); lost {
 			return over, Settlement{}
 		}
+		s.keep(t)
 	}
 	result, effect, lost, err := s.execute(t)
 	if err != nil && lost != nil {
@@ -98,24 +105,34 @@ func (t *Ticket) spend(left *Settlement) {
 	}
 }
 
-// renew extends a claim that has waited for its turn, before its handler begins: somebody may have taken the key meanwhile,
-// and a handler that has begun can't be told soon enough.
+// renew extends a claim that has waited for its turn for a third of its lease, before its handler begins: another owner may
+// have taken the key meanwhile, and a handler that has begun can't be told soon enough.
 func (s *Session) renew(t *Ticket, out Outcome) (over Outcome, lost bool) {
+	if time.Since(t.claimedAt) < s.engine.cfg.Lease/3 {
+		return out, false
+	}
 	set := t.settlement(OpExtend, s.engine.cfg.Retention)
 	set.Lease = s.engine.cfg.Lease
 	sent := time.Now()
 	err := s.engine.settleOne(s.handlers, set)
 	var fenced *FencedError
-	switch {
-	case err == nil:
-		t.claimedAt = sent
-	case errors.As(err, &fenced):
+	if errors.As(err, &fenced) {
 		return s.fenced(t, out, fenced), true
-	case time.Since(t.claimedAt) >= s.engine.cfg.Lease:
-		out.Kind, out.Err = StoreDown, fmt.Errorf("%w: the lease ended before the handler began, and could not be extended: %w", ErrStoreUnavailable, err)
+	}
+	if err == nil {
+		t.claimedAt = sent
+	}
+	if time.Since(t.claimedAt) < s.engine.cfg.Lease {
+		return out, false // held, or held for as long as the heartbeat will tell
+	}
+	out.Kind = StoreDown
+	if err != nil {
+		out.Err = fmt.Errorf("%w: the lease ended before the handler began, and could not be extended: %w", ErrStoreUnavailable, err)
 		return out, true
 	}
-	return out, false // held, or held for as long as the heartbeat will tell
+	out.Err = fmt.Errorf("%w: the lease was extended before the handler began, but the answer took %v, longer than the lease of %v",
+		ErrStoreUnavailable, time.Since(sent).Round(time.Millisecond), s.engine.cfg.Lease)
+	return s.giveBack(t, out, nil), true
 }
 
 // attemptLimit is the number of the last attempt. What can't be dead-lettered is tried for ever.
@@ -136,14 +153,17 @@ func exhausted(t *Ticket, limit int) error {
 		"or the dead letter could not be sent; last recorded failure: %s", ErrAttemptsExhausted, limit, last)
 }
 
+// errNotStarted says that the caller's time had ended, or its context was cancelled, before a task was begun.
+var errNotStarted = errors.New("idem: not started")
+
 func (s *Session) whyNotStarted() error {
-	if err := s.ctx.Err(); err != nil {
-		return fmt.Errorf("idem: not started: %w", context.Cause(s.ctx))
+	if s.ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", errNotStarted, context.Cause(s.ctx))
 	}
 	return fmt.Errorf("%w: less than %v", ErrDeadlineNear, s.engine.cfg.DeadlineMargin)
 }
 
-// execute calls the handler under a heartbeat, if there is a claim to keep. lost says why the claim was lost meanwhile, if it
+// execute calls the handler. lost says why the claim was lost meanwhile, if it
 // was.
 func (s *Session) execute(t *Ticket) (result []byte, effect Effect, lost, err error) {
 	if t.onCommit != nil {
@@ -152,10 +172,9 @@ func (s *Session) execute(t *Ticket) (result []byte, effect Effect, lost, err er
 		result, effect, err = callSealed(ctx, t.Task.Handler)
 		return result, effect, nil, err
 	}
-	beat := startHeartbeat(s, t)
-	defer beat.handler.end(nil)
-	result, effect, err = callSealed(&beat.handler, t.Task.Handler)
-	return result, effect, beat.stop(), err
+	defer t.beat.handler.end(nil)
+	result, effect, err = callSealed(&t.beat.handler, t.Task.Handler)
+	return result, effect, t.beat.returned(), err
 }
 
 // callSealed calls the handler and takes what it has enlisted. What a handler enlists that fails is dropped.

@@ -106,6 +106,12 @@ func (s *Session) claim(tickets []*Ticket, allowed bool) {
 	if len(buf.reqs) == 0 {
 		return
 	}
+	if s.ctx.Err() != nil {
+		for _, i := range buf.which {
+			tickets[i].res = ClaimResult{Err: s.whyNotStarted()}
+		}
+		return
+	}
 	results, took := s.engine.claim(s.ctx, buf.reqs, started, allowed)
 	for i := range results {
 		t := tickets[buf.which[i]]
@@ -151,13 +157,16 @@ func (e *Engine) claim(ctx context.Context, reqs []ClaimRequest, started time.Ti
 	}
 	results = e.store.Claim(ctx, reqs)
 	took = time.Since(started)
-	e.breaker.report(started.Add(took), healthOf(results))
+	e.breaker.report(started.Add(took), healthOf(ctx, results, took))
 	return results, took
 }
 
+// fairTime is how long a store must have had before a missing answer tells of the store, and not of the caller's deadline.
+const fairTime = time.Second
+
 // healthOf says what the answers tell of the store: one proper answer shows that it is up; a claim that its caller gave
-// up shows nothing.
-func healthOf(results []ClaimResult) health {
+// up, or had next to no time for, shows nothing.
+func healthOf(ctx context.Context, results []ClaimResult, took time.Duration) health {
 	h := healthUnknown
 	for i := range results {
 		switch err := results[i].Err; {
@@ -166,6 +175,9 @@ func healthOf(results []ClaimResult) health {
 		case !errors.Is(err, context.Canceled):
 			return healthUp
 		}
+	}
+	if ctx.Err() != nil && took < fairTime {
+		return healthUnknown
 	}
 	return h
 }
@@ -178,7 +190,7 @@ func claimErrorKind(err error) Kind {
 		return Mismatched
 	case errors.Is(err, ErrForeignRecord):
 		return Retry
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted):
 		return NotStarted
 	case err != nil:
 		return StoreDown

@@ -41,8 +41,9 @@ func (s *Session) released(t *Ticket, out Outcome, r settled) Outcome {
 
 // concluded adds to an outcome how its settlement went.
 func (s *Session) concluded(t *Ticket, out Outcome, set Settlement, r settled) Outcome {
+	defer t.letGo()
 	if set.Claim != nil {
-		s.engine.breaker.report(time.Now(), healthOf([]ClaimResult{{Err: r.err}}))
+		s.engine.breaker.report(time.Now(), healthOf(s.settling, []ClaimResult{{Err: r.err}}, r.took))
 	}
 	out.SettleTook = r.took
 	if r.err != nil {

@@ -60,7 +60,7 @@ type ListQuery struct {
 type ClaimRequest struct {
 	Key         string
 	Fingerprint Fingerprint
-	Owner       string        // unique for each claim attempt; the same when a request is sent again
+	Owner       string        // unique for each claim attempt, not empty; the same when a request is sent again
 	Source      string        // where the message comes from: topic-partition@offset
 	Lease       time.Duration // how long the key is held unless extended
 	Retention   time.Duration // how long the key is remembered after the lease

@@ -68,6 +68,7 @@ type Ticket struct {
 	took      time.Duration
 	waitUntil time.Time
 	waits     int
+	beat      *heartbeat    // keeps the claim from before its handler begins until it is settled
 	onCommit  *ClaimRequest // the claim that is left to the completion
 	leased    bool          // its claims are made when they are asked for, also with Config.ClaimOnCommit
 }

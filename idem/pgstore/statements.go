@@ -80,7 +80,7 @@ func takeCTE(transactional bool) string {
 		FROM clock {guard} ON CONFLICT (idempotency_key) DO NOTHING RETURNING false AS stolen {async}
 	), seen AS (
 		SELECT t.*, clock.now FROM {table} t, clock
-		WHERE {and} idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND retry_at IS NULL) AND CASE
+		WHERE {and} idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND $2 <> '' AND retry_at IS NULL) AND CASE
 			WHEN status <> 'STARTED' AND expiry_timestamp + {skew} <= now THEN true
 			WHEN request_fingerprint <> $3::bytea THEN false
 			WHEN status = 'FAILED' THEN version <= $7

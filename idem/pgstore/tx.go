@@ -3,6 +3,7 @@ package pgstore
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -130,6 +131,11 @@ func (s *TxStore) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Cl
 const contended = 25 * time.Millisecond
 
 func (s *TxStore) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimResult {
+	if req.Owner == "" { // it is not an earlier claim, sent again
+		named := *req
+		named.Owner = rand.Text()
+		req = &named
+	}
 	if h := s.holder(func(h *heldTx) bool { return h.key == req.Key && h.owner == req.Owner }); h != nil {
 		return s.claimAgain(ctx, req)
 	}

@@ -211,6 +211,12 @@ func rule5() []broken {
 			l.req.Owner += "?"
 			return l.judge()
 		}), false},
+		{"a claim without an owner knows itself", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+			if l.seen.Status == idem.StatusStarted && l.seen.Owner == "" && l.req.Owner == "" {
+				return idem.VerdictReport, idem.ClaimResult{State: idem.Claimed, Record: *l.seen}
+			}
+			return l.judge()
+		}), true},
 		{"a claim that knows itself tells another lease", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
 			verdict, res := l.judge()
 			if l.own() {

@@ -222,6 +222,17 @@ func lostReplies() []test {
 			s.wantRecord(res.Record, first)
 			s.wantUnchanged(key, before)
 		}},
+		{"claims without an owner are not each other's, sent again", func(s *suite) {
+			nameless := s.request(func(r *idem.ClaimRequest) { r.Owner = "" })
+			s.wantState(s.claimAs(nameless), idem.Claimed)
+			s.wantState(s.claimAs(nameless), idem.ClaimInFlight)
+			s.Advance(lease + s.Skew + time.Millisecond)
+			res := s.claimAs(nameless)
+			s.wantState(res, idem.Claimed)
+			if !res.Stolen {
+				s.Error("the second owner without a name did not steal the key of the first")
+			}
+		}},
 		{"a claim sent again after its completion gets the result", func(s *suite) {
 			req := s.request()
 			s.do(s.claimAs(req).Record, idem.OpComplete)

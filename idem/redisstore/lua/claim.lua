@@ -29,7 +29,7 @@ local function take()
 end
 
 local started, before = seen.status == 'STARTED', seen.requestFingerprint or ''
-if started and seen.owner == owner and not seen.retryAt then
+if started and seen.owner == owner and owner ~= '' and not seen.retryAt then
   return reply('claimed', 0, flat) -- rule 5: its own, whose reply was lost
 elseif not started and now >= tonumber(seen.expiryTimestamp) * 1000 + skew then
   return take() -- rule 4: retention is over
