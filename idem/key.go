@@ -22,12 +22,15 @@ func StoreKey(key string, hash bool) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("%w: it is empty", ErrInvalidKey)
 	}
-	if hash || len(key) > MaxKeyBytes || !utf8.ValidString(key) || strings.HasPrefix(key, hashedPrefix) {
+	if hash || len(key) > MaxKeyBytes || !utf8.ValidString(key) || IsHashed(key) {
 		sum := sha256.Sum256([]byte(key))
 		return hashedPrefix + hex.EncodeToString(sum[:]), nil
 	}
 	return key, nil
 }
+
+// IsHashed reports whether a stored key is the hash of one.
+func IsHashed(stored string) bool { return strings.HasPrefix(stored, hashedPrefix) }
 
 // truncateUTF8 returns the longest valid beginning of s that has at most n bytes; invalid bytes are replaced.
 func truncateUTF8(s string, n int) string {

@@ -58,7 +58,10 @@ type Outcome struct {
 	Key     string // as stored (see StoreKey)
 	Token   int64  // the fencing token of the claim, or of the record that was replayed; 0 if there was none
 	Attempt int    // the number of the attempt, from 1; 0 if there was none
-	Stolen  bool   // the claim took the key from an owner whose lease was over
+	// FirstClaimed is when the key was claimed first, by the clock of the store or of the host that claimed it; zero if the key's
+	// record was not read.
+	FirstClaimed time.Time
+	Stolen       bool // the claim took the key from an owner whose lease was over
 	// Fenced says that a claim was lost on the way, also where the task is settled all the same, because the new owner had
 	// completed it.
 	Fenced bool

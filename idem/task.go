@@ -86,7 +86,7 @@ func (t *Ticket) attempt() Attempt {
 // outcome is the outcome of a ticket that is not claimed; for a claimed one it is what there is to tell before it has run.
 func (t *Ticket) outcome() Outcome {
 	rec := &t.res.Record
-	out := Outcome{Key: t.key, Token: rec.Version, Err: t.res.Err, ClaimTook: t.took}
+	out := Outcome{Key: t.key, Token: rec.Version, FirstClaimed: rec.CreatedAt, Err: t.res.Err, ClaimTook: t.took}
 	switch t.res.State {
 	case Claimed:
 		out.Attempt, out.Stolen = rec.Attempts, t.res.Stolen

@@ -15,7 +15,7 @@ import (
 const alarm = "AWS::CloudWatch::Alarm"
 
 func TestAlarms(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10, "maxLag": 5000, "maxAge": "1h", "timeout": "2m"}))
+	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10, "maxLag": 5000, "maxAge": "1h", "maxInProgress": "30m", "timeout": "2m"}))
 	type one struct {
 		namespace, metric, statistic, dimension string
 		threshold                               float64
@@ -50,6 +50,7 @@ func TestAlarms(t *testing.T) {
 		"Blocked":          {own, "Blocked", "Sum", "FunctionName", 1, 1, 1},
 		"Fenced":           {own, "Fenced", "Sum", "FunctionName", 1, 1, 1},
 		"CompletionFailed": {own, "CompletionFailed", "Sum", "FunctionName", 1, 1, 1},
+		"InProgress":       {own, "InProgressAge", "Maximum", "FunctionName", 1_800_000, 3, 15},
 		"RecordAge":        {own, "RecordAge", "Maximum", "FunctionName", 3_600_000, 3, 15},
 	} {
 		if got[name] != want {

@@ -77,7 +77,7 @@ func TestTheFunctionAsWanted(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
 		"architecture": "x86_64", "timeout": "5m", "memory": 1024, "reservedConcurrency": 20, "tracing": true, "logLevel": "WARN",
 		"logRetentionDays": 90, "namespace": "ledger", "key": "json:$.id,$.account", "fingerprint": "none", "order": "key",
-		"missingKey": "process", "storeDown": "open", "hashKeys": true, "concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
+		"missingKey": "process", "keyScope": "namespace", "storeDown": "open", "hashKeys": true, "concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
 		"wait": "0", "retention": "336h", "maxAttempts": 3, "maxResult": 0, "deadlineMargin": "1s", "batching": false, "claimOnCommit": true, "commitWindow": 16,
 		"environment": `{"BANK_URL":"https://bank.example"}`, "kmsKeyArn": kmsKey,
 	}))

@@ -26,6 +26,8 @@ var allSettings = []setting{
 	{"topics", "Topics", setTopics},
 	{"consumerGroup", "ConsumerGroup", str(func(s *settings) *string { return &s.props.ConsumerGroup })},
 	{"namespace", "Namespace", str(func(s *settings) *string { return &s.props.Namespace })},
+	{"keyScope", "KeyScope", str(func(s *settings) *consumer.KeyScope { return &s.props.KeyScope })},
+	{"deployedKeyScope", "DeployedKeyScope", str(func(s *settings) *string { return &s.props.DeployedKeyScope })},
 	{"deployedNamespace", "DeployedNamespace", str(func(s *settings) *string { return &s.props.DeployedNamespace })},
 
 	{"batchSize", "BatchSize", integer(func(s *settings) *int { return &s.props.BatchSize })},
@@ -112,5 +114,6 @@ var allSettings = []setting{
 	{"alarmEmail", "AlarmEmail", str(func(s *settings) *string { return &s.props.AlarmEmail })},
 	{"alarmTopicArn", "AlarmTopic", setARN("sns", func(s *settings) *string { return &s.alarmTopicARN })},
 	{"maxLag", "MaxLag", integer(func(s *settings) *int { return &s.props.MaxLag })},
+	{"maxInProgress", "MaxInProgress", duration(func(s *settings) *time.Duration { return &s.props.MaxInProgress })},
 	{"maxAge", "MaxAge", duration(func(s *settings) *time.Duration { return &s.props.MaxAge })},
 }

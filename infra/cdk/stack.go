@@ -59,6 +59,8 @@ func (st *stack) addOutputs() {
 	c := st.consumer
 	c.NamespaceParameter.OverrideLogicalId(ref("Namespace"))
 	c.NamespaceOutput.OverrideLogicalId(ref("DeployedNamespace"))
+	c.KeyScopeParameter.OverrideLogicalId(ref("KeyScope"))
+	c.KeyScopeOutput.OverrideLogicalId(ref("DeployedKeyScope"))
 	out := func(id, description string, value *string) {
 		awscdk.NewCfnOutput(st.Stack, &id, &awscdk.CfnOutputProps{Value: value, Description: &description})
 	}

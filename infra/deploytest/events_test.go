@@ -18,13 +18,12 @@ type sample struct {
 }
 
 // sampleOutcomes are what events/README.md says, of the example without IDEMSK_SIMULATE: the samples of its last rows are plain payments.
-// All are under the stack's one namespace, so one-key-two-topics is one payment.
 func sampleOutcomes() map[string]sample {
 	return map[string]sample{
 		"one-record": {completed: 1}, "hundred-records-three-partitions": {completed: 100}, "empty-records": {}, "empty-partition": {completed: 1},
 		"duplicate-in-batch": {completed: 2}, "duplicate-across-batches-1": {completed: 2}, "duplicate-across-batches-2": {completed: 1},
 		"fingerprint-mismatch": {1, "payments-0@2201"}, "composite-key": {completed: 2}, "unsorted-offsets": {completed: 3},
-		"partition-ten-and-two": {completed: 4}, "topic-names-with-dashes": {completed: 2}, "one-key-two-topics": {completed: 1},
+		"partition-ten-and-two": {completed: 4}, "topic-names-with-dashes": {completed: 2}, "one-key-two-topics": {completed: 2},
 		"offset-beyond-2-to-the-53": {completed: 1}, "self-managed-kafka": {completed: 1}, "schema-registry-json": {completed: 2},
 		"log-append-time": {completed: 1}, "unknown-fields": {completed: 1},
 		"tombstone-null": {1, "payments-0@4401"}, "tombstone-absent": {1, "payments-0@4501"}, "empty-value": {0, "payments-0@4600"},

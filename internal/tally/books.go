@@ -47,7 +47,7 @@ func NewConsumer(t testing.TB, store idem.Store, cfg idem.Config, key msk.KeyFun
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := msk.New(engine, handler, msk.Config{Key: key, Concurrency: 8, Logger: slog.New(slog.DiscardHandler)})
+	consumer, err := msk.New(engine, handler, msk.Config{Namespace: "books", Key: key, Concurrency: 8, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

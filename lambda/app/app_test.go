@@ -208,7 +208,7 @@ func TestAFunctionOnDynamoDBAndSQS(t *testing.T) {
 		t.Fatalf("%s: %v: %s", out, err, f.stderr.String())
 	}
 	store := must(dynamostore.New(client, dynamostore.Config{Table: "payments-keys"}))
-	rec := must(store.Get(ctx, "payments#a"))
+	rec := must(store.Get(ctx, "ledger#payments#a"))
 	equal(t, "status", rec.Status, idem.StatusFailed)
 	got := must(sqs.NewFromConfig(awsCfg).ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url}))
 	equal(t, "messages", len(got.Messages), 1)

@@ -33,7 +33,7 @@ type Config struct {
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
 	Plain        bool          // IDEMSK_BATCHING=off
 
-	// IDEMSK_NAMESPACE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES; dead letters, logger and report are
+	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES; dead letters, logger and report are
 	// wired by New.
 	Consumer msk.Config
 
@@ -65,7 +65,9 @@ func ReadConfig(v *Vars) Config {
 		Function:           v.String("AWS_LAMBDA_FUNCTION_NAME", ""),
 	}
 	cfg.Consumer = readConsumer(v, cfg.Function)
-	cfg.Consumer.Unprotected = cfg.Store == StoreNone
+	if cfg.Consumer.Unprotected = cfg.Store == StoreNone; !cfg.Consumer.Unprotected && cfg.Consumer.Namespace == "" {
+		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group (AWS_LAMBDA_FUNCTION_NAME, its default, is not set)")
+	}
 	cfg.LogLevel = readLogLevel(v)
 	switch cfg.Store {
 	case StorePostgres:
@@ -150,12 +152,15 @@ func readConsumer(v *Vars, function string) msk.Config {
 	cfg := msk.Config{
 		Key:         readKey(v),
 		Fingerprint: readFingerprint(v),
-		Namespace:   v.String("IDEMSK_NAMESPACE", ""),
+		Namespace:   v.String("IDEMSK_NAMESPACE", function),
 		Concurrency: v.Int("IDEMSK_CONCURRENCY", msk.DefaultConcurrency, 1, maxConcurrency),
 		Function:    function,
 	}
 	if strings.Contains(cfg.Namespace, "#") {
 		v.Fail("IDEMSK_NAMESPACE", cfg.Namespace, "a name without '#'")
+	}
+	if v.OneOf("IDEMSK_KEY_SCOPE", "topic", "namespace") == "namespace" {
+		cfg.KeyScope = msk.NamespaceScope
 	}
 	if v.OneOf("IDEMSK_MISSING_KEY", "reject", "process") == "process" {
 		cfg.MissingKey = msk.Process

@@ -80,7 +80,11 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_NAMESPACE", func(c Config) any { return c.Consumer.Namespace },
-			map[string]any{"": "", "payments": "payments", "a@b/c": "a@b/c"}, []string{"a#b"},
+			map[string]any{"": "ledger", "payments": "payments", "a@b/c": "a@b/c"}, []string{"a#b"},
+		},
+		{
+			"IDEMSK_KEY_SCOPE", func(c Config) any { return c.Consumer.KeyScope },
+			map[string]any{"": msk.TopicScope, "topic": msk.TopicScope, "namespace": msk.NamespaceScope}, []string{"function", "Topic"},
 		},
 		{
 			"IDEMSK_KEY", keyOf,
@@ -174,7 +178,7 @@ func variables() []variable {
 		},
 		{
 			"AWS_LAMBDA_FUNCTION_NAME", func(c Config) any { return c.Function + " " + c.Consumer.Function },
-			map[string]any{"": " ", "ledger": "ledger ledger"}, nil,
+			map[string]any{"mail": "mail mail"}, nil,
 		},
 		{
 			"IDEMSK_LOG_LEVEL", func(c Config) any { return c.LogLevel },
@@ -287,6 +291,17 @@ func TestTheConfigurationIsDocumented(t *testing.T) {
 	for _, name := range documented {
 		if !slices.Contains(examples, name) && !slices.ContainsFunc(variables(), func(v variable) bool { return v.name == name }) {
 			t.Errorf("docs/configuration.md speaks of %s, which is not read", name)
+		}
+	}
+}
+
+// Where Lambda gives no name, another consumer could take this one's keys for its own.
+func TestTheNamespaceOfAConsumerWithoutAName(t *testing.T) {
+	for store, says := range map[string]string{"memory": "IDEMSK_NAMESPACE", "none": ""} {
+		v := vars(map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "", "IDEMSK_STORE": store})
+		ReadConfig(v)
+		if err := v.Err(); (err != nil) != (says != "") || (err != nil && !strings.Contains(err.Error(), says)) {
+			t.Errorf("store %s: error %v; want one that says %q", store, err, says)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestAFunctionOnRedis(t *testing.T) {
 		equal(t, "answer", string(out), `{"batchItemFailures":[]}`)
 	}
 	equal(t, "calls", calls, 1)
-	equal(t, "status", must(server.Do(t.Context(), "HGET", "app:keys:{payments#a}", "status")), any("COMPLETED"))
+	equal(t, "status", must(server.Do(t.Context(), "HGET", "app:keys:{ledger#payments#a}", "status")), any("COMPLETED"))
 }
 
 func TestAFunctionOnACluster(t *testing.T) {

@@ -77,10 +77,11 @@ func TestTheOutboxIsRefusedWhereNoEventCanCommitWithItsBooking(t *testing.T) {
 		`IDEMSK_OUTBOX_TABLE is "a table": want a table's name of 3`: {"IDEMSK_OUTBOX_TABLE": "a table"},
 	} {
 		t.Run(says, func(t *testing.T) {
+			defaults := map[string]string{"IDEMSK_OUTBOX": "on", "AWS_LAMBDA_FUNCTION_NAME": "ledger"}
 			vars := app.NewVars(func(name string) (string, bool) {
 				value, ok := env[name]
-				if name == "IDEMSK_OUTBOX" && !ok {
-					return "on", true
+				if def := defaults[name]; def != "" && !ok {
+					return def, true
 				}
 				return value, ok
 			})

@@ -69,7 +69,7 @@ func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := map[string]string{"payments#overflows": "ledger", "payments#unwritable": "want no control characters"}
+	says := map[string]string{"ledger#payments#overflows": "ledger", "ledger#payments#unwritable": "want no control characters"}
 	for _, m := range got.Messages {
 		l, err := msk.ParseDeadLetter([]byte(*m.Body))
 		if err != nil {

@@ -214,6 +214,7 @@ func processWithWrongConfiguration(t *testing.T, program string) {
 	defer api.Close()
 	wrong := map[string]string{
 		"IDEMSK_STORE": "mysql", "IDEMSK_LEASE": "30", "IDEMSK_KEY": "json:id", "IDEMSK_LEDGER_TABLE": "my ledger", "IDEMSK_SIMULATE": "yes",
+		"IDEMSK_NAMESPACE": "", // without Lambda's name for the function
 	}
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Env = []string{"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"), "AWS_REGION=eu-central-1"}

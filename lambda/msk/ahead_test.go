@@ -83,12 +83,12 @@ func TestWhatIsBehindAFailureIsGivenBack(t *testing.T) {
 		reported := s.deliver(manyRecords(6, 1)...)
 		equalSlices(t, "reported places", reported, "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5")
 		for _, key := range []string{"k3", "k4", "k5"} {
-			rec := s.get("payments#" + key)
+			rec := s.get("ledger#payments#" + key)
 			equal(t, "released: "+key, rec.Released(), true)
 			equal(t, "attempts of "+key, rec.Attempts, 0)
 			equal(t, "calls of the handler for "+key, s.ledger.calls[key], 0)
 		}
-		equal(t, "attempts of the one that failed", s.get("payments#k2").Attempts, 1)
+		equal(t, "attempts of the one that failed", s.get("ledger#payments#k2").Attempts, 1)
 		equal(t, "releases", s.store.count(idem.OpRelease), 4)
 		delete(s.ledger.on, "k2")
 		equalSlices(t, "reported places", s.deliver(manyRecords(6, 1)...))
@@ -106,7 +106,7 @@ func TestWhatIsNotBegunAtTheDeadlineIsGivenBack(t *testing.T) {
 		}
 		equal(t, "reported records", len(s.deliver(manyRecords(12, 4)...)), 10)
 		for key := range s.keys() {
-			if key == "payments#k0" || key == "payments#k1" {
+			if key == "ledger#payments#k0" || key == "ledger#payments#k1" {
 				continue
 			}
 			rec := s.get(key)
@@ -126,7 +126,7 @@ func TestAUnitThatWaitsHoldsNothing(t *testing.T) {
 		free := false
 		go func() {
 			pass(10 * time.Second)
-			rec := s.get("payments#k2")
+			rec := s.get("ledger#payments#k2")
 			free = rec.Released() && rec.Attempts == 0
 			s.store.Store.Settle(context.Background(), []idem.Settlement{
 				{Op: idem.OpComplete, Key: held.Key, Version: held.Version, Owner: held.Owner, Retention: time.Hour},
@@ -183,7 +183,7 @@ func TestAGatheredClaimWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
 		var lost sync.Map // several units claim at once
 		s.store.onClaim = func(_ context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
 			res := land()
-			if _, before := lost.LoadOrStore(req.Key, true); !before && req.Key > "payments#k3" { // the first two of each unit are at their turn
+			if _, before := lost.LoadOrStore(req.Key, true); !before && req.Key > "ledger#payments#k3" { // the first two of each unit are at their turn
 				return idem.ClaimResult{Err: errNetwork}
 			}
 			return res
@@ -259,7 +259,7 @@ func TestACrashChargesTheInnocentOnce(t *testing.T) {
 				s.deliverAll(manyRecords(20, 2)...)
 				equalSlices(t, "dead letters", s.letters.sources(), "payments-0@4", "payments-1@9")
 				for key, status := range s.keys() {
-					killer := key == "payments#k4" || key == "payments#k9"
+					killer := key == "ledger#payments#k4" || key == "ledger#payments#k9"
 					equal(t, "FAILED: "+key, status == idem.StatusFailed, killer)
 					if got := s.get(key).Attempts; !killer && got > 2 {
 						t.Errorf("%s was charged %d attempts", key, got)
@@ -356,7 +356,7 @@ func TestACompletionThatFailsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedSite(t, 25)
 		s.store.onSettle = func(ctx context.Context, set *idem.Settlement, land func() error) error {
-			if set.Op == idem.OpComplete && set.Key == "payments#k1" {
+			if set.Op == idem.OpComplete && set.Key == "ledger#payments#k1" {
 				select {
 				case <-time.After(3 * time.Second):
 				case <-ctx.Done():
@@ -428,7 +428,7 @@ func ending(s *site) string {
 	var lines []string
 	for key, status := range s.keys() {
 		if strings.Contains(key, "#") {
-			key = strings.TrimPrefix(key, "payments#")
+			key = strings.TrimPrefix(key, "ledger#payments#")
 			lines = append(lines, fmt.Sprintf("%s: %s, %d effects", key, status, s.ledger.effects[key]))
 		}
 	}

@@ -119,20 +119,23 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := newLedger().handle
-	_, err = msk.New(engine, handler, msk.Config{Namespace: "a#b", MissingKey: 9, Order: 9, Concurrency: -1, Failures: 9})
+	_, err = msk.New(engine, handler, msk.Config{Namespace: "a#b", KeyScope: 9, MissingKey: 9, Order: 9, Concurrency: -1, Failures: 9})
 	wantErr(t, err, idem.ErrInvalidConfig)
-	says(t, err.Error(), `Namespace is "a#b"`, "MissingKey is 9", "Order is 9", "Concurrency is -1", "Failures is 9")
+	says(t, err.Error(), `Namespace is "a#b"`, "KeyScope is 9", "MissingKey is 9", "Order is 9", "Concurrency is -1", "Failures is 9")
+	_, err = msk.New(engine, handler, msk.Config{})
+	wantErr(t, err, idem.ErrInvalidConfig)
+	says(t, err.Error(), "Namespace is empty")
 	_, err = msk.New(nil, handler, msk.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	_, err = msk.New(engine, nil, msk.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
 }
 
-// The defaults do with nothing but a handler.
-func TestTheZeroConfiguration(t *testing.T) {
+// The defaults do with nothing but a handler and the consumer's name.
+func TestTheDefaults(t *testing.T) {
 	s := newSite(t)
 	log := s.cfg.Logger
-	s.cfg = msk.Config{Logger: log}
+	s.cfg = msk.Config{Namespace: "ledger", Logger: log}
 	var records []record
 	for n := range 50 {
 		records = append(records, rec("payments-"+strconv.Itoa(n)+"@1", strconv.Itoa(n)))

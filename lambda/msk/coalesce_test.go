@@ -161,15 +161,3 @@ func TestWithoutFingerprintsAllWithAKeyAreOne(t *testing.T) {
 	equal(t, "replayed", s.last().Replayed, 1)
 	equal(t, "effects", s.ledger.effects["a"], 1)
 }
-
-func TestKeysOfTwoTopicsMeetInOneNamespaceOnly(t *testing.T) {
-	batch := []record{rec("payments-0@1", "a"), rec("refunds-0@1", "a")}
-	s := newSite(t)
-	equalSlices(t, "reported places", s.deliver(batch...))
-	equal(t, "effects by topic", s.ledger.effects["a"], 2)
-	s = newSite(t)
-	s.cfg.Namespace = "ledger"
-	equalSlices(t, "reported places", s.deliver(batch...))
-	equal(t, "effects in one namespace", s.ledger.effects["a"], 1)
-	equal(t, "status", s.get("ledger#a").Status, idem.StatusCompleted)
-}

@@ -26,7 +26,7 @@ type MissingKey uint8
 // The policies for a missing key.
 const (
 	Reject  MissingKey = iota // to the dead letters
-	Process                   // handle it without protection
+	Process                   // handle it once for its place in Kafka: a redelivery is recognised, a producer's duplicate is not
 )
 
 // Failures says how records that are not settled are reported to the ESM.
@@ -51,9 +51,12 @@ type Config struct {
 	Key KeyFunc
 	// Fingerprint says what a record asks for (default ValueFingerprint).
 	Fingerprint FingerprintFunc
-	// Namespace is put before every key, so that keys of different topics can't meet (default: the record's topic). Set it
-	// to something that outlives a renamed topic, or to let two topics share keys. It must not contain '#'.
+	// Namespace names who consumes: the function, or its consumer group. It is put before every key, so that two consumers
+	// that read one topic and share a table do not take each other's records for done. It must be given, unless Unprotected,
+	// and must not contain '#'. Another namespace has seen nothing yet: all that is delivered again counts as new.
 	Namespace string
+	// KeyScope says whether keys are those of a topic or of the whole namespace (default TopicScope).
+	KeyScope KeyScope
 	// MissingKey is for records without a key (default: to the dead letters).
 	MissingKey MissingKey
 	// Order is the order that must be kept (default ByPartition).
@@ -100,6 +103,9 @@ func (c Config) validate() error {
 	}
 	bad(!strings.Contains(c.Namespace, keySeparator), "Namespace is %q: it must not contain %q, which ends it in a stored key",
 		c.Namespace, keySeparator)
+	bad(c.Namespace != "" || c.Unprotected, "Namespace is empty: want the name of the consumer, such as its function or consumer group, "+
+		"so that another one with the same table keeps its own keys")
+	bad(c.KeyScope <= NamespaceScope, "KeyScope is %d: want TopicScope or NamespaceScope", c.KeyScope)
 	bad(c.MissingKey <= Process, "MissingKey is %d: want Reject or Process", c.MissingKey)
 	bad(c.Order <= Unordered, "Order is %d: want ByPartition, ByKey or Unordered", c.Order)
 	bad(c.Concurrency >= 1, "Concurrency is %d: want 1 or more", c.Concurrency)

@@ -79,7 +79,7 @@ func benchConsumer(b *testing.B) *msk.Consumer {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := msk.New(engine, func(context.Context, msk.Record) ([]byte, error) { return nil, nil }, msk.Config{
+	c, err := msk.New(engine, func(context.Context, msk.Record) ([]byte, error) { return nil, nil }, msk.Config{Namespace: "bench",
 		Logger: slog.New(slog.DiscardHandler),
 		Report: func(_ context.Context, r msk.Report) {
 			if r.Executed != benchRecords {

@@ -101,7 +101,7 @@ func TestARecordThatKillsItsProcessIsTheOneThatIsCharged(t *testing.T) {
 		equal(t, "code", letter.Error.Code, idem.CodeExhausted)
 		says(t, letter.Error.Message, "a process died")
 		for key, status := range s.keys() {
-			killer := key == "payments#killer"
+			killer := key == "ledger#payments#killer"
 			equal(t, "FAILED: "+key, status == idem.StatusFailed, killer)
 			// Those that died with it once were innocent, and were charged once, for the claim that they lost.
 			most := 1

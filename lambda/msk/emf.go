@@ -40,13 +40,13 @@ const (
 )
 
 func emfLine(r Report, function string, now time.Time) map[string]any {
-	line := map[string]any{"RecordAge": millis(r.RecordAge)}
+	line := map[string]any{"RecordAge": millis(r.RecordAge), "InProgressAge": millis(r.InProgressAge)}
 	dimensions := []string{}
 	if function != "" {
 		line["FunctionName"] = function
 		dimensions = append(dimensions, "FunctionName")
 	}
-	metrics := []emfMetric{{"RecordAge", unitMillis}}
+	metrics := []emfMetric{{"RecordAge", unitMillis}, {"InProgressAge", unitMillis}}
 	for _, m := range []struct {
 		name string
 		n    int

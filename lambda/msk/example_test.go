@@ -31,7 +31,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	consumer, err := msk.New(engine, msk.JSON(book), msk.Config{
-		Failures: msk.FailPartial, Logger: slog.New(slog.DiscardHandler),
+		Namespace: "ledger", Failures: msk.FailPartial, Logger: slog.New(slog.DiscardHandler),
 		Report: func(_ context.Context, r msk.Report) {
 			fmt.Printf("%d records: %d executed, %d replayed, %d coalesced\n", r.Records, r.Executed, r.Replayed, r.Coalesced)
 		},
@@ -48,7 +48,7 @@ func Example() {
 	}
 	fmt.Println("balance:", balances["acc-1"])
 	// Output:
-	// booked 1250 to acc-1 for key payments#p-1
+	// booked 1250 to acc-1 for key ledger#payments#p-1
 	// 2 records: 1 executed, 0 replayed, 1 coalesced
 	// {"batchItemFailures":[]} <nil>
 	// 1 records: 0 executed, 1 replayed, 0 coalesced

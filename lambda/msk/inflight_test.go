@@ -14,7 +14,7 @@ import (
 // elsewhere is a claim of another process on a key of rec.
 func elsewhere(key string, lease time.Duration) idem.ClaimRequest {
 	return idem.ClaimRequest{
-		Key: "payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
+		Key: "ledger#payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
 		Lease: lease, Retention: time.Hour,
 	}
 }

@@ -79,24 +79,17 @@ func (j *job) identify() (err error) {
 		err = ErrNoKey
 	}
 	if errors.Is(err, ErrNoKey) && cfg.MissingKey == Process {
-		j.unprotected = true
+		j.ticket.Task.Key = j.consumer.storedPlace(j.record)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	j.ticket.Task.Key = j.namespace() + keySeparator + key
+	j.ticket.Task.Key = j.consumer.storedKey(j.record, key)
 	if j.ticket.Task.Fingerprint, err = cfg.Fingerprint(j.record); err != nil {
 		return fmt.Errorf("the fingerprint can't be taken: %w", err)
 	}
 	return nil
-}
-
-func (j *job) namespace() string {
-	if ns := j.consumer.cfg.Namespace; ns != "" {
-		return ns
-	}
-	return j.record.Topic
 }
 
 // reject turns the job into one that ends in the dead letters, and is remembered under the record's place; the key that it
@@ -105,7 +98,7 @@ func (j *job) reject(err error) {
 	j.rejected = err
 	task := &j.ticket.Task
 	j.ticket = idem.Ticket{Task: idem.Task{
-		Key: j.namespace() + sourceSeparator + j.source, Source: j.source, Redrive: task.Redrive, Handler: j, DeadLetters: task.DeadLetters,
+		Key: j.consumer.storedPlace(j.record), Source: j.source, Redrive: task.Redrive, Handler: j, DeadLetters: task.DeadLetters,
 	}}
 	j.unprotected = j.consumer.cfg.Unprotected
 }

@@ -66,8 +66,8 @@ func HashKey(r *Record) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// OffsetKey takes topic-partition@offset: it protects against redelivery, not against a producer that sends twice.
-func OffsetKey(r *Record) (string, error) { return r.Source(), nil }
+// OffsetKey takes topic-partition@offset@timestamp: it protects against redelivery, not against a producer that sends twice.
+func OffsetKey(r *Record) (string, error) { return place(r), nil }
 
 // JSONKey takes the key from the value, at one or more paths like $.payment.id or $.items[0]['sku']. One path gives the
 // scalar found there as text; several give a JSON array of what is found. A missing or null element is no key. It returns
@@ -141,13 +141,6 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 		return idem.FingerprintOf(text), nil
 	}, nil
 }
-
-// The stored key is "<namespace>#<key>"; a record that has none is remembered under "<namespace>@<topic-partition@offset>".
-// Neither a namespace nor a topic contains '#', so the two can't meet, whatever a producer writes into a key.
-const (
-	keySeparator    = "#"
-	sourceSeparator = "@"
-)
 
 // redriveVersion reads the redrive header; 0 if there is none.
 func redriveVersion(r *Record) (int64, error) {

@@ -45,7 +45,7 @@ func TestKeys(t *testing.T) {
 		"hash":                      {key: msk.HashKey, r: record{value: "v"}, want: "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080"},
 		"hash, empty value":         {key: msk.HashKey, r: record{}, want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
 		"hash, tombstone":           {key: msk.HashKey, r: record{null: true}, says: "tombstone", noKey: true},
-		"offset":                    {key: msk.OffsetKey, r: record{place: "a-b-12@9223372036854775807"}, want: "a-b-12@9223372036854775807"},
+		"offset":                    {key: msk.OffsetKey, r: record{place: "a-b-12@9223372036854775807"}, want: "a-b-12@9223372036854775807@1767225600000"},
 		"JSON, string":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"}`}, want: "k"},
 		"JSON, number":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":12345678901234567890.10}`}, want: "12345678901234567890.10"},
 		"JSON, boolean":             {key: jsonKey(t, "$.id"), r: record{value: `{"id":false}`}, want: "false"},
@@ -134,31 +134,39 @@ func TestAFingerprintThatCannotBeTakenBuriesTheRecord(t *testing.T) {
 	equal(t, "executed", s.last().Executed, 1)
 }
 
-func TestAMissingKeyCanBeProcessedUnprotected(t *testing.T) {
+// A record without a key is claimed under its place in Kafka: a redelivery is recognised, attempts are counted, and one that
+// always fails goes to the dead letters instead of holding up its partition.
+func TestARecordWithoutKeyCanBeProcessed(t *testing.T) {
 	for name, key := range map[string]msk.KeyFunc{
 		"no header":  nil,
 		"empty text": func(*msk.Record) (string, error) { return "", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
+			s.engine.MaxAttempts = 3
 			s.cfg.Key, s.cfg.MissingKey = key, msk.Process
-			protected := true
+			var attempts []int
 			s.ledger.on["payments-0@7"] = func(ctx context.Context, _ msk.Record) error {
-				_, protected = idem.AttemptFrom(ctx)
-				return nil
+				a, _ := idem.AttemptFrom(ctx)
+				attempts = append(attempts, a.Number)
+				return errBoom
 			}
-			for n := 1; n <= 2; n++ {
-				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "")))
-				equal(t, "effects", s.ledger.effects["payments-0@7"], n)
+			for range s.engine.MaxAttempts - 1 {
+				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", ""), rec("payments-0@8", "")), "payments-0@7", "payments-0@8")
 			}
-			equal(t, "protected", protected, false)
-			equal(t, "claims", len(s.store.claims), 0)
-			equal(t, "unprotected", s.last().Unprotected, 1)
-			equal(t, "outcome in the log", s.log.about("payments-0@7")["outcome"], any("Unprotected"))
+			for range 3 {
+				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", ""), rec("payments-0@8", "")))
+			}
+			equalSlices(t, "attempts", attempts, 1, 2, 3)
+			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
+			equal(t, "effects of the one behind", s.ledger.effects["payments-0@8"], 1)
+			equal(t, "the letter's key", s.letters.sent[0].IdempotencyKey, "ledger@payments-0@7@1767225600000")
+			equal(t, "failed before", s.last().ReplayedFailed, 1)
+			equal(t, "replayed", s.last().Replayed, 1)
 			// What is wrong in any other way is refused all the same.
 			s.cfg.Key, s.consumer = nil, nil
-			s.deliver(rec("payments-0@8", "x").header(msk.DefaultKeyHeader, "y"))
-			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@8")
+			s.deliver(rec("payments-0@9", "x").header(msk.DefaultKeyHeader, "y"))
+			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@9")
 		})
 	}
 }
@@ -189,7 +197,7 @@ func TestHashedKeysAreNowhereToBeRead(t *testing.T) {
 		s := newSite(t)
 		s.engine.HashKeys = true
 		s.engine.Lease = time.Second
-		s.store.hold(idem.ClaimRequest{Key: hashed("payments#" + secret + "-held"), Lease: time.Hour, Retention: time.Hour})
+		s.store.hold(idem.ClaimRequest{Key: hashed("ledger#payments#" + secret + "-held"), Lease: time.Hour, Retention: time.Hour})
 		var errs []string
 		for range 3 {
 			s.ledger.fails(secret+"-fails", errBoom)

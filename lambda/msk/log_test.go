@@ -29,11 +29,11 @@ func TestOneLineABatchAndOneForEachRecordThatWasNotSimplyExecuted(t *testing.T) 
 		equal(t, "level of the batch", lines[0]["level"], any("WARN"))
 
 		for source, want := range map[string]struct{ outcome, level, key string }{
-			"payments-0@5": {"Replayed", "INFO", "payments#before"},
-			"payments-0@6": {"Executed", "INFO", "payments#new"},
-			"payments-0@7": {"DeadLettered", "ERROR", "payments#poison"},
-			"payments-0@8": {"ReplayedFailed", "INFO", "payments#failed"},
-			"payments-1@1": {"Retry", "WARN", "payments#later"},
+			"payments-0@5": {"Replayed", "INFO", "ledger#payments#before"},
+			"payments-0@6": {"Executed", "INFO", "ledger#payments#new"},
+			"payments-0@7": {"DeadLettered", "ERROR", "ledger#payments#poison"},
+			"payments-0@8": {"ReplayedFailed", "INFO", "ledger#payments#failed"},
+			"payments-1@1": {"Retry", "WARN", "ledger#payments#later"},
 			"payments-1@2": {"Behind", "DEBUG", ""},
 			"payments-1@3": {"Behind", "DEBUG", ""},
 		} {
@@ -48,7 +48,7 @@ func TestOneLineABatchAndOneForEachRecordThatWasNotSimplyExecuted(t *testing.T) 
 		equal(t, "a line about the one that was executed", s.log.about("payments-0@4") != nil, false)
 		line := s.log.about("payments-1@1")
 		equal(t, "attempt", line["attempt"], any(1.0))
-		equal(t, "version", int64(line["version"].(float64)), s.get("payments#later").Version)
+		equal(t, "version", int64(line["version"].(float64)), s.get("ledger#payments#later").Version)
 		equal(t, "error", line["error"], any("boom"))
 	})
 }
@@ -91,5 +91,5 @@ func TestAResultThatIsTooLargeIsNamedWithItsSize(t *testing.T) {
 	s.engine.MaxResult = -1 // none is wanted
 	s.deliver(rec("payments-0@1", key))
 	equal(t, "lines about records", len(s.log.of("record")), 0)
-	equal(t, "status", s.get("payments#"+key).Status, idem.StatusCompleted)
+	equal(t, "status", s.get("ledger#payments#"+key).Status, idem.StatusCompleted)
 }

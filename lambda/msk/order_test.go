@@ -150,7 +150,7 @@ func TestTheOrderOfAPartitionIsThatOfItsOffsets(t *testing.T) {
 func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.MissingKey, s.cfg.Concurrency = msk.Process, 1
+		s.cfg.Unprotected, s.cfg.Concurrency = true, 1
 		s.ledger.on["payments-0@1"] = func(context.Context, msk.Record) error { return errBoom }
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", ""), rec("payments-0@2", ""), rec("payments-1@1", "")),
 			"payments-0@1", "payments-0@2")

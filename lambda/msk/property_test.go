@@ -173,7 +173,7 @@ func (f *faults) install(s *site) {
 // checkEffects: one for each completed key, none for a failed one, and no key is left in between.
 func checkEffects(t *rapid.T, s *site, records []record) {
 	for _, key := range keysOf(records) {
-		rec, err := s.store.Get(context.Background(), "payments#"+key)
+		rec, err := s.store.Get(context.Background(), "ledger#payments#"+key)
 		switch {
 		case errors.Is(err, idem.ErrNotFound) || err == nil && rec.Status == idem.StatusStarted:
 			t.Errorf("the key %s is not settled: %+v, %v", key, rec, err)
@@ -192,10 +192,9 @@ func checkLetters(t *rapid.T, s *site, records []record) {
 		buried[s.letters.sent[i].Source()] = true
 	}
 	for _, r := range records {
-		key, _ := s.store.Get(context.Background(), "payments#"+r.key)
+		key, _ := s.store.Get(context.Background(), "ledger#payments#"+r.key)
 		own := key.Fingerprint == idem.FingerprintOf([]byte(r.value))
-		_, err := s.store.Get(context.Background(), "payments@"+r.place)
-		rejected := err == nil
+		rejected := s.placeKey(r.place) != ""
 		switch {
 		case r.raw != "" || !own:
 			equal(t, r.place+" can never succeed and has a letter", buried[r.place], true)

@@ -46,7 +46,7 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 			}
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
 			letter := s.letters.sent[0]
-			const remembered = "payments@payments-0@7"
+			const remembered = "ledger@payments-0@7@1767225600000"
 			equal(t, "the letter's key", letter.IdempotencyKey, remembered)
 			equal(t, "the letter's attempts", letter.Attempts, 1)
 			says(t, letter.Error.Message, tc.says)
@@ -79,7 +79,7 @@ func TestAMismatchBuriesTheRecordAndLeavesTheKeyAlone(t *testing.T) {
 	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
 	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
 	letter := s.letters.sent[0]
-	equal(t, "the letter's key", letter.IdempotencyKey, "payments@payments-0@7")
+	equal(t, "the letter's key", letter.IdempotencyKey, "ledger@payments-0@7@1767225600000")
 	says(t, letter.Error.Message, "another fingerprint")
 	equal(t, "code", letter.Error.Code, idem.CodePermanent)
 }
@@ -171,7 +171,7 @@ func TestHostileKeys(t *testing.T) {
 	equal(t, "executed", s.last().Executed, len(records)-1)
 	equal(t, "keys", len(s.keys()), len(records))
 	for key, status := range s.keys() {
-		equal(t, "a record that was rejected is "+key, status == idem.StatusFailed, key == "payments@payments-0@7")
+		equal(t, "a record that was rejected is "+key, status == idem.StatusFailed, key == s.placeKey("payments-0@7"))
 		equal(t, "the length of "+key, len(key) <= idem.MaxKeyBytes, true)
 	}
 	equalSlices(t, "reported places", s.deliver(records...))

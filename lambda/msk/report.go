@@ -32,8 +32,11 @@ type Report struct {
 	Blocked  int // hold up their partition until somebody mends the cause, as the log says; counted beside the outcome
 	Reported int // records that are to be delivered again
 
-	RecordAge    time.Duration   // of the oldest record, by its Kafka timestamp
-	StoreLatency []time.Duration // one for each claim, and one for each settlement
+	RecordAge time.Duration // of the oldest record, by its Kafka timestamp
+	// InProgressAge is how long ago the oldest key was claimed first that the batch could not settle, or that it took from an owner
+	// whose lease was over.
+	InProgressAge time.Duration
+	StoreLatency  []time.Duration // one for each claim, and one for each settlement
 }
 
 // report counts, logs and reports.
@@ -54,9 +57,9 @@ func (b *batch) report(ctx context.Context, event *Event, err *BatchError, start
 	}
 }
 
-func (r *Report) add(j *job, now time.Time) {
+func (r *Report) add(j *job, started time.Time) {
 	if !j.record.Timestamp.IsZero() {
-		r.RecordAge = max(r.RecordAge, now.Sub(j.record.Timestamp))
+		r.RecordAge = max(r.RecordAge, started.Sub(j.record.Timestamp))
 	}
 	if j.reported {
 		r.Reported++
@@ -70,6 +73,9 @@ func (r *Report) add(j *job, now time.Time) {
 		r.Coalesced++
 	default:
 		r.addOutcome(&j.outcome)
+		if first := j.outcome.FirstClaimed; !first.IsZero() && (j.outcome.Stolen || !j.outcome.Kind.Settled()) {
+			r.InProgressAge = max(r.InProgressAge, started.Add(r.Took).Sub(first))
+		}
 		if j.blocked() {
 			r.Blocked++
 		}

@@ -53,6 +53,42 @@ func TestEveryRecordIsCountedOnce(t *testing.T) {
 	})
 }
 
+// A key that stays in progress is told of with its age: one whose owner does not settle it, one that fails again and again, and
+// one that was left by an owner whose lease is over.
+func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lease time.Duration // of the one that holds the key
+		want  time.Duration
+		kind  func(r msk.Report) int
+	}{
+		"in flight elsewhere":    {time.Hour, 10 * time.Minute, func(r msk.Report) int { return r.InFlight }},
+		"its owner's lease over": {time.Minute, 10 * time.Minute, func(r msk.Report) int { return r.Stolen }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t)
+				s.engine.Wait = -1
+				s.store.hold(idem.ClaimRequest{Key: keyA, Fingerprint: idem.FingerprintOf([]byte("value of a")), Lease: tc.lease, Retention: time.Hour})
+				pass(10 * time.Minute)
+				s.deliver(rec("payments-0@1", "b"))
+				equal(t, "age without it", s.last().InProgressAge, 0)
+				s.deliver(rec("payments-0@7", "a"))
+				equal(t, "records of its kind", tc.kind(s.last()), 1)
+				equal(t, "age", s.last().InProgressAge, tc.want)
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.fails("a", idem.Unavailable(errBoom))
+		for n := range 3 {
+			s.deliver(rec("payments-0@7", "a"))
+			equal(t, "age of one that fails", s.last().InProgressAge, time.Duration(n)*time.Minute)
+			pass(time.Minute)
+		}
+	})
+}
+
 func TestRecordAgeIsThatOfTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

@@ -50,18 +50,18 @@ func sampleOutcomes() map[string]sample {
 		"composite-key":                    {executed: 2, coalesced: 1},
 		"unsorted-offsets":                 {executed: 3, check: inOrder("payments-0@3000", "payments-0@3001", "payments-0@3002")},
 		"partition-ten-and-two":            {executed: 4},
-		"topic-names-with-dashes":          {executed: 2, check: stored("payments#topic-names-1", "payments-1#topic-names-2")},
-		"one-key-two-topics":               {executed: 2, check: stored("payments#one-key-two-topics-1", "payments-mirror#one-key-two-topics-1")},
-		"offset-beyond-2-to-the-53":        {executed: 1, check: source("payments#large-offset-1", "payments-0@9007199254740993")},
+		"topic-names-with-dashes":          {executed: 2, check: stored("ledger#payments#topic-names-1", "ledger#payments-1#topic-names-2")},
+		"one-key-two-topics":               {executed: 2, check: stored("ledger#payments#one-key-two-topics-1", "ledger#payments-mirror#one-key-two-topics-1")},
+		"offset-beyond-2-to-the-53":        {executed: 1, check: source("ledger#payments#large-offset-1", "payments-0@9007199254740993")},
 		"self-managed-kafka":               {executed: 1},
 		"schema-registry-json":             {executed: 2},
 		"log-append-time":                  {executed: 1},
 		"unknown-fields":                   {executed: 1},
-		"tombstone-null":                   tombstone("payments-0@4401", "payments#tombstone-null-2"),
-		"tombstone-absent":                 tombstone("payments-0@4501", "payments#tombstone-absent-2"),
-		"empty-value":                      {dead: []string{"payments-0@4600"}, failed: []string{"payments#empty-value-1"}},
+		"tombstone-null":                   tombstone("payments-0@4401", "ledger#payments#tombstone-null-2"),
+		"tombstone-absent":                 tombstone("payments-0@4501", "ledger#payments#tombstone-absent-2"),
+		"empty-value":                      {dead: []string{"payments-0@4600"}, failed: []string{"ledger#payments#empty-value-1"}},
 		"null-key":                         {executed: 2},
-		"signed-header-bytes":              {executed: 1, check: stored("payments#zahlung-köln-№1")},
+		"signed-header-bytes":              {executed: 1, check: stored("ledger#payments#zahlung-köln-№1")},
 		"duplicate-header-keys-same-value": {executed: 1},
 		"large-header":                     {executed: 1},
 		"hashed-keys":                      {executed: 2, check: allHashed},
@@ -72,12 +72,12 @@ func sampleOutcomes() map[string]sample {
 		"bad-header-byte":                  rejected("payments-0@6100"),
 		"bad-base64":                       rejected("payments-0@6200"),
 		"value-not-a-string":               rejected("payments-0@6300"),
-		"bad-json-value":                   {executed: 1, dead: []string{"payments-0@6400"}, failed: []string{"payments#bad-json-value-1"}},
-		"poison-record":                    {executed: 2, dead: []string{"payments-0@7001"}, failed: []string{"payments#poison-record-2"}},
+		"bad-json-value":                   {executed: 1, dead: []string{"payments-0@6400"}, failed: []string{"ledger#payments#bad-json-value-1"}},
+		"poison-record":                    {executed: 2, dead: []string{"payments-0@7001"}, failed: []string{"ledger#payments#poison-record-2"}},
 		"fails-twice-then-succeeds":        {executed: 2, deliveries: 3},
-		"always-fails-retriable":           {executed: 1, deliveries: 5, dead: []string{"payments-0@7200"}, failed: []string{"payments#always-fails-1"}},
-		"handler-panics":                   {executed: 1, deliveries: 5, dead: []string{"payments-0@7300"}, failed: []string{"payments#handler-panics-1"}},
-		"process-dies":                     {executed: 2, deliveries: 6, dead: []string{"payments-0@7401"}, failed: []string{"payments#process-dies-2"}},
+		"always-fails-retriable":           {executed: 1, deliveries: 5, dead: []string{"payments-0@7200"}, failed: []string{"ledger#payments#always-fails-1"}},
+		"handler-panics":                   {executed: 1, deliveries: 5, dead: []string{"payments-0@7300"}, failed: []string{"ledger#payments#handler-panics-1"}},
+		"process-dies":                     {executed: 2, deliveries: 6, dead: []string{"payments-0@7401"}, failed: []string{"ledger#payments#process-dies-2"}},
 		"slow-record":                      {executed: 3, check: took(200 * time.Millisecond)},
 	}
 }
@@ -132,7 +132,7 @@ func playSample(t *testing.T, name string, want sample) {
 	}
 	if want.failed == nil {
 		for _, place := range want.dead {
-			want.failed = append(want.failed, "payments@"+place)
+			want.failed = append(want.failed, s.placeKey(place))
 		}
 	}
 	checkStatuses(t, s, want.failed)

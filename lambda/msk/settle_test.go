@@ -12,7 +12,7 @@ import (
 )
 
 // The key of rec("payments-0@7", "a") as it is stored.
-const keyA = "payments#a"
+const keyA = "ledger#payments#a"
 
 func TestAFreshRecordIsExecutedAndCompleted(t *testing.T) {
 	s := newSite(t)

@@ -48,7 +48,7 @@ func newSite(t rapid.TB) *site {
 	s := &site{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(), letters: &letters{}, log: &logbook{}}
 	s.cfg = msk.Config{
 		Failures: msk.FailPartial, DeadLetters: s.letters, Logger: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Report: func(_ context.Context, r msk.Report) { s.reports = append(s.reports, r) }, Function: "ledger",
+		Report: func(_ context.Context, r msk.Report) { s.reports = append(s.reports, r) }, Function: "ledger", Namespace: "ledger",
 	}
 	return s
 }
@@ -130,6 +130,17 @@ func (s *site) keys() map[string]idem.Status {
 		keys[rec.Key] = rec.Status
 	}
 	return keys
+}
+
+// placeKey is the stored key of a record that has no key of its own, "" if there is none.
+func (s *site) placeKey(place string) string {
+	s.t.Helper()
+	for key := range s.keys() {
+		if rest, ok := strings.CutPrefix(key, "ledger@"+place); ok && (rest == "" || rest[0] == '@') {
+			return key
+		}
+	}
+	return ""
 }
 
 // ledger is a handler. What it does with a record is told by the record's idempotency key; it books one effect for each

@@ -135,7 +135,7 @@ func orderSamples() []sample {
 		{
 			name:    "one-key-two-topics",
 			shows:   "One payment under one key in two topics",
-			settles: "Executes 2: a key lives in its topic's namespace; under one `IDEMSK_NAMESPACE` for both it would execute 1",
+			settles: "Executes 2: a key is one of its topic's; with `IDEMSK_KEY_SCOPE=namespace` it would execute 1",
 			event: msk(
 				pay("one-key-two-topics-1", 630).at(0, 3200),
 				pay("one-key-two-topics-1", 630).at(0, 3200).onTopic("payments-mirror"),

@@ -33,6 +33,7 @@ const (
 	AlarmFenced           = "Fenced"           // a handler lost its lock: two may have run
 	AlarmCompletionFailed = "CompletionFailed" // what became of a record could not be recorded
 	AlarmRecordAge        = "RecordAge"        // records are handled late
+	AlarmInProgress       = "InProgress"       // keys stay STARTED
 	AlarmOutboxAge        = "OutboxAge"        // events are published late; with Outbox only
 	AlarmOutboxSetAside   = "OutboxSetAside"   // Kafka rejected events for good; with Outbox only
 )
@@ -80,6 +81,9 @@ func (c *Consumer) deliveryAlarms() []alarm {
 			c.lambda("Duration", maximum), nearTimeout * float64(p.Timeout.Milliseconds()), 2, span(2, p.Timeout, 5)},
 		{AlarmRecordAge, fmt.Sprintf("Records were handled more than %s after they were produced, in 3 of the last %d minutes.", short(p.MaxAge), late),
 			c.own("RecordAge", maximum), float64(p.MaxAge.Milliseconds()), 3, late},
+		{AlarmInProgress, fmt.Sprintf("Keys were met that had been in progress for more than %s, in 3 of the last %d minutes: "+
+			"they fail again and again, or wait for an owner that does not settle them.", short(p.MaxInProgress), late),
+			c.own("InProgressAge", maximum), float64(p.MaxInProgress.Milliseconds()), 3, late},
 		{AlarmBlocked, "A record holds up its partition until somebody mends the cause: its dead letter can't be sent, or its key's item can't be read.",
 			c.own("Blocked", sum), 1, 1, 1},
 		{AlarmFenced, "A handler lost its lock while it ran. What it had enlisted for its completion (atomic and transaction mode) was not committed; " +

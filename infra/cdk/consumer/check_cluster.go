@@ -102,6 +102,13 @@ func (c *checker) topics(p *Props) {
 		}
 		reader[topic.Group] = topic.Name
 	}
+	oneOf(c, "KeyScope", p.KeyScope, KeyScopeTopic, KeyScopeNamespace)
+	if p.DeployedKeyScope != "" {
+		if names := p.forgotten(); len(names) > 0 {
+			c.fail("KeyScope", p.pinnedScope(), "%q, the deployed one, or topics added to it: the records of %s would count as new and take effect again",
+				p.DeployedKeyScope, strings.Join(names, ", "))
+		}
+	}
 	if strings.Contains(p.Namespace, "#") {
 		c.fail("Namespace", p.Namespace, "a name without '#'")
 	}

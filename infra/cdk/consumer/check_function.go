@@ -99,7 +99,7 @@ var variableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]+$`)
 // reservedVariables are those that props set.
 var reservedVariables = map[string]bool{
 	"IDEMSK_STORE": true, "IDEMSK_STORE_URL": true, "IDEMSK_STORE_SECRET_ARN": true, "IDEMSK_TABLE": true,
-	"IDEMSK_NAMESPACE": true, "IDEMSK_KEY": true, "IDEMSK_FINGERPRINT": true,
+	"IDEMSK_NAMESPACE": true, "IDEMSK_KEY_SCOPE": true, "IDEMSK_KEY": true, "IDEMSK_FINGERPRINT": true,
 	"IDEMSK_HASH_KEYS": true, "IDEMSK_MISSING_KEY": true, "IDEMSK_ORDER": true, "IDEMSK_CONCURRENCY": true, "IDEMSK_LEASE": true,
 	"IDEMSK_MAX_CLOCK_SKEW": true, "IDEMSK_WAIT": true, "IDEMSK_MAX_RESULT": true, "IDEMSK_DEADLINE_MARGIN": true,
 	"IDEMSK_RETENTION": true, "IDEMSK_MAX_ATTEMPTS": true, "IDEMSK_FAILURES": true, "IDEMSK_DEAD_LETTER_QUEUE_URL": true,
@@ -141,4 +141,5 @@ func (c *checker) others(p *Props) {
 		c.fail("MaxLag", p.MaxLag, "a number of records above 0")
 	}
 	c.lasts("MaxAge", p.MaxAge, time.Second, maxRetention)
+	c.lasts("MaxInProgress", p.MaxInProgress, time.Second, maxRetention)
 }

@@ -62,6 +62,7 @@ func TestValidProps(t *testing.T) {
 		"the largest batch, order by key":       func(p *consumer.Props) { p.BatchSize, p.Order = 10_000, "key" },
 		"the longest timeout":                   func(p *consumer.Props) { p.Timeout = 14 * time.Minute },
 		"the namespace that is deployed":        func(p *consumer.Props) { p.DeployedNamespace = "ledger" },
+		"the scope of keys that is deployed":    func(p *consumer.Props) { p.DeployedKeyScope = "topic:payments" },
 		"a claim on commit":                     func(p *consumer.Props) { p.ClaimOnCommit = true },
 		"an outbox":                             boxed(func(*consumer.Props, *consumer.OutboxProps) {}),
 		"an outbox in a VPC":                    boxed(func(p *consumer.Props, o *consumer.OutboxProps) { p.VPC, o.Brokers[0] = vpc{}, "b-1.example.com:9098" }),
@@ -122,6 +123,13 @@ func TestEachCheck(t *testing.T) {
 		`Namespace is "a#b": want a name without '#'`:                            func(p *consumer.Props) { p.Namespace = "a#b" },
 		`Namespace is "ledger-2": want "ledger", the deployed one: in another namespace every record counts as new and takes effect again`: func(p *consumer.Props) {
 			p.ConsumerGroup, p.DeployedNamespace = "ledger-2", "ledger"
+		},
+		`KeyScope is "account": want one of topic, namespace`: func(p *consumer.Props) { p.KeyScope = "account" },
+		`KeyScope is "topic:payments": want "topic:paid+payments", the deployed one, or topics added to it: the records of paid would count as new and take effect again`: func(p *consumer.Props) {
+			p.DeployedKeyScope = "topic:paid+payments"
+		},
+		`KeyScope is "namespace": want "topic:payments", the deployed one, or topics added to it: the records of every topic would count as new and take effect again`: func(p *consumer.Props) {
+			p.KeyScope, p.DeployedKeyScope = "namespace", "topic:payments"
 		},
 
 		// batches
@@ -275,6 +283,7 @@ func TestEachCheck(t *testing.T) {
 		`RemovalPolicy is "SNAPSHOT": want one of RETAIN, DESTROY`:           func(p *consumer.Props) { p.RemovalPolicy = awscdk.RemovalPolicy_SNAPSHOT },
 		`AlarmEmail is "oncall": want an address like oncall@example.com`:    func(p *consumer.Props) { p.AlarmEmail = "oncall" },
 		`MaxLag is "-1": want a number of records above 0`:                   func(p *consumer.Props) { p.MaxLag = -1 },
+		`MaxInProgress is "1ms": want 1s to 87600h`:                          func(p *consumer.Props) { p.MaxInProgress = time.Millisecond },
 		`MaxAge is "1ms": want 1s to 87600h`:                                 func(p *consumer.Props) { p.MaxAge = time.Millisecond },
 		`Endpoints is "set": want a VPC with it`:                             func(p *consumer.Props) { p.Endpoints = true },
 		`Subnets is "set": want a VPC with it`:                               func(p *consumer.Props) { p.Subnets = &awsec2.SubnetSelection{} },

@@ -34,10 +34,9 @@ type Consumer struct {
 	Alarms          map[string]awscloudwatch.Alarm    // by name, see alarms.go
 	Dashboard       awscloudwatch.Dashboard
 
-	// NamespaceParameter pins the namespace of the keys; see namespace.go.
-	NamespaceParameter awscdk.CfnParameter
-	// NamespaceOutput tells the deployed one.
-	NamespaceOutput awscdk.CfnOutput
+	// NamespaceParameter and KeyScopeParameter pin what keys mean; see pinned.go. The outputs tell the deployed values.
+	NamespaceParameter, KeyScopeParameter awscdk.CfnParameter
+	NamespaceOutput, KeyScopeOutput       awscdk.CfnOutput
 
 	props Props // with defaults
 }
@@ -61,7 +60,7 @@ func New(scope constructs.Construct, id string, props *Props) *Consumer {
 	c.addAlarms()
 	c.addCanary()
 	c.addDashboard()
-	c.pinNamespace()
+	c.pinKeys()
 	return c
 }
 

@@ -25,7 +25,7 @@ func (c *Consumer) addDashboard() {
 		graph("Outcomes: records", true, c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Coalesced", "InFlight", "Retried", "DeadLettered",
 			"FailedOpen", "Unprotected", "NotStarted")...),
 		graph("Trouble: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed", "Reported", "StoreDown", "Stray")...),
-		graph("Record age: ms", false, c.own("RecordAge", median), c.own("RecordAge", tail), c.own("RecordAge", maximum)),
+		graph("Age of records and of keys in progress: ms", false, c.own("RecordAge", median), c.own("RecordAge", maximum), c.own("InProgressAge", maximum)),
 	)
 	c.Dashboard.AddWidgets(
 		graph("Behind: records", false, c.lambda("OffsetLag", maximum)),

@@ -21,6 +21,7 @@ const (
 	DefaultLogRetentionDays = 30
 	DefaultMaxLag           = 100_000
 	DefaultMaxAge           = 15 * time.Minute
+	DefaultMaxInProgress    = 15 * time.Minute
 	DefaultStoreTable       = "idemsk"
 	// PostgresConcurrency is the default of Concurrency with StorePostgres.
 	PostgresConcurrency = 8
@@ -37,6 +38,7 @@ func (given *Props) withDefaults() Props {
 	p.Architecture = cmp.Or(p.Architecture, ARM64)
 	p.Auth = cmp.Or(p.Auth, p.defaultAuth())
 	p.Namespace = cmp.Or(p.Namespace, p.ConsumerGroup)
+	p.KeyScope = cmp.Or(p.KeyScope, KeyScopeTopic)
 	topics := make([]Topic, len(p.Topics))
 	for i, t := range p.Topics {
 		topics[i] = Topic{Name: t.Name, Group: cmp.Or(t.Group, p.ConsumerGroup)}
@@ -76,6 +78,7 @@ func (given *Props) withDefaults() Props {
 	p.RemovalPolicy = cmp.Or(p.RemovalPolicy, awscdk.RemovalPolicy_RETAIN)
 	p.MaxLag = cmp.Or(p.MaxLag, DefaultMaxLag)
 	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
+	p.MaxInProgress = cmp.Or(p.MaxInProgress, DefaultMaxInProgress)
 	if p.Outbox != nil {
 		p.Outbox = p.Outbox.withDefaults(&p)
 	}

@@ -83,6 +83,7 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_STORE":                 string(p.Store),
 		"IDEMSK_TABLE":                 c.tableName(),
 		"IDEMSK_NAMESPACE":             p.Namespace,
+		"IDEMSK_KEY_SCOPE":             string(p.KeyScope),
 		"IDEMSK_KEY":                   p.Key,
 		"IDEMSK_FINGERPRINT":           p.Fingerprint,
 		"IDEMSK_HASH_KEYS":             strconv.FormatBool(p.HashKeys),

@@ -40,12 +40,16 @@ type Props struct {
 	// ConsumerGroup is the Kafka consumer group of the first topic, up to 200 characters. AWS can't change it later: another
 	// group is another event source mapping, which starts at StartingPosition.
 	ConsumerGroup string
-	// Namespace is put before every key. Default: ConsumerGroup. Another namespace is another memory: everything in it counts
-	// as never seen. See DeployedNamespace.
+	// Namespace names the consumer. It is put before every key, so that two consumers of a topic may share a table. Default:
+	// ConsumerGroup. In another namespace every record counts as new. See DeployedNamespace.
 	Namespace string
-	// DeployedNamespace is the namespace that the stack was deployed with, from its output of that name. If it is given, Check
-	// refuses another one. Without it CloudFormation refuses at the deployment; see namespace.go.
-	DeployedNamespace string
+	// KeyScope says whether keys are those of a topic, KeyScopeTopic (default), or of the namespace, KeyScopeNamespace: then the
+	// same key in two topics is the same request, and a topic may be renamed.
+	KeyScope KeyScope
+	// DeployedNamespace and DeployedKeyScope are what the stack was deployed with, from its outputs. If they are given, Check
+	// refuses another namespace or scope, and topics that lack a deployed one. Without them CloudFormation refuses at the
+	// deployment; see pinned.go.
+	DeployedNamespace, DeployedKeyScope string
 
 	// BatchSize is the most records of an invocation, 1 to 10,000. Default: 100.
 	BatchSize int
@@ -181,6 +185,9 @@ type Props struct {
 	AlarmTopic awssns.ITopic
 	// MaxLag is how many records the consumer may be behind for 15 minutes. Default: 100,000.
 	MaxLag int
+	// MaxInProgress is the InProgressAge, the time since the first claim of a key that is not settled, that is alarming as often as
+	// MaxAge. Default: 15 minutes.
+	MaxInProgress time.Duration
 	// MaxAge is the RecordAge, the time between production and handling, that is alarming three times within 15 minutes, or within
 	// four times Timeout and a minute if that is longer. Default: 15 minutes.
 	MaxAge time.Duration
@@ -249,6 +256,15 @@ type Failures string
 const (
 	FailPartial Failures = "partial" // by name: only these come again
 	FailBatch   Failures = "batch"   // by an error: the batch comes again
+)
+
+// KeyScope says within what an idempotency key stands for one request.
+type KeyScope string
+
+// The scopes of keys.
+const (
+	KeyScopeTopic     KeyScope = "topic"     // the consumer's view of one topic
+	KeyScopeNamespace KeyScope = "namespace" // all that the consumer reads
 )
 
 // PollerLog is the level of an event source's log.

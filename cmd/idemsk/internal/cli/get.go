@@ -19,19 +19,19 @@ func getVerb() verb {
 	return verb{
 		name: "get", args: "KEY", short: "shows the record of a key",
 		about: `
-Shows what is stored of an idempotency key. KEY is the stored form, "<namespace>#<key>", where the namespace is IDEMSK_NAMESPACE or
-else the record's topic; or the plain key with --namespace. A record without a usable key is remembered under its place,
-"<namespace>@<topic>-<partition>@<offset>". A key that is stored as its SHA-256 is found by the key itself.`,
+Shows what is stored of an idempotency key. KEY is the key of a record in --topic, for the consumer --namespace; without these flags
+it is the stored form, "<namespace>#<topic>#<key>". A record without a usable key is stored under its place,
+"<namespace>@<topic>-<partition>@<offset>@<timestamp>". A key that is stored as its SHA-256 is found by the key itself.`,
 		examples: []string{
-			"idemsk get 'payments#pay-42'",
-			"idemsk get pay-42 --namespace payments --table idemsk-prod --region eu-central-1",
-			"idemsk get payments@payments-0@6200 --json --endpoint-url http://127.0.0.1:4566",
-			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk get 'payments#pay-42'",
+			"idemsk get pay-42 --topic payments --namespace ledger --table idemsk-prod --region eu-central-1",
+			"idemsk get 'ledger#payments#pay-42'",
+			"idemsk get ledger@payments-0@6200@1767231800000 --json --endpoint-url http://127.0.0.1:4566",
+			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk get 'ledger#payments#pay-42'",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var g get
-			g.declare(fs)
-			fs.StringVar(&g.namespace, "namespace", "", "the `NAMESPACE` of KEY, which is then the plain key")
+			g.storeFlags.declare(fs)
+			g.keyFlags.declare(fs, "KEY")
 			fs.BoolVar(&g.json, "json", false, "print the record as JSON")
 			return g.run
 		},
@@ -40,17 +40,17 @@ else the record's topic; or the plain key with --namespace. A record without a u
 
 type get struct {
 	storeFlags
-	namespace string
-	json      bool
+	keyFlags
+	json bool
 }
 
 func (g *get) run(ctx context.Context, s Streams, args []string) error {
 	if len(args) != 1 || args[0] == "" {
 		return usagef("want one KEY, got %d arguments", len(args))
 	}
-	key := args[0]
-	if g.namespace != "" {
-		key = g.namespace + "#" + key
+	key, err := g.stored(args[0])
+	if err != nil {
+		return err
 	}
 	store, err := g.open(ctx)
 	if err != nil {
@@ -59,9 +59,9 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 	defer store.close()
 	rec, err := find(ctx, store, key)
 	if errors.Is(err, idem.ErrNotFound) {
-		return fmt.Errorf("there is no record of the key %q in %s. Keys are stored as <namespace>#<key> (the namespace is "+
-			"IDEMSK_NAMESPACE or else the topic: give it with --namespace), those of records without a usable key as "+
-			"<namespace>@<topic>-<partition>@<offset>; to look for one: idemsk list --key-has PART", key, store.place)
+		return fmt.Errorf("there is no record of the key %q in %s. Keys are stored as <namespace>#<topic>#<key> (give the "+
+			"consumer's --namespace and the --topic; no topic with IDEMSK_KEY_SCOPE=namespace), those of records without a usable key as "+
+			"<namespace>@<topic>-<partition>@<offset>@<timestamp>; to look for one: idemsk list --key-has PART", key, store.place)
 	}
 	if err != nil {
 		return store.explain(err)

@@ -25,8 +25,8 @@ It reads the whole store, which DynamoDB bills by the table's size. Keys whose r
 with --from.`,
 		examples: []string{
 			"idemsk reconcile",
-			"idemsk reconcile --against bookings.csv --field payment_id --namespace payments --from 24h",
-			"idemsk reconcile --against bookings.jsonl --field paymentId --namespace payments --json",
+			"idemsk reconcile --against bookings.csv --field payment_id --namespace ledger --topic payments --from 24h",
+			"idemsk reconcile --against bookings.jsonl --field paymentId --namespace ledger --topic payments --json",
 			"IDEMSK_STORE_URL=rediss://idemsk:…@cache:6379 idemsk reconcile",
 		},
 		flags: func(fs *flag.FlagSet) action {
@@ -40,6 +40,7 @@ with --from.`,
 
 type reconcileCommand struct {
 	storeFlags
+	keyFlags
 	opt     reconcile.Options
 	against string
 	field   string
@@ -49,7 +50,7 @@ type reconcileCommand struct {
 func (r *reconcileCommand) declare(fs *flag.FlagSet) {
 	fs.StringVar(&r.against, "against", "", "compare with the business records in `FILE`, .csv or .jsonl")
 	fs.StringVar(&r.field, "field", "idempotencyKey", "the `NAME` of the export's column, or member, that holds the key")
-	fs.StringVar(&r.opt.Namespace, "namespace", "", "the `NAMESPACE` of the export's keys, which are then plain ones")
+	r.keyFlags.declare(fs, "the export's keys")
 	bound := func(to *time.Time) func(string) error {
 		return func(text string) (err error) {
 			*to, err = parseBefore(text, time.Now())
@@ -74,6 +75,11 @@ func (r *reconcileCommand) run(ctx context.Context, s Streams, args []string) er
 		defer file.Close() //nolint:errcheck // only read
 		export = reconcile.ReadExport(r.against, file, r.field)
 	}
+	prefix, err := r.stored("")
+	if err != nil {
+		return err
+	}
+	r.opt.Prefix = prefix
 	store, err := r.open(ctx)
 	if err != nil {
 		return err

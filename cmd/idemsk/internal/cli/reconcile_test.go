@@ -28,13 +28,13 @@ func TestReconcile(t *testing.T) {
 	golden(t, "reconcile", scrub(r.out))
 
 	path := export(t, "bookings.csv", "id\ndone\nghost\x1b\nflying\ndone\nsecret\n")
-	r = idemsk(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id", "--namespace", "payments")
+	r = idemsk(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id", "--namespace", "ledger", "--topic", "payments")
 	if r.code != 1 || r.err != "" {
 		t.Errorf("%+v; want exit 1, and nothing but the report", r)
 	}
 	golden(t, "reconcile-against", strings.ReplaceAll(scrub(r.out), path, "bookings.csv"))
 
-	path = export(t, "bookings.jsonl", `{"id":"payments#done"}`+"\n"+`{"id":"payments#secret"}`)
+	path = export(t, "bookings.jsonl", `{"id":"ledger#payments#done"}`+"\n"+`{"id":"ledger#payments#secret"}`)
 	r = idemsk(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id", "--from", "90m", "--json")
 	var report struct {
 		Overdue, Failed, OnlyInStore, OnlyInExport []any

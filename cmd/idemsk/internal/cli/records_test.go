@@ -42,16 +42,16 @@ func fill(t *testing.T, client *dynamodb.Client) {
 		}
 	}
 	receipt := []byte(`{"balance":1250}` + "\x1b")
-	settle(claim("payments#done", 3*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, Result: receipt}, 3*time.Hour)
-	settle(claim("payments#binary", 2*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, Result: []byte{0xff, 0}}, 2*time.Hour)
-	settle(claim("payments#large", 2*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, ResultOmitted: 9999}, 2*time.Hour)
-	settle(claim("payments@payments-0@6200", 50*time.Hour, time.Minute), idem.Settlement{Op: idem.OpFail,
+	settle(claim("ledger#payments#done", 3*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, Result: receipt}, 3*time.Hour)
+	settle(claim("ledger#payments#binary", 2*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, Result: []byte{0xff, 0}}, 2*time.Hour)
+	settle(claim("ledger#payments#large", 2*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, ResultOmitted: 9999}, 2*time.Hour)
+	settle(claim("ledger@payments-0@6200@1767231800000", 50*time.Hour, time.Minute), idem.Settlement{Op: idem.OpFail,
 		Failure: &idem.Failure{Code: idem.CodePermanent, Message: "evil \x1b]0;x\a\nmessage " + strings.Repeat("x", 80)}}, 50*time.Hour)
-	settle(claim("payments#released", 10*time.Minute+30*time.Second, time.Minute), idem.Settlement{Op: idem.OpRelease, Delay: 3 * time.Hour,
+	settle(claim("ledger#payments#released", 10*time.Minute+30*time.Second, time.Minute), idem.Settlement{Op: idem.OpRelease, Delay: 3 * time.Hour,
 		Failure: &idem.Failure{Code: idem.CodeError, Message: "try again"}}, 10*time.Minute+30*time.Second)
-	claim("payments#flying", 10*time.Minute+30*time.Second, 41*time.Minute)
-	claim("payments#dead", 90*time.Minute, time.Minute)
-	hashed, err := idem.StoreKey("payments#secret", true)
+	claim("ledger#payments#flying", 10*time.Minute+30*time.Second, 41*time.Minute)
+	claim("ledger#payments#dead", 90*time.Minute, time.Minute)
+	hashed, err := idem.StoreKey("ledger#payments#secret", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +64,13 @@ func TestGet(t *testing.T) {
 	fill(t, client)
 	var all strings.Builder
 	for _, key := range []string{"done", "binary", "large", "released", "flying", "dead", "secret"} {
-		r := idemsk(t, "get", key, "--namespace", "payments", "--endpoint-url", endpoint)
+		r := idemsk(t, "get", key, "--namespace", "ledger", "--topic", "payments", "--endpoint-url", endpoint)
 		if r.code != 0 || r.err != "" {
 			t.Errorf("get %s: %+v", key, r)
 		}
 		fmt.Fprintf(&all, "--- %s\n%s", key, scrubVersion(r.out))
 	}
-	r := idemsk(t, "get", "--endpoint-url", endpoint, "payments@payments-0@6200")
+	r := idemsk(t, "get", "--endpoint-url", endpoint, "ledger@payments-0@6200@1767231800000")
 	fmt.Fprintf(&all, "--- a place\n%s", scrubVersion(r.out))
 	golden(t, "get", all.String())
 }
@@ -90,10 +90,10 @@ func TestGetJSON(t *testing.T) {
 	t.Parallel()
 	endpoint, client := newDynamoDB(t)
 	fill(t, client)
-	r := idemsk(t, "get", "payments#done", "--json", "--endpoint-url="+endpoint)
+	r := idemsk(t, "get", "ledger#payments#done", "--json", "--endpoint-url="+endpoint)
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(r.out), &fields); err != nil || r.code != 0 ||
-		fields["status"] != "COMPLETED" || fields["idempotencyKey"] != "payments#done" || fields["responsePayload"] == nil {
+		fields["status"] != "COMPLETED" || fields["idempotencyKey"] != "ledger#payments#done" || fields["responsePayload"] == nil {
 		t.Errorf("%+v: %v", r, err)
 	}
 }
@@ -103,9 +103,31 @@ func TestKeyThatLooksLikeAFlag(t *testing.T) {
 	endpoint, _ := newDynamoDB(t)
 	for _, args := range [][]string{{"--endpoint-url", endpoint, "--", "--json"}, {"--", "--json"}, {"--json=false", "--", "--json"}} {
 		r := idemsk(t, append([]string{"get", "--namespace=n", "--endpoint-url", endpoint}, args...)...)
-		if r.code != 1 || !strings.Contains(r.err, `no record of the key "n#--json"`) {
-			t.Errorf("get %v: %+v; want that there is no key n#--json", args, r)
+		if r.code != 1 || !strings.Contains(r.err, `no record of the key "n##--json"`) {
+			t.Errorf("get %v: %+v; want that there is no key n##--json", args, r)
 		}
+	}
+}
+
+// A key as a person has it: its topic and its consumer, which the environment may name.
+func TestGetByTopic(t *testing.T) {
+	endpoint, client := newDynamoDB(t)
+	fill(t, client)
+	get := func(args ...string) result {
+		return idemsk(t, append([]string{"get", "--endpoint-url", endpoint}, args...)...)
+	}
+	if r := get("done", "--topic", "payments"); r.code != 2 || !strings.Contains(r.err, "--topic needs --namespace") {
+		t.Errorf("without a namespace: %+v", r)
+	}
+	t.Setenv("IDEMSK_NAMESPACE", "ledger")
+	if r := get("done", "--topic", "payments"); r.code != 0 || !strings.Contains(r.out, "ledger#payments#done") {
+		t.Errorf("in the namespace of the environment: %+v", r)
+	}
+	if r := get("done", "--topic", "payments", "--namespace", "mail"); r.code != 1 || !strings.Contains(r.err, `"mail#payments#done"`) {
+		t.Errorf("in another one: %+v", r)
+	}
+	if r := get("done"); r.code != 1 || !strings.Contains(r.err, `no record of the key "done"`) {
+		t.Errorf("without a topic the key is the stored one: %+v", r)
 	}
 }
 
@@ -113,7 +135,7 @@ func TestGetNotFound(t *testing.T) {
 	t.Parallel()
 	endpoint, _ := newDynamoDB(t)
 	r := idemsk(t, "get", "pay\x1b[31m", "--endpoint-url", endpoint)
-	if r.code != 1 || r.out != "" || strings.Contains(r.err, "\x1b") || !strings.Contains(r.err, "<namespace>#<key>") ||
+	if r.code != 1 || r.out != "" || strings.Contains(r.err, "\x1b") || !strings.Contains(r.err, "<namespace>#<topic>#<key>") ||
 		!strings.Contains(r.err, "--namespace") || !strings.Contains(r.err, "--key-has") {
 		t.Errorf("%+v; want exit 1 and a hint on how keys are stored", r)
 	}
@@ -143,11 +165,11 @@ func TestList(t *testing.T) {
 	}
 	golden(t, "list", sortedBody(r.out))
 	for args, want := range map[string]string{
-		"--status FAILED": "payments@payments-0@6200",
-		"--overdue":       "payments#dead",
-		"--status STARTED --before 30s --overdue": "payments#dead",
-		"--before 49h":  "payments@payments-0@6200",
-		"--key-has fly": "payments#flying",
+		"--status FAILED": "ledger@payments-0@6200@1767231800000",
+		"--overdue":       "ledger#payments#dead",
+		"--status STARTED --before 30s --overdue": "ledger#payments#dead",
+		"--before 49h":  "ledger@payments-0@6200@1767231800000",
+		"--key-has fly": "ledger#payments#flying",
 	} {
 		r := idemsk(t, append([]string{"list", "--json", "--endpoint-url", endpoint}, strings.Fields(args)...)...)
 		var rec struct{ IdempotencyKey string }

@@ -83,10 +83,10 @@ func fillStore(t *testing.T, s idem.Store) {
 			t.Fatal(errs)
 		}
 	}
-	claim("payments#dead", time.Millisecond)
-	claim("payments#flying", time.Hour)
-	settle(claim("payments#done", time.Hour), idem.Settlement{Op: idem.OpComplete, Result: []byte(`{"balance":1250}`)})
-	settle(claim("payments#failed", time.Hour), idem.Settlement{Op: idem.OpFail, Failure: &idem.Failure{Code: idem.CodePermanent, Message: "no such account"}})
+	claim("ledger#payments#dead", time.Millisecond)
+	claim("ledger#payments#flying", time.Hour)
+	settle(claim("ledger#payments#done", time.Hour), idem.Settlement{Op: idem.OpComplete, Result: []byte(`{"balance":1250}`)})
+	settle(claim("ledger#payments#failed", time.Hour), idem.Settlement{Op: idem.OpFail, Failure: &idem.Failure{Code: idem.CodePermanent, Message: "no such account"}})
 }
 
 func TestOtherStores(t *testing.T) {
@@ -106,13 +106,13 @@ func TestOtherStores(t *testing.T) {
 }
 
 func getFromStore(t *testing.T, name string, flags []string) {
-	r := idemsk(t, append([]string{"get", "done", "--namespace", "payments"}, flags...)...)
+	r := idemsk(t, append([]string{"get", "done", "--namespace", "ledger", "--topic", "payments"}, flags...)...)
 	for _, says := range []string{"status    COMPLETED\n", "attempts  1\n", "source    payments-0@7\n", `{"balance":1250}`} {
 		if r.code != 0 || r.err != "" || !strings.Contains(r.out, says) {
 			t.Errorf("%+v; want exit 0, and %q", r, says)
 		}
 	}
-	r = idemsk(t, append([]string{"get", "--json", "payments#failed"}, flags...)...)
+	r = idemsk(t, append([]string{"get", "--json", "ledger#payments#failed"}, flags...)...)
 	var rec struct {
 		Status  string
 		Failure struct{ Message string }
@@ -120,7 +120,7 @@ func getFromStore(t *testing.T, name string, flags []string) {
 	if err := json.Unmarshal([]byte(r.out), &rec); err != nil || rec.Status != "FAILED" || rec.Failure.Message != "no such account" {
 		t.Errorf("%+v: %v", r, err)
 	}
-	if r = idemsk(t, append([]string{"get", "nobody"}, flags...)...); r.code != 1 || !strings.Contains(r.err, name) || !strings.Contains(r.err, "<namespace>#<key>") {
+	if r = idemsk(t, append([]string{"get", "nobody"}, flags...)...); r.code != 1 || !strings.Contains(r.err, name) || !strings.Contains(r.err, "<namespace>#<topic>#<key>") {
 		t.Errorf("%+v; want exit 1, where it looked, and how keys are stored", r)
 	}
 }
@@ -131,7 +131,7 @@ func listStore(t *testing.T, name string, flags []string) {
 		t.Errorf("%+v; want four records, and where they are", r)
 	}
 	for args, want := range map[string]string{
-		"--status FAILED": "payments#failed", "--overdue": "payments#dead", "--key-has fly": "payments#flying", "--status COMPLETED": "payments#done",
+		"--status FAILED": "ledger#payments#failed", "--overdue": "ledger#payments#dead", "--key-has fly": "ledger#payments#flying", "--status COMPLETED": "ledger#payments#done",
 	} {
 		r := idemsk(t, append(append([]string{"list", "--json"}, flags...), strings.Fields(args)...)...)
 		var rec struct{ IdempotencyKey string }
@@ -147,7 +147,7 @@ func reconcileStore(t *testing.T, flags []string) {
 		t.Errorf("%+v; want one that hangs and one that failed", r)
 	}
 	path := export(t, "bookings.csv", "id\ndone\nghost\nflying\n")
-	r = idemsk(t, append([]string{"reconcile", "--against", path, "--field", "id", "--namespace", "payments", "--json"}, flags...)...)
+	r = idemsk(t, append([]string{"reconcile", "--against", path, "--field", "id", "--namespace", "ledger", "--topic", "payments", "--json"}, flags...)...)
 	var report struct {
 		Overdue, Failed, OnlyInStore, OnlyInExport, Unsettled []any
 		Matched                                               int

@@ -12,15 +12,6 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// Rules are the settings of the function that decide what must come of a record.
-type Rules struct {
-	Key         string // IDEMSK_KEY: header:NAME, key, hash or offset
-	Namespace   string // IDEMSK_NAMESPACE; "" is the record's topic
-	MaxAttempts int    // IDEMSK_MAX_ATTEMPTS
-	HashKeys    bool   // IDEMSK_HASH_KEYS
-	Simulate    bool   // IDEMSK_SIMULATE=on
-}
-
 // Fate is how a record must have ended.
 type Fate string
 
@@ -28,7 +19,7 @@ type Fate string
 const (
 	Booked   Fate = "booked"   // its key is COMPLETED
 	Failed   Fate = "failed"   // its key is FAILED, and a dead letter says so
-	Rejected Fate = "rejected" // it has no key of its own: its place is FAILED, and a dead letter says so
+	Rejected Fate = "rejected" // it has no usable key: its place is FAILED, and a dead letter says so
 )
 
 // Place is a record that was delivered.
@@ -78,16 +69,17 @@ func (l *Ledger) add(p *mskevent.Partition, r mskevent.Record) error {
 		return nil
 	}
 	l.known[source] = true
-	namespace := l.rules.Namespace
-	if namespace == "" {
-		namespace = p.Topic()
-	}
-	place := Place{Source: source, Key: namespace + "@" + source, Fate: Rejected}
+	where := source + timestampOf(r.JSON)
+	place := Place{Source: source, Key: l.rules.Namespace + "@" + where, Fate: Rejected}
 	rec, err := decode(r.JSON)
 	if err == nil {
 		var key string
-		if key, err = l.rules.key(rec, source); err == nil {
-			l.decide(&place, namespace+"#"+key, rec)
+		switch key, err = l.rules.key(rec, where); {
+		case err == nil:
+			l.decide(&place, l.rules.storedKey(p.Topic(), key), rec)
+		case errors.Is(err, errNoKey) && l.rules.MissingKey == "process":
+			l.decide(&place, place.Key, rec)
+			err = nil
 		}
 	}
 	if err != nil && !errors.Is(err, errRejected) {

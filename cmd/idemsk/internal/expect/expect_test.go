@@ -11,7 +11,7 @@ import (
 )
 
 func rules() expect.Rules {
-	return expect.Rules{Key: "header:idempotency-key", MaxAttempts: 5, Simulate: true}
+	return expect.Rules{Key: "header:idempotency-key", Namespace: "f", MaxAttempts: 5, Simulate: true}
 }
 
 // message is a payment in partition 0 of the topic t.
@@ -57,7 +57,7 @@ func TestFirstRecordOfAKeyDecides(t *testing.T) {
 	for _, p := range l.Places() {
 		fates = append(fates, fmt.Sprintf("%s %s %s", p.Source, p.Key, p.Fate))
 	}
-	want := "t-0@1 t#k booked; t-0@2 t#k booked; t-0@3 t@t-0@3 rejected; t-0@4 t#other booked"
+	want := "t-0@1 f#t#k booked; t-0@2 f#t#k booked; t-0@3 f@t-0@3@0 rejected; t-0@4 f#t#other booked"
 	if got := strings.Join(fates, "; "); got != want {
 		t.Errorf("fates:\n got %s\nwant %s", got, want)
 	}
@@ -108,11 +108,11 @@ func TestKeys(t *testing.T) {
 	m := message(1, "h", payment(1, ""))
 	m.Key = []byte("kafka")
 	for key, want := range map[string]string{
-		"header:idempotency-key": "t#h",
-		"key":                    "t#kafka",
-		"offset":                 "t#t-0@1",
-		"hash":                   "t#1a2fd3a7a7cd",
-		"header:absent":          "t@t-0@1",
+		"header:idempotency-key": "f#t#h",
+		"key":                    "f#t#kafka",
+		"offset":                 "f#t#t-0@1@0",
+		"hash":                   "f#t#1a2fd3a7a7cd",
+		"header:absent":          "f@t-0@1@0",
 	} {
 		r := rules()
 		r.Key = key
@@ -135,5 +135,61 @@ func TestKeys(t *testing.T) {
 	b, _ := mskevent.New("test", []mskevent.Message{m})
 	if err := expect.New(r).Add(b); err == nil || !strings.Contains(err.Error(), "json:$.paymentId") {
 		t.Errorf("a key that is not understood: %v", err)
+	}
+}
+
+func TestScopeOfKeys(t *testing.T) {
+	t.Parallel()
+	of := func(scope string) *expect.Ledger {
+		r := rules()
+		r.KeyScope = scope
+		refund := message(2, "k", payment(100, ""))
+		refund.Topic = "refunds"
+		return ledgerOf(t, r, message(1, "k", payment(100, "")), refund)
+	}
+	if l := of(""); l.Booked() != 2 || l.Places()[1].Key != "f#refunds#k" {
+		t.Errorf("by topic: %d booked, %v", l.Booked(), l.Places())
+	}
+	if l := of("namespace"); l.Booked() != 1 || l.Places()[0].Key != "f##k" {
+		t.Errorf("by namespace: %d booked, %v", l.Booked(), l.Places())
+	}
+}
+
+// Records without a key are booked for their places, if the function takes them.
+func TestRecordsWithoutKey(t *testing.T) {
+	t.Parallel()
+	two := message(3, "k", payment(1, ""))
+	two.Headers = append(two.Headers, mskevent.Header{Key: "idempotency-key", Value: []byte("other")})
+	batch := []mskevent.Message{message(1, "", payment(1, "")), message(2, "", payment(-1, `,"simulate":"panic"`)), two}
+	for policy, want := range map[string]string{"reject": "rejected rejected rejected", "process": "booked failed rejected"} {
+		r := rules()
+		r.MissingKey = policy
+		var fates []string
+		for _, p := range ledgerOf(t, r, batch...).Places() {
+			fates = append(fates, string(p.Fate))
+		}
+		if got := strings.Join(fates, " "); got != want {
+			t.Errorf("%s: %s; want %s", policy, got, want)
+		}
+	}
+}
+
+func TestReadRules(t *testing.T) {
+	t.Parallel()
+	r, err := expect.ReadRules("f", nil)
+	if want := rules(); err != nil || r != want {
+		t.Errorf("by default: %+v, %v; want %+v", r, err, want)
+	}
+	r, err = expect.ReadRules("f", []string{
+		"IDEMSK_NAMESPACE=n", "IDEMSK_KEY=offset", "IDEMSK_KEY=hash", "IDEMSK_KEY_SCOPE=namespace", "IDEMSK_MISSING_KEY=process",
+		"IDEMSK_MAX_ATTEMPTS=2", "IDEMSK_HASH_KEYS=true", "IDEMSK_SIMULATE=off", "OTHER",
+	})
+	want := expect.Rules{Key: "hash", Namespace: "n", KeyScope: "namespace", MissingKey: "process", MaxAttempts: 2, HashKeys: true}
+	if err != nil || r != want {
+		t.Errorf("all: %+v, %v; want %+v", r, err, want)
+	}
+	_, err = expect.ReadRules("f", []string{"IDEMSK_MAX_ATTEMPTS=0", "IDEMSK_KEY=json:$.a"})
+	if err == nil || !strings.Contains(err.Error(), `IDEMSK_MAX_ATTEMPTS is "0"`) || !strings.Contains(err.Error(), "json:$.a") {
+		t.Errorf("wrong ones: %v", err)
 	}
 }

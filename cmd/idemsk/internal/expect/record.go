@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
@@ -17,6 +18,24 @@ import (
 
 // errRejected says that a record has no usable key.
 var errRejected = errors.New("no usable key")
+
+// errNoKey says that a record has none at all.
+var errNoKey = fmt.Errorf("%w: it has none", errRejected)
+
+// timestampOf is what a record's timestamp adds to its place: it can be read although the record may be wrong elsewhere.
+func timestampOf(raw json.RawMessage) string {
+	var r struct {
+		Timestamp json.RawMessage `json:"timestamp"`
+	}
+	if json.Unmarshal(raw, &r) != nil {
+		return ""
+	}
+	ms, err := strconv.ParseInt(string(r.Timestamp), 10, 64)
+	if err != nil || ms == -1 {
+		return ""
+	}
+	return "@" + strconv.FormatInt(ms, 10)
+}
 
 // record is what can be read of a record's JSON.
 type record struct {
@@ -62,7 +81,7 @@ func CheckKey(setting string) error {
 }
 
 // key is a record's idempotency key.
-func (r *Rules) key(rec *record, source string) (string, error) {
+func (r *Rules) key(rec *record, place string) (string, error) {
 	var key []byte
 	switch name, isHeader := strings.CutPrefix(r.Key, "header:"); {
 	case isHeader:
@@ -77,12 +96,12 @@ func (r *Rules) key(rec *record, source string) (string, error) {
 		key = []byte(hex.EncodeToString(sum[:]))
 	case r.Key == "hash":
 	case r.Key == "offset":
-		key = []byte(source)
+		key = []byte(place)
 	default:
 		return "", CheckKey(r.Key)
 	}
 	if len(key) == 0 {
-		return "", errRejected
+		return "", errNoKey
 	}
 	return string(key), nil
 }

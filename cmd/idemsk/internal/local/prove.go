@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
@@ -59,25 +58,7 @@ func (o *Options) checkProof() error {
 }
 
 // rules are the settings of the function that decide what must come of a record.
-func (o *Options) rules() (expect.Rules, error) {
-	env := map[string]string{"IDEMSK_KEY": "header:idempotency-key", "IDEMSK_SIMULATE": "on", "IDEMSK_MAX_ATTEMPTS": strconv.Itoa(idem.DefaultMaxAttempts)}
-	for _, entry := range o.Env {
-		name, value, _ := strings.Cut(entry, "=")
-		env[name] = value
-	}
-	var errs []error
-	if env["IDEMSK_MISSING_KEY"] == "process" {
-		errs = append(errs, errors.New("IDEMSK_MISSING_KEY=process books a record without a key whenever it comes: nobody can say what must be in the ledger"))
-	}
-	attempts, err := strconv.Atoi(env["IDEMSK_MAX_ATTEMPTS"])
-	if err != nil || attempts < 1 {
-		errs = append(errs, fmt.Errorf("IDEMSK_MAX_ATTEMPTS is %q: want a whole number of at least 1", env["IDEMSK_MAX_ATTEMPTS"]))
-	}
-	return expect.Rules{
-		Key: env["IDEMSK_KEY"], Namespace: env["IDEMSK_NAMESPACE"], MaxAttempts: attempts,
-		HashKeys: env["IDEMSK_HASH_KEYS"] == "true", Simulate: env["IDEMSK_SIMULATE"] == "on",
-	}, errors.Join(append(errs, expect.CheckKey(env["IDEMSK_KEY"]))...)
-}
+func (o *Options) rules() (expect.Rules, error) { return expect.ReadRules(o.FunctionName, o.Env) }
 
 // audited reports whether the function keeps an audit: where processes are killed, a ledger alone can't tell a payment that
 // plain mode (IDEMSK_LEDGER=plain) could not help to book again from one that it should not have. Where a booking commits with

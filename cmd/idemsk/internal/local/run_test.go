@@ -142,7 +142,6 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"--prove and --kill don't go":     func(o *local.Options) { o.Prove, o.Store, o.Faults.Kill = true, "redis://127.0.0.1:1", 0.1 },
 		"--prove needs --function":        func(o *local.Options) { o.Prove, o.Function, o.Env, o.Invoke = true, "", nil, "http://x" },
 		"IDEMSK_MAX_ATTEMPTS is":          func(o *local.Options) { o.Prove = true; o.Env = append(o.Env, "IDEMSK_MAX_ATTEMPTS=0") },
-		"IDEMSK_MISSING_KEY=process":      func(o *local.Options) { o.Prove = true; o.Env = append(o.Env, "IDEMSK_MISSING_KEY=process") },
 		`--on-failure is "arn:aws:sns:x"`: func(o *local.Options) { o.ESM.OnFailure = "arn:aws:sns:x" },
 		`--invoke is "x"`:                 func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "x" },
 		"--invoke has the path /x":        func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://x/x" },

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -37,8 +38,9 @@ func (r *Report) Differs() bool {
 
 // Options says what is compared.
 type Options struct {
-	// Namespace is put before the keys of the export, with a '#', unless it is empty.
-	Namespace string
+	// Prefix is put before the keys of the export, and stored keys that do not begin with it need not be there. Of a key that is
+	// stored as its hash, it can't be told with what it begins.
+	Prefix string
 	// From and To bound the COMPLETED records that must be in the export, by when they completed; zero is no bound.
 	From, To time.Time
 }
@@ -46,7 +48,7 @@ type Options struct {
 // Run reads the store, and the export unless it is nil.
 func Run(ctx context.Context, store idem.Admin, export iter.Seq2[Row, error], o Options, now time.Time) (*Report, error) {
 	r := &Report{}
-	rows, err := r.index(export, o.Namespace)
+	rows, err := r.index(export, o.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +84,7 @@ func (r *Report) compare(left *index, rec *idem.Record, o Options) {
 		r.Matched++
 	case ok:
 		r.Unsettled = append(r.Unsettled, Unsettled{Row: row, Record: *rec})
+	case !strings.HasPrefix(rec.Key, o.Prefix) && !idem.IsHashed(rec.Key):
 	case rec.Status == idem.StatusCompleted && !rec.UpdatedAt.Before(o.From) && (o.To.IsZero() || rec.UpdatedAt.Before(o.To)):
 		r.OnlyInStore = append(r.OnlyInStore, *rec)
 	}
@@ -94,7 +97,7 @@ type index struct {
 	stored map[string]int
 }
 
-func (r *Report) index(export iter.Seq2[Row, error], namespace string) (*index, error) {
+func (r *Report) index(export iter.Seq2[Row, error], prefix string) (*index, error) {
 	if export == nil {
 		return nil, nil //nolint:nilnil // nothing to compare with
 	}
@@ -104,10 +107,7 @@ func (r *Report) index(export iter.Seq2[Row, error], namespace string) (*index, 
 			return nil, err
 		}
 		r.Rows++
-		plain := row.Key
-		if namespace != "" {
-			plain = namespace + "#" + plain
-		}
+		plain := prefix + row.Key
 		if _, twice := x.stored[plain]; twice {
 			r.Twice = append(r.Twice, row)
 			continue

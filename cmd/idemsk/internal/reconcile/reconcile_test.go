@@ -30,13 +30,14 @@ func filled(t *testing.T) *memstore.Store {
 		}
 		clock = now
 	}
-	add("payments#done", time.Hour, idem.OpComplete)
-	add("payments#early", 10*time.Hour, idem.OpComplete)
-	add("payments#failed", time.Hour, idem.OpFail)
-	add("payments#expired", 48*time.Hour, idem.OpFail)
-	add("payments#dead", time.Hour, 0)
-	add("payments#flying", time.Second, 0)
-	hashed, err := idem.StoreKey("payments#secret", true)
+	add("ledger#payments#done", time.Hour, idem.OpComplete)
+	add("ledger#refunds#done", time.Hour, idem.OpComplete) // another topic's
+	add("ledger#payments#early", 10*time.Hour, idem.OpComplete)
+	add("ledger#payments#failed", time.Hour, idem.OpFail)
+	add("ledger#payments#expired", 48*time.Hour, idem.OpFail)
+	add("ledger#payments#dead", time.Hour, 0)
+	add("ledger#payments#flying", time.Second, 0)
+	hashed, err := idem.StoreKey("ledger#payments#secret", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func keys[T any](list []T, key func(T) string) string {
 	return strings.Join(names, " ")
 }
 
-func record(r idem.Record) string { return strings.TrimPrefix(r.Key, "payments#") }
+func record(r idem.Record) string { return strings.TrimPrefix(r.Key, "ledger#payments#") }
 
 func row(r reconcile.Row) string { return fmt.Sprintf("%s@%d", r.Key, r.Line) }
 
@@ -92,7 +93,7 @@ func TestAgainstAnExport(t *testing.T) {
 		"export.jsonl": `{"id":"done"}` + "\n\n" + `{"id":"ghost","x":[1]}` + "\n" + `{"id":"done"}` + "\n" + `{"id":"failed"}` + "\n" + `{"id":"secret"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, name, export, reconcile.Options{Namespace: "payments"})
+			r := run(t, name, export, reconcile.Options{Prefix: "ledger#payments#"})
 			ghost, twice := "ghost@3", "done@4"
 			if strings.HasSuffix(name, "jsonl") {
 				twice = "done@4" // the empty line counts
@@ -101,7 +102,7 @@ func TestAgainstAnExport(t *testing.T) {
 			equal(t, "only in the export", keys(r.OnlyInExport, row), ghost)
 			equal(t, "twice", keys(r.Twice, row), twice)
 			equal(t, "unsettled", keys(r.Unsettled, func(u reconcile.Unsettled) string { return u.Row.Key + " " + string(u.Record.Status) }), "failed FAILED")
-			equal(t, "counts", fmt.Sprint(r.Records, r.Rows, r.Matched), "7 5 2")
+			equal(t, "counts", fmt.Sprint(r.Records, r.Rows, r.Matched), "8 5 2")
 			if !r.Differs() {
 				t.Error("it does not differ")
 			}
@@ -111,13 +112,13 @@ func TestAgainstAnExport(t *testing.T) {
 
 func TestTheExportsTime(t *testing.T) {
 	const export = "id\ndone\nsecret\n"
-	if r := run(t, "e.csv", export, reconcile.Options{Namespace: "payments", From: now.Add(-2 * time.Hour)}); r.Differs() {
+	if r := run(t, "e.csv", export, reconcile.Options{Prefix: "ledger#payments#", From: now.Add(-2 * time.Hour)}); r.Differs() {
 		t.Errorf("what completed before the export begins is missed: %+v", r)
 	}
-	if r := run(t, "e.csv", "id\nearly\n", reconcile.Options{Namespace: "payments", To: now.Add(-2 * time.Hour)}); r.Differs() {
+	if r := run(t, "e.csv", "id\nearly\n", reconcile.Options{Prefix: "ledger#payments#", To: now.Add(-2 * time.Hour)}); r.Differs() {
 		t.Errorf("what completed after the export ends is missed: %+v", r)
 	}
-	if r := run(t, "e.csv", "id\npayments#done\n", reconcile.Options{}); r.Matched != 1 {
+	if r := run(t, "e.csv", "id\nledger#payments#done\n", reconcile.Options{}); r.Matched != 1 {
 		t.Errorf("stored keys are not found: %+v", r)
 	}
 }

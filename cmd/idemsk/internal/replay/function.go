@@ -39,17 +39,25 @@ func FindFunction(store string) (string, error) {
 	return "", fmt.Errorf("the function is not built (looked for %s): run make build, or name it with --function", strings.Join(places, ", "))
 }
 
-// startFunction starts the function for a pass. Each line that it prints goes to the log, and to metrics.
-func startFunction(ctx context.Context, o *Options, env map[string]string, metrics func(line []byte)) (*runtimeapi.Function, error) {
-	log := func(line []byte) { _, _ = o.Log.Write(append(line[:len(line):len(line)], '\n')) } // a log is not worth the run
+// functionName is the function's, and the namespace of its keys.
+const functionName = "idemsk-replay"
+
+// variables are those of env as NAME=VALUE.
+func variables(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for name, value := range env {
 		list = append(list, name+"="+value)
 	}
+	return list
+}
+
+// startFunction starts the function for a pass. Each line that it prints goes to the log, and to metrics.
+func startFunction(ctx context.Context, o *Options, env map[string]string, metrics func(line []byte)) (*runtimeapi.Function, error) {
+	log := func(line []byte) { _, _ = o.Log.Write(append(line[:len(line):len(line)], '\n')) } // a log is not worth the run
 	return runtimeapi.Start(ctx, runtimeapi.Config{
 		Command: []string{o.Function},
-		Env:     list,
-		Name:    "idemsk-replay",
+		Env:     variables(env),
+		Name:    functionName,
 		Region:  region,
 		Timeout: o.Timeout,
 		Stdout:  func(line []byte) { metrics(line); log(line) },

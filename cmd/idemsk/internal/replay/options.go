@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +70,8 @@ func (o *Options) environment() (map[string]string, error) {
 		}
 		env[name] = value
 	}
-	return env, checkEnvironment(env)
+	_, err := expect.ReadRules(functionName, variables(env))
+	return env, errors.Join(checkEnvironment(env), err)
 }
 
 // checkEnvironment refuses what would make the run prove nothing.
@@ -90,23 +90,7 @@ func checkEnvironment(env map[string]string) error {
 	if s := env[varStore]; s != storeDynamoDB && s != storeNone {
 		errs = append(errs, fmt.Errorf("IDEMSK_STORE is %q: want dynamodb or none, so that there is a ledger to check", s))
 	}
-	if env["IDEMSK_MISSING_KEY"] == "process" {
-		errs = append(errs, errors.New("IDEMSK_MISSING_KEY=process books a record without a key whenever it comes: "+
-			"nobody can say what must be in the ledger"))
-	}
-	errs = append(errs, expect.CheckKey(env[varKey]))
-	if n, err := strconv.Atoi(env[varMaxAttempts]); err != nil || n < 1 {
-		errs = append(errs, fmt.Errorf("IDEMSK_MAX_ATTEMPTS is %q: want a whole number of at least 1", env[varMaxAttempts]))
-	}
 	return errors.Join(errs...)
-}
-
-func rulesOf(env map[string]string) expect.Rules {
-	attempts, _ := strconv.Atoi(env[varMaxAttempts]) // checked
-	return expect.Rules{
-		Key: env[varKey], Namespace: env["IDEMSK_NAMESPACE"], MaxAttempts: attempts,
-		HashKeys: env["IDEMSK_HASH_KEYS"] == "true", Simulate: env[varSimulate] == "on",
-	}
 }
 
 // ErrOptions is what Run returns for options that make no sense.

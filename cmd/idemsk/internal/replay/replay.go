@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 )
 
@@ -21,7 +22,11 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	if o.Stream.Records == 0 {
 		o.Kills = 0
 	}
-	want, err := expectation(ctx, &o, rulesOf(env))
+	rules, err := expect.ReadRules(functionName, variables(env))
+	if err != nil {
+		return nil, err
+	}
+	want, err := expectation(ctx, &o, rules)
 	if err != nil {
 		return nil, err
 	}

@@ -226,15 +226,14 @@ func TestOptions(t *testing.T) {
 		change func(o *replay.Options)
 		says   string
 	}{
-		"nothing to play":    {func(o *replay.Options) { o.Stream.Records = 0 }, "nothing to play"},
-		"too many kills":     {func(o *replay.Options) { o.Kills = 10_000 }, "to kill before"},
-		"a chance":           {func(o *replay.Options) { o.Duplicates = 1.5 }, "duplicates is 1.5"},
-		"a store":            {func(o *replay.Options) { o.Store = "postgres" }, `"postgres"`},
-		"a table of theirs":  {func(o *replay.Options) { o.Env = []string{"IDEMSK_TABLE=prod"} }, "IDEMSK_TABLE can't be set"},
-		"a memory store":     {func(o *replay.Options) { o.Env = []string{"IDEMSK_STORE=memory"} }, `IDEMSK_STORE is "memory"`},
-		"an unknown key":     {func(o *replay.Options) { o.Env = []string{"IDEMSK_KEY=json:$.a"} }, "IDEMSK_KEY"},
-		"keyless processing": {func(o *replay.Options) { o.Env = []string{"IDEMSK_MISSING_KEY=process"} }, "IDEMSK_MISSING_KEY"},
-		"no variable":        {func(o *replay.Options) { o.Env = []string{"=x"} }, `"=x" is not NAME=VALUE`},
+		"nothing to play":   {func(o *replay.Options) { o.Stream.Records = 0 }, "nothing to play"},
+		"too many kills":    {func(o *replay.Options) { o.Kills = 10_000 }, "to kill before"},
+		"a chance":          {func(o *replay.Options) { o.Duplicates = 1.5 }, "duplicates is 1.5"},
+		"a store":           {func(o *replay.Options) { o.Store = "postgres" }, `"postgres"`},
+		"a table of theirs": {func(o *replay.Options) { o.Env = []string{"IDEMSK_TABLE=prod"} }, "IDEMSK_TABLE can't be set"},
+		"a memory store":    {func(o *replay.Options) { o.Env = []string{"IDEMSK_STORE=memory"} }, `IDEMSK_STORE is "memory"`},
+		"an unknown key":    {func(o *replay.Options) { o.Env = []string{"IDEMSK_KEY=json:$.a"} }, "IDEMSK_KEY"},
+		"no variable":       {func(o *replay.Options) { o.Env = []string{"=x"} }, `"=x" is not NAME=VALUE`},
 	} {
 		o := small()
 		test.change(&o)

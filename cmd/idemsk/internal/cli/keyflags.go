@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"cmp"
+	"flag"
+	"os"
+
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// keyFlags say what a key is that is given as a person has it, without its namespace.
+type keyFlags struct {
+	namespace string
+	topic     string
+}
+
+func (k *keyFlags) declare(fs *flag.FlagSet, keys string) {
+	fs.StringVar(&k.topic, "topic", "", "the `TOPIC` of "+keys+", without its namespace; not with IDEMSK_KEY_SCOPE=namespace")
+	fs.StringVar(&k.namespace, "namespace", "", "the `NAMESPACE` of "+keys+", the consumer's: IDEMSK_NAMESPACE, else its function's name "+
+		"(default: IDEMSK_NAMESPACE, if --topic is given)")
+}
+
+// plain reports whether keys are given without their namespace.
+func (k *keyFlags) plain() bool { return k.namespace != "" || k.topic != "" }
+
+// stored returns the stored form of a key as it was given.
+func (k *keyFlags) stored(key string) (string, error) {
+	if !k.plain() {
+		return key, nil
+	}
+	namespace := cmp.Or(k.namespace, os.Getenv("IDEMSK_NAMESPACE"))
+	if namespace == "" {
+		return "", usagef("--topic needs --namespace, the consumer's: its IDEMSK_NAMESPACE, else its function's name")
+	}
+	return msk.StoredKey(namespace, k.topic, key), nil
+}

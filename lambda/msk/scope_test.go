@@ -1,0 +1,104 @@
+package msk_test
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// Two functions read one topic, each in a consumer group of its own, and share a table: each handles every record.
+func TestConsumersDoNotShareKeys(t *testing.T) {
+	store := &spy{Store: memstore.New(memstore.Config{})}
+	for _, name := range []string{"ledger", "mail"} {
+		s := newSite(t)
+		s.store, s.cfg.Namespace, s.cfg.MissingKey = store, name, msk.Process
+		for range 2 {
+			equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", ""), undecodable("payments-0@3")))
+		}
+		equal(t, "effects in "+name, s.ledger.total(), 2)
+		equalSlices(t, "dead letters of "+name, s.letters.sources(), "payments-0@3")
+	}
+}
+
+// Payment 42 and refund 42 are two requests, also where their values are the same, unless the keys are the consumer's.
+func TestKeysOfTopics(t *testing.T) {
+	batch := []record{rec("payments-0@1", "42"), rec("refunds-0@1", "42")}
+	for _, tc := range []struct {
+		scope   msk.KeyScope
+		effects int
+		keys    []string
+	}{
+		{msk.TopicScope, 2, []string{"ledger#payments#42", "ledger#refunds#42"}},
+		{msk.NamespaceScope, 1, []string{"ledger##42"}},
+	} {
+		for _, together := range []bool{true, false} {
+			s := newSite(t)
+			s.cfg.KeyScope = tc.scope
+			if together {
+				equalSlices(t, "reported places", s.deliver(batch...))
+			} else {
+				equalSlices(t, "reported places", s.deliver(batch[0]))
+				equalSlices(t, "reported places", s.deliver(batch[1]))
+			}
+			equal(t, "effects", s.ledger.effects["42"], tc.effects)
+			equalSlices(t, "keys", slices.Sorted(maps.Keys(s.keys())), tc.keys...)
+		}
+	}
+}
+
+// Records without a key of their own are those of their topic, and of that topic's present life: the offsets of a topic that
+// was deleted and created anew begin at 0 again.
+func TestPlacesOfTopics(t *testing.T) {
+	reborn := rec("payments-0@0", "")
+	reborn.raw = `"timestamp":1767225600001`
+	for name, key := range map[string]msk.KeyFunc{"no key": nil, "offset": msk.OffsetKey} {
+		s := newSite(t)
+		s.cfg.Key, s.cfg.MissingKey = key, msk.Process
+		for _, r := range []record{rec("payments-0@0", ""), rec("refunds-0@0", ""), rec("payments-1@0", ""), reborn, rec("payments-0@0", "")} {
+			equalSlices(t, "reported places", s.deliver(r))
+		}
+		equal(t, "effects with "+name, s.ledger.total(), 4)
+	}
+}
+
+// The stored form of a key is read for ever: whoever changes it forgets all keys.
+func TestStoredKeysAreGolden(t *testing.T) {
+	golden, err := os.ReadFile("testdata/stored-keys.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("k", idem.MaxKeyBytes)
+	var got strings.Builder
+	for _, tc := range []struct {
+		name string
+		set  func(s *site)
+		r    record
+	}{
+		{"header", func(*site) {}, rec("payments-3@17", "pay-42")},
+		{"header, namespace scope", func(s *site) { s.cfg.KeyScope = msk.NamespaceScope }, rec("payments-3@17", "pay-42")},
+		{"header with separators", func(*site) {}, rec("payments-3@17", "a#b@c")},
+		{"header, long", func(*site) {}, rec("payments-3@17", long)},
+		{"header, hashed", func(s *site) { s.engine.HashKeys = true }, rec("payments-3@17", "pay-42")},
+		{"offset", func(s *site) { s.cfg.Key = msk.OffsetKey }, rec("payments-3@17", "")},
+		{"value's hash", func(s *site) { s.cfg.Key = msk.HashKey }, rec("payments-3@17", "").with("value")},
+		{"no key", func(s *site) { s.cfg.MissingKey = msk.Process }, rec("payments-3@17", "")},
+		{"no key, namespace scope", func(s *site) { s.cfg.MissingKey, s.cfg.KeyScope = msk.Process, msk.NamespaceScope }, rec("payments-3@17", "")},
+		{"rejected", func(*site) {}, rec("payments-3@17", "")},
+	} {
+		s := newSite(t)
+		tc.set(s)
+		s.deliver(tc.r)
+		for key, status := range s.keys() {
+			got.WriteString(tc.name + ": " + key + " " + string(status) + "\n")
+		}
+	}
+	if got.String() != string(golden) {
+		t.Errorf("the stored keys have changed:\n%s\nwant:\n%s", got.String(), golden)
+	}
+}
