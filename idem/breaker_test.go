@@ -267,6 +267,22 @@ func TestProperAnswersAreNoFaults(t *testing.T) {
 	wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.Replayed)
 }
 
+// A completion that claims its key too, and meets others that write the same items, says that the store is there.
+func TestAContendedCompletionIsNoFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpy()
+		store.onSettle = func(context.Context, idem.Settlement, func() error) error { return idem.ErrContended }
+		e := newEngine(t, store, idem.Config{ClaimOnCommit: true, BreakerFailures: 1, StoreDown: idem.FailOpen})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		out := e.Do(ctx, taskOf(booked(new(int), nil)))
+		wantKind(t, out, idem.CompletionFailed)
+		wantErr(t, out.Err, idem.ErrContended)
+		store.onSettle = nil
+		wantKind(t, e.Do(t.Context(), taskOf(booked(new(int), nil))), idem.Executed)
+	})
+}
+
 // One proper answer of many shows that the store is there.
 func TestABatchThatWasAnsweredInPartIsNoFault(t *testing.T) {
 	store := newSpy()

@@ -27,6 +27,10 @@ var (
 	ErrDeadlineNear = errors.New("idem: too little time left before the deadline")
 	// ErrStoreUnavailable says that the store could not be asked, or that its circuit breaker is open.
 	ErrStoreUnavailable = errors.New("idem: the store is unavailable")
+	// ErrContended says that a store refused a settlement for what others do at the same time: a transaction that writes the
+	// same item, or a table of an effect that is throttled. Nothing was changed, and the same settlement may be sent again. The
+	// store itself is well.
+	ErrContended = errors.New("idem: refused for what others do at the same time")
 	// ErrForeignRecord says that what the store holds under a key can't be read: something else wrote it. Nothing was changed,
 	// and nothing will get on with that key until somebody mends or deletes what is there; the store itself is well.
 	ErrForeignRecord = errors.New("idem: what the store holds under the key is not one of ours")
@@ -182,7 +186,7 @@ func failureOf(err error) *Failure {
 // isStoreFault reports whether err says something about the store's health: not one of the store's proper answers, and
 // not the caller's own change of mind.
 func isStoreFault(err error) bool {
-	return err != nil && !errors.Is(err, ErrFingerprintMismatch) && !answered(err) && !errors.Is(err, context.Canceled)
+	return err != nil && !errors.Is(err, ErrFingerprintMismatch) && !answered(err) && !errors.Is(err, ErrContended) && !errors.Is(err, context.Canceled)
 }
 
 func orUnknown(s string) string {

@@ -15,13 +15,14 @@ type Store interface {
 	// Claim tries to take each key for its owner and returns one result for each request, in order. A result's Err is
 	// nil, ErrFingerprintMismatch or ErrForeignRecord (wrapped; the key is untouched), or any other error, which means that the
 	// store could not be asked or did not answer, and that the key may or may not have been claimed: the same request, with
-	// the same owner, may be sent again.
+	// the same owner, may be sent again. A key that others write at the same time is ClaimInFlight, not an error.
 	Claim(ctx context.Context, reqs []ClaimRequest) []ClaimResult
 
 	// Settle completes, fails, releases or extends claims and returns one error for each, in order; a nil slice means that
 	// all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer holds the key, nothing was
 	// changed), ErrForeignRecord (wrapped; nothing was changed), those of a Transactor (*RejectedError, *ClaimRefusedError),
-	// or any other error, which means that the outcome is unknown: the same settlement may be sent again, and counts once.
+	// ErrContended (wrapped), or any other error, which means that the outcome is unknown: after these two the same settlement
+	// may be sent again, and counts once.
 	Settle(ctx context.Context, ss []Settlement) []error
 }
 

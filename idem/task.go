@@ -96,7 +96,11 @@ func (t *Ticket) outcome() Outcome {
 	case ClaimFailed:
 		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: t.key, Version: rec.Version, Failure: valueOf(rec.Failure)}
 	case ClaimInFlight, ClaimLeaseOver:
-		out.Kind, out.Err = InFlight, fmt.Errorf("%w: key %q, attempt %d of version %d, claimed from %s, %s",
+		out.Kind, out.Err = InFlight, fmt.Errorf("%w: key %q", ErrInFlight, t.key)
+		if rec.Status == "" { // others write it at this moment
+			break
+		}
+		out.Err = fmt.Errorf("%w: key %q, attempt %d of version %d, claimed from %s, %s",
 			ErrInFlight, t.key, rec.Attempts, rec.Version, orUnknown(rec.Source), t.untilWhen())
 	case ClaimUnknown:
 		out.Kind = claimErrorKind(t.res.Err)

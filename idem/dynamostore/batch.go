@@ -57,7 +57,7 @@ func (s *Store) claimBatch(ctx context.Context, reqs []idem.ClaimRequest, result
 	}
 	s.readFirst.Store(2*there > len(results))
 	for _, c := range claims {
-		results[c.i] = s.lostEveryRound(c.seen)
+		results[c.i] = s.underWrite()
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *Store) write(ctx context.Context, reqs []idem.ClaimRequest, claims []op
 		seen, err := answer.record()
 		switch {
 		case err != nil:
-			results[i].Err = s.explain("claim", reqs[i].Key, err)
+			results[i] = s.unclaimed(&reqs[i], err)
 		case !answer.refused:
 			results[i] = idem.ClaimResult{State: idem.Claimed, Record: claims[n].next, Stolen: before != nil && idem.Stolen(before)}
 		case before == nil && seen == nil:
@@ -159,8 +159,8 @@ func (s *Store) execute(ctx context.Context, statements []types.BatchStatementRe
 	return answers
 }
 
-// executeChunk sends up to MaxBatchSize statements, and again those that were throttled or met an error of the service's.
-// The SDK does that for requests; it does not look at statements.
+// executeChunk sends up to MaxBatchSize statements, and again those that met contention or overload. The client does that for
+// requests; it does not look at statements.
 func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatementRequest, answers []answer) {
 	left := make([]int, len(statements))
 	for i := range left {
@@ -181,7 +181,7 @@ func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatem
 				answers[i] = answer{err: err}
 				continue
 			}
-			if answers[i] = answerOf(&out.Responses[n]); transient(answers[i].err) {
+			if answers[i] = answerOf(&out.Responses[n]); answers[i].err != nil && causeOf(answers[i].err) != other {
 				again = append(again, i)
 			}
 		}
@@ -257,21 +257,6 @@ func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue)
 			return nil, fmt.Errorf("%d of %d keys were left unread after %d requests: the table is throttled", len(request[s.table].Keys), len(keys), attempt+1)
 		}
 	}
-}
-
-// transient reports whether a statement that ended so may succeed when it is sent again.
-func transient(err error) bool {
-	api, ok := err.(*smithy.GenericAPIError) //nolint:errorlint // as answerOf made it
-	if !ok {
-		return false
-	}
-	switch types.BatchStatementErrorCodeEnum(api.Code) { //nolint:exhaustive // no other code
-	case types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
-		types.BatchStatementErrorCodeEnumRequestLimitExceeded, types.BatchStatementErrorCodeEnumInternalServerError,
-		types.BatchStatementErrorCodeEnumTransactionConflict:
-		return true
-	}
-	return false
 }
 
 // pause waits before the attempt after the one given; false if the context ends first.

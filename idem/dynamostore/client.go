@@ -31,6 +31,12 @@ func NewClient(cfg aws.Config, optFns ...func(*dynamodb.Options)) *dynamodb.Clie
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
 			r.MaxAttempts = MaxAttempts
 			r.Backoff = retry.BackoffDelayerFunc(backoff)
+			r.Retryables = append(r.Retryables, retry.IsErrorRetryableFunc(func(err error) aws.Ternary { // the SDK does not
+				if causeOf(err) == contention {
+					return aws.TrueTernary
+				}
+				return aws.UnknownTernary
+			}))
 		})
 	}
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){ours}, optFns...)...)

@@ -209,7 +209,7 @@ func (s *Store) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimRes
 			}
 		}
 		if err != nil {
-			return idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+			return s.unclaimed(req, err)
 		}
 		if seen == nil {
 			continue // it was deleted meanwhile
@@ -218,7 +218,7 @@ func (s *Store) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimRes
 			return res
 		}
 	}
-	return s.lostEveryRound(seen)
+	return s.underWrite()
 }
 
 // judge returns what is to be answered to a claim on the key as seen; not final if the key is to be taken.
@@ -230,8 +230,18 @@ func (s *Store) judge(req *idem.ClaimRequest, seen *idem.Record) (res idem.Claim
 	return res, verdict != idem.VerdictTake
 }
 
-func (s *Store) lostEveryRound(seen *idem.Record) idem.ClaimResult {
-	return idem.ClaimResult{State: idem.ClaimInFlight, Record: valueOf(seen), ClaimableIn: s.skew}
+// unclaimed is the answer to a claim whose write was not performed.
+func (s *Store) unclaimed(req *idem.ClaimRequest, err error) idem.ClaimResult {
+	if causeOf(err) == contention {
+		return s.underWrite()
+	}
+	return idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+}
+
+// underWrite is the answer to a claim on a key that others write at this moment: its owner is completing it, or another
+// contender takes it.
+func (s *Store) underWrite() idem.ClaimResult {
+	return idem.ClaimResult{State: idem.ClaimInFlight, ClaimableIn: s.skew}
 }
 
 // put writes a fresh item; where there is one, it returns that.

@@ -38,18 +38,7 @@ func TestTableNames(t *testing.T) {
 // TestErrorsSayWhatToDo reads what somebody sees at night.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	fault := dynamofake.Fault{}
-	srv, err := dynamofake.New(dynamofake.Config{Fault: func(string, []byte) dynamofake.Fault { return fault }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := srv.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	srv := fakeWith(t, func(string, []byte) dynamofake.Fault { return fault })
 	store, err := dynamostore.New(client(newWire(t), srv.URL()), dynamostore.Config{Table: "not-there"})
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake starts an in-process DynamoDB.
 func fake(tb testing.TB) *dynamofake.Server {
 	tb.Helper()
-	srv, err := dynamofake.New(dynamofake.Config{})
+	return fakeWith(tb, nil)
+}
+
+// fakeWith starts an in-process DynamoDB whose requests meet faults.
+func fakeWith(tb testing.TB, fault func(op string, body []byte) dynamofake.Fault) *dynamofake.Server {
+	tb.Helper()
+	srv, err := dynamofake.New(dynamofake.Config{Fault: fault})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -2,9 +2,11 @@ package dynamostore_test
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/storetest"
@@ -31,6 +33,38 @@ func TestAgreesWithMemory(t *testing.T) {
 				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew, Sweep: func(testing.TB) { mem.Sweep() },
 			}
 		})
+	})
+}
+
+// Two hosts whose clocks differ by a little less than MaxClockSkew, either way: a live lease is not taken, and what completed is
+// replayed for as long as it is retained.
+func TestClocksWithinTheSkew(t *testing.T) {
+	const lease, retention = 30 * time.Second, time.Minute
+	srv := fake(t)
+	onBothPaths(t, func(t *testing.T, batched bool) {
+		for _, off := range []time.Duration{-idem.DefaultMaxClockSkew + time.Millisecond, idem.DefaultMaxClockSkew - time.Millisecond} {
+			h, _ := harness(t, srv.URL(), batched)
+			other, err := dynamostore.New(client(newWire(t), srv.URL()), dynamostore.Config{
+				Table: h.Store.(*dynamostore.Store).Table(), Clock: func() time.Time { return h.Now().Add(off) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim := func(s idem.Store, owner string, want idem.ClaimState) idem.ClaimResult {
+				return mustClaim(t, s, []idem.ClaimRequest{{Key: "k", Owner: owner, Lease: lease, Retention: retention, TakeOver: true}}, want)[0]
+			}
+			rec := claim(h.Store, "one", idem.Claimed).Record
+			h.Advance(lease - time.Millisecond)
+			claim(other, "other", idem.ClaimInFlight)
+			complete := idem.Settlement{Op: idem.OpComplete, Key: "k", Version: rec.Version, Owner: rec.Owner, Retention: retention}
+			if errs := h.Store.Settle(t.Context(), []idem.Settlement{complete}); errs != nil {
+				t.Fatal(errs)
+			}
+			h.Advance(retention - time.Millisecond)
+			claim(other, "other", idem.ClaimCompleted)
+			h.Advance(2*idem.DefaultMaxClockSkew + time.Second)
+			claim(other, "other", idem.Claimed)
+		}
 	})
 }
 

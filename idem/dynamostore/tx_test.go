@@ -82,14 +82,19 @@ func (b *books) run(t *testing.T, cfg idem.Config, key string, writes ...dynamos
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	return e.Do(ctx, idem.Task{Key: key, Source: "payments-1@2", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+	return e.Do(ctx, b.task(key, writes...))
+}
+
+// task is one whose handler enlists writes.
+func (*books) task(key string, writes ...dynamostore.Write) idem.Task {
+	return idem.Task{Key: key, Source: "payments-1@2", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 		tx, err := dynamostore.TxFrom(ctx)
 		if err != nil {
 			return nil, err
 		}
 		_ = tx.Enlist(writes...) // the transaction remembers
 		return nil, nil
-	})})
+	})}
 }
 
 // A write that can't be part of a transaction is the handler's error, and says which write it is and why. Nothing is sent.

@@ -156,7 +156,7 @@ func (s *Store) commit(ctx context.Context, group []completion) {
 		case refusesRequest(err):
 			*group[0].err = &idem.RejectedError{Err: s.blame(group, err)}
 			return
-		case !isInProgress(err):
+		case causeOf(err) != contention:
 			s.fail(group, err)
 			return
 		}
@@ -242,7 +242,7 @@ func (s *Store) answer(group []completion, reasons []types.CancellationReason) [
 	return left
 }
 
-// verdict is what a completion is answered; not final if it was cancelled for others, or by a conflict.
+// verdict is what a completion is answered; not final if it was cancelled for others, for contention or overload.
 func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err error, final bool) {
 	if aws.ToString(reasons[0].Code) == reasonCondition {
 		return s.refused(c, reasons[0].Item), true
@@ -288,10 +288,29 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 	return &idem.ClaimRefusedError{Result: res}
 }
 
+// fail answers the completions of a transaction that was not made, however often it was sent.
 func (s *Store) fail(group []completion, err error) {
-	for i := range group {
-		*group[i].err = s.explainTx(group[i:i+1], err)
+	var canceled *types.TransactionCanceledException
+	var reasons []types.CancellationReason
+	if errors.As(err, &canceled) {
+		reasons = canceled.CancellationReasons
 	}
+	for i := range group {
+		why := causeOf(err)
+		if items, _ := group[i].extent(); len(reasons) >= items {
+			why, reasons = causeOfCancellation(reasons), reasons[items:]
+		}
+		*group[i].err = s.explainTx(group[i:i+1], contended(err, why))
+	}
+}
+
+// causeOfCancellation is why a completion was not committed whose own conditions hold, by the reasons of its items. What is said
+// of any item but the key's says nothing of the store.
+func causeOfCancellation(reasons []types.CancellationReason) cause {
+	if causeOfCode(aws.ToString(reasons[0].Code)) == overload {
+		return overload
+	}
+	return contention
 }
 
 // explainTx adds to a transaction's error which keys and tables it was for, and what to do.
@@ -341,10 +360,4 @@ func (s *Store) blame(group []completion, err error) error {
 		return idem.Unavailable(s.explainTx(group, err))
 	}
 	return s.explainTx(group, err)
-}
-
-// isInProgress reports whether the same transaction is just being made.
-func isInProgress(err error) bool {
-	var progress *types.TransactionInProgressException
-	return errors.As(err, &progress)
 }

@@ -1,0 +1,247 @@
+package dynamostore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/dynamofake"
+)
+
+// conflicts refuses so many of the next requests of an operation as if a transaction were writing their item.
+type conflicts struct {
+	op   string
+	left atomic.Int64
+}
+
+func (c *conflicts) fault(op string, _ []byte) dynamofake.Fault {
+	if op != c.op || c.left.Add(-1) < 0 {
+		return dynamofake.Fault{}
+	}
+	return dynamofake.Fault{Error: &dynamofake.Error{Code: "TransactionConflictException", Message: "Transaction is ongoing for the item"}}
+}
+
+const noEnd = 1 << 40
+
+// strict is an engine that opens its breaker at the first sign of an outage, and then calls handlers without protection.
+func strict(t *testing.T, s idem.Store, wait time.Duration, onCommit bool) *idem.Engine {
+	t.Helper()
+	e, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1, BreakerCooldown: time.Hour, Wait: wait, ClaimOnCommit: onCommit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// DynamoDB refuses a write on an item that a transaction is just writing. A single claim then waits for its key as for any
+// that is in flight; the breaker stays closed, and nothing is handled without protection.
+func TestAClaimThatMeetsATransactionFindsItsKeyInFlight(t *testing.T) {
+	for _, tc := range []struct {
+		name, op string
+		before   func(t *testing.T, s *dynamostore.Store, e *idem.Engine, task idem.Task) // leaves the key as the claim finds it
+		then     idem.Kind
+	}{
+		{"COMPLETED", "PutItem", func(t *testing.T, _ *dynamostore.Store, e *idem.Engine, task idem.Task) {
+			if out := e.Do(t.Context(), task); out.Kind != idem.Executed {
+				t.Fatal(out.Kind, out.Err)
+			}
+		}, idem.Replayed},
+		{"released", "UpdateItem", func(t *testing.T, s *dynamostore.Store, _ *idem.Engine, task idem.Task) {
+			rec := mustClaim(t, s, []idem.ClaimRequest{{Key: task.Key, Owner: "another", Lease: time.Minute, Retention: time.Hour}}, idem.Claimed)[0].Record
+			if errs := s.Settle(t.Context(), []idem.Settlement{{Op: idem.OpRelease, Key: rec.Key, Version: rec.Version, Owner: rec.Owner}}); errs != nil {
+				t.Fatal(errs)
+			}
+		}, idem.Executed},
+	} {
+		for _, n := range []int64{1, 3 * dynamostore.MaxAttempts, noEnd} {
+			t.Run(fmt.Sprint(tc.name, ", conflicts ", n), func(t *testing.T) {
+				met := conflicts{op: tc.op}
+				s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
+				wait := time.Minute
+				if n == noEnd {
+					wait = 200 * time.Millisecond
+				}
+				e := strict(t, s, wait, false)
+				calls := 0
+				task := idem.Task{Key: "p#1", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { calls++; return nil, nil })}
+				tc.before(t, s, e, task)
+				called := calls
+				met.left.Store(n)
+				out := e.Do(t.Context(), task)
+				if n == noEnd {
+					if out.Kind != idem.InFlight || !errors.Is(out.Err, idem.ErrInFlight) {
+						t.Fatalf("%v, %v; want InFlight", out.Kind, out.Err)
+					}
+					met.left.Store(0)
+					out = e.Do(t.Context(), task)
+				}
+				if out.Kind != tc.then || out.Err != nil {
+					t.Errorf("%v, %v; want %v", out.Kind, out.Err, tc.then)
+				}
+				if tc.then == idem.Replayed && calls != called {
+					t.Errorf("the handler of a COMPLETED key was called %d times more", calls-called)
+				}
+			})
+		}
+	}
+}
+
+// The same of claims that share a request, each of which has its own answer.
+func TestClaimsOfABatchThatMeetATransactionFindTheirKeysInFlight(t *testing.T) {
+	s, m := meddledStore(t)
+	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(3, 0), idem.Claimed))); errs != nil {
+		t.Fatal(errors.Join(errs...))
+	}
+	m.statements = func(_ int, _ *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+		for i := range out.Responses {
+			out.Responses[i] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumTransactionConflict}}
+		}
+	}
+	session := strict(t, s, 0, false).Session(t.Context())
+	defer session.Close()
+	tickets := make([]*idem.Ticket, 3)
+	for i := range tickets {
+		tickets[i] = &idem.Ticket{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			t.Error("the handler of a COMPLETED key was called")
+			return nil, nil
+		})}}
+	}
+	for _, want := range []idem.ClaimState{idem.ClaimInFlight, idem.ClaimCompleted} {
+		session.Claim(tickets)
+		for i, ticket := range tickets {
+			equalState(t, fmt.Sprint("key-", i), ticket.State(), want)
+			session.Run(ticket)
+		}
+		m.statements = nil
+	}
+}
+
+// Settlements that meet a transaction are sent again, and say so if that does not help.
+func TestASettlementThatMeetsATransactionIsSentAgain(t *testing.T) {
+	met := conflicts{op: "UpdateItem"}
+	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
+	rec := mustClaim(t, s, claimsFor(1, 0), idem.Claimed)[0].Record
+	for _, op := range []idem.SettleOp{idem.OpExtend, idem.OpRelease, idem.OpComplete, idem.OpFail} {
+		met.left.Store(noEnd)
+		set := idem.Settlement{Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Lease: time.Minute, Retention: time.Hour}
+		if err := s.Settle(t.Context(), []idem.Settlement{set})[0]; !errors.Is(err, idem.ErrContended) || !strings.Contains(err.Error(), op.String()) {
+			t.Errorf("%v: %v; want ErrContended", op, err)
+		}
+		if sent := noEnd - met.left.Load(); sent != dynamostore.MaxAttempts {
+			t.Errorf("%v: %d requests; want %d", op, sent, dynamostore.MaxAttempts)
+		}
+	}
+	met.left.Store(dynamostore.MaxAttempts - 1)
+	if errs := s.Settle(t.Context(), completions([]idem.ClaimResult{{Record: rec}})); errs != nil {
+		t.Error(errs)
+	}
+}
+
+// A completion that claims its key too meets the transaction of the other owner, or that of an effect on the same item. While it
+// does, the store is well.
+func TestACompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
+	const ownKey, effect = 0, 1
+	for _, tc := range []struct {
+		name string
+		say  func(b *books)
+		down bool
+	}{
+		{"on the key", func(b *books) { b.client.cancels("TransactionConflict", ownKey) }, false},
+		{"on the effect's item", func(b *books) { b.client.cancels("TransactionConflict", effect) }, false},
+		{"the effect's table is throttled", func(b *books) { b.client.cancels("ThrottlingError", effect) }, false},
+		{"the same transaction in progress", func(b *books) {
+			b.client.say = func(int, *dynamodb.TransactWriteItemsInput) error { return &types.TransactionInProgressException{} }
+		}, false},
+		{"the keys' table is throttled", func(b *books) { b.client.cancels("ProvisionedThroughputExceeded", ownKey) }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBooks(t)
+			e := strict(t, b, 0, true)
+			tc.say(b)
+			do := func(limit time.Duration) idem.Outcome {
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				return e.Do(ctx, b.task("k", b.put("a")))
+			}
+			out := do(time.Second)
+			if out.Kind != idem.CompletionFailed || errors.Is(out.Err, idem.ErrContended) == tc.down {
+				t.Fatalf("%v, %v", out.Kind, out.Err)
+			}
+			b.client.say = nil
+			want := idem.Executed
+			if tc.down { // the breaker is open, and what runs without protection has no transaction
+				want = idem.DependencyDown
+			}
+			if out = do(10 * time.Second); out.Kind != want {
+				t.Errorf("then %v, %v; want %v", out.Kind, out.Err, want)
+			}
+		})
+	}
+}
+
+// The completion of a handler that enlisted nothing is a plain write.
+func TestAPlainCompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
+	met := conflicts{op: "PutItem"}
+	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
+	e := strict(t, s, 0, true)
+	met.left.Store(2 * dynamostore.MaxAttempts)
+	for _, want := range []idem.Kind{idem.Executed, idem.Replayed} {
+		out := e.Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
+		if out.Kind != want {
+			t.Errorf("%v, %v; want %v", out.Kind, out.Err, want)
+		}
+	}
+}
+
+// A table that is throttled, or in trouble itself, for longer than the attempts take can't be asked: that is an outage, as is
+// one that does not exist.
+func TestWhatIsAnOutage(t *testing.T) {
+	for _, code := range []string{
+		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError", "ResourceNotFoundException", "AccessDeniedException",
+	} {
+		t.Run(code, func(t *testing.T) {
+			s := newStore(t, client(newWire(t), fakeWith(t, func(op string, body []byte) dynamofake.Fault {
+				if op == "PutItem" && bytes.Contains(body, []byte(`"k"`)) {
+					return dynamofake.Fault{Error: &dynamofake.Error{Code: code}}
+				}
+				return dynamofake.Fault{}
+			}).URL()), dynamostore.Config{})
+			out := strict(t, s, 0, false).Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
+			if out.Kind != idem.FailedOpen || errors.Is(out.Err, idem.ErrContended) {
+				t.Errorf("%v, %v; want FailedOpen", out.Kind, out.Err)
+			}
+		})
+	}
+}
+
+// cancels has every transaction cancelled for one of its items.
+func (c *canceller) cancels(code string, item int) {
+	c.say = func(_ int, in *dynamodb.TransactWriteItemsInput) error { return cancelled(in, code, item) }
+}
+
+// A key that is deleted by hand while a transaction writes it is refused with what to do.
+func TestADeleteThatMeetsATransaction(t *testing.T) {
+	met := conflicts{op: "DeleteItem"}
+	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
+	version := aws.ToInt64(&mustClaim(t, s, claimsFor(1, 0), idem.Claimed)[0].Record.Version)
+	met.left.Store(noEnd)
+	if err := s.Delete(t.Context(), "key-0", version); !errors.Is(err, idem.ErrContended) || !strings.Contains(err.Error(), "try again") {
+		t.Errorf("%v", err)
+	}
+	met.left.Store(1)
+	if err := s.Delete(t.Context(), "key-0", version); err != nil {
+		t.Error(err)
+	}
+}
