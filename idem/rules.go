@@ -83,9 +83,10 @@ func Expiry(until time.Time, retention time.Duration) time.Time {
 }
 
 // Redriven is rule 10: a dead letter carries the version of the failure that it stands for; the record that brings it
-// back opens that FAILED key, and no later one.
+// back opens the key that FAILED at that very version, once. A later failure has a dead letter of its own; and a version that
+// was never issued for the key opens nothing, whoever wrote it.
 func Redriven(req *ClaimRequest, seen *Record) bool {
-	return seen.Status == StatusFailed && seen.Version <= req.Redrive
+	return seen.Status == StatusFailed && seen.Version == req.Redrive
 }
 
 // Verdict is what Judge says of a claim on a key that exists.

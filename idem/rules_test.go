@@ -77,7 +77,7 @@ func TestJudgeDecidesAsTheModelDoes(t *testing.T) {
 			wantVerdict = idem.VerdictTake
 		case seen.Fingerprint != req.Fingerprint && !seen.Fingerprint.IsZero() && !req.Fingerprint.IsZero():
 			wantVerdict = idem.VerdictMismatch
-		case seen.Status == idem.StatusFailed && seen.Version <= req.Redrive:
+		case seen.Status == idem.StatusFailed && seen.Version == req.Redrive:
 			wantVerdict = idem.VerdictTake
 		case seen.Status == idem.StatusCompleted:
 			wantState = idem.ClaimCompleted

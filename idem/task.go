@@ -11,8 +11,10 @@ type Task struct {
 	Key         string
 	Fingerprint Fingerprint
 	Source      string // where the message comes from: topic-partition@offset
-	Redrive     int64  // the version in a redriven dead letter's header, or 0
-	Handler     Handler
+	// Redrive is the version in a redriven dead letter's header, or 0. If the key FAILED at a lower one (AlreadyFailedError),
+	// that version was not issued for it, or the store has lost what it knew.
+	Redrive int64
+	Handler Handler
 	// DeadLetters takes the task when it has failed for good; only then the key becomes FAILED. Without it no key does: the
 	// task is released, whatever its error, and handled again with the next delivery.
 	DeadLetters DeadLetterer

@@ -83,7 +83,7 @@ func takeCTE(transactional bool) string {
 		WHERE {and} idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND $2 <> '' AND retry_at IS NULL) AND CASE
 			WHEN status <> 'STARTED' AND expiry_timestamp + {skew} <= now THEN true
 			WHEN request_fingerprint <> $3::bytea THEN false
-			WHEN status = 'FAILED' THEN version <= $7
+			WHEN status = 'FAILED' THEN version = $7
 			WHEN status = 'COMPLETED' THEN false
 			WHEN retry_at IS NOT NULL THEN retry_at <= now
 			ELSE $8::boolean AND (lease_until + {skew} <= now {or})

@@ -53,7 +53,7 @@ func takingWhen(state idem.ClaimState, and func(l look) bool) func(r *rules) {
 }
 
 func always(look) bool     { return true }
-func redriven(l look) bool { return l.seen.Version <= l.req.Redrive }
+func redriven(l look) bool { return l.seen.Version == l.req.Redrive }
 
 // fresh spoils what a claim on an absent key writes.
 func fresh(spoil func(next *idem.Record)) func(r *rules) {
@@ -429,8 +429,9 @@ func rule10() []broken {
 			return l.judge()
 		}), false},
 		{"a redrive opens every failure", group, takingWhen(idem.ClaimFailed, func(l look) bool { return l.req.Redrive > 0 }), false},
-		{"a redrive opens older failures only", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			l.req.Redrive--
+		{"a redrive opens older failures too", group, takingWhen(idem.ClaimFailed, func(l look) bool { return l.seen.Version < l.req.Redrive }), false},
+		{"a redrive opens the next failure", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+			l.req.Redrive++
 			return l.judge()
 		}), false},
 		{"a redrive opens COMPLETED", group, takingWhen(idem.ClaimCompleted, redriven), false},

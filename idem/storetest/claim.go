@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"testing"
@@ -185,16 +186,19 @@ func (s *suite) wantNext(rec idem.Record, options ...func(*idem.ClaimRequest)) {
 }
 
 func fingerprint() []test {
-	mismatch := func(name string, prepare func(s *suite, rec idem.Record), options ...func(*idem.ClaimRequest)) test {
-		return test{name + ": refused, and no byte changed", func(s *suite) {
-			prepare(s, s.mustClaim())
+	mismatch := func(name string, prepare func(s *suite, rec idem.Record)) test {
+		return test{name + ": refused, redriven or not, and no byte changed", func(s *suite) {
+			rec := s.mustClaim()
+			prepare(s, rec)
 			before := s.Raw(s.T, key)
-			res := s.claim(append(options, withValue("another value"))...)
-			if !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
-				s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
+			for _, redrive := range []int64{0, rec.Version} {
+				res := s.claim(withRedrive(redrive), withValue("another value"))
+				if !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
+					s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
+				}
+				s.wantUnchanged(key, before)
+				s.wantRecord(res.Record, s.get(key))
 			}
-			s.wantUnchanged(key, before)
-			s.wantRecord(res.Record, s.get(key))
 		}}
 	}
 	return []test{
@@ -203,7 +207,6 @@ func fingerprint() []test {
 		mismatch("STARTED, released", func(s *suite, rec idem.Record) { s.do(rec, idem.OpRelease) }),
 		mismatch("COMPLETED", func(s *suite, rec idem.Record) { s.do(rec, idem.OpComplete) }),
 		mismatch("FAILED", func(s *suite, rec idem.Record) { s.do(rec, idem.OpFail) }),
-		mismatch("FAILED, redriven", func(s *suite, rec idem.Record) { s.do(rec, idem.OpFail) }, withRedrive(1<<60)),
 		{"after the end of retention it is a new request", func(s *suite) {
 			s.do(s.mustClaim(), idem.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
@@ -253,13 +256,22 @@ func redrive() []test {
 			s.wantState(s.claim(withRedrive(first.Version)), idem.ClaimFailed)
 			s.mustClaim(withRedrive(second.Version))
 		}},
+		{"does not open an earlier failure: its header was not issued with a dead letter of this key", func(s *suite) {
+			rec := s.mustClaim()
+			s.do(rec, idem.OpFail)
+			for _, forged := range []int64{rec.Version + 1, 1 << 60, math.MaxInt64} {
+				s.wantState(s.claim(withRedrive(forged)), idem.ClaimFailed)
+			}
+			s.mustClaim(withRedrive(rec.Version))
+		}},
 		{"does not open COMPLETED", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpComplete)
-			s.wantState(s.claim(withRedrive(1<<60)), idem.ClaimCompleted)
+			rec := s.mustClaim()
+			s.do(rec, idem.OpComplete)
+			s.wantState(s.claim(withRedrive(rec.Version)), idem.ClaimCompleted)
 		}},
 		{"does not take a live lease", func(s *suite) {
-			s.mustClaim()
-			s.wantState(s.claim(withRedrive(1<<60)), idem.ClaimInFlight)
+			rec := s.mustClaim()
+			s.wantState(s.claim(withRedrive(rec.Version)), idem.ClaimInFlight)
 		}},
 		{"without it FAILED stays", func(s *suite) {
 			s.do(s.mustClaim(), idem.OpFail)

@@ -66,6 +66,10 @@ func newDeadLetter(r *Record, b idem.Burial, function string) DeadLetter {
 	if !r.Timestamp.IsZero() {
 		l.Timestamp = r.Timestamp.UnixMilli()
 	}
+	var unknown *unknownVersionError
+	if errors.As(b.Err, &unknown) {
+		l.IdempotencyKey, l.Version = unknown.failed.Key, unknown.failed.Version
+	}
 	l.Error.At = time.Now().UTC().Truncate(time.Millisecond)
 	for _, h := range r.Headers {
 		l.Headers = append(l.Headers, DeadHeader(h))

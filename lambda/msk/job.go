@@ -19,7 +19,7 @@ type job struct {
 	group       *group // nil if no other record of the batch has its key
 	rejected    error  // why it can never succeed, if that is known without calling the handler
 	unprotected bool
-	mismatched  error // its key was found, on completion, to stand for another value
+	unfit       error // why it can't be handled under its key, as its claim or its completion found out
 
 	begun   bool // its claim is the unit's own affair from now on; guarded by unit.mu
 	claimed bool // the ticket's claim has been made, and not given back; guarded by unit.mu until the job is begun

@@ -15,9 +15,6 @@ import (
 // DefaultKeyHeader is the header that holds the idempotency key unless Config says otherwise.
 const DefaultKeyHeader = "idempotency-key"
 
-// RedriveHeader is the header by which a redriven record carries the version of its dead letter (rule 10 of package idem).
-const RedriveHeader = "idemsk-redrive"
-
 // ErrNoKey says that a record has no idempotency key where one was looked for.
 var ErrNoKey = errors.New("the record has no idempotency key")
 
@@ -140,21 +137,4 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 		}
 		return idem.FingerprintOf(text), nil
 	}, nil
-}
-
-// redriveVersion reads the redrive header; 0 if there is none.
-func redriveVersion(r *Record) (int64, error) {
-	var version int64
-	for i := range r.Headers {
-		h := &r.Headers[i]
-		if h.Key != RedriveHeader {
-			continue
-		}
-		n, err := strconv.ParseInt(string(h.Value), 10, 64)
-		if err != nil || n <= 0 {
-			return 0, fmt.Errorf("the header %q does not hold the version of a dead letter (a positive number)", RedriveHeader)
-		}
-		version = max(version, n)
-	}
-	return version, nil
 }

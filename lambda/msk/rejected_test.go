@@ -2,6 +2,7 @@ package msk_test
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -222,4 +223,56 @@ func TestARejectedRecordThatIsRedrivenInItsPlaceIsJudgedAgain(t *testing.T) {
 	s.start()
 	s.deliver(back)
 	equal(t, "effects when its cause is mended", s.ledger.effects["x"], 1)
+}
+
+// A version that was never issued for a key does not open it: whatever a producer writes into the header, the handler is not called
+// again. Since the store may also have forgotten a failure, the record gets a dead letter, with the version that does open its key.
+func TestAVersionThatWasNotIssuedOpensNoFailure(t *testing.T) {
+	for name, onCommit := range map[string]bool{"claims first": false, "claims on commit": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.engine.ClaimOnCommit, s.ledger.atomic = onCommit, onCommit
+			s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
+			s.deliver(rec("payments-0@7", "a"))
+			failed := s.get(keyA)
+			calls := s.ledger.calls["a"]
+			forged := rec("payments-0@9", "a").header(msk.RedriveHeader, strconv.FormatInt(math.MaxInt64, 10))
+			for n := range 3 {
+				equalSlices(t, "reported places", s.deliver(forged, rec("payments-0@10", "b")))
+				equal(t, "dead-lettered", s.last().DeadLettered, max(0, 1-n))
+				equal(t, "replayed failures", s.last().ReplayedFailed, min(1, n))
+				checkCounts(t, s.last())
+			}
+			if !onCommit { // otherwise handlers run before their keys are looked at
+				equal(t, "calls of the handler", s.ledger.calls["a"], calls)
+			}
+			equal(t, "effects", s.ledger.effects["a"], 0)
+			equal(t, "the key's version", s.get(keyA).Version, failed.Version)
+			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@9")
+			again := s.letters.sent[1]
+			equal(t, "the letter's key", again.IdempotencyKey, keyA)
+			equal(t, "the letter's version", again.Version, failed.Version)
+			says(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Version, 10))
+
+			s.deliver(rec("payments-0@9", "a").header(msk.RedriveHeader, strconv.FormatInt(again.Version, 10)))
+			equal(t, "effects when that letter is redriven", s.ledger.effects["a"], 1)
+		})
+	}
+}
+
+// A letter that was followed by a later one of its key opens nothing, and is not sent again: the later one is there.
+func TestALetterThatWasFollowedByAnotherOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.ledger.on["poison"] = failing(2, idem.Permanent(errBoom))
+		s.store.losing(errNetwork, idem.OpFail)
+		s.deliver(rec("payments-0@7", "poison"))
+		s.store.up()
+		s.deliver(rec("payments-0@7", "poison"))
+		for n, effects := range []int{0, 1} {
+			s.deliver(rec("payments-0@7", "poison").header(msk.RedriveHeader, strconv.FormatInt(s.letters.sent[n].Version, 10)))
+			equal(t, "effects", s.ledger.effects["poison"], effects)
+		}
+		equal(t, "dead letters", len(s.letters.sent), 2)
+	})
 }

@@ -134,7 +134,7 @@ func (u *unit) runGathered(i int) {
 }
 
 // start runs a claimed record, and gives the unit's slot back when its handler has returned. Its outcome comes with that, or
-// later; or its key is found to stand for another value, which is returned: where the claim goes with the completion.
+// later; or it can't be handled under its key, and why is returned.
 func (u *unit) start(j *job) error {
 	defer u.batch.slots.Release(1)
 	u.pending.Add(1)
@@ -148,14 +148,14 @@ func (u *unit) start(j *job) error {
 	}()
 	u.batch.session.RunAsync(&j.ticket, func(out idem.Outcome) {
 		defer u.pending.Done()
-		if out.Kind == idem.Mismatched { // before RunAsync returns
-			j.mismatched = out.Err
+		if err := unfit(j, &out); err != nil { // before RunAsync returns
+			j.unfit = err
 			return
 		}
 		u.end(j, out)
 	})
 	returned = true
-	return j.mismatched
+	return j.unfit
 }
 
 // byItself reports whether a record has to wait for its key, or to be claimed anew under another one.
@@ -173,8 +173,8 @@ func byItself(t *idem.Ticket) bool {
 // process takes a record from its claim, which may have been made, to its outcome.
 func (u *unit) process(j *job) idem.Outcome {
 	out := u.claimAndRun(j)
-	if out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey {
-		return u.processRejected(j, out.Err)
+	if err := unfit(j, &out); err != nil {
+		return u.processRejected(j, err)
 	}
 	return out
 }

@@ -35,7 +35,7 @@ elseif not started and now >= tonumber(seen.expiryTimestamp) * 1000 + skew then
   return take() -- rule 4: retention is over
 elseif fingerprint ~= before and fingerprint ~= '' and before ~= '' then
   return reply('mismatch', 0, flat) -- rule 6
-elseif seen.status == 'FAILED' and tonumber(seen.version) <= redrive then
+elseif seen.status == 'FAILED' and tonumber(seen.version) == redrive then
   return take() -- rule 10
 elseif seen.status == 'COMPLETED' then
   return reply('completed', 0, flat)

@@ -1,0 +1,57 @@
+package msk
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// RedriveHeader is the header by which a redriven record carries the version of its dead letter (rule 10 of package idem).
+const RedriveHeader = "idemsk-redrive"
+
+// redriveVersion reads the redrive header; 0 if there is none.
+func redriveVersion(r *Record) (int64, error) {
+	var version int64
+	for i := range r.Headers {
+		h := &r.Headers[i]
+		if h.Key != RedriveHeader {
+			continue
+		}
+		n, err := strconv.ParseInt(string(h.Value), 10, 64)
+		if err != nil || n <= 0 {
+			return 0, fmt.Errorf("the header %q does not hold the version of a dead letter (a positive number)", RedriveHeader)
+		}
+		version = max(version, n)
+	}
+	return version, nil
+}
+
+// unknownVersionError says that a record was redriven by a version that its FAILED key has not come to. Somebody else wrote the
+// header; or the store has lost what it knew, by a failover or a restored table, and the letter may be all that there was of the
+// record. So the record gets another dead letter, with the version that does open the key.
+type unknownVersionError struct {
+	failed  *idem.AlreadyFailedError
+	carried int64
+}
+
+func (e *unknownVersionError) Error() string {
+	return fmt.Sprintf("the header %q has the version %d, which the key never had: redrive this dead letter, which has the key's version (%v)",
+		RedriveHeader, e.carried, e.failed)
+}
+
+func (e *unknownVersionError) Unwrap() error { return e.failed }
+
+// unfit says why a record can't be handled under its key, and gets a dead letter that is remembered under its place; nil if that is
+// not so.
+func unfit(j *job, out *idem.Outcome) error {
+	var failed *idem.AlreadyFailedError
+	switch {
+	case out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey:
+		return out.Err
+	case j.rejected == nil && errors.As(out.Err, &failed) && failed.Version < j.ticket.Task.Redrive:
+		return &unknownVersionError{failed: failed, carried: j.ticket.Task.Redrive}
+	}
+	return nil
+}
