@@ -76,7 +76,8 @@ func inRange(parameter string, v *int, least, most, def int) (int, error) {
 	return *v, nil
 }
 
-var queueName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,80}$`)
+// queueName allows a FIFO queue's suffix, which counts towards the 80 characters.
+var queueName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,80}$|^[a-zA-Z0-9_-]{1,75}\.fifo$`)
 
 type queueURL struct {
 	QueueUrl string //nolint:revive // SQS's name
@@ -90,15 +91,13 @@ func (s *Server) createQueue(_ context.Context, body []byte) (any, error) {
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
-	if strings.HasSuffix(in.QueueName, ".fifo") {
-		return nil, unsupported("FIFO queues (%q)", in.QueueName)
-	}
-	if !queueName.MatchString(in.QueueName) {
-		return nil, invalidValue("QueueName", strconv.Quote(in.QueueName), "1 to 80 letters, digits, hyphens or underscores")
-	}
-	visibility, err := visibilityAttribute(in.Attributes)
+	visibility, fifo, err := queueAttributes(in.Attributes)
 	if err != nil {
 		return nil, err
+	}
+	if !queueName.MatchString(in.QueueName) || strings.HasSuffix(in.QueueName, fifoSuffix) != fifo {
+		return nil, invalidValue("QueueName", strconv.Quote(in.QueueName),
+			"1 to 80 letters, digits, hyphens or underscores, with the suffix .fifo if FifoQueue is true, and only then")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,22 +111,27 @@ func (s *Server) createQueue(_ context.Context, body []byte) (any, error) {
 	return queueURL{s.urlOf(in.QueueName)}, nil
 }
 
-func visibilityAttribute(attributes map[string]string) (time.Duration, error) {
-	const name = "VisibilityTimeout"
+func queueAttributes(attributes map[string]string) (visibility time.Duration, fifo bool, err error) {
 	seconds := defVisibility
-	for attribute, text := range attributes {
-		if attribute != name {
-			return 0, unsupported("the queue attribute %q", attribute)
-		}
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return 0, invalidValue(name, strconv.Quote(text), "a number of seconds")
-		}
-		if seconds, err = inRange(name, &n, 0, maxVisibility, 0); err != nil {
-			return 0, err
+	for name, text := range attributes {
+		switch name {
+		case "FifoQueue":
+			if fifo = text == "true"; !fifo {
+				return 0, false, invalidValue(name, strconv.Quote(text), "true, or left out")
+			}
+		case "VisibilityTimeout":
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return 0, false, invalidValue(name, strconv.Quote(text), "a number of seconds")
+			}
+			if seconds, err = inRange(name, &n, 0, maxVisibility, 0); err != nil {
+				return 0, false, err
+			}
+		default:
+			return 0, false, unsupported("the queue attribute %q", name)
 		}
 	}
-	return time.Duration(seconds) * time.Second, nil
+	return time.Duration(seconds) * time.Second, fifo, nil
 }
 
 func (s *Server) deleteQueue(_ context.Context, body []byte) (any, error) {
@@ -160,7 +164,7 @@ func (s *Server) getQueueURL(_ context.Context, body []byte) (any, error) {
 }
 
 func (s *Server) sendMessage(_ context.Context, body []byte) (any, error) {
-	var in struct{ QueueUrl, MessageBody string } //nolint:revive // SQS's name
+	var in struct{ QueueUrl, MessageBody, MessageGroupId, MessageDeduplicationId string } //nolint:revive // SQS's names
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
@@ -173,8 +177,19 @@ func (s *Server) sendMessage(_ context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := q.send(in.MessageBody, s.config.Now())
-	return struct{ MD5OfMessageBody, MessageId string }{checksum(m.body), m.id}, nil //nolint:revive // SQS's names
+	if err := q.checkFIFO(in.MessageGroupId, in.MessageDeduplicationId); err != nil {
+		return nil, err
+	}
+	var m *message
+	if q.fifo == nil {
+		m = q.send(in.MessageBody, s.config.Now())
+	} else {
+		m = q.sendOnce(in.MessageBody, in.MessageGroupId, in.MessageDeduplicationId, s.config.Now())
+	}
+	return struct {
+		MD5OfMessageBody, MessageId string //nolint:revive // SQS's names
+		SequenceNumber              string `json:",omitempty"`
+	}{checksum(in.MessageBody), m.id, m.sequence}, nil
 }
 
 // checkBody applies SQS's rules for a body: its size, and the characters that XML can carry.
@@ -360,6 +375,10 @@ func (s *Server) deleteMessage(_ context.Context, body []byte) (any, error) {
 	q, err := s.find(in.QueueUrl)
 	if err != nil {
 		return nil, err
+	}
+	if q.expired(in.ReceiptHandle, s.config.Now()) {
+		return nil, &apiError{code: "InvalidParameterValue",
+			message: fmt.Sprintf("Value %s for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.", in.ReceiptHandle)}
 	}
 	q.remove(in.ReceiptHandle)
 	return struct{}{}, nil

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// queue is a standard queue. The server's lock guards it.
+// queue is a standard or a FIFO queue. The server's lock guards it.
 type queue struct {
 	name       string
+	fifo       *fifo // nil for a standard queue
 	visibility time.Duration
 	messages   []*message    // in the order in which they were sent
 	changed    chan struct{} // closed, and made anew, when a message may have become visible
@@ -23,13 +24,19 @@ type message struct {
 	receipts  int
 	sent      time.Time
 	firstSeen time.Time
+
+	group, sequence string // of a FIFO queue
 }
 
 // receiptSeparator stands between a message's ID and the random rest of its receipt handle.
 const receiptSeparator = "."
 
 func newQueue(name string, visibility time.Duration) *queue {
-	return &queue{name: name, visibility: visibility, changed: make(chan struct{})}
+	q := &queue{name: name, visibility: visibility, changed: make(chan struct{})}
+	if strings.HasSuffix(name, fifoSuffix) {
+		q.fifo = &fifo{recent: make(map[string]*message)}
+	}
+	return q
 }
 
 func (q *queue) send(body string, now time.Time) *message {
@@ -47,11 +54,15 @@ func (q *queue) wake() {
 // receive takes up to limit messages that are visible, and hides them. If there are none, next is when one is to become
 // visible; zero if none is.
 func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (taken []message, next time.Time) {
+	held := q.held(now)
 	for _, m := range q.messages {
 		if m.hidden.After(now) {
 			if next.IsZero() || m.hidden.Before(next) {
 				next = m.hidden
 			}
+			continue
+		}
+		if held[m.group] {
 			continue
 		}
 		m.receipt, m.hidden = m.id+receiptSeparator+rand.Text(), now.Add(visibility)
@@ -65,7 +76,7 @@ func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (tak
 	return taken, next
 }
 
-// remove deletes the message of a receipt. Like SQS it also takes an older receipt, and one whose message is gone.
+// remove deletes the message of a receipt. Like SQS it also takes one whose message is gone and, in a standard queue, an older one.
 func (q *queue) remove(receipt string) {
 	id, _, _ := strings.Cut(receipt, receiptSeparator)
 	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.id == id })

@@ -209,7 +209,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
 	client := newClient(server)
-	queue := newQueue(t, client, nil)
+	queue, fifo := newQueue(t, client, nil), newFIFO(t, client)
 	ctx := t.Context()
 	for name, test := range map[string]struct {
 		call func() error
@@ -228,10 +228,29 @@ func TestRefusals(t *testing.T) {
 			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"), DelaySeconds: 5})
 			return err
 		}, "AWS.SimpleQueueService.UnsupportedOperation", "DelaySeconds"},
-		"a FIFO queue": {func() error {
+		"a FIFO queue that is not said to be one": {func() error {
 			_, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("letters.fifo")})
 			return err
-		}, "AWS.SimpleQueueService.UnsupportedOperation", "FIFO"},
+		}, "InvalidParameterValue", "FifoQueue"},
+		"a FIFO queue without the suffix": {func() error {
+			_, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("other"), Attributes: map[string]string{"FifoQueue": "true"}})
+			return err
+		}, "InvalidParameterValue", ".fifo"},
+		"a message group in a standard queue": {func() error {
+			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")})
+			return err
+		}, "InvalidParameterValue", "MessageGroupId"},
+		"no message group in a FIFO queue": {func() error {
+			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: fifo, MessageBody: aws.String("x"), MessageDeduplicationId: aws.String("1")})
+			return err
+		}, "MissingParameter", "MessageGroupId"},
+		"no deduplication ID in a FIFO queue": {func() error {
+			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: fifo, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")})
+			return err
+		}, "InvalidParameterValue", "MessageDeduplicationId"},
+		"a deduplication ID that is too long": {func() error {
+			return sendGrouped(t, client, fifo, "x", "g", strings.Repeat("1", 129))
+		}, "InvalidParameterValue", "MessageDeduplicationId"},
 		"a queue's name": {func() error {
 			_, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("a b")})
 			return err

@@ -1,0 +1,81 @@
+package sqsfake
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// fifoSuffix ends the name of each FIFO queue, and of no other.
+const fifoSuffix = ".fifo"
+
+// dedupInterval is how long a FIFO queue remembers a deduplication ID, also when the message has been deleted.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html
+const dedupInterval = 5 * time.Minute
+
+// fifo is what a FIFO queue has besides its messages.
+type fifo struct {
+	recent   map[string]*message // by deduplication ID
+	sequence int
+}
+
+// checkFIFO holds the parameters of a message against the type of its queue.
+func (q *queue) checkFIFO(group, dedupID string) error {
+	switch {
+	case q.fifo == nil && group+dedupID != "":
+		return &apiError{code: "InvalidParameterValue", message: "MessageGroupId and MessageDeduplicationId are for FIFO queues here."}
+	case q.fifo == nil:
+		return nil
+	case group == "":
+		return &apiError{code: "MissingParameter", message: "The request must contain the parameter MessageGroupId."}
+	case dedupID == "":
+		return &apiError{code: "InvalidParameterValue", message: "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly."}
+	}
+	for name, v := range map[string]string{"MessageGroupId": group, "MessageDeduplicationId": dedupID} {
+		const longest = 128
+		if outside := func(r rune) bool { return r <= ' ' || r > '~' }; len(v) > longest || strings.ContainsFunc(v, outside) {
+			return invalidValue(name, strconv.Quote(v), "1 to 128 letters, digits and punctuation")
+		}
+	}
+	return nil
+}
+
+// sendOnce is send for a FIFO queue: a message whose deduplication ID is remembered is dropped, and the first one returned.
+func (q *queue) sendOnce(body, group, dedupID string, now time.Time) *message {
+	if first := q.fifo.recent[dedupID]; first != nil && now.Sub(first.sent) < dedupInterval {
+		return first
+	}
+	m := q.send(body, now)
+	q.fifo.sequence++
+	m.group, m.sequence = group, fmt.Sprintf("%020d", q.fifo.sequence)
+	q.fifo.recent[dedupID] = m
+	return m
+}
+
+// held are the groups of which a message is in flight: the others of these wait.
+func (q *queue) held(now time.Time) map[string]bool {
+	held := make(map[string]bool)
+	if q.fifo != nil {
+		for _, m := range q.messages {
+			if m.hidden.After(now) {
+				held[m.group] = true
+			}
+		}
+	}
+	return held
+}
+
+// expired reports whether a FIFO queue refuses to delete by a receipt: its message has become visible again.
+func (q *queue) expired(receipt string, now time.Time) bool {
+	if q.fifo == nil {
+		return false
+	}
+	id, _, _ := strings.Cut(receipt, receiptSeparator)
+	for _, m := range q.messages {
+		if m.id == id {
+			return m.receipt != receipt || !m.hidden.After(now)
+		}
+	}
+	return false
+}
