@@ -37,7 +37,7 @@ func (f HandlerFunc) Handle(ctx context.Context) ([]byte, error) { return f(ctx)
 // DeadLetterer takes tasks that have failed for good.
 type DeadLetterer interface {
 	// DeadLetter hands the task on. It may be called more than once for the same task; Attempt.Token tells one failure
-	// from another. If it returns an error, the task is released for another attempt.
+	// from another, but for tasks that run without a claim, which have none. If it returns an error, the task is released for another attempt.
 	DeadLetter(ctx context.Context, b Burial) error
 }
 

@@ -158,7 +158,7 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
-			map[string]any{"": 262144, "16384": 16384, "1048576": 1048576}, []string{"16383", "1048577", "256KiB"},
+			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576}, []string{"20479", "1048577", "256KiB"},
 		},
 		{
 			"IDEMSK_STORE_DOWN", func(c Config) any { return c.Engine.StoreDown },

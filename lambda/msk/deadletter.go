@@ -3,10 +3,13 @@ package msk
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -14,8 +17,8 @@ import (
 
 // DeadLetters takes the records that can never succeed. The package sqsdlq sends them to an SQS queue.
 type DeadLetters interface {
-	// Send hands a dead letter on. It returns nil only if the letter is safe, for the record is given up then. It may be
-	// called twice for one failure (deduplicate by source and version), and concurrently.
+	// Send hands a dead letter on. It returns nil only if the letter is safe, for the record is given up then. It may be called
+	// concurrently. Letters of different failures differ by DeadLetter.ID: deduplicate by nothing less.
 	Send(ctx context.Context, l DeadLetter) error
 }
 
@@ -39,10 +42,14 @@ type DeadLetter struct {
 	Omitted      []string `json:"omitted,omitempty"`
 
 	IdempotencyKey string       `json:"idempotencyKey"` // as stored
-	Version        int64        `json:"version"`        // of the FAILED record: what a redriven record carries in RedriveHeader
+	Version        int64        `json:"version"`        // of the FAILED record: what a redriven record carries in RedriveHeader; 0 if no key is FAILED
 	Attempts       int          `json:"attempts"`
-	Error          idem.Failure `json:"error"`
-	Function       string       `json:"function,omitempty"`
+	Error          idem.Failure `json:"error"` // its At is unique to the failure
+	// Function is the function that failed, and Cluster the one that the topic is of: its ARN, or the bootstrap servers of one
+	// that is self-managed, as they stand in the event. Another function, or another cluster, has a record of its own at the same
+	// place.
+	Function string `json:"function,omitempty"`
+	Cluster  string `json:"cluster,omitempty"`
 }
 
 // DeadHeader is a header of a record.
@@ -57,11 +64,23 @@ func (l DeadLetter) Source() string {
 	return r.Source()
 }
 
-func newDeadLetter(r *Record, b idem.Burial, function string) DeadLetter {
+// ID is unique to the failure that the letter stands for: the cluster and the function, the record's place, the version and the
+// time. The same letter sent again has the same ID. It has 64 hexadecimal digits.
+func (l DeadLetter) ID() string {
+	h := sha256.New()
+	for _, part := range []string{l.Cluster, l.Function, l.Source(), strconv.FormatInt(l.Version, 10)} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	fmt.Fprint(h, l.Error.At.UnixNano())
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func newDeadLetter(r *Record, b idem.Burial, function, cluster string) DeadLetter {
 	l := DeadLetter{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, TimestampType: r.TimestampType,
 		Key: r.Key, Value: r.Value, Undecoded: r.Raw(),
-		IdempotencyKey: b.StoredKey, Version: b.Attempt.Token, Attempts: b.Attempt.Number, Error: b.Failure, Function: function,
+		IdempotencyKey: b.StoredKey, Version: b.Attempt.Token, Attempts: b.Attempt.Number, Error: b.Failure,
+		Function: function, Cluster: cluster,
 	}
 	if !r.Timestamp.IsZero() {
 		l.Timestamp = r.Timestamp.UnixMilli()
@@ -70,7 +89,7 @@ func newDeadLetter(r *Record, b idem.Burial, function string) DeadLetter {
 	if errors.As(b.Err, &unknown) {
 		l.IdempotencyKey, l.Version = unknown.failed.Key, unknown.failed.Version
 	}
-	l.Error.At = time.Now().UTC().Truncate(time.Millisecond)
+	l.Error.At = time.Now().UTC().Round(0) // to the nanosecond: letters without a version differ in nothing else
 	for _, h := range r.Headers {
 		l.Headers = append(l.Headers, DeadHeader(h))
 	}

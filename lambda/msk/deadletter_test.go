@@ -44,6 +44,41 @@ func TestTheDeadLetterOfAnUndecodableRecordHoldsItsJSON(t *testing.T) {
 	equal(t, "headers", len(letter.Headers), 1)
 }
 
+// Which cluster a record is of, its place does not say.
+func TestADeadLetterNamesTheCluster(t *testing.T) {
+	for name, tc := range map[string]struct{ envelope, want string }{
+		"MSK":          {`"eventSourceArn":"arn:aws:kafka:eu-central-1:1:cluster/a/1","bootstrapServers":"b-1:9098,b-2:9098"`, "arn:aws:kafka:eu-central-1:1:cluster/a/1"},
+		"self-managed": {`"bootstrapServers":"b-1:9092,b-2:9092"`, "b-1:9092,b-2:9092"},
+		"unknown":      {`"other":1`, ""},
+	} {
+		s := newSite(t)
+		event, err := msk.Decode([]byte(`{` + tc.envelope + `,"records":{"payments-0":[{"offset":7,"value":17}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.processUnder(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, name, s.letters.sent[0].Cluster, tc.want)
+	}
+}
+
+// Two failures of one record have two times, also where the letters have no version and come in the same millisecond.
+func TestEachFailureHasATimeOfItsOwn(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Unprotected = true
+	s.ledger.fails("a", idem.Permanent(errBoom))
+	for range 50 {
+		s.deliver(rec("payments-0@7", "a"))
+	}
+	times := map[time.Time]bool{}
+	for _, l := range s.letters.sent {
+		equal(t, "version", l.Version, 0)
+		times[l.Error.At] = true
+	}
+	equal(t, "times", len(times), 50)
+}
+
 // letter is one with much in it.
 func letter() msk.DeadLetter {
 	return msk.DeadLetter{
@@ -51,7 +86,7 @@ func letter() msk.DeadLetter {
 		Key: []byte(strings.Repeat("k", 2000)), Value: []byte(strings.Repeat("v", 8000)), Undecoded: []byte(strings.Repeat("u", 3000)),
 		Headers:        []msk.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("h", 4000))}, {Key: "null"}},
 		IdempotencyKey: "ledger#payments#a", Version: 1767225600001, Attempts: 5,
-		Error: idem.Failure{Code: idem.CodeExhausted, Message: "<boom>", At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger",
+		Error: idem.Failure{Code: idem.CodeExhausted, Message: "<boom>", At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger", Cluster: "arn:aws:kafka:c",
 	}
 }
 
@@ -98,7 +133,7 @@ func TestTheFormOfADeadLetter(t *testing.T) {
 	equal(t, "JSON", string(data), `{"topic":"payments","partition":3,"offset":17,"timestamp":1767225600000,"timestampType":"CREATE_TIME",`+
 		`"key":"aw==","value":null,"headers":[{"key":"h","value":"dg=="},{"key":"n","value":null}],`+
 		`"idempotencyKey":"ledger#payments#a","version":1767225600001,"attempts":5,`+
-		`"error":{"code":"exhausted","message":"\u003cboom\u003e","at":"2026-01-01T00:00:00.002Z"},"function":"ledger"}`)
+		`"error":{"code":"exhausted","message":"\u003cboom\u003e","at":"2026-01-01T00:00:00.002Z"},"function":"ledger","cluster":"arn:aws:kafka:c"}`)
 }
 
 func TestWhatIsLeftOutOfALargeDeadLetter(t *testing.T) {

@@ -1,6 +1,7 @@
 package msk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -25,6 +26,9 @@ type Event struct {
 	// Partitions are sorted by topic, then by number.
 	Partitions []Partition
 }
+
+// cluster names the event's cluster, as far as the event does.
+func (e *Event) cluster() string { return cmp.Or(e.SourceARN, e.BootstrapServers) }
 
 // Partition is the part of an event that comes from one partition of one topic.
 type Partition struct {

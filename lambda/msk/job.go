@@ -15,6 +15,7 @@ type job struct {
 	consumer    *Consumer
 	record      *Record
 	source      string
+	cluster     string // that the record is of
 	ticket      idem.Ticket
 	group       *group // nil if no other record of the batch has its key
 	rejected    error  // why it can never succeed, if that is known without calling the handler
@@ -113,7 +114,7 @@ func (j *job) Handle(ctx context.Context) ([]byte, error) {
 
 // DeadLetter implements idem.DeadLetterer.
 func (j *job) DeadLetter(ctx context.Context, b idem.Burial) error {
-	return j.consumer.cfg.DeadLetters.Send(ctx, newDeadLetter(j.record, b, j.consumer.cfg.Function))
+	return j.consumer.cfg.DeadLetters.Send(ctx, newDeadLetter(j.record, b, j.consumer.cfg.Function, j.cluster))
 }
 
 func (j *job) settled() bool { return j.fate == known && j.outcome.Kind.Settled() }

@@ -13,7 +13,7 @@ func (b *batch) plan(event *Event) {
 		for r := range records {
 			j := &b.jobs[i]
 			i++
-			j.consumer, j.record, j.source = b.consumer, &records[r], records[r].Source()
+			j.consumer, j.record, j.source, j.cluster = b.consumer, &records[r], records[r].Source(), event.cluster()
 			j.prepare()
 		}
 	}

@@ -5,15 +5,19 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
 )
 
@@ -88,4 +92,65 @@ type mute struct{}
 // SendMessage implements sqsdlq.Client.
 func (mute) SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
 	panic("called")
+}
+
+// losingReply loses the reply to one SendMessage that took effect.
+type losingReply struct {
+	next  *http.Transport
+	armed atomic.Bool
+}
+
+// Do implements the SDK's HTTPClient.
+func (l *losingReply) Do(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
+	if err != nil || r.Header.Get("X-Amz-Target") != "AmazonSQS.SendMessage" || !l.armed.CompareAndSwap(true, false) {
+		return resp, err
+	}
+	return nil, errors.Join(errors.New("test: the reply was lost"), resp.Body.Close())
+}
+
+// newFIFO makes a FIFO queue in an in-process SQS. A nil transport is the client's own.
+func newFIFO(t *testing.T, transport sqs.HTTPClient) (*sqs.Client, string) {
+	t.Helper()
+	server, err := sqsfake.New(sqsfake.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	client := sqs.New(sqs.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(server.URL()), HTTPClient: transport,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, *out.QueueUrl
+}
+
+// drain takes the letters out of a queue.
+func drain(t *testing.T, client *sqs.Client, url string) (letters []msk.DeadLetter) {
+	t.Helper()
+	for {
+		out, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Messages) == 0 {
+			return letters
+		}
+		for _, m := range out.Messages {
+			letters = append(letters, parsed(t, message{MessageBody: *m.Body}))
+			if _, err := client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

@@ -23,9 +23,9 @@ import (
 const DefaultMaxBytes = 256 << 10
 
 // The bounds of Config.MaxBytes: below, not even a letter without its record fits, if every byte of its longest key and reason
-// takes six in JSON; above, SQS refuses.
+// takes six in JSON, and its cluster has as many bootstrap servers as an event source may; above, SQS refuses.
 const (
-	SmallestMaxBytes = 16 << 10
+	SmallestMaxBytes = 20 << 10
 	LargestMaxBytes  = 1 << 20
 )
 
@@ -36,10 +36,10 @@ type Client interface {
 
 // Config configures a Queue.
 type Config struct {
-	// URL is the queue's. One that ends in ".fifo" is a FIFO queue: a group is a partition, and SQS drops the second copy of
-	// a letter that is sent again within five minutes.
+	// URL is the queue's. One that ends in ".fifo" is a FIFO queue: a group is a partition, as one function sees it, and SQS
+	// drops the second copy of a letter that is sent again within five minutes, as the client does when a reply is lost.
 	URL string
-	// MaxBytes is the size of the largest message (default DefaultMaxBytes, 16 KiB to 1 MiB, not more than the queue's
+	// MaxBytes is the size of the largest message (default DefaultMaxBytes, 20 KiB to 1 MiB, not more than the queue's
 	// MaximumMessageSize). A larger letter leaves out its value, which is still in Kafka.
 	MaxBytes int
 }
@@ -81,7 +81,7 @@ func (q *Queue) Send(ctx context.Context, l msk.DeadLetter) error {
 	text := string(body)
 	in := &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: &text}
 	if q.fifo {
-		group, id := groupOf(&l), deduplicationID(&l)
+		group, id := groupOf(&l), l.ID()
 		in.MessageGroupId, in.MessageDeduplicationId = &group, &id
 	}
 	out, err := q.client.SendMessage(ctx, in)
@@ -96,14 +96,12 @@ func (q *Queue) Send(ctx context.Context, l msk.DeadLetter) error {
 
 var errNoID = errors.New("the answer holds no message ID: this is not SQS")
 
-// groupOf is a partition; topic names are made of characters that a group may have, and are cut to what is left of 128.
+// groupOf is a partition, as one function sees it: letters of other functions and clusters don't wait behind these. Topic names
+// are made of characters that a group may have.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 func groupOf(l *msk.DeadLetter) string {
-	const limit = 116
-	return l.Topic[:min(len(l.Topic), limit)] + "-" + strconv.Itoa(int(l.Partition))
-}
-
-// deduplicationID is the same for two letters of one failure.
-func deduplicationID(l *msk.DeadLetter) string {
-	sum := sha256.Sum256([]byte(l.Source() + "#" + strconv.FormatInt(l.Version, 10)))
-	return hex.EncodeToString(sum[:])
+	const longest, digits = 128, 16
+	sum := sha256.Sum256([]byte(l.Cluster + " " + l.Function))
+	rest := "-" + strconv.Itoa(int(l.Partition)) + "-" + hex.EncodeToString(sum[:])[:digits]
+	return l.Topic[:min(len(l.Topic), longest-len(rest))] + rest
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -55,32 +57,89 @@ func TestALetterIsTheBodyOfAMessage(t *testing.T) {
 	}
 }
 
-func TestAFIFOQueueGroupsByPartitionAndDropsCopies(t *testing.T) {
-	var fake fakeSQS
-	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: fifoURL})
-	again, otherVersion, otherPlace := letter(), letter(), letter()
-	again.Attempts, again.Error.At = 6, time.Now()
-	otherVersion.Version++
-	otherPlace.Offset++
-	longTopic := letter()
-	longTopic.Topic, longTopic.Partition = strings.Repeat("t", 249), 1<<31-1
-	for _, l := range []msk.DeadLetter{letter(), again, otherVersion, otherPlace, longTopic} {
+// letterOf is the letter with something changed.
+func letterOf(change func(l *msk.DeadLetter)) msk.DeadLetter {
+	l := letter()
+	change(&l)
+	return l
+}
+
+// Each failure's letter survives in a FIFO queue: of each function, of each cluster, with a version or without.
+func TestAFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
+	client, url := newFIFO(t, nil)
+	q := newQueue(t, client, sqsdlq.Config{URL: url})
+	unversioned := letterOf(func(l *msk.DeadLetter) { l.Version = 0 })
+	letters := []msk.DeadLetter{
+		letter(), unversioned,
+		letterOf(func(l *msk.DeadLetter) { l.Version++ }),
+		letterOf(func(l *msk.DeadLetter) { l.Offset++ }),
+		letterOf(func(l *msk.DeadLetter) { l.Function = "audit" }),
+		letterOf(func(l *msk.DeadLetter) { l.Cluster = "arn:aws:kafka:eu-central-1:123456789012:cluster/other/1" }),
+		letterOf(func(l *msk.DeadLetter) { l.Version, l.Error.At = 0, l.Error.At.Add(time.Nanosecond) }), // failed again
+		letterOf(func(l *msk.DeadLetter) { l.Topic, l.Partition = strings.Repeat("t", 249), math.MaxInt32 }),
+	}
+	for _, l := range append(letters, letter(), unversioned) { // the last two are copies
 		if err := q.Send(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ids := map[string]int{}
-	for i, m := range fake.messages {
-		ids[m.MessageDeduplicationID]++
-		if i < 4 && m.MessageGroupID != "payments-3" {
-			t.Errorf("group %q", m.MessageGroupID)
+	got := map[string]bool{}
+	for _, l := range drain(t, client, url) {
+		got[l.ID()] = true
+	}
+	if len(got) != len(letters) {
+		t.Errorf("%d letters are in the queue; want %d", len(got), len(letters))
+	}
+	for i := range letters {
+		if !got[letters[i].ID()] {
+			t.Errorf("letter %d was lost", i)
 		}
+	}
+}
+
+// A letter whose reply was lost is sent again by the client, and recognised by the queue.
+func TestALetterWhoseReplyIsLostIsThereOnce(t *testing.T) {
+	for name, version := range map[string]int64{"with a version": 17, "without": 0} {
+		t.Run(name, func(t *testing.T) {
+			lossy := &losingReply{next: http.DefaultTransport.(*http.Transport).Clone()}
+			t.Cleanup(lossy.next.CloseIdleConnections)
+			client, url := newFIFO(t, lossy)
+			lossy.armed.Store(true)
+			if err := newQueue(t, client, sqsdlq.Config{URL: url}).Send(t.Context(), letterOf(func(l *msk.DeadLetter) { l.Version = version })); err != nil {
+				t.Fatal(err)
+			}
+			if lossy.armed.Load() {
+				t.Error("no reply was lost")
+			}
+			if n := len(drain(t, client, url)); n != 1 {
+				t.Errorf("%d letters are in the queue; want 1", n)
+			}
+		})
+	}
+}
+
+// Letters of two functions don't wait behind each other's, those of one partition do.
+func TestAFIFOQueueGroupsByPartitionAndFunction(t *testing.T) {
+	var fake fakeSQS
+	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: fifoURL})
+	for _, l := range []msk.DeadLetter{
+		letter(), letterOf(func(l *msk.DeadLetter) { l.Offset++ }),
+		letterOf(func(l *msk.DeadLetter) { l.Partition++ }), letterOf(func(l *msk.DeadLetter) { l.Function = "audit" }),
+		letterOf(func(l *msk.DeadLetter) { l.Cluster = "other" }), letterOf(func(l *msk.DeadLetter) { l.Topic = strings.Repeat("t", 249) }),
+	} {
+		if err := q.Send(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	groups := map[string]int{}
+	for _, m := range fake.messages {
+		groups[m.MessageGroupID]++
 		if len(m.MessageGroupID) > 128 || len(m.MessageDeduplicationID) > 128 {
 			t.Errorf("group %q or ID %q is longer than SQS allows", m.MessageGroupID, m.MessageDeduplicationID)
 		}
 	}
-	if first := fake.messages[0].MessageDeduplicationID; ids[first] != 2 || fake.messages[1].MessageDeduplicationID != first || len(ids) != 4 {
-		t.Errorf("IDs %v; want one for the two copies, others for the rest", ids)
+	if first := fake.messages[0].MessageGroupID; groups[first] != 2 || len(groups) != 5 || !strings.HasPrefix(first, "payments-3-") {
+		t.Errorf("groups %v; want one for the first two, others for the rest", groups)
 	}
 }
 
@@ -118,9 +177,10 @@ func TestALargeValueIsLeftOut(t *testing.T) {
 // never be buried.
 func TestTheWorstLetterFitsTheSmallestMessage(t *testing.T) {
 	var fake fakeSQS
-	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: queueURL, MaxBytes: 16 << 10})
+	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: queueURL, MaxBytes: sqsdlq.SmallestMaxBytes})
 	l := letter()
 	l.Topic, l.TimestampType, l.Function = strings.Repeat("t", 249), strings.Repeat("T", 64), strings.Repeat("f", 170)
+	l.Cluster = strings.Repeat(strings.Repeat("b", 300)+",", 10) // https://docs.aws.amazon.com/lambda/latest/api/API_SelfManagedEventSource.html
 	l.IdempotencyKey, l.Error.Message = strings.Repeat("\x01", idem.MaxKeyBytes), strings.Repeat("<", idem.MaxFailureMessage)
 	l.Value, l.Key, l.Undecoded = make([]byte, 1<<20), make([]byte, 1<<20), make([]byte, 1<<20)
 	l.Headers = []msk.DeadHeader{{Key: "h", Value: make([]byte, 1<<20)}}
@@ -191,7 +251,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 func TestALetterThatFitsNoMessageIsAnError(t *testing.T) {
 	l := letter()
 	l.Function = strings.Repeat("f", 20<<10)
-	err := newQueue(t, mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: 16 << 10}).Send(t.Context(), l)
+	err := newQueue(t, mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: sqsdlq.SmallestMaxBytes}).Send(t.Context(), l)
 	if !errors.Is(err, msk.ErrDeadLetterTooLarge) || !strings.Contains(err.Error(), "payments-3@17") {
 		t.Errorf("error %v", err)
 	}
@@ -208,7 +268,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"an ARN":          {mute{}, sqsdlq.Config{URL: "arn:aws:sqs:eu-central-1:123456789012:q"}, "URL is \"arn:"},
 		"a name":          {mute{}, sqsdlq.Config{URL: "payments-dlq"}, "want a queue's URL"},
 		"another scheme":  {mute{}, sqsdlq.Config{URL: "ftp://host/q"}, "want a queue's URL"},
-		"too few bytes":   {mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: 16<<10 - 1}, "MaxBytes is 16383: want 16384 to 1048576"},
+		"too few bytes":   {mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: 20<<10 - 1}, "MaxBytes is 20479: want 20480 to 1048576"},
 		"too many bytes":  {mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: 1<<20 + 1}, "MaxBytes is 1048577"},
 		"a negative size": {mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: -1}, "MaxBytes is -1"},
 	} {
