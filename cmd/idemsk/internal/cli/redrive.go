@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -24,9 +25,13 @@ straight to the function (--function-name), as an event with that one record at 
 (--queue-url), and are deleted from it when they have been redriven; or from a file with one on each line (--file), which
 stays as it is. Every record gets the header idemsk-redrive, by which its FAILED key lets it in again.
 
+A queue may be shared. Only letters of the function that is invoked are redriven, and only those of one cluster in a run, as
+another function or cluster has another record at the same place: see --of-function and --of-cluster. The others stay.
+
 A letter that is too large to hold its value is read back from Kafka, for which --brokers is needed also with --function-name.
 What is no dead letter of idemsk stays where it is, and is named. What stays becomes visible again at the end; its receive
-count has grown, also by --dry-run. In a FIFO queue it holds up the letters behind it of its partition.
+count has grown, also by --dry-run. In a FIFO queue it holds up the letters behind it of its partition. SQS gives a run up to
+120,000 messages that stay.
 
 Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD; those
 for aws-iam are the AWS SDK's.`,
@@ -63,6 +68,10 @@ func (r *redriveCommand) declare(fs *flag.FlagSet) {
 	fs.StringVar(&r.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
 	fs.StringVar(&r.function, "function-name", "", "the function to invoke instead: its `NAME` or ARN")
 	r.declareSecurity(fs)
+	fs.StringVar(&r.opt.Function, "of-function", "",
+		"only letters of the function `NAME` (default: the one of --function-name; with --brokers alone those of all)")
+	fs.StringVar(&r.opt.Cluster, "of-cluster", "",
+		"only letters of this `CLUSTER`, as they name it: its ARN, or its bootstrap servers (default: that of the first letter)")
 	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as stored: <namespace>#<key>")
 	fs.IntVar(&r.opt.Limit, "limit", 0, "at most `N` letters")
 	fs.BoolVar(&r.opt.DryRun, "dry-run", false, "show what would be redriven, and change nothing")
@@ -105,8 +114,8 @@ func (r *redriveCommand) run(ctx context.Context, s Streams, args []string) erro
 		}
 	}
 	out := redriveOutput{streams: s, json: r.json}
-	passedOver, err := redrive.Run(ctx, r.opt, out.add)
-	return out.finish(passedOver, explainAWS(err))
+	passed, err := redrive.Run(ctx, r.opt, out.add)
+	return out.finish(passed, explainAWS(err))
 }
 
 func (r *redriveCommand) where() string {
@@ -143,6 +152,7 @@ func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) 
 	}
 	if r.function != "" {
 		r.opt.Destination = redrive.Function(lambda.NewFromConfig(cfg), r.function)
+		r.opt.Function = cmp.Or(r.opt.Function, functionName(r.function))
 	}
 	if r.file == "" {
 		r.opt.Source = redrive.Queue(sqs.NewFromConfig(cfg), r.queueURL, r.visibility)
@@ -155,7 +165,17 @@ func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) 
 	return closeAll, nil
 }
 
-// redriveOutput prints results: as lines of JSON at once, or as a table at the end.
+// functionName is the name in a function's ARN, whole or in part, with a version or an alias or without.
+// https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
+func functionName(name string) string {
+	if _, after, ok := strings.Cut(name, ":function:"); ok {
+		name = after
+	}
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
+// redriveOutput prints results: as lines of JSON at once, or as tables of up to tableRows.
 type redriveOutput struct {
 	streams  Streams
 	json     bool
@@ -168,6 +188,9 @@ type redriveOutput struct {
 // The widths of columns that can be long, in runes.
 const causeWidth = 60
 
+// tableRows is how many results are kept until they are printed.
+const tableRows = 1000
+
 func (o *redriveOutput) add(res redrive.Result) {
 	if o.counts == nil {
 		o.counts = make(map[redrive.Outcome]int)
@@ -178,6 +201,9 @@ func (o *redriveOutput) add(res redrive.Result) {
 			o.err = err
 		}
 		return
+	}
+	if o.table.Len() > tableRows {
+		o.flush()
 	}
 	if o.table.Len() == 0 {
 		o.table.Row("OUTCOME", "RECORD", "KEY", "WHERE", "HAD FAILED BY")
@@ -192,19 +218,22 @@ func (o *redriveOutput) add(res redrive.Result) {
 	}
 }
 
-// finish prints the rest. Its error says that something is left to be done.
-func (o *redriveOutput) finish(passedOver int, err error) error {
-	s := o.streams
-	if !o.json {
-		if _, werr := fmt.Fprint(s.Out, o.table.String()); werr != nil {
-			o.err = werr
-		}
-		for _, p := range o.problems {
-			s.sayf("  %s\n", term.Escape(p))
-		}
+// flush prints the table so far, and the problems in it.
+func (o *redriveOutput) flush() {
+	if _, err := fmt.Fprint(o.streams.Out, o.table.String()); err != nil {
+		o.err = err
 	}
+	for _, p := range o.problems {
+		o.streams.sayf("  %s\n", term.Escape(p))
+	}
+	o.table, o.problems = term.Table{}, nil
+}
+
+// finish prints the rest. Its error says that something is left to be done.
+func (o *redriveOutput) finish(passed redrive.Passed, err error) error {
+	o.flush()
 	if err == nil || len(o.counts) > 0 {
-		s.sayf("idemsk redrive: %s\n", o.summary(passedOver))
+		o.streams.sayf("idemsk redrive: %s\n", o.summary(passed))
 	}
 	switch {
 	case err != nil:
@@ -217,7 +246,7 @@ func (o *redriveOutput) finish(passedOver int, err error) error {
 	return nil
 }
 
-func (o *redriveOutput) summary(passedOver int) string {
+func (o *redriveOutput) summary(passed redrive.Passed) string {
 	var parts []string
 	for _, outcome := range []redrive.Outcome{
 		redrive.Redriven, redrive.WouldRedrive, redrive.Duplicate, redrive.NotRedriven, redrive.NotDeadLetter,
@@ -226,8 +255,15 @@ func (o *redriveOutput) summary(passedOver int) string {
 			parts = append(parts, fmt.Sprintf("%s %s", term.Count(n), outcome))
 		}
 	}
-	if passedOver > 0 {
-		parts = append(parts, term.Count(passedOver)+" with another key")
+	for _, p := range []struct {
+		n    int
+		what string
+	}{
+		{passed.Key, "with another key"}, {passed.Function, "of another function (--of-function)"}, {passed.Cluster, "of another cluster (--of-cluster)"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, term.Count(p.n)+" "+p.what)
+		}
 	}
 	if len(parts) == 0 {
 		return "there are no dead letters"

@@ -262,6 +262,47 @@ func TestRedriveFromAFile(t *testing.T) {
 	}
 }
 
+// Letters of other functions and clusters stay where they are, and are counted.
+func TestRedriveOfLettersThatAreShared(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "letters.jsonl")
+	var lines string
+	for n, of := range []string{`"function":"payments"`, `"function":"audit"`, `"function":"payments","cluster":"one"`, `"function":"payments","cluster":"two"`} {
+		lines += strings.Replace(strings.ReplaceAll(letterJSON(n), "\n", ""), `"topic"`, of+`,"topic"`, 1) + "\n"
+	}
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	redrive := []string{"redrive", "--file", path, "--brokers", newCluster(t), "--yes"}
+	for args, want := range map[string]string{
+		"":                      "3 redriven, 1 of another cluster (--of-cluster)",
+		"--of-function audit":   "1 redriven, 3 of another function (--of-function)",
+		"--of-cluster two":      "3 redriven, 1 of another cluster (--of-cluster)",
+		"--of-function payment": "4 of another function (--of-function)",
+	} {
+		if r := idemsk(t, append(redrive, strings.Fields(args)...)...); r.code != 0 || !strings.Contains(r.err, "idemsk redrive: "+want) {
+			t.Errorf("%s: %+v; want %q", args, r, want)
+		}
+	}
+}
+
+// Results are printed as they come, not kept until the end: a thousand to a table.
+func TestRedriveOfManyLetters(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "letters.jsonl")
+	var lines strings.Builder
+	for n := range 1500 {
+		lines.WriteString(strings.ReplaceAll(letterJSON(n), "\n", "") + "\n")
+	}
+	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := idemsk(t, "redrive", "--file", path, "--brokers", newCluster(t), "--dry-run")
+	if r.code != 0 || strings.Count(r.out, "OUTCOME") != 2 || strings.Count(r.out, "would redrive") != 1500 {
+		t.Errorf("exit %d, %d tables, %d results", r.code, strings.Count(r.out, "OUTCOME"), strings.Count(r.out, "would redrive"))
+	}
+}
+
 func TestRedriveFromNoQueue(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)

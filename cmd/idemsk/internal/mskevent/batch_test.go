@@ -25,6 +25,25 @@ const two = `{"eventSource":"aws:kafka", "records":{
 	"t-10":[{"offset":7,"topic":"t","partition":10},{"offset":5, "value":42,"topic":"t","partition":10}],
 	"t-2":[{"offset":1}]}, "bootstrapServers":"b"}`
 
+// An event comes from the cluster that it is said to: the ARN of one in MSK, or the bootstrap servers of another.
+func TestTheClusterOfAnEvent(t *testing.T) {
+	t.Parallel()
+	for cluster, want := range map[string]msk.Event{
+		"arn:aws:kafka:eu-central-1:1:cluster/a/1": {Source: "aws:kafka", SourceARN: "arn:aws:kafka:eu-central-1:1:cluster/a/1"},
+		"b-1:9092,b-2:9092":                        {Source: "SelfManagedKafka", BootstrapServers: "b-1:9092,b-2:9092"},
+	} {
+		b, err := mskevent.New("test", []mskevent.Message{{Topic: "t"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.SetCluster(cluster)
+		got, err := msk.Decode(b.Payload())
+		if err != nil || got.Source != want.Source || got.SourceARN != want.SourceARN || got.BootstrapServers != want.BootstrapServers {
+			t.Errorf("%s: %+v, %v", cluster, got, err)
+		}
+	}
+}
+
 func TestFrom(t *testing.T) {
 	t.Parallel()
 	b := parse(t, two)

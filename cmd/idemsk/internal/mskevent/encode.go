@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -45,6 +46,18 @@ func New(name string, messages []Message) (*Batch, error) {
 		b.Partitions[at].Records = append(b.Partitions[at].Records, Record{Offset: m.Offset, JSON: m.AppendJSON(nil)})
 	}
 	return b, nil
+}
+
+// SetCluster has the event come from a cluster: the ARN of one in MSK, or the bootstrap servers of one that is self-managed.
+func (b *Batch) SetCluster(name string) {
+	source, field := "aws:kafka", "eventSourceArn"
+	if !strings.HasPrefix(name, "arn:") {
+		source, field = "SelfManagedKafka", "bootstrapServers"
+	}
+	b.envelope = nil
+	for _, text := range []string{"eventSource", source, field, name} {
+		b.envelope = append(b.envelope, appendString(nil, text))
+	}
 }
 
 // AppendJSON appends the message as a record of an event.

@@ -75,6 +75,9 @@ func eventOf(l *msk.DeadLetter) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.Cluster != "" {
+		b.SetCluster(l.Cluster)
+	}
 	return b.Payload(), nil
 }
 

@@ -91,13 +91,13 @@ func (d *listDestination) Send(_ context.Context, l *msk.DeadLetter) (string, er
 	return "list", nil
 }
 
-func runAll(t *testing.T, o redrive.Options) (results []redrive.Result, passedOver int) {
+func runAll(t *testing.T, o redrive.Options) (results []redrive.Result, passed redrive.Passed) {
 	t.Helper()
-	passedOver, err := redrive.Run(t.Context(), o, func(r redrive.Result) { results = append(results, r) })
+	passed, err := redrive.Run(t.Context(), o, func(r redrive.Result) { results = append(results, r) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return results, passedOver
+	return results, passed
 }
 
 func outcomes(results []redrive.Result) string {

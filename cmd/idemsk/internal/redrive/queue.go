@@ -37,7 +37,8 @@ const (
 const closeTimeout = 10 * time.Second
 
 // queue is a source of letters in SQS. What it hands out is invisible to others for the visibility timeout, renewed when a
-// letter's turn comes late. What is kept becomes visible again at the end of the run, not before: it would come again.
+// letter's turn comes late. What is kept becomes visible again at the end of the run, not before: it would come again. Of what is
+// kept the queue remembers the receipt, less than 1 KB each, and of what is gone the ID.
 type queue struct {
 	client     SQS
 	url        string
@@ -45,19 +46,32 @@ type queue struct {
 
 	ready []*Message
 	empty int                 // answers in a row without a message
-	seen  map[string]*Message // handed out, by ID
+	held  map[string]*receipt // of what was handed out, by ID
 	gone  map[string]bool     // taken out, by ID
 }
+
+// receipt is what SQS asks for to keep or to delete a message.
+type receipt struct {
+	handle string
+	at     time.Time // from when the visibility timeout counts
+}
+
+// maxInFlight is how many messages of a queue SQS hands out at most that are not deleted: then it gives no more, and no error.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
+const maxInFlight = 120_000
 
 var _ Source = (*queue)(nil)
 
 // Queue returns the letters in an SQS queue.
 func Queue(client SQS, url string, visibility time.Duration) Source {
-	return &queue{client: client, url: url, visibility: visibility, seen: make(map[string]*Message), gone: make(map[string]bool)}
+	return &queue{client: client, url: url, visibility: visibility, held: make(map[string]*receipt), gone: make(map[string]bool)}
 }
 
 func (q *queue) Next(ctx context.Context) (*Message, error) {
 	for len(q.ready) == 0 {
+		if q.empty == emptyAnswers && len(q.held) >= maxInFlight {
+			return nil, fmt.Errorf("the queue %s may hold more: SQS hands out %d messages at most that are not deleted", q.url, maxInFlight)
+		}
 		if q.empty == emptyAnswers {
 			return nil, io.EOF
 		}
@@ -80,18 +94,17 @@ func (q *queue) receive(ctx context.Context) error {
 	}
 	q.empty++
 	for _, got := range out.Messages {
-		m := &Message{Name: aws.ToString(got.MessageId), Body: []byte(aws.ToString(got.Body)), receipt: aws.ToString(got.ReceiptHandle), received: now}
+		id := aws.ToString(got.MessageId)
+		known := q.held[id] != nil // kept so long that its time was over; only the new receipt counts
+		q.held[id] = &receipt{handle: aws.ToString(got.ReceiptHandle), at: now}
 		switch {
-		case q.gone[m.Name]: // SQS may give a message that was deleted
-			if err := q.Done(ctx, m); err != nil {
+		case q.gone[id]: // SQS may give a message that was deleted
+			if err := q.delete(ctx, id); err != nil {
 				return err
 			}
-		case q.seen[m.Name] != nil: // kept so long that its time was over; only the new receipt counts
-			q.seen[m.Name].receipt, q.seen[m.Name].received = m.receipt, now
-		default:
+		case !known:
 			q.empty = 0
-			q.seen[m.Name] = m
-			q.ready = append(q.ready, m)
+			q.ready = append(q.ready, &Message{Name: id, Body: []byte(aws.ToString(got.Body))})
 		}
 	}
 	return nil
@@ -101,27 +114,29 @@ func (q *queue) seconds() int32 { return int32(q.visibility / time.Second) }
 
 // Begin renews the visibility timeout if less than half of it is left, and allows the work the half that there is at least.
 func (q *queue) Begin(ctx context.Context, m *Message) (time.Time, error) {
-	now := time.Now()
-	if now.Sub(m.received) > q.visibility/2 {
+	now, r := time.Now(), q.held[m.Name]
+	if now.Sub(r.at) > q.visibility/2 {
 		_, err := q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
-			QueueUrl: &q.url, ReceiptHandle: &m.receipt, VisibilityTimeout: q.seconds(),
+			QueueUrl: &q.url, ReceiptHandle: &r.handle, VisibilityTimeout: q.seconds(),
 		})
 		if err != nil {
 			return time.Time{}, q.explain("keeping a message of", err)
 		}
-		m.received = now
+		r.at = now
 	}
-	return m.received.Add(q.visibility), nil
+	return r.at.Add(q.visibility), nil
 }
 
-func (q *queue) Done(ctx context.Context, m *Message) error {
+func (q *queue) Done(ctx context.Context, m *Message) error { return q.delete(ctx, m.Name) }
+
+func (q *queue) delete(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	if _, err := q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &m.receipt}); err != nil {
+	if _, err := q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &q.held[id].handle}); err != nil {
 		return q.explain("deleting a message of", err)
 	}
-	q.gone[m.Name] = true
-	delete(q.seen, m.Name)
+	q.gone[id] = true
+	delete(q.held, id)
 	return nil
 }
 
@@ -129,11 +144,11 @@ func (q *queue) Done(ctx context.Context, m *Message) error {
 func (q *queue) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	for _, m := range q.seen {
+	for _, r := range q.held {
 		if ctx.Err() != nil {
 			break
 		}
-		_, _ = q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.url, ReceiptHandle: &m.receipt})
+		_, _ = q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.url, ReceiptHandle: &r.handle})
 	}
 	return nil
 }

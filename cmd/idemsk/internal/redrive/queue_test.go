@@ -1,12 +1,18 @@
 package redrive_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 )
@@ -76,5 +82,86 @@ func TestNoSuchQueue(t *testing.T) {
 	}, func(redrive.Result) {})
 	if err == nil || !strings.Contains(err.Error(), "no such queue") || !strings.Contains(err.Error(), "--queue-url") {
 		t.Errorf("%v; want an error that says what to check", err)
+	}
+}
+
+// copies is a queue of messages with one body, each of which gets memory of its own as it is received.
+type copies struct {
+	body    string
+	left    int
+	deleted int
+}
+
+// ReceiveMessage implements redrive.SQS.
+func (q *copies) ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+	out := &sqs.ReceiveMessageOutput{}
+	for ; q.left > 0 && len(out.Messages) < 10; q.left-- {
+		id := aws.String(fmt.Sprint(q.left))
+		out.Messages = append(out.Messages, types.Message{MessageId: id, ReceiptHandle: id, Body: aws.String(strings.Clone(q.body))})
+	}
+	return out, nil
+}
+
+// ChangeMessageVisibility implements redrive.SQS.
+func (*copies) ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error) {
+	return &sqs.ChangeMessageVisibilityOutput{}, nil
+}
+
+// DeleteMessage implements redrive.SQS.
+func (q *copies) DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error) {
+	q.deleted++
+	return &sqs.DeleteMessageOutput{}, nil
+}
+
+// The letters that stay in a queue, as in a dry run or with another key, are not kept in memory: 60 of them would be 12 MB.
+func TestLettersThatStayTakeNoMemory(t *testing.T) {
+	const letters, most = 60, 4 << 20
+	large := letter(1)
+	large.Value = make([]byte, 150_000)
+	body := string(encode(t, &large))
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for name, o := range map[string]redrive.Options{"a dry run": {DryRun: true}, "one key": {Key: "payments#last"}} {
+		q := &copies{body: body, left: letters}
+		before := heap()
+		o.Source, o.Destination = &watched{Source: redrive.Queue(q, "letters", time.Minute), atEnd: func() {
+			if grown := int64(heap()) - int64(before); grown > most {
+				t.Errorf("%s: %d MB are in use at the end of the queue; want less than %d", name, grown>>20, most>>20)
+			}
+		}}, &listDestination{}
+		results, passed := runAll(t, o)
+		if len(results)+passed.Key != letters || q.deleted != 0 {
+			t.Errorf("%s: %d results, %+v, %d deleted", name, len(results), passed, q.deleted)
+		}
+	}
+}
+
+// watched is a source that tells when it has come to its end.
+type watched struct {
+	redrive.Source
+	atEnd func()
+}
+
+// Close implements redrive.Source.
+func (w *watched) Close(ctx context.Context) error {
+	w.atEnd()
+	return w.Source.Close(ctx)
+}
+
+// A queue gives no more than 120,000 messages that stay: what is behind them is not taken for nothing.
+func TestAQueueOfMoreLettersThanCanBeHeld(t *testing.T) {
+	source := redrive.Queue(&copies{}, "letters", time.Minute)
+	if _, err := source.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("an empty queue: %v", err)
+	}
+	_, err := redrive.Run(t.Context(), redrive.Options{
+		Source: redrive.Queue(&copies{body: "hello", left: 120_000}, "letters", time.Minute), Destination: &listDestination{}, DryRun: true,
+	}, func(redrive.Result) {})
+	if err == nil || !strings.Contains(err.Error(), "may hold more") {
+		t.Errorf("a queue of 120,000 messages that stay: %v", err)
 	}
 }

@@ -2,6 +2,7 @@
 package redrive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,10 +27,7 @@ type Source interface {
 // Message is what a source holds: a letter, it is to be hoped.
 type Message struct {
 	Name string // for people: a message's ID, or a line of a file
-	Body []byte
-
-	receipt  string    // of a queue
-	received time.Time // likewise
+	Body []byte // a source keeps none that it has handed out
 }
 
 // Destination is where letters go.
@@ -52,9 +50,16 @@ type Options struct {
 	Destination Destination
 	Reader      Reader // nil: letters that are not whole can't be redriven
 	Key         string // only letters with this key, as stored, if not empty
-	Limit       int    // at most so many letters; 0 is no limit
-	DryRun      bool
+	// Function and Cluster are those whose letters are redriven, as the letters name them. A letter of another function, or
+	// of another cluster, is passed over: it is of another record, though its place may be the same. A letter that names none, as
+	// earlier versions made them, counts as theirs. An empty Function is all of them; an empty Cluster is that of the first letter.
+	Function, Cluster string
+	Limit             int // at most so many letters; 0 is no limit
+	DryRun            bool
 }
+
+// Passed counts the letters that were looked at and left in the source, by what Options has otherwise.
+type Passed struct{ Key, Function, Cluster int }
 
 // Outcome is what became of a message.
 type Outcome string
@@ -73,36 +78,37 @@ func (o Outcome) Failed() bool { return o == NotRedriven || o == NotDeadLetter }
 
 // Result is what became of a message.
 type Result struct {
-	Message string  `json:"message"` // its name
-	Outcome Outcome `json:"outcome"`
-	Source  string  `json:"source,omitempty"` // topic-partition@offset
-	Key     string  `json:"idempotencyKey,omitempty"`
-	Version int64   `json:"version,omitempty"`
-	Cause   string  `json:"cause,omitempty"` // why it became a dead letter
-	Where   string  `json:"where,omitempty"` // where it is now
-	Error   string  `json:"error,omitempty"` // why it was not redriven, or not taken out of the source
+	Message  string  `json:"message"` // its name
+	Outcome  Outcome `json:"outcome"`
+	Source   string  `json:"source,omitempty"` // topic-partition@offset
+	Key      string  `json:"idempotencyKey,omitempty"`
+	Version  int64   `json:"version,omitempty"`
+	Function string  `json:"function,omitempty"`
+	Cluster  string  `json:"cluster,omitempty"`
+	Cause    string  `json:"cause,omitempty"` // why it became a dead letter
+	Where    string  `json:"where,omitempty"` // where it is now
+	Error    string  `json:"error,omitempty"` // why it was not redriven, or not taken out of the source
 }
 
-// Run redrives what it finds, and hands each result to report as soon as it is known. The number of messages that were
-// looked at and passed over, because of Options.Key, is returned.
-func Run(ctx context.Context, o Options, report func(Result)) (passedOver int, err error) {
+// Run redrives what it finds, and hands each result to report as soon as it is known. It returns how many letters it passed
+// over.
+func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, err error) {
 	defer func() { err = errors.Join(err, o.Source.Close(context.WithoutCancel(ctx))) }()
 	r := runner{Options: o, begun: time.Now(), redriven: make(map[letterID]bool)}
 	for n := 0; o.Limit == 0 || n < o.Limit; {
 		m, err := o.Source.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return passedOver, nil
+			return r.passed, nil
 		}
 		if err != nil {
-			return passedOver, err
+			return r.passed, err
 		}
 		l, err := msk.ParseDeadLetter(m.Body)
 		switch {
 		case err != nil:
 			report(Result{Message: m.Name, Outcome: NotDeadLetter, Error: err.Error()})
 			continue
-		case o.Key != "" && l.IdempotencyKey != o.Key:
-			passedOver++
+		case r.passesOver(&l):
 			continue
 		}
 		res := r.redrive(ctx, m, &l)
@@ -111,30 +117,48 @@ func Run(ctx context.Context, o Options, report func(Result)) (passedOver int, e
 		}
 		report(res)
 		if ctx.Err() != nil {
-			return passedOver, context.Cause(ctx)
+			return r.passed, context.Cause(ctx)
 		}
 	}
-	return passedOver, nil
+	return r.passed, nil
 }
 
-// letterID is the same for two letters of one failure.
+// passesOver reports, and counts, whether a letter is not one of those that were asked for.
+func (r *runner) passesOver(l *msk.DeadLetter) bool {
+	switch {
+	case r.Key != "" && l.IdempotencyKey != r.Key:
+		r.passed.Key++
+	case r.Function != "" && l.Function != "" && l.Function != r.Function:
+		r.passed.Function++
+	case r.Cluster != "" && l.Cluster != "" && l.Cluster != r.Cluster:
+		r.passed.Cluster++
+	default:
+		r.Cluster = cmp.Or(r.Cluster, l.Cluster)
+		return false
+	}
+	return true
+}
+
+// letterID is the same for two letters of one failure and, where these have no version, of one record: to deliver that once is
+// what they are for.
 type letterID struct {
-	source  string
-	version int64
+	cluster, function, source string
+	version                   int64
 }
 
 type runner struct {
 	Options
 	begun    time.Time
 	redriven map[letterID]bool
+	passed   Passed
 }
 
 func (r *runner) redrive(ctx context.Context, m *Message, l *msk.DeadLetter) Result {
 	res := Result{
-		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Version: l.Version,
+		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Version: l.Version, Function: l.Function, Cluster: l.Cluster,
 		Cause: l.Error.Code + ": " + l.Error.Message,
 	}
-	id := letterID{l.Source(), l.Version}
+	id := letterID{l.Cluster, l.Function, l.Source(), l.Version}
 	err := r.send(ctx, m, l, id, &res)
 	if err != nil {
 		res.Error = err.Error()

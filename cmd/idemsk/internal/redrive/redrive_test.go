@@ -74,9 +74,9 @@ func TestLimitAndKey(t *testing.T) {
 	other := letter(9)
 	other.IdempotencyKey = "payments#other"
 	src := &listSource{bodies: bodies(t, other, letter(1), letter(2), letter(3))}
-	results, passedOver := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, Key: "payments#p", Limit: 2})
-	if got := outcomes(results); got != "b redriven, c redriven" || passedOver != 1 || src.next != 3 {
-		t.Errorf("%s; passed over %d, read %d messages; want b and c, 1, 3", got, passedOver, src.next)
+	results, passed := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, Key: "payments#p", Limit: 2})
+	if got := outcomes(results); got != "b redriven, c redriven" || passed != (redrive.Passed{Key: 1}) || src.next != 3 {
+		t.Errorf("%s; passed over %+v, read %d messages; want b and c, 1, 3", got, passed, src.next)
 	}
 }
 
