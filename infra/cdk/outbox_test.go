@@ -142,7 +142,7 @@ func TestWhatTheRelayMayDo(t *testing.T) {
 		"ec2:DescribeSecurityGroups *", "ec2:DescribeSubnets *", "ec2:DescribeVpcs *", "ec2:UnassignPrivateIpAddresses *",
 	}
 	always := []string{
-		"dynamodb:DescribeStream ConsumerOutbox.StreamArn", "dynamodb:GetRecords ConsumerOutbox.StreamArn", "dynamodb:GetShardIterator ConsumerOutbox.StreamArn",
+		"dynamodb:BatchGetItem ConsumerOutbox.Arn", "dynamodb:DescribeStream ConsumerOutbox.StreamArn", "dynamodb:GetRecords ConsumerOutbox.StreamArn", "dynamodb:GetShardIterator ConsumerOutbox.StreamArn",
 		"dynamodb:ListStreams ConsumerOutbox.Arn/stream/*", "dynamodb:UpdateItem ConsumerOutbox.Arn",
 		"logs:CreateLogStream ConsumerRelayLogs.Arn", "logs:PutLogEvents ConsumerRelayLogs.Arn",
 	}

@@ -101,15 +101,22 @@ func TestPoison(t *testing.T) {
 		t.Errorf("the log says %s", logs)
 	}
 
-	a.mu.Lock()
-	a.down = true
-	a.mu.Unlock()
-	if reported := s.deliver(insert(4, "nowhere", "k", "x"), insert(5, "nowhere", "k", "x"), unreadable, insert(6, "t", "k", "good")); !slices.Equal(reported, []string{"2", "4", "5"}) {
-		t.Errorf("%q are reported while nothing can be set aside; want 2, 4, 5", reported)
-	}
-	s.wantMetrics(map[string]float64{"OutboxFailed": 3, "OutboxSetAside": 0})
-	if logs := s.logs.String(); !strings.Contains(logs, "the role needs dynamodb:UpdateItem") {
-		t.Errorf("the log does not say what to do: %s", logs)
+	for _, tc := range []struct {
+		what       string
+		full, down bool
+		reported   []string
+	}{{"nothing can be set aside", true, false, []string{"2", "4", "5"}}, {"the table can't be read", false, true, []string{"2", "4", "5", "6"}}} {
+		a.mu.Lock()
+		a.full, a.down = tc.full, tc.down
+		a.mu.Unlock()
+		s.logs.Reset()
+		if reported := s.deliver(insert(4, "nowhere", "k", "x"), insert(5, "nowhere", "k", "x"), unreadable, insert(6, "t", "k", "good")); !slices.Equal(reported, tc.reported) {
+			t.Errorf("%q are reported while %s; want %q", reported, tc.what, tc.reported)
+		}
+		s.wantMetrics(map[string]float64{"OutboxFailed": float64(len(tc.reported)), "OutboxSetAside": 0})
+		if logs := s.logs.String(); !strings.Contains(logs, "the role needs dynamodb:BatchGetItem and UpdateItem") {
+			t.Errorf("the log does not say what to do: %s", logs)
+		}
 	}
 }
 

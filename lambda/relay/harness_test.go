@@ -26,7 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cloud is what the function asks of AWS: DynamoDB's UpdateItem, and the value of the one secret.
+// cloud is what the function asks of AWS: DynamoDB's BatchGetItem, which finds nothing set aside, and UpdateItem, and the value of
+// the one secret.
 type cloud struct {
 	url string
 
@@ -34,6 +35,7 @@ type cloud struct {
 	secret  string
 	asked   int // for the secret
 	down    bool
+	full    bool // nothing can be written
 	updates []string // IDs of the items that were set aside
 }
 
@@ -58,7 +60,9 @@ func (a *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, text)
 	}
 	switch target := r.Header.Get("X-Amz-Target"); {
-	case a.down:
+	case target == "DynamoDB_20120810.BatchGetItem" && !a.down:
+		answer(http.StatusOK, `{}`)
+	case a.down, a.full:
 		answer(http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"no"}`)
 	case target == "DynamoDB_20120810.UpdateItem":
 		var in struct{ Key map[string]struct{ S string } }

@@ -58,7 +58,7 @@ func itemKey(aggregate, id string) map[string]types.AttributeValue {
 
 // AdminClient is what List and Requeue need of a *dynamodb.Client.
 type AdminClient interface {
-	Client
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	GetItem(ctx context.Context, in *dynamodb.GetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	Scan(ctx context.Context, in *dynamodb.ScanInput, optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
@@ -179,7 +179,7 @@ func hint(err error) string {
 	case errors.As(err, &changed):
 		return " (it has changed meanwhile: try again)"
 	case errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException":
-		return " (the role needs dynamodb:UpdateItem on the table; to list and requeue, GetItem and Scan too)"
+		return " (the role needs dynamodb:BatchGetItem and UpdateItem on the table; to list and requeue, UpdateItem, GetItem and Scan)"
 	case errors.As(err, &api) && api.ErrorCode() == "ValidationException":
 		return " (is the table's key " + strconv.Quote(AttrAggregate) + ", " + strconv.Quote(AttrID) + "?)"
 	}

@@ -54,14 +54,11 @@ type Item struct {
 	Requeued []string
 }
 
-// Pending returns the events that are to be sent, in order, when the item is seen in the stream: the requeued ones if there
-// are any, otherwise those that are not set aside.
+// Pending returns the events that are to be sent, in order, when the item is seen in the stream: those that are not set aside
+// and, if some are requeued, only these.
 func (it *Item) Pending() []outbox.Event {
 	return slices.DeleteFunc(slices.Clone(it.Events), func(e outbox.Event) bool {
-		if len(it.Requeued) > 0 {
-			return !slices.Contains(it.Requeued, e.ID)
-		}
-		return slices.Contains(it.Aside, e.ID)
+		return slices.Contains(it.Aside, e.ID) || len(it.Requeued) > 0 && !slices.Contains(it.Requeued, e.ID)
 	})
 }
 

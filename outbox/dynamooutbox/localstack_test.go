@@ -93,6 +93,9 @@ func TestSetAsideAndRequeueOnLocalStack(t *testing.T) {
 	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.SetAside != 2 {
 		t.Fatalf("%+v", res)
 	}
+	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Published+res.Rejected != 0 {
+		t.Errorf("with the image of before they were sent again: %+v", res)
+	}
 	aside := s.items(dynamooutbox.ListQuery{Aside: true})
 	it = aside[[2]string{"t#k", firstID}]
 	slices.Sort(it.Aside)

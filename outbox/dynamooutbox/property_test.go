@@ -34,7 +34,7 @@ func (f *fickle) Send(_ context.Context, events []outbox.Event) []error {
 			continue
 		case f.dead:
 			errs[i] = relay.ErrUnavailable
-		case f.poison[e.ID], fate == 0:
+		case f.poison[e.ID] && rapid.IntRange(0, 9).Draw(f.t, "fixed") > 0, fate == 0: // now and then the topic takes it
 			errs[i] = relay.ErrRejected
 		case fate == 1:
 			errs[i] = relay.ErrUnavailable
@@ -79,7 +79,7 @@ func (s *shard) deliver() {
 }
 
 // Whatever fails, and wherever the relay dies: every event is published or set aside, and of each key the first record of an
-// event comes behind the first of the one before it.
+// event comes behind the first of the one before it, also where one was parked on the way.
 func TestNoneIsLostAndOrderIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shard{T: t, kafka: &fickle{t: t, poison: make(map[string]bool)}, table: &table{}}
@@ -110,7 +110,7 @@ func TestNoneIsLostAndOrderIsKept(t *testing.T) {
 				continue
 			}
 			first[e.ID] = true
-			if of := string(e.Key); e.ID < last[of] && !slices.Contains(s.table.aside, e.ID) {
+			if of := string(e.Key); e.ID < last[of] {
 				t.Errorf("of key %s, %s comes behind %s", of, e.ID, last[of])
 			} else {
 				last[of] = e.ID

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -30,6 +31,7 @@ type Sender interface {
 
 // Client is what a Relay needs of a *dynamodb.Client.
 type Client interface {
+	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
@@ -85,11 +87,19 @@ type Result struct {
 
 // Send sends the events of items that are pending, in order, and sets those aside that Kafka rejects for good. It may send an
 // event again that has been sent; it never begins one while another of its topic and key, ahead of it, is neither published
-// nor set aside. An event that is rejected holds up no others but those: they are published first.
+// nor set aside, and none that is set aside by now, whatever the items show. An event that is rejected holds up no others but
+// those: they are published first.
 //
 // It takes no more than the pauses between the attempts and what Sender and Client take. When ctx ends it begins nothing more.
 func (r *Relay) Send(ctx context.Context, items []Item) Result {
+	items = slices.Clone(items)
 	s := &sending{Relay: r, items: items, Result: Result{Errs: make([]error, len(items))}}
+	if err := r.readParked(ctx, items); err != nil {
+		for i := range s.Errs {
+			s.Errs[i] = err
+		}
+		return s.Result
+	}
 	var pending []*parcel
 	for i := range items {
 		for _, e := range items[i].Pending() {

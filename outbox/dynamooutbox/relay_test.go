@@ -1,11 +1,13 @@
 package dynamooutbox_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"reflect"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
@@ -58,21 +61,57 @@ func (k *kafka) Send(_ context.Context, events []outbox.Event) []error {
 
 // table is a Client that remembers what is set aside.
 type table struct {
-	aside []string // IDs
-	err   error
-	dead  *bool // the process that asks
+	aside []string                                   // IDs
+	items map[string]map[string]types.AttributeValue // what is noted, by the item's ID
+	err   error                                      // of every request
+	full  error                                      // of writes
+	dead  *bool                                      // the process that asks
+	reads []int                                      // how many items each read asked for
+	most  int                                        // so many items a read returns at most; 0 is all, -1 none
 }
 
 // UpdateItem implements dynamooutbox.Client.
 func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	if c.err != nil {
-		return nil, c.err
+	if err := cmp.Or(c.err, c.full); err != nil {
+		return nil, err
 	}
 	if c.dead != nil && *c.dead {
 		return nil, context.Canceled
 	}
-	c.aside = append(c.aside, in.ExpressionAttributeValues[":ids"].(*types.AttributeValueMemberSS).Value...)
+	ids := in.ExpressionAttributeValues[":ids"].(*types.AttributeValueMemberSS).Value
+	c.aside = append(c.aside, ids...)
+	id := in.Key[dynamooutbox.AttrID].(*types.AttributeValueMemberS).Value
+	if c.items == nil {
+		c.items = make(map[string]map[string]types.AttributeValue)
+	}
+	if it := c.items[id]; it != nil {
+		ids = append(ids, it[dynamooutbox.AttrAside].(*types.AttributeValueMemberSS).Value...)
+	}
+	c.items[id] = maps.Clone(in.Key)
+	c.items[id][dynamooutbox.AttrAside] = &types.AttributeValueMemberSS{Value: ids}
 	return &dynamodb.UpdateItemOutput{}, nil
+}
+
+// BatchGetItem implements dynamooutbox.Client.
+func (c *table) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	out := &dynamodb.BatchGetItemOutput{Responses: make(map[string][]map[string]types.AttributeValue)}
+	for name, of := range in.RequestItems {
+		c.reads = append(c.reads, len(of.Keys))
+		if c.err != nil {
+			return nil, c.err
+		}
+		keys, left := of.Keys, []map[string]types.AttributeValue(nil)
+		if c.most != 0 && len(keys) > c.most {
+			keys, left = keys[:max(c.most, 0)], keys[max(c.most, 0):]
+			out.UnprocessedKeys = map[string]types.KeysAndAttributes{name: {Keys: left, ConsistentRead: of.ConsistentRead}}
+		}
+		for _, key := range keys {
+			if it := c.items[key[dynamooutbox.AttrID].(*types.AttributeValueMemberS).Value]; it != nil {
+				out.Responses[name] = append(out.Responses[name], it)
+			}
+		}
+	}
+	return out, nil
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -111,7 +150,8 @@ func TestRelay(t *testing.T) {
 		items     []dynamooutbox.Item
 		says      map[string]error
 		up        map[string]int
-		tableDown error
+		tableDown error // for every request
+		tableFull error // for writes
 		published []string
 		aside     []string
 		failed    []int
@@ -155,12 +195,15 @@ func TestRelay(t *testing.T) {
 		},
 		"it can't be set aside": {
 			items: []dynamooutbox.Item{item("a", "a1"), item("", "1"), item("a", "a2"), item("b", "b1")}, says: map[string]error{"a1": rejected, "1": rejected},
-			tableDown: errors.New("down"), published: []string{"b1"}, failed: []int{0, 1, 2}, pause: 3750 * time.Millisecond,
+			tableFull: errors.New("down"), published: []string{"b1"}, failed: []int{0, 1, 2}, pause: 3750 * time.Millisecond,
+		},
+		"the table can't be asked what is set aside": {
+			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1")}, tableDown: errors.New("down"), failed: []int{0, 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k, c := &kafka{says: tc.says, up: tc.up}, &table{err: tc.tableDown}
+				k, c := &kafka{says: tc.says, up: tc.up}, &table{err: tc.tableDown, full: tc.tableFull}
 				begun := time.Now()
 				res := newRelay(t, c, k).Send(t.Context(), tc.items)
 				if !slices.Equal(k.log, tc.published) || res.Published != len(tc.published) {
@@ -224,16 +267,68 @@ func TestPending(t *testing.T) {
 	if got := values(); !slices.Equal(got, []string{"a1", "a3"}) {
 		t.Errorf("%q are pending", got)
 	}
-	it.Requeued = []string{"a3", "a2"}
+	it.Aside, it.Requeued = nil, []string{"a3", "a2"}
 	if got := values(); !slices.Equal(got, []string{"a2", "a3"}) {
 		t.Errorf("%q are pending after a requeue", got)
 	}
+	it.Aside = []string{"a2"} // it was rejected again
+	if got := values(); !slices.Equal(got, []string{"a3"}) {
+		t.Errorf("%q are pending when one of the requeued is set aside again", got)
+	}
+}
+
+// A batch that is delivered again shows its items as they were before one of them was parked. What is parked stays behind, so that no
+// event comes after a later one of its key, until it is requeued.
+func TestAParkedEventIsNotSentWithABatchThatIsRedelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected, "a3": relay.ErrRejected, "b1": relay.ErrUnavailable}}, &table{}
+		items := []dynamooutbox.Item{item("b", "b1"), item("a", "a1"), item("a", "a2", "a3", "a4")}
+		r := newRelay(t, c, k)
+		if res := r.Send(t.Context(), items); !slices.Equal(failed(res), []int{0}) || !slices.Equal(c.aside, []string{"a1", "a3"}) {
+			t.Fatalf("%+v, parked %q", res, c.aside)
+		}
+		k.says = nil // Kafka takes everything now
+		if res := r.Send(t.Context(), items); failed(res) != nil || res.SetAside != 0 {
+			t.Errorf("%+v", res)
+		}
+		if want := []string{"a2", "a4", "b1", "a2", "a4"}; !slices.Equal(k.log, want) {
+			t.Errorf("Kafka has %q; want %q", k.log, want)
+		}
+		requeued := items[1]
+		requeued.Requeued = []string{"a1"}
+		delete(c.items["a1"], dynamooutbox.AttrAside) // as Outbox.Requeue leaves it
+		r.Send(t.Context(), []dynamooutbox.Item{requeued})
+		if got := k.log[len(k.log)-1]; got != "a1" {
+			t.Errorf("%q was published last; want the event that was requeued", got)
+		}
+	})
+}
+
+// What is parked is read for a hundred items at a time, for each item once, and until DynamoDB has answered for all.
+func TestReadingWhatIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := &kafka{}, &table{most: 60}
+		var items []dynamooutbox.Item
+		for i := range 120 {
+			items = append(items, item("a", fmt.Sprintf("%03d", i)))
+		}
+		items = append(items, items[0]) // as when it is requeued at once
+		res := newRelay(t, c, k).Send(t.Context(), items)
+		if failed(res) != nil || !slices.Equal(c.reads, []int{100, 40, 20}) || len(k.log) != 121 {
+			t.Errorf("%+v; read %v, published %d", res, c.reads, len(k.log))
+		}
+		c.most, c.reads = -1, nil
+		res = newRelay(t, c, k).Send(t.Context(), items[:2])
+		if len(failed(res)) != 2 || len(c.reads) != dynamostore.MaxAttempts || len(k.log) != 121 {
+			t.Errorf("while nothing is read: %+v; read %v, published %d", res, c.reads, len(k.log))
+		}
+	})
 }
 
 // An item that was deleted can't be marked, and holds up nobody.
 func TestTheItemIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{err: &types.ConditionalCheckFailedException{}}
+		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{full: &types.ConditionalCheckFailedException{}}
 		if res := newRelay(t, c, k).Send(t.Context(), []dynamooutbox.Item{item("a", "a1", "a2")}); res.Errs[0] != nil || !slices.Equal(k.log, []string{"a2"}) {
 			t.Errorf("%+v, published %q", res, k.log)
 		}

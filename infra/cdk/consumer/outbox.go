@@ -144,7 +144,7 @@ func (c *Consumer) grantOutbox() {
 	p, table, relay := &c.props, *c.Outbox.Table.TableArn(), c.Outbox.Role
 	c.allow("Outbox", []string{"dynamodb:PutItem"}, table)
 
-	allow(relay, "Outbox", []string{"dynamodb:UpdateItem"}, table)
+	allow(relay, "Outbox", []string{"dynamodb:BatchGetItem", "dynamodb:UpdateItem"}, table)
 	allow(relay, "Stream", []string{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, *c.Outbox.Table.TableStreamArn())
 	allow(relay, "Streams", []string{"dynamodb:ListStreams"}, table+"/stream/*") // of this table: it is no action on one of them
 	allow(relay, "Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.Outbox.LogGroup.LogGroupArn())
