@@ -10,8 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// IDHeader is the header of a Kafka record that holds the event's ID. It is the relay's: an event can't have it itself.
-const IDHeader = "event-id"
+// The headers that a relay adds to an event's own.
+const (
+	// IDHeader holds the event's ID. It is the relay's: an event can't have it itself.
+	IDHeader = "event-id"
+	// KeyHeader holds the event's ID too, unless the event has this header itself: it is where idemsk's consumers find the
+	// idempotency key by default.
+	KeyHeader = "idempotency-key"
+)
 
 // DefaultMaxSize is the most bytes that an event may have unless the store says otherwise: as many as a broker takes that is
 // configured no further (max.message.bytes), less what the record's frame needs.
@@ -28,7 +34,7 @@ type Event struct {
 	Topic string
 	// Key is the record's key. Events of one topic and key are relayed in order, those without key in any.
 	Key []byte
-	// Headers are the record's headers, in this order. None may be named IDHeader.
+	// Headers are the record's headers, in this order, behind those that the relay adds. None may be named IDHeader.
 	Headers []Header
 	// Value is the record's value; nil is a tombstone.
 	Value []byte
@@ -42,12 +48,22 @@ type Header struct {
 
 // Size returns how many bytes the event's record has: topic, key, value and headers, with what frames them at most.
 func (e *Event) Size() int {
-	const frame, headerFrame = 128, 16
-	size := frame + len(e.Topic) + len(e.Key) + len(e.Value) + len(IDHeader) + len(e.ID)
-	for i := range e.Headers {
-		size += headerFrame + len(e.Headers[i].Key) + len(e.Headers[i].Value)
+	const frame, headerFrame = 112, 16
+	size := frame + len(e.Topic) + len(e.Key) + len(e.Value)
+	for _, h := range e.RecordHeaders() {
+		size += headerFrame + len(h.Key) + len(h.Value)
 	}
 	return size
+}
+
+// RecordHeaders returns the headers of the event's record: those that a relay adds, and the event's own.
+func (e *Event) RecordHeaders() []Header {
+	headers := make([]Header, 0, len(e.Headers)+2)
+	headers = append(headers, Header{Key: IDHeader, Value: []byte(e.ID)})
+	if !slices.ContainsFunc(e.Headers, func(h Header) bool { return h.Key == KeyHeader }) {
+		headers = append(headers, Header{Key: KeyHeader, Value: []byte(e.ID)})
+	}
+	return append(headers, e.Headers...)
 }
 
 // Prepare returns events as a Recorder gets them: with their IDs, which are in lower case. It returns ErrInvalidEvent, naming

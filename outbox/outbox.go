@@ -5,7 +5,8 @@
 // handler's context: see packages pgoutbox, for PostgreSQL, and dynamooutbox, for DynamoDB.
 //
 // A relay sends an event at least once, and the events of one topic and key in their order. Each record bears the event's ID
-// in the header [IDHeader]: a consumer that takes it for its idempotency key handles each event once.
+// in the headers [IDHeader] and [KeyHeader]: an idemsk consumer, which by default takes the latter for its idempotency key, handles
+// each event once.
 package outbox
 
 import (

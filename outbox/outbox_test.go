@@ -3,10 +3,12 @@ package outbox_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 )
 
@@ -72,6 +74,24 @@ func TestInvalidEventsAreNamedAndNothingIsWritten(t *testing.T) {
 				t.Errorf("%+v are recorded", r.events)
 			}
 		})
+	}
+}
+
+// A relay adds the event's ID where consumers look for it, but for a key that the event brings itself.
+func TestTheHeadersOfARecord(t *testing.T) {
+	h := func(key, value string) outbox.Header { return outbox.Header{Key: key, Value: []byte(value)} }
+	for _, tc := range []struct{ own, want []outbox.Header }{
+		{nil, []outbox.Header{h("event-id", "1"), h("idempotency-key", "1")}},
+		{[]outbox.Header{h("a", "x")}, []outbox.Header{h("event-id", "1"), h("idempotency-key", "1"), h("a", "x")}},
+		{[]outbox.Header{h("a", "x"), h("idempotency-key", "order-7")}, []outbox.Header{h("event-id", "1"), h("a", "x"), h("idempotency-key", "order-7")}},
+	} {
+		e := outbox.Event{ID: "1", Headers: tc.own}
+		if got := e.RecordHeaders(); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%q; want %q", got, tc.want)
+		}
+	}
+	if outbox.KeyHeader != msk.DefaultKeyHeader {
+		t.Errorf("the relay sets %s; a consumer looks for %s", outbox.KeyHeader, msk.DefaultKeyHeader)
 	}
 }
 

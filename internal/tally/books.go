@@ -13,7 +13,6 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/lambda/msk"
-	"github.com/idemsk/idemsk/outbox"
 )
 
 // Credit is what is booked, and what the event says of it.
@@ -54,22 +53,26 @@ func NewConsumer(t testing.TB, store idem.Store, cfg idem.Config, key msk.KeyFun
 	return consumer
 }
 
-// Consumer returns the consumer that keeps the books, with state of its own. Its key is the event's ID.
+// Consumer returns the consumer that keeps the books, with state of its own. Its key is the default.
 func (b *Books) Consumer(t testing.TB, flaws *Flaws) *msk.Consumer {
 	t.Helper()
-	return NewConsumer(t, memstore.New(memstore.Config{}), idem.Config{}, msk.HeaderKey(outbox.IDHeader),
-		msk.JSON(func(_ context.Context, c Credit, r msk.Record) (struct{}, error) {
-			if string(r.Key) != c.Account {
-				return struct{}{}, idem.Permanent(fmt.Errorf("payment %s of %s has the key %q", c.PaymentID, c.Account, r.Key))
-			}
-			if err := flaws.Fail(c.PaymentID); err != nil {
-				return struct{}{}, err
-			}
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.entries[c.Account] = append(b.entries[c.Account], c)
-			return struct{}{}, nil
-		}))
+	return NewConsumer(t, memstore.New(memstore.Config{}), idem.Config{}, nil, b.Handler(flaws))
+}
+
+// Handler returns the handler that keeps the books.
+func (b *Books) Handler(flaws *Flaws) msk.Handler {
+	return msk.JSON(func(_ context.Context, c Credit, r msk.Record) (struct{}, error) {
+		if string(r.Key) != c.Account {
+			return struct{}{}, idem.Permanent(fmt.Errorf("payment %s of %s has the key %q", c.PaymentID, c.Account, r.Key))
+		}
+		if err := flaws.Fail(c.PaymentID); err != nil {
+			return struct{}{}, err
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.entries[c.Account] = append(b.entries[c.Account], c)
+		return struct{}{}, nil
+	})
 }
 
 // WantInOrder wants the books to have what was made, by account, each credit once and in its order, and no other.

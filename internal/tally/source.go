@@ -21,6 +21,11 @@ import (
 // patience is how long a source waits for a record that is there, and for the consumer.
 const patience = 60 * time.Second
 
+// Consumer is what records are handed to: an *msk.Consumer, or a function as Lambda runs it.
+type Consumer interface {
+	Invoke(ctx context.Context, event []byte) ([]byte, error)
+}
+
 // Source hands the records of a topic to a consumer as the event source does: the records of a partition in order, again until
 // the consumer is content, and now and then a batch that it has been content with.
 type Source struct {
@@ -28,7 +33,7 @@ type Source struct {
 	client    *kgo.Client
 	topic     string
 	batch     int // the most records that the consumer is handed at once
-	consumer  *msk.Consumer
+	consumer  Consumer
 	random    *rand.Rand
 	positions map[int32]int64 // by partition, the next offset
 	earlier   [][]byte        // batches that the consumer was content with
@@ -39,7 +44,7 @@ type Source struct {
 
 // NewSource returns a source at the beginning of a topic, which ends with the test. The consumer is handed up to batch records at
 // once.
-func NewSource(t testing.TB, seed Seed, brokers []string, topic string, batch int, consumer *msk.Consumer) *Source {
+func NewSource(t testing.TB, seed Seed, brokers []string, topic string, batch int, consumer Consumer) *Source {
 	t.Helper()
 	return &Source{
 		TB: t, client: NewClient(t, brokers, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())),

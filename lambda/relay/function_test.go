@@ -67,7 +67,8 @@ func TestItemsBecomeRecords(t *testing.T) {
 	for _, r := range read(t, c, 3) {
 		values = append(values, string(r.Value))
 		n := map[string]int{"one": 1, "two": 2, "requeued": 4}[string(r.Value)]
-		want := []kgo.RecordHeader{{Key: "event-id", Value: fmt.Appendf(nil, "event-%d", n)}, {Key: "kind", Value: []byte("v1")}, {Key: "null"}}
+		id := fmt.Appendf(nil, "event-%d", n)
+		want := []kgo.RecordHeader{{Key: "event-id", Value: id}, {Key: "idempotency-key", Value: id}, {Key: "kind", Value: []byte("v1")}, {Key: "null"}}
 		if string(r.Key) != "k" || !reflect.DeepEqual(r.Headers, want) {
 			t.Errorf("record %+v; want headers %v", r, want)
 		}

@@ -167,9 +167,9 @@ func TestTooLarge(t *testing.T) {
 			event(firstID, "t", "", strings.Repeat("x", 200)), event(secondID, "t", "", strings.Repeat("x", 200)),
 		}, ""},
 		// As large as it may be it is an item that DynamoDB takes.
-		"the largest": {dynamooutbox.Config{}, []outbox.Event{event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-200))}, ""},
+		"the largest": {dynamooutbox.Config{}, []outbox.Event{event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-250))}, ""},
 		"the smallest, as many as fit": {dynamooutbox.Config{}, func() (events []outbox.Event) {
-			for n := range dynamooutbox.MaxSize / 200 {
+			for n := range dynamooutbox.MaxSize / 250 {
 				events = append(events, event(fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), "t", "k", ""))
 			}
 			return events

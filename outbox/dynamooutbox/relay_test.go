@@ -379,7 +379,7 @@ func TestRelayToABroker(t *testing.T) {
 	var got []string
 	for len(got) < 3 && ctx.Err() == nil {
 		for _, rec := range client.PollFetches(ctx).Records() {
-			if len(rec.Headers) != 1 || rec.Headers[0].Key != outbox.IDHeader || string(rec.Headers[0].Value) != string(rec.Value) {
+			if len(rec.Headers) != 2 || rec.Headers[0].Key != outbox.IDHeader || string(rec.Headers[0].Value) != string(rec.Value) {
 				t.Errorf("headers %v of event %.20q", rec.Headers, rec.Value)
 			}
 			if string(rec.Key) == "a" {

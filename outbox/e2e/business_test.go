@@ -1,8 +1,10 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 )
@@ -70,6 +73,19 @@ func paymentKey(t *testing.T) msk.KeyFunc {
 		t.Fatal(err)
 	}
 	return key
+}
+
+// function returns the second consumer as Lambda runs it, with none of its variables set: what the outbox sends must fit its
+// defaults.
+func function(t *testing.T, handler msk.Handler) *app.Function {
+	t.Helper()
+	build := func(context.Context, *app.Base) (msk.Handler, error) { return handler, nil }
+	fn, err := app.New(t.Context(), build, app.NewVars(func(string) (string, bool) { return "", false }), io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fn.Close)
+	return fn
 }
 
 // wantCounted wants the second consumer's books to have what was produced, and the ledger too.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"testing"
 
@@ -51,7 +52,7 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	flaws := seed.Flaws("first")
 	first := tally.NewSource(t, seed, brokers, payments, batchSize, enlister(t, db, box, cfg, flaws))
 	books := tally.NewBooks()
-	second := tally.NewSource(t, seed, brokers, credited, batchSize, books.Consumer(t, seed.Flaws("second")))
+	second := tally.NewSource(t, seed, brokers, credited, batchSize, function(t, books.Handler(seed.Flaws("second"))))
 	relaying, relayed := context.WithCancel(t.Context())
 	defer relayed()
 	booked := beside(t, first.Drain)
@@ -74,8 +75,8 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	wantCounted(t, books, made, balances(t, db))
 }
 
-// startDynamo starts an in-process DynamoDB with its tables, and returns a client. It has no sort keys: the IDs of the outbox's
-// items, which are unique, are the partition key.
+// startDynamo starts an in-process DynamoDB with its tables, which the SDK then finds by its environment, and returns a client. It
+// has no sort keys: the IDs of the outbox's items, which are unique, are the partition key.
 func startDynamo(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	srv, err := dynamofake.New(dynamofake.Config{})
@@ -94,6 +95,12 @@ func startDynamo(t *testing.T) *dynamodb.Client {
 		if err := srv.CreateTable(dynamofake.Table{Name: table, HashKey: key}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL_DYNAMODB": srv.URL(), "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": "",
+	} {
+		t.Setenv(name, value)
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -34,7 +34,8 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 
 	first := tally.NewSource(t, seed, brokers, payments, batchSize, bookkeeper(t, pool, box, seed.Flaws("first")))
 	books := tally.NewBooks()
-	second := tally.NewSource(t, seed, brokers, credited, batchSize, books.Consumer(t, seed.Flaws("second")))
+	startDynamo(t)
+	second := tally.NewSource(t, seed, brokers, credited, batchSize, function(t, books.Handler(seed.Flaws("second"))))
 	relaying, relayed := context.WithCancel(t.Context())
 	defer relayed()
 	booked := beside(t, first.Drain)

@@ -150,7 +150,7 @@ func verify(t *testing.T, r *reader, sent []outbox.Event) {
 		for _, h := range rec.Headers {
 			headers = append(headers, h.Key+"="+string(h.Value))
 		}
-		want := fmt.Sprintf("event-id=%s headers=", e.ID)
+		want := fmt.Sprintf("event-id=%s idempotency-key=%s headers=", e.ID, e.ID)
 		if e.Headers != nil {
 			want += fmt.Sprintf(`[{"key": "n", "value": "%s"}]`, e.Headers[0].Value)
 		}

@@ -150,10 +150,9 @@ func (p *Producer) drop() {
 
 // record returns an event as a Kafka record.
 func record(e *outbox.Event) *kgo.Record {
-	headers := make([]kgo.RecordHeader, 0, len(e.Headers)+1)
-	headers = append(headers, kgo.RecordHeader{Key: outbox.IDHeader, Value: []byte(e.ID)})
-	for _, h := range e.Headers {
-		headers = append(headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	var headers []kgo.RecordHeader
+	for _, h := range e.RecordHeaders() {
+		headers = append(headers, kgo.RecordHeader(h))
 	}
 	return &kgo.Record{Topic: e.Topic, Key: e.Key, Value: e.Value, Headers: headers}
 }

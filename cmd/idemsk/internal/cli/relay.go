@@ -21,9 +21,10 @@ func relayVerb() verb {
 		name: "relay", short: "sends the events of an outbox to Kafka",
 		about: `
 Sends what handlers have published in the table of the outbox, until it is interrupted: at least once, the events of one topic and key
-in their order, each with its ID in the header event-id. An event that Kafka rejects --max-attempts times is set aside in the table, and
-holds up no other. In PostgreSQL any number may run at once. In DynamoDB (--outbox-table) it follows the table's stream from its oldest
-record, and is for local use: the function lambda/relay is for production. docs/outbox.md has more, and the other relays.
+in their order, each with its ID in the headers event-id and idempotency-key. An event that Kafka rejects --max-attempts times is set
+aside in the table, and holds up no other. In PostgreSQL any number may run at once. In DynamoDB (--outbox-table) it follows the table's
+stream from its oldest record, and is for local use: the function lambda/relay is for production. docs/outbox.md has more, and the other
+relays.
 Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD.`,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk relay --brokers b-1:9098,b-2:9098 --sasl aws-iam",
