@@ -30,7 +30,8 @@ func (q *queue) checkFIFO(group, dedupID string) error {
 	case group == "":
 		return &apiError{code: "MissingParameter", message: "The request must contain the parameter MessageGroupId."}
 	case dedupID == "":
-		return &apiError{code: "InvalidParameterValue", message: "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly."}
+		return &apiError{code: "InvalidParameterValue",
+			message: "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly."}
 	}
 	for name, v := range map[string]string{"MessageGroupId": group, "MessageDeduplicationId": dedupID} {
 		const longest = 128

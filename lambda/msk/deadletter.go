@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -67,12 +66,8 @@ func (l DeadLetter) Source() string {
 // ID is unique to the failure that the letter stands for: the cluster and the function, the record's place, the version and the
 // time. The same letter sent again has the same ID. It has 64 hexadecimal digits.
 func (l DeadLetter) ID() string {
-	h := sha256.New()
-	for _, part := range []string{l.Cluster, l.Function, l.Source(), strconv.FormatInt(l.Version, 10)} {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	fmt.Fprint(h, l.Error.At.UnixNano())
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %s %d %d", l.Cluster, l.Function, l.Source(), l.Version, l.Error.At.UnixNano()))
+	return hex.EncodeToString(sum[:])
 }
 
 func newDeadLetter(r *Record, b idem.Burial, function, cluster string) DeadLetter {

@@ -35,7 +35,7 @@ type cloud struct {
 	secret  string
 	asked   int // for the secret
 	down    bool
-	full    bool // nothing can be written
+	full    bool     // nothing can be written
 	updates []string // IDs of the items that were set aside
 }
 

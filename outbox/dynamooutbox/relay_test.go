@@ -100,10 +100,10 @@ func (c *table) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, 
 		if c.err != nil {
 			return nil, c.err
 		}
-		keys, left := of.Keys, []map[string]types.AttributeValue(nil)
-		if c.most != 0 && len(keys) > c.most {
-			keys, left = keys[:max(c.most, 0)], keys[max(c.most, 0):]
-			out.UnprocessedKeys = map[string]types.KeysAndAttributes{name: {Keys: left, ConsistentRead: of.ConsistentRead}}
+		keys := of.Keys
+		if most := max(c.most, 0); c.most != 0 && len(keys) > most {
+			out.UnprocessedKeys = map[string]types.KeysAndAttributes{name: {Keys: keys[most:], ConsistentRead: of.ConsistentRead}}
+			keys = keys[:most]
 		}
 		for _, key := range keys {
 			if it := c.items[key[dynamooutbox.AttrID].(*types.AttributeValueMemberS).Value]; it != nil {
