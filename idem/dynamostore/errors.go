@@ -10,8 +10,9 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// cause is why DynamoDB did not perform a request or a statement. It decides what is sent again, and what says that the store
-// is down; both are stated here alone. Reads meet no contention: they see the item as it was before a transaction, or after.
+// cause is why DynamoDB did not perform a request or a statement. It decides what is sent again, and what counts as an outage of
+// the store; both are stated here alone. Reads meet no contention: they see the item before a transaction, or after it. The table
+// of the keys has no index, so ItemCollectionSizeLimitExceeded comes from effects only, which are rejected for it.
 //
 //	cause       sent again                 then, to the engine
 //	contention  MaxAttempts, with backoff  the store is well: a claim finds its key in flight, a settlement is ErrContended

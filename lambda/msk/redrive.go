@@ -28,9 +28,9 @@ func redriveVersion(r *Record) (int64, error) {
 	return version, nil
 }
 
-// unknownVersionError says that a record was redriven by a version that its FAILED key has not come to. Somebody else wrote the
-// header; or the store has lost what it knew, by a failover or a restored table, and the letter may be all that there was of the
-// record. So the record gets another dead letter, with the version that does open the key.
+// unknownVersionError says that a record carries a redrive version that is later than that of its FAILED key. Either a producer
+// wrote the header, or the store lost its last writes in a failover or a restore. In the second case the redriven dead letter may
+// have been the only one. The record therefore gets another dead letter, with the version that opens the key.
 type unknownVersionError struct {
 	failed  *idem.AlreadyFailedError
 	carried int64
