@@ -175,7 +175,7 @@ func TestACompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
 				defer cancel()
 				return e.Do(ctx, b.task("k", b.put("a")))
 			}
-			out := do(time.Second)
+			out := do(2 * time.Second) // less would say nothing of the store
 			if out.Kind != idem.CompletionFailed || errors.Is(out.Err, idem.ErrContended) == tc.down {
 				t.Fatalf("%v, %v", out.Kind, out.Err)
 			}

@@ -33,7 +33,8 @@ type consumer struct {
 	fails   error
 }
 
-func newConsumer(t *testing.T, name string, client *sqs.Client, queue string) *consumer {
+// newConsumer returns the function of a name. One that runs without protection sends letters without a version.
+func newConsumer(t *testing.T, name string, unprotected bool, client *sqs.Client, queue string) *consumer {
 	t.Helper()
 	letters, err := sqsdlq.New(client, sqsdlq.Config{URL: queue})
 	if err != nil {
@@ -46,7 +47,7 @@ func newConsumer(t *testing.T, name string, client *sqs.Client, queue string) *c
 	c := &consumer{fails: idem.Permanent(errors.New("not fixed yet"))}
 	handler := func(context.Context, msk.Record) ([]byte, error) { c.calls++; return nil, c.fails }
 	c.Consumer, err = msk.New(engine, handler, msk.Config{
-		MissingKey: msk.Process, DeadLetters: letters, Function: name, Logger: slog.New(slog.DiscardHandler), Report: msk.EMF(&c.metrics, name),
+		Namespace: name, Unprotected: unprotected, DeadLetters: letters, Function: name, Logger: slog.New(slog.DiscardHandler), Report: msk.EMF(&c.metrics, name),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -101,14 +102,14 @@ func lettersIn(t *testing.T, client *sqs.Client, url string) (letters []msk.Dead
 	return letters
 }
 
-// A record that fails again when it is redriven has a dead letter in a FIFO queue again, with a version or, without a key, without.
+// A record that fails again when it is redriven has a dead letter in a FIFO queue again, with a version or, without protection, without.
 func TestALetterInAFIFOQueueIsFollowedByTheNext(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"with a version": "k", "without": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, url := newFIFO(t)
-			c := newConsumer(t, "pay", client, url)
+			c := newConsumer(t, "pay", key == "", client, url)
 			c.deliver(t, otherCluster, key)
 			for calls := 1; calls <= 3; calls++ {
 				runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute), Destination: redrive.Function(c, "pay"), Limit: 1})
@@ -137,7 +138,7 @@ func TestFunctionsThatShareAQueue(t *testing.T) {
 			client, url := newFIFO(t)
 			functions := map[string]*consumer{}
 			for _, f := range []string{"pay", "audit"} {
-				functions[f] = newConsumer(t, f, client, url)
+				functions[f] = newConsumer(t, f, key == "", client, url)
 				functions[f].deliver(t, otherCluster, key)
 				functions[f].fails = nil
 			}
