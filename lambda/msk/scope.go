@@ -1,6 +1,9 @@
 package msk
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // KeyScope says within what an idempotency key stands for one request.
 type KeyScope uint8
@@ -25,6 +28,13 @@ const (
 // than idem.MaxKeyBytes, or to be hashed, is stored as idem.StoreKey says.
 func StoredKey(namespace, topic, key string) string {
 	return namespace + keySeparator + topic + keySeparator + key
+}
+
+// IsStoredKey reports whether a stored key, which is not hashed, is that of key in any namespace and topic.
+func IsStoredKey(stored, key string) bool {
+	_, rest, _ := strings.Cut(stored, keySeparator)
+	_, plain, ok := strings.Cut(rest, keySeparator)
+	return ok && plain == key
 }
 
 // storedKey is that of a record's key.

@@ -72,7 +72,7 @@ func (r *redriveCommand) declare(fs *flag.FlagSet) {
 		"only letters of the function `NAME` (default: the one of --function-name; with --brokers alone those of all)")
 	fs.StringVar(&r.opt.Cluster, "of-cluster", "",
 		"only letters of this `CLUSTER`, as they name it: its ARN, or its bootstrap servers (default: that of the first letter)")
-	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as stored: <namespace>#<key>")
+	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as the record has it, or as it is stored")
 	fs.IntVar(&r.opt.Limit, "limit", 0, "at most `N` letters")
 	fs.BoolVar(&r.opt.DryRun, "dry-run", false, "show what would be redriven, and change nothing")
 	fs.BoolVar(&r.yes, "yes", false, "don't ask")

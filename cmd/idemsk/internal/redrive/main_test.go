@@ -31,7 +31,7 @@ func letter(offset int64) msk.DeadLetter {
 		Topic: "payments", Partition: 1, Offset: offset, Timestamp: 1_700_000_000_000, TimestampType: "CREATE_TIME",
 		Key: []byte("acc-1"), Value: []byte(`{"paymentId":"p"}`),
 		Headers:        []msk.DeadHeader{{Key: "idempotency-key", Value: []byte("p")}, {Key: msk.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
-		IdempotencyKey: "payments#p", Version: 1_700_000_000_123, Attempts: 5,
+		IdempotencyKey: "ledger#payments#p", Version: 1_700_000_000_123, Attempts: 5,
 		Error: idem.Failure{Code: idem.CodePermanent, Message: "no"},
 	}
 }

@@ -49,7 +49,7 @@ type Options struct {
 	Source      Source
 	Destination Destination
 	Reader      Reader // nil: letters that are not whole can't be redriven
-	Key         string // only letters with this key, as stored, if not empty
+	Key         string // only letters with this key, as stored or as the record has it, if not empty
 	// Function and Cluster are those whose letters are redriven, as the letters name them. A letter of another function, or
 	// of another cluster, is passed over: it is of another record, though its place may be the same. A letter that names none, as
 	// earlier versions made them, counts as theirs. An empty Function is all of them; an empty Cluster is that of the first letter.
@@ -126,7 +126,7 @@ func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, er
 // passesOver reports, and counts, whether a letter is not one of those that were asked for.
 func (r *runner) passesOver(l *msk.DeadLetter) bool {
 	switch {
-	case r.Key != "" && l.IdempotencyKey != r.Key:
+	case r.Key != "" && l.IdempotencyKey != r.Key && !msk.IsStoredKey(l.IdempotencyKey, r.Key):
 		r.passed.Key++
 	case r.Function != "" && l.Function != "" && l.Function != r.Function:
 		r.passed.Function++

@@ -43,7 +43,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("result %d says %q, want %q", i, results[i].Error, says)
 		}
 	}
-	if r := results[0]; r.Source != "payments-1@1" || r.Where != "list" || r.Cause != "permanent: no" || r.Key != "payments#p" {
+	if r := results[0]; r.Source != "payments-1@1" || r.Where != "list" || r.Cause != "permanent: no" || r.Key != "ledger#payments#p" {
 		t.Errorf("the first result: %+v", r)
 	}
 }
@@ -72,11 +72,13 @@ func TestLetterOfThisRunIsLeft(t *testing.T) {
 func TestLimitAndKey(t *testing.T) {
 	t.Parallel()
 	other := letter(9)
-	other.IdempotencyKey = "payments#other"
-	src := &listSource{bodies: bodies(t, other, letter(1), letter(2), letter(3))}
-	results, passed := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, Key: "payments#p", Limit: 2})
-	if got := outcomes(results); got != "b redriven, c redriven" || passed != (redrive.Passed{Key: 1}) || src.next != 3 {
-		t.Errorf("%s; passed over %+v, read %d messages; want b and c, 1, 3", got, passed, src.next)
+	other.IdempotencyKey = "ledger#payments#other"
+	for _, key := range []string{"ledger#payments#p", "p"} { // as stored, as the record has it
+		src := &listSource{bodies: bodies(t, other, letter(1), letter(2), letter(3))}
+		results, passed := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, Key: key, Limit: 2})
+		if got := outcomes(results); got != "b redriven, c redriven" || passed != (redrive.Passed{Key: 1}) || src.next != 3 {
+			t.Errorf("%s: %s; passed over %+v, read %d messages; want b and c, 1, 3", key, got, passed, src.next)
+		}
 	}
 }
 
