@@ -18,7 +18,7 @@ import (
 
 // Wanted says which event source mapping is meant, where there are several.
 type Wanted struct {
-	Function string // its name; "" is any
+	Function string // its name or ARN, with or without its alias; "" is any
 	Topic    string // "" is any
 }
 
@@ -37,13 +37,14 @@ func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted
 	if err != nil {
 		return "", err
 	}
-	function, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: mapping.FunctionArn})
+	// Not GetFunctionConfiguration: LocalStack's knows no alias.
+	function, err := client.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: mapping.FunctionArn})
 	if err != nil {
 		return "", fmt.Errorf("the function %s of the event source mapping %s: %w", aws.ToString(mapping.FunctionArn), aws.ToString(mapping.UUID), err)
 	}
 	o.Invoke, o.FunctionName, o.Function, o.Store = endpoint, aws.ToString(mapping.FunctionArn), "", StoreNone
-	if t := aws.ToInt32(function.Timeout); t > 0 {
-		o.ESM.Timeout = time.Duration(t) * time.Second
+	if c := function.Configuration; c != nil && aws.ToInt32(c.Timeout) > 0 {
+		o.ESM.Timeout = seconds(*c.Timeout)
 	}
 	if err := fill(&o.ESM, mapping); err != nil {
 		return "", err
@@ -54,7 +55,7 @@ func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted
 
 // findMapping finds the one mapping on Kafka that is wanted.
 func findMapping(ctx context.Context, client *lambda.Client, endpoint string, wanted Wanted) (*types.EventSourceMappingConfiguration, error) {
-	var found []types.EventSourceMappingConfiguration
+	var found, others []types.EventSourceMappingConfiguration
 	pages := lambda.NewListEventSourceMappingsPaginator(client, &lambda.ListEventSourceMappingsInput{})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -62,28 +63,38 @@ func findMapping(ctx context.Context, client *lambda.Client, endpoint string, wa
 			return nil, fmt.Errorf("listing the event source mappings at %s: %w", endpoint, err)
 		}
 		for i := range page.EventSourceMappings {
-			if m := &page.EventSourceMappings[i]; onKafka(m) && wanted.fits(m) {
+			switch m := &page.EventSourceMappings[i]; {
+			case !onKafka(m):
+			case wanted.fits(m):
 				found = append(found, *m)
+			default:
+				others = append(others, *m)
 			}
 		}
 	}
-	switch len(found) {
-	case 0:
-		return nil, fmt.Errorf("there is no event source mapping on Kafka at %s%s: deploy one (make deploy-local)", endpoint, wanted)
-	case 1:
-		if state := aws.ToString(found[0].State); strings.HasPrefix(state, "Disabl") {
-			return nil, fmt.Errorf("the event source mapping %s is %s: enable it with aws lambda update-event-source-mapping --enabled",
-				aws.ToString(found[0].UUID), strings.ToLower(state))
-		}
-		return &found[0], nil
+	switch {
+	case len(found) == 0 && len(others) > 0:
+		return nil, fmt.Errorf("there is no event source mapping on Kafka at %s%s; there are: %s", endpoint, wanted, describe(others))
+	case len(found) == 0:
+		return nil, fmt.Errorf("there is no event source mapping on Kafka at %s: deploy one (make deploy-local)", endpoint)
+	case len(found) > 1:
+		return nil, fmt.Errorf("there are %d event source mappings on Kafka at %s%s: name one with --function-name or --topic: %s",
+			len(found), endpoint, wanted, describe(found))
 	}
-	names := make([]string, 0, len(found))
-	for i := range found {
-		m := &found[i]
-		names = append(names, fmt.Sprintf("topic %s to %s", strings.Join(m.Topics, ","), functionOf(m)))
+	if state := aws.ToString(found[0].State); strings.HasPrefix(state, "Disabl") {
+		return nil, fmt.Errorf("the event source mapping %s is %s: enable it with aws lambda update-event-source-mapping --enabled",
+			aws.ToString(found[0].UUID), strings.ToLower(state))
 	}
-	return nil, fmt.Errorf("there are %d event source mappings on Kafka at %s%s: name one with --function-name or --topic: %s",
-		len(found), endpoint, wanted, strings.Join(names, "; "))
+	return &found[0], nil
+}
+
+// describe says of mappings what --topic and --function-name tell apart.
+func describe(mappings []types.EventSourceMappingConfiguration) string {
+	all := make([]string, 0, len(mappings))
+	for i := range mappings {
+		all = append(all, fmt.Sprintf("topic %s to %s", strings.Join(mappings[i].Topics, ","), functionOf(&mappings[i])))
+	}
+	return strings.Join(all, "; ")
 }
 
 func onKafka(m *types.EventSourceMappingConfiguration) bool {
@@ -92,7 +103,18 @@ func onKafka(m *types.EventSourceMappingConfiguration) bool {
 }
 
 func (w Wanted) fits(m *types.EventSourceMappingConfiguration) bool {
-	return (w.Function == "" || w.Function == functionOf(m)) && (w.Topic == "" || slices.Contains(m.Topics, w.Topic))
+	return w.fitsFunction(m) && (w.Topic == "" || slices.Contains(m.Topics, w.Topic))
+}
+
+// fitsFunction compares names as AWS's commands take them: NAME, NAME:ALIAS, ACCOUNT:function:NAME, or the ARN, with or without
+// the alias.
+func (w Wanted) fitsFunction(m *types.EventSourceMappingConfiguration) bool {
+	arn, name := aws.ToString(m.FunctionArn), functionOf(m)
+	bare, alias, _ := strings.Cut(name, ":")
+	names := func(arn, name string) bool {
+		return len(w.Function) >= len(name) && strings.HasSuffix(":"+arn, ":"+w.Function)
+	}
+	return w.Function == "" || names(arn, name) || names(strings.TrimSuffix(arn, ":"+alias), bare)
 }
 
 // String says what is wanted, to follow a place.
@@ -107,13 +129,13 @@ func (w Wanted) String() string {
 	return text
 }
 
-// functionOf is the name in a mapping's ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME[:ALIAS].
+// functionOf is NAME[:ALIAS] of a mapping's ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME[:ALIAS].
 func functionOf(m *types.EventSourceMappingConfiguration) string {
-	const name = 6
-	if parts := strings.Split(aws.ToString(m.FunctionArn), ":"); len(parts) > name {
-		return parts[name]
+	arn := aws.ToString(m.FunctionArn)
+	if _, name, ok := strings.Cut(arn, ":function:"); ok {
+		return name
 	}
-	return aws.ToString(m.FunctionArn)
+	return arn
 }
 
 // fill sets the parameters that a mapping has.

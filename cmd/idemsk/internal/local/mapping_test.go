@@ -31,7 +31,8 @@ func mapping(topic, function string, more object) object {
 	return m
 }
 
-// deployedAt is a Lambda endpoint with event source mappings, and options that ask it.
+// deployedAt is a Lambda endpoint with event source mappings, and options that ask it. It answers as LocalStack 2026.3.0 does:
+// GetFunctionConfiguration knows versions and no alias, neither in the name nor as Qualifier; GetFunction knows both.
 func deployedAt(t *testing.T, mappings ...object) (string, *local.Options) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,8 +40,8 @@ func deployedAt(t *testing.T, mappings ...object) (string, *local.Options) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/event-source-mappings"), strings.HasSuffix(r.URL.Path, "/event-source-mappings/"):
 			_ = json.NewEncoder(w).Encode(object{"EventSourceMappings": mappings})
-		case strings.HasSuffix(r.URL.Path, ":live/configuration"):
-			_, _ = io.WriteString(w, `{"Timeout":77}`)
+		case strings.HasSuffix(r.URL.Path, ":live"):
+			_, _ = io.WriteString(w, `{"Configuration":{"Timeout":77}}`)
 		default:
 			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
 			w.WriteHeader(http.StatusNotFound)
@@ -106,6 +107,26 @@ func TestFromMappingOfFewWords(t *testing.T) {
 	}
 }
 
+// The function is named as any of AWS's commands takes it: what make deploy-local prints is the alias's ARN.
+func TestFromMappingOfANamedFunction(t *testing.T) {
+	t.Parallel()
+	two := []object{mapping("payments", "ledger", nil), mapping("refunds", "other", nil)}
+	const arn = "arn:aws:lambda:us-east-1:000000000000:function:ledger"
+	for _, name := range []string{"ledger", "ledger:live", arn, arn + ":live", "000000000000:function:ledger"} {
+		url, o := deployedAt(t, two...)
+		if _, err := local.FromMapping(t.Context(), o, url, local.Wanted{Function: name}); err != nil || o.FunctionName != arn+":live" {
+			t.Errorf("%s: %s, %v", name, o.FunctionName, err)
+		}
+	}
+	for _, name := range []string{"ledger:other", "led", "ledger:live:live", strings.Replace(arn, "us-east-1", "eu-west-1", 1)} {
+		url, o := deployedAt(t, two...)
+		_, err := local.FromMapping(t.Context(), o, url, local.Wanted{Function: name})
+		if err == nil || !strings.HasSuffix(err.Error(), "for the function "+name+"; there are: topic payments to ledger:live; topic refunds to other:live") {
+			t.Errorf("%s: %v; want an error that lists what is there", name, err)
+		}
+	}
+}
+
 func TestFromMappingThatCannotBeServed(t *testing.T) {
 	t.Parallel()
 	two := []object{mapping("payments", "ledger", nil), mapping("refunds", "ledger", nil)}
@@ -113,10 +134,11 @@ func TestFromMappingThatCannotBeServed(t *testing.T) {
 		mappings []object
 		wanted   local.Wanted
 	}{
-		"there is no event source mapping on Kafka at":                                   {nil, local.Wanted{}},
-		"for the function other with the topic payments: deploy one":                     {two, local.Wanted{Function: "other", Topic: "payments"}},
+		"there is no event source mapping on Kafka at http://127.0.0.1":                  {nil, local.Wanted{}},
+		": deploy one (make deploy-local)":                                               {nil, local.Wanted{}},
+		"for the function other with the topic payments; there are: topic payments to":   {two, local.Wanted{Function: "other", Topic: "payments"}},
 		"there are 2 event source mappings":                                              {two, local.Wanted{}},
-		"name one with --function-name or --topic: topic payments to ledger; topic refu": {two, local.Wanted{Function: "ledger"}},
+		"name one with --function-name or --topic: topic payments to ledger:live; topic": {two, local.Wanted{Function: "ledger"}},
 		"the event source mapping uuid-payments is disabled: enable it":                  {[]object{mapping("payments", "ledger", object{"State": "Disabled"})}, local.Wanted{}},
 		"the function arn:aws:lambda:us-east-1:000000000000:function:gone of the event":  {[]object{mapping("payments", "x", object{"FunctionArn": "arn:aws:lambda:us-east-1:000000000000:function:gone"})}, local.Wanted{}},
 	} {

@@ -87,7 +87,18 @@ func (d *deployment) createFunction(t *testing.T) {
 	if err := lambda.NewFunctionActiveV2Waiter(d.lambda).Wait(t.Context(), &lambda.GetFunctionInput{FunctionName: &d.name}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
+	version, err := d.lambda.PublishVersion(t.Context(), &lambda.PublishVersionInput{FunctionName: &d.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.lambda.CreateAlias(t.Context(), &lambda.CreateAliasInput{FunctionName: &d.name, Name: aws.String(alias), FunctionVersion: version.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
+
+// alias is what the event source mapping invokes, as the one of the construct does.
+const alias = "live"
 
 // zipped is the function's package.
 func zipped(t *testing.T) []byte {
@@ -113,13 +124,13 @@ func zipped(t *testing.T) []byte {
 	return buf.Bytes()
 }
 
-// createMapping makes the event source mapping by CloudFormation, as the CDK and SAM do.
+// createMapping makes the event source mapping by CloudFormation, as the CDK and SAM do, on the function's alias.
 func (d *deployment) createMapping(t *testing.T) {
 	t.Helper()
 	deployStack(t, d.cfg, d.name, map[string]any{"Mapping": map[string]any{
 		"Type": "AWS::Lambda::EventSourceMapping",
 		"Properties": map[string]any{
-			"FunctionName": d.name, "Topics": []string{topic}, "BatchSize": 200, "MaximumBatchingWindowInSeconds": 1,
+			"FunctionName": d.name + ":" + alias, "Topics": []string{topic}, "BatchSize": 200, "MaximumBatchingWindowInSeconds": 1,
 			"EventSourceArn":   "arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1",
 			"StartingPosition": "TRIM_HORIZON", "FunctionResponseTypes": []string{"ReportBatchItemFailures"},
 			"AmazonManagedKafkaEventSourceConfig": map[string]any{"ConsumerGroupId": d.name},
@@ -143,7 +154,7 @@ func TestFromLocalStack(t *testing.T) {
 	if code != 0 || !strings.Contains(out.String(), "2,000 done") || !strings.Contains(out.String(), "everything is committed") {
 		t.Fatalf("exit status %d", code)
 	}
-	if !strings.Contains(said.String(), "topic payments, group "+d.name+", batches of 200") {
+	if !strings.Contains(said.String(), "topic payments, group "+d.name+", batches of 200, to arn:aws:lambda:us-east-1:000000000000:function:"+d.name+":"+alias) {
 		t.Error("the mapping's parameters were not taken")
 	}
 	d.check(t, records, seed)
