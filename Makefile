@@ -5,6 +5,8 @@ SHELL := /usr/bin/env bash
 help:
 	@sed -n 's/^## //p' Makefile
 
+# What runs on this machine, and nothing else.
+BUILD = scripts/build.sh run $(filter postgres redis,$(STORE))
 ## run: see it work: the sample events, then 10,000 payments through a broker, the event source, the real function and its tables,
 ##      with batches that come again, two at once, and killed processes; then the same without idemsk. SEED=7 repeats the payments,
 ##      and what befalls a batch; which payments make a batch depends on timing too.
@@ -18,14 +20,16 @@ LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local
   --store $(if $(filter localstack,$(STORE)),http://127.0.0.1:$${LOCALSTACK_PORT:-4566},$(STORE)) \
   --function-response-types ReportBatchItemFailures --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
   $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER))
-run: build
+run:
+	@$(BUILD)
 	@echo "The sample events in events/, by idemsk replay:"
 	@set -o pipefail; bin/idemsk replay --records 0 --env IDEMSK_LEASE=500ms events | tail -n 2
 	@echo
 	@$(LOCAL) --until-drained --prove --compare $(if $(filter plain,$(LEDGER)),--env IDEMSK_BATCHING=off) $(FAULTS)
 
 ## dev: the same road without faults, which keeps running: produce to its broker, whose address it prints
-dev: build
+dev:
+	@$(BUILD)
 	@$(LOCAL)
 
 ## test: run every test; starts LocalStack if need be, and stops it again
@@ -44,7 +48,7 @@ test-stores:
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test
 
-## build: bin/idemsk and dist/handler-{amd64,arm64}/bootstrap
+## build: bin/idemsk, and the functions for Lambda: dist/handler-{amd64,arm64}[-postgres|-redis]/bootstrap, dist/relay-…
 build:
 	scripts/build.sh
 

@@ -1,18 +1,62 @@
 #!/usr/bin/env bash
-# Builds the tool (bin/idemsk) and the functions for Lambda's provided.al2023 runtime: dist/handler-$ARCH/bootstrap with DynamoDB
-# alone, dist/handler-$ARCH-{postgres,redis}/bootstrap, which are larger by a third and carry their own client besides, and the
-# relay of the outbox, dist/relay-$ARCH/bootstrap. lambda.norpc leaves out what only the go1.x runtime needed.
+# build.sh             builds the tool (bin/idemsk) and all functions for Lambda's provided.al2023 runtime: dist/handler-$ARCH/bootstrap
+#                      with DynamoDB alone, dist/handler-$ARCH-{postgres,redis}/bootstrap, which are larger by a third and carry
+#                      their own client besides, and the relay of the outbox, dist/relay-$ARCH/bootstrap. On a machine that is not
+#                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
+# build.sh run [STORE] builds only what make run starts on this machine: the tool, and its function, also with that store (postgres, redis).
+#
+# lambda.norpc leaves out what only the go1.x runtime needed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v go >/dev/null || { echo "build: Go 1.26 or newer is needed: install it from https://go.dev/dl" >&2; exit 1; }
 
-version=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
-go build -trimpath -ldflags "-X main.version=$version" -o bin/idemsk ./cmd/idemsk
-for arch in ${ARCHS:-amd64 arm64}; do
-  for store in '' postgres redis; do
-    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -tags "lambda.norpc${store:+,$store}" -ldflags "-s -w" \
-      -o "dist/handler-$arch${store:+-$store}/bootstrap" ./lambda/handler
+# compile OUTPUT PACKAGE [FLAGS…] says what it builds. Without a build cache Go is silent for minutes: so it counts packages.
+compile() {
+  local output=$1 package=$2 line n=0
+  shift 2
+  echo "build: $output" >&2
+  go build -v -trimpath ${1+"$@"} -o "$output" "$package" 2>&1 | while IFS= read -r line; do
+    case $line in
+      *[[:space:]]*) printf '%s\n' "$line" ;; # a message
+      *) if ((++n % 50 == 0)); then echo "build: $n packages compiled"; fi ;;
+    esac
+  done >&2
+}
+
+# lambda_function OUTPUT PACKAGE OS ARCH [STORE]
+lambda_function() {
+  CGO_ENABLED=0 GOOS=$3 GOARCH=$4 compile "$1/bootstrap" "$2" -tags "lambda.norpc${5:+,$5}" -ldflags '-s -w'
+}
+
+# own_handler [STORE]: the example's function for this machine.
+own_handler() {
+  local os arch name
+  os=$(go env GOOS) arch=$(go env GOARCH)
+  name=$arch # as Lambda has it
+  [[ $os == linux ]] || name=$os-$arch
+  lambda_function "dist/handler-$name${1:+-$1}" ./lambda/handler "$os" "$arch" "${1:-}"
+}
+
+everything() {
+  local arch store
+  for arch in ${ARCHS:-amd64 arm64}; do
+    for store in '' postgres redis; do
+      lambda_function "dist/handler-$arch${store:+-$store}" ./lambda/handler linux "$arch" "$store"
+    done
+    lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
   done
-  CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -tags lambda.norpc -ldflags "-s -w" \
-    -o "dist/relay-$arch/bootstrap" ./lambda/relay
-done
+  [[ $(go env GOOS) == linux ]] || own_handler
+}
+
+compile bin/idemsk ./cmd/idemsk -ldflags "-X main.version=$(git describe --tags --always --dirty 2>/dev/null || true)"
+case ${1:-} in
+  '') everything ;;
+  run)
+    own_handler
+    [[ -z ${2:-} ]] || own_handler "$2"
+    ;;
+  *)
+    echo "usage: scripts/build.sh [run [postgres|redis]]" >&2
+    exit 2
+    ;;
+esac

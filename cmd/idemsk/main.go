@@ -7,17 +7,30 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 )
 
-// version is set by the build.
-var version = "unknown"
+// version is what git describes: scripts/build.sh sets it.
+var version string
+
+// toolVersion is version, or that of the module, which go install …@VERSION writes into the program.
+func toolVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	switch {
+	case version != "":
+		return version
+	case ok:
+		return info.Main.Version
+	}
+	return "unknown"
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version)
+	code := cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, toolVersion())
 	stop()
 	os.Exit(code)
 }

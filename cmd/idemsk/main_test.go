@@ -62,6 +62,16 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// A tool that go install has built says its module's version: "(devel)" of this clone, a release's of a release.
+func TestVersionOfAnInstalledTool(t *testing.T) {
+	tool := filepath.Join(t.TempDir(), "idemsk")
+	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
+	if out, err := exec.CommandContext(t.Context(), tool, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "idemsk (devel)") &&
+		!strings.HasPrefix(string(out), "idemsk v") {
+		t.Errorf("%s, %v; want the module's version", out, err)
+	}
+}
+
 // running are the processes of a program.
 func running(t *testing.T, program string) (pids []string) {
 	t.Helper()

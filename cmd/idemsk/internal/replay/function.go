@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/idemsk/idemsk/internal/runtimeapi"
@@ -14,11 +15,7 @@ import (
 // FindFunction looks for the built handler around the tool, and then in the working directory. Its error says what to do. store
 // is "postgres" or "redis" for the build with that store; "" is the usual one.
 func FindFunction(store string) (string, error) {
-	name := "handler-" + runtime.GOARCH
-	if store != "" {
-		name += "-" + store
-	}
-	built := filepath.Join("dist", name, "bootstrap")
+	built := filepath.Join("dist", builtName(runtime.GOOS, runtime.GOARCH, store), "bootstrap")
 	places := []string{built}
 	if tool, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(tool); err == nil {
@@ -37,6 +34,12 @@ func FindFunction(store string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("the function is not built (looked for %s): run make build, or name it with --function", strings.Join(places, ", "))
+}
+
+// builtName is the folder in dist of the function for a machine, as scripts/build.sh names it. On Linux it is the one that is deployed.
+func builtName(system, arch, store string) string {
+	parts := []string{"handler", system, arch, store}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" || p == "linux" }), "-")
 }
 
 // functionName is the function's, and the namespace of its keys.
