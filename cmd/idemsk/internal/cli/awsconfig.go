@@ -21,6 +21,10 @@ type awsFlags struct{ endpoint, region string }
 
 func (a *awsFlags) declare(fs *flag.FlagSet) {
 	fs.StringVar(&a.endpoint, "endpoint-url", "", "the `URL` of the service instead of AWS's own, such as LocalStack's http://127.0.0.1:4566")
+	a.declareRegion(fs)
+}
+
+func (a *awsFlags) declareRegion(fs *flag.FlagSet) {
 	fs.StringVar(&a.region, "region", "", "the AWS `REGION` (else AWS_REGION, or the profile's)")
 }
 

@@ -53,7 +53,10 @@ type action func(ctx context.Context, s Streams, args []string) error
 
 // verbs are all there are.
 func verbs() []verb {
-	return []verb{localVerb(), replayVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb(), migrateVerb(), pruneVerb(), relayVerb(), outboxVerb()}
+	return []verb{
+		localVerb(), replayVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb(), topicVerb(), produceVerb(),
+		migrateVerb(), pruneVerb(), relayVerb(), outboxVerb(),
+	}
 }
 
 func findVerb(name string) (verb, bool) {

@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"context"
 	"flag"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 )
 
@@ -20,6 +25,16 @@ const (
 	varUsername = "IDEMSK_KAFKA_USERNAME"
 	varPassword = "IDEMSK_KAFKA_PASSWORD" //nolint:gosec // a name
 )
+
+// kafkaCredentials ends the help of these verbs.
+const kafkaCredentials = `
+Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD; those
+for aws-iam are the AWS SDK's.`
+
+func (k *kafkaFlags) declareBrokers(fs *flag.FlagSet) {
+	fs.StringVar(&k.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
+	k.declareSecurity(fs)
+}
 
 func (k *kafkaFlags) declareSecurity(fs *flag.FlagSet) {
 	sec := &k.security
@@ -55,6 +70,34 @@ func (k *kafkaFlags) checkSecurity() error {
 		return usagef("--sasl %s needs %s and %s in the environment", sec.SASL, varUsername, varPassword)
 	}
 	return nil
+}
+
+// options are the client's options that sign in to the brokers. The region is that of the AWS credentials for aws-iam.
+func (k *kafkaFlags) options(ctx context.Context, region string) ([]kgo.Opt, error) {
+	if err := k.checkSecurity(); err != nil {
+		return nil, err
+	}
+	if k.security.SASL == redrive.AWSIAM {
+		flags := awsFlags{region: region} // an endpoint is not that of the cluster
+		cfg, err := flags.load(ctx)
+		if err != nil {
+			return nil, explainAWS(err)
+		}
+		k.security.AWS = cfg.Credentials
+	}
+	return k.security.Options()
+}
+
+// connect returns a client, which a broker has answered. The caller closes it.
+func (k *kafkaFlags) connect(ctx context.Context, region string, opts ...kgo.Opt) (*kgo.Client, error) {
+	if k.brokers == "" {
+		return nil, usagef("no brokers are named: give --brokers")
+	}
+	secured, err := k.options(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	return kafkaclient.Dial(ctx, strings.Split(k.brokers, ","), slices.Concat(secured, opts)...)
 }
 
 // allLocal reports whether all brokers are on this machine.

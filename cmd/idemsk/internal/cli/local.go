@@ -19,7 +19,6 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/replay"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
@@ -34,8 +33,7 @@ for MSK does: docs/local.md says row by row where it differs. Without --brokers 
 without --function the built function of this project is run. The function is any command that speaks the Lambda Runtime API
 (a provided.* bootstrap, python3 -m awslambdaric, aws-lambda-ric), one process for each poller; or it is at an Invoke
 endpoint. DynamoDB tables and an SQS queue for it are in this process, and its environment points there (--store fake).
-
-Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD.
+` + kafkaCredentials + `
 
 Ctrl-C reads no more, waits for what is with the function, for as long as its timeout, and commits what is done with; a second
 one cuts that off, so that it comes again. SIGUSR1 disables the mapping, and enables it again.
@@ -243,24 +241,6 @@ func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	return err
 }
 
-// secure fills in how to prove to the brokers who one is.
-func (l *localCommand) secure(ctx context.Context) error {
-	if err := l.checkSecurity(); err != nil {
-		return err
-	}
-	if l.security.SASL == redrive.AWSIAM {
-		flags := awsFlags{region: l.region} // an endpoint is not that of the cluster
-		cfg, err := flags.load(ctx)
-		if err != nil {
-			return err
-		}
-		l.security.AWS = cfg.Credentials
-	}
-	opts, err := l.security.Options()
-	l.opt.Kafka = opts
-	return err
-}
-
 // resolve fills in what flags leave open.
 func (l *localCommand) resolve(ctx context.Context) (err error) {
 	o := &l.opt
@@ -271,7 +251,7 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 	if o.Seed == 0 {
 		o.Seed = uint64(rand.Uint32()) + 1 //nolint:gosec // a seed is no secret
 	}
-	if err := l.secure(ctx); err != nil {
+	if o.Kafka, err = l.options(ctx, l.region); err != nil {
 		return err
 	}
 	if l.deployed {

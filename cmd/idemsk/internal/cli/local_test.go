@@ -125,6 +125,7 @@ func TestLocalThatCannotRun(t *testing.T) {
 		{[]string{"--function", "/bin/sh -c 'exit 3'"}, 1, "it ended before it asked for work: exit status 3"},
 		{[]string{"--function", "", "--invoke", "http://" + nobody}, 1, "no Lambda endpoint answers"},
 		{[]string{"--batch-size", "0"}, 2, "BatchSize is 0"},
+		{[]string{"--topic", "bad topic"}, 2, `the topic is "bad topic"`},
 		{[]string{"--init-timeout", "1us"}, 1, "raise the initialization timeout (--init-timeout)"},
 		{[]string{"--filter-criteria", "@/nowhere"}, 1, "/nowhere"},
 		{[]string{"--filter-criteria", "x"}, 2, "FilterCriteria"},

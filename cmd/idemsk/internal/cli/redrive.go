@@ -32,9 +32,7 @@ A letter that is too large to hold its value is read back from Kafka, for which 
 What is no dead letter of idemsk stays where it is, and is named. What stays becomes visible again at the end; its receive
 count has grown, also by --dry-run. In a FIFO queue it holds up the letters behind it of its partition. SQS gives a run up to
 120,000 messages that stay.
-
-Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD; those
-for aws-iam are the AWS SDK's.`,
+` + kafkaCredentials,
 		examples: []string{
 			"idemsk redrive --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/letters --brokers b-1:9098,b-2:9098 --sasl aws-iam --dry-run",
 			"idemsk redrive --queue-url … --brokers b-1:9096 --tls --sasl scram-sha-512 --limit 1",
@@ -65,9 +63,8 @@ func (r *redriveCommand) declare(fs *flag.FlagSet) {
 	fs.StringVar(&r.file, "file", "", "a `FILE` of dead letters instead, one in JSON on each line")
 	fs.DurationVar(&r.visibility, "visibility-timeout", 5*time.Minute,
 		"the `TIME` for which a message of the queue is hidden from others, and the most that one redrive may take:\nat least twice the function's timeout")
-	fs.StringVar(&r.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
+	r.declareBrokers(fs)
 	fs.StringVar(&r.function, "function-name", "", "the function to invoke instead: its `NAME` or ARN")
-	r.declareSecurity(fs)
 	fs.StringVar(&r.opt.Function, "of-function", "",
 		"only letters of the function `NAME` (default: the one of --function-name; with --brokers alone those of all)")
 	fs.StringVar(&r.opt.Cluster, "of-cluster", "",

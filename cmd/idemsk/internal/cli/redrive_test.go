@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -208,17 +207,6 @@ func TestRedriveOfARecordWithoutKey(t *testing.T) {
 	}
 }
 
-func newCluster(t *testing.T) string {
-	t.Helper()
-	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"), kfake.ListenFn(loopback))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	return cluster.ListenAddrs()[0]
-}
-
 func letterJSON(offset int) string {
 	return fmt.Sprintf(`{"topic":"payments","partition":1,"offset":%d,"key":null,"value":"e30=","idempotencyKey":"payments#p-%d\u001b","version":17,
 		"attempts":1,"error":{"code":"permanent","message":"no\u001b[31m"}}`, offset, offset)
@@ -227,7 +215,7 @@ func letterJSON(offset int) string {
 func TestRedriveToTheTopic(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
-	brokers := newCluster(t)
+	brokers := newCluster(t, kfake.SeedTopics(3, "payments"))
 	for _, body := range []string{letterJSON(1), letterJSON(2), "hello", letterJSON(1)} {
 		if _, err := c.sqs.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &c.queue, MessageBody: &body}); err != nil {
 			t.Fatal(err)
@@ -248,7 +236,7 @@ func TestRedriveFromAFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(line(1)+line(2)+line(3)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	brokers := newCluster(t)
+	brokers := newCluster(t, kfake.SeedTopics(3, "payments"))
 	r := idemsk(t, "redrive", "--file", path, "--brokers", brokers, "--yes", "--limit", "2", "--json")
 	if r.code != 0 || strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, `"where":"payments-1@1"`) || strings.Contains(r.out, "\x1b") {
 		t.Errorf("%+v", r)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
@@ -25,7 +24,7 @@ in their order, each with its ID in the headers event-id and idempotency-key. An
 aside in the table, and holds up no other. In PostgreSQL any number may run at once. In DynamoDB (--outbox-table) it follows the table's
 stream from its oldest record, and is for local use: the function lambda/relay is for production. docs/outbox.md has more, and the other
 relays.
-Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD.`,
+` + kafkaCredentials,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk relay --brokers b-1:9098,b-2:9098 --sasl aws-iam",
 			"idemsk relay --brokers 127.0.0.1:9092 --until-empty    # for a test",
@@ -38,8 +37,7 @@ Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFK
 			fs.StringVar(&r.table, "table", pgoutbox.DefaultTable, "the `TABLE` of the outbox in PostgreSQL")
 			fs.StringVar(&r.dynamo, "outbox-table", "", "the `TABLE` of the outbox in DynamoDB, instead")
 			r.awsFlags.declare(fs)
-			fs.StringVar(&r.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
-			r.declareSecurity(fs)
+			r.declareBrokers(fs)
 			fs.BoolVar(&r.migrate, "migrate", false, "make the table, or bring it up to date, and do nothing else")
 			fs.BoolVar(&r.untilEmpty, "until-empty", false, "end when nothing is left to be sent")
 			fs.IntVar(&r.cfg.MaxAttempts, "max-attempts", pgoutbox.DefaultMaxAttempts, "`N` rejections set an event aside")
@@ -119,15 +117,7 @@ func (r *relayCommand) relayPostgres(ctx context.Context, s Streams) error {
 
 // producer connects to Kafka.
 func (r *relayCommand) producer(ctx context.Context) (*relay.Producer, error) {
-	if r.security.SASL == redrive.AWSIAM {
-		flags := awsFlags{region: r.region} // an endpoint is not that of the cluster
-		cfg, err := flags.load(ctx)
-		if err != nil {
-			return nil, explainAWS(err)
-		}
-		r.security.AWS = cfg.Credentials
-	}
-	secured, err := r.security.Options()
+	secured, err := r.options(ctx, r.region)
 	if err != nil {
 		return nil, err
 	}

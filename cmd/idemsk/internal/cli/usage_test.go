@@ -41,10 +41,22 @@ func TestUsageErrors(t *testing.T) {
 		"redrive --queue-url q --brokers b --yes --visibility-timeout 1s": "--visibility-timeout is 1s",
 		"replay --records 0 --function f":                                 "nothing to play",
 		"replay --kills 3 --records 2 --function f":                       "to kill before",
-		"relay":                                   "no brokers are named",
-		"relay x --brokers b":                     `"x"`,
-		"relay --brokers b --sasl kerberos":       `"kerberos"`,
-		"relay --brokers b --store-url mysql://x": "postgres://",
+		"topic":                                                    "want create and the name of one topic",
+		"topic delete payments --brokers b":                        "want create and the name of one topic",
+		"topic create payments":                                    "no brokers are named",
+		"topic create bad/topic --brokers b":                       `the topic is "bad/topic"`,
+		"topic create payments --brokers b --partitions 0":         "--partitions is 0",
+		"topic create payments --brokers b --replication-factor 0": "--replication-factor is 0",
+		"topic create payments --brokers b --config x":             "want NAME=VALUE",
+		"produce":                                   "no brokers are named",
+		"produce a b --brokers b":                   "want one FILE, got 2",
+		"produce --brokers b --format avro":         `--format is "avro"`,
+		"produce --brokers b --format json --key k": "--key and --header are for --format value",
+		"produce --brokers b --header =x":           "want NAME=VALUE",
+		"relay":                                     "no brokers are named",
+		"relay x --brokers b":                       `"x"`,
+		"relay --brokers b --sasl kerberos":         `"kerberos"`,
+		"relay --brokers b --store-url mysql://x":   "postgres://",
 		"relay --brokers b --store-url postgres://u@h/d --table a.b.c":               `"a.b.c"`,
 		"relay --brokers 127.0.0.1:1 --store-url postgres://u@h/d --max-attempts -1": "--max-attempts is -1",
 		"replay --env IDEMSK_STORE=redis --function f":                               "redis",
@@ -85,7 +97,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive", "migrate", "prune", "relay", "outbox"} {
+	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
 		page := idemsk(t, "help", verb)
 		if page.code != 0 {
 			t.Errorf("help %s: %+v", verb, page)

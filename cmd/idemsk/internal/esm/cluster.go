@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 )
 
 // cluster asks the brokers everything but for records.
@@ -24,7 +26,6 @@ type cluster struct {
 
 // Times for the cluster to answer.
 const (
-	dialTimeout  = 5 * time.Second
 	adminTimeout = 10 * time.Second
 	// A broker whose first group this is makes its topic of offsets first, and refuses meanwhile.
 	groupTimeout = 30 * time.Second
@@ -34,18 +35,11 @@ const (
 // dial connects, and fails if nobody answers.
 func dial(ctx context.Context, brokers []string, opts []kgo.Opt, c *Config) (*cluster, error) {
 	opts = append(slices.Clone(opts), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local"), kgo.MaxVersions(versions()))
-	client, err := kgo.NewClient(opts...)
+	client, err := kafkaclient.Dial(ctx, brokers, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("the Kafka client: %w", err)
+		return nil, err
 	}
-	k := &cluster{client: client, opts: opts, brokers: strings.Join(brokers, ","), topic: c.topic(), group: c.ConsumerGroup}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	if err := client.Ping(ctx); err != nil {
-		client.Close()
-		return nil, fmt.Errorf("no Kafka broker answers at %s: start one, or check the address, and whether the listener wants --tls or --sasl: %w", k.brokers, err)
-	}
-	return k, nil
+	return &cluster{client: client, opts: opts, brokers: strings.Join(brokers, ","), topic: c.topic(), group: c.ConsumerGroup}, nil
 }
 
 // versions are all but those that name topics by their IDs, which this has no use for.
@@ -95,14 +89,14 @@ const shownTopics = 10
 
 func (k *cluster) unknownTopic(names []string) error {
 	if len(names) == 0 {
-		return fmt.Errorf("the cluster at %s has no topic %s, nor any other: create it", k.brokers, k.topic)
+		return fmt.Errorf("the cluster at %s has no topic %s, nor any other: create it (idemsk topic create)", k.brokers, k.topic)
 	}
 	slices.Sort(names)
 	more := ""
 	if len(names) > shownTopics {
 		names, more = names[:shownTopics], ", …"
 	}
-	return fmt.Errorf("the cluster at %s has no topic %s: create it, or name one that it has: %s%s",
+	return fmt.Errorf("the cluster at %s has no topic %s: create it (idemsk topic create), or name one that it has: %s%s",
 		k.brokers, k.topic, strings.Join(names, ", "), more)
 }
 

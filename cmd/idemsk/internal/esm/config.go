@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
@@ -130,9 +131,11 @@ func (c *Config) Validate() error {
 	check(c.Timeout >= time.Second && c.Timeout <= MaxTimeout, "Timeout is %s: want 1s to %s", c.Timeout, MaxTimeout)
 	check(c.Retry == RetryNamed || c.Retry == RetryFromLowest, "Retry is %q: want %s or %s", c.Retry, RetryNamed, RetryFromLowest)
 	check(c.RetryDelay >= 0, "RetryDelay is %s: want 0s or more", c.RetryDelay)
-	if _, err := parseFilters(c.FilterCriteria); err != nil {
-		errs = append(errs, err)
+	for _, topic := range c.Topics {
+		errs = append(errs, kafkaclient.CheckTopic(topic))
 	}
+	_, err := parseFilters(c.FilterCriteria)
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return &configError{err}
 	}

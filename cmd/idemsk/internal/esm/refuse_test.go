@@ -18,6 +18,7 @@ func TestParametersThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for says, spoil := range map[string]func(c *esm.Config){
 		"Topics has 0 names":                  func(c *esm.Config) { c.Topics = nil },
+		`the topic is "bad topic"`:            func(c *esm.Config) { c.Topics = []string{"bad topic"} },
 		"Topics has 2 names":                  func(c *esm.Config) { c.Topics = []string{"a", "b"} },
 		"ConsumerGroup":                       func(c *esm.Config) { c.ConsumerGroup = "" },
 		"BatchSize is 0":                      func(c *esm.Config) { c.BatchSize = 0 },
@@ -80,7 +81,7 @@ func TestWhatCannotBegin(t *testing.T) {
 		says  string
 	}{
 		"no broker":     {func(_ *esm.Config, p *esm.Parts) { p.Brokers = addrs }, "no Kafka broker answers at " + addrs[0]},
-		"unknown topic": {func(c *esm.Config, _ *esm.Parts) { c.Topics = []string{"paymnets"} }, "has no topic paymnets: create it, or name one that it has: letters, payments"},
+		"unknown topic": {func(c *esm.Config, _ *esm.Parts) { c.Topics = []string{"paymnets"} }, "has no topic paymnets: create it (idemsk topic create), or name one that it has: letters, payments"},
 		"group in use":  {func(c *esm.Config, _ *esm.Parts) { c.ConsumerGroup = "taken" }, "the consumer group taken has 1 active members"},
 		"no function": {func(_ *esm.Config, p *esm.Parts) {
 			p.Invoker = func(context.Context, int) (esm.Invoker, error) { return nil, noFunction }

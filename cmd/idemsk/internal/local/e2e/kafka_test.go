@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -11,10 +12,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 )
@@ -45,26 +44,13 @@ func exactRecords(t *testing.T) int {
 	return n
 }
 
-// createTopic makes the topic on a real broker.
+// createTopic creates the topic on a real broker, as a user would.
 func createTopic(t *testing.T, brokers string) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	req := kmsg.NewPtrCreateTopicsRequest()
-	one := kmsg.NewCreateTopicsRequestTopic()
-	one.Topic, one.NumPartitions, one.ReplicationFactor = topic, partitions, 1
-	req.Topics, req.TimeoutMillis = append(req.Topics, one), 10_000
-	resp, err := req.RequestWith(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range resp.Topics {
-		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			t.Fatal(r.Topic, err)
-		}
+	var said bytes.Buffer
+	args := []string{"topic", "create", topic, "--brokers", brokers, "--partitions", strconv.Itoa(partitions)}
+	if code := cli.Main(bounded(t, time.Minute), args, cli.Streams{Err: &said}, "test"); code != 0 {
+		t.Fatalf("exit status %d: %s", code, &said)
 	}
 }
 

@@ -1,0 +1,103 @@
+// Package produce reads records from text and writes them to a Kafka topic.
+package produce
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The formats of a line.
+const (
+	FormatValue = "value" // the line is the record's value
+	FormatJSON  = "json"  // {"key":…,"value":…,"headers":{…}}
+)
+
+// MaxLine is how long a line may be, in bytes: more than any broker takes by default.
+const MaxLine = 10 << 20
+
+// Line is a record that was read.
+type Line struct {
+	Number int // counted from 1
+	Record *kgo.Record
+}
+
+// Read yields a record for each line that is not blank. parse turns a line into a record; its error ends the reading.
+func Read(r io.Reader, parse func(line []byte) (*kgo.Record, error)) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, MaxLine)
+		n := 0
+		for lines.Scan() {
+			n++
+			if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+				continue
+			}
+			rec, err := parse(lines.Bytes())
+			if err != nil {
+				yield(Line{}, fmt.Errorf("line %d: %w", n, err))
+				return
+			}
+			if !yield(Line{Number: n, Record: rec}, nil) {
+				return
+			}
+		}
+		if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+			yield(Line{}, fmt.Errorf("line %d has more than %d bytes", n+1, MaxLine))
+		} else if err != nil {
+			yield(Line{}, fmt.Errorf("reading records: %w", err))
+		}
+	}
+}
+
+// ValueLine takes a line for the value of a record with this key, which may be nil, and these headers.
+func ValueLine(key []byte, headers []kgo.RecordHeader) func(line []byte) (*kgo.Record, error) {
+	return func(line []byte) (*kgo.Record, error) {
+		return &kgo.Record{Key: key, Value: bytes.Clone(line), Headers: headers}, nil
+	}
+}
+
+// JSONLine takes a line for a record in JSON. A value that is a string is written as its text, null is a tombstone, and any other
+// JSON is written as it stands in the line.
+func JSONLine(line []byte) (*kgo.Record, error) {
+	var record struct {
+		Key     *string           `json:"key"`
+		Value   json.RawMessage   `json:"value"`
+		Headers map[string]string `json:"headers"`
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&record); err != nil {
+		return nil, fmt.Errorf(`want a record such as {"key":"k","value":{"a":1},"headers":{"idempotency-key":"pay-1"}}: %w`, err)
+	}
+	if d.More() {
+		return nil, errors.New("want one record in a line, and nothing behind it")
+	}
+	if record.Value == nil {
+		return nil, errors.New(`the record has no "value" (null is a tombstone)`)
+	}
+	rec := new(kgo.Record)
+	if record.Key != nil {
+		rec.Key = []byte(*record.Key)
+	}
+	text := ""
+	switch {
+	case string(record.Value) == "null":
+	case json.Unmarshal(record.Value, &text) == nil:
+		rec.Value = []byte(text)
+	default:
+		rec.Value = record.Value
+	}
+	for _, name := range slices.Sorted(maps.Keys(record.Headers)) {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: name, Value: []byte(record.Headers[name])})
+	}
+	return rec, nil
+}
