@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 )
 
@@ -29,8 +31,14 @@ func toolVersion() string {
 }
 
 func main() {
+	redis.SetLogger(quiet{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, toolVersion())
 	stop()
 	os.Exit(code)
 }
+
+// quiet is a logger of the Redis client: it would write each failed connection to standard error, and the verb says it once.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}

@@ -2,12 +2,15 @@ package main_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -70,6 +73,77 @@ func TestVersionOfAnInstalledTool(t *testing.T) {
 		!strings.HasPrefix(string(out), "idemsk v") {
 		t.Errorf("%s, %v; want the module's version", out, err)
 	}
+}
+
+// What is down at the start is said in one message, and the exit status is 1, within 10 s: the network refuses, or is silent.
+func TestWhatIsDownAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	tool := filepath.Join(dir, "idemsk")
+	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
+	silent := silence(t)
+	var wait sync.WaitGroup
+	for _, address := range []string{"127.0.0.1:1", silent} {
+		web, postgres, redis := "http://"+address, "postgres://u:p@"+address+"/d", "redis://"+address
+		for _, args := range [][]string{
+			{"local", "--function", tool, "--store", web}, {"local", "--function", tool, "--store", postgres},
+			{"local", "--function", tool, "--store", redis}, {"local", "--function", tool, "--brokers", address},
+			{"local", "--invoke", web}, {"local", "--from-localstack", "--endpoint-url", web},
+			{"local", "--function", tool, "--on-failure", "s3://bucket", "--endpoint-url", web},
+			{"local", "--function", tool, "--on-failure", "arn:aws:sqs:us-east-1:1:q", "--endpoint-url", web},
+			{"replay", "--function", tool, "--store", web},
+			{"get", "k", "--endpoint-url", web}, {"get", "k", "--store-url", postgres}, {"get", "k", "--store-url", redis},
+			{"migrate", "--store-url", postgres}, {"prune", "--store-url", postgres}, {"outbox", "--store-url", postgres},
+			{"topic", "create", "t", "--brokers", address}, {"produce", "--brokers", address},
+		} {
+			wait.Go(func() { checkDown(t, dir, tool, args) })
+		}
+	}
+	wait.Wait()
+}
+
+// checkDown runs the tool, which can't begin.
+func checkDown(t *testing.T, dir, tool string, args []string) {
+	const within = 10 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), 2*within)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "AWS_REGION=us-east-1"}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	begun := time.Now()
+	err := cmd.Run()
+	took := time.Since(begun)
+	var exit *exec.ExitError
+	switch messages := strings.Count(said.String(), "idemsk "+args[0]+": "); {
+	case !errors.As(err, &exit) || exit.ExitCode() != 1 || messages != 1:
+		t.Errorf("%v: %v\n%s; want one message, and exit status 1", args, err, &said)
+	case took > within:
+		t.Errorf("%v took %v; want at most %v", args, took, within)
+	case strings.Contains(said.String(), "pool.go") || strings.Contains(said.String(), "removing"):
+		t.Errorf("%v: more is said than what is down:\n%s", args, &said)
+	}
+}
+
+// silence is an address that takes connections and says nothing.
+func silence(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	return l.Addr().String()
 }
 
 // running are the processes of a program.

@@ -76,13 +76,16 @@ func openQueue(ctx context.Context, o *Options, s *store, name string) (*onFailu
 	}
 	q.client = sqs.NewFromConfig(cfg)
 	if isARN {
-		ctx, cancel := context.WithTimeout(ctx, destinationTimeout)
-		defer cancel()
-		out, err := q.client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &short})
+		err := promptly(ctx, func(ctx context.Context) error {
+			out, err := q.client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &short})
+			if err == nil {
+				q.url = aws.ToString(out.QueueUrl)
+			}
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("the on-failure destination %s: %w", name, err)
 		}
-		q.url = aws.ToString(out.QueueUrl)
 	}
 	return &onFailure{Destination: q, close: func() {}}, nil
 }
@@ -124,7 +127,7 @@ func openBucket(ctx context.Context, o *Options, name string) (*onFailure, error
 	if cfg.BaseEndpoint != nil {
 		b.endpoint = strings.TrimRight(*cfg.BaseEndpoint, "/")
 	}
-	if err := b.do(ctx, http.MethodHead, "", nil); err != nil {
+	if err := promptly(ctx, func(ctx context.Context) error { return b.do(ctx, http.MethodHead, "", nil) }); err != nil {
 		b.client.CloseIdleConnections()
 		return nil, fmt.Errorf("the on-failure destination, bucket %s at %s: %w", name, b.endpoint, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,9 +32,20 @@ type endpoint struct {
 }
 
 const (
-	reachTimeout = 5 * time.Second
-	answerSlack  = 10 * time.Second // beyond the function's timeout
+	answerTimeout = 5 * time.Second  // of what is asked when a run begins
+	answerSlack   = 10 * time.Second // beyond the function's timeout
 )
+
+// promptly asks something that has to be there when a run begins, for answerTimeout at most.
+func promptly(ctx context.Context, ask func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	err := ask(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("no answer within %v: %w", answerTimeout, err)
+	}
+	return err
+}
 
 // dialEndpoint makes the client, and fails if nobody listens.
 func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) {
@@ -47,8 +57,8 @@ func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := reach(ctx, base); err != nil {
-		return nil, fmt.Errorf("no Lambda endpoint answers at %s: start it, or check --invoke: %w", base, err)
+	if err := checkFunction(ctx, lambda.NewFromConfig(cfg, func(l *lambda.Options) { l.BaseEndpoint = &base }), base, name); err != nil {
+		return nil, err
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: o.ESM.Pollers}
 	client := lambda.NewFromConfig(cfg, func(l *lambda.Options) {
@@ -77,21 +87,22 @@ func splitInvokeURL(text, name string) (base, function string, err error) {
 	return base, parts[2], nil
 }
 
-// reach makes a connection.
-func reach(ctx context.Context, base string) error {
-	u, err := url.Parse(base)
-	if err != nil {
+// checkFunction fails if nobody answers, or says that there is no such function. Any other answer will do: a Runtime Interface
+// Emulator knows nothing but invocations, and who may invoke a function may not be allowed to look at it.
+func checkFunction(ctx context.Context, client *lambda.Client, base, name string) error {
+	err := promptly(ctx, func(ctx context.Context) error {
+		_, err := client.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
 		return err
+	})
+	var missing *types.ResourceNotFoundException
+	var response *awshttp.ResponseError
+	switch {
+	case errors.As(err, &missing):
+		return fmt.Errorf("there is no function %s at %s: deploy it, or check --function-name: %w", name, base, err)
+	case err == nil, errors.As(err, &response) && response.Response != nil && response.HTTPStatusCode() != 0:
+		return nil
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	conn, err := (&net.Dialer{Timeout: reachTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+	return fmt.Errorf("no Lambda endpoint answers at %s: start it, or check --invoke: %w", base, err)
 }
 
 // Invoke implements esm.Invoker.

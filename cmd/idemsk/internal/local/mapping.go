@@ -29,10 +29,13 @@ func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted
 	if err != nil {
 		return "", err
 	}
-	if err := reach(ctx, endpoint); err != nil {
+	client := lambda.NewFromConfig(cfg, func(l *lambda.Options) { l.BaseEndpoint = &endpoint })
+	if err := promptly(ctx, func(ctx context.Context) error {
+		_, err := client.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{})
+		return err
+	}); err != nil {
 		return "", fmt.Errorf("nothing answers at %s: start LocalStack (make localstack-up), or name it with --endpoint-url: %w", endpoint, err)
 	}
-	client := lambda.NewFromConfig(cfg)
 	mapping, err := findMapping(ctx, client, endpoint, wanted)
 	if err != nil {
 		return "", err

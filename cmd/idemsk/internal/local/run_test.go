@@ -332,6 +332,10 @@ func lambdaServer(t *testing.T, answer func(w http.ResponseWriter, n int)) strin
 	n := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodGet && r.URL.Path == "/2015-03-31/functions/payments" {
+			_, _ = io.WriteString(w, `{"Configuration":{}}`)
+			return
+		}
 		if r.URL.Path != "/2015-03-31/functions/payments/invocations" {
 			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
 			w.WriteHeader(http.StatusNotFound)
@@ -370,9 +374,35 @@ func TestInvokeEndpoint(t *testing.T) {
 	if report.Invocations != 2 || report.Failed != 1 || report.Done != 2 || report.Outcomes.Executed != 2 || len(report.GivenUp) != 0 {
 		t.Errorf("%+v; want one function error, and the throttle not counted", report)
 	}
-	o.ESM.ConsumerGroup, o.Invoke = "other", url+"/2015-03-31/functions/nobody/invocations"
+}
+
+// A name that is wrong is found before the first record: the run would wait for one in silence.
+func TestInvokeEndpointWithoutTheFunction(t *testing.T) {
+	t.Parallel()
+	url := lambdaServer(t, func(http.ResponseWriter, int) { t.Error("nothing is to be invoked") })
+	o, _ := options(t, "")
+	o.Function, o.Env, o.Invoke, o.UntilDrained = "", nil, url+"/2015-03-31/functions/nobody/invocations", false
 	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "there is no function nobody at "+url) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A Runtime Interface Emulator knows no other request than an invocation.
+func TestInvokeAnEmulator(t *testing.T) {
+	t.Parallel()
+	emulator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path != "/2015-03-31/functions/function/invocations" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `{"batchItemFailures":[]}`)
+	}))
+	t.Cleanup(emulator.Close)
+	o, _ := options(t, "")
+	o.Function, o.Env, o.Invoke, o.Produce = "", nil, emulator.URL+"/2015-03-31/functions/function/invocations", 10
+	if report, err := run(t, o); err != nil || report.Done != 10 {
+		t.Errorf("%+v, %v", report, err)
 	}
 }
 

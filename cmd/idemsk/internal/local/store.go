@@ -87,26 +87,42 @@ func (s *store) start(ctx context.Context, o *Options) error {
 	}
 	s.SQS = sqs.NewFromConfig(cfg, func(q *sqs.Options) { q.BaseEndpoint = aws.String(s.queues.URL()) })
 	s.Dynamo = dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) { d.BaseEndpoint = &s.url })
-	if _, err := s.Dynamo.ListTables(ctx, &dynamodb.ListTablesInput{}); err != nil {
+	if err := s.checkDynamoDB(ctx); err != nil {
 		return fmt.Errorf("no DynamoDB answers at %s: start it, or check --store: %w", s.url, err)
 	}
 	return s.Create(ctx, letterQueue)
 }
 
+func (s *store) checkDynamoDB(ctx context.Context) error {
+	return promptly(ctx, func(ctx context.Context) error {
+		_, err := s.Dynamo.ListTables(ctx, &dynamodb.ListTablesInput{})
+		return err
+	})
+}
+
 func newSuffix() string { return "-" + strings.ToLower(rand.Text()[:8]) }
 
-// openElsewhere makes keys and ledger of a PostgreSQL or Redis.
-func (s *store) openElsewhere(ctx context.Context, kind, url string) (err error) {
+// openElsewhere makes keys and ledger of a PostgreSQL or Redis, once that has answered.
+func (s *store) openElsewhere(ctx context.Context, kind, url string) error {
 	suffix := newSuffix()
 	table, ledger := dynamostore.DefaultTable+suffix, ledgerTable+suffix
-	if s.elsewhere, err = site.Open(url, table, ledger); err != nil {
+	there, err := site.Open(url, table, ledger)
+	if err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
+	if err = promptly(ctx, there.Check); err == nil {
+		err = there.Create(ctx)
+	}
+	if err != nil { // Create has removed what it made
+		there.Close()
+		return fmt.Errorf("--store: %w", err)
+	}
+	s.elsewhere = there
 	s.variables = []string{
 		"IDEMSK_STORE=" + kind, "IDEMSK_STORE_URL=" + url, "IDEMSK_TABLE=" + table, "IDEMSK_LEDGER_TABLE=" + ledger,
 		"IDEMSK_CONCURRENCY=8", // each has a connection, in each process
 	}
-	return s.elsewhere.Create(ctx)
+	return nil
 }
 
 // Balances reads the ledger of the function with its store.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -36,6 +37,9 @@ type store struct {
 	close    func() error
 }
 
+// answerTimeout bounds how long DynamoDB may take to answer when a run begins.
+const answerTimeout = 5 * time.Second
+
 // openStore starts the fakes, or points at what listens at a URL.
 func openStore(ctx context.Context, where string) (*store, error) {
 	if where == StoreFake {
@@ -48,6 +52,8 @@ func openStore(ctx context.Context, where string) (*store, error) {
 	s := newStore(where, where, where)
 	proxy := newProxy(target)
 	s.upstream, s.close = proxy, func() error { closeIdle(proxy.Transport); return nil }
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	if _, err := s.dynamo.ListTables(ctx, &dynamodb.ListTablesInput{}); err != nil {
 		return nil, fmt.Errorf("no DynamoDB answers at %s (is LocalStack up? make localstack-up): %w", where, err)
 	}

@@ -29,6 +29,7 @@ type Site struct {
 
 // server is what differs between the kinds.
 type server interface {
+	check(ctx context.Context) error
 	create(ctx context.Context) error
 	remove(ctx context.Context) error
 	balances(ctx context.Context) (map[string]int64, error)
@@ -55,7 +56,7 @@ func openPostgres(url, table, ledger string) (*Site, error) {
 		pool.Close()
 		return nil, err
 	}
-	return &Site{server: &inPostgres{pool, table, pgledger.Ledger(ledger)}, keys: keys, close: pool.Close}, nil
+	return &Site{server: &inPostgres{pool, keys, table, pgledger.Ledger(ledger)}, keys: keys, close: pool.Close}, nil
 }
 
 func openRedis(url, table, ledger string) (*Site, error) {
@@ -74,6 +75,9 @@ func openRedis(url, table, ledger string) (*Site, error) {
 
 // Close ends the connections.
 func (s *Site) Close() { s.close() }
+
+// Check returns an error if the server does not answer, or is none that the store can use.
+func (s *Site) Check(ctx context.Context) error { return s.check(ctx) }
 
 // Create makes the tables, where there are any to make, and removes them again if that fails.
 func (s *Site) Create(ctx context.Context) error {
@@ -107,8 +111,16 @@ func (s *Site) Statuses(ctx context.Context) (map[string]idem.Status, error) {
 
 type inPostgres struct {
 	pool   *pgxpool.Pool
+	keys   *pgstore.Store
 	table  string
 	ledger pgledger.Ledger
+}
+
+func (p *inPostgres) check(ctx context.Context) error {
+	if err := p.keys.Check(ctx); !errors.Is(err, pgstore.ErrNoTable) { // create makes it
+		return err
+	}
+	return nil
 }
 
 func (p *inPostgres) create(ctx context.Context) error {
@@ -137,6 +149,13 @@ type inRedis struct {
 	client redis.UniversalClient
 	keys   *redisstore.Store
 	ledger redisledger.Ledger
+}
+
+func (r *inRedis) check(ctx context.Context) error {
+	if err := r.keys.Check(ctx); !errors.Is(err, redisstore.ErrNotDurable) { // what is there does not outlive the run
+		return err
+	}
+	return nil
 }
 
 func (r *inRedis) create(context.Context) error { return nil }
