@@ -102,7 +102,7 @@ type configError struct{ err error }
 func (e *configError) Error() string   { return e.err.Error() }
 func (e *configError) Unwrap() []error { return []error{ErrConfig, e.err} }
 
-// Validate returns an error that names every parameter that is wrong.
+// Validate returns an error that names every parameter that is wrong, as idemsk local calls it.
 func (c *Config) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -111,25 +111,25 @@ func (c *Config) Validate() error {
 		}
 	}
 	check(len(c.Topics) == 1 && c.topic() != "", "Topics has %d names: want one topic, as on AWS", len(c.Topics))
-	check(c.ConsumerGroup != "" && len(c.ConsumerGroup) <= maxGroup, "ConsumerGroup is %q: want 1 to %d bytes", c.ConsumerGroup, maxGroup)
-	check(c.BatchSize >= 1 && c.BatchSize <= MaxBatchSize, "BatchSize is %d: want 1 to %d", c.BatchSize, MaxBatchSize)
+	check(c.ConsumerGroup != "" && len(c.ConsumerGroup) <= maxGroup, "--consumer-group-id is %q: want 1 to %d bytes", c.ConsumerGroup, maxGroup)
+	check(c.BatchSize >= 1 && c.BatchSize <= MaxBatchSize, "--batch-size is %d: want 1 to %d", c.BatchSize, MaxBatchSize)
 	check(c.MaximumBatchingWindow >= 0 && c.MaximumBatchingWindow <= MaxBatchingWindow,
-		"MaximumBatchingWindow is %s: want 0s to %s", c.MaximumBatchingWindow, MaxBatchingWindow)
+		"--maximum-batching-window is %s: want 0s to %s", c.MaximumBatchingWindow, MaxBatchingWindow)
 	check(slices.Contains([]string{TrimHorizon, Latest, AtTimestamp}, c.StartingPosition),
-		"StartingPosition is %q: want %s, %s or %s", c.StartingPosition, TrimHorizon, Latest, AtTimestamp)
+		"--starting-position is %q: want %s, %s or %s", c.StartingPosition, TrimHorizon, Latest, AtTimestamp)
 	check((c.StartingPosition == AtTimestamp) != c.StartingPositionTimestamp.IsZero(),
-		"StartingPositionTimestamp and StartingPosition %s go together: give both or neither", AtTimestamp)
+		"--starting-position-timestamp and --starting-position %s go together: give both or neither", AtTimestamp)
 	for _, kind := range c.FunctionResponseTypes {
-		check(kind == ReportBatchItemFailures, "FunctionResponseTypes has %q: want %s or nothing", kind, ReportBatchItemFailures)
+		check(kind == ReportBatchItemFailures, "--function-response-types has %q: want %s or nothing", kind, ReportBatchItemFailures)
 	}
 	check(c.MaximumRetryAttempts >= Infinite && c.MaximumRetryAttempts <= MaxRetryAttempts,
-		"MaximumRetryAttempts is %d: want 0 to %d, or %d for no limit", c.MaximumRetryAttempts, MaxRetryAttempts, Infinite)
+		"--maximum-retry-attempts is %d: want 0 to %d, or %d for no limit", c.MaximumRetryAttempts, MaxRetryAttempts, Infinite)
 	check(c.MaximumRecordAge == Infinite || c.MaximumRecordAge >= MinRecordAge && c.MaximumRecordAge <= MaxRecordAge,
-		"MaximumRecordAge is %s: want %s to %s, or %d for no limit", c.MaximumRecordAge, MinRecordAge, MaxRecordAge, Infinite)
-	check(c.OnFailure != kafkaScheme+c.topic(), "OnFailure is %s, the topic that is read: it would never end", c.OnFailure)
-	check(c.Pollers >= 1 && c.Pollers <= MaxPollers, "Pollers is %d: want 1 to %d", c.Pollers, MaxPollers)
-	check(c.Timeout >= time.Second && c.Timeout <= MaxTimeout, "Timeout is %s: want 1s to %s", c.Timeout, MaxTimeout)
-	check(c.Retry == RetryNamed || c.Retry == RetryFromLowest, "Retry is %q: want %s or %s", c.Retry, RetryNamed, RetryFromLowest)
+		"--maximum-record-age is %s: want %s to %s, or leave it out for no limit", c.MaximumRecordAge, MinRecordAge, MaxRecordAge)
+	check(c.OnFailure != kafkaScheme+c.topic(), "--on-failure is %s, the topic that is read: it would never end", c.OnFailure)
+	check(c.Pollers >= 1 && c.Pollers <= MaxPollers, "--pollers is %d: want 1 to %d", c.Pollers, MaxPollers)
+	check(c.Timeout >= time.Second && c.Timeout <= MaxTimeout, "--timeout is %s: want 1s to %s", c.Timeout, MaxTimeout)
+	check(c.Retry == RetryNamed || c.Retry == RetryFromLowest, "--retry is %q: want %s or %s", c.Retry, RetryNamed, RetryFromLowest)
 	check(c.RetryDelay >= 0, "RetryDelay is %s: want 0s or more", c.RetryDelay)
 	for _, topic := range c.Topics {
 		errs = append(errs, kafkaclient.CheckTopic(topic))

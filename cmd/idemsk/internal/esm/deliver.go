@@ -153,11 +153,13 @@ func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (fail
 
 // read returns the records that failed by the function's answer.
 func (p *poller) read(b *batch, d *delivery) (failed []Record) {
-	if !p.m.config.partial() {
-		return nil
-	}
 	sent := sync.OnceValue(d.places) // most answers name nothing
 	named, err := failures(d.last.Payload, func(at Place) bool { return sent()[at] })
+	if !p.m.config.partial() { // any answer is a success, as on AWS: what it names is lost
+		fresh := b.giveUp(pick(d.records, named))
+		p.observeBatch(b, Event{Kind: Ignored, Records: fresh}, fresh > 0)
+		return nil
+	}
 	if err != nil {
 		p.observeBatch(b, Event{Kind: Misanswered, Records: len(d.records), Err: err}, true)
 		return d.records
@@ -204,6 +206,9 @@ func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *deli
 
 // giveUp notes that records were given up, and returns how many were not before: a batch can be delivered again, as a fault.
 func (b *batch) giveUp(records []Record) (fresh int) {
+	if len(records) == 0 {
+		return 0
+	}
 	if b.givenUp == nil {
 		b.givenUp = make(map[Place]bool, len(records))
 	}

@@ -271,6 +271,37 @@ func TestAFailedBatchIsRetriedAsAWhole(t *testing.T) {
 	}
 }
 
+// Without ReportBatchItemFailures nobody looks at the answer, as on AWS: the observer is told what is lost by that, each record once.
+func TestFailuresThatNobodyLooksAt(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	produce(t, c, 4, 0)
+	f := &function{answer: func(context.Context, []string) (esm.Answer, error) {
+		return esm.Answer{Payload: []byte(`{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":1}},{"itemIdentifier":{"partition":"payments-0","offset":3}}]}`)}, nil
+	}}
+	w := new(watcher)
+	p := parts(c, f.invoker)
+	p.Observer, p.Faults = w, new(again)
+	cfg := config()
+	cfg.BatchSize = 4
+	if err := run(t, cfg, p); err != nil {
+		t.Fatal(err)
+	}
+	check(t, "calls", f.short(), []string{"0@0 0@1 0@2 0@3", "0@0 0@1 0@2 0@3"})
+	ignored, done := 0, 0
+	for _, e := range w.events {
+		switch e.Kind {
+		case esm.Ignored:
+			ignored += e.Records
+		case esm.Committed:
+			done += e.Records
+		}
+	}
+	if ignored != 2 || done != 2 {
+		t.Errorf("%d ignored, %d done; want 2 and 2", ignored, done)
+	}
+}
+
 func TestBisect(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -9,13 +9,14 @@ type Kind int
 const (
 	Invoked     Kind = iota + 1 // an invocation ended; Err says how it failed, if it did
 	Named                       // the function named records as failed
+	Ignored                     // the function named records as failed, and nobody looks at it: each is counted once
 	Misanswered                 // an answer could not be read: Err is an *AnswerError
 	Bisected                    // a batch was split in two
 	GivenUp                     // records were given up; Condition says why, and each is counted once
 	Filtered                    // records were dropped by FilterCriteria
 	Redelivered                 // a batch that was done with is delivered again, as a fault
 	Unavailable                 // the function could not be invoked, and will be tried again
-	Committed                   // offsets were committed; Records are those of the batch that were not given up
+	Committed                   // offsets were committed; Records are those of the batch that were neither given up nor ignored
 	Enabled                     // the mapping reads again
 	Disabled                    // the mapping reads no more
 )

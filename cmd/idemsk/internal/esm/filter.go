@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -27,17 +28,19 @@ func parseFilters(criteria string) (filters, error) {
 	var c struct {
 		Filters []struct{ Pattern string }
 	}
-	if err := json.Unmarshal([]byte(criteria), &c); err != nil {
-		return nil, fmt.Errorf(`FilterCriteria is no JSON such as {"Filters":[{"Pattern":"{\"value\":{\"a\":[1]}}"}]}: %w`, err)
+	d := json.NewDecoder(strings.NewReader(criteria))
+	d.DisallowUnknownFields() // a pattern that is not under Filters would let everything pass
+	if err := d.Decode(&c); err != nil {
+		return nil, fmt.Errorf(`--filter-criteria: want {"Filters":[{"Pattern":"{\"value\":{\"a\":[1]}}"}]}: %w`, err)
 	}
 	if len(c.Filters) > maxFilters {
-		return nil, fmt.Errorf("FilterCriteria has %d filters: Lambda takes 5, and %d when its quota is increased", len(c.Filters), maxFilters)
+		return nil, fmt.Errorf("--filter-criteria has %d filters: Lambda takes 5, and %d when its quota is increased", len(c.Filters), maxFilters)
 	}
 	var all filters
 	for i, one := range c.Filters {
 		f, err := parseFilter(one.Pattern)
 		if err != nil {
-			return nil, fmt.Errorf("FilterCriteria: Filters[%d]: %w", i, err)
+			return nil, fmt.Errorf("--filter-criteria: Filters[%d]: %w", i, err)
 		}
 		all = append(all, f)
 	}

@@ -117,11 +117,14 @@ func TestFilterCriteriaThatAreWrong(t *testing.T) {
 		`{"value":{"$or":[{"a":[{"prefix":true}]}]}}`: "value.$or[0].a",
 	} {
 		if _, err := parseFilters(criteria(t, pattern)); err == nil || !strings.Contains(err.Error(), says) ||
-			!strings.HasPrefix(err.Error(), "FilterCriteria: Filters[0]") {
+			!strings.HasPrefix(err.Error(), "--filter-criteria: Filters[0]") {
 			t.Errorf("%s: %v; want an error that names the filter and says %q", pattern, err, says)
 		}
 	}
-	for text, says := range map[string]string{`x`: "no JSON", `{"Filters":[` + strings.Repeat(`{},`, 10) + `{}]}`: "11 filters"} {
+	for text, says := range map[string]string{
+		`x`: "want {\"Filters\"", `{"value":{"amount":[1]}}`: `unknown field "value"`, `{"Filters":[{"pattern":"{}","x":1}]}`: `unknown field "x"`,
+		`{"Filters":[` + strings.Repeat(`{},`, 10) + `{}]}`: "11 filters",
+	} {
 		if _, err := parseFilters(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q", text, err, says)
 		}

@@ -17,28 +17,28 @@ import (
 func TestParametersThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for says, spoil := range map[string]func(c *esm.Config){
-		"Topics has 0 names":                  func(c *esm.Config) { c.Topics = nil },
-		`the topic is "bad topic"`:            func(c *esm.Config) { c.Topics = []string{"bad topic"} },
-		"Topics has 2 names":                  func(c *esm.Config) { c.Topics = []string{"a", "b"} },
-		"ConsumerGroup":                       func(c *esm.Config) { c.ConsumerGroup = "" },
-		"BatchSize is 0":                      func(c *esm.Config) { c.BatchSize = 0 },
-		"BatchSize is 10001":                  func(c *esm.Config) { c.BatchSize = 10_001 },
-		"MaximumBatchingWindow is -1ns":       func(c *esm.Config) { c.MaximumBatchingWindow = -1 },
-		"MaximumBatchingWindow is 5m0.001s":   func(c *esm.Config) { c.MaximumBatchingWindow = esm.MaxBatchingWindow + time.Millisecond },
-		`StartingPosition is "EARLIEST"`:      func(c *esm.Config) { c.StartingPosition = "EARLIEST" },
-		"StartingPositionTimestamp":           func(c *esm.Config) { c.StartingPosition = esm.AtTimestamp },
-		"go together":                         func(c *esm.Config) { c.StartingPositionTimestamp = time.Now() },
-		`FunctionResponseTypes has "x"`:       func(c *esm.Config) { c.FunctionResponseTypes = []string{"x"} },
-		"MaximumRetryAttempts is -2":          func(c *esm.Config) { c.MaximumRetryAttempts = -2 },
-		"MaximumRetryAttempts is 10001":       func(c *esm.Config) { c.MaximumRetryAttempts = 10_001 },
-		"MaximumRecordAge is 59s":             func(c *esm.Config) { c.MaximumRecordAge = 59 * time.Second },
-		"MaximumRecordAge is 168h0m1s":        func(c *esm.Config) { c.MaximumRecordAge = esm.MaxRecordAge + time.Second },
-		"kafka://payments, the topic that is": func(c *esm.Config) { c.OnFailure = "kafka://payments" },
-		"Pollers is 0":                        func(c *esm.Config) { c.Pollers = 0 },
-		"Timeout is 15m0s":                    func(c *esm.Config) { c.Timeout = 15 * time.Minute },
-		`Retry is ""`:                         func(c *esm.Config) { c.Retry = "" },
-		"RetryDelay is -1s":                   func(c *esm.Config) { c.RetryDelay = -time.Second },
-		"FilterCriteria":                      func(c *esm.Config) { c.FilterCriteria = "x" },
+		"Topics has 0 names":                    func(c *esm.Config) { c.Topics = nil },
+		`the topic is "bad topic"`:              func(c *esm.Config) { c.Topics = []string{"bad topic"} },
+		"Topics has 2 names":                    func(c *esm.Config) { c.Topics = []string{"a", "b"} },
+		"--consumer-group-id":                   func(c *esm.Config) { c.ConsumerGroup = "" },
+		"--batch-size is 0":                     func(c *esm.Config) { c.BatchSize = 0 },
+		"--batch-size is 10001":                 func(c *esm.Config) { c.BatchSize = 10_001 },
+		"--maximum-batching-window is -1ns":     func(c *esm.Config) { c.MaximumBatchingWindow = -1 },
+		"--maximum-batching-window is 5m0.001s": func(c *esm.Config) { c.MaximumBatchingWindow = esm.MaxBatchingWindow + time.Millisecond },
+		`--starting-position is "EARLIEST"`:     func(c *esm.Config) { c.StartingPosition = "EARLIEST" },
+		"--starting-position-timestamp and":     func(c *esm.Config) { c.StartingPosition = esm.AtTimestamp },
+		"go together":                           func(c *esm.Config) { c.StartingPositionTimestamp = time.Now() },
+		`--function-response-types has "x"`:     func(c *esm.Config) { c.FunctionResponseTypes = []string{"x"} },
+		"--maximum-retry-attempts is -2":        func(c *esm.Config) { c.MaximumRetryAttempts = -2 },
+		"--maximum-retry-attempts is 10001":     func(c *esm.Config) { c.MaximumRetryAttempts = 10_001 },
+		"--maximum-record-age is 59s":           func(c *esm.Config) { c.MaximumRecordAge = 59 * time.Second },
+		"--maximum-record-age is 168h0m1s":      func(c *esm.Config) { c.MaximumRecordAge = esm.MaxRecordAge + time.Second },
+		"kafka://payments, the topic that is":   func(c *esm.Config) { c.OnFailure = "kafka://payments" },
+		"--pollers is 0":                        func(c *esm.Config) { c.Pollers = 0 },
+		"--timeout is 15m0s":                    func(c *esm.Config) { c.Timeout = 15 * time.Minute },
+		`--retry is ""`:                         func(c *esm.Config) { c.Retry = "" },
+		"RetryDelay is -1s":                     func(c *esm.Config) { c.RetryDelay = -time.Second },
+		"--filter-criteria":                     func(c *esm.Config) { c.FilterCriteria = "x" },
 	} {
 		c := config()
 		spoil(&c)
@@ -49,7 +49,7 @@ func TestParametersThatAreWrong(t *testing.T) {
 	}
 	c := config()
 	c.BatchSize, c.Pollers = 0, 0
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "BatchSize") || !strings.Contains(err.Error(), "Pollers") {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--batch-size") || !strings.Contains(err.Error(), "--pollers") {
 		t.Errorf("%v; want both errors", err)
 	}
 	c = config()

@@ -48,16 +48,21 @@ func (c *Config) retried(records []Record, named map[Place]bool) []Record {
 	if c.Retry == RetryFromLowest {
 		named = fromLowest(records, named)
 	}
-	if len(named) == 0 {
+	return pick(records, named)
+}
+
+// pick returns the records at some places.
+func pick(records []Record, at map[Place]bool) []Record {
+	if len(at) == 0 {
 		return nil
 	}
-	var again []Record
+	var picked []Record
 	for i := range records {
-		if named[records[i].Place()] {
-			again = append(again, records[i])
+		if at[records[i].Place()] {
+			picked = append(picked, records[i])
 		}
 	}
-	return again
+	return picked
 }
 
 // fromLowest adds what comes behind the lowest failure of each partition.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -50,10 +51,13 @@ func child(mode string) {
 		if err != nil {
 			os.Exit(0) // the other side is gone
 		}
-		_, _ = io.Copy(io.Discard, resp.Body)
+		event, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		path, answer := "/response", "null"
 		switch mode {
+		case "names": // a record of the event as failed
+			offset := regexp.MustCompile(`"offset":(\d+)`).FindSubmatch(event)[1]
+			answer = `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":` + string(offset) + `}}]}`
 		case "garbage":
 			answer = `"ok"`
 		case "fails":

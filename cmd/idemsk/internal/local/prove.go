@@ -129,9 +129,7 @@ func (r *run) judge(ctx context.Context, p *Proof, want *expect.Ledger, found ma
 		p.Problems = append(p.Problems, fmt.Sprintf("the ledger is off: %s has %d, must have %d (minor units)", off.Account, off.Found, off.Expected))
 	}
 	p.Problems = append(p.Problems, unaccounted...)
-	if report.Lost > 0 {
-		p.Problems = append(p.Problems, lost(&report.Counts))
-	}
+	p.Problems = append(p.Problems, lost(&report.Counts)...)
 	if lag := report.Lag(); lag > 0 {
 		p.Problems = append(p.Problems, fmt.Sprintf("%d records are not committed: the run ended before everything was delivered", lag))
 	}

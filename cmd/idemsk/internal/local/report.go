@@ -48,8 +48,8 @@ func (r *Report) Text() string {
 		left = term.Plural(int(lag), "record is", "records are") + " not committed"
 	}
 	fmt.Fprintf(&b, "\n%s after %s\n", left, r.Took.Round(time.Millisecond))
-	if r.Lost > 0 {
-		b.WriteString(lost(&r.Counts) + "\n")
+	for _, line := range lost(&r.Counts) {
+		b.WriteString(line + "\n")
 	}
 	if r.Proof != nil {
 		b.WriteString("\n" + r.conclusion(nil))

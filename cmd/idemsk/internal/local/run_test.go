@@ -134,7 +134,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"--env needs --function":          func(o *local.Options) { o.Function, o.Invoke = "", "http://x" },
 		`--env "x" is not NAME=VALUE`:     func(o *local.Options) { o.Env = []string{"x"} },
 		"can't be split into words":       func(o *local.Options) { o.Function = "'x" },
-		"BatchSize is 0":                  func(o *local.Options) { o.ESM.BatchSize = 0 },
+		"--batch-size is 0":               func(o *local.Options) { o.ESM.BatchSize = 0 },
 		"--producer-duplicates is 2":      func(o *local.Options) { o.Copies = 2 },
 		"--prove needs --until-drained":   func(o *local.Options) { o.Prove, o.UntilDrained = true, false },
 		"--prove needs a --store":         func(o *local.Options) { o.Prove, o.Store = true, local.StoreNone },
@@ -176,6 +176,26 @@ func TestRecordsThatAreLost(t *testing.T) {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("the view's line does not have %q:\n%s", want, s)
 		}
+	}
+}
+
+// AWS loses in silence what a function names as failed if the event source is without ReportBatchItemFailures. Here it is said.
+func TestFailuresThatNobodyLooksAt(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "names")
+	o.Produce, o.Partitions = 20, 1
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Ignored == 0 || report.Ignored != report.Invocations || report.Done != 20-report.Ignored || report.Gone() != report.Ignored {
+		t.Errorf("%+v", report)
+	}
+	if n := strings.Count(s.String(), "WARNING: the function names records that failed, and the event source is without ReportBatchItemFailures"); n != 1 {
+		t.Errorf("warned %d times:\n%s", n, s)
+	}
+	if !strings.Contains(report.Text(), " lost: named as failed by the function, without ReportBatchItemFailures\n") {
+		t.Errorf("%s", report.Text())
 	}
 }
 

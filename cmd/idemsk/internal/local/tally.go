@@ -19,6 +19,7 @@ type Counts struct {
 	Delivered   int // records, each time they were delivered
 	Done        int // records of batches whose offsets are committed, without those that were given up
 	Named       int // records that answers named as failed
+	Ignored     int // records that answers named as failed where nobody looks at it: they are lost
 	Filtered    int // records
 	Bisected    int // batches
 	Redelivered int // batches, as a fault
@@ -35,10 +36,15 @@ type Counts struct {
 // OwnFailures is how many invocations failed by no fault of the run.
 func (c *Counts) OwnFailures() int { return c.Failed - c.Injected }
 
+// Gone is how many records nobody has now: given up without a destination, or named as failed where nobody looks at it.
+func (c *Counts) Gone() int { return c.Lost + c.Ignored }
+
 // tally counts. It watches a mapping, and what the function prints.
 type tally struct {
 	fail func(error) // ends the run
 	say  func(line string)
+
+	warnIgnored sync.Once
 
 	mu       sync.Mutex
 	counts   Counts
@@ -58,6 +64,11 @@ func (t *tally) Observe(e esm.Event) {
 		t.say("The event source mapping is enabled again.")
 	case esm.Disabled:
 		t.say("The event source mapping is disabled: an invocation under way is finished, nothing more is read or retried.")
+	case esm.Ignored:
+		t.warnIgnored.Do(func() {
+			t.say("WARNING: the function names records that failed, and the event source is without ReportBatchItemFailures: there AWS takes any answer " +
+				"for a success, and these records are lost. Give --function-response-types ReportBatchItemFailures, or IDEMSK_FAILURES=batch to the function.")
+		})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,6 +82,8 @@ func (t *tally) Observe(e esm.Event) {
 	case esm.Named:
 		c.Named += e.Records
 		t.answered = true
+	case esm.Ignored:
+		c.Ignored += e.Records
 	case esm.Bisected:
 		c.Bisected++
 	case esm.GivenUp:

@@ -61,8 +61,8 @@ func (v *View) Line() string {
 	if c.Reports > 0 {
 		line += ", " + strings.Join(outcomes(&c), ", ")
 	}
-	if c.Lost > 0 {
-		line += ", " + lost(&c)
+	if c.Gone() > 0 {
+		line += ", " + strings.Join(lost(&c), ", ")
 	}
 	if c.LastError != "" {
 		line += ", last error: " + term.Cut(term.Escape(c.LastError), lineError)
@@ -73,9 +73,15 @@ func (v *View) Line() string {
 // lineError is how many runes of an error the line has.
 const lineError = 200
 
-// lost says what became of records that were given up, and that nobody has now.
-func lost(c *Counts) string {
-	return term.Plural(c.Lost, "record", "records") + " lost: given up, no on-failure destination"
+// lost says which records nobody has now.
+func lost(c *Counts) (lines []string) {
+	if c.Lost > 0 {
+		lines = append(lines, term.Plural(c.Lost, "record", "records")+" lost: given up, no on-failure destination")
+	}
+	if c.Ignored > 0 {
+		lines = append(lines, term.Plural(c.Ignored, "record", "records")+" lost: named as failed by the function, without ReportBatchItemFailures")
+	}
+	return lines
 }
 
 func sums(partitions []esm.PartitionState) (lag int64, flight int) {
@@ -140,8 +146,10 @@ func countsTable(c *Counts, took time.Duration) *term.Table {
 	for _, condition := range slices.Sorted(maps.Keys(c.GivenUp)) {
 		row(true, "given up", "%s: %s", term.Plural(c.GivenUp[condition], "record", "records"), condition)
 	}
-	row(c.Lost > 0, "given up", "%s", lost(c))
 	row(c.Sent > 0, "given up", "%s at the on-failure destination", term.Plural(c.Sent, "record", "records"))
+	for _, line := range lost(c) {
+		row(true, "lost", "%s", line)
+	}
 	for line := range slices.Chunk(outcomes(c), outcomesInLine) {
 		row(c.Reports > 0, "outcomes", "%s", strings.Join(line, ", "))
 	}
