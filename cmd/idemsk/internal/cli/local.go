@@ -89,6 +89,7 @@ func (l *localCommand) declareSource(fs *flag.FlagSet) {
 	l.declareSecurity(fs)
 	fs.StringVar(&l.topic, "topic", "payments", "the `TOPIC`")
 	fs.IntVar(&l.opt.Partitions, "partitions", 6, "`N` partitions of the topic, of a broker in this process")
+	fs.IntVar(&l.opt.Ports.Broker, "broker-port", 0, "the `PORT` on 127.0.0.1 of the broker in this process (default: a free one)")
 	fs.StringVar(&c.ConsumerGroup, "consumer-group-id", "idemsk-local", "the consumer `GROUP`; its committed offsets win over --starting-position")
 	fs.BoolVar(&l.deployed, "from-localstack", false,
 		"serve the event source mapping that is deployed at --endpoint-url (default "+localStack+"), with its parameters and its function")
@@ -101,14 +102,14 @@ func (l *localCommand) declareSource(fs *flag.FlagSet) {
 func (l *localCommand) declareMapping(fs *flag.FlagSet) {
 	c := &l.opt.ESM
 	fs.IntVar(&c.BatchSize, "batch-size", c.BatchSize, "at most `N` records in a batch")
-	fs.DurationVar(&c.MaximumBatchingWindow, "maximum-batching-window", c.MaximumBatchingWindow, "at most this `TIME` until a batch is sent")
+	secondsVar(fs, &c.MaximumBatchingWindow, "maximum-batching-window", c.MaximumBatchingWindow, "at most this `TIME` until a batch is sent: 5 or 5s, 300ms")
 	fs.StringVar(&c.StartingPosition, "starting-position", c.StartingPosition, "`WHERE` to begin: TRIM_HORIZON, LATEST or AT_TIMESTAMP")
 	fs.Func("starting-position-timestamp", "the `TIME` to begin at, such as 2026-01-02T15:04:05Z", func(text string) (err error) {
 		c.StartingPositionTimestamp, err = time.Parse(time.RFC3339, text)
 		return err
 	})
 	fs.IntVar(&c.MaximumRetryAttempts, "maximum-retry-attempts", c.MaximumRetryAttempts, "give a batch up after `N` retries (-1: never; with --on-failure: 10)")
-	fs.DurationVar(&l.age, "maximum-record-age", 0, "give up records that are older than this `AGE`; 0s: none is")
+	secondsVar(fs, &l.age, "maximum-record-age", 0, "give up records that are older than this `AGE`, 3600 or 1h; 0s: none is")
 	fs.BoolVar(&c.BisectBatchOnFunctionError, "bisect-batch-on-function-error", false, "split a batch in two when the function fails")
 	fs.StringVar(&l.responses, "function-response-types", "", "`TYPES` of answers: ReportBatchItemFailures, for a function that names the records that failed")
 	fs.StringVar(&c.Retry, "retry", c.Retry, "`WHICH` records come again when some are named: named (no others), or from-lowest (all behind the lowest, too)")
@@ -122,12 +123,17 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 		"the function's `COMMAND`, split into words as a shell does (default dist/handler-<arch>/bootstrap next to the tool)")
 	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda endpoint instead, such as http://127.0.0.1:4566")
 	fs.StringVar(&l.opt.FunctionName, "function-name", "", "the function's `NAME` (default idemsk-local; at --invoke: function)")
-	fs.DurationVar(&l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`")
+	secondsVar(fs, &l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`, 30 or 30s")
 	fs.DurationVar(&l.opt.InitTimeout, "init-timeout", 0, "the `TIME` that a process of the function may take until it asks for work; 0s: 10s, as on AWS")
 	fs.StringVar(&l.opt.Store, "store", local.StoreFake,
 		"`WHERE` the function's tables are: fake (in this process), the URL of a DynamoDB, PostgreSQL or Redis, postgres or redis\n"+
-			"for the one at IDEMSK_STORE_URL, or none to leave its environment alone")
-	fs.Func("env", "a `NAME=VALUE` for the function, over what is set; may be given again", func(text string) error {
+			"for the one at IDEMSK_STORE_URL, or none: nothing is set for the function but what Lambda sets, PATH and --env")
+	fs.IntVar(&l.opt.Ports.DynamoDB, "dynamodb-port", 0, "the `PORT` on 127.0.0.1 of the DynamoDB in this process (default: a free one)")
+	fs.IntVar(&l.opt.Ports.SQS, "sqs-port", 0, "the `PORT` on 127.0.0.1 of the SQS in this process (default: a free one)")
+	fs.Func("env", "a `NAME=VALUE` for the function, over what is set; NAME alone is passed on from here; may be given again", func(text string) error {
+		if value, set := os.LookupEnv(text); set {
+			text += "=" + value
+		}
 		l.opt.Env = append(l.opt.Env, text)
 		return nil
 	})
@@ -221,7 +227,7 @@ const localStack = "http://127.0.0.1:4566"
 func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	allowed := []string{
 		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "sasl",
-		"topic", "function-name", "partitions", "produce", "producer-duplicates", "seed",
+		"topic", "function-name", "partitions", "broker-port", "produce", "producer-duplicates", "seed",
 		"until-drained", "duplicate", "concurrent-duplicates", "slow", "retry", "log",
 	}
 	wanted := local.Wanted{}

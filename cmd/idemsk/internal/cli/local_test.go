@@ -100,6 +100,15 @@ func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 	}
 }
 
+// A variable that is named without a value is passed on: a secret has no place on a command line.
+func TestLocalPassesAVariableOn(t *testing.T) {
+	t.Setenv("IDEMSK_STORE", "nonsense from the shell")
+	r := idemsk(t, "local", "--function", handler, "--env", "IDEMSK_STORE")
+	if r.code != 1 || !strings.Contains(r.err, "nonsense from the shell") {
+		t.Errorf("%+v; want the function to refuse the value", r)
+	}
+}
+
 func TestLocalThatCannotRun(t *testing.T) {
 	t.Parallel()
 	notExecutable := filepath.Join(t.TempDir(), "bootstrap")
@@ -130,7 +139,10 @@ func TestLocalThatCannotRun(t *testing.T) {
 		{[]string{"--filter-criteria", "@/nowhere"}, 1, "/nowhere"},
 		{[]string{"--filter-criteria", "x"}, 2, "--filter-criteria"},
 		{[]string{"--starting-position-timestamp", "now"}, 2, "starting-position-timestamp"},
-		{[]string{"--maximum-record-age", "1s"}, 2, "--maximum-record-age is 1s"},
+		{[]string{"--maximum-record-age", "1"}, 2, "--maximum-record-age is 1s"},
+		{[]string{"--maximum-batching-window", "301"}, 2, "--maximum-batching-window is 5m1s"},
+		{[]string{"--maximum-batching-window", "soon"}, 2, `"soon"`},
+		{[]string{"--env", "IDEMSK_NOWHERE_SET"}, 2, `--env "IDEMSK_NOWHERE_SET" is neither`},
 		{[]string{"x"}, 2, `"x"`},
 		{[]string{"--compare"}, 2, "--compare needs --prove"},
 		{[]string{"--prove"}, 2, "--prove needs --until-drained"},

@@ -9,17 +9,17 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 )
 
-// startBroker starts a broker in this process on a free port of 127.0.0.1, with the topic that is read and the one that gets
+// startBroker starts a broker in this process, with the topic that is read and the one that gets
 // what is given up, if that is one.
 func startBroker(o *Options) (*kfake.Cluster, error) {
-	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
+	listen := func(network, _ string) (net.Listener, error) { return net.Listen(network, loopback(o.Ports.Broker)) }
 	topics := o.ESM.Topics
 	if topic, ok := esm.KafkaTopic(o.ESM.OnFailure); ok {
 		topics = append(topics[:len(topics):len(topics)], topic)
 	}
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(o.Partitions), topics...), kfake.ListenFn(loopback))
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(o.Partitions), topics...), kfake.ListenFn(listen))
 	if err != nil {
-		return nil, fmt.Errorf("the broker in this process: %w", err)
+		return nil, fmt.Errorf("the broker in this process (--broker-port): %w", err)
 	}
 	return broker, nil
 }

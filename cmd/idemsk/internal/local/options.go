@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 // Where the function's tables and queue are.
 const (
 	StoreFake = "fake" // in this process; the function's environment points there
-	StoreNone = "none" // the function's own business: its environment is left alone
+	StoreNone = "none" // the function's own business: nothing is set for it
 )
 
 // What Options.Store can be, beside StoreFake and StoreNone.
@@ -60,6 +62,8 @@ type Options struct {
 	// Brokers are the cluster's addresses; none: a broker in this process, with a topic of so many Partitions.
 	Brokers    []string
 	Partitions int
+	// Ports are those of what runs in this process.
+	Ports Ports
 	// Kafka is how to prove to the brokers who one is; may be empty.
 	Kafka []kgo.Opt
 	// Produce is how many payments are produced to the topic as soon as it runs, made from Seed.
@@ -108,6 +112,12 @@ type Options struct {
 	Show func(v *View) (stop func())
 }
 
+// Ports are ports of 127.0.0.1; 0 is a free one.
+type Ports struct{ Broker, DynamoDB, SQS int }
+
+// loopback is the address of a port.
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
 // Faults are chances from 0 to 1 that something goes wrong with a batch, or an invocation of it.
 type Faults struct {
 	Duplicate  float64 // a batch that is done with is delivered again before its offsets are committed
@@ -130,6 +140,11 @@ func (e *optionsError) Unwrap() []error { return []error{ErrOptions, e.err} }
 
 func optionsf(format string, args ...any) error { return &optionsError{fmt.Errorf(format, args...)} }
 
+const maxPort = 1<<16 - 1
+
+// ownStore reports whether the run has an SQS, and perhaps tables, of its own.
+func (o *Options) ownStore() bool { return o.Store != StoreNone && o.Function != "" }
+
 // validate returns the function's command, if it has one.
 func (o *Options) validate() (command []string, err error) {
 	var errs []error
@@ -141,6 +156,14 @@ func (o *Options) validate() (command []string, err error) {
 	check((o.Function == "") != (o.Invoke == ""), "give a function: --function with its command, or --invoke with the URL of an Invoke endpoint; not both")
 	check(o.storeKind() != "", "--store is %q: want %s, %s, or a URL with http, https, postgres, redis or rediss", o.Store, StoreFake, StoreNone)
 	check(o.Partitions >= 1 && o.Partitions <= stream.MaxPartitions, "--partitions is %d: want 1 to %d", o.Partitions, stream.MaxPartitions)
+	for name, port := range map[string]int{"--broker-port": o.Ports.Broker, "--dynamodb-port": o.Ports.DynamoDB, "--sqs-port": o.Ports.SQS} {
+		check(port >= 0 && port <= maxPort, "%s is %d: want 1 to %d, or 0 for a free one", name, port, maxPort)
+	}
+	check(o.Ports.Broker == 0 || len(o.Brokers) == 0, "--broker-port and --brokers exclude each other: one is for the broker in this process")
+	check(o.Ports.DynamoDB == 0 || o.storeKind() == StoreFake, "--dynamodb-port needs --store fake: it is for the DynamoDB in this process")
+	check(o.Ports.SQS == 0 || o.ownStore(), "--sqs-port needs --function, and a --store: it is for the SQS in this process")
+	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on", "IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
+		"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")
 	check(o.Produce >= 0 && o.Produce <= stream.MaxRecords, "--produce is %d: want 0 to %d", o.Produce, stream.MaxRecords)
 	check(o.Copies >= 0 && o.Copies <= 1, "--producer-duplicates is %v: want a share from 0 to 1", o.Copies)
 	for name, chance := range map[string]float64{
@@ -155,7 +178,7 @@ func (o *Options) validate() (command []string, err error) {
 	check(o.Invoke == "" || len(o.Env) == 0, "--env needs --function: what runs behind an endpoint has its own environment")
 	for _, entry := range o.Env {
 		name, _, ok := strings.Cut(entry, "=")
-		check(ok && name != "", "--env %q is not NAME=VALUE", entry)
+		check(ok && name != "", "--env %q is neither NAME=VALUE nor a variable that is set here", entry)
 	}
 	if o.Function != "" {
 		var err error

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
@@ -74,13 +75,16 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.openBroker(); err != nil {
 		return err
 	}
-	if o.Store != StoreNone && o.Function != "" {
+	if o.ownStore() {
 		s, err := startStore(ctx, o)
 		if err != nil {
 			return err
 		}
 		r.store = s
 		r.closers = append(r.closers, s.close)
+		for _, line := range s.describe() {
+			o.Say(line)
+		}
 	}
 	destination, err := openDestination(ctx, o, r.store, r.brokers)
 	if err != nil {
@@ -204,6 +208,8 @@ func (r *run) produce(ctx context.Context) error {
 			return err
 		}
 		r.o.Say(fmt.Sprintf("Produced %s to %s by seed %d.", term.Plural(r.o.Produce, "record", "records"), term.Escape(r.o.ESM.Topics[0]), r.o.Seed))
+		r.o.Say(fmt.Sprintf("About %d in 1,000 of these payments can never be booked, and %d in 1,000 fail twice before they succeed: the failures "+
+			"with \"simulated failure\" are generated, for a function that heeds the field simulate.", stream.PoisonPerMille, stream.ShakyPerMille))
 	}
 	close(r.produced)
 	return nil

@@ -24,6 +24,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
@@ -57,6 +58,74 @@ func TestRun(t *testing.T) {
 		t.Errorf("the broker's port is not free: %v", err)
 	} else {
 		_ = l.Close()
+	}
+}
+
+// What runs in this process is at the ports that are asked for, or says that one is taken.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "noop")
+	o.Ports = local.Ports{Broker: freePort(t), DynamoDB: freePort(t), SQS: freePort(t)}
+	o.Produce = 10
+	if _, err := run(t, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("Broker in this process at 127.0.0.1:%d, topic payments", o.Ports.Broker),
+		fmt.Sprintf("DynamoDB in this process at http://127.0.0.1:%d, tables idemsk and idemsk-ledger: idemsk list --endpoint-url http://127.0.0.1:%[1]d\n", o.Ports.DynamoDB),
+		fmt.Sprintf("SQS in this process at http://127.0.0.1:%d, dead letters in http://127.0.0.1:%[1]d/000000000000/idemsk-dead-letters.\n", o.Ports.SQS),
+		"the failures with \"simulated failure\" are generated",
+	} {
+		if !strings.Contains(s.String(), want) {
+			t.Errorf("not said: %s in\n%s", want, s)
+		}
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	for says, ports := range map[string]local.Ports{"(--broker-port)": {Broker: port}, "(--dynamodb-port)": {DynamoDB: port}, "(--sqs-port)": {SQS: port}} {
+		o.Ports = ports
+		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "address already in use") {
+			t.Errorf("%v; want an error that says %s", err, says)
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// A function that is to publish into a table that is not there would fail for each record, again and again.
+func TestOutboxWithoutItsTable(t *testing.T) {
+	t.Parallel()
+	db, err := dynamofake.New(dynamofake.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	o, _ := options(t, "noop")
+	o.Store, o.Env = db.URL(), append(o.Env, "IDEMSK_OUTBOX=on")
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "idemsk relay --migrate --outbox-table idemsk-outbox --endpoint-url "+db.URL()) {
+		t.Errorf("%v; want an error that says what makes the table", err)
+	}
+	if err := db.CreateTable(dynamofake.Table{Name: "events", HashKey: "aggregate"}); err != nil {
+		t.Fatal(err)
+	}
+	o.Env = append(o.Env, "IDEMSK_OUTBOX_TABLE=events")
+	if _, err := run(t, o); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -129,10 +198,15 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"--concurrent-duplicates is 1.5":  func(o *local.Options) { o.Faults.Concurrent = 1.5 },
 		"--init-timeout is -1s":           func(o *local.Options) { o.InitTimeout = -time.Second },
 		"--init-timeout needs":            func(o *local.Options) { o.Function, o.Env, o.Invoke, o.InitTimeout = "", nil, "http://x", time.Second },
+		"--broker-port is 65536":          func(o *local.Options) { o.Ports.Broker = 65536 },
+		"--broker-port and --brokers":     func(o *local.Options) { o.Ports.Broker, o.Brokers = 1, []string{"127.0.0.1:1"} },
+		"--dynamodb-port needs":           func(o *local.Options) { o.Ports.DynamoDB, o.Store = 1, "http://127.0.0.1:1" },
+		"--sqs-port needs":                func(o *local.Options) { o.Ports.SQS, o.Store = 1, local.StoreNone },
+		"IDEMSK_OUTBOX=on needs":          func(o *local.Options) { o.Env = append(o.Env, "IDEMSK_OUTBOX=on") },
 		"--slow is -1s":                   func(o *local.Options) { o.Faults.Slow = -time.Second },
 		"--kill needs --function":         func(o *local.Options) { o.Function, o.Invoke, o.Faults.Kill = "", "http://x", 0.1 },
 		"--env needs --function":          func(o *local.Options) { o.Function, o.Invoke = "", "http://x" },
-		`--env "x" is not NAME=VALUE`:     func(o *local.Options) { o.Env = []string{"x"} },
+		`--env "x" is neither NAME=VALUE`: func(o *local.Options) { o.Env = []string{"x"} },
 		"can't be split into words":       func(o *local.Options) { o.Function = "'x" },
 		"--batch-size is 0":               func(o *local.Options) { o.ESM.BatchSize = 0 },
 		"--producer-duplicates is 2":      func(o *local.Options) { o.Copies = 2 },

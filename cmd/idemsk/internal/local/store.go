@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
@@ -19,6 +21,7 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
 // Region and credentials are made up, so that a local run can't reach real tables by mistake.
@@ -47,12 +50,13 @@ type store struct {
 
 	// Where the function has another store, it has keys and ledger there.
 	elsewhere *site.Site
+	keys      string   // their table, or prefix
 	variables []string // that name it
 }
 
 func startStore(ctx context.Context, o *Options) (s *store, err error) {
 	s = &store{transport: &http.Transport{}}
-	if s.queues, err = sqsfake.New(sqsfake.Config{}); err != nil {
+	if s.queues, err = sqsfake.New(sqsfake.Config{Addr: loopback(o.Ports.SQS)}); err != nil {
 		return nil, err
 	}
 	if err := s.start(ctx, o); err != nil {
@@ -63,7 +67,7 @@ func startStore(ctx context.Context, o *Options) (s *store, err error) {
 
 func (s *store) start(ctx context.Context, o *Options) error {
 	if err := s.queues.Start(); err != nil {
-		return err
+		return fmt.Errorf("the SQS in this process (--sqs-port): %w", err)
 	}
 	s.Table, s.Ledger, s.Audit = dynamostore.DefaultTable, ledgerTable, auditTable
 	switch kind := o.storeKind(); kind {
@@ -77,8 +81,8 @@ func (s *store) start(ctx context.Context, o *Options) error {
 		}
 	}
 	if s.url == "" {
-		if err := s.startTables(); err != nil {
-			return err
+		if err := s.startTables(o.Ports.DynamoDB); err != nil {
+			return fmt.Errorf("the DynamoDB in this process (--dynamodb-port): %w", err)
 		}
 	}
 	cfg := aws.Config{
@@ -90,7 +94,37 @@ func (s *store) start(ctx context.Context, o *Options) error {
 	if err := s.checkDynamoDB(ctx); err != nil {
 		return fmt.Errorf("no DynamoDB answers at %s: start it, or check --store: %w", s.url, err)
 	}
+	if err := s.checkOutbox(ctx, o); err != nil {
+		return err
+	}
 	return s.Create(ctx, letterQueue)
+}
+
+// checkOutbox fails if the function is to publish into a table that is not there: each record would fail, again and again.
+func (s *store) checkOutbox(ctx context.Context, o *Options) error {
+	if o.variable("IDEMSK_OUTBOX") != "on" || s.elsewhere != nil {
+		return nil
+	}
+	table := cmp.Or(o.variable("IDEMSK_OUTBOX_TABLE"), dynamooutbox.DefaultTable)
+	_, err := s.Dynamo.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+	var missing *types.ResourceNotFoundException
+	if errors.As(err, &missing) {
+		return fmt.Errorf("the outbox's table %s is not at %s: idemsk relay --migrate --outbox-table %s --endpoint-url %s makes it", table, s.url, table, s.url)
+	}
+	return err
+}
+
+// describe says where the function's tables and queue are, for who wants to look at them or use them.
+func (s *store) describe() (lines []string) {
+	switch {
+	case s.elsewhere != nil:
+		lines = append(lines, "Keys under "+s.keys+": idemsk list --table "+s.keys+", with the URL of --store in IDEMSK_STORE_URL")
+	case s.tables != nil:
+		lines = append(lines, fmt.Sprintf("DynamoDB in this process at %s, tables %s and %s: idemsk list --endpoint-url %s", s.url, s.Table, s.Ledger, s.url))
+	default:
+		lines = append(lines, fmt.Sprintf("DynamoDB at %s, tables %s and %s: idemsk list --endpoint-url %s --table %s", s.url, s.Table, s.Ledger, s.url, s.Table))
+	}
+	return append(lines, fmt.Sprintf("SQS in this process at %s, dead letters in %s.", s.queues.URL(), s.Queue))
 }
 
 func (s *store) checkDynamoDB(ctx context.Context) error {
@@ -117,7 +151,7 @@ func (s *store) openElsewhere(ctx context.Context, kind, url string) error {
 		there.Close()
 		return fmt.Errorf("--store: %w", err)
 	}
-	s.elsewhere = there
+	s.elsewhere, s.keys = there, table
 	s.variables = []string{
 		"IDEMSK_STORE=" + kind, "IDEMSK_STORE_URL=" + url, "IDEMSK_TABLE=" + table, "IDEMSK_LEDGER_TABLE=" + ledger,
 		"IDEMSK_CONCURRENCY=8", // each has a connection, in each process
@@ -141,8 +175,8 @@ func (s *store) Statuses(ctx context.Context) (map[string]idem.Status, error) {
 	return s.Site.Statuses(ctx)
 }
 
-func (s *store) startTables() (err error) {
-	if s.tables, err = dynamofake.New(dynamofake.Config{}); err != nil {
+func (s *store) startTables(port int) (err error) {
+	if s.tables, err = dynamofake.New(dynamofake.Config{Addr: loopback(port)}); err != nil {
 		return err
 	}
 	if err := s.tables.Start(); err != nil {

@@ -40,10 +40,11 @@ const Topic = "payments-replay"
 // Accounts is the number of accounts that payments go to.
 const Accounts = 20
 
-// What a stream holds besides plain payments and copies, as chances per record.
+// What a stream holds besides plain payments and copies, as how many of 1,000 records on average.
 const (
-	poison = 0.001 // can never be booked
-	shaky  = 0.002 // fails twice, then succeeds
+	PoisonPerMille = 1 // can never be booked
+	ShakyPerMille  = 2 // fails twice, then succeeds
+	perMille       = 1000.0
 )
 
 // start is the time of the first record, 2026-01-01T00:00:00Z; each is a millisecond later than the one before.
@@ -125,9 +126,9 @@ func (g *generator) message(batch []mskevent.Message) (mskevent.Message, error) 
 		Currency:  "EUR",
 	}
 	switch trouble := g.rand.Float64(); {
-	case trouble < poison:
+	case trouble < PoisonPerMille/perMille:
 		p.Simulate = "permanent"
-	case trouble < poison+shaky:
+	case trouble < (PoisonPerMille+ShakyPerMille)/perMille:
 		p.Simulate = "retry:2"
 	}
 	value, err := json.Marshal(p)
