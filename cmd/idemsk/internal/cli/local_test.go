@@ -95,6 +95,9 @@ func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 	if r.code != 0 || named == nil {
 		t.Fatalf("%+v", r)
 	}
+	if !regexp.MustCompile(`\nDead letters:\n  payments-\d@\d+  permanent  simulated failure\n`).MatchString(r.out) {
+		t.Errorf("the dead letters are not shown:\n%s", r.out)
+	}
 	if text, err := os.ReadFile(named[1]); err != nil || !strings.Contains(string(text), `"msg":"batch"`) {
 		t.Errorf("the function's log: %v", err)
 	}

@@ -31,8 +31,8 @@ func newCluster(t *testing.T, opts ...kfake.Opt) (brokers string) {
 	return strings.Join(c.ListenAddrs(), ",")
 }
 
-// consume reads the first n records of a topic, as "key value header=value".
-func consume(t *testing.T, brokers, topic string, n int) (records []string) {
+// readTopic reads the first n records of a topic, as "key value header=value".
+func readTopic(t *testing.T, brokers, topic string, n int) (records []string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics(topic))
 	if err != nil {
@@ -93,7 +93,7 @@ func TestProduce(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	want := `a {"amount":5} idempotency-key=pay-1 trace=x=y|a plain text idempotency-key=pay-1 trace=x=y|b {"amount": 6} idempotency-key=pay-2 trace=1| text ü| [1]|c tombstone`
-	if got := strings.Join(consume(t, brokers, "payments", 6), "|"); got != want {
+	if got := strings.Join(readTopic(t, brokers, "payments", 6), "|"); got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 }

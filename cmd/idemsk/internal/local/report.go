@@ -8,6 +8,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 // Report is what came of a run.
@@ -17,8 +18,9 @@ type Report struct {
 	Took       time.Duration
 	First      time.Duration // from the start of the run to the end of the first invocation; 0 if there was none
 	Seed       uint64
-	Letters    int    // messages in the function's own queue of dead letters, in this process
-	Proof      *Proof // if Options.Prove asks for it
+	Messages   int              // in the function's own queue of dead letters, in this process
+	Letters    []msk.DeadLetter // those of them that are dead letters, each once
+	Proof      *Proof           // if Options.Prove asks for it
 }
 
 // Lag is the number of offsets that are not committed.
@@ -31,15 +33,18 @@ func (r *Report) Text() string {
 		b.WriteString(line + "\n")
 	}
 	b.WriteString("\n")
-	t := countsTable(&r.Counts, r.Took)
-	if r.Letters > 0 {
-		t.Row("dead letters", term.Plural(r.Letters, "message", "messages")+" in the function's queue")
+	t := countsTable(&r.Counts, perSecond(r.Done, r.Took))
+	if r.Messages > 0 {
+		t.Row("dead letters", term.Plural(r.Messages, "message", "messages")+" in the function's queue")
 	}
 	if p := r.Proof; p != nil {
 		t.Row("ledger", "must be "+proof.Amounts(p.Expected))
 		t.Row("", "is "+proof.Amounts(p.Found))
 	}
 	b.WriteString(t.String())
+	if r.Proof == nil && len(r.Letters) > 0 {
+		b.WriteString("\n" + strings.TrimSuffix(letterLines(r.Letters), "\n"))
+	}
 	if r.LastError != "" {
 		b.WriteString("\n" + term.Wrap("last error: "+r.LastError, width) + "\n")
 	}
@@ -80,7 +85,7 @@ func (r *Report) Beside(without *Report) string {
 	count("  finished batches that came again", func(r *Report) int { return r.Redelivered })
 	count("  made twice at once", func(r *Report) int { return r.Concurrent })
 	count("  processes killed in the middle", func(r *Report) int { return len(r.Kills) })
-	count("records a second", func(r *Report) int { return int(float64(r.Done) / max(r.Took.Seconds(), time.Millisecond.Seconds())) })
+	count("records a second", func(r *Report) int { return perSecond(r.Done, r.Took) })
 	amount("ledger: must be", func(p *Proof) map[string]int64 { return p.Expected })
 	amount("ledger: is", func(p *Proof) map[string]int64 { return p.Found })
 	amount("ledger: off by", func(p *Proof) map[string]int64 { return proof.Off(p.Off) })

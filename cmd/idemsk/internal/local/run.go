@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
@@ -152,7 +153,7 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 // serve runs the mapping, and what goes on beside it, until it ends.
 func (r *run) serve(ctx context.Context) error {
 	if r.o.Show != nil {
-		stop := r.o.Show(&View{title: r.title(), mapping: r.mapping, tally: r.tally})
+		stop := r.o.Show(&View{title: r.title(), mapping: r.mapping, tally: r.tally, lease: r.o.lease()})
 		defer stop()
 	}
 	group, beside := errgroup.WithContext(ctx)
@@ -249,7 +250,8 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Letters = len(messages)
+	out.Messages = len(messages)
+	out.Letters, _ = proof.ParseLetters(messages) // a function of another's own may send what it likes
 	if r.o.Prove {
 		out.Proof, err = r.prove(ctx, out, messages)
 	}

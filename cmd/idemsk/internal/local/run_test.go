@@ -147,7 +147,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("a kill without what it hit: %+v", k)
 		}
 	}
-	if !strings.Contains(s.String(), "Faults by seed 7.") || !strings.Contains(report.Text(), "killed") {
+	if !strings.Contains(s.String(), "Faults by seed 7.") || !strings.Contains(report.Text(), fmt.Sprintf("%d failed, %d of them killed on purpose", report.Failed, report.Injected)) {
 		t.Errorf("%s\n%s", s, report.Text())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -212,6 +213,20 @@ func (s *store) close() error {
 	return errors.Join(errs...)
 }
 
+// usualLease is the function's, unless --env has another.
+const usualLease = 5 * time.Second
+
+// lease is how long the keys of a killed process stay taken; 0 if the function is not told.
+func (o *Options) lease() time.Duration {
+	if !o.ownStore() {
+		return 0
+	}
+	if d, err := time.ParseDuration(o.variable("IDEMSK_LEASE")); err == nil {
+		return d
+	}
+	return usualLease
+}
+
 // environment is what a function needs to know of the store. The lease is short, so that the keys of a killed process are soon
 // free, and long enough for a machine that has other things to do: a process that it holds up would lose its keys alive.
 func (s *store) environment(partial, audit, unprotected bool) []string {
@@ -223,7 +238,7 @@ func (s *store) environment(partial, audit, unprotected bool) []string {
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
 		"AWS_ACCESS_KEY_ID=" + accessKeyID, "AWS_SECRET_ACCESS_KEY=" + accessSecret,
 		"IDEMSK_LEDGER_TABLE=" + s.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
-		"IDEMSK_FAILURES=" + failures, "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=100ms", "IDEMSK_SIMULATE=on",
+		"IDEMSK_FAILURES=" + failures, "IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=100ms", "IDEMSK_SIMULATE=on",
 	}
 	if audit {
 		env = append(env, "IDEMSK_AUDIT=on", "IDEMSK_AUDIT_TABLE="+s.Audit)

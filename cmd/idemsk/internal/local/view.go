@@ -19,6 +19,8 @@ type View struct {
 	title   string
 	mapping *esm.ESM
 	tally   *tally
+	lease   time.Duration // of the function; 0 if it is not known
+	recent  window
 }
 
 // shownPartitions is how many partitions a table has lines for: those that lag most.
@@ -31,13 +33,55 @@ func (v *View) Lines(room term.Room) []string {
 	if !v.mapping.Enabled() {
 		state = "DISABLED, "
 	}
-	lines := []string{state + time.Since(v.tally.begun).Round(time.Second).String() + ", " + v.title, ""}
-	below := append([]string{""}, tableLines(countsTable(&counts, time.Since(v.tally.begun)))...)
+	now := time.Now()
+	lines := []string{state + now.Sub(v.tally.begun).Round(time.Second).String() + ", " + v.title, ""}
+	below := append([]string{""}, tableLines(countsTable(&counts, v.recent.rate(now, counts.Done)))...)
+	_, flight := sums(v.mapping.Partitions())
+	if text := waiting(&counts, flight, v.lease, now); text != "" {
+		below = append(below, "", text)
+	}
 	below = append(below, errorLines(counts.LastError, room.Columns)...)
 	const heading, others = 1, 1 // lines around those of partitions
 	fitting := room.Rows - len(lines) - heading - others - len(below)
 	lines = append(lines, partitionLines(v.mapping.Partitions(), min(max(fitting, 0), shownPartitions))...)
 	return append(lines, below...)
+}
+
+// waiting says what records in flight wait for after a kill; "" if it is nothing. The lease is 0 if it is not known.
+func waiting(c *Counts, flight int, lease time.Duration, now time.Time) string {
+	if len(c.Kills) == 0 || flight == 0 {
+		return ""
+	}
+	ago := now.Sub(c.Kills[len(c.Kills)-1].At)
+	if ago > lease {
+		return ""
+	}
+	return fmt.Sprintf("a process was killed %s ago: the keys it held are free when its lease of %s is over", ago.Round(time.Second), lease)
+}
+
+// window knows how many records were done lately: a rate since the beginning would sink for as long as nothing comes.
+type window struct{ samples []sample }
+
+type sample struct {
+	at   time.Time
+	done int
+}
+
+// windowTime is how far a window reaches back.
+const windowTime = 10 * time.Second
+
+// rate notes how many records are done, and returns how many a second were within the window; for the first look, 0.
+func (w *window) rate(now time.Time, done int) int {
+	w.samples = append(w.samples, sample{now, done})
+	for len(w.samples) > 2 && now.Sub(w.samples[1].at) >= windowTime { // what remains spans the window
+		w.samples = w.samples[1:]
+	}
+	return perSecond(done-w.samples[0].done, now.Sub(w.samples[0].at))
+}
+
+// perSecond is the rate of n within d.
+func perSecond(n int, d time.Duration) int {
+	return int(float64(n) / max(d.Seconds(), time.Millisecond.Seconds()))
 }
 
 // maxErrorLines bounds what the view shows of an error: the log has it whole.
@@ -56,13 +100,16 @@ func errorLines(text string, columns int) []string {
 func (v *View) Line() string {
 	c := v.tally.snapshot()
 	lag, flight := sums(v.mapping.Partitions())
-	line := fmt.Sprintf("%s done, lag %s, %s in flight, %s (%s failed)", term.Plural(c.Done, "record", "records"),
-		term.Count(lag), term.Count(flight), term.Plural(c.Invocations, "invocation", "invocations"), term.Count(c.Failed))
+	line := fmt.Sprintf("%s done, lag %s, %s in flight, %s (%s)", term.Plural(c.Done, "record", "records"),
+		term.Count(lag), term.Count(flight), term.Plural(c.Invocations, "invocation", "invocations"), failed(&c))
 	if c.Reports > 0 {
 		line += ", " + strings.Join(outcomes(&c), ", ")
 	}
 	if c.Gone() > 0 {
 		line += ", " + strings.Join(lost(&c), ", ")
+	}
+	if text := waiting(&c, flight, v.lease, time.Now()); text != "" {
+		line += ", " + text
 	}
 	if c.LastError != "" {
 		line += ", last error: " + term.Cut(term.Escape(c.LastError), lineError)
@@ -118,8 +165,8 @@ func tableLines(t *term.Table) []string {
 	return strings.Split(strings.TrimSuffix(t.String(), "\n"), "\n")
 }
 
-// countsTable has a row for whatever has happened.
-func countsTable(c *Counts, took time.Duration) *term.Table {
+// countsTable has a row for whatever has happened, at a rate of records a second.
+func countsTable(c *Counts, rate int) *term.Table {
 	t := new(term.Table)
 	before := ""
 	row := func(show bool, name, format string, args ...any) {
@@ -133,10 +180,9 @@ func countsTable(c *Counts, took time.Duration) *term.Table {
 		}
 		t.Row(name, fmt.Sprintf(format, args...))
 	}
-	rate := int(float64(c.Done) / max(took.Seconds(), 0.001)) //nolint:mnd // not by nothing
 	row(true, "records", "%s done (%s/s), delivered %s", term.Count(c.Done), term.Count(rate), term.Plural(c.Delivered, "time", "times"))
 	row(c.Filtered > 0, "filtered", "%s dropped by the filter criteria", term.Plural(c.Filtered, "record", "records"))
-	row(true, "invocations", "%s: %s ok, %s failed", term.Count(c.Invocations), term.Count(c.Invocations-c.Failed), term.Count(c.Failed))
+	row(true, "invocations", "%s: %s ok, %s", term.Count(c.Invocations), term.Count(c.Invocations-c.Failed), failed(c))
 	row(c.Unreadable > 0, "invocations", "%s no partial batch response", term.Plural(c.Unreadable, "answer was", "answers were"))
 	row(c.Named > 0, "invocations", "%s named as failed, and delivered again", term.Plural(c.Named, "record", "records"))
 	row(c.Bisected > 0, "invocations", "%s split in two", term.Plural(c.Bisected, "batch", "batches"))
@@ -154,6 +200,15 @@ func countsTable(c *Counts, took time.Duration) *term.Table {
 		row(c.Reports > 0, "outcomes", "%s", strings.Join(line, ", "))
 	}
 	return t
+}
+
+// failed counts the invocations that failed, and those of them that were made to.
+func failed(c *Counts) string {
+	text := term.Count(c.Failed) + " failed"
+	if c.Injected > 0 {
+		text += ", " + term.Count(c.Injected) + " of them killed on purpose"
+	}
+	return text
 }
 
 // outcomesInLine is how many outcomes the narrowest usual terminal has room for.

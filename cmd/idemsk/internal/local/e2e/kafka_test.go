@@ -106,7 +106,7 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 	if report.Delivered <= o.Produce || report.Redelivered == 0 || report.Concurrent == 0 || report.Outcomes.Replayed == 0 {
 		t.Errorf("the run was to have duplicates: %+v", report.Counts)
 	}
-	if copies := o.Produce - report.Proof.Payments - report.Letters; copies < o.Produce/6 {
+	if copies := o.Produce - report.Proof.Payments - report.Messages; copies < o.Produce/6 {
 		t.Errorf("%d records that the producer sent twice; want a fifth", copies)
 	}
 	return report

@@ -1,0 +1,51 @@
+package local
+
+import (
+	"testing"
+	"time"
+)
+
+// The rate is that of the last ten seconds: it is 0 ten seconds after the last record, and an idle hour does not drag it down.
+func TestRate(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	want := map[int]int{0: 0, 1: 100, 5: 100, 20: 100, 25: 50, 30: 0, 3600: 0, 3601: 100, 3610: 100, 3611: 0}
+	var w window
+	done := 0
+	for second := 0; second <= 3611; second++ { // looked at once a second
+		switch {
+		case second > 0 && second <= 20:
+			done += 100
+		case second == 3601:
+			done += 1000
+		}
+		got := w.rate(begun.Add(time.Duration(second)*time.Second), done)
+		if rate, asked := want[second]; asked && got != rate {
+			t.Errorf("at %d s: %d records a second, want %d", second, got, rate)
+		}
+		if len(w.samples) > 12 {
+			t.Fatalf("%d samples are kept", len(w.samples))
+		}
+	}
+}
+
+// Where nothing moves after a kill, the view says what is waited for, and for how long.
+func TestWaitingForALease(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	killed := func(ago time.Duration) *Counts {
+		return &Counts{Kills: []Kill{{At: now.Add(-time.Hour)}, {At: now.Add(-ago)}}}
+	}
+	const lease = 5 * time.Second
+	if got, want := waiting(killed(2*time.Second), 1, lease, now), "a process was killed 2s ago: the keys it held are free when its lease of 5s is over"; got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+	for what, got := range map[string]string{
+		"nothing was killed": waiting(new(Counts), 1, lease, now), "nothing is in flight": waiting(killed(0), 0, lease, now),
+		"the lease is over": waiting(killed(6*time.Second), 1, lease, now), "the lease is not known": waiting(killed(time.Second), 1, 0, now),
+	} {
+		if got != "" {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+}
