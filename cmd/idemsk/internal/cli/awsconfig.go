@@ -81,7 +81,7 @@ func explainAWS(err error) error {
 	var op *smithy.OperationError
 	switch {
 	case errors.As(err, &missing):
-		return fmt.Errorf("%w: check --table, --region and --endpoint-url", err)
+		return fmt.Errorf("%w: check the name of the table, --region and --endpoint-url", err)
 	case err == nil, errors.Is(err, context.Canceled), errors.As(err, &api):
 		return err // the service answered
 	case errors.As(err, &op):

@@ -26,11 +26,13 @@ type Streams struct {
 }
 
 // sayf writes to the error stream; if that fails there is nobody to tell.
-func (s Streams) sayf(format string, args ...any) { _, _ = fmt.Fprintf(s.Err, format, args...) }
+func (s Streams) sayf(format string, args ...any) {
+	_, _ = fmt.Fprint(s.Err, term.FoldFor(s.Err, fmt.Sprintf(format, args...)))
+}
 
 // print writes a text to the output, and returns the exit code.
 func (s Streams) print(text string) int {
-	if _, err := io.WriteString(s.Out, text); err != nil {
+	if _, err := io.WriteString(s.Out, term.FoldFor(s.Out, text)); err != nil {
 		s.sayf("idemsk: %v\n", err)
 		return exitFailed
 	}

@@ -137,7 +137,7 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 		l.opt.Env = append(l.opt.Env, text)
 		return nil
 	})
-	fs.StringVar(&l.logFile, "log", "", "the `FILE` for what the function prints (default: a temporary one, kept if the run or an invocation fails)")
+	fs.StringVar(&l.logFile, "log", "", "the `FILE` for what the function prints (default: a temporary one, kept for a day\nif the run or an invocation fails)")
 	l.awsFlags.declare(fs)
 }
 
@@ -159,7 +159,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if err := l.resolve(ctx); err != nil {
 		return err
 	}
-	log, err := l.openLog()
+	log, err := openLog("local", l.logFile)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	case err != nil:
 		return err
 	}
-	if _, err := fmt.Fprint(s.Out, text); err != nil {
+	if _, err := fmt.Fprint(s.Out, term.FoldFor(s.Out, text)); err != nil {
 		return err
 	}
 	if n := report.OwnFailures(); n > 0 {
@@ -302,17 +302,6 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 		return flags.load(ctx)
 	}
 	return nil
-}
-
-func (l *localCommand) openLog() (*functionLog, error) {
-	if l.logFile != "" {
-		return openLog(l.logFile)
-	}
-	file, err := os.CreateTemp("", "idemsk-local-*.log")
-	if err != nil {
-		return nil, fmt.Errorf("a file for the function's log (name one with --log): %w", err)
-	}
-	return &functionLog{file: file, temporary: true}, nil
 }
 
 // toggleSignal gives a value for each SIGUSR1.

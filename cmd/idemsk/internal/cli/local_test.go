@@ -90,7 +90,19 @@ func TestLocalLosesRecords(t *testing.T) {
 func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
+	before := map[string]time.Duration{"idemsk-local-1.log": 25 * time.Hour, "idemsk-local-2.log": 23 * time.Hour, "other.log": 25 * time.Hour}
+	for name, age := range before {
+		path := filepath.Join(tmp, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, time.Time{}, time.Now().Add(-age))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r := idemsk(t, "local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained")
+	for name := range before {
+		if _, err := os.Stat(filepath.Join(tmp, name)); (err == nil) == (name == "idemsk-local-1.log") {
+			t.Errorf("%s: %v; want the log of a day ago removed, and nothing else", name, err)
+		}
+	}
 	named := regexp.MustCompile(`\d+ invocations? failed: the function's log is in (\S+)\.\n$`).FindStringSubmatch(r.err)
 	if r.code != 0 || named == nil {
 		t.Fatalf("%+v", r)

@@ -3,11 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
@@ -25,7 +27,7 @@ func (p *postgresFlags) declareStoreURL(fs *flag.FlagSet) {
 
 func (p *postgresFlags) declare(fs *flag.FlagSet) {
 	p.declareStoreURL(fs)
-	fs.StringVar(&p.table, "table", pgstore.DefaultTable, "the `TABLE` of idempotency keys")
+	declareTable(fs, &p.table, pgstore.DefaultTable, "the `TABLE` of idempotency keys")
 }
 
 func (p *postgresFlags) open() (*pgxpool.Pool, error) {
@@ -47,7 +49,8 @@ func migrateVerb() verb {
 Applies the migrations that the table has not had, all in one transaction; does nothing if there are none. Nothing else changes a
 schema. The role needs CREATE on the schema, and must own a table that is there already.`,
 		examples: []string{
-			"IDEMSK_STORE_URL=postgres://owner@db/payments idemsk migrate", "idemsk migrate --table idempotency.keys",
+			"IDEMSK_STORE_URL=postgres://owner@db/payments idemsk migrate",
+			"idemsk migrate --table idempotency.keys     # in a schema that is there: CREATE SCHEMA idempotency",
 			"idemsk migrate --ledger idemsk-ledger       # for the example function",
 		},
 		flags: func(fs *flag.FlagSet) action {
@@ -58,6 +61,9 @@ schema. The role needs CREATE on the schema, and must own a table that is there 
 		},
 	}
 }
+
+// noSuchSchema is PostgreSQL's code for it.
+const noSuchSchema = "3F000"
 
 type migrate struct {
 	postgresFlags
@@ -74,6 +80,9 @@ func (m *migrate) run(ctx context.Context, s Streams, args []string) error {
 	}
 	defer pool.Close()
 	applied, err := pgstore.Migrate(ctx, pool, m.table)
+	if refused := new(pgconn.PgError); errors.As(err, &refused) && refused.Code == noSuchSchema {
+		return fmt.Errorf("there is no schema for the table %s: CREATE SCHEMA first, or name a table in another one: %w", m.table, refused)
+	}
 	if err != nil {
 		return err
 	}

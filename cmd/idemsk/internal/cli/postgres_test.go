@@ -9,6 +9,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
@@ -32,6 +33,10 @@ func TestMigrateAndPrune(t *testing.T) {
 		if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys"); r.code != 0 || !strings.Contains(r.err, want) {
 			t.Errorf("%+v; want %q", r, want)
 		}
+	}
+	if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "idempotency.keys"); r.code != 1 ||
+		!strings.Contains(r.err, "CREATE SCHEMA first") || strings.Contains(r.err, "run idemsk migrate") {
+		t.Errorf("without the schema: %+v; want exit 1 and what to do, which is not migrate", r)
 	}
 	pool, err := pgstore.NewPool(server.URL())
 	if err != nil {
@@ -106,6 +111,21 @@ func TestPruneAgainAndAgain(t *testing.T) {
 			t.Errorf("exit %d, %d more wanted: %s", code, out.left, out.String())
 		}
 		cancel()
+	}
+}
+
+// The variable that errors of the stores name stands in for --table.
+func TestTableFromTheEnvironment(t *testing.T) {
+	endpoint, client := newDynamoDB(t)
+	if err := dynamostore.CreateTable(t.Context(), client, "other"); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("IDEMSK_TABLE", "other")
+	if r := idemsk(t, "list", "--endpoint-url", endpoint); r.code != 0 || !strings.Contains(r.err, "scanning the table other") {
+		t.Errorf("%+v", r)
+	}
+	if r := idemsk(t, "list", "--endpoint-url", endpoint, "--table", "nowhere"); r.code != 1 || !strings.Contains(r.err, "check the name of the table") {
+		t.Errorf("%+v", r)
 	}
 }
 

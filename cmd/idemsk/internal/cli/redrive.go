@@ -205,7 +205,7 @@ func (o *redriveOutput) add(res redrive.Result) {
 	if o.table.Len() == 0 {
 		o.table.Row("OUTCOME", "RECORD", "KEY", "WHERE", "HAD FAILED BY")
 	}
-	o.table.Row(string(res.Outcome), res.Source, term.Cut(res.Key, keyWidth), res.Where, term.Cut(term.Escape(res.Cause), causeWidth))
+	o.table.Row(string(res.Outcome), res.Source, term.Cut(res.Key, keyWidth), term.Cut(res.Where, causeWidth), term.Cut(term.Escape(res.Cause), causeWidth))
 	if res.Error != "" {
 		name := res.Source
 		if name == "" {

@@ -42,7 +42,7 @@ relays.
 			fs.BoolVar(&r.untilEmpty, "until-empty", false, "end when nothing is left to be sent")
 			fs.IntVar(&r.cfg.MaxAttempts, "max-attempts", pgoutbox.DefaultMaxAttempts, "`N` rejections set an event aside")
 			fs.DurationVar(&r.cfg.Retention, "retention", pgoutbox.DefaultRetention, "the `TIME` for which published rows are kept in PostgreSQL")
-			fs.DurationVar(&r.cfg.StatsInterval, "report-every", pgoutbox.DefaultStatsInterval, "the `TIME` between two lines of figures")
+			fs.DurationVar(&r.cfg.StatsInterval, "report-every", pgoutbox.DefaultStatsInterval, "the `TIME` between two lines of figures; with --until-empty at most 250ms")
 			return r.run
 		},
 	}
@@ -77,6 +77,9 @@ func (r *relayCommand) run(ctx context.Context, s Streams, args []string) error 
 	return r.relayPostgres(ctx, s)
 }
 
+// untilEmptyLook is the longest time between two looks at a table that is to be emptied.
+const untilEmptyLook = 250 * time.Millisecond
+
 func (r *relayCommand) relayPostgres(ctx context.Context, s Streams) error {
 	pool, err := r.open()
 	if err != nil {
@@ -101,6 +104,9 @@ func (r *relayCommand) relayPostgres(ctx context.Context, s Streams) error {
 	defer producer.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	if r.untilEmpty { // what ends it is a look at the table
+		r.cfg.StatsInterval = min(r.cfg.StatsInterval, untilEmptyLook)
+	}
 	r.cfg.Logger = slog.New(slog.NewTextHandler(s.Err, nil))
 	r.cfg.Stats = func(st pgoutbox.Stats) {
 		s.sayf("idemsk relay: %s\n", term.Escape(figures(st)))

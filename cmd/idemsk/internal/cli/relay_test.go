@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
@@ -55,7 +56,11 @@ func TestRelay(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := idemsk(t, "relay", "--store-url", server.URL(), "--brokers", brokers, "--until-empty", "--report-every", "20ms")
+	begun := time.Now()
+	r := idemsk(t, "relay", "--store-url", server.URL(), "--brokers", brokers, "--until-empty")
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %v to see that nothing is left", took)
+	}
 	if r.code != 0 || !strings.Contains(r.err, "3 published") || !strings.Contains(r.err, "0 to be sent") {
 		t.Errorf("%+v; want 3 published, and the end", r)
 	}

@@ -77,7 +77,7 @@ func (r *replayCommand) run(ctx context.Context, s Streams, args []string) (err 
 	if err := r.resolve(args); err != nil {
 		return err
 	}
-	log, err := openLog(r.logFile)
+	log, err := openLog("replay", r.logFile)
 	if err != nil {
 		return err
 	}
@@ -173,19 +173,30 @@ const (
 	maxLine   = 300
 )
 
-func openLog(path string) (*functionLog, error) {
-	if path == "" {
-		file, err := os.CreateTemp("", "idemsk-replay-*.log")
+// oldLog is the age at which a log that an earlier run has kept is removed.
+const oldLog = 24 * time.Hour
+
+// openLog opens a verb's log: the file that is named, or a temporary one, for which those that are old make room.
+func openLog(verb, path string) (*functionLog, error) {
+	if path != "" {
+		file, err := os.Create(path) //nolint:gosec // named by the user
 		if err != nil {
-			return nil, fmt.Errorf("a file for the function's log (name one with --log): %w", err)
+			return nil, fmt.Errorf("the function's log: %w", err)
 		}
-		return &functionLog{file: file, temporary: true}, nil
+		return &functionLog{file: file}, nil
 	}
-	file, err := os.Create(path) //nolint:gosec // named by the user
+	pattern := "idemsk-" + verb + "-*.log"
+	earlier, _ := filepath.Glob(filepath.Join(os.TempDir(), pattern)) // the pattern is well-formed
+	for _, name := range earlier {
+		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > oldLog {
+			_ = os.Remove(name) // another user's stays
+		}
+	}
+	file, err := os.CreateTemp("", pattern)
 	if err != nil {
-		return nil, fmt.Errorf("the function's log: %w", err)
+		return nil, fmt.Errorf("a file for the function's log (name one with --log): %w", err)
 	}
-	return &functionLog{file: file}, nil
+	return &functionLog{file: file, temporary: true}, nil
 }
 
 // Write takes one line at a time.

@@ -28,7 +28,12 @@ func (f *storeFlags) declare(fs *flag.FlagSet) {
 	f.awsFlags.declare(fs)
 	fs.StringVar(&f.url, "store-url", "", "the `URL` of the store, if it is not DynamoDB: postgres://user:password@host:port/name, redis:// or rediss://\n"+
 		"(else IDEMSK_STORE_URL, which keeps it out of process lists)")
-	fs.StringVar(&f.table, "table", dynamostore.DefaultTable, "the `TABLE` of idempotency keys, or their prefix in Redis")
+	declareTable(fs, &f.table, dynamostore.DefaultTable, "the `TABLE` of idempotency keys, or their prefix in Redis")
+}
+
+// declareTable declares --table, for which the function's own variable stands in: errors of the stores name it.
+func declareTable(fs *flag.FlagSet, table *string, otherwise, usage string) {
+	fs.StringVar(table, "table", cmp.Or(os.Getenv("IDEMSK_TABLE"), otherwise), usage+" (else IDEMSK_TABLE)")
 }
 
 // store is what the verbs look into.

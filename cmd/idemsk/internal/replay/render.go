@@ -63,9 +63,9 @@ func perRequest(f func(p *Pass) float64) func(p *Pass) string {
 	}
 }
 
-// rows are the lines that every report has.
+// rows are the lines of the report. Without a stream there is no rate.
 func (r *Report) rows() []row {
-	return []row{
+	rows := []row{
 		{"records delivered", count(func(p *Pass) int { return p.Delivered })},
 		{"  (of these, in settled batches that came again)", count(func(p *Pass) int { return p.Redelivered })},
 		{"  executed", count((*Pass).executed)},
@@ -79,13 +79,17 @@ func (r *Report) rows() []row {
 		{"  processes killed before an effect", count(func(p *Pass) int { return p.Killed })},
 		{"  processes that died by themselves", count(func(p *Pass) int { return p.Crashes })},
 		{"  cold starts", count(func(p *Pass) int { return p.ColdStarts })},
-		{"records a second", count(func(p *Pass) int { return int(p.RecordsPerSecond) })},
-		{"requests for a fresh record", perRequest(func(p *Pass) float64 { return p.RequestsPerFresh })},
-		{"requests for a duplicate", perRequest(func(p *Pass) float64 { return p.RequestsPerDuplicate })},
+	}
+	if r.Records > 0 {
+		rows = append(rows, row{"records a second", count(func(p *Pass) int { return int(p.RecordsPerSecond) })})
+	}
+	return append(rows, []row{
+		{"requests for a fresh record, batching " + r.Batching, perRequest(func(p *Pass) float64 { return p.RequestsPerFresh })},
+		{"requests for a duplicate, batching " + r.Batching, perRequest(func(p *Pass) float64 { return p.RequestsPerDuplicate })},
 		{"ledger: must be", func(*Pass) string { return proof.Amounts(r.Expected) }},
 		{"ledger: is", func(p *Pass) string { return proof.Amounts(p.Ledger) }},
 		{"ledger: off by", func(p *Pass) string { return proof.Amounts(proof.Off(p.Off)) }},
-	}
+	}...)
 }
 
 // notBegun is what is left of the records delivered.

@@ -40,6 +40,7 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 		return nil, err
 	}
 	r = newReport(&o, s, want, with)
+	r.Batching = env[varBatching]
 	if o.Compare {
 		unprotected := maps.Clone(env)
 		unprotected[varStore] = storeNone

@@ -19,6 +19,7 @@ type Report struct {
 	Partitions int     `json:"partitions"`
 	BatchSize  int     `json:"batchSize"`
 	Duplicates float64 `json:"duplicates"`
+	Batching   string  `json:"batching"` // the function's IDEMSK_BATCHING, on which its requests depend
 
 	Payments int              `json:"payments"`       // to be booked
 	Places   int              `json:"distinctPlaces"` // different records, by topic-partition@offset

@@ -36,7 +36,7 @@ func report() *replay.Report {
 	return &replay.Report{
 		OK: true, Proof: "10,175 records, delivered 17,569 times to 9 processes of which 3 were killed just before a payment, booked " +
 			"9,948 payments exactly once each, to the cent.",
-		Seed: 42, Function: "bootstrap", Store: "the in-process DynamoDB", Files: 40, Records: 10_000, Partitions: 6, BatchSize: 500,
+		Seed: 42, Function: "bootstrap", Store: "the in-process DynamoDB", Files: 40, Records: 10_000, Partitions: 6, BatchSize: 500, Batching: "off",
 		Payments: 9948, Places: 10_175, Expected: map[string]int64{"EUR": 488729421},
 		With: replay.Pass{
 			Invocations: 116, Delivered: 17_569, Redelivered: 3000, ExecutedUnreported: 55, ColdStarts: 9, Killed: 3, Crashes: 5,
@@ -62,6 +62,16 @@ func report() *replay.Report {
 func TestTextOfAGoodRun(t *testing.T) {
 	t.Parallel()
 	golden(t, "good", report().Text())
+}
+
+// What has no stream has no rate.
+func TestTextOfFilesAlone(t *testing.T) {
+	t.Parallel()
+	r := report()
+	r.Records = 0
+	if text := r.Text(); strings.Contains(text, "records a second") || !strings.Contains(text, "requests for a duplicate, batching off") {
+		t.Error(text)
+	}
 }
 
 func TestTextOfABadRun(t *testing.T) {

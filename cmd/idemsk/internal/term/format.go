@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Count writes a number with a comma between thousands.
@@ -90,4 +91,37 @@ func Wrap(text string, width int) string {
 		n += len(word)
 	}
 	return b.String()
+}
+
+// Fold breaks the lines of a text that are longer than width runes at blanks; what continues a line is indented as it is.
+// A word that is longer than the width stays whole.
+func Fold(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		for utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > width {
+			at := breakAt(line, len(indent), width)
+			if at < 0 {
+				break
+			}
+			b.WriteString(strings.TrimRight(line[:at], " ") + "\n")
+			line = indent + strings.TrimLeft(line[at:], " ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// breakAt is the last blank behind from, in bytes, within width runes, or else the first one; -1 if there is none.
+func breakAt(line string, from, width int) int {
+	at, runes := -1, 0
+	for i, r := range line {
+		if r == ' ' && i > from && (runes <= width || at < 0) {
+			at = i
+		}
+		if runes++; runes > width && at >= 0 {
+			break
+		}
+	}
+	return at
 }

@@ -60,7 +60,7 @@ func (l *Live) redraw(w io.Writer, measure func() Room, block func(Room) []strin
 			_, _ = io.WriteString(w, erase(drawn)) // nobody to tell
 			return
 		case note := <-l.notes:
-			_, _ = io.WriteString(w, erase(drawn)+note+"\n")
+			_, _ = io.WriteString(w, erase(drawn)+Fold(note, measure().Columns)+"\n")
 			drawn = 0
 		case <-ticker.C:
 			room := measure()

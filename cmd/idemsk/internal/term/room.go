@@ -27,6 +27,14 @@ func roomOf(w io.Writer) Room {
 	return Room{Columns: max(1, int(size.Col)-1), Rows: max(1, int(size.Row)-1)}
 }
 
+// FoldFor is Fold to the width of w if that is a terminal: it would break lines in the middle of a word.
+func FoldFor(w io.Writer, text string) string {
+	if !IsTerminal(w) {
+		return text
+	}
+	return Fold(text, roomOf(w).Columns)
+}
+
 // cut leaves of a block what there is room for.
 func (r Room) cut(lines []string) []string {
 	lines = lines[:min(len(lines), r.Rows)]

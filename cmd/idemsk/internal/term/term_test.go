@@ -139,3 +139,20 @@ func TestNoTerminal(t *testing.T) {
 		t.Error("what is none was taken for a terminal")
 	}
 }
+
+// A terminal would break a long line in the middle of a word.
+func TestFold(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"short\n": "short\n", "": "", "one two three\n": "one two\nthree\n", "one two three": "one two\nthree", "1234567890 1 2\n": "1234567890\n1 2\n",
+		"  one two three four\n": "  one two\n  three\n  four\n", "12345678901234\nx y\n": "12345678901234\nx y\n",
+		"äöü äöü äöü\n": "äöü äöü\näöü\n", "  123456789012 b": "  123456789012\n  b", "a b  c d e f g": "a b  c d e\nf g",
+	} {
+		if got := term.Fold(text, 10); got != want {
+			t.Errorf("%q becomes %q; want %q", text, got, want)
+		}
+	}
+	if got := term.FoldFor(new(bytes.Buffer), strings.Repeat("word ", 100)); strings.Contains(got, "\n") {
+		t.Errorf("what is no terminal gets the text as it is, not %q", got)
+	}
+}
