@@ -241,6 +241,7 @@ launch() {
     "$MARK"
     FILESYSTEM_ROOT="$ROOT" OVERRIDE_IN_DOCKER=0 # 0: a /.dockerenv on this machine would move its folders to /var/lib
     TMPDIR="$RUN/tmp"                            # the functions' code is unpacked there
+    JAVA_TOOL_OPTIONS="-Djava.io.tmpdir=$RUN/tmp" # DynamoDB Local unpacks a library there, and leaves it
     GATEWAY_SERVER=loopback GATEWAY_LISTEN="127.0.0.1:$PORT" LOCALSTACK_HOST="127.0.0.1:$PORT" DNS_ADDRESS=0
     AWS_DEFAULT_REGION=us-east-1
     SQS_ENDPOINT_STRATEGY=path      # queue URLs on the endpoint itself, not on a host name that needs DNS
@@ -387,7 +388,9 @@ dynamodb_local() { # PORT
     hold_lock
     install
   )
-  exec env DDB_LOCAL_TELEMETRY=0 java -Xmx512m -Djava.library.path="$DYNAMODB/DynamoDBLocal_lib" \
+  mkdir -p "$CACHE/tmp" # it unpacks a library there, and leaves it; what is older than a day is in nobody's use
+  find "$CACHE/tmp" -type f -mtime +0 -delete
+  exec env DDB_LOCAL_TELEMETRY=0 java -Xmx512m -Djava.io.tmpdir="$CACHE/tmp" -Djava.library.path="$DYNAMODB/DynamoDBLocal_lib" \
     -jar "$DYNAMODB/DynamoDBLocal.jar" -inMemory -port "$1"
 }
 

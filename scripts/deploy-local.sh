@@ -36,9 +36,11 @@ output() { sed -n "s/.*\"$1\": \"\(.*\)\".*/\1/p" .cache/deployed.json; }
 cat <<SAY
 
 Deployed to LocalStack at $AWS_ENDPOINT_URL: its table, function, queue and event source mapping are among the outputs above.
-To invoke it, and to look at its keys:
+LocalStack polls no event source mapping; this serves it, from a Kafka in its own process:
+  bin/idemsk local --from-localstack --produce 1000 --until-drained
+To look at its keys, and to invoke it yourself (that takes the AWS CLI):
+  bin/idemsk list --endpoint-url $AWS_ENDPOINT_URL --table $(output TableName)
   eval "\$(localstack/localstack.sh env)"
   aws lambda invoke --function-name $(output FunctionName):live --payload fileb://events/one-record.json .cache/answer.json
-  bin/idemsk list --endpoint-url $AWS_ENDPOINT_URL --table $(output TableName)
-Nothing polls its event source mapping. \`make destroy-local\` removes the stack, \`make localstack-down\` ends LocalStack.
+\`make destroy-local\` removes the stack, \`make localstack-down\` ends LocalStack.
 SAY

@@ -8,7 +8,7 @@ usage: scripts/kafka.sh COMMAND
 
   install    installs into .cache/kafka; does nothing if that is done
   run PORT   is a broker on 127.0.0.1, in the foreground, until SIGTERM or SIGINT; its data go with it. PORT 0 takes a free one.
-             Prints `listening 127.0.0.1:PORT` when it takes requests. Topics are not created by themselves.
+             Prints `listening 127.0.0.1:PORT` when it takes requests. Topics are not created by themselves: idemsk topic create.
 USAGE
 }
 
@@ -105,6 +105,9 @@ stop() {
 
 run() { # PORT
   [[ ${1:-} =~ ^[0-9]{1,5}$ && $1 -le 65535 ]] || fail "run: give a port, or 0 for a free one"
+  if [[ $1 != 0 ]] && (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then
+    fail "port $1 of 127.0.0.1 is taken: end what listens there, or give another port (0 takes a free one)"
+  fi
   require_java
   install
   local port=$1 controller

@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -78,6 +80,9 @@ func run(ctx context.Context, o options) error {
 		fmt.Print(rep.markdown())
 		return rep.write(o.docs)
 	}
+	if err := o.check(); err != nil {
+		return err
+	}
 	err := measureAll(ctx, o, rep)
 	fmt.Print(rep.markdown()) // what there is, if it broke
 	if o.partial() || err != nil {
@@ -98,6 +103,28 @@ func (o *options) partial() bool {
 	return o.only != "" || o.peers.String() != "" || o.dynamoDBLocal == ""
 }
 
+// check refuses a name that is none, and says which there are: a run without a series would measure nothing, and say nothing.
+func (o *options) check() error {
+	names := []string{localTable}
+	for _, plan := range theSeries() {
+		names = append(names, plan.name)
+	}
+	r := &runner{options: *o}
+	switch {
+	case o.only != "" && !slices.Contains(names, o.only):
+		return fmt.Errorf("there is no series %q: -series takes '%s'", o.only, strings.Join(names, "', '"))
+	case o.only == localTable && o.dynamoDBLocal == "":
+		return fmt.Errorf("the series '%s' needs -dynamodb-local, which is empty", localTable)
+	case len(r.chosen()) == 0:
+		all := make([]string, 0, len(r.peers()))
+		for _, p := range r.peers() {
+			all = append(all, p.name)
+		}
+		return fmt.Errorf("no peer's name matches -peers %q: there are '%s'", o.peers, strings.Join(all, "', '"))
+	}
+	return nil
+}
+
 func (o *options) wants(seriesName string) bool { return o.only == "" || o.only == seriesName }
 
 func measureAll(ctx context.Context, o options, rep *report) error {
@@ -116,9 +143,6 @@ func measureAll(ctx context.Context, o options, rep *report) error {
 
 // all measures every series.
 func (r *runner) all(ctx context.Context, rep *report) (err error) {
-	if len(r.chosen()) == 0 {
-		return fmt.Errorf("no peer's name matches %q", r.options.peers)
-	}
 	if r.options.only == "" {
 		if rep.ColdStarts, err = r.coldStarts(ctx); err != nil {
 			return err

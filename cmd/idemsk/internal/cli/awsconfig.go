@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 )
 
 // awsFlags are the flags of every verb that talks to AWS.
@@ -34,7 +35,7 @@ const localRegion = "us-east-1"
 // load returns the SDK's configuration. At an endpoint on this machine, where nobody checks them, credentials are made up
 // if the environment names none: the SDK would look for them for a long time.
 func (a *awsFlags) load(ctx context.Context) (aws.Config, error) {
-	var opts []func(*config.LoadOptions) error
+	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // what matters is an error, which the verb says
 	local, err := isLocal(a.endpoint)
 	if err != nil {
 		return aws.Config{}, err

@@ -42,7 +42,8 @@ relays.
 			fs.BoolVar(&r.untilEmpty, "until-empty", false, "end when nothing is left to be sent")
 			fs.IntVar(&r.cfg.MaxAttempts, "max-attempts", pgoutbox.DefaultMaxAttempts, "`N` rejections set an event aside")
 			fs.DurationVar(&r.cfg.Retention, "retention", pgoutbox.DefaultRetention, "the `TIME` for which published rows are kept in PostgreSQL")
-			fs.DurationVar(&r.cfg.StatsInterval, "report-every", pgoutbox.DefaultStatsInterval, "the `TIME` between two lines of figures; with --until-empty at most 250ms")
+			fs.DurationVar(&r.cfg.StatsInterval, "report-every", pgoutbox.DefaultStatsInterval,
+				"the `TIME` between two lines of figures; with --until-empty at most 250ms")
 			return r.run
 		},
 	}

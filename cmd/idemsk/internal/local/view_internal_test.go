@@ -12,7 +12,7 @@ func TestRate(t *testing.T) {
 	want := map[int]int{0: 0, 1: 100, 5: 100, 20: 100, 25: 50, 30: 0, 3600: 0, 3601: 100, 3610: 100, 3611: 0}
 	var w window
 	done := 0
-	for second := 0; second <= 3611; second++ { // looked at once a second
+	for second := range 3612 { // looked at once a second
 		switch {
 		case second > 0 && second <= 20:
 			done += 100

@@ -5,9 +5,12 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +54,24 @@ func createTopic(t *testing.T, brokers string) {
 	args := []string{"topic", "create", topic, "--brokers", brokers, "--partitions", strconv.Itoa(partitions)}
 	if code := cli.Main(bounded(t, time.Minute), args, cli.Streams{Err: &said}, "test"); code != 0 {
 		t.Fatalf("exit status %d: %s", code, &said)
+	}
+}
+
+// A port that is taken is said at once, and nothing is started beside what is there.
+func TestKafkaOnATakenPort(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/kafka.sh"), "run", port).CombinedOutput()
+	if want := "kafka: port " + port + " of 127.0.0.1 is taken"; err == nil || !strings.HasPrefix(string(out), want) || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("%v: %s; want one line, %q", err, out, want)
 	}
 }
 
