@@ -129,6 +129,8 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 		"`WHERE` the function's tables are: fake (in this process), the URL of a DynamoDB, PostgreSQL or Redis, postgres or redis\n"+
 			"for the one at IDEMSK_STORE_URL, or none: nothing is set for the function but what Lambda sets, PATH and --env")
 	fs.IntVar(&l.opt.Ports.DynamoDB, "dynamodb-port", 0, "the `PORT` on 127.0.0.1 of the DynamoDB in this process (default: a free one)")
+	fs.Func("create-table", "make a table of your own in the DynamoDB in this process: `NAME=KEY`, KEY being its partition key, a string;\nmay be given again",
+		func(text string) error { l.opt.Tables = append(l.opt.Tables, text); return nil })
 	fs.IntVar(&l.opt.Ports.SQS, "sqs-port", 0, "the `PORT` on 127.0.0.1 of the SQS in this process (default: a free one)")
 	fs.Func("env", "a `NAME=VALUE` for the function, over what is set; NAME alone is passed on from here; may be given again", func(text string) error {
 		if value, set := os.LookupEnv(text); set {

@@ -83,6 +83,9 @@ type Options struct {
 	// Store is StoreFake, StoreNone, the URL of a DynamoDB on this machine (http://…), or that of a PostgreSQL or Redis
 	// (postgres://…, redis://…), which the function is then told.
 	Store string
+	// Tables are further tables that are made in the DynamoDB in this process, each as NAME=KEY: its name, and that of its
+	// partition key, which is a string.
+	Tables []string
 	// AWS loads the configuration of what is asked for at AWS or at an endpoint: the function by Invoke, on-failure
 	// destinations. Endpoint reports whether it names one for all services.
 	AWS      func(ctx context.Context) (aws.Config, error)
@@ -161,6 +164,11 @@ func (o *Options) validate() (command []string, err error) {
 	}
 	check(o.Ports.Broker == 0 || len(o.Brokers) == 0, "--broker-port and --brokers exclude each other: one is for the broker in this process")
 	check(o.Ports.DynamoDB == 0 || o.storeKind() == StoreFake, "--dynamodb-port needs --store fake: it is for the DynamoDB in this process")
+	check(len(o.Tables) == 0 || o.storeKind() == StoreFake, "--create-table needs --store fake: it is for the DynamoDB in this process")
+	for _, table := range o.Tables {
+		name, key, _ := strings.Cut(table, "=")
+		check(name != "" && key != "", "--create-table %q is not NAME=KEY", table)
+	}
 	check(o.Ports.SQS == 0 || o.ownStore(), "--sqs-port needs --function, and a --store: it is for the SQS in this process")
 	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on", "IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
 		"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -66,9 +67,14 @@ func TestPorts(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "noop")
 	o.Ports = local.Ports{Broker: freePort(t), DynamoDB: freePort(t), SQS: freePort(t)}
-	o.Produce = 10
+	o.Produce, o.Tables = 10, []string{"accounts=account"}
+	tables := ""
+	o.Show = func(*local.View) func() { tables = tablesAt(t, o.Ports.DynamoDB); return func() {} }
 	if _, err := run(t, o); err != nil {
 		t.Fatal(err)
+	}
+	if tables != "accounts idemsk idemsk-audit idemsk-ledger" {
+		t.Errorf("the tables are %s", tables)
 	}
 	for _, want := range []string{
 		fmt.Sprintf("Broker in this process at 127.0.0.1:%d, topic payments", o.Ports.Broker),
@@ -92,6 +98,21 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%v; want an error that says %s", err, says)
 		}
 	}
+}
+
+// tablesAt asks a DynamoDB on this machine for its tables.
+func tablesAt(t *testing.T, port int) string {
+	t.Helper()
+	client := dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(fmt.Sprintf("http://127.0.0.1:%d", port)),
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	})
+	out, err := client.ListTables(t.Context(), &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	return strings.Join(out.TableNames, " ")
 }
 
 func freePort(t *testing.T) int {

@@ -82,8 +82,8 @@ func (s *store) start(ctx context.Context, o *Options) error {
 		}
 	}
 	if s.url == "" {
-		if err := s.startTables(o.Ports.DynamoDB); err != nil {
-			return fmt.Errorf("the DynamoDB in this process (--dynamodb-port): %w", err)
+		if err := s.startTables(o); err != nil {
+			return err
 		}
 	}
 	cfg := aws.Config{
@@ -176,14 +176,20 @@ func (s *store) Statuses(ctx context.Context) (map[string]idem.Status, error) {
 	return s.Site.Statuses(ctx)
 }
 
-func (s *store) startTables(port int) (err error) {
-	if s.tables, err = dynamofake.New(dynamofake.Config{Addr: loopback(port)}); err != nil {
+func (s *store) startTables(o *Options) (err error) {
+	if s.tables, err = dynamofake.New(dynamofake.Config{Addr: loopback(o.Ports.DynamoDB)}); err != nil {
 		return err
 	}
 	if err := s.tables.Start(); err != nil {
-		return err
+		return fmt.Errorf("the DynamoDB in this process (--dynamodb-port): %w", err)
 	}
 	s.url = s.tables.URL()
+	for _, table := range o.Tables {
+		name, key, _ := strings.Cut(table, "=") // validate has looked
+		if err := s.tables.CreateTable(dynamofake.Table{Name: name, HashKey: key}); err != nil {
+			return fmt.Errorf("--create-table: %w", err)
+		}
+	}
 	return nil
 }
 
