@@ -288,6 +288,7 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+		o.Example = true
 		o.Function = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
 	if o.Invoke != "" {

@@ -55,6 +55,8 @@ func child(mode string) {
 		_ = resp.Body.Close()
 		path, answer := "/response", "null"
 		switch mode {
+		case "environment":
+			_, _ = os.Stdout.WriteString(strings.Join(os.Environ(), " ") + "\n")
 		case "names": // a record of the event as failed
 			offset := regexp.MustCompile(`"offset":(\d+)`).FindSubmatch(event)[1]
 			answer = `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":` + string(offset) + `}}]}`

@@ -74,6 +74,8 @@ type Options struct {
 	// Function is the command of a function that speaks the Runtime API, Invoke the URL of a Lambda Invoke endpoint: one of them.
 	Function string
 	Invoke   string
+	// Example says that the function is this project's example: it gets variables that no other reads.
+	Example bool
 	// FunctionName is the function's name; at an endpoint its URL may hold it.
 	FunctionName string
 	// Env are variables of the function as NAME=VALUE, over those that Run sets.
@@ -147,6 +149,9 @@ const maxPort = 1<<16 - 1
 
 // ownStore reports whether the run has an SQS, and perhaps tables, of its own.
 func (o *Options) ownStore() bool { return o.Store != StoreNone && o.Function != "" }
+
+// example reports whether the function is the example, or has to be one for what is asked for.
+func (o *Options) example() bool { return o.Example || o.Produce > 0 || o.Prove }
 
 // validate returns the function's command, if it has one.
 func (o *Options) validate() (command []string, err error) {

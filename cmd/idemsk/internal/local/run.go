@@ -144,8 +144,7 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 	}
 	var env []string
 	if r.store != nil {
-		partial := slices.Contains(r.o.ESM.FunctionResponseTypes, esm.ReportBatchItemFailures)
-		env = r.store.environment(partial, r.o.audited(), r.o.Unprotected)
+		env = r.store.environment(r.o)
 	}
 	return startProcess(ctx, r.o, r.command, env, r.tally, r.log)
 }

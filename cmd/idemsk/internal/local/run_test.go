@@ -62,6 +62,23 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// A function of another's own gets no variable that is the example's: idemsk would take it for a misspelt one.
+func TestVariablesOfTheExample(t *testing.T) {
+	t.Parallel()
+	for _, example := range []bool{false, true} {
+		o, s := options(t, "environment")
+		o.Brokers, o.Example = newCluster(t, "a").ListenAddrs(), example
+		if _, err := run(t, o); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"IDEMSK_SIMULATE=", "IDEMSK_LEDGER_TABLE="} {
+			if strings.Contains(s.String(), name) != example {
+				t.Errorf("example %t: %s in\n%s", example, name, s)
+			}
+		}
+	}
+}
+
 // What runs in this process is at the ports that are asked for, or says that one is taken.
 func TestPorts(t *testing.T) {
 	t.Parallel()

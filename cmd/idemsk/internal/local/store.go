@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/site"
 	"github.com/idemsk/idemsk/idem"
@@ -52,6 +54,7 @@ type store struct {
 	// Where the function has another store, it has keys and ledger there.
 	elsewhere *site.Site
 	keys      string   // their table, or prefix
+	ledger    string   // that of the example
 	variables []string // that name it
 }
 
@@ -152,9 +155,9 @@ func (s *store) openElsewhere(ctx context.Context, kind, url string) error {
 		there.Close()
 		return fmt.Errorf("--store: %w", err)
 	}
-	s.elsewhere, s.keys = there, table
+	s.elsewhere, s.keys, s.ledger = there, table, ledger
 	s.variables = []string{
-		"IDEMSK_STORE=" + kind, "IDEMSK_STORE_URL=" + url, "IDEMSK_TABLE=" + table, "IDEMSK_LEDGER_TABLE=" + ledger,
+		"IDEMSK_STORE=" + kind, "IDEMSK_STORE_URL=" + url, "IDEMSK_TABLE=" + table,
 		"IDEMSK_CONCURRENCY=8", // each has a connection, in each process
 	}
 	return nil
@@ -235,25 +238,32 @@ func (o *Options) lease() time.Duration {
 
 // environment is what a function needs to know of the store. The lease is short, so that the keys of a killed process are soon
 // free, and long enough for a machine that has other things to do: a process that it holds up would lose its keys alive.
-func (s *store) environment(partial, audit, unprotected bool) []string {
+func (s *store) environment(o *Options) []string {
 	failures := "batch"
-	if partial {
+	if slices.Contains(o.ESM.FunctionResponseTypes, esm.ReportBatchItemFailures) {
 		failures = "partial"
 	}
 	env := []string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
 		"AWS_ACCESS_KEY_ID=" + accessKeyID, "AWS_SECRET_ACCESS_KEY=" + accessSecret,
-		"IDEMSK_LEDGER_TABLE=" + s.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
-		"IDEMSK_FAILURES=" + failures, "IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=100ms", "IDEMSK_SIMULATE=on",
+		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue, "IDEMSK_FAILURES=" + failures,
+		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=100ms",
 	}
-	if audit {
+	if o.example() {
+		env = append(env, "IDEMSK_LEDGER_TABLE="+s.Ledger, "IDEMSK_SIMULATE=on")
+	}
+	if o.audited() {
 		env = append(env, "IDEMSK_AUDIT=on", "IDEMSK_AUDIT_TABLE="+s.Audit)
 	}
 	switch {
-	case unprotected:
+	case o.Unprotected:
 		return append(env, "IDEMSK_STORE=none")
 	case s.elsewhere != nil:
-		return append(env, s.variables...)
+		env = append(env, s.variables...)
+		if o.example() {
+			env = append(env, "IDEMSK_LEDGER_TABLE="+s.ledger)
+		}
+		return env
 	}
 	return append(env, "IDEMSK_TABLE="+s.Table)
 }
