@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 )
 
 // awsFlags are the flags of every verb that talks to AWS.
@@ -29,22 +31,19 @@ func (a *awsFlags) declareRegion(fs *flag.FlagSet) {
 	fs.StringVar(&a.region, "region", "", "the AWS `REGION` (else AWS_REGION, or the profile's)")
 }
 
-// localRegion is the region at an endpoint on this machine, if none is set.
-const localRegion = "us-east-1"
-
-// load returns the SDK's configuration. At an endpoint on this machine, where nobody checks them, credentials are made up
-// if the environment names none: the SDK would look for them for a long time.
+// load returns the SDK's configuration. At an endpoint on this machine, where nobody checks them, region and credentials are those of
+// idemsk local if the environment names none: the SDK would look for them for a long time.
 func (a *awsFlags) load(ctx context.Context) (aws.Config, error) {
 	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // what matters is an error, which the verb says
-	local, err := isLocal(a.endpoint)
+	here, err := isLocal(a.endpoint)
 	if err != nil {
 		return aws.Config{}, err
 	}
 	if a.region != "" {
 		opts = append(opts, config.WithRegion(a.region))
 	}
-	if local && os.Getenv("AWS_ACCESS_KEY_ID") == "" && os.Getenv("AWS_PROFILE") == "" {
-		opts = append(opts, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+	if here && os.Getenv("AWS_ACCESS_KEY_ID") == "" && os.Getenv("AWS_PROFILE") == "" {
+		opts = append(opts, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(local.AccessKeyID, local.AccessSecret, "")))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, opts...)
 	if err != nil {
@@ -53,8 +52,8 @@ func (a *awsFlags) load(ctx context.Context) (aws.Config, error) {
 	if a.endpoint != "" {
 		cfg.BaseEndpoint = &a.endpoint
 	}
-	if cfg.Region == "" && local {
-		cfg.Region = localRegion
+	if cfg.Region == "" && here {
+		cfg.Region = local.Region
 	}
 	if cfg.Region == "" {
 		return aws.Config{}, usagef("no AWS region is set: give --region, or set AWS_REGION")

@@ -26,7 +26,7 @@ func startProcess(ctx context.Context, o *Options, command, env []string, t *tal
 		Command: command,
 		Env:     slices.Concat(env, o.Env),
 		Name:    o.FunctionName,
-		Region:  region,
+		Region:  Region,
 		ARN:     arnOf(o.FunctionName),
 		Timeout: o.ESM.Timeout, InitTimeout: o.InitTimeout,
 		Stdout: func(line []byte) { t.printed(line); log.line(line) },
@@ -47,7 +47,7 @@ func advised(err error) error {
 	return err
 }
 
-func arnOf(name string) string { return "arn:aws:lambda:" + region + ":000000000000:function:" + name }
+func arnOf(name string) string { return "arn:aws:lambda:" + Region + ":000000000000:function:" + name }
 
 // Invoke implements esm.Invoker.
 func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {

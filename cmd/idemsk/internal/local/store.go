@@ -27,11 +27,12 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// Region and credentials are made up, so that a local run can't reach real tables by mistake.
+// Region and credentials of the function are made up, so that a local run can't reach real tables by mistake. DynamoDB Local has tables
+// of their own for each pair, so that whoever looks at them needs the same.
 const (
-	region       = "us-east-1"
-	accessKeyID  = "idemskLocal" // DynamoDB Local wants letters and digits
-	accessSecret = "not-a-secret"
+	Region       = "us-east-1"
+	AccessKeyID  = "idemskLocal" // DynamoDB Local wants letters and digits
+	AccessSecret = "not-a-secret"
 )
 
 // The names of what the function works on, in this process.
@@ -90,7 +91,7 @@ func (s *store) start(ctx context.Context, o *Options) error {
 		}
 	}
 	cfg := aws.Config{
-		Region: region, Credentials: credentials.NewStaticCredentialsProvider(accessKeyID, accessSecret, ""),
+		Region: Region, Credentials: credentials.NewStaticCredentialsProvider(AccessKeyID, AccessSecret, ""),
 		HTTPClient: &http.Client{Transport: s.transport},
 	}
 	s.SQS = sqs.NewFromConfig(cfg, func(q *sqs.Options) { q.BaseEndpoint = aws.String(s.queues.URL()) })
@@ -245,7 +246,7 @@ func (s *store) environment(o *Options) []string {
 	}
 	env := []string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
-		"AWS_ACCESS_KEY_ID=" + accessKeyID, "AWS_SECRET_ACCESS_KEY=" + accessSecret,
+		"AWS_ACCESS_KEY_ID=" + AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + AccessSecret,
 		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue, "IDEMSK_FAILURES=" + failures,
 		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=100ms",
 	}
