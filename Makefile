@@ -32,13 +32,17 @@ dev:
 	@$(BUILD)
 	@$(LOCAL)
 
-## test: run every test; starts LocalStack if need be, and stops it again
+## test: run every test; LocalStack must be down: it is started, and stopped again
 test:
 	scripts/test.sh
 
 ## test-local: the end-to-end tests of idemsk local alone: a real Kafka, DynamoDB Local, LocalStack, Python and Node.js
 test-local:
 	scripts/test-local.sh
+
+## test-docs: the commands of the documents alone, as they are written; LocalStack must be down
+test-docs:
+	go test -tags docs -count=1 -timeout 30m ./internal/doctest
 
 ## test-stores: the stores alone, against real servers
 test-stores:
@@ -66,7 +70,7 @@ bench-stores:
 
 ## lint: golangci-lint with .golangci.yaml
 lint:
-	scripts/tool.sh golangci-lint run --build-tags localstack,postgres,redis ./...
+	scripts/tool.sh golangci-lint run --build-tags localstack,postgres,redis,docs ./...
 	cd infra/cdk && ../../scripts/tool.sh golangci-lint run ./...
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
@@ -103,4 +107,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-local test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-local test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test. Starts LocalStack if it is not up, and then stops it again.
+# Runs every test. LocalStack must be down: the commands of the documents start and end it, and then the tests do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,10 @@ command -v javac >/dev/null || missing+=("a JDK, 17 or later (Debian: openjdk-17
 command -v mvn >/dev/null || missing+=("Maven (Debian: maven)")
 if [ ${#missing[@]} -gt 0 ]; then
   printf 'test: install %s\n' "${missing[@]}" >&2
+  exit 1
+fi
+if localstack/localstack.sh status >/dev/null; then
+  echo "test: LocalStack is up, and the commands of the documents start and end it: make localstack-down" >&2
   exit 1
 fi
 
@@ -25,7 +29,7 @@ redis=$!
 { scripts/kafka.sh install && outbox/debezium/debezium.sh install; } &
 debezium=$!
 scripts/build.sh
-go vet -tags localstack,postgres,redis ./...
+go vet -tags localstack,postgres,redis,docs ./...
 wait "$localstack"
 wait "$runtimes"
 wait "$postgres"
@@ -35,10 +39,11 @@ wait "$debezium"
 # The construct and the stack, in their own module. Without -race: jsii's own closing is what it finds.
 (cd infra/cdk && go vet ./... && go test -timeout 10m ./...)
 
-state=$(localstack/localstack.sh up | tail -n 1)
-if [ "$state" = started ]; then
-  trap 'localstack/localstack.sh down' EXIT
-fi
+# By themselves: they take LocalStack up and down.
+make --no-print-directory test-docs
+
+trap 'localstack/localstack.sh down' EXIT
+localstack/localstack.sh up >/dev/null
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
   go test -race -tags localstack,postgres,redis -timeout 20m "$@" ./...
 go test -race ./lambda/app # the default build, without further stores
