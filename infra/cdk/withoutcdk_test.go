@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/cloudformationinclude"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// withoutCDK returns the blocks of a language in docs/deploy-without-cdk.md.
+func withoutCDK(t *testing.T, language string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/deploy-without-cdk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)\n```" + language + "\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1)
+	if len(found) != 1 {
+		t.Fatalf("the document has %d blocks of %s; want 1", len(found), language)
+	}
+	return found[0][1]
+}
+
+// withoutExample is the construct's template for a handler of one's own.
+func withoutExample(t *testing.T) template {
+	t.Helper()
+	return synthesise(t, plain(t, values{"example": false}))
+}
+
+// permissions are the pairs of action and resource in statements, the resources as named says.
+func permissions(t *testing.T, statements []any, named func(resource any) string) []string {
+	t.Helper()
+	pairs := make(map[string]bool)
+	for _, s := range statements {
+		equal(t, "effect", at(t, s, "Effect"), "Allow")
+		equal(t, "condition", at(t, s, "Condition"), nil)
+		for _, action := range listed(at(t, s, "Action")) {
+			for _, resource := range listed(at(t, s, "Resource")) {
+				pairs[action.(string)+" "+named(resource)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(pairs))
+}
+
+// wanted are the permissions that the construct gives.
+func wanted(t *testing.T) []string {
+	t.Helper()
+	var all []any
+	for _, policy := range withoutExample(t).of("AWS::IAM::Policy") {
+		all = append(all, at(t, policy, "PolicyDocument", "Statement").([]any)...)
+	}
+	return permissions(t, all, arnOf)
+}
+
+// The policy to be copied is the one of the construct: nothing is missing, and nothing is more.
+func TestPolicyInTheDocument(t *testing.T) {
+	var policy values
+	if err := json.Unmarshal([]byte(withoutCDK(t, "json")), &policy); err != nil {
+		t.Fatal(err)
+	}
+	filledIn := strings.NewReplacer(
+		"arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE", "ConsumerTable.Arn", "arn:aws:sqs:REGION:ACCOUNT:DEAD_LETTERS", "ConsumerDeadLetters.Arn",
+		"arn:aws:logs:REGION:ACCOUNT:log-group:LOG_GROUP:*", "ConsumerLogs.Arn",
+		"REGION", "eu-central-1", "ACCOUNT", "111122223333", "CLUSTER/ID", clusterName, "TOPIC", "payments", "GROUP", "payments-ledger",
+	)
+	named := func(resource any) string { return filledIn.Replace(resource.(string)) }
+	equal(t, "version", policy["Version"], "2012-10-17")
+	equal(t, "the permissions", permissions(t, policy["Statement"].([]any), named), wanted(t))
+}
+
+const clusterName = "payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
+
+// resolved is a value of the document's template, with what the construct has in the place of references.
+func resolved(v any) any {
+	switch v := v.(type) {
+	case []any:
+		all := make([]any, 0, len(v))
+		for _, one := range v {
+			all = append(all, resolved(one))
+		}
+		return all
+	case values:
+		if ref, ok := v["Ref"].(string); ok {
+			parameters := map[string]string{"Topic": "payments", "ConsumerGroup": "payments-ledger"}
+			if value, isParameter := parameters[ref]; isParameter {
+				return value
+			}
+			return "Consumer" + ref
+		}
+		if get, ok := v["Fn::GetAtt"].(string); ok {
+			return "Consumer" + get
+		}
+		if sub, ok := v["Fn::Sub"].(string); ok {
+			return strings.NewReplacer("${AWS::Partition}", "aws", "${AWS::Region}", "eu-central-1", "${AWS::AccountId}", "111122223333",
+				"${Cluster}", clusterName, "${Topic}", "payments", "${ConsumerGroup}", "payments-ledger").Replace(sub)
+		}
+		all := make(values, len(v))
+		for name, one := range v {
+			all[name] = resolved(one)
+		}
+		return all
+	}
+	return v
+}
+
+// constructed is a value of the construct's template in the same form.
+func constructed(v any) any {
+	switch v := v.(type) {
+	case []any:
+		all := make([]any, 0, len(v))
+		for _, one := range v {
+			all = append(all, constructed(one))
+		}
+		return all
+	case values:
+		if ref, ok := v["Ref"].(string); ok {
+			return hash.ReplaceAllString(ref, "")
+		}
+		if v["Fn::GetAtt"] != nil {
+			return arnOf(v)
+		}
+		all := make(values, len(v))
+		for name, one := range v {
+			all[name] = constructed(one)
+		}
+		return all
+	}
+	return v
+}
+
+// The template is one that the CDK reads, and each of its properties that the construct has is the same there.
+func TestTemplateInTheDocument(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "template.yaml")
+	// Packaging puts an object of S3 in the place of the folder.
+	text := strings.Replace(withoutCDK(t, "yaml"), "Code: ./function", "Code: { S3Bucket: bucket, S3Key: key }", 1)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir()), AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false)})
+	st := awscdk.NewStack(app, jsii.String("document"), nil)
+	cloudformationinclude.NewCfnInclude(st, jsii.String("Template"), &cloudformationinclude.CfnIncludeProps{TemplateFile: &path})
+	tpl, theirs := templateOf(t, st), withoutExample(t)
+
+	role := tpl.one(t, "AWS::IAM::Role")
+	named := func(resource any) string { return resolved(resource).(string) }
+	equal(t, "the permissions", permissions(t, at(t, role, "Policies", 0, "PolicyDocument", "Statement").([]any), named), wanted(t))
+	for kind, same := range map[string]struct {
+		theirs     string
+		properties []string
+	}{
+		"AWS::Lambda::Function": {"AWS::Lambda::Function", []string{"Runtime", "Handler", "Architectures", "MemorySize", "Timeout", "LoggingConfig"}},
+		"AWS::Lambda::EventSourceMapping": {"AWS::Lambda::EventSourceMapping", []string{
+			"EventSourceArn", "Topics", "AmazonManagedKafkaEventSourceConfig", "StartingPosition", "BatchSize", "FunctionResponseTypes",
+			"BisectBatchOnFunctionError", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds", "ProvisionedPollerConfig",
+		}},
+		"AWS::DynamoDB::Table": {"AWS::DynamoDB::GlobalTable", []string{"BillingMode", "AttributeDefinitions", "KeySchema", "TimeToLiveSpecification"}},
+		"AWS::SQS::Queue":      {"AWS::SQS::Queue", []string{"MessageRetentionPeriod", "SqsManagedSseEnabled"}},
+		"AWS::Logs::LogGroup":  {"AWS::Logs::LogGroup", []string{"RetentionInDays"}},
+	} {
+		ours, construct := tpl.one(t, kind), theirs.one(t, same.theirs)
+		for _, property := range same.properties {
+			equal(t, kind+": "+property, resolved(ours[property]), constructed(construct[property]))
+		}
+	}
+	variables := at(t, theirs.one(t, "AWS::Lambda::Function"), "Environment", "Variables").(values)
+	for name, value := range at(t, tpl.one(t, "AWS::Lambda::Function"), "Environment", "Variables").(values) {
+		equal(t, name, resolved(value), constructed(variables[name]))
+	}
+}
