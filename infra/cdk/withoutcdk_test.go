@@ -22,7 +22,7 @@ func withoutCDK(t *testing.T, language string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)\n```" + language + "\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1)
+	found := regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1)
 	if len(found) != 1 {
 		t.Fatalf("the document has %d blocks of %s; want 1", len(found), language)
 	}
