@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -137,18 +139,37 @@ func TestEventsArriveAsTheyWere(t *testing.T) {
 	}
 }
 
+// lockedBuffer is a log that several workers write.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
 // A rejected event holds up its key until it is set aside, and nobody else; it is there to be tried again.
 func TestARejectedEventIsSetAside(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
 	stats := make(chan pgoutbox.Stats, 1)
+	said := new(lockedBuffer)
 	for _, v := range []string{"1", "bad", "3"} {
 		publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte(v)}, outbox.Event{Topic: "t", Key: []byte("other"), Value: []byte(v + "!")})
 	}
 	stop := run(t, pool, o, kafka, pgoutbox.RelayConfig{
 		MaxAttempts: 3, RetryDelay: 200 * time.Millisecond, PollInterval: 20 * time.Millisecond,
-		Stats: func(s pgoutbox.Stats) { stats <- s }, StatsInterval: time.Hour,
+		Stats: func(s pgoutbox.Stats) { stats <- s }, StatsInterval: time.Hour, Logger: slog.New(slog.NewTextHandler(said, nil)),
 	})
 	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
 	eventually(t, pool, 2, pendingIn(table)) // the bad one and what is behind it
@@ -179,6 +200,16 @@ func TestARejectedEventIsSetAside(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	stop()
+	// A line for each attempt with its number, and only the last one says that the event is set aside.
+	lines := regexp.MustCompile(`level=(\w+) msg="([^"]*)" table=\w+ event=`+id+` attempts=(\d) error=.*`).FindAllStringSubmatch(said.String(), -1)
+	var got []string
+	for _, l := range lines {
+		got = append(got, l[1]+" "+l[2]+" "+l[3])
+	}
+	const again, aside = "WARN Kafka rejects an event of the outbox: it is tried again ", "ERROR Kafka rejects an event of the outbox: it is set aside "
+	if want := []string{again + "1", again + "2", aside + "3"}; !slices.Equal(got, want) {
+		t.Errorf("the log says %q, want %q", got, want)
+	}
 }
 
 // Many events that can't be sent yet don't keep those of other keys waiting.

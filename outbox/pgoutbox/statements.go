@@ -70,7 +70,7 @@ func newStatements(t table) statements {
 				retry_at = clock_timestamp() + make_interval(secs => least($4 * 2 ^ least(attempts, 30), $5)),
 				set_aside_at = CASE WHEN attempts + 1 >= $3 THEN clock_timestamp() END
 			FROM unnest($1::uuid[], $2::text[]) AS f (id, failure) WHERE o.id = f.id
-			RETURNING set_aside_at IS NOT NULL`),
+			RETURNING o.id::text, o.attempts, o.set_aside_at IS NOT NULL, o.failure`),
 		stats: fill(`SELECT
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE {{pending}} LIMIT 100000) AS o),
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE set_aside_at IS NOT NULL LIMIT 100000) AS o),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -182,6 +183,14 @@ func (o *outcome) reject(id string, err error) {
 	o.rejected, o.failures = append(o.rejected, id), append(o.failures, strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), ""))
 }
 
+// rejection is an event that has been charged an attempt.
+type rejection struct {
+	ID       string
+	Attempts int
+	Aside    bool
+	Failure  string
+}
+
 // settle marks what was published and what was rejected, and commits.
 func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 	var batch pgx.Batch
@@ -192,11 +201,11 @@ func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 		}
 		batch.Queue(mark, out.published)
 	}
-	var aside []bool
+	var charged []rejection
 	if len(out.rejected) > 0 {
 		batch.Queue(w.outbox.sql.reject, out.rejected, out.failures, w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()).
 			Query(func(rows pgx.Rows) (err error) {
-				aside, err = pgx.CollectRows(rows, pgx.RowTo[bool])
+				charged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[rejection])
 				return err
 			})
 	}
@@ -208,14 +217,13 @@ func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 	}
 	w.published.Add(int64(len(out.published)))
 	w.rejected.Add(int64(len(out.rejected)))
-	for _, gone := range aside {
-		if gone {
+	for _, r := range charged {
+		level, what := slog.LevelWarn, "it is tried again"
+		if r.Aside {
+			level, what = slog.LevelError, "it is set aside"
 			w.setAside.Add(1)
 		}
-	}
-	for i, id := range out.rejected {
-		w.cfg.Logger.ErrorContext(ctx, "an event of the outbox is rejected; after several attempts it is set aside",
-			"event", id, "attempts", w.cfg.MaxAttempts, "error", out.failures[i])
+		w.cfg.Logger.Log(ctx, level, "Kafka rejects an event of the outbox: "+what, "event", r.ID, "attempts", r.Attempts, "error", r.Failure)
 	}
 	return nil
 }
