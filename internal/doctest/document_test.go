@@ -100,7 +100,7 @@ func parse(name, text string) document {
 			blank = true
 			continue
 		case blank && !list && (strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t")):
-			d.fail(i+1, "an indented block: fence it, and name its language")
+			d.failf(i+1, "an indented block: fence it, and name its language")
 		default:
 			above = line
 			list = strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || list && strings.HasPrefix(line, " ")
@@ -108,12 +108,12 @@ func parse(name, text string) document {
 		blank = false
 	}
 	if open != nil {
-		d.fail(open.line, "the block is not closed")
+		d.failf(open.line, "the block is not closed")
 	}
 	return d
 }
 
-func (d *document) fail(line int, format string, args ...any) {
+func (d *document) failf(line int, format string, args ...any) {
 	d.errs = append(d.errs, fmt.Errorf("%s:%d: %w", d.name, line, fmt.Errorf(format, args...)))
 }
 
@@ -124,13 +124,13 @@ func (d *document) open(line int, language, above string) *block {
 	}
 	switch {
 	case language == "":
-		d.fail(line, "the block has no language: name one (sh and console are commands, text is neither commands nor code)")
+		d.failf(line, "the block has no language: name one (sh and console are commands, text is neither commands nor code)")
 	case b.reason != "" && !slices.Contains(reasons, b.reason):
-		d.fail(line, "%q is no reason why a block is not run: there are %q", b.reason, reasons)
+		d.failf(line, "%q is no reason why a block is not run: there are %q", b.reason, reasons)
 	case !b.hasCommands() && (b.reason != "" || b.terminal):
-		d.fail(line, "the block is marked, and has no commands: its language is %s", language)
+		d.failf(line, "the block is marked, and has no commands: its language is %s", language)
 	case strings.HasPrefix(above, "*Not run") && b.reason == "" || strings.HasPrefix(above, "*In a terminal") && !b.terminal:
-		d.fail(line, "the mark %q is none: want %s, or *Not run by the tests: REASON.*", above, ownTerminal)
+		d.failf(line, "the mark %q is none: want %s, or *Not run by the tests: REASON.*", above, ownTerminal)
 	}
 	return b
 }
@@ -147,15 +147,15 @@ func (d *document) close(b *block) {
 	default:
 		for i, line := range b.lines {
 			if b.language != "" && looksLikeACommand.MatchString(line) {
-				d.fail(b.line+1+i, "a command in a block of %s, where nothing runs it", b.language)
+				d.failf(b.line+1+i, "a command in a block of %s, where nothing runs it", b.language)
 			}
 		}
 	}
 	if b.hasCommands() && len(b.commands) == 0 {
-		d.fail(b.line, "a block of %s without a command", b.language)
+		d.failf(b.line, "a block of %s without a command", b.language)
 	}
 	if b.terminal && len(b.commands) > 1 {
-		d.fail(b.line, "a block with a terminal of its own has one command, which goes on")
+		d.failf(b.line, "a block with a terminal of its own has one command, which goes on")
 	}
 	d.blocks = append(d.blocks, *b)
 }
@@ -177,7 +177,7 @@ func (d *document) shCommands(b *block) (all []command) {
 		}
 	}
 	if len(text) > 0 {
-		d.fail(begun, "the shell does not take this for a command: %s", text[0])
+		d.failf(begun, "the shell does not take this for a command: %s", text[0])
 	}
 	return all
 }
@@ -191,7 +191,7 @@ func (d *document) consoleCommands(b *block) (all []command) {
 		case isCommand:
 			all = append(all, command{line: b.line + 1 + i, text: text, output: []string{}})
 		case last < 0:
-			d.fail(b.line+1+i, "a line of output before the first command: a command begins with $ and a blank")
+			d.failf(b.line+1+i, "a line of output before the first command: a command begins with $ and a blank")
 		case len(all[last].output) == 0 && !complete(all[last].text):
 			all[last].text += "\n" + line
 		default:
@@ -200,7 +200,7 @@ func (d *document) consoleCommands(b *block) (all []command) {
 	}
 	for _, c := range all {
 		if !complete(c.text) {
-			d.fail(c.line, "the shell does not take this for a command: %s", c.text)
+			d.failf(c.line, "the shell does not take this for a command: %s", c.text)
 		}
 	}
 	return all

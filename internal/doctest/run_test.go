@@ -47,7 +47,7 @@ type terminal struct {
 }
 
 func (d *document) run(t *testing.T) {
-	dir, err := os.MkdirTemp("", "doc-") // short: sockets are made below it
+	dir, err := os.MkdirTemp("", "doc-") //nolint:usetesting // a short path, for the sockets below it, that another user may read
 	if err != nil {
 		t.Fatal(err)
 	}

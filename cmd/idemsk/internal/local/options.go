@@ -147,6 +147,30 @@ func optionsf(format string, args ...any) error { return &optionsError{fmt.Error
 
 const maxPort = 1<<16 - 1
 
+// checkOwn refuses what makes no sense of the broker, the tables and the queue in this process.
+func (o *Options) checkOwn() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	for name, port := range map[string]int{"--broker-port": o.Ports.Broker, "--dynamodb-port": o.Ports.DynamoDB, "--sqs-port": o.Ports.SQS} {
+		check(port >= 0 && port <= maxPort, "%s is %d: want 1 to %d, or 0 for a free one", name, port, maxPort)
+	}
+	check(o.Ports.Broker == 0 || len(o.Brokers) == 0, "--broker-port and --brokers exclude each other: one is for the broker in this process")
+	check(o.Ports.DynamoDB == 0 || o.storeKind() == StoreFake, "--dynamodb-port needs --store fake: it is for the DynamoDB in this process")
+	check(len(o.Tables) == 0 || o.storeKind() == StoreFake, "--create-table needs --store fake: it is for the DynamoDB in this process")
+	for _, table := range o.Tables {
+		name, key, _ := strings.Cut(table, "=")
+		check(name != "" && key != "", "--create-table %q is not NAME=KEY", table)
+	}
+	check(o.Ports.SQS == 0 || o.ownStore(), "--sqs-port needs --function, and a --store: it is for the SQS in this process")
+	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on", "IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
+		"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")
+	return errors.Join(errs...)
+}
+
 // ownStore reports whether the run has an SQS, and perhaps tables, of its own.
 func (o *Options) ownStore() bool { return o.Store != StoreNone && o.Function != "" }
 
@@ -164,19 +188,6 @@ func (o *Options) validate() (command []string, err error) {
 	check((o.Function == "") != (o.Invoke == ""), "give a function: --function with its command, or --invoke with the URL of an Invoke endpoint; not both")
 	check(o.storeKind() != "", "--store is %q: want %s, %s, or a URL with http, https, postgres, redis or rediss", o.Store, StoreFake, StoreNone)
 	check(o.Partitions >= 1 && o.Partitions <= stream.MaxPartitions, "--partitions is %d: want 1 to %d", o.Partitions, stream.MaxPartitions)
-	for name, port := range map[string]int{"--broker-port": o.Ports.Broker, "--dynamodb-port": o.Ports.DynamoDB, "--sqs-port": o.Ports.SQS} {
-		check(port >= 0 && port <= maxPort, "%s is %d: want 1 to %d, or 0 for a free one", name, port, maxPort)
-	}
-	check(o.Ports.Broker == 0 || len(o.Brokers) == 0, "--broker-port and --brokers exclude each other: one is for the broker in this process")
-	check(o.Ports.DynamoDB == 0 || o.storeKind() == StoreFake, "--dynamodb-port needs --store fake: it is for the DynamoDB in this process")
-	check(len(o.Tables) == 0 || o.storeKind() == StoreFake, "--create-table needs --store fake: it is for the DynamoDB in this process")
-	for _, table := range o.Tables {
-		name, key, _ := strings.Cut(table, "=")
-		check(name != "" && key != "", "--create-table %q is not NAME=KEY", table)
-	}
-	check(o.Ports.SQS == 0 || o.ownStore(), "--sqs-port needs --function, and a --store: it is for the SQS in this process")
-	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on", "IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
-		"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")
 	check(o.Produce >= 0 && o.Produce <= stream.MaxRecords, "--produce is %d: want 0 to %d", o.Produce, stream.MaxRecords)
 	check(o.Copies >= 0 && o.Copies <= 1, "--producer-duplicates is %v: want a share from 0 to 1", o.Copies)
 	for name, chance := range map[string]float64{
@@ -198,7 +209,7 @@ func (o *Options) validate() (command []string, err error) {
 		command, err = Words(o.Function)
 		check(err == nil, "--function %q can't be split into words: %v", o.Function, err)
 	}
-	errs = append(errs, o.checkProof(), o.ESM.Validate())
+	errs = append(errs, o.checkOwn(), o.checkProof(), o.ESM.Validate())
 	if err := errors.Join(errs...); err != nil {
 		return nil, &optionsError{err}
 	}
