@@ -68,8 +68,9 @@ bench-peers:
 bench-stores:
 	scripts/bench-stores.sh
 
-## lint: golangci-lint with .golangci.yaml
+## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
+	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
 	scripts/tool.sh golangci-lint run --build-tags localstack,postgres,redis,docs ./...
 	cd infra/cdk && ../../scripts/tool.sh golangci-lint run ./...
 
