@@ -192,7 +192,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 		return err
 	}
 	if n := report.OwnFailures(); n > 0 {
-		log.keep = term.Plural(n, "invocation", "invocations") + " failed"
+		log.keep = term.Plural(n, "invocation failed by itself", "invocations failed by themselves")
 	}
 	if report.Proof != nil && !report.Proof.OK() || l.opt.UntilDrained && report.Gone() > 0 {
 		return errReported

@@ -103,7 +103,7 @@ func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 			t.Errorf("%s: %v; want the log of a day ago removed, and nothing else", name, err)
 		}
 	}
-	named := regexp.MustCompile(`\d+ invocations? failed: the function's log is in (\S+)\.\n$`).FindStringSubmatch(r.err)
+	named := regexp.MustCompile(`\d+ invocations? failed by (?:itself|themselves): the function's log is in (\S+)\.\n$`).FindStringSubmatch(r.err)
 	if r.code != 0 || named == nil {
 		t.Fatalf("%+v", r)
 	}
