@@ -226,9 +226,9 @@ func (s *store) close() error {
 // usualLease is the function's, unless --env has another.
 const usualLease = 5 * time.Second
 
-// lease is how long the keys of a killed process stay taken; 0 if the function is not told.
+// lease is how long the keys of a killed process stay taken; 0 if the function has none, or is not told.
 func (o *Options) lease() time.Duration {
-	if !o.ownStore() {
+	if !o.ownStore() || o.Unprotected {
 		return 0
 	}
 	if d, err := time.ParseDuration(o.variable("IDEMSK_LEASE")); err == nil {

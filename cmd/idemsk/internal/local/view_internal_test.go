@@ -48,4 +48,15 @@ func TestWaitingForALease(t *testing.T) {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
+	for _, test := range []struct {
+		o    Options
+		want time.Duration
+	}{
+		{Options{Function: "f", Store: StoreFake}, 5 * time.Second}, {Options{Function: "f", Store: StoreFake, Env: []string{"IDEMSK_LEASE=1m"}}, time.Minute},
+		{Options{Function: "f", Store: StoreNone}, 0}, {Options{Invoke: "http://x", Store: StoreFake}, 0}, {Options{Function: "f", Store: StoreFake, Unprotected: true}, 0},
+	} {
+		if got := test.o.lease(); got != test.want {
+			t.Errorf("%+v: the lease is %v, want %v", test.o, got, test.want)
+		}
+	}
 }
