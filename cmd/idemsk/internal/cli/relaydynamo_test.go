@@ -68,7 +68,7 @@ func TestRelayOfDynamoDB(t *testing.T) {
 	if r := idemsk(t, "relay", "--outbox-table", keys, "--endpoint-url", endpoint, "--brokers", brokers); r.code != 1 || !strings.Contains(r.err, "has no stream") {
 		t.Errorf("a table that is no outbox: %+v", r)
 	}
-	if r := idemsk(t, "relay", "--outbox-table", "no-such-table", "--endpoint-url", endpoint, "--brokers", brokers); r.code != 1 || !strings.Contains(r.err, "--table") {
+	if r := idemsk(t, "relay", "--outbox-table", "no-such-table", "--endpoint-url", endpoint, "--brokers", brokers); r.code != 1 || !strings.Contains(r.err, "check the name of the table") {
 		t.Errorf("no table: %+v", r)
 	}
 }
