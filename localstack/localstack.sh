@@ -388,7 +388,7 @@ dynamodb_local() { # PORT
     hold_lock
     install
   )
-  mkdir -p "$CACHE/tmp" # it unpacks a library there, and leaves it; what is older than a day is in nobody's use
+  mkdir -p "$CACHE/tmp" # it unpacks a library there, and leaves it; what is older than a day is not in use
   find "$CACHE/tmp" -type f -mtime +0 -delete
   exec env DDB_LOCAL_TELEMETRY=0 java -Xmx512m -Djava.io.tmpdir="$CACHE/tmp" -Djava.library.path="$DYNAMODB/DynamoDBLocal_lib" \
     -jar "$DYNAMODB/DynamoDBLocal.jar" -inMemory -port "$1"

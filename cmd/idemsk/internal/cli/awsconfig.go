@@ -31,7 +31,7 @@ func (a *awsFlags) declareRegion(fs *flag.FlagSet) {
 	fs.StringVar(&a.region, "region", "", "the AWS `REGION` (else AWS_REGION, or the profile's)")
 }
 
-// load returns the SDK's configuration. At an endpoint on this machine, where nobody checks them, region and credentials are those of
+// load returns the SDK's configuration. At an endpoint on this machine, which does not check them, region and credentials are those of
 // idemsk local if the environment names none: the SDK would look for them for a long time.
 func (a *awsFlags) load(ctx context.Context) (aws.Config, error) {
 	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // what matters is an error, which the verb says

@@ -39,7 +39,7 @@ Ctrl-C reads no more, waits for what is with the function, for as long as its ti
 one cuts that off, so that it comes again. SIGUSR1 disables the mapping, and enables it again.
 
 The exit status is 1 if the run could not begin or go on, if a proof fails, and if --until-drained has delivered everything and
-records were lost: given up where there is no on-failure destination, or named as failed by the function where nobody looks at it.`,
+records were lost: given up where there is no on-failure destination, or named as failed by the function without ReportBatchItemFailures.`,
 		examples: []string{
 			"idemsk local --produce 10000 --until-drained",
 			"idemsk local --function ./bootstrap --topic payments --brokers 127.0.0.1:9092",

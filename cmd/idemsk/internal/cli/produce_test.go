@@ -139,7 +139,7 @@ func TestTopicThatCannotBeCreated(t *testing.T) {
 	}
 }
 
-// Everything that talks to Kafka signs in the same way, and says the same where nobody answers.
+// Everything that talks to Kafka signs in the same way, and says the same where no broker answers.
 func TestProduceSignsIn(t *testing.T) {
 	t.Setenv("IDEMSK_KAFKA_USERNAME", "user")
 	t.Setenv("IDEMSK_KAFKA_PASSWORD", "secret")

@@ -271,8 +271,8 @@ func TestAFailedBatchIsRetriedAsAWhole(t *testing.T) {
 	}
 }
 
-// Without ReportBatchItemFailures nobody looks at the answer, as on AWS: the observer is told what is lost by that, each record once.
-func TestFailuresThatNobodyLooksAt(t *testing.T) {
+// Without ReportBatchItemFailures the answer is not read, as on AWS: the observer is told what is lost by that, each record once.
+func TestFailuresThatAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 4, 0)

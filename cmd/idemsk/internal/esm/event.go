@@ -9,7 +9,7 @@ type Kind int
 const (
 	Invoked     Kind = iota + 1 // an invocation ended; Err says how it failed, if it did
 	Named                       // the function named records as failed
-	Ignored                     // the function named records as failed, and nobody looks at it: each is counted once
+	Ignored                     // the function named records as failed, and the mapping ignores that: each is counted once
 	Misanswered                 // an answer could not be read: Err is an *AnswerError
 	Bisected                    // a batch was split in two
 	GivenUp                     // records were given up; Condition says why, and each is counted once

@@ -87,7 +87,7 @@ func splitInvokeURL(text, name string) (base, function string, err error) {
 	return base, parts[2], nil
 }
 
-// checkFunction fails if nobody answers, or says that there is no such function. Any other answer will do: a Runtime Interface
+// checkFunction fails if there is no answer, or if the answer is that there is no such function. Any other answer will do: a Runtime Interface
 // Emulator knows nothing but invocations, and who may invoke a function may not be allowed to look at it.
 func checkFunction(ctx context.Context, client *lambda.Client, base, name string) error {
 	err := promptly(ctx, func(ctx context.Context) error {

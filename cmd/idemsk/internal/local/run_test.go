@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -15,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -25,7 +19,6 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
@@ -59,111 +52,6 @@ func TestRun(t *testing.T) {
 		t.Errorf("the broker's port is not free: %v", err)
 	} else {
 		_ = l.Close()
-	}
-}
-
-// A function of another's own gets no variable that is the example's: idemsk would take it for a misspelt one.
-func TestVariablesOfTheExample(t *testing.T) {
-	t.Parallel()
-	for _, example := range []bool{false, true} {
-		o, s := options(t, "environment")
-		o.Brokers, o.Example = newCluster(t, "a").ListenAddrs(), example
-		if _, err := run(t, o); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"IDEMSK_SIMULATE=", "IDEMSK_LEDGER_TABLE="} {
-			if strings.Contains(s.String(), name) != example {
-				t.Errorf("example %t: %s in\n%s", example, name, s)
-			}
-		}
-	}
-}
-
-// What runs in this process is at the ports that are asked for, or says that one is taken.
-func TestPorts(t *testing.T) {
-	t.Parallel()
-	o, s := options(t, "noop")
-	o.Ports = local.Ports{Broker: freePort(t), DynamoDB: freePort(t), SQS: freePort(t)}
-	o.Produce, o.Tables = 10, []string{"accounts=account"}
-	tables := ""
-	o.Show = func(*local.View) func() { tables = tablesAt(t, o.Ports.DynamoDB); return func() {} }
-	if _, err := run(t, o); err != nil {
-		t.Fatal(err)
-	}
-	if tables != "accounts idemsk idemsk-audit idemsk-ledger" {
-		t.Errorf("the tables are %s", tables)
-	}
-	for _, want := range []string{
-		fmt.Sprintf("Broker in this process at 127.0.0.1:%d, topic payments", o.Ports.Broker),
-		fmt.Sprintf("DynamoDB in this process at http://127.0.0.1:%d, tables idemsk and idemsk-ledger: idemsk list --endpoint-url http://127.0.0.1:%[1]d\n", o.Ports.DynamoDB),
-		fmt.Sprintf("SQS in this process at http://127.0.0.1:%d, dead letters in http://127.0.0.1:%[1]d/000000000000/idemsk-dead-letters.\n", o.Ports.SQS),
-		"the failures with \"simulated failure\" are generated",
-	} {
-		if !strings.Contains(s.String(), want) {
-			t.Errorf("not said: %s in\n%s", want, s)
-		}
-	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	port := taken.Addr().(*net.TCPAddr).Port
-	for says, ports := range map[string]local.Ports{"(--broker-port)": {Broker: port}, "(--dynamodb-port)": {DynamoDB: port}, "(--sqs-port)": {SQS: port}} {
-		o.Ports = ports
-		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "address already in use") {
-			t.Errorf("%v; want an error that says %s", err, says)
-		}
-	}
-}
-
-// tablesAt asks a DynamoDB on this machine for its tables.
-func tablesAt(t *testing.T, port int) string {
-	t.Helper()
-	client := dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(fmt.Sprintf("http://127.0.0.1:%d", port)),
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-	})
-	out, err := client.ListTables(t.Context(), &dynamodb.ListTablesInput{})
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	return strings.Join(out.TableNames, " ")
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// A function that is to publish into a table that is not there would fail for each record, again and again.
-func TestOutboxWithoutItsTable(t *testing.T) {
-	t.Parallel()
-	db, err := dynamofake.New(dynamofake.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	o, _ := options(t, "noop")
-	o.Store, o.Env = db.URL(), append(o.Env, "IDEMSK_OUTBOX=on")
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "idemsk relay --migrate --outbox-table idemsk-outbox --endpoint-url "+db.URL()) {
-		t.Errorf("%v; want an error that says what makes the table", err)
-	}
-	if err := db.CreateTable(dynamofake.Table{Name: "events", HashKey: "aggregate"}); err != nil {
-		t.Fatal(err)
-	}
-	o.Env = append(o.Env, "IDEMSK_OUTBOX_TABLE=events")
-	if _, err := run(t, o); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -223,49 +111,6 @@ func TestWhatCannotRun(t *testing.T) {
 	}
 }
 
-func TestOptionsThatMakeNoSense(t *testing.T) {
-	t.Parallel()
-	for says, spoil := range map[string]func(o *local.Options){
-		"give a function":                 func(o *local.Options) { o.Function = "" },
-		"not both":                        func(o *local.Options) { o.Invoke = "http://x" },
-		`--store is "x"`:                  func(o *local.Options) { o.Store = "x" },
-		"--partitions is 0":               func(o *local.Options) { o.Partitions = 0 },
-		"--produce is -1":                 func(o *local.Options) { o.Produce = -1 },
-		"--duplicate is 2":                func(o *local.Options) { o.Faults.Duplicate = 2 },
-		"--kill is -1":                    func(o *local.Options) { o.Faults.Kill = -1 },
-		"--concurrent-duplicates is 1.5":  func(o *local.Options) { o.Faults.Concurrent = 1.5 },
-		"--init-timeout is -1s":           func(o *local.Options) { o.InitTimeout = -time.Second },
-		"--init-timeout needs":            func(o *local.Options) { o.Function, o.Env, o.Invoke, o.InitTimeout = "", nil, "http://x", time.Second },
-		"--broker-port is 65536":          func(o *local.Options) { o.Ports.Broker = 65536 },
-		"--broker-port and --brokers":     func(o *local.Options) { o.Ports.Broker, o.Brokers = 1, []string{"127.0.0.1:1"} },
-		"--dynamodb-port needs":           func(o *local.Options) { o.Ports.DynamoDB, o.Store = 1, "http://127.0.0.1:1" },
-		"--sqs-port needs":                func(o *local.Options) { o.Ports.SQS, o.Store = 1, local.StoreNone },
-		"IDEMSK_OUTBOX=on needs":          func(o *local.Options) { o.Env = append(o.Env, "IDEMSK_OUTBOX=on") },
-		"--slow is -1s":                   func(o *local.Options) { o.Faults.Slow = -time.Second },
-		"--kill needs --function":         func(o *local.Options) { o.Function, o.Invoke, o.Faults.Kill = "", "http://x", 0.1 },
-		"--env needs --function":          func(o *local.Options) { o.Function, o.Invoke = "", "http://x" },
-		`--env "x" is neither NAME=VALUE`: func(o *local.Options) { o.Env = []string{"x"} },
-		"can't be split into words":       func(o *local.Options) { o.Function = "'x" },
-		"--batch-size is 0":               func(o *local.Options) { o.ESM.BatchSize = 0 },
-		"--producer-duplicates is 2":      func(o *local.Options) { o.Copies = 2 },
-		"--prove needs --until-drained":   func(o *local.Options) { o.Prove, o.UntilDrained = true, false },
-		"--prove needs a --store":         func(o *local.Options) { o.Prove, o.Store = true, local.StoreNone },
-		"--prove allows nothing":          func(o *local.Options) { o.Prove, o.ESM.MaximumRetryAttempts = true, 1 },
-		"--prove and --kill don't go":     func(o *local.Options) { o.Prove, o.Store, o.Faults.Kill = true, "redis://127.0.0.1:1", 0.1 },
-		"--prove needs --function":        func(o *local.Options) { o.Prove, o.Function, o.Env, o.Invoke = true, "", nil, "http://x" },
-		"IDEMSK_MAX_ATTEMPTS is":          func(o *local.Options) { o.Prove = true; o.Env = append(o.Env, "IDEMSK_MAX_ATTEMPTS=0") },
-		`--on-failure is "arn:aws:sns:x"`: func(o *local.Options) { o.ESM.OnFailure = "arn:aws:sns:x" },
-		`--invoke is "x"`:                 func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "x" },
-		"--invoke has the path /x":        func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://x/x" },
-	} {
-		o, _ := options(t, "noop")
-		spoil(&o)
-		if _, err := run(t, o); err == nil || !errors.Is(err, local.ErrOptions) && !errors.Is(err, esm.ErrConfig) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v; want an ErrOptions that says %q", err, says)
-		}
-	}
-}
-
 // The usual way to lose records: the function fails whatever it gets, retries are limited, and there is no destination.
 func TestRecordsThatAreLost(t *testing.T) {
 	t.Parallel()
@@ -292,7 +137,7 @@ func TestRecordsThatAreLost(t *testing.T) {
 }
 
 // AWS loses in silence what a function names as failed if the event source is without ReportBatchItemFailures. Here it is said.
-func TestFailuresThatNobodyLooksAt(t *testing.T) {
+func TestFailuresThatAreIgnored(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "names")
 	o.Produce, o.Partitions = 20, 1
@@ -362,178 +207,6 @@ func TestInitTimeout(t *testing.T) {
 	}
 	o.InitTimeout = time.Minute
 	if report, err := run(t, o); err != nil || report.Done != 5 {
-		t.Errorf("%+v, %v", report, err)
-	}
-}
-
-func TestOnFailureToAQueueInThisProcess(t *testing.T) {
-	t.Parallel()
-	o, _ := options(t, "fails")
-	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = 20, 0, "arn:aws:sqs:us-east-1:000000000000:gave-up"
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if report.GivenUp[esm.RetryAttemptsExhausted] != 20 || report.Sent != 20 || report.Lag() != 0 || report.Failed != report.Invocations {
-		t.Errorf("%+v", report)
-	}
-	if text := report.Text(); !strings.Contains(text, "20 records: RetryAttemptsExhausted") || !strings.Contains(text, "20 records at the on-failure destination") {
-		t.Errorf("%s", text)
-	}
-}
-
-func TestOnFailureToATopic(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, "a", "b")
-	o, _ := options(t, "fails")
-	o.Brokers, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = c.ListenAddrs(), 0, "kafka://letters"
-	report, err := run(t, o)
-	if err != nil || report.Sent != 2 {
-		t.Fatal(report, err)
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("letters"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	var got []string
-	for len(got) < 2 {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range fetches.Records() {
-			got = append(got, string(r.Key))
-			if !strings.Contains(string(r.Value), `"condition":"RetriesExhausted"`) {
-				t.Errorf("%s", r.Value)
-			}
-		}
-	}
-	if got[0] != "key-a" || got[1] != "key-b" {
-		t.Errorf("keys %v", got)
-	}
-	o.ESM.OnFailure, o.ESM.ConsumerGroup = "kafka://nowhere", "other"
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "the topic nowhere did not take 2 records") {
-		t.Errorf("a topic that is not there: %v", err)
-	}
-}
-
-func TestOnFailureToABucket(t *testing.T) {
-	t.Parallel()
-	var puts []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		switch {
-		case !strings.Contains(r.Header.Get("Authorization"), "/us-east-1/s3/aws4_request"):
-			w.WriteHeader(http.StatusForbidden)
-		case r.Method == http.MethodHead && r.URL.Path == "/there":
-		case r.Method == http.MethodPut:
-			puts = append(puts, r.URL.Path+" "+string(body))
-		default:
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
-	defer server.Close()
-	o, _ := options(t, "fails")
-	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure, o.ESM.BatchSize = 10, 0, "arn:aws:s3:::there", 10
-	o.Endpoint = true
-	o.AWS = func(context.Context) (aws.Config, error) {
-		return aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
-	}
-	report, err := run(t, o)
-	if err != nil || report.Sent != 10 {
-		t.Fatal(report, err)
-	}
-	key := regexp.MustCompile(`^/there/aws/lambda/[0-9a-f-]{36}/payments-\d/\d{4}/\d\d/\d\d/\d{4}-\d\d-\d\dT\d\d\.\d\d\.\d\d-[0-9a-f-]{36} \{`)
-	for _, put := range puts {
-		if !key.MatchString(put) || !strings.Contains(put, `"payload":"{\"eventSource\"`) {
-			t.Errorf("%s", put)
-		}
-	}
-	o.ESM.OnFailure = "s3://nowhere"
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "bucket nowhere at "+server.URL+": 404") {
-		t.Errorf("a bucket that is not there: %v", err)
-	}
-}
-
-// lambdaServer is an Invoke endpoint.
-func lambdaServer(t *testing.T, answer func(w http.ResponseWriter, n int)) string {
-	t.Helper()
-	n := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		if r.Method == http.MethodGet && r.URL.Path == "/2015-03-31/functions/payments" {
-			_, _ = io.WriteString(w, `{"Configuration":{}}`)
-			return
-		}
-		if r.URL.Path != "/2015-03-31/functions/payments/invocations" {
-			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		n++
-		answer(w, n)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
-func TestInvokeEndpoint(t *testing.T) {
-	t.Parallel()
-	url := lambdaServer(t, func(w http.ResponseWriter, n int) {
-		w.Header().Set("X-Amzn-Requestid", "id")
-		switch n {
-		case 1:
-			w.Header().Set("X-Amzn-Errortype", "TooManyRequestsException")
-			w.WriteHeader(http.StatusTooManyRequests)
-		case 2:
-			w.Header().Set("X-Amz-Function-Error", "Unhandled")
-			_, _ = io.WriteString(w, `{"errorType":"Boom","errorMessage":"no"}`)
-		default: // {"_aws":{},"Executed":2,"BatchSize":2}
-			w.Header().Set("X-Amz-Log-Result", "eyJfYXdzIjp7fSwiRXhlY3V0ZWQiOjIsIkJhdGNoU2l6ZSI6Mn0K")
-			_, _ = io.WriteString(w, `{"batchItemFailures":[]}`)
-		}
-	})
-	o, _ := options(t, "")
-	o.Function, o.Env, o.Invoke, o.FunctionName = "", nil, url, "payments"
-	o.Brokers, o.ESM.MaximumRetryAttempts = newCluster(t, "a", "b").ListenAddrs(), 1
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if report.Invocations != 2 || report.Failed != 1 || report.Done != 2 || report.Outcomes.Executed != 2 || len(report.GivenUp) != 0 {
-		t.Errorf("%+v; want one function error, and the throttle not counted", report)
-	}
-}
-
-// A name that is wrong is found before the first record: the run would wait for one in silence.
-func TestInvokeEndpointWithoutTheFunction(t *testing.T) {
-	t.Parallel()
-	url := lambdaServer(t, func(http.ResponseWriter, int) { t.Error("nothing is to be invoked") })
-	o, _ := options(t, "")
-	o.Function, o.Env, o.Invoke, o.UntilDrained = "", nil, url+"/2015-03-31/functions/nobody/invocations", false
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "there is no function nobody at "+url) {
-		t.Errorf("%v", err)
-	}
-}
-
-// A Runtime Interface Emulator knows no other request than an invocation.
-func TestInvokeAnEmulator(t *testing.T) {
-	t.Parallel()
-	emulator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		if r.URL.Path != "/2015-03-31/functions/function/invocations" {
-			http.NotFound(w, r)
-			return
-		}
-		_, _ = io.WriteString(w, `{"batchItemFailures":[]}`)
-	}))
-	t.Cleanup(emulator.Close)
-	o, _ := options(t, "")
-	o.Function, o.Env, o.Invoke, o.Produce = "", nil, emulator.URL+"/2015-03-31/functions/function/invocations", 10
-	if report, err := run(t, o); err != nil || report.Done != 10 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -695,23 +368,5 @@ func TestHostileErrorsAreEscaped(t *testing.T) {
 	}
 	if said := s.String(); strings.Contains(said, "\x1b") || !strings.Contains(said, `Boom: no \x1b[31m`) {
 		t.Errorf("%q", said)
-	}
-}
-
-func TestWords(t *testing.T) {
-	t.Parallel()
-	for command, want := range map[string]string{
-		"./bootstrap": "./bootstrap", "  a  b\tc\n": "a|b|c", `python3 -m 'a b' "c d"`: "python3|-m|a b|c d",
-		`a\ b "c\"d" 'e\f' "g\h"`: `a b|c"d|e\f|g\h`, `a "" ''`: "a||", `x'y'"z"`: "xyz", `$HOME *`: "$HOME|*",
-	} {
-		got, err := local.Words(command)
-		if err != nil || strings.Join(got, "|") != want {
-			t.Errorf("%s: %q, %v; want %s", command, got, err, want)
-		}
-	}
-	for _, command := range []string{"", "  ", "'a", `"a`, `a\`} {
-		if got, err := local.Words(command); err == nil {
-			t.Errorf("%q gave %s", command, fmt.Sprint(got))
-		}
 	}
 }

@@ -28,7 +28,7 @@ import (
 )
 
 // Region and credentials of the function are made up, so that a local run can't reach real tables by mistake. DynamoDB Local has tables
-// of their own for each pair, so that whoever looks at them needs the same.
+// of their own for each pair, so that a client that looks at them needs the same.
 const (
 	Region       = "us-east-1"
 	AccessKeyID  = "idemskLocal" // DynamoDB Local wants letters and digits

@@ -19,7 +19,7 @@ type Counts struct {
 	Delivered   int // records, each time they were delivered
 	Done        int // records of batches whose offsets are committed, without those that were given up
 	Named       int // records that answers named as failed
-	Ignored     int // records that answers named as failed where nobody looks at it: they are lost
+	Ignored     int // records that answers named as failed without ReportBatchItemFailures: they are lost
 	Filtered    int // records
 	Bisected    int // batches
 	Redelivered int // batches, as a fault
@@ -36,7 +36,7 @@ type Counts struct {
 // OwnFailures is how many invocations failed by no fault of the run.
 func (c *Counts) OwnFailures() int { return c.Failed - c.Injected }
 
-// Gone is how many records nobody has now: given up without a destination, or named as failed where nobody looks at it.
+// Gone is how many records are lost: given up without a destination, or named as failed without ReportBatchItemFailures.
 func (c *Counts) Gone() int { return c.Lost + c.Ignored }
 
 // tally counts. It watches a mapping, and what the function prints.

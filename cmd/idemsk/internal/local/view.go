@@ -120,7 +120,7 @@ func (v *View) Line() string {
 // lineError is how many runes of an error the line has.
 const lineError = 200
 
-// lost says which records nobody has now.
+// lost says which records are lost, and why.
 func lost(c *Counts) (lines []string) {
 	if c.Lost > 0 {
 		lines = append(lines, term.Plural(c.Lost, "record", "records")+" lost: given up, no on-failure destination")

@@ -1,0 +1,121 @@
+package local_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/internal/dynamofake"
+)
+
+// A function of another's own gets no variable that is the example's: idemsk would take it for a misspelt one.
+func TestVariablesOfTheExample(t *testing.T) {
+	t.Parallel()
+	for _, example := range []bool{false, true} {
+		o, s := options(t, "environment")
+		o.Brokers, o.Example = newCluster(t, "a").ListenAddrs(), example
+		if _, err := run(t, o); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"IDEMSK_SIMULATE=", "IDEMSK_LEDGER_TABLE="} {
+			if strings.Contains(s.String(), name) != example {
+				t.Errorf("example %t: %s in\n%s", example, name, s)
+			}
+		}
+	}
+}
+
+// What runs in this process is at the ports that are asked for, or says that one is taken.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "noop")
+	o.Ports = local.Ports{Broker: freePort(t), DynamoDB: freePort(t), SQS: freePort(t)}
+	o.Produce, o.Tables = 10, []string{"accounts=account"}
+	tables := ""
+	o.Show = func(*local.View) func() { tables = tablesAt(t, o.Ports.DynamoDB); return func() {} }
+	if _, err := run(t, o); err != nil {
+		t.Fatal(err)
+	}
+	if tables != "accounts idemsk idemsk-audit idemsk-ledger" {
+		t.Errorf("the tables are %s", tables)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("Broker in this process at 127.0.0.1:%d, topic payments", o.Ports.Broker),
+		fmt.Sprintf("DynamoDB in this process at http://127.0.0.1:%d, tables idemsk and idemsk-ledger: idemsk list --endpoint-url http://127.0.0.1:%[1]d\n", o.Ports.DynamoDB),
+		fmt.Sprintf("SQS in this process at http://127.0.0.1:%d, dead letters in http://127.0.0.1:%[1]d/000000000000/idemsk-dead-letters.\n", o.Ports.SQS),
+		"the failures with \"simulated failure\" are generated",
+	} {
+		if !strings.Contains(s.String(), want) {
+			t.Errorf("not said: %s in\n%s", want, s)
+		}
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	for says, ports := range map[string]local.Ports{"(--broker-port)": {Broker: port}, "(--dynamodb-port)": {DynamoDB: port}, "(--sqs-port)": {SQS: port}} {
+		o.Ports = ports
+		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "address already in use") {
+			t.Errorf("%v; want an error that says %s", err, says)
+		}
+	}
+}
+
+// tablesAt asks a DynamoDB on this machine for its tables.
+func tablesAt(t *testing.T, port int) string {
+	t.Helper()
+	client := dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(fmt.Sprintf("http://127.0.0.1:%d", port)),
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	})
+	out, err := client.ListTables(t.Context(), &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	return strings.Join(out.TableNames, " ")
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// A function that is to publish into a table that is not there would fail for each record, again and again.
+func TestOutboxWithoutItsTable(t *testing.T) {
+	t.Parallel()
+	db, err := dynamofake.New(dynamofake.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	o, _ := options(t, "noop")
+	o.Store, o.Env = db.URL(), append(o.Env, "IDEMSK_OUTBOX=on")
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "idemsk relay --migrate --outbox-table idemsk-outbox --endpoint-url "+db.URL()) {
+		t.Errorf("%v; want an error that says what makes the table", err)
+	}
+	if err := db.CreateTable(dynamofake.Table{Name: "events", HashKey: "aggregate"}); err != nil {
+		t.Fatal(err)
+	}
+	o.Env = append(o.Env, "IDEMSK_OUTBOX_TABLE=events")
+	if _, err := run(t, o); err != nil {
+		t.Error(err)
+	}
+}
