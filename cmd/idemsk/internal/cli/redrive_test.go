@@ -261,7 +261,7 @@ func TestRedriveOfLettersThatAreShared(t *testing.T) {
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	redrive := []string{"redrive", "--file", path, "--brokers", newCluster(t), "--yes"}
+	redrive := []string{"redrive", "--file", path, "--brokers", newCluster(t, kfake.SeedTopics(3, "payments")), "--yes"}
 	for args, want := range map[string]string{
 		"":                      "3 redriven, 1 of another cluster (--of-cluster)",
 		"--of-function audit":   "1 redriven, 3 of another function (--of-function)",
