@@ -1,0 +1,285 @@
+// Package faultproxy is a TCP proxy for tests, in front of a server that is well. It makes the network fail in the three ways
+// in which networks fail: a connection is refused, is reset, or falls silent and carries nothing more, without a FIN or RST.
+package faultproxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Fault is what becomes of a connection.
+type Fault int
+
+// The faults. A connection that is Silent stays open on both sides until the proxy is closed: neither side is told of what
+// the other one does. The kernel acknowledges what a side sends, until its buffers are full.
+const (
+	None    Fault = iota // what is sent arrives
+	Refused              // nothing listens; of a connection that is there, the same as Reset
+	Reset                // RST, on both sides
+	Silent
+)
+
+// Proxy is a running proxy. Its methods may be called concurrently.
+type Proxy struct {
+	tb     testing.TB
+	target string
+	addr   string
+	closed chan struct{}
+	work   sync.WaitGroup // of goroutines
+
+	mu        sync.Mutex
+	listener  net.Listener // nil while connections are refused
+	fresh     Fault        // of new connections
+	reply     Fault        // of the connection on which the server answers next
+	rate      int          // bytes a second, in each direction of a connection; 0: as fast as it goes
+	links     map[*link]struct{}
+	connected int
+}
+
+// Start starts a proxy to target, host:port, on a free port of 127.0.0.1. It is closed when the test ends.
+func Start(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	p := &Proxy{tb: tb, target: target, addr: "127.0.0.1:0", closed: make(chan struct{}), links: make(map[*link]struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listen()
+	tb.Cleanup(p.close)
+	return p
+}
+
+// StartURL is Start for a server that is named by a URL. It returns the URL with the proxy in the place of the server.
+func StartURL(tb testing.TB, rawURL string) (p *Proxy, proxied string) {
+	tb.Helper()
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p = Start(tb, u.Host)
+	u.Host = p.Addr()
+	return p, u.String()
+}
+
+// Addr is where the proxy listens, host:port.
+func (p *Proxy) Addr() string { return p.addr }
+
+// Connections is how many connections have been made so far.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.connected
+}
+
+// Existing has the connections that are there meet with a fault. None has no effect: a silent connection stays silent.
+func (p *Proxy) Existing(f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.fail(f)
+	}
+}
+
+// New has those connections meet with a fault that are made from now on. With None they are carried again.
+func (p *Proxy) New(f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fresh = f
+	switch {
+	case f == Refused && p.listener != nil:
+		_ = p.listener.Close()
+		p.listener = nil
+	case f != Refused && p.listener == nil:
+		p.listen()
+	}
+}
+
+// NextReply has the connection meet with a fault on which the server answers next, after what was asked has been done. The answer
+// does not arrive.
+func (p *Proxy) NextReply(f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reply = f
+}
+
+// Slow carries so many bytes a second from now on, in each direction of a connection.
+func (p *Proxy) Slow(bytesPerSecond int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = bytesPerSecond
+}
+
+// listen begins to accept; p.mu is held.
+func (p *Proxy) listen() {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", p.addr)
+	if err != nil {
+		p.tb.Errorf("the fault proxy can't listen on %s: %v", p.addr, err)
+		return
+	}
+	p.listener, p.addr = l, l.Addr().String()
+	p.work.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.work.Go(func() { p.serve(conn) })
+		}
+	})
+}
+
+// serve carries a connection, or has it meet with the fault of new ones.
+func (p *Proxy) serve(client net.Conn) {
+	p.mu.Lock()
+	fault := p.fresh
+	p.connected++
+	p.mu.Unlock()
+	l := &link{proxy: p, client: client, silent: make(chan struct{})}
+	defer l.close()
+	switch fault {
+	case Refused, Reset:
+		l.fail(Reset)
+		return
+	case Silent:
+		l.fail(Silent)
+	case None:
+		server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.target)
+		if err != nil {
+			l.fail(Reset)
+			return
+		}
+		l.server = server
+	}
+	if !p.add(l) {
+		return
+	}
+	if fault == None {
+		var both sync.WaitGroup
+		both.Go(func() { l.carry(l.server, l.client, false) })
+		both.Go(func() { l.carry(l.client, l.server, true) })
+		both.Wait()
+	}
+	if l.isSilent() {
+		<-p.closed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+// add remembers a connection; false if the proxy is closed.
+func (p *Proxy) add(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		return false
+	default:
+	}
+	p.links[l] = struct{}{}
+	return true
+}
+
+// takeReply returns the fault that the next reply meets with, once.
+func (p *Proxy) takeReply() Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.reply
+	p.reply = None
+	return f
+}
+
+// pace waits until n bytes have been carried at the proxy's rate.
+func (p *Proxy) pace(n int) {
+	p.mu.Lock()
+	rate := p.rate
+	p.mu.Unlock()
+	if rate == 0 {
+		return
+	}
+	timer := time.NewTimer(time.Duration(n) * time.Second / time.Duration(rate))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.closed:
+	}
+}
+
+func (p *Proxy) close() {
+	close(p.closed)
+	p.New(Refused)
+	p.mu.Lock()
+	for l := range p.links {
+		l.close()
+	}
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+// link is a connection of a client, and the one to the server behind it.
+type link struct {
+	proxy          *Proxy
+	client, server net.Conn // server is nil if it was never dialled
+	silent         chan struct{}
+	once           sync.Once
+}
+
+func (l *link) fail(f Fault) {
+	switch f {
+	case None:
+	case Silent:
+		l.once.Do(func() { close(l.silent) })
+	case Refused, Reset:
+		for _, c := range []net.Conn{l.client, l.server} {
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0) // its Close is an RST then
+			}
+		}
+		l.close()
+	}
+}
+
+func (l *link) isSilent() bool {
+	select {
+	case <-l.silent:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *link) close() {
+	_ = l.client.Close()
+	if l.server != nil {
+		_ = l.server.Close()
+	}
+}
+
+// carry carries one direction, until either side closes it or the connection falls silent. It reads nothing more then: a sender
+// is stopped by full buffers, as by a host that is gone.
+func (l *link) carry(to, from net.Conn, isReply bool) {
+	const chunk = 16 << 10
+	buf := make([]byte, chunk)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 && isReply {
+			l.fail(l.proxy.takeReply())
+		}
+		if l.isSilent() {
+			return
+		}
+		if n > 0 {
+			l.proxy.pace(n)
+			if _, werr := to.Write(buf[:n]); werr != nil {
+				err = errors.Join(err, werr)
+			}
+		}
+		if err != nil {
+			l.close()
+			return
+		}
+	}
+}
