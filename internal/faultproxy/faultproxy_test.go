@@ -89,7 +89,9 @@ func ask(conn net.Conn, text string, within time.Duration) (string, error) {
 	return string(buf), err
 }
 
-func isReset(err error) bool { return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) }
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
 
 func wantCarried(t *testing.T, conn net.Conn) {
 	t.Helper()
