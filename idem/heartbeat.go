@@ -9,10 +9,16 @@ import (
 	"time"
 )
 
+// minBeatTimeout leaves a store that is slow, or makes a connection, the time for an answer under a short lease.
+const minBeatTimeout = 250 * time.Millisecond
+
 // heartbeat extends a claim at every third of its lease, from before the handler begins until the settlement of the key has
 // an answer. It cancels the handler's context when the claim is lost: because the store says so, or because the lease is over
 // by the local monotonic clock and no extension came through. The local reckoning starts before the claim was sent, so it
 // never ends later than the lease in the store does.
+//
+// An extension is given a tenth of the lease to be answered, at least minBeatTimeout, and is sent again a tenth later: one that
+// meets with a network that fell silent is made up for while the lease lasts.
 //
 // It holds the handler's context.
 type heartbeat struct {
@@ -101,13 +107,17 @@ func (h *heartbeat) beat() {
 	if h.stopped || h.session.settling.Err() != nil {
 		return
 	}
+	sent := time.Now()
+	limit := sent.Add(max(h.extend.Lease/10, minBeatTimeout))
+	if limit.After(h.leaseEnd) {
+		limit = h.leaseEnd
+	}
 	done := make(chan struct{})
-	ctx, cancel := context.WithDeadline(h.session.settling, h.leaseEnd)
+	ctx, cancel := context.WithDeadline(h.session.settling, limit)
 	defer cancel()
 	h.beating, h.cancel = done, cancel
 	h.mu.Unlock()
 
-	sent := time.Now()
 	err := h.session.engine.settleOne(ctx, h.extend)
 
 	h.mu.Lock()
