@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/silence"
 )
 
 // listPage is how many rows List reads at once.
@@ -59,24 +60,28 @@ func (s *Store) page(ctx context.Context, q idem.ListQuery, last string) (page [
 	if !q.Before.IsZero() {
 		before = &q.Before
 	}
-	err = s.send(ctx, func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, s.sql.list, escape(last), string(status), before, listPage)
+	err = s.send(ctx, adminTimeout, func(w *silence.Watch, conn *pgx.Conn) error {
+		rows, err := conn.Query(w.Context(), s.sql.list, escape(last), string(status), before, listPage)
 		if err != nil {
 			return err
 		}
-		page, err = pgx.AppendRows(page[:0], rows, func(row pgx.CollectableRow) (sighting, error) { return readSighting(row) })
+		page, err = pgx.AppendRows(page[:0], rows, func(row pgx.CollectableRow) (sighting, error) {
+			w.Heard()
+			return readSighting(row)
+		})
 		return err
 	})
 	return slices.Clip(page), err
 }
 
-// Delete implements idem.Admin by one conditional delete, and a look where that is refused.
+// Delete implements idem.Admin by one conditional delete, and a look where that is refused. Where its reply was lost it is sent
+// again, and the record may then have gone already: ErrNotFound.
 func (s *Store) Delete(ctx context.Context, key string, version int64) error {
-	tag, err := s.pool.Exec(ctx, s.sql.remove, escape(key), version)
+	removed, err := s.execute(ctx, s.limit, s.sql.remove, escape(key), version)
 	if err != nil {
 		return s.explain("delete", key, err)
 	}
-	if tag.RowsAffected() > 0 {
+	if removed > 0 {
 		return nil
 	}
 	seen, err := s.lookAt(ctx, []string{key})
@@ -97,9 +102,19 @@ func (s *Store) Prune(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("pgstore: prune: %w: the limit is %d: want 1 or more", idem.ErrInvalidConfig, limit)
 	}
-	tag, err := s.pool.Exec(ctx, s.sql.prune, limit)
+	n, err := s.execute(ctx, adminTimeout, s.sql.prune, limit)
 	if err != nil {
 		return 0, s.complain("prune", err)
 	}
-	return int(tag.RowsAffected()), nil
+	return int(n), nil
+}
+
+// execute executes a statement, and returns how many rows it was about the last time: it is sent again as others are.
+func (s *Store) execute(ctx context.Context, limit time.Duration, sql string, args ...any) (rows int64, err error) {
+	err = s.send(ctx, limit, func(w *silence.Watch, conn *pgx.Conn) error {
+		tag, err := conn.Exec(w.Context(), sql, args...)
+		rows = tag.RowsAffected()
+		return err
+	})
+	return rows, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/pgmigrate"
+	"github.com/idemsk/idemsk/internal/silence"
 )
 
 // What is wrong with a table, for errors.Is. The error tells what to do.
@@ -80,8 +81,8 @@ func (s *Store) Check(ctx context.Context) error {
 	var server int
 	var encoding string
 	var readOnly, there bool
-	err := s.send(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
+		return conn.QueryRow(w.Context(), `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
 			current_setting('transaction_read_only')::bool, to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`,
 			s.table.sql(""), s.table.sql(pgmigrate.Suffix)).Scan(&server, &encoding, &readOnly, &there)
 	})
@@ -112,7 +113,11 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := pgmigrate.Version(ctx, s.pool, s.table.sql(pgmigrate.Suffix))
+	var version int
+	err = s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
+		version, err = pgmigrate.Version(w.Context(), conn, s.table.sql(pgmigrate.Suffix))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("%w%s", err, hint(err))
 	}

@@ -19,12 +19,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/chunks"
+	"github.com/idemsk/idemsk/internal/silence"
 )
 
 // DefaultTable is the name of the table unless Config says otherwise.
@@ -42,6 +45,10 @@ type Config struct {
 	// One server has one clock; what counts is that of the standby that takes over from it. A lease ends for others so much
 	// later than for its owner.
 	MaxClockSkew time.Duration
+	// RoundTripTimeout is for how long the server may say nothing in a round trip (default DefaultRoundTripTimeout, at least a
+	// millisecond). After that it is made again on a new connection, up to three times in all. To get a connection is not part of
+	// it: that is bounded by the pool's connect_timeout.
+	RoundTripTimeout time.Duration
 }
 
 // Store is a store in PostgreSQL, in lease mode. It is safe for concurrent use.
@@ -49,7 +56,11 @@ type Store struct {
 	pool  *pgxpool.Pool
 	table table
 	skew  time.Duration
+	limit time.Duration // of a round trip
 	sql   *statements
+
+	renewing sync.Mutex
+	renewed  time.Time // when the pool was last made to close its connections
 }
 
 var (
@@ -63,6 +74,7 @@ var (
 func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	cfg.Table = cmp.Or(cfg.Table, DefaultTable)
 	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, idem.DefaultMaxClockSkew)
+	cfg.RoundTripTimeout = cmp.Or(cfg.RoundTripTimeout, DefaultRoundTripTimeout)
 	var errs []error
 	if pool == nil {
 		errs = append(errs, errors.New("the pool is nil"))
@@ -74,10 +86,13 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	if cfg.MaxClockSkew < -1 {
 		errs = append(errs, fmt.Errorf("MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew))
 	}
+	if cfg.RoundTripTimeout < time.Millisecond {
+		errs = append(errs, fmt.Errorf("RoundTripTimeout is %v: want 1ms or more", cfg.RoundTripTimeout))
+	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
-	s := &Store{pool: pool, table: table, skew: max(0, cfg.MaxClockSkew)}
+	s := &Store{pool: pool, table: table, skew: max(0, cfg.MaxClockSkew), limit: cfg.RoundTripTimeout}
 	s.sql = newStatements(table, serverClock)
 	return s, nil
 }
@@ -167,8 +182,8 @@ func byKey(n int, key func(i int) string) []int {
 func (s *Store) claimChunk(ctx context.Context, reqs []idem.ClaimRequest, chunk []int, results []idem.ClaimResult) (again []int) {
 	var taken map[int]took
 	var seen map[string]sighting
-	err := s.send(ctx, func(ctx context.Context) (err error) {
-		taken, seen, err = s.tryClaim(ctx, reqs, chunk)
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
+		taken, seen, err = s.tryClaim(w, conn, reqs, chunk)
 		return err
 	})
 	for _, i := range chunk {
@@ -194,19 +209,20 @@ func (s *Store) claimChunk(ctx context.Context, reqs []idem.ClaimRequest, chunk 
 }
 
 // tryClaim is one round trip, and one transaction.
-func (s *Store) tryClaim(ctx context.Context, reqs []idem.ClaimRequest, chunk []int) (map[int]took, map[string]sighting, error) {
+func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []idem.ClaimRequest, chunk []int) (map[int]took, map[string]sighting, error) {
 	taken, seen := make(map[int]took, len(chunk)), make(map[string]sighting, len(chunk))
 	keys := make([]string, len(chunk))
 	var batch pgx.Batch
 	for n, i := range chunk {
 		keys[n] = escape(reqs[i].Key)
 		batch.Queue(s.sql.take, takeArgs(&reqs[i], s.skew)...).Query(func(rows pgx.Rows) (err error) {
+			w.Heard()
 			taken[i], err = readTook(rows)
 			return err
 		})
 	}
-	batch.Queue(s.sql.look, keys).Query(func(rows pgx.Rows) error { return readSightings(rows, seen) })
-	err := s.pool.SendBatch(ctx, &batch).Close()
+	batch.Queue(s.sql.look, keys).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
+	err := conn.SendBatch(w.Context(), &batch).Close()
 	return taken, seen, err
 }
 
@@ -219,13 +235,14 @@ func (s *Store) judge(req *idem.ClaimRequest, found *sighting) (res idem.ClaimRe
 	return res, verdict != idem.VerdictTake
 }
 
-// Settle implements idem.Store. Up to MaxBatchSize settlements are one round trip and one transaction; where some are
-// refused, one more look tells why.
+// Settle implements idem.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip and
+// one transaction; where some are refused, one more look tells why.
 func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
-	for chunk := range slices.Chunk(byKey(len(ss), func(i int) string { return ss[i].Key }), MaxBatchSize) {
-		s.settleChunk(ctx, ss, chunk, errs)
+	order := byKey(len(ss), func(i int) string { return ss[i].Key })
+	for from, to := range chunks.Of(len(ss), MaxBatchSize, func(n int) int { return len(ss[order[n]].Result) }) {
+		s.settleChunk(ctx, ss, order[from:to], errs)
 	}
 	for _, err := range errs {
 		failed = failed || err != nil
@@ -238,17 +255,18 @@ func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 
 func (s *Store) settleChunk(ctx context.Context, ss []idem.Settlement, chunk []int, errs []error) {
 	var refused []int
-	err := s.send(ctx, func(ctx context.Context) error {
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		refused = refused[:0]
 		var batch pgx.Batch
 		for _, i := range chunk {
 			s.sql.queue(&batch, &ss[i], func(done bool) {
+				w.Heard()
 				if !done {
 					refused = append(refused, i)
 				}
 			})
 		}
-		return s.pool.SendBatch(ctx, &batch).Close()
+		return conn.SendBatch(w.Context(), &batch).Close()
 	})
 	if err != nil {
 		for _, i := range chunk {
@@ -293,13 +311,13 @@ func (s *Store) lookAt(ctx context.Context, keys []string) (map[string]sighting,
 	for i, k := range keys {
 		escaped[i] = escape(k)
 	}
-	err := s.send(ctx, func(ctx context.Context) error {
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		clear(seen)
-		rows, err := s.pool.Query(ctx, s.sql.look, escaped)
+		rows, err := conn.Query(w.Context(), s.sql.look, escaped)
 		if err != nil {
 			return err
 		}
-		return readSightings(rows, seen)
+		return readSightings(rows, w, seen)
 	})
 	return seen, err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/silence"
 )
 
 // columns are those that a record is read from, in the order in which readRecord reads them.
@@ -21,9 +22,10 @@ type sighting struct {
 }
 
 // readSightings reads rows of columns and the time, and closes them.
-func readSightings(rows pgx.Rows, into map[string]sighting) error {
+func readSightings(rows pgx.Rows, w *silence.Watch, into map[string]sighting) error {
 	defer rows.Close()
 	for rows.Next() {
+		w.Heard()
 		s, err := readSighting(rows)
 		if err != nil {
 			return err

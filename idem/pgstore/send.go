@@ -40,11 +40,16 @@ const (
 	firstWait = 25 * time.Millisecond
 )
 
-// send makes a round trip, and makes it again, up to three times in all, where the connection broke or the server gave the
-// transaction up. Whether the first one has landed does not matter: claims and settlements recognise their own.
-func (s *Store) send(ctx context.Context, trip func(ctx context.Context) error) error {
+// send makes a round trip, and makes it again, up to three times in all, where the connection broke or fell silent for limit, or the
+// server gave the transaction up. Whether the first one has landed does not matter: claims and settlements recognise their own.
+func (s *Store) send(ctx context.Context, limit time.Duration, f exchange) error {
+	return again(ctx, func() error { return s.roundTrip(ctx, limit, f) })
+}
+
+// again calls trip up to maxTries times, until it ends otherwise than in a transient error.
+func again(ctx context.Context, trip func() error) error {
 	for n := 1; ; n++ {
-		err := trip(ctx)
+		err := trip()
 		if err == nil || n >= maxTries || !transient(err) || !pause(ctx, n) {
 			return err
 		}
@@ -131,7 +136,8 @@ func hint(err error) string {
 	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
 		return " (no server that IDEMSK_STORE_URL names takes writes: there is a failover on its way, or the primary is not among them)"
 	}
-	if broken(err) {
+	var connecting *pgconn.ConnectError
+	if broken(err) || errors.As(err, &connecting) {
 		return " (the server can't be reached, or the connection broke: check IDEMSK_STORE_URL, the security group, and that the server is up)"
 	}
 	return ""

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -143,45 +141,6 @@ func TestAConnectionKilledInMidTransactionUndoesAll(t *testing.T) {
 				t.Errorf("%d effects, attempt %d; want 1 and 2", b.effects(), out.Attempt)
 			}
 		})
-	}
-}
-
-// deaf is a wire on which the next reply gets lost, after what was sent has landed.
-type deaf struct{ armed atomic.Bool }
-
-func (d *deaf) option(c *pgxpool.Config) {
-	dial := c.ConnConfig.DialFunc
-	c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		return &deafConn{Conn: conn, deaf: d}, err
-	}
-}
-
-type deafConn struct {
-	net.Conn
-	deaf *deaf
-}
-
-func (c *deafConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 && c.deaf.armed.Swap(false) {
-		return 0, errors.Join(net.ErrClosed, c.Close())
-	}
-	return n, err
-}
-
-func TestACommitWhoseReplyIsLostCountsOnce(t *testing.T) {
-	var d deaf
-	b := newBank(t, newPool(t, server.URL(), d.option), idem.Config{})
-	b.want(b.engine.Do(t.Context(), b.task("first", b.pays("", nil))), idem.Executed) // the statements are prepared now
-	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-		err := b.write(ctx, tx, "once")
-		d.armed.Store(true)
-		return []byte("paid"), err
-	}))
-	b.want(out, idem.Executed)
-	if d.armed.Load() || b.effects() != 2 {
-		t.Errorf("reply lost: %t; %d effects, want 2", !d.armed.Load(), b.effects())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/silence"
 )
 
 // DefaultIdleLimit is how long a handler may leave its transaction alone unless TxConfig says otherwise.
@@ -141,7 +142,7 @@ func (s *TxStore) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimR
 	}
 	var last attempt
 	for range maxRounds {
-		err := s.send(ctx, func(ctx context.Context) (err error) {
+		err := again(ctx, func() (err error) {
 			last, err = s.tryClaim(ctx, req)
 			return err
 		})
@@ -176,16 +177,31 @@ type attempt struct {
 	found sighting
 }
 
-// tryClaim is one round trip. It charges the attempt if the key may be taken, and commits; then it takes the key's lock and
+// tryClaim is one round trip, or two. It charges the attempt if the key may be taken, and commits; then it takes the key's lock and
 // looks. A claim that is its owner's and has the lock is held; otherwise a second round trip ends the transaction.
 //
 // Between the two transactions another contender may get the lock, and may be charged too. At most one of them then finds
 // itself the owner.
 func (s *TxStore) tryClaim(ctx context.Context, req *idem.ClaimRequest) (a attempt, err error) {
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.acquire(ctx)
 	if err != nil {
 		return a, err
 	}
+	var tx pgx.Tx
+	err = s.exchange(ctx, s.limit, conn, func(w *silence.Watch, conn *pgx.Conn) (err error) {
+		tx, err = s.begin(w, conn, req, &a)
+		return err
+	})
+	if tx == nil {
+		conn.Release() // which closes it if it is in a transaction
+		return a, err
+	}
+	s.hold(&heldTx{conn: conn, tx: tx, key: req.Key, owner: req.Owner, version: a.found.rec.Version})
+	return a, nil
+}
+
+// begin has the exchange of a claim. It returns the transaction that holds the key, nil if the key is not held.
+func (s *TxStore) begin(w *silence.Watch, conn *pgx.Conn, req *idem.ClaimRequest, a *attempt) (pgx.Tx, error) {
 	lock := lockOf(req.Key)
 	seen := make(map[string]sighting, 1)
 	var batch pgx.Batch
@@ -196,20 +212,17 @@ func (s *TxStore) tryClaim(ctx context.Context, req *idem.ClaimRequest) (a attem
 	})
 	batch.Queue(`COMMIT AND CHAIN`)
 	batch.Queue(s.sql.alone, lock, s.idle).QueryRow(func(row pgx.Row) error { return row.Scan(&a.alone, nil) })
-	batch.Queue(s.sql.look, []string{escape(req.Key)}).Query(func(rows pgx.Rows) error { return readSightings(rows, seen) })
-	results := conn.SendBatch(ctx, &batch)
+	batch.Queue(s.sql.look, []string{escape(req.Key)}).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
+	results := conn.SendBatch(w.Context(), &batch)
 	if err := results.Close(); err != nil {
-		conn.Release()
-		return a, err
+		return nil, err
 	}
 	a.found, a.there = seen[req.Key]
 	if a.alone && a.there && idem.OwnClaim(req, &a.found.rec) {
-		s.hold(&heldTx{conn: conn, tx: results.Tx(), key: req.Key, owner: req.Owner, version: a.found.rec.Version})
-		return a, nil
+		return results.Tx(), nil
 	}
-	_ = results.Tx().Rollback(ctx) // a connection that can't roll back is closed by its release, which does
-	conn.Release()
-	return a, nil
+	_ = results.Tx().Rollback(w.Context()) // a connection that can't roll back is closed by its release, which does
+	return nil, nil                        //nolint:nilnil // not held
 }
 
 // answer is what came of a claim; not final if it should be tried again.

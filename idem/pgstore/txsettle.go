@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/silence"
 )
 
 // The states of a connection, as pgconn has them.
@@ -84,7 +85,9 @@ func (s *TxStore) commit(ctx context.Context, set *idem.Settlement, h *heldTx) e
 		}
 		return nil
 	})
-	err := h.conn.Conn().SendBatch(ctx, &batch).Close()
+	err := s.exchange(ctx, s.limit, h.conn, func(w *silence.Watch, conn *pgx.Conn) error {
+		return conn.SendBatch(w.Context(), &batch).Close()
+	})
 	h.end() // before anything else needs a connection: there may be no other
 	var said *pgconn.PgError
 	switch {
@@ -134,12 +137,12 @@ func message(text string) string {
 func (s *TxStore) committedBefore(ctx context.Context, set *idem.Settlement) error {
 	var alone bool
 	seen := make(map[string]sighting, 1)
-	err := s.send(ctx, func(ctx context.Context) error {
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		clear(seen)
 		var batch pgx.Batch
 		batch.Queue(s.sql.alone, lockOf(set.Key), s.idle).QueryRow(func(row pgx.Row) error { return row.Scan(&alone, nil) })
-		batch.Queue(s.sql.look, []string{escape(set.Key)}).Query(func(rows pgx.Rows) error { return readSightings(rows, seen) })
-		return s.pool.SendBatch(ctx, &batch).Close()
+		batch.Queue(s.sql.look, []string{escape(set.Key)}).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
+		return conn.SendBatch(w.Context(), &batch).Close()
 	})
 	found, there := seen[set.Key]
 	switch {
@@ -160,7 +163,9 @@ func (s *TxStore) rollBack(ctx context.Context, set *idem.Settlement, h *heldTx)
 	done := false
 	batch.Queue(`ROLLBACK`)
 	s.sql.queue(&batch, set, func(ok bool) { done = ok })
-	err := h.conn.Conn().SendBatch(ctx, &batch).Close()
+	err := s.exchange(ctx, s.limit, h.conn, func(w *silence.Watch, conn *pgx.Conn) error {
+		return conn.SendBatch(w.Context(), &batch).Close()
+	})
 	h.end()
 	if err == nil && done {
 		return nil
