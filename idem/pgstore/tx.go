@@ -59,6 +59,7 @@ type heldTx struct {
 	key     string
 	owner   string
 	version int64
+	begun   bool // by a handler; guarded by TxStore.mu
 }
 
 // NewTx returns a store in transaction mode on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming
@@ -117,6 +118,16 @@ func (s *TxStore) release(h *heldTx) bool {
 	_, ok := s.held[h]
 	delete(s.held, h)
 	return ok
+}
+
+// abandon ends a claim that nothing will settle, unless a handler is at work in its transaction: that will.
+func (s *TxStore) abandon(h *heldTx) {
+	s.mu.Lock()
+	begun := h.begun
+	s.mu.Unlock()
+	if !begun && s.release(h) {
+		h.end()
+	}
 }
 
 // Claim implements idem.Store.

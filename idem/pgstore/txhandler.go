@@ -36,7 +36,14 @@ func (s *TxStore) Handler(h TxHandler) idem.Handler {
 		if held == nil {
 			return nil, idem.Unavailable(errNoTx)
 		}
+		returned := false
+		defer func() {
+			if !returned && s.release(held) { // after runtime.Goexit nothing will be settled
+				held.end()
+			}
+		}()
 		result, err := h(ctx, handlersTx{held.tx})
+		returned = true
 		if err != nil {
 			return result, err
 		}
@@ -50,7 +57,7 @@ func (s *TxStore) Handler(h TxHandler) idem.Handler {
 	})
 }
 
-// heldFor returns the claim that a handler's context belongs to.
+// heldFor returns the claim that a handler's context belongs to, for its handler to begin.
 func (s *TxStore) heldFor(ctx context.Context) *heldTx {
 	a, ok := idem.AttemptFrom(ctx)
 	if !ok {
@@ -61,7 +68,12 @@ func (s *TxStore) heldFor(ctx context.Context) *heldTx {
 		if err != nil {
 			return nil
 		}
-		if h := s.holder(func(h *heldTx) bool { return h.key == key && h.version == a.Token }); h != nil {
+		h := s.holder(func(h *heldTx) bool {
+			fits := h.key == key && h.version == a.Token
+			h.begun = h.begun || fits
+			return fits
+		})
+		if h != nil {
 			return h
 		}
 	}

@@ -37,8 +37,12 @@ func (s *TxStore) Settle(ctx context.Context, ss []idem.Settlement) []error {
 func (s *TxStore) settle(ctx context.Context, set *idem.Settlement) error {
 	h := s.holder(func(h *heldTx) bool { return h.key == set.Key && h.owner == set.Owner && h.version == set.Version })
 	if err := ctx.Err(); err != nil {
-		if h != nil && set.Op != idem.OpExtend && s.release(h) {
-			h.end() // there may be no other try, and nobody else could have the key until the server ended the transaction
+		switch { // there may be no other try, and nobody else could have the key until the server ended the transaction
+		case h == nil:
+		case set.Op == idem.OpExtend:
+			s.abandon(h)
+		case s.release(h):
+			h.end()
 		}
 		return s.explain(set.Op.String(), set.Key, err)
 	}
@@ -48,15 +52,24 @@ func (s *TxStore) settle(ctx context.Context, set *idem.Settlement) error {
 	case set.Op == idem.OpComplete:
 		return s.committedBefore(ctx, set)
 	case set.Op == idem.OpExtend:
-		err := s.plain(ctx, set)
-		if err != nil && h != nil && !errors.Is(err, idem.ErrFenced) && !errors.Is(err, context.Canceled) {
-			return nil // all connections are at work, perhaps; it is the transaction that holds the key
-		}
-		return err
+		return s.extend(ctx, set, h)
 	case h != nil:
 		return s.rollBack(ctx, set, h)
 	}
 	return s.plain(ctx, set)
+}
+
+// extend extends a lease, or finds the claim lost: one that no handler has begun is not settled then.
+func (s *TxStore) extend(ctx context.Context, set *idem.Settlement, h *heldTx) error {
+	err := s.plain(ctx, set)
+	switch {
+	case err == nil || h == nil:
+		return err
+	case !errors.Is(err, idem.ErrFenced) && !errors.Is(err, context.Canceled):
+		return nil // all connections are at work, perhaps; it is the transaction that holds the key
+	}
+	s.abandon(h)
+	return err
 }
 
 // plain settles as lease mode does.
