@@ -44,10 +44,12 @@ type Proxy struct {
 // Start starts a proxy to target, host:port, on a free port of 127.0.0.1. It is closed when the test ends.
 func Start(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	p := &Proxy{tb: tb, target: target, addr: "127.0.0.1:0", closed: make(chan struct{}), links: make(map[*link]struct{})}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.listen()
+	p := &Proxy{tb: tb, target: target, closed: make(chan struct{}), links: make(map[*link]struct{})}
+	p.listen("127.0.0.1:0")
+	if p.listener == nil {
+		tb.FailNow()
+	}
+	p.addr = p.listener.Addr().String()
 	tb.Cleanup(p.close)
 	return p
 }
@@ -66,6 +68,11 @@ func StartURL(tb testing.TB, rawURL string) (p *Proxy, proxied string) {
 
 // Addr is where the proxy listens, host:port.
 func (p *Proxy) Addr() string { return p.addr }
+
+// Dial connects to the proxy, wherever it is asked to: for a client that a broker tells where the broker is.
+func (p *Proxy) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, p.addr)
+}
 
 // Connections is how many connections have been made so far.
 func (p *Proxy) Connections() int {
@@ -93,7 +100,7 @@ func (p *Proxy) New(f Fault) {
 		_ = p.listener.Close()
 		p.listener = nil
 	case f != Refused && p.listener == nil:
-		p.listen()
+		p.listen(p.addr)
 	}
 }
 
@@ -112,14 +119,14 @@ func (p *Proxy) Slow(bytesPerSecond int) {
 	p.rate = bytesPerSecond
 }
 
-// listen begins to accept; p.mu is held.
-func (p *Proxy) listen() {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", p.addr)
+// listen begins to accept; p.mu is held, but at the start.
+func (p *Proxy) listen(addr string) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		p.tb.Errorf("the fault proxy can't listen on %s: %v", p.addr, err)
+		p.tb.Errorf("the fault proxy can't listen on %s: %v", addr, err)
 		return
 	}
-	p.listener, p.addr = l, l.Addr().String()
+	p.listener = l
 	p.work.Go(func() {
 		for {
 			conn, err := l.Accept()
