@@ -16,6 +16,9 @@ import (
 // listPage is how many rows List reads at once.
 const listPage = 1000
 
+// adminTimeout is the RoundTripTimeout of what reads or deletes many rows: a page of List looks at any number of them to find one.
+const adminTimeout = 5 * time.Minute
+
 // Get implements idem.Admin by one read.
 func (s *Store) Get(ctx context.Context, key string) (idem.Record, error) {
 	seen, err := s.lookAt(ctx, []string{key})

@@ -37,7 +37,7 @@ func Transactional(s *Store) *TxStore {
 }
 
 // Pool returns the store's pool.
-func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
 // ChargeSQL is the claim of transaction mode.
 func (s *Store) ChargeSQL() string { return s.sql.takeTx }

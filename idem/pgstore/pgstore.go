@@ -19,7 +19,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,11 +26,15 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/chunks"
+	"github.com/idemsk/idemsk/internal/pgtrip"
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
 // DefaultTable is the name of the table unless Config says otherwise.
 const DefaultTable = "idemsk"
+
+// DefaultRoundTripTimeout is for how long the server may say nothing in a round trip unless Config says otherwise.
+const DefaultRoundTripTimeout = 2 * time.Second
 
 // MaxBatchSize is how many claims or settlements go in one round trip, and in one transaction.
 const MaxBatchSize = 100
@@ -53,14 +56,11 @@ type Config struct {
 
 // Store is a store in PostgreSQL, in lease mode. It is safe for concurrent use.
 type Store struct {
-	pool  *pgxpool.Pool
+	pool  *pgtrip.Pool
 	table table
 	skew  time.Duration
 	limit time.Duration // of a round trip
 	sql   *statements
-
-	renewing sync.Mutex
-	renewed  time.Time // when the pool was last made to close its connections
 }
 
 var (
@@ -92,7 +92,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
-	s := &Store{pool: pool, table: table, skew: max(0, cfg.MaxClockSkew), limit: cfg.RoundTripTimeout}
+	s := &Store{pool: pgtrip.New(pool, cfg.RoundTripTimeout), table: table, skew: max(0, cfg.MaxClockSkew), limit: cfg.RoundTripTimeout}
 	s.sql = newStatements(table, serverClock)
 	return s, nil
 }

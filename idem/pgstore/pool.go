@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/pgtrip"
 )
 
 const (
@@ -16,10 +17,6 @@ const (
 	pingTimeout    = time.Second
 	pingedAfter    = time.Second // for which a connection has been idle
 )
-
-// unpinged marks the context of a Store's Acquire. A Store finds out by itself which connections are dead, all of them at once: to
-// ping one after the other could take longer than a lease.
-type unpinged struct{}
 
 // NewPool returns a pool of connections to the server that url names (postgres://user:password@host:port/database?…, or a
 // keyword/value string), with timeouts that fit the time a function has. It does not connect: see Check. It returns
@@ -34,7 +31,7 @@ func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error
 	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
 	cfg.PingTimeout = pingTimeout
 	cfg.ShouldPing = func(ctx context.Context, conn pgxpool.ShouldPingParams) bool {
-		return conn.IdleDuration > pingedAfter && ctx.Value(unpinged{}) == nil
+		return conn.IdleDuration > pingedAfter && !pgtrip.Unpinged(ctx)
 	}
 	if params := cfg.ConnConfig.RuntimeParams; params["application_name"] == "" {
 		params["application_name"] = "idemsk"

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/idemsk/idemsk/internal/pgtrip"
 )
 
 // What SQLSTATEs mean to the store.
@@ -42,8 +44,8 @@ const (
 
 // send makes a round trip, and makes it again, up to three times in all, where the connection broke or fell silent for limit, or the
 // server gave the transaction up. Whether the first one has landed does not matter: claims and settlements recognise their own.
-func (s *Store) send(ctx context.Context, limit time.Duration, f exchange) error {
-	return again(ctx, func() error { return s.roundTrip(ctx, limit, f) })
+func (s *Store) send(ctx context.Context, limit time.Duration, f pgtrip.Exchange) error {
+	return again(ctx, func() error { return s.pool.RoundTrip(ctx, limit, f) })
 }
 
 // again calls trip up to maxTries times, until it ends otherwise than in a transient error.

@@ -194,12 +194,12 @@ type attempt struct {
 // Between the two transactions another contender may get the lock, and may be charged too. At most one of them then finds
 // itself the owner.
 func (s *TxStore) tryClaim(ctx context.Context, req *idem.ClaimRequest) (a attempt, err error) {
-	conn, err := s.acquire(ctx)
+	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return a, err
 	}
 	var tx pgx.Tx
-	err = s.exchange(ctx, s.limit, conn, func(w *silence.Watch, conn *pgx.Conn) (err error) {
+	err = s.pool.Exchange(ctx, s.limit, conn, func(w *silence.Watch, conn *pgx.Conn) (err error) {
 		tx, err = s.begin(w, conn, req, &a)
 		return err
 	})

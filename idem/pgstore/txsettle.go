@@ -98,7 +98,7 @@ func (s *TxStore) commit(ctx context.Context, set *idem.Settlement, h *heldTx) e
 		}
 		return nil
 	})
-	err := s.exchange(ctx, s.limit, h.conn, func(w *silence.Watch, conn *pgx.Conn) error {
+	err := s.pool.Exchange(ctx, s.limit, h.conn, func(w *silence.Watch, conn *pgx.Conn) error {
 		return conn.SendBatch(w.Context(), &batch).Close()
 	})
 	h.end() // before anything else needs a connection: there may be no other
@@ -176,7 +176,7 @@ func (s *TxStore) rollBack(ctx context.Context, set *idem.Settlement, h *heldTx)
 	done := false
 	batch.Queue(`ROLLBACK`)
 	s.sql.queue(&batch, set, func(ok bool) { done = ok })
-	err := s.exchange(ctx, s.limit, h.conn, func(w *silence.Watch, conn *pgx.Conn) error {
+	err := s.pool.Exchange(ctx, s.limit, h.conn, func(w *silence.Watch, conn *pgx.Conn) error {
 		return conn.SendBatch(w.Context(), &batch).Close()
 	})
 	h.end()

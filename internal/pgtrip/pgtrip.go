@@ -1,8 +1,10 @@
-package pgstore
+// Package pgtrip makes round trips to PostgreSQL over the connections of a pool, and bounds them by how long the server says nothing.
+package pgtrip
 
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,67 +13,87 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// DefaultRoundTripTimeout is for how long the server may say nothing in a round trip unless Config says otherwise.
-const DefaultRoundTripTimeout = 2 * time.Second
+// Exchange is what is said and heard in a round trip, in the context of w. It calls w.Heard whenever the server has answered
+// something. Where the server was silent for too long it is given up, with a *silence.Error.
+type Exchange func(w *silence.Watch, conn *pgx.Conn) error
 
-// adminTimeout is the same for what reads or deletes many rows: a page of List looks at any number of them to find one.
-const adminTimeout = 5 * time.Minute
+// Pool makes round trips over the connections of a pool. It is safe for concurrent use.
+type Pool struct {
+	*pgxpool.Pool
+	limit time.Duration // of Acquire
 
-// exchange is what is said and heard in a round trip. It calls w.Heard whenever the server has answered something.
-type exchange func(w *silence.Watch, conn *pgx.Conn) error
+	renewing sync.Mutex
+	renewed  time.Time
+}
 
-// roundTrip has an exchange with the server on a connection of the pool.
-func (s *Store) roundTrip(ctx context.Context, limit time.Duration, f exchange) error {
-	conn, err := s.acquire(ctx)
+// New returns a Pool. An idle connection of pool may say nothing for limit when it is acquired. The pool stays the caller's.
+func New(pool *pgxpool.Pool, limit time.Duration) *Pool { return &Pool{Pool: pool, limit: limit} }
+
+// RoundTrip has an exchange on a connection of the pool, and gives it up when nothing was heard for limit.
+func (p *Pool) RoundTrip(ctx context.Context, limit time.Duration, f Exchange) error {
+	conn, err := p.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	return s.exchange(ctx, limit, conn, f)
+	return p.Exchange(ctx, limit, conn, f)
 }
 
-// acquire returns a connection of the pool. In a pool that is not NewPool's, idle connections that are pinged and do not answer within
-// the limit of a round trip are given up. A new one may take as long as the pool's connect_timeout.
-func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+// unpinged marks the context of Acquire.
+type unpinged struct{}
+
+// Unpinged reports whether a connection is wanted by a Pool, which finds out by itself which ones are dead, all at once: to ping one
+// after the other could take longer than a lease.
+func Unpinged(ctx context.Context) bool { return ctx.Value(unpinged{}) != nil }
+
+// Acquire returns a connection of the pool. Where the pool pings idle connections nevertheless, and they do not answer within the
+// limit, they are given up. To make a new one may take as long as the pool's connect_timeout.
+func (p *Pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	begun := time.Now()
 	ctx = context.WithValue(ctx, unpinged{}, true)
-	within, cancel := context.WithTimeout(ctx, s.limit)
+	within, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
-	conn, err := s.pool.Acquire(within)
+	conn, err := p.Pool.Acquire(within)
 	if err == nil || within.Err() == nil || ctx.Err() != nil {
 		return conn, err
 	}
-	if s.pool.Stat().IdleConns() > 0 { // otherwise all are at work, or one is being made
-		s.renew(begun)
+	if p.Stat().IdleConns() > 0 { // otherwise all are at work, or one is being made
+		p.Renew(begun)
 	}
-	return s.pool.Acquire(ctx)
+	return p.Pool.Acquire(ctx)
 }
 
-// exchange has an exchange, and gives it up when nothing was heard for limit. A connection that ends thereby leaves the pool at
-// once: pgx takes up to 15 s to close one that is silent, and the pool would count it as one of its connections for so long. What
-// breaks or silences one connection mostly does so to all: so the pool makes new ones.
-func (s *Store) exchange(ctx context.Context, limit time.Duration, conn *pgxpool.Conn, f exchange) error {
-	begun := time.Now()
-	w := silence.Start(ctx, limit)
-	defer w.Stop()
-	err := w.Err(f(w, conn.Conn()))
-	if err != nil && conn.Conn().IsClosed() {
-		ended := conn.Hijack()
-		if !errors.Is(err, context.Canceled) { // which says nothing about the connection
-			_ = ended.PgConn().Conn().Close()
-			s.renew(begun)
-		}
+// Exchange has an exchange on a connection that was acquired. It is On for such a connection: one that ends leaves the pool at once, as
+// pgx takes up to 15 s to close one that is silent, and the pool would count it as one of its connections for so long.
+func (p *Pool) Exchange(ctx context.Context, limit time.Duration, conn *pgxpool.Conn, f Exchange) error {
+	err := p.On(ctx, limit, conn.Conn(), f)
+	if conn.Conn().IsClosed() {
+		conn.Hijack()
 	}
 	return err
 }
 
-// renew has the pool close the connections that it has: the idle ones now, those at work when they are given back. Once is enough
-// for all exchanges that had begun before.
-func (s *Store) renew(begun time.Time) {
-	s.renewing.Lock()
-	defer s.renewing.Unlock()
-	if begun.After(s.renewed) {
-		s.pool.Reset()
-		s.renewed = time.Now()
+// On has an exchange on a connection, and gives it up when nothing was heard for limit. The connection is closed then. What breaks or
+// silences one connection mostly does so to all: so the pool makes new ones.
+func (p *Pool) On(ctx context.Context, limit time.Duration, conn *pgx.Conn, f Exchange) error {
+	begun := time.Now()
+	w := silence.Start(ctx, limit)
+	defer w.Stop()
+	err := w.Err(f(w, conn))
+	if err != nil && conn.IsClosed() && !errors.Is(err, context.Canceled) { // which says nothing about the connection
+		_ = conn.PgConn().Conn().Close()
+		p.Renew(begun)
+	}
+	return err
+}
+
+// Renew has the pool close the connections that it has: the idle ones now, those at work when they are given back. Once is enough for
+// all that had begun before.
+func (p *Pool) Renew(begun time.Time) {
+	p.renewing.Lock()
+	defer p.renewing.Unlock()
+	if begun.After(p.renewed) {
+		p.Reset()
+		p.renewed = time.Now()
 	}
 }
