@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/outbox"
@@ -160,44 +160,15 @@ func TestRelaysThatDieLoseNothingAndKeepOrder(t *testing.T) {
 // wait is for tests that do something at a random time.
 func wait(d time.Duration) { <-time.After(d) }
 
-// cutter makes connections that can be cut, and refused.
-type cutter struct {
-	mu   sync.Mutex
-	cut  bool
-	open []net.Conn
-}
-
-func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil && c.cut {
-		return nil, errors.Join(errors.New("the network is cut"), conn.Close())
-	}
-	c.open = append(c.open, conn)
-	return conn, err
-}
-
-func (c *cutter) set(cut bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cut = cut; cut {
-		for _, conn := range c.open {
-			conn.Close()
-		}
-		c.open = nil
-	}
-}
-
 func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	topic := newTopic(t, 3)
 	a := newAccounts(t, pool, 20)
-	var network cutter
-	producer := newProducer(t, relay.Config{Options: []kgo.Opt{kgo.Dialer(network.dial)}, Timeout: 700 * time.Millisecond})
+	network := faultproxy.Start(t, kafka.Addr())
+	producer := newProducer(t, relay.Config{Options: []kgo.Opt{kgo.Dialer(network.Dial)}, Timeout: 700 * time.Millisecond})
 	run(t, pool, o, producer, pgoutbox.RelayConfig{Batch: testbed.SmallBatch})
-	a.creditWhile(t, o, topic, 1000, func() { disturb(t, a.seed.Rand("network"), &network) })
+	a.creditWhile(t, o, topic, 1000, func() { disturb(t, a.seed.Rand("network"), network) })
 	eventually(t, pool, 0, pendingIn(table))
 	a.verify(t, topic)
 	if n := ask[int](t, pool, `SELECT max(attempts) FROM `+table); n != 0 {
@@ -205,16 +176,22 @@ func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
 	}
 }
 
-// disturb has Kafka away, in two ways, for less than the producer's patience and for more.
-func disturb(t *testing.T, random *rand.Rand, network *cutter) {
+// disturb has Kafka away, in several ways, for less than the producer's patience and for more.
+func disturb(t *testing.T, random *rand.Rand, network *faultproxy.Proxy) {
 	t.Helper()
-	for range 5 { // connections break
+	for n := range 6 { // connections break, or fall silent
 		wait(time.Duration(50+random.IntN(100)) * time.Millisecond)
-		network.set(true)
+		if n%2 == 0 {
+			network.New(faultproxy.Refused)
+			network.Existing(faultproxy.Reset)
+		} else {
+			network.New(faultproxy.Silent)
+			network.Existing(faultproxy.Silent)
+		}
 		wait(time.Duration(random.IntN(1200)) * time.Millisecond)
-		network.set(false)
+		network.New(faultproxy.None)
 	}
-	for range 2 { // nothing answers
+	for range 2 { // the broker stands still
 		wait(time.Duration(50+random.IntN(100)) * time.Millisecond)
 		if err := kafka.Freeze(); err != nil {
 			t.Fatal(err)

@@ -10,8 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/idemsk/idemsk/internal/pgtrip"
+	"github.com/idemsk/idemsk/internal/silence"
 	"github.com/idemsk/idemsk/outbox"
 )
 
@@ -25,6 +28,9 @@ const (
 	DefaultRetention     = 24 * time.Hour
 	DefaultPollInterval  = 500 * time.Millisecond
 	DefaultStatsInterval = 10 * time.Second
+
+	DefaultRoundTripTimeout = 10 * time.Second
+	DefaultIdleLimit        = time.Minute
 )
 
 // Sender sends events to Kafka: a *relay.Producer.
@@ -50,6 +56,13 @@ type RelayConfig struct {
 	Retention time.Duration
 	// PollInterval is after how long a worker looks that nothing has woken (default DefaultPollInterval).
 	PollInterval time.Duration
+	// RoundTripTimeout is for how long PostgreSQL may say nothing in a round trip (default DefaultRoundTripTimeout). After that the
+	// worker goes on over a new connection.
+	RoundTripTimeout time.Duration
+	// IdleLimit is for how long a batch's transaction may be left alone before PostgreSQL ends it (default DefaultIdleLimit, at least
+	// a millisecond). It bounds how long the events of a batch wait whose relay has vanished without a word, and must be above the
+	// Sender's timeout.
+	IdleLimit time.Duration
 	// NoListen leaves out LISTEN and the advisory locks of a session, for poolers that give a connection out by transaction:
 	// workers look at each PollInterval.
 	NoListen bool
@@ -79,7 +92,7 @@ type Stats struct {
 // Relay sends the events of a table to Kafka. Any number of them, in any number of processes, may be at work on a table.
 type Relay struct {
 	outbox *Outbox
-	pool   *pgxpool.Pool
+	pool   *pgtrip.Pool
 	sender Sender
 	cfg    RelayConfig
 
@@ -88,7 +101,8 @@ type Relay struct {
 	lastFailure                             error
 }
 
-// NewRelay returns a relay. The pool and the sender stay the caller's. It returns ErrInvalidConfig, naming every field at fault.
+// NewRelay returns a relay. The pool and the sender stay the caller's; the pool's URL should have a connect_timeout, as pgx's own default
+// is none. It returns ErrInvalidConfig, naming every field at fault.
 func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*Relay, error) {
 	var errs []error
 	if o == nil || pool == nil || sender == nil {
@@ -101,6 +115,7 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 	}
 	for name, d := range map[string]time.Duration{
 		"RetryDelay": cfg.RetryDelay, "MaxRetryDelay": cfg.MaxRetryDelay, "PollInterval": cfg.PollInterval, "StatsInterval": cfg.StatsInterval,
+		"RoundTripTimeout": cfg.RoundTripTimeout, "IdleLimit": cfg.IdleLimit,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %v: want 0, for the default, or more", name, d))
@@ -120,15 +135,18 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 	cfg.Retention = cmp.Or(cfg.Retention, DefaultRetention)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, DefaultPollInterval)
 	cfg.StatsInterval = cmp.Or(cfg.StatsInterval, DefaultStatsInterval)
+	cfg.RoundTripTimeout = cmp.Or(cfg.RoundTripTimeout, DefaultRoundTripTimeout)
+	cfg.IdleLimit = max(cmp.Or(cfg.IdleLimit, DefaultIdleLimit), time.Millisecond)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default()).With("table", o.table.String())
-	return &Relay{outbox: o, pool: pool, sender: sender, cfg: cfg}, nil
+	return &Relay{outbox: o, pool: pgtrip.New(pool, cfg.RoundTripTimeout), sender: sender, cfg: cfg}, nil
 }
 
-// Run relays until ctx ends, and returns nil when what was under way has been brought to its end: up to the sender's timeout
-// later. It returns at once with ErrNoTable or ErrTableOlder if the table is not as it should be. Everything else that goes wrong it
-// logs, counts, and tries again, for as long as it takes.
+// Run relays until ctx ends, and returns nil when what was under way has been brought to its end: up to the sender's timeout, twice
+// RoundTripTimeout and five seconds later. It returns at once with ErrNoTable or ErrTableOlder if the table is not as it should be.
+// Everything else that goes wrong it logs, counts, and tries again, for as long as it takes.
 func (r *Relay) Run(ctx context.Context) error {
-	if err := r.outbox.Check(ctx, r.pool); errors.Is(err, ErrNoTable) || errors.Is(err, ErrTableOlder) {
+	err := r.pool.RoundTrip(ctx, r.cfg.RoundTripTimeout, func(w *silence.Watch, conn *pgx.Conn) error { return r.outbox.Check(w.Context(), conn) })
+	if errors.Is(err, ErrNoTable) || errors.Is(err, ErrTableOlder) {
 		return err
 	}
 	var workers sync.WaitGroup
@@ -152,7 +170,7 @@ func (r *Relay) lookAfter(ctx context.Context) {
 		case <-ticker.C:
 		}
 		for more := r.cfg.Retention > 0; more && ctx.Err() == nil; {
-			n, err := r.outbox.Prune(ctx, r.pool, r.cfg.Retention, pruneAtOnce)
+			n, err := r.prune(ctx)
 			if err != nil && ctx.Err() == nil {
 				r.cfg.Logger.WarnContext(ctx, "published events could not be pruned", "error", err)
 			}
@@ -162,6 +180,14 @@ func (r *Relay) lookAfter(ctx context.Context) {
 			r.report(ctx)
 		}
 	}
+}
+
+func (r *Relay) prune(ctx context.Context) (n int, err error) {
+	err = r.pool.RoundTrip(ctx, pruneLimit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
+		n, err = r.outbox.Prune(w.Context(), conn, r.cfg.Retention, pruneAtOnce)
+		return err
+	})
+	return n, err
 }
 
 // report calls Stats.
@@ -176,7 +202,10 @@ func (r *Relay) report(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	var age float64
-	if err := r.pool.QueryRow(ctx, r.outbox.sql.stats).Scan(&s.Pending, &s.Aside, &age); err != nil {
+	err := r.pool.RoundTrip(ctx, r.cfg.RoundTripTimeout, func(w *silence.Watch, conn *pgx.Conn) error {
+		return conn.QueryRow(w.Context(), r.outbox.sql.stats).Scan(&s.Pending, &s.Aside, &age)
+	})
+	if err != nil {
 		s.Unknown = true
 		s.LastFailure = cmp.Or(s.LastFailure, err)
 	}
@@ -194,6 +223,7 @@ func (r *Relay) failure(err error) error {
 
 const (
 	pruneAtOnce = 5000
+	pruneLimit  = time.Minute
 	askLimit    = 5 * time.Second // for what the relay asks beside its work
 )
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/idemsk/idemsk/internal/silence"
 	"github.com/idemsk/idemsk/outbox"
 )
 
@@ -20,11 +21,15 @@ type aggregate struct{ topic, key string }
 func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]outbox.Event, error) {
 	tried := []int32{} // not nil, which is NULL
 	for {
-		rows, err := tx.Query(ctx, w.outbox.sql.busy, w.class, shardsAtOnce, tried)
-		if err != nil {
-			return nil, err
-		}
-		mine, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+		var mine []int32
+		err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error {
+			rows, err := tx.Query(watch.Context(), w.outbox.sql.busy, w.class, shardsAtOnce, tried)
+			if err != nil {
+				return err
+			}
+			mine, err = pgx.CollectRows(rows, pgx.RowTo[int32])
+			return err
+		})
 		if err != nil || len(mine) == 0 {
 			return nil, err
 		}
@@ -49,7 +54,7 @@ func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outco
 			sql, args = w.outbox.sql.beside, append(args, topics, keys)
 		}
 		b := batch{held: make(map[aggregate]bool), behind: make(map[aggregate]bool)}
-		if err := b.read(ctx, tx, sql, args...); err != nil {
+		if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error { return b.read(watch, tx, sql, args...) }); err != nil {
 			return nil, err
 		}
 		if len(b.behind) == 0 || n == maxLooks {
@@ -75,14 +80,15 @@ type batch struct {
 	behind map[aggregate]bool // those of them of which a later one was
 }
 
-func (b *batch) read(ctx context.Context, tx pgx.Tx, sql string, args ...any) error {
-	rows, err := tx.Query(ctx, sql, args...)
+func (b *batch) read(watch *silence.Watch, tx pgx.Tx, sql string, args ...any) error {
+	rows, err := tx.Query(watch.Context(), sql, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	rejected := make(map[aggregate]bool)
 	for size := 0; size < bytesAtOnce && rows.Next(); {
+		watch.Heard()
 		var e outbox.Event
 		var id *string
 		var headers []byte

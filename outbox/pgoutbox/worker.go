@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/idemsk/idemsk/internal/pgtrip"
+	"github.com/idemsk/idemsk/internal/silence"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/relay"
 )
@@ -18,7 +20,6 @@ import (
 const (
 	shardsAtOnce = 16       // that a worker takes, so that four can be at work
 	bytesAtOnce  = 16 << 20 // of a batch, and an event more
-	settleLimit  = 10 * time.Second
 	firstPause   = 50 * time.Millisecond
 	longestPause = 5 * time.Second
 )
@@ -70,13 +71,12 @@ func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	w := &worker{Relay: r, conn: pooled.Hijack()}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLimit)
-		defer cancel()
-		_ = w.conn.Close(ctx) // it may be broken
-	}()
+	defer w.close()
 	var oid *uint32
-	if err := w.conn.QueryRow(ctx, r.outbox.sql.oid, r.outbox.table.sql("")).Scan(&oid); err != nil {
+	err = w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) error {
+		return conn.QueryRow(watch.Context(), r.outbox.sql.oid, r.outbox.table.sql("")).Scan(&oid)
+	})
+	if err != nil {
 		return false, err
 	}
 	if oid == nil {
@@ -84,7 +84,7 @@ func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 	}
 	w.class = int32(*oid)
 	if !r.cfg.NoListen {
-		if _, err := w.conn.Exec(ctx, fmt.Sprintf(`LISTEN outbox_%d`, *oid)); err != nil {
+		if err := w.execute(ctx, fmt.Sprintf(`LISTEN outbox_%d`, *oid)); err != nil {
 			return false, err
 		}
 	}
@@ -100,13 +100,33 @@ func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 	}
 }
 
+// close ends the connection. If it was closed already, pgx would read from it for up to 15 s.
+func (w *worker) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	_ = w.conn.Close(ctx) // it may be broken
+	_ = w.conn.PgConn().Conn().Close()
+}
+
+// ask has an exchange with PostgreSQL, and gives it up when nothing was heard for RoundTripTimeout.
+func (w *worker) ask(ctx context.Context, f pgtrip.Exchange) error {
+	return w.pool.On(ctx, w.cfg.RoundTripTimeout, w.conn, f)
+}
+
+func (w *worker) execute(ctx context.Context, sql string, args ...any) error {
+	return w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) error {
+		_, err := conn.Exec(watch.Context(), sql, args...)
+		return err
+	})
+}
+
 // idle waits until there is something to do, perhaps.
 func (w *worker) idle(ctx context.Context) error {
 	if w.cfg.NoListen {
 		wait(ctx, w.cfg.PollInterval)
 		return ctx.Err()
 	}
-	if _, err := w.conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, -1)`, w.class); err != nil {
+	if err := w.execute(ctx, `SELECT pg_advisory_lock_shared($1, -1)`, w.class); err != nil {
 		return err
 	}
 	// From here on who inserts notifies. Whoever did so before may have seen nobody wait.
@@ -117,8 +137,7 @@ func (w *worker) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.conn.Exec(ctx, `SELECT pg_advisory_unlock_shared($1, -1)`, w.class)
-	return err
+	return w.execute(ctx, `SELECT pg_advisory_unlock_shared($1, -1)`, w.class)
 }
 
 // notified waits for a notification, up to PollInterval.
@@ -137,23 +156,28 @@ func (w *worker) notified(ctx context.Context) error {
 }
 
 // round takes shards that nobody else has, and sends and marks what is at their head. It returns how many events it got on
-// with, and relay.ErrUnavailable if there were others.
+// with, and relay.ErrUnavailable if there were others. While Kafka is asked the transaction is idle, and PostgreSQL ends one that is
+// left alone by a host which has vanished: otherwise its shards would stay taken for as long as TCP believes in the connection.
 func (w *worker) round(ctx context.Context) (n int, err error) {
-	tx, err := w.conn.Begin(ctx)
+	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d`, w.cfg.IdleLimit.Milliseconds())
+	var tx pgx.Tx
+	err = w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) (err error) {
+		tx, err = conn.BeginTx(watch.Context(), pgx.TxOptions{BeginQuery: begin})
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
-	settling, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer func() { _ = tx.Rollback(settling) }() // nothing to roll back after a commit
+	settling := context.WithoutCancel(ctx)
+	defer func() { // nothing to roll back after a commit
+		_ = w.ask(settling, func(watch *silence.Watch, _ *pgx.Conn) error { return tx.Rollback(watch.Context()) })
+	}()
 	var out outcome
 	events, err := w.take(ctx, tx, &out)
 	if err != nil || len(events)+len(out.rejected) == 0 {
 		return 0, err
 	}
 	out.add(events, w.sender.Send(ctx, events))
-	limit := time.AfterFunc(settleLimit, cancel)
-	defer limit.Stop()
 	if err := w.settle(settling, tx, &out); err != nil {
 		return 0, err
 	}
@@ -209,10 +233,10 @@ func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 				return err
 			})
 	}
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error { return tx.SendBatch(watch.Context(), &batch).Close() }); err != nil {
 		return err
 	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error { return tx.Commit(watch.Context()) }); err != nil {
 		return err
 	}
 	w.published.Add(int64(len(out.published)))

@@ -1,0 +1,102 @@
+package pgoutbox_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/pgoutbox"
+)
+
+const (
+	shortLimit = 300 * time.Millisecond // of a round trip, and of an idle transaction, in these tests
+	soon       = 5 * time.Second        // far above these, and far below patience
+)
+
+// behindProxy returns a pool whose connections go through a proxy.
+func behindProxy(t *testing.T) (*pgxpool.Pool, *faultproxy.Proxy) {
+	t.Helper()
+	proxy, url := faultproxy.StartURL(t, postgres.URL())
+	pool := newPool(t, url)
+	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) }) // pgx gives silent connections 15 s to be closed
+	return pool, proxy
+}
+
+// stopsSoon wants a relay to be stopped soon.
+func stopsSoon(t *testing.T, stop func()) {
+	t.Helper()
+	begun := time.Now()
+	stop()
+	if took := time.Since(begun); took > soon {
+		t.Errorf("the relay stopped after %v, want at most %v", took, soon)
+	}
+}
+
+// The connections of a relay fall silent at one moment or another of its work. It goes on over new ones.
+func TestARelayGoesOnOverNewConnections(t *testing.T) {
+	cfg := pgoutbox.RelayConfig{Workers: 2, PollInterval: 20 * time.Millisecond, RoundTripTimeout: shortLimit, IdleLimit: shortLimit}
+	for name, polls := range map[string]bool{"it listens": false, "it polls": true} {
+		for when, atSend := range map[string]bool{"while it waits": false, "while Kafka is asked": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				direct := newPool(t, postgres.URL())
+				o, table := newOutbox(t, direct, pgoutbox.Config{})
+				pool, proxy := behindProxy(t)
+				kafka := &sender{}
+				if atSend {
+					once := sync.OnceFunc(func() { proxy.Existing(faultproxy.Silent) })
+					kafka.reject = func(outbox.Event) bool { once(); return false }
+				}
+				cfg := cfg
+				cfg.NoListen = polls
+				stop := run(t, pool, o, kafka, cfg)
+				for i := range 3 {
+					publish(t, direct, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte{byte('0' + i)}})
+					begun := time.Now()
+					eventually(t, direct, 0, pendingIn(table))
+					if took := time.Since(begun); took > soon {
+						t.Errorf("an event was published after %v, want at most %v", took, soon)
+					}
+					if !atSend {
+						proxy.Existing(faultproxy.Silent)
+					}
+				}
+				stopsSoon(t, stop)
+			})
+		}
+	}
+}
+
+// Nothing answers any more, and the relay is to stop.
+func TestARelayStopsWhilePostgreSQLIsSilent(t *testing.T) {
+	for when, atSend := range map[string]bool{"while it waits": false, "while Kafka is asked": true} {
+		t.Run(when, func(t *testing.T) {
+			direct := newPool(t, postgres.URL())
+			o, table := newOutbox(t, direct, pgoutbox.Config{})
+			pool, proxy := behindProxy(t)
+			asked := make(chan struct{})
+			silence := sync.OnceFunc(func() {
+				proxy.New(faultproxy.Silent)
+				proxy.Existing(faultproxy.Silent)
+				close(asked)
+			})
+			kafka := &sender{reject: func(outbox.Event) bool {
+				if atSend {
+					silence()
+				}
+				return false
+			}}
+			stop := run(t, pool, o, kafka, pgoutbox.RelayConfig{PollInterval: 20 * time.Millisecond, RoundTripTimeout: shortLimit})
+			publish(t, direct, o, outbox.Event{Topic: "t", Key: []byte("k")})
+			if !atSend {
+				eventually(t, direct, 0, pendingIn(table))
+				silence()
+			}
+			<-asked
+			stopsSoon(t, stop)
+		})
+	}
+}
