@@ -96,6 +96,7 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 	}
 	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
+		p.dropLate(ctx)
 		return nil, fmt.Errorf("%w: asking for %d topics: %w", ErrUnavailable, len(topics), err)
 	}
 	refused = make(map[string]error)
@@ -107,6 +108,7 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 	}
 	found, err := configs.RequestWith(ctx, client)
 	if err != nil {
+		p.dropLate(ctx)
 		return nil, fmt.Errorf("%w: asking for the %s of %d topics: %w", ErrUnavailable, maxMessageBytes, len(topics), err)
 	}
 	for i := range found.Resources {

@@ -50,7 +50,8 @@ type Config struct {
 	// Options are those of the Kafka client: kgo.SeedBrokers, and TLS, SASL or kgo.RecordPartitioner where need be. The
 	// producer's own guarantees can't be overridden by them: it is idempotent and waits for all in-sync replicas.
 	Options []kgo.Opt
-	// Timeout bounds each wave (default DefaultTimeout). What is not confirmed by then is ErrUnavailable.
+	// Timeout bounds each wave, and each question about topics (default DefaultTimeout). What is not confirmed by then is
+	// ErrUnavailable. The client is given up then, which takes up to a second, and what comes next is sent over new connections.
 	Timeout time.Duration
 }
 
@@ -112,6 +113,7 @@ func (p *Producer) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
+		p.dropLate(ctx)
 		return fmt.Errorf("%w: no broker answers: check the addresses, TLS and credentials, and that the brokers are up: %w", ErrUnavailable, err)
 	}
 	return nil
@@ -145,6 +147,14 @@ func (p *Producer) drop() {
 	if p.client != nil {
 		p.client.Close()
 		p.client = nil
+	}
+}
+
+// dropLate gives the client up after a request that was not answered in time: its connection may have fallen silent, and the client
+// would ask over it again.
+func (p *Producer) dropLate(ctx context.Context) {
+	if ctx.Err() != nil {
+		p.drop()
 	}
 }
 

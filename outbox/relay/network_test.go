@@ -1,0 +1,78 @@
+package relay_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+const (
+	timeout = 500 * time.Millisecond
+	soon    = 5 * time.Second // above what it takes to ask for a topic, to send, and to give a client up
+)
+
+// The connections to Kafka fail. What is sent then is not known to have arrived, or is sent over new ones; what is sent afterwards
+// arrives.
+func TestAProducerGoesOnOverNewConnections(t *testing.T) {
+	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
+		for of, topic := range map[string]string{"a topic that it knows": one, "a topic that it asks for": many} {
+			t.Run(name+", "+of, func(t *testing.T) {
+				c := newCluster(t)
+				proxy := faultproxy.Start(t, c.ListenAddrs()[0])
+				p := newProducer(t, c, timeout, kgo.Dialer(proxy.Dial))
+				send := func(topic string, n int) error {
+					begun := time.Now()
+					err := p.Send(t.Context(), []outbox.Event{event(topic, "k", n, 10)})[0]
+					if took := time.Since(begun); took > soon {
+						t.Errorf("event %d took %v, want at most %v", n, took, soon)
+					}
+					return err
+				}
+				if err := send(one, 0); err != nil {
+					t.Fatal(err)
+				}
+				proxy.Existing(fault)
+				if err := send(topic, 1); err != nil && !errors.Is(err, relay.ErrUnavailable) {
+					t.Error(err)
+				}
+				if err := send(topic, 1); err != nil {
+					t.Errorf("over a new connection: %v", err)
+				}
+				proxy.Existing(fault)
+				_ = p.Ping(t.Context()) // it may be the one that finds out
+				begun := time.Now()
+				if err := p.Ping(t.Context()); err != nil || time.Since(begun) > soon {
+					t.Errorf("over a new connection: %v after %v", err, time.Since(begun))
+				}
+			})
+		}
+	}
+}
+
+// Nothing answers: the producer can be closed nevertheless.
+func TestAProducerOfASilentClusterCanBeClosed(t *testing.T) {
+	c := newCluster(t)
+	proxy := faultproxy.Start(t, c.ListenAddrs()[0])
+	p := newProducer(t, c, timeout, kgo.Dialer(proxy.Dial))
+	if err := p.Send(t.Context(), []outbox.Event{event(one, "k", 0, 10)})[0]; err != nil {
+		t.Fatal(err)
+	}
+	proxy.New(faultproxy.Silent)
+	proxy.Existing(faultproxy.Silent)
+	begun := time.Now()
+	for n := range 2 {
+		if err := p.Send(t.Context(), []outbox.Event{event(one, "k", n, 10)})[0]; !errors.Is(err, relay.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+	}
+	p.Close()
+	if took := time.Since(begun); took > soon {
+		t.Errorf("to send twice and to close took %v, want at most %v", took, soon)
+	}
+}
