@@ -140,7 +140,7 @@ func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) 
 	}
 	if r.brokers != "" {
 		r.security.AWS = cfg.Credentials
-		kafka, err := redrive.Dial(ctx, strings.Split(r.brokers, ","), r.security)
+		kafka, err := redrive.Dial(ctx, redrive.Cluster{Brokers: strings.Split(r.brokers, ","), Security: r.security})
 		if err != nil {
 			return nil, err
 		}

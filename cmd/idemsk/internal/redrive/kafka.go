@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,10 @@ import (
 
 // Kafka is a cluster: a destination, and the place to look for what was left out of letters.
 type Kafka struct {
-	client  *kgo.Client
+	client  *kgo.Client // nil after one that was given up
 	opts    []kgo.Opt
 	brokers string
+	timeout time.Duration
 }
 
 var (
@@ -27,27 +29,28 @@ var (
 	_ Reader      = (*Kafka)(nil)
 )
 
-// Times for the cluster to answer.
-const (
-	pingTimeout    = 10 * time.Second
-	produceTimeout = 30 * time.Second
-	readTimeout    = 30 * time.Second
-)
+// DefaultTimeout is how long a cluster may take to confirm a record, or to hand one out. To be reached it has a third of that.
+const DefaultTimeout = 30 * time.Second
+
+// Cluster says which cluster to connect to.
+type Cluster struct {
+	Brokers  []string
+	Security Security
+	Timeout  time.Duration // default DefaultTimeout
+}
 
 // Dial connects to a cluster. The caller closes it.
-func Dial(ctx context.Context, brokers []string, security Security) (*Kafka, error) {
-	secured, err := security.Options()
+func Dial(ctx context.Context, cluster Cluster) (*Kafka, error) {
+	secured, err := cluster.Security.Options()
 	if err != nil {
 		return nil, err
 	}
-	k := &Kafka{brokers: strings.Join(brokers, ",")}
-	k.opts = slices.Concat(secured, []kgo.Opt{kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-redrive")})
-	// To the partition it was in, whatever partitioner its producer has; and acknowledged by all replicas, which is the default.
-	k.client, err = kgo.NewClient(k.with(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordDeliveryTimeout(produceTimeout))...)
-	if err != nil {
-		return nil, fmt.Errorf("the Kafka client: %w", err)
+	k := &Kafka{brokers: strings.Join(cluster.Brokers, ","), timeout: cmp.Or(cluster.Timeout, DefaultTimeout)}
+	k.opts = slices.Concat(secured, []kgo.Opt{kgo.SeedBrokers(cluster.Brokers...), kgo.ClientID("idemsk-redrive")})
+	if err := k.open(); err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, k.timeout/3)
 	defer cancel()
 	if err := k.client.Ping(ctx); err != nil {
 		k.client.Close()
@@ -56,10 +59,26 @@ func Dial(ctx context.Context, brokers []string, security Security) (*Kafka, err
 	return k, nil
 }
 
+// open makes the client that produces, if there is none: to the partition a record was in, whatever partitioner its producer has; and
+// acknowledged by all replicas, which is the default.
+func (k *Kafka) open() (err error) {
+	if k.client != nil {
+		return nil
+	}
+	if k.client, err = kgo.NewClient(k.with(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordDeliveryTimeout(k.timeout))...); err != nil {
+		return fmt.Errorf("the Kafka client: %w", err)
+	}
+	return nil
+}
+
 func (k *Kafka) with(opts ...kgo.Opt) []kgo.Opt { return slices.Concat(k.opts, opts) }
 
 // Close ends the connections.
-func (k *Kafka) Close() { k.client.Close() }
+func (k *Kafka) Close() {
+	if k.client != nil {
+		k.client.Close()
+	}
+}
 
 func (k *Kafka) String() string { return "Kafka at " + k.brokers }
 
@@ -70,12 +89,32 @@ func (k *Kafka) Send(ctx context.Context, l *msk.DeadLetter) (where string, err 
 	for _, h := range headers(l) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader(h))
 	}
-	out, err := k.client.ProduceSync(ctx, rec).First()
+	out, err := k.produce(ctx, rec)
 	if err != nil {
 		return "", fmt.Errorf("producing to %s, partition %d: %w%s", l.Topic, l.Partition, err, produceHint(err))
 	}
 	at := msk.DeadLetter{Topic: out.Topic, Partition: out.Partition, Offset: out.Offset}
 	return at.Source(), nil
+}
+
+// produce produces a record. A client that does not know in time what became of it is given up, as an idempotent one waits for that for
+// ever: over a connection that fell silent, too.
+func (k *Kafka) produce(ctx context.Context, rec *kgo.Record) (*kgo.Record, error) {
+	if err := k.open(); err != nil {
+		return nil, err
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.timeout)
+	defer cancel()
+	inTime := context.AfterFunc(limit, k.client.Close)
+	out, err := k.client.ProduceSync(ctx, rec).First()
+	if inTime() {
+		return out, err
+	}
+	k.client = nil
+	if err != nil {
+		err = fmt.Errorf("it was not confirmed within %v, and may have arrived: %w", k.timeout, err)
+	}
+	return out, err
 }
 
 func produceHint(err error) string {
@@ -92,7 +131,7 @@ func produceHint(err error) string {
 
 // Fill implements Reader.
 func (k *Kafka) Fill(ctx context.Context, l *msk.DeadLetter) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	rec, err := k.read(ctx, l)
 	if err != nil {

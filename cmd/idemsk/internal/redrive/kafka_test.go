@@ -130,7 +130,9 @@ func TestSASL(t *testing.T) {
 			t.Errorf("%s: %v", mechanism, err)
 		}
 	}
-	_, err := redrive.Dial(t.Context(), c.ListenAddrs(), redrive.Security{SASL: redrive.Plain, Username: "plain", Password: "wrong"})
+	_, err := redrive.Dial(t.Context(), redrive.Cluster{
+		Brokers: c.ListenAddrs(), Security: redrive.Security{SASL: redrive.Plain, Username: "plain", Password: "wrong"},
+	})
 	if err == nil || !strings.Contains(err.Error(), "--sasl") {
 		t.Errorf("a wrong password: %v", err)
 	}
@@ -141,7 +143,7 @@ func TestNoBroker(t *testing.T) {
 	c := newCluster(t)
 	addrs := c.ListenAddrs()
 	c.Close()
-	_, err := redrive.Dial(t.Context(), addrs, redrive.Security{})
+	_, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: addrs})
 	if err == nil || !strings.Contains(err.Error(), "no Kafka broker answers at "+addrs[0]) {
 		t.Errorf("%v; want an error that names the broker", err)
 	}

@@ -137,7 +137,7 @@ func newQueue(t *testing.T) (client *sqs.Client, url string) {
 func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"), kfake.ListenFn(loopback))...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"), kfake.ListenFn(loopback)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 
 func dial(t *testing.T, c *kfake.Cluster, s redrive.Security) *redrive.Kafka {
 	t.Helper()
-	k, err := redrive.Dial(t.Context(), c.ListenAddrs(), s)
+	k, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs(), Security: s})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,9 @@ func (s *Security) encrypted() bool {
 	return s.TLS || s.CA != "" || s.Cert != "" || s.SASL == AWSIAM
 }
 
+// dialTimeout is for a connection with TLS to be made.
+const dialTimeout = 10 * time.Second
+
 // Options are the client's options that prove it.
 func (s *Security) Options() ([]kgo.Opt, error) {
 	var opts []kgo.Opt
@@ -48,7 +51,7 @@ func (s *Security) Options() ([]kgo.Opt, error) {
 		if err != nil {
 			return nil, err
 		}
-		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: pingTimeout}, Config: cfg}
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: cfg}
 		opts = append(opts, kgo.Dialer(dialer.DialContext))
 	}
 	if s.SASL != "" {

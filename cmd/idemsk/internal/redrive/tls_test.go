@@ -59,7 +59,7 @@ func TestWrongCertificates(t *testing.T) {
 		"a CA that is none":       {redrive.Security{CA: keyFile}, "holds none in PEM"},
 		"a key that is none":      {redrive.Security{CA: certFile, Cert: certFile, Key: certFile}, "certificate and key"},
 	} {
-		if _, err := redrive.Dial(t.Context(), c.ListenAddrs(), test.security); err == nil || !strings.Contains(err.Error(), test.says) {
+		if _, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs(), Security: test.security}); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v; want %q", name, err, test.says)
 		}
 	}
