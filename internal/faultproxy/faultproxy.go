@@ -28,7 +28,7 @@ const (
 type Proxy struct {
 	tb     testing.TB
 	target string
-	addr   string
+	at     net.Addr
 	closed chan struct{}
 	work   sync.WaitGroup // of goroutines
 
@@ -49,7 +49,7 @@ func Start(tb testing.TB, target string) *Proxy {
 	if p.listener == nil {
 		tb.FailNow()
 	}
-	p.addr = p.listener.Addr().String()
+	p.at = p.listener.Addr()
 	tb.Cleanup(p.close)
 	return p
 }
@@ -66,13 +66,29 @@ func StartURL(tb testing.TB, rawURL string) (p *Proxy, proxied string) {
 	return p, u.String()
 }
 
-// Addr is where the proxy listens, host:port.
-func (p *Proxy) Addr() string { return p.addr }
-
-// Dial connects to the proxy, wherever it is asked to: for a client that a broker tells where the broker is.
-func (p *Proxy) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, network, p.addr)
+// Listen returns a listener for a server that tells its clients where it is, as a Kafka broker does: the address of the listener is that
+// of a proxy in front of it.
+func Listen(tb testing.TB) (net.Listener, *Proxy) {
+	tb.Helper()
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := Start(tb, l.Addr().String())
+	return &proxied{Listener: l, proxy: p}, p
 }
+
+// proxied is a listener that is reached through a proxy.
+type proxied struct {
+	net.Listener
+	proxy *Proxy
+}
+
+// Addr implements net.Listener.
+func (l *proxied) Addr() net.Addr { return l.proxy.at }
+
+// Addr is where the proxy listens, host:port.
+func (p *Proxy) Addr() string { return p.at.String() }
 
 // Connections is how many connections have been made so far.
 func (p *Proxy) Connections() int {
@@ -100,7 +116,7 @@ func (p *Proxy) New(f Fault) {
 		_ = p.listener.Close()
 		p.listener = nil
 	case f != Refused && p.listener == nil:
-		p.listen(p.addr)
+		p.listen(p.Addr())
 	}
 }
 
@@ -199,20 +215,27 @@ func (p *Proxy) takeReply() Fault {
 	return f
 }
 
-// pace waits until n bytes have been carried at the proxy's rate.
-func (p *Proxy) pace(n int) {
+// pace waits until n bytes more have been carried at the proxy's rate, and returns when that was: free is when the bytes before them had
+// been carried.
+func (p *Proxy) pace(free time.Time, n int) time.Time {
 	p.mu.Lock()
 	rate := p.rate
 	p.mu.Unlock()
 	if rate == 0 {
-		return
+		return free
 	}
-	timer := time.NewTimer(time.Duration(n) * time.Second / time.Duration(rate))
+	const late = 50 * time.Millisecond // which a timer can be, without making the network slower
+	if now := time.Now(); now.Sub(free) > late {
+		free = now
+	}
+	free = free.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	timer := time.NewTimer(time.Until(free))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-p.closed:
 	}
+	return free
 }
 
 func (p *Proxy) close() {
@@ -270,6 +293,7 @@ func (l *link) close() {
 func (l *link) carry(to, from net.Conn, isReply bool) {
 	const chunk = 16 << 10
 	buf := make([]byte, chunk)
+	var free time.Time
 	for {
 		n, err := from.Read(buf)
 		if n > 0 && isReply {
@@ -279,7 +303,7 @@ func (l *link) carry(to, from net.Conn, isReply bool) {
 			return
 		}
 		if n > 0 {
-			l.proxy.pace(n)
+			free = l.proxy.pace(free, n)
 			if _, werr := to.Write(buf[:n]); werr != nil {
 				err = errors.Join(err, werr)
 			}

@@ -199,3 +199,24 @@ func TestASlowNetworkTakesItsTime(t *testing.T) {
 		t.Errorf("100 bytes there and back took %v at 1,000 bytes a second", took)
 	}
 }
+
+func TestAServerThatTellsWhereItIsTellsOfItsProxy(t *testing.T) {
+	l, p := faultproxy.Listen(t)
+	defer l.Close()
+	if l.Addr().String() != p.Addr() {
+		t.Errorf("the listener is at %v, the proxy at %s", l.Addr(), p.Addr())
+	}
+	conn := mustDial(t, p)
+	if _, err := io.WriteString(conn, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	buf := make([]byte, 5)
+	if _, err := io.ReadFull(got, buf); err != nil || string(buf) != "hello" {
+		t.Errorf("%q, %v", buf, err)
+	}
+}
