@@ -1,24 +1,22 @@
 package dynamofake_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/big"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
@@ -77,28 +75,12 @@ func client(endpoint string) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region:       "us-east-1",
 		BaseEndpoint: aws.String(endpoint),
-		HTTPClient:   wholeBody{awshttp.NewBuildableClient()},
+		HTTPClient:   awsclient.New(nil, time.Minute),
 		Retryer:      aws.NopRetryer{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 		}),
 	})
-}
-
-// wholeBody sends the request's body from memory. The SDK's own body is closed as soon as the reply's head
-// is there; when that is before net/http has seen the body's end, which takes a server as fast as this
-// one, net/http closes the connection under the reply (aws-sdk-go-v2 issue 2737).
-type wholeBody struct{ next dynamodb.HTTPClient }
-
-func (c wholeBody) Do(r *http.Request) (*http.Response, error) {
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	return c.next.Do(r)
 }
 
 // failure splits an answer's error into code and message; both are empty without one.

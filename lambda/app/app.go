@@ -20,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
 )
@@ -136,7 +137,7 @@ func (b *Base) store(ctx context.Context) (idem.Store, error) {
 	return dynamostore.New(dynamostore.NewClient(awsCfg), b.Config.dynamo())
 }
 
-// How often a dead letter is sent, and the longest pause between: with attemptTimeout, some six seconds if SQS does not answer.
+// How often a dead letter is sent, and the longest pause between: with dynamostore.AttemptTimeout, some six seconds if SQS does not answer.
 const (
 	sqsAttempts   = 3
 	sqsMaxBackoff = 200 * time.Millisecond
@@ -148,7 +149,7 @@ func (b *Base) deadLetters(ctx context.Context) (msk.DeadLetters, error) {
 		return nil, err
 	}
 	client := sqs.NewFromConfig(awsCfg, func(o *sqs.Options) {
-		o.HTTPClient = withTimeout(awsCfg.HTTPClient)
+		o.HTTPClient = awsclient.New(awsCfg.HTTPClient, dynamostore.AttemptTimeout)
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = sqsAttempts, sqsMaxBackoff })
 	})
 	return sqsdlq.New(client, sqsdlq.Config{URL: b.Config.DeadLetterQueueURL, MaxBytes: b.Config.DeadLetterMaxBytes})

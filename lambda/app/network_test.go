@@ -4,51 +4,65 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
 )
 
-// wedged is a service that takes the first request and never answers it; all others go to next.
-type wedged struct {
-	next  http.Handler
-	count atomic.Int32
-	over  chan struct{}
-}
-
-// newWedged starts one, and returns the SDK's configuration for it.
-func newWedged(t *testing.T, next http.Handler) (*wedged, aws.Config) {
+// behindProxy starts a service, and returns the SDK's configuration for it, through a proxy.
+func behindProxy(t *testing.T, service http.Handler) (*faultproxy.Proxy, aws.Config) {
 	t.Helper()
-	w := &wedged{next: next, over: make(chan struct{})}
-	server := httptest.NewServer(w)
-	t.Cleanup(func() {
-		close(w.over)
-		server.Close()
-	})
-	return w, aws.Config{Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	proxy, url := faultproxy.StartURL(t, server.URL)
+	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) })
+	return proxy, aws.Config{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
 }
 
-// ServeHTTP implements http.Handler.
-func (s *wedged) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.count.Add(1) > 1 {
-		s.next.ServeHTTP(w, r)
-		return
+// goesOn wants ask to succeed, also over a new connection when its own has failed, and to fail when nothing answers: each in the time of
+// three attempts and their pauses.
+func goesOn(t *testing.T, proxy *faultproxy.Proxy, ask func(ctx context.Context) error) {
+	t.Helper()
+	const limit = 4 * dynamostore.AttemptTimeout
+	inTime := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		err := ask(ctx)
+		if ctx.Err() != nil {
+			t.Errorf("it took more than %v", limit)
+		}
+		return err
 	}
-	<-s.over
+	for what, fault := range map[string]faultproxy.Fault{"well": faultproxy.None, "reset": faultproxy.Reset, "silent": faultproxy.Silent} {
+		if err := inTime(); err != nil {
+			t.Fatal(err)
+		}
+		proxy.Existing(fault)
+		if err := inTime(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	proxy.Existing(faultproxy.Silent)
+	proxy.New(faultproxy.Silent)
+	if err := inTime(); err == nil || !strings.Contains(err.Error(), "nothing was heard") && !strings.Contains(err.Error(), "deadline exceeded") {
+		t.Errorf("nothing answers: %v", err)
+	}
 }
 
 // An invocation has 15 seconds, say: one that waits for SQS as long has no time left to give the record's key back.
-func TestADeadLetterDoesNotWaitForAnAnswerThatNeverComes(t *testing.T) {
+func TestADeadLetterIsSentWhenTheNetworkHasFallenSilent(t *testing.T) {
 	t.Parallel()
 	var size atomic.Int64
-	service, awsCfg := newWedged(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	proxy, awsCfg := behindProxy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		size.Store(r.ContentLength)
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		_, _ = w.Write([]byte(`{"MessageId":"m"}`))
@@ -58,20 +72,7 @@ func TestADeadLetterDoesNotWaitForAnAnswerThatNeverComes(t *testing.T) {
 		awsCfg: func(context.Context) (aws.Config, error) { return awsCfg, nil },
 	}
 	queue := must(base.deadLetters(t.Context()))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*attemptTimeout)
-	defer cancel()
-	begun := time.Now()
 	letter := msk.DeadLetter{Topic: "payments", Value: make([]byte, sqsdlq.SmallestMaxBytes), Error: idem.Failure{Code: idem.CodePermanent}}
-	if err := queue.Send(ctx, letter); err != nil {
-		t.Errorf("after %v: %v", time.Since(begun), err)
-	}
-	equal(t, "requests", service.count.Load(), 2)
+	goesOn(t, proxy, func(ctx context.Context) error { return queue.Send(ctx, letter) })
 	equal(t, "the value is left out of a letter that is too large with it", size.Load() < sqsdlq.SmallestMaxBytes, true)
-}
-
-func TestAClientThatBoundsItsAttemptsIsLeftAlone(t *testing.T) {
-	own := &http.Client{Timeout: time.Hour}
-	equal(t, "somebody's own", withTimeout(own), aws.HTTPClient(own))
-	bounded := withTimeout(nil)
-	equal(t, "one with a time-out", withTimeout(bounded), bounded)
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
 // How long Secrets Manager may take, and how often it is asked for a password that the server goes on refusing.
@@ -78,7 +81,7 @@ type secret struct {
 
 func newSecret(cfg aws.Config, arn string) *secret {
 	return &secret{arn: arn, client: secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
-		o.HTTPClient = withTimeout(cfg.HTTPClient)
+		o.HTTPClient = awsclient.New(cfg.HTTPClient, dynamostore.AttemptTimeout)
 		o.Retryer = retry.AddWithMaxAttempts(o.Retryer, secretAttempts)
 	})}
 }

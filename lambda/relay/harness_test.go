@@ -83,7 +83,7 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	loopback := func(network, _ string) (net.Listener, error) {
 		return new(net.ListenConfig).Listen(context.Background(), network, "127.0.0.1:0")
 	}
-	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.ListenFn(loopback))...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.ListenFn(loopback)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

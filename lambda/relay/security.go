@@ -16,6 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	saslaws "github.com/twmb/franz-go/pkg/sasl/aws"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
 // How long a connection may take to be made, and what is asked on its way: AWS credentials, a secret.
@@ -27,7 +30,7 @@ const (
 // options are those of the Kafka client. What they need of AWS they ask for when a connection is made, so that credentials
 // and passwords that were changed meanwhile are found.
 func (s *security) options(cfg aws.Config) ([]kgo.Opt, error) {
-	credentials := &secret{client: secretsmanager.NewFromConfig(cfg), arn: s.secret}
+	credentials := newSecret(cfg, s.secret)
 	var opts []kgo.Opt
 	if s.tls {
 		conf, err := s.tlsConfig(credentials)
@@ -94,6 +97,12 @@ type secret struct {
 	mu   sync.Mutex
 	last content
 	at   time.Time
+}
+
+func newSecret(cfg aws.Config, arn string) *secret {
+	return &secret{arn: arn, client: secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
+		o.HTTPClient = awsclient.New(cfg.HTTPClient, dynamostore.AttemptTimeout)
+	})}
 }
 
 func (s *secret) read(ctx context.Context) (content, error) {

@@ -1,0 +1,180 @@
+package dynamostore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/internal/faultproxy"
+)
+
+const (
+	shortLimit = 500 * time.Millisecond // of an attempt, in these tests
+	soon       = 5 * time.Second        // above what an attempt and a new connection take, and below patience
+	patience   = 30 * time.Second       // of the callers here
+)
+
+// within wants f to end soon, in a context that lasts much longer.
+func within(t *testing.T, what string, f func(ctx context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	begun := time.Now()
+	f(ctx)
+	if took := time.Since(begun); took > soon {
+		t.Errorf("%s took %v, want at most %v", what, took, soon)
+	}
+}
+
+func sdkConfig(client aws.HTTPClient, at string) aws.Config {
+	return aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: client, BaseEndpoint: &at}
+}
+
+// behindProxy returns a store whose client gets to DynamoDB through a proxy; one whose client does not; and a way to have the client keep
+// more idle connections than it makes attempts.
+func behindProxy(t *testing.T, client aws.HTTPClient) (store, direct *dynamostore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+	t.Helper()
+	srv := fake(t)
+	direct = newStore(t, dynamostore.NewClient(sdkConfig(nil, srv.URL())), dynamostore.Config{})
+	proxy, at := faultproxy.StartURL(t, srv.URL())
+	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) })
+	c := dynamostore.NewClient(sdkConfig(client, at))
+	store, err := dynamostore.New(c, dynamostore.Config{Table: direct.Table()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, direct, proxy, func() {
+		t.Helper()
+		for before := proxy.Connections(); proxy.Connections() < before+2*dynamostore.MaxAttempts; {
+			var all sync.WaitGroup
+			for range 4 * dynamostore.MaxAttempts {
+				all.Go(func() {
+					if _, err := store.Get(t.Context(), "none"); !errors.Is(err, idem.ErrNotFound) {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		}
+	}
+}
+
+// All the connections of a client fail at once: with a host that has gone, or in a sandbox that was frozen for so long that a NAT has
+// forgotten them.
+func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
+	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
+		t.Run(name, func(t *testing.T) {
+			store, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
+			claims := claimsFor(60, 1)
+			var ss []idem.Settlement
+			fillUp()
+			proxy.Existing(fault)
+			within(t, "claims", func(context.Context) { ss = completions(mustClaim(t, store, claims, idem.Claimed)) })
+			fillUp()
+			proxy.Existing(fault)
+			within(t, "completions", func(ctx context.Context) {
+				if errs := store.Settle(ctx, ss); errs != nil {
+					t.Error(errors.Join(errs...))
+				}
+			})
+			fillUp()
+			proxy.Existing(fault)
+			within(t, "duplicates", func(context.Context) { mustClaim(t, store, claimsFor(60, 2), idem.ClaimCompleted) })
+		})
+	}
+}
+
+// Nothing answers, on no connection: the error comes when the attempts are used up. When the network is back, so is the store.
+func TestADynamoDBThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
+	store, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
+	fillUp()
+	proxy.Existing(faultproxy.Silent)
+	proxy.New(faultproxy.Silent)
+	within(t, "a claim", func(ctx context.Context) {
+		err := store.Claim(ctx, claimsFor(1, 1))[0].Err
+		if err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was heard") {
+			t.Errorf("%v, want that nothing was heard", err)
+		}
+	})
+	proxy.New(faultproxy.None)
+	within(t, "a claim", func(context.Context) { mustClaim(t, store, claimsFor(1, 1), idem.Claimed) })
+}
+
+// A heartbeat that meets with silence leaves time for another one.
+func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
+	store, direct, proxy, fillUp := behindProxy(t, nil)
+	engine, err := idem.New(store, idem.Config{Lease: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+		begun, err := direct.Get(ctx, "k")
+		fillUp()
+		proxy.Existing(faultproxy.Silent)
+		for rec := begun; err == nil && !rec.LeaseUntil.After(begun.LeaseUntil); { // until it has been extended
+			rec, err = direct.Get(ctx, "k")
+		}
+		return nil, errors.Join(err, context.Cause(ctx))
+	})})
+	if out.Kind != idem.Executed {
+		t.Errorf("%v: %v", out.Kind, out.Err)
+	}
+}
+
+// largest is an HTTP client that remembers the largest request.
+type largest struct {
+	aws.HTTPClient
+	mu    sync.Mutex
+	bytes int64
+}
+
+func (l *largest) Do(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	l.bytes = max(l.bytes, r.ContentLength)
+	l.mu.Unlock()
+	return l.HTTPClient.Do(r)
+}
+
+// What is sent passes a network of 6 Mbit/s in an attempt's time, whatever the results' sizes. What is received may take longer: an attempt
+// is bounded by its silence.
+func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
+	const (
+		passes = 6_000_000 / 8 * int64(dynamostore.AttemptTimeout/time.Second)
+		rate   = 4 << 20 // bytes a second: all of them take longer than an attempt may be silent
+	)
+	requests := &largest{HTTPClient: awsclient.New(nil, dynamostore.AttemptTimeout)}
+	store, _, proxy, _ := behindProxy(t, requests)
+	ss := completions(mustClaim(t, store, claimsFor(dynamostore.MaxBatchSize, 1), idem.Claimed))
+	for i := range ss {
+		ss[i].Result = bytes.Repeat([]byte("r"), idem.MaxResultLimit)
+	}
+	if errs := store.Settle(t.Context(), ss); errs != nil {
+		t.Fatal(errs[0])
+	}
+	if requests.bytes > passes {
+		t.Errorf("a request has %d bytes, want at most %d", requests.bytes, passes)
+	}
+	proxy.Slow(rate)
+	begun := time.Now()
+	for _, res := range mustClaim(t, store, claimsFor(len(ss), 2), idem.ClaimCompleted) {
+		if len(res.Record.Result) != idem.MaxResultLimit {
+			t.Fatalf("a result of %d bytes", len(res.Record.Result))
+		}
+	}
+	if took := time.Since(begun); took < dynamostore.AttemptTimeout {
+		t.Errorf("it took %v, which is not long", took)
+	}
+}

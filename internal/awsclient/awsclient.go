@@ -1,0 +1,162 @@
+// Package awsclient is the HTTP client below the AWS SDK's. It bounds an attempt by how long nothing is heard of the service, where the
+// SDK bounds nothing: a connection that has fallen silent would take all the time of an invocation. A large answer may take as long as
+// it needs, as long as it gets on; of a request, what the kernel has taken counts as sent.
+package awsclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+
+	"github.com/idemsk/idemsk/internal/silence"
+)
+
+// maxIdleConns is how many connections are kept for the next requests: as many as a batch has under way at once. The SDK
+// keeps 10.
+const maxIdleConns = 64
+
+// New returns a client whose attempts are given up when nothing was heard for limit, with an error that the SDK retries. Its connections
+// that are idle are given up too: what silences one mostly silences all.
+//
+// It is made like base, which is nil, or the SDK's own. Any other client, and one whose time-out was set, keeps its own bounds.
+func New(base aws.HTTPClient, limit time.Duration) aws.HTTPClient {
+	if base == nil {
+		base = awshttp.NewBuildableClient()
+	}
+	own, ok := base.(*awshttp.BuildableClient)
+	if !ok || own.GetTimeout() != 0 {
+		return &client{http: base}
+	}
+	transport := own.GetTransport()
+	transport.MaxIdleConnsPerHost = maxIdleConns
+	withoutHTTP2(transport)
+	asIs := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client{http: &http.Client{Transport: transport, CheckRedirect: asIs}, limit: limit, closeIdle: transport.CloseIdleConnections}
+}
+
+// withoutHTTP2 has a transport speak HTTP/1.1: an HTTP/2 connection that is silent would be used for the next attempt, too. The SDK's
+// transport is prepared for HTTP/2 when it is copied.
+func withoutHTTP2(t *http.Transport) {
+	t.ForceAttemptHTTP2 = false
+	t.TLSNextProto = make(map[string]func(string, *tls.Conn) http.RoundTripper)
+	if t.TLSClientConfig != nil {
+		t.TLSClientConfig.NextProtos = nil
+	}
+}
+
+// client implements aws.HTTPClient.
+type client struct {
+	http      aws.HTTPClient
+	limit     time.Duration // 0: none
+	closeIdle func()
+}
+
+// Do implements aws.HTTPClient.
+func (c *client) Do(r *http.Request) (*http.Response, error) {
+	body, err := wholeBody(r)
+	if err != nil {
+		return nil, err
+	}
+	if c.limit == 0 {
+		if body != nil {
+			r.Body = io.NopCloser(body)
+		}
+		return c.http.Do(r)
+	}
+	a := &attempt{client: c, watch: silence.Start(r.Context(), c.limit), to: r.Method + " " + r.URL.Host}
+	r = r.WithContext(a.watch.Context())
+	if body != nil {
+		r.Body = io.NopCloser(a.reading(body))
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		a.watch.Stop()
+		return nil, a.failed(err)
+	}
+	a.body = resp.Body
+	resp.Body = a
+	return resp, nil
+}
+
+// wholeBody reads a request's body into memory. The SDK closes its own as soon as the head of the reply is there; where the
+// reply is fast, that is before net/http has seen the body's end, and net/http then closes the connection under the reply:
+// the write has landed, its reply is lost. https://github.com/aws/aws-sdk-go-v2/issues/2737
+func wholeBody(r *http.Request) (io.Reader, error) {
+	if r.Body == nil {
+		return nil, nil //nolint:nilnil // no body
+	}
+	body := make([]byte, max(0, r.ContentLength))
+	_, err := io.ReadFull(r.Body, body)
+	if r.ContentLength < 0 { // not known
+		body, err = io.ReadAll(r.Body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the request's body: %w", err)
+	}
+	return bytes.NewReader(body), nil
+}
+
+// attempt is a request under way. It is the body of its answer.
+type attempt struct {
+	*client
+	watch *silence.Watch
+	to    string
+	body  io.ReadCloser
+}
+
+// failed is the error of an attempt that ended in err.
+func (a *attempt) failed(err error) error {
+	err = a.watch.Err(err)
+	silent := (*silence.Error)(nil)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded): // the caller's time was up, which can be less than ours
+		a.closeIdle()
+	case errors.As(err, &silent):
+		a.closeIdle()
+		return fmt.Errorf("%s: %w (is there a way to the service: in a VPC an endpoint or a NAT, and a security group that lets it through?)", a.to, err)
+	}
+	return err
+}
+
+// Read implements io.Reader.
+func (a *attempt) Read(p []byte) (int, error) {
+	n, err := a.reading(a.body).Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = a.failed(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (a *attempt) Close() error {
+	defer a.watch.Stop()
+	return a.body.Close()
+}
+
+// reading returns r, of which all that is read is progress.
+func (a *attempt) reading(r io.Reader) io.Reader { return progress{r, a.watch} }
+
+type progress struct {
+	io.Reader
+	watch *silence.Watch
+}
+
+// maxRead is how much is read at once: a chunk of an answer would be read until a larger buffer is full, without a sign of progress.
+const maxRead = 32 << 10
+
+// Read implements io.Reader.
+func (p progress) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b[:min(len(b), maxRead)])
+	if n > 0 {
+		p.watch.Heard()
+	}
+	return n, err
+}
