@@ -11,6 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/chunks"
 )
 
 // MaxBatchSize is how many statements one request takes.
@@ -151,15 +152,25 @@ func (a *answer) record() (*idem.Record, error) {
 // execute sends statements, several requests at once, and returns their answers in order.
 func (s *Store) execute(ctx context.Context, statements []types.BatchStatementRequest) []answer {
 	answers := make([]answer, len(statements))
-	s.each((len(statements)+MaxBatchSize-1)/MaxBatchSize, func(n int) {
-		from := n * MaxBatchSize
-		to := min(from+MaxBatchSize, len(statements))
+	var bounds [][2]int
+	for from, to := range chunks.Of(len(statements), MaxBatchSize, func(i int) int { return sizeOfStatement(&statements[i]) }) {
+		bounds = append(bounds, [2]int{from, to})
+	}
+	s.each(len(bounds), func(n int) {
+		from, to := bounds[n][0], bounds[n][1]
 		s.executeChunk(ctx, statements[from:to], answers[from:to])
 	})
 	return answers
 }
 
-// executeChunk sends up to MaxBatchSize statements, and again those that met contention or overload. The client does that for
+func sizeOfStatement(statement *types.BatchStatementRequest) (n int) {
+	for _, v := range statement.Parameters {
+		n += sizeOfValue(v)
+	}
+	return n
+}
+
+// executeChunk sends statements in one request, and again those that met contention or overload. The client does that for
 // requests; it does not look at statements.
 func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatementRequest, answers []answer) {
 	left := make([]int, len(statements))

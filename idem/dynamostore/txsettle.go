@@ -15,6 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/chunks"
 )
 
 // completion is a settlement that commits with its effect, and where its answer goes.
@@ -61,8 +62,8 @@ func (s *Store) settleTransactions(ctx context.Context, ss []idem.Settlement, er
 	return others, which
 }
 
-// group distributes completions over transactions that they fit into, and that write no item twice. disjoint is whether no
-// two of these write the same item either.
+// group distributes completions over transactions that they fit into, and that write no item twice; one that is shared is no larger than
+// any request for several elements. disjoint is whether no two of these write the same item either.
 func group(completions []completion) (groups [][]completion, disjoint bool) {
 	type transaction struct {
 		items, size int
@@ -75,7 +76,7 @@ func group(completions []completion) (groups [][]completion, disjoint bool) {
 		fits := slices.IndexFunc(txs, func(t transaction) bool {
 			apart := !slices.ContainsFunc(c.writes(), func(w write) bool { _, there := t.ids[w.id()]; return there })
 			disjoint = disjoint && apart
-			return apart && c.tx != nil && len(t.ids) > 0 && t.items+items <= MaxTxItems && t.size+size <= MaxTxBytes
+			return apart && c.tx != nil && len(t.ids) > 0 && t.items+items <= MaxTxItems && t.size+size <= chunks.MaxBytes
 		})
 		if fits < 0 {
 			fits = len(txs)
