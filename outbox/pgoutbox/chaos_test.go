@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -166,7 +167,10 @@ func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
 	topic := newTopic(t, 3)
 	a := newAccounts(t, pool, 20)
 	network := faultproxy.Start(t, kafka.Addr())
-	producer := newProducer(t, relay.Config{Options: []kgo.Opt{kgo.Dialer(network.Dial)}, Timeout: 700 * time.Millisecond})
+	toNetwork := kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) { // wherever the broker says that it is
+		return new(net.Dialer).DialContext(ctx, "tcp", network.Addr())
+	})
+	producer := newProducer(t, relay.Config{Options: []kgo.Opt{toNetwork}, Timeout: 700 * time.Millisecond})
 	run(t, pool, o, producer, pgoutbox.RelayConfig{Batch: testbed.SmallBatch})
 	a.creditWhile(t, o, topic, 1000, func() { disturb(t, a.seed.Rand("network"), network) })
 	eventually(t, pool, 0, pendingIn(table))

@@ -2,10 +2,11 @@ package relay_test
 
 import (
 	"errors"
+	"net"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/outbox"
@@ -17,15 +18,24 @@ const (
 	soon    = 5 * time.Second // above what it takes to ask for a topic, to send, and to give a client up
 )
 
+// newProxiedCluster returns a cluster whose broker is reached through a proxy.
+func newProxiedCluster(t *testing.T) (c *kfake.Cluster, proxy *faultproxy.Proxy) {
+	t.Helper()
+	c = newCluster(t, kfake.ListenFn(func(string, string) (l net.Listener, err error) {
+		l, proxy = faultproxy.Listen(t)
+		return l, nil
+	}))
+	return c, proxy
+}
+
 // The connections to Kafka fail. What is sent then is not known to have arrived, or is sent over new ones; what is sent afterwards
 // arrives.
 func TestAProducerGoesOnOverNewConnections(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		for of, topic := range map[string]string{"a topic that it knows": one, "a topic that it asks for": many} {
 			t.Run(name+", "+of, func(t *testing.T) {
-				c := newCluster(t)
-				proxy := faultproxy.Start(t, c.ListenAddrs()[0])
-				p := newProducer(t, c, timeout, kgo.Dialer(proxy.Dial))
+				c, proxy := newProxiedCluster(t)
+				p := newProducer(t, c, timeout)
 				send := func(topic string, n int) error {
 					begun := time.Now()
 					err := p.Send(t.Context(), []outbox.Event{event(topic, "k", n, 10)})[0]
@@ -57,9 +67,8 @@ func TestAProducerGoesOnOverNewConnections(t *testing.T) {
 
 // Nothing answers: the producer can be closed nevertheless.
 func TestAProducerOfASilentClusterCanBeClosed(t *testing.T) {
-	c := newCluster(t)
-	proxy := faultproxy.Start(t, c.ListenAddrs()[0])
-	p := newProducer(t, c, timeout, kgo.Dialer(proxy.Dial))
+	c, proxy := newProxiedCluster(t)
+	p := newProducer(t, c, timeout)
 	if err := p.Send(t.Context(), []outbox.Event{event(one, "k", 0, 10)})[0]; err != nil {
 		t.Fatal(err)
 	}

@@ -31,11 +31,12 @@ const (
 	many = "many"
 )
 
-func newCluster(t *testing.T) *kfake.Cluster {
+func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, one), kfake.SeedTopics(4, many), kfake.ListenFn(func(_, _ string) (net.Listener, error) {
+	loopback := kfake.ListenFn(func(_, _ string) (net.Listener, error) {
 		return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	}))
+	})
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, one), kfake.SeedTopics(4, many), loopback}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,26 +18,13 @@ const (
 	soon         = 10 * time.Second // above a few of these, and below what would be waited for without
 )
 
-// proxied is a listener that is reached through a proxy.
-type proxied struct {
-	net.Listener
-	at net.Addr
-}
-
-func (p proxied) Addr() net.Addr { return p.at }
-
 // dialBehindProxy connects to a cluster through a proxy.
 func dialBehindProxy(t *testing.T) (*redrive.Kafka, *kfake.Cluster, *faultproxy.Proxy) {
 	t.Helper()
 	var proxy *faultproxy.Proxy
-	c := newCluster(t, kfake.ListenFn(func(network, _ string) (net.Listener, error) {
-		l, err := net.Listen(network, "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		proxy = faultproxy.Start(t, l.Addr().String())
-		at, err := net.ResolveTCPAddr("tcp", proxy.Addr())
-		return proxied{l, at}, err
+	c := newCluster(t, kfake.ListenFn(func(string, string) (l net.Listener, err error) {
+		l, proxy = faultproxy.Listen(t)
+		return l, nil
 	}))
 	k, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs(), Timeout: shortTimeout})
 	if err != nil {
