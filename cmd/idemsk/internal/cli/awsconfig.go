@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -17,6 +18,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
 // awsFlags are the flags of every verb that talks to AWS.
@@ -60,6 +62,13 @@ func (a *awsFlags) load(ctx context.Context) (aws.Config, error) {
 	}
 	return cfg, nil
 }
+
+// attemptTimeout is for how long a service may be silent in an attempt of a request: an answer to a person may take longer than one to
+// a function. SQS is asked to wait for a second.
+const attemptTimeout = 5 * time.Second
+
+// boundedHTTP is the HTTP client for services whose answers do not take long by themselves. dynamostore.NewClient has its own.
+func boundedHTTP(cfg aws.Config) aws.HTTPClient { return awsclient.New(cfg.HTTPClient, attemptTimeout) }
 
 // isLocal reports whether an endpoint is on this machine.
 func isLocal(endpoint string) (bool, error) {

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
@@ -24,7 +24,7 @@ func (o *outboxCommand) openDynamoDB(ctx context.Context) (*outboxTable, error) 
 	if err != nil {
 		return nil, err
 	}
-	t := dynamoOutbox{box: box, db: dynamodb.NewFromConfig(cfg)}
+	t := dynamoOutbox{box: box, db: dynamostore.NewClient(cfg)}
 	return &outboxTable{
 		place: "the table " + o.dynamo, one: "item", many: "items", items: true,
 		cost:  "scanning the table " + o.dynamo + ", 1 read unit for 4 KB",

@@ -152,7 +152,8 @@ func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) 
 		r.opt.Function = cmp.Or(r.opt.Function, functionName(r.function))
 	}
 	if r.file == "" {
-		r.opt.Source = redrive.Queue(sqs.NewFromConfig(cfg), r.queueURL, r.visibility)
+		client := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.HTTPClient = boundedHTTP(cfg) })
+		r.opt.Source = redrive.Queue(client, r.queueURL, r.visibility)
 		return closeAll, nil
 	}
 	if r.opt.Source, err = redrive.OpenFile(r.file); err != nil {

@@ -5,11 +5,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/streamrelay"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
@@ -26,7 +26,7 @@ func (r *relayCommand) followDynamoDB(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	db := dynamodb.NewFromConfig(cfg)
+	db := dynamostore.NewClient(cfg)
 	if r.migrate {
 		if err := box.CreateTable(ctx, db); err != nil {
 			return err
@@ -44,9 +44,10 @@ func (r *relayCommand) followDynamoDB(ctx context.Context, s Streams) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	streams := dynamodbstreams.NewFromConfig(cfg, func(o *dynamodbstreams.Options) { o.HTTPClient = boundedHTTP(cfg) })
 	published, aside := 0, 0
 	err = streamrelay.Run(ctx, streamrelay.Config{
-		Table: r.dynamo, Tables: db, Streams: dynamodbstreams.NewFromConfig(cfg), Relay: work, Logger: logger, Poll: streamPoll, UntilEmpty: r.untilEmpty,
+		Table: r.dynamo, Tables: db, Streams: streams, Relay: work, Logger: logger, Poll: streamPoll, UntilEmpty: r.untilEmpty,
 		Report: func(sent dynamooutbox.Result) { published, aside = published+sent.Published, aside+sent.SetAside },
 	})
 	s.sayf("idemsk relay: %d published, %d set aside\n", published, aside)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -34,6 +35,9 @@ var _ Destination = (*function)(nil)
 // Function returns a function as a destination.
 func Function(client Lambda, name string) Destination { return &function{client: client, name: name} }
 
+// invokeTimeout is above the 15 minutes that a function may run: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+const invokeTimeout = 16 * time.Minute
+
 func (f *function) String() string { return "the function " + f.name }
 
 func (f *function) Send(ctx context.Context, l *msk.DeadLetter) (where string, err error) {
@@ -41,6 +45,8 @@ func (f *function) Send(ctx context.Context, l *msk.DeadLetter) (where string, e
 	if err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeout(ctx, invokeTimeout)
+	defer cancel()
 	out, err := f.client.Invoke(ctx, &lambda.InvokeInput{
 		FunctionName: &f.name, Payload: payload, InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
 	})

@@ -2,10 +2,13 @@ package redrive_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -79,4 +82,24 @@ func TestARedriveGoesOnWhenItsConnectionsFallSilent(t *testing.T) {
 			t.Errorf("%s when the network is back: %v", what, err)
 		}
 	}
+}
+
+// silentLambda never answers.
+type silentLambda struct{}
+
+func (silentLambda) Invoke(ctx context.Context, _ *lambda.InvokeInput, _ ...func(*lambda.Options)) (*lambda.InvokeOutput, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A function may run for 15 minutes without a word. What takes longer will not come.
+func TestAnInvocationThatIsNeverAnsweredEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		l := letter(1)
+		_, err := redrive.Function(silentLambda{}, "pay").Send(t.Context(), &l)
+		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took < 15*time.Minute || took > 20*time.Minute {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
 }
