@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -82,29 +83,18 @@ func (s *Store) all(ctx context.Context) iter.Seq2[idem.Record, error] {
 
 // yieldPage reads the hashes of these names.
 func (s *Store) yieldPage(ctx context.Context, names []string, yield func(idem.Record, error) bool) bool {
-	if len(names) == 0 {
-		return true
-	}
-	p := s.client.Pipeline()
-	hashes := make([]*redis.MapStringStringCmd, len(names))
-	for i, name := range names {
-		hashes[i] = p.HGetAll(ctx, name)
-	}
-	_, failed := p.Exec(ctx)
-	for i, hash := range hashes {
-		fields, err := hash.Result()
-		if err == nil && fields == nil {
-			err = failed // see send
-		}
-		if err == nil && len(fields) == 0 {
-			continue // deleted meanwhile
-		}
-		var rec idem.Record
-		if err == nil {
-			rec, err = decode(s.keyOf(names[i]), fields)
-		}
-		if !yield(rec, err) {
-			return false
+	for chunk := range slices.Chunk(names, MaxBatchSize) {
+		for i, h := range s.readHashes(ctx, chunk) {
+			if h.err == nil && len(h.fields) == 0 {
+				continue // deleted meanwhile
+			}
+			var rec idem.Record
+			if h.err == nil {
+				rec, h.err = decode(s.keyOf(chunk[i]), h.fields)
+			}
+			if !yield(rec, h.err) {
+				return false
+			}
 		}
 	}
 	return true
@@ -143,13 +133,12 @@ func (s *Store) now(ctx context.Context) (time.Time, error) {
 
 // Delete implements idem.Admin by one script.
 func (s *Store) Delete(ctx context.Context, key string, version int64) error {
-	calls := []call{{script: &s.scripts.remove, key: s.name(key), args: []any{version}}}
+	calls := []call{{script: &s.scripts.remove, key: key, args: []any{version}}}
 	s.run(ctx, calls)
-	a, err := calls[0].answer(key)
-	if err != nil {
+	if err := calls[0].err; err != nil {
 		return s.explain(ctx, "delete", key, err)
 	}
-	switch a.what {
+	switch a := &calls[0].answer; a.what {
 	case "done":
 		return nil
 	case "absent":
@@ -157,5 +146,5 @@ func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	case "fenced":
 		return fmt.Errorf("redisstore: delete: %w", &idem.FencedError{Key: key, Version: version, Current: a.rec})
 	}
-	return s.explain(ctx, "delete", key, unknownAnswer(a.what))
+	return s.explain(ctx, "delete", key, unknownAnswer(calls[0].answer.what))
 }

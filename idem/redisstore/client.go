@@ -27,7 +27,7 @@ const (
 // with ?cluster=true, of the cluster that it belongs to, with timeouts that fit the time a function has. It does not connect: see
 // Check. It returns idem.ErrInvalidConfig if rawURL can't be read. The caller closes the client.
 //
-// The client sends again what had no answer. That a script which had run recognises itself is rule 5 of package idem.
+// The client sends again what had no answer in time, over a new connection. That a script which had run recognises itself is rule 5 of package idem.
 func NewClient(rawURL string, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
 	opt, err := parseURL(rawURL)
 	if err != nil {
@@ -37,6 +37,8 @@ func NewClient(rawURL string, options ...func(*redis.UniversalOptions)) (redis.U
 	for _, o := range options {
 		o(opt)
 	}
+	made := conns{open: make(map[*conn]struct{})}
+	made.option(opt)
 	return redis.NewUniversalClient(opt), nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -30,11 +32,15 @@ const (
 	fieldExpiry         = "expiryTimestamp" // epoch seconds; the server deletes the key so much later as MaxClockSkew says
 )
 
+// fieldLarge stands for fieldResult in an answer; it is not stored.
+const fieldLarge = "largeResult"
+
 // answer is what a script answers.
 type answer struct {
-	what string
-	wait time.Duration
-	rec  idem.Record // of the key as it is now; zero if it is gone
+	what  string
+	wait  time.Duration
+	rec   idem.Record // of the key as it is now; zero if it is gone
+	large int         // the size of the result, if that was left out
 }
 
 var errAnswer = errors.New("the server's answer can't be read: is there another program's script, or a proxy, in between?")
@@ -46,12 +52,9 @@ func unknownAnswer(what string) error {
 	return fmt.Errorf("%w It was %q", errAnswer, what)
 }
 
-// answer reads what a call to the script of a key answered: {what}, or {what, how long to wait, the hash}.
-func (c *call) answer(key string) (answer, error) {
-	if c.err != nil {
-		return answer{}, c.err
-	}
-	parts, err := c.cmd.Slice()
+// readAnswer reads what a script answered of a key: {what}, or {what, how long to wait, the hash}.
+func readAnswer(key string, cmd *redis.Cmd) (answer, error) {
+	parts, err := cmd.Slice()
 	if err != nil {
 		return answer{}, err
 	}
@@ -72,7 +75,13 @@ func (c *call) answer(key string) (answer, error) {
 	if len(flat) == 0 {
 		return a, nil
 	}
-	a.rec, err = decode(key, fieldsOf(flat))
+	fields := fieldsOf(flat)
+	if size := fields[fieldLarge]; size != "" {
+		if a.large, err = strconv.Atoi(size); err != nil {
+			return answer{}, errAnswer
+		}
+	}
+	a.rec, err = decode(key, fields)
 	return a, err
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/chunks"
 )
 
 // DefaultPrefix is what the names of keys begin with unless Config says otherwise.
@@ -103,7 +104,8 @@ func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 // BatchSize implements idem.Batcher.
 func (s *Store) BatchSize() int { return MaxBatchSize }
 
-// Claim implements idem.Store. Up to MaxBatchSize claims are one round trip.
+// Claim implements idem.Store. Up to MaxBatchSize claims are one round trip, and one more for each MiB of stored results that are larger
+// than 4 KiB.
 func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
 	results := make([]idem.ClaimResult, 0, len(reqs))
 	for chunk := range slices.Chunk(reqs, MaxBatchSize) {
@@ -124,7 +126,7 @@ func (s *Store) claimCall(req *idem.ClaimRequest) call {
 	if !req.Fingerprint.IsZero() {
 		fingerprint = req.Fingerprint[:]
 	}
-	return call{script: &s.scripts.claim, key: s.name(req.Key), args: []any{
+	return call{script: &s.scripts.claim, key: req.Key, args: []any{
 		req.Owner, fingerprint, req.Source, req.Lease.Milliseconds(), ceilMillis(req.Retention), req.Redrive,
 		flag(req.TakeOver), ceilMillis(s.skew),
 	}}
@@ -132,10 +134,10 @@ func (s *Store) claimCall(req *idem.ClaimRequest) call {
 
 // claimed is what a claim's answer means.
 func (s *Store) claimed(ctx context.Context, req *idem.ClaimRequest, c *call) idem.ClaimResult {
-	a, err := c.answer(req.Key)
-	if err != nil {
-		return idem.ClaimResult{Err: s.explain(ctx, "claim", req.Key, err)}
+	if c.err != nil {
+		return idem.ClaimResult{Err: s.explain(ctx, "claim", req.Key, c.err)}
 	}
+	a := &c.answer
 	res := idem.ClaimResult{Record: a.rec, ClaimableIn: a.wait}
 	switch a.what {
 	case "claimed":
@@ -158,10 +160,11 @@ func (s *Store) claimed(ctx context.Context, req *idem.ClaimRequest, c *call) id
 	return res
 }
 
-// Settle implements idem.Store. Up to MaxBatchSize settlements are one round trip.
+// Settle implements idem.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip.
 func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	errs := make([]error, 0, len(ss))
-	for chunk := range slices.Chunk(ss, MaxBatchSize) {
+	for from, to := range chunks.Of(len(ss), MaxBatchSize, func(i int) int { return len(ss[i].Result) }) {
+		chunk := ss[from:to]
 		calls := make([]call, len(chunk))
 		for i := range chunk {
 			calls[i] = s.settleCall(&chunk[i])
@@ -186,7 +189,7 @@ func (s *Store) settleCall(set *idem.Settlement) call {
 	if set.Failure != nil {
 		f = *set.Failure
 	}
-	return call{script: &s.scripts.settle, key: s.name(set.Key), args: []any{
+	return call{script: &s.scripts.settle, key: set.Key, args: []any{
 		set.Op.String(), set.Version, set.Owner, ceilMillis(set.Retention), span.Milliseconds(), ceilMillis(s.skew),
 		flag(set.Refund), set.Result, set.ResultOmitted, flag(set.Failure != nil), f.Code, f.Message,
 	}}
@@ -194,17 +197,16 @@ func (s *Store) settleCall(set *idem.Settlement) call {
 
 // settled is what a settlement's answer means.
 func (s *Store) settled(ctx context.Context, set *idem.Settlement, c *call) error {
-	a, err := c.answer(set.Key)
-	if err != nil {
-		return s.explain(ctx, set.Op.String(), set.Key, err)
+	if c.err != nil {
+		return s.explain(ctx, set.Op.String(), set.Key, c.err)
 	}
-	switch a.what {
+	switch a := &c.answer; a.what {
 	case "done":
 		return nil
 	case "fenced":
 		return fmt.Errorf("redisstore: %s: %w", set.Op, &idem.FencedError{Key: set.Key, Version: set.Version, Current: a.rec})
 	}
-	return s.explain(ctx, set.Op.String(), set.Key, unknownAnswer(a.what))
+	return s.explain(ctx, set.Op.String(), set.Key, unknownAnswer(c.answer.what))
 }
 
 // name returns the name under which a key is kept. Whatever is in the key: a script touches one name, so that the hash tag need

@@ -5,9 +5,13 @@ import (
 	"crypto/sha1" //nolint:gosec // how Redis names scripts
 	_ "embed"
 	"encoding/hex"
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/internal/chunks"
 )
 
 // What the scripts share, and the scripts, one for each transition: the rules of package idem as they stand in rules.go,
@@ -38,7 +42,7 @@ type script struct{ text, sha string }
 // settlements go on: they need little, and an effect that took place must not be forgotten for want of it.
 func newScripts(clock string) *scripts {
 	build := func(flags, body string) script {
-		text := "#!lua" + flags + "\n" + strings.Replace(preludeLua, "$NOW", clock, 1) + body
+		text := "#!lua" + flags + "\n" + strings.NewReplacer("$NOW", clock, "$LARGE", strconv.Itoa(largeResult)).Replace(preludeLua) + body
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // how Redis names scripts
 		return script{text: text, sha: hex.EncodeToString(sum[:])}
 	}
@@ -55,28 +59,28 @@ type call struct {
 	script *script
 	key    string
 	args   []any
+	cmd    *redis.Cmd
 
-	cmd *redis.Cmd
-	err error // nothing was sent
+	answer answer // if err is nil
+	err    error
 }
 
 // run makes calls in one pipeline, and those whose script the server does not know, as after its restart, in a second one that
-// brings the script along.
+// brings the script along. What was left out of the answers for its size it reads afterwards.
 //
 // The client sends a pipeline again when a connection breaks: each call recognises itself (rule 5).
 func (s *Store) run(ctx context.Context, calls []call) {
 	all := make([]*call, len(calls))
+	ended := ctx.Err() // which may become another in between
 	for i := range calls {
-		if err := ctx.Err(); err != nil {
-			calls[i].err = err
-		}
+		calls[i].err = ended
 		all[i] = &calls[i]
 	}
-	if ctx.Err() != nil {
+	if ended != nil {
 		return
 	}
 	s.send(ctx, all, func(p redis.Pipeliner, c *call) *redis.Cmd {
-		return p.EvalSha(ctx, c.script.sha, []string{c.key}, c.args...)
+		return p.EvalSha(ctx, c.script.sha, []string{s.name(c.key)}, c.args...)
 	})
 	var unknown []*call
 	for _, c := range all {
@@ -86,9 +90,74 @@ func (s *Store) run(ctx context.Context, calls []call) {
 	}
 	if len(unknown) > 0 {
 		s.send(ctx, unknown, func(p redis.Pipeliner, c *call) *redis.Cmd {
-			return p.Eval(ctx, c.script.text, []string{c.key}, c.args...)
+			return p.Eval(ctx, c.script.text, []string{s.name(c.key)}, c.args...)
 		})
 	}
+	var large []*call
+	for _, c := range all {
+		if c.answer, c.err = readAnswer(c.key, c.cmd); c.err == nil && c.answer.large > 0 {
+			large = append(large, c)
+		}
+	}
+	s.readLarge(ctx, large)
+}
+
+// largeResult is above how many bytes a result is left out of the answer of a script. What is left of it fits a batch into an attempt.
+const largeResult = 4 << 10
+
+var errChanged = errors.New("its result changed while it was read: try again")
+
+// readLarge reads the results that were left out of answers, up to 1 MiB of them at once.
+func (s *Store) readLarge(ctx context.Context, calls []*call) {
+	for from, to := range chunks.Of(len(calls), MaxBatchSize, func(i int) int { return calls[i].answer.large }) {
+		names := make([]string, to-from)
+		for i, c := range calls[from:to] {
+			names[i] = s.name(c.key)
+		}
+		for i, h := range s.readHashes(ctx, names) {
+			calls[from+i].complete(h)
+		}
+	}
+}
+
+// complete takes the record from what was read after the answer.
+func (c *call) complete(h hash) {
+	before := &c.answer.rec
+	rec, err := decode(c.key, h.fields)
+	switch {
+	case h.err != nil:
+		c.err = h.err
+	case len(h.fields) == 0 || err == nil && (rec.Version != before.Version || rec.Status != before.Status):
+		c.err = errChanged
+	case err != nil:
+		c.err = err
+	default:
+		c.answer.rec = rec
+	}
+}
+
+// hash is what is stored under a name.
+type hash struct {
+	fields map[string]string // none if there is nothing
+	err    error
+}
+
+// readHashes reads the hashes of these names in one pipeline.
+func (s *Store) readHashes(ctx context.Context, names []string) []hash {
+	p := s.client.Pipeline()
+	cmds := make([]*redis.MapStringStringCmd, len(names))
+	for i, name := range names {
+		cmds[i] = p.HGetAll(ctx, name)
+	}
+	_, failed := p.Exec(ctx)
+	hashes := make([]hash, len(names))
+	for i, cmd := range cmds {
+		h := &hashes[i]
+		if h.fields, h.err = cmd.Result(); h.err == nil && h.fields == nil {
+			h.err = failed // see send
+		}
+	}
+	return hashes
 }
 
 // send makes calls in one pipeline.

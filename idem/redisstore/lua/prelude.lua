@@ -13,9 +13,14 @@ local function read()
   return seen, flat
 end
 
--- reply answers with what came of it, how long a claim has to wait, and the record as it is now.
+-- reply answers with what came of it, how long a claim has to wait, and the record as it is now. Of a large result it tells the size: who
+-- wants that reads it by itself.
 local function reply(what, wait, flat)
-  return {what, int(wait), flat or redis.call('HGETALL', key)}
+  flat = flat or redis.call('HGETALL', key)
+  for i = 1, #flat, 2 do
+    if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'largeResult', int(#flat[i + 1]) end
+  end
+  return {what, int(wait), flat}
 end
 
 -- expire sets both expiries of rule 9: the one that the rules look at, in whole seconds, rounded up, and the one at which the

@@ -1,0 +1,245 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/internal/faultproxy"
+)
+
+const soon = 5 * time.Second // above what an attempt and a new connection take, and below patience
+
+// behindProxy returns a store whose client gets to the server through a proxy, with short time-outs, and a way to have the client keep more
+// idle connections than it makes attempts.
+func behindProxy(t *testing.T, parameters string) (store *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+	t.Helper()
+	return behindProxyTo(t, server.URL(), parameters)
+}
+
+func behindProxyTo(t *testing.T, url, parameters string, options ...func(*redis.UniversalOptions)) (store *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+	t.Helper()
+	proxy, url = faultproxy.StartURL(t, url)
+	client := newClient(t, url+parameters, options...)
+	store = newStore(t, client, redisstore.Config{})
+	return store, proxy, func() {
+		t.Helper()
+		const many, slow = 2 * redisstore.MaxAttempts, 32 << 10
+		proxy.Slow(slow) // so that they are at work at the same time
+		defer proxy.Slow(0)
+		var all sync.WaitGroup
+		for range many {
+			all.Go(func() {
+				_, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Echo(t.Context(), strings.Repeat("e", slow/10)).Err() })
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := proxy.Connections(); n < many {
+			t.Errorf("there are %d connections, want %d", n, many)
+		}
+	}
+}
+
+// overTLS returns a URL at which the server is reached by TLS, and what a client needs for it.
+func overTLS(t *testing.T) (url string, option func(*redis.UniversalOptions)) {
+	t.Helper()
+	terminator := httptest.NewUnstartedServer(nil) // it brings a certificate
+	defer terminator.Close()
+	terminator.StartTLS()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: terminator.TLS.Certificates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	carry := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		_ = errors.Join(to.Close(), from.Close())
+	}
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", server.Addr())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all.Go(func() { carry(to, conn) })
+			all.Go(func() { carry(conn, to) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	url = strings.Replace(strings.Replace(server.URL(), server.Addr(), l.Addr().String(), 1), "redis://", "rediss://", 1)
+	pool := x509.NewCertPool()
+	pool.AddCert(terminator.Certificate())
+	return url, func(o *redis.UniversalOptions) { o.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "example.com"} }
+}
+
+// within wants f to end soon, in a context that lasts much longer.
+func within(t *testing.T, what string, f func(ctx context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	defer cancel()
+	begun := time.Now()
+	f(ctx)
+	if took := time.Since(begun); took > soon {
+		t.Errorf("%s took %v, want at most %v", what, took, soon)
+	}
+}
+
+// All the connections of a client fail at once: with a host that has gone, or in a sandbox that was frozen for so long that a firewall has
+// forgotten them.
+func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault faultproxy.Fault
+		tls   bool
+	}{"reset": {fault: faultproxy.Reset}, "silent": {fault: faultproxy.Silent}, "silent, by TLS": {faultproxy.Silent, true}} {
+		t.Run(name, func(t *testing.T) {
+			url, option := server.URL(), func(*redis.UniversalOptions) {}
+			if tc.tls {
+				url, option = overTLS(t)
+			}
+			store, proxy, fillUp := behindProxyTo(t, url, "?read_timeout=500ms", option)
+			fail := func() {
+				fillUp()
+				proxy.Existing(tc.fault)
+			}
+			var ss []idem.Settlement
+			fail()
+			within(t, "claims", func(ctx context.Context) {
+				for _, res := range store.Claim(ctx, hundred()) {
+					if res.State != idem.Claimed {
+						t.Fatalf("state %d, %v", res.State, res.Err)
+					}
+					ss = append(ss, settlement(res.Record, idem.OpComplete))
+				}
+			})
+			fail()
+			within(t, "completions", func(ctx context.Context) {
+				if errs := store.Settle(ctx, ss); errs != nil {
+					t.Error(errs[0])
+				}
+			})
+			fail()
+			within(t, "get", func(ctx context.Context) {
+				if _, err := store.Get(ctx, ss[0].Key); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Nothing answers, on no connection: the error comes when the attempts are used up. When the network is back, so is the store.
+func TestAServerThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
+	store, proxy, fillUp := behindProxy(t, "?read_timeout=500ms&dial_timeout=500ms")
+	fillUp()
+	proxy.Existing(faultproxy.Silent)
+	proxy.New(faultproxy.Silent)
+	within(t, "a claim", func(ctx context.Context) {
+		err := store.Claim(ctx, []idem.ClaimRequest{request("a", 1)})[0].Err
+		wantError(t, err, "timeout")
+	})
+	proxy.New(faultproxy.None)
+	within(t, "a claim", func(context.Context) { mustClaim(t, store, request("a", 1)) })
+}
+
+// A heartbeat that meets with silence leaves time for another one.
+func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
+	store, proxy, fillUp := behindProxy(t, "")
+	direct := newStore(t, newClient(t, server.URL()), redisstore.Config{Prefix: store.Prefix()})
+	engine, err := idem.New(store, idem.Config{Lease: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+		begun, err := direct.Get(ctx, "k")
+		fillUp()
+		proxy.Existing(faultproxy.Silent)
+		for rec := begun; err == nil && !rec.LeaseUntil.After(begun.LeaseUntil); { // until it has been extended
+			rec, err = direct.Get(ctx, "k")
+		}
+		return nil, errors.Join(err, context.Cause(ctx))
+	})})
+	if out.Kind != idem.Executed {
+		t.Errorf("%v: %v", out.Kind, out.Err)
+	}
+}
+
+// What is sent at once, and what comes at once, is not too large for the time of an attempt, however large results are.
+func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
+	const (
+		size = 100 << 10
+		rate = 4 << 20 // bytes a second: all of them take longer than an attempt
+	)
+	store, proxy, _ := behindProxy(t, "")
+	var ss []idem.Settlement
+	for _, res := range store.Claim(t.Context(), hundred()) {
+		set := settlement(res.Record, idem.OpComplete)
+		set.Result = bytes.Repeat([]byte("r"), size)
+		ss = append(ss, set)
+	}
+	proxy.Slow(rate)
+	if errs := store.Settle(t.Context(), ss); errs != nil {
+		t.Fatal(errs[0])
+	}
+	for _, res := range store.Claim(t.Context(), hundred()) {
+		if res.State != idem.ClaimCompleted || len(res.Record.Result) != size {
+			t.Fatalf("state %d, %v, %d bytes", res.State, res.Err, len(res.Record.Result))
+		}
+	}
+	if errs := store.Settle(t.Context(), ss); errs != nil { // sent again
+		t.Fatal(errs[0])
+	}
+}
+
+// endsSoon is a context that ends between two looks at it.
+type endsSoon struct {
+	context.Context
+	looks int
+}
+
+func (c *endsSoon) Err() error {
+	if c.looks--; c.looks >= 0 {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+func TestACallWhoseContextEndsAtAnyMomentIsAnswered(t *testing.T) {
+	store := newStore(t, newClient(t, server.URL()), redisstore.Config{})
+	for looks := range 5 {
+		ctx := &endsSoon{t.Context(), looks}
+		for i, res := range store.Claim(ctx, []idem.ClaimRequest{request("a", 1), request("b", 1)}) {
+			if res.Err == nil && res.State == idem.Claimed {
+				continue // it ended too late
+			}
+			if !errors.Is(res.Err, context.DeadlineExceeded) || strings.Contains(res.Err.Error(), "answer") {
+				t.Errorf("claim %d after %d looks: state %d, error %v; want that the context ended", i, looks, res.State, res.Err)
+			}
+		}
+	}
+}
