@@ -16,11 +16,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
+	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
@@ -40,6 +42,16 @@ func runChild(mode string) {
 		atSIGTERM()
 		holdFIFO()
 		lambda.Start(handle)
+	case "lambda in a network that falls silent":
+		proxy := faultproxy.Start(childTB{}, os.Getenv("AWS_LAMBDA_RUNTIME_API"))
+		must(0, os.Setenv("AWS_LAMBDA_RUNTIME_API", proxy.Addr()))
+		lambda.Start(func(_ context.Context, e event) (string, error) {
+			if e.Do == "fall silent" {
+				proxy.Existing(faultproxy.Silent)
+				proxy.New(faultproxy.Silent)
+			}
+			return e.Do, nil
+		})
 	case "hold":
 		holdFIFO()
 		fmt.Println("held")
@@ -61,6 +73,13 @@ func runChild(mode string) {
 		client(runtime{})
 	}
 }
+
+// childTB is what a helper of tests needs of one, in a process that is none.
+type childTB struct{ testing.TB }
+
+func (childTB) Helper()                   {}
+func (childTB) Cleanup(func())            {}
+func (childTB) Errorf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 
 func forever() { <-make(chan struct{}) }
 

@@ -334,3 +334,21 @@ func TestErrorAtTheEndOfAStream(t *testing.T) {
 	invoke(t, f, `{"do":"echo"}`)
 	wantStarts(t, f, 1)
 }
+
+// The function's answer is lost, without a sign, and so is what it asks afterwards: the function's timeout ends that, and a new process
+// serves the next invocation.
+func TestAFunctionWhoseNetworkFallsSilentTimesOut(t *testing.T) {
+	t.Parallel()
+	cfg := config(t, "lambda in a network that falls silent")
+	cfg.Timeout = 2 * time.Second
+	f := start(t, cfg)
+	invoke(t, f, `{"do":"go on"}`)
+	begun := time.Now()
+	fails[*runtimeapi.TimeoutError](t, f, `{"do":"fall silent"}`)
+	if took := time.Since(begun); took > 5*cfg.Timeout {
+		t.Errorf("it took %v, with a timeout of %v", took, cfg.Timeout)
+	}
+	if result := invoke(t, f, `{"do":"go on"}`); string(result.Payload) != `"go on"` || f.Starts() != 2 {
+		t.Errorf("%s, after %d starts; want the answer of a second process", result.Payload, f.Starts())
+	}
+}
