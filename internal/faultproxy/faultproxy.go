@@ -299,11 +299,11 @@ func (l *link) carry(to, from net.Conn, isReply bool) {
 		if n > 0 && isReply {
 			l.fail(l.proxy.takeReply())
 		}
+		free = l.proxy.pace(free, n)
 		if l.isSilent() {
 			return
 		}
 		if n > 0 {
-			free = l.proxy.pace(free, n)
 			if _, werr := to.Write(buf[:n]); werr != nil {
 				err = errors.Join(err, werr)
 			}
