@@ -19,8 +19,9 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// margin is what is left of an invocation's time when nothing more is begun, beside what is under way then.
-const margin = time.Second
+// margin is what is left of an invocation's time when nothing more is begun, beside what is under way then. To give a Kafka client up that
+// does not answer takes up to a second of it.
+const margin = 2 * time.Second
 
 // function is the relay as Lambda runs it.
 type function struct {
