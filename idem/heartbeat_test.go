@@ -207,7 +207,6 @@ func TestAFewFailedBeatsAreMadeUpFor(t *testing.T) {
 	})
 }
 
-// The claim counts as lost by the local clock, but nobody has taken the key: the effect took place, and is recorded.
 // A network that falls silent takes away the beats that are under way. Over another connection the next one gets through.
 func TestABeatThatGetsNoAnswerLeavesTimeForAnother(t *testing.T) {
 	for lease, lost := range map[time.Duration]int{time.Second: 1, lease: 3, time.Hour: 3} {
@@ -231,6 +230,7 @@ func TestABeatThatGetsNoAnswerLeavesTimeForAnother(t *testing.T) {
 	}
 }
 
+// The claim counts as lost by the local clock, but nobody has taken the key: the effect took place, and is recorded.
 func TestSuccessAfterALocalLossStillCompletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpy()
