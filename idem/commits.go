@@ -8,7 +8,7 @@ import (
 
 // commits gathers the completions of a session (group commit). One is sent at once while nothing is on its way, so that
 // an idle session waits for nothing; otherwise they are gathered until there are enough for a request, or until each of the
-// requests before them has returned or has taken longer than patience.
+// requests before them has returned or has taken longer than Config.patience.
 type commits struct {
 	session *Session
 	// window holds a token for each task whose handler may have run, and whose completion has not landed. nil if the
@@ -88,22 +88,13 @@ func (c *commits) next() []commit {
 	return group
 }
 
-// longPatience bounds patience where leases are long.
-const longPatience = 2 * time.Second
-
-// patience is how long completions wait for a request before them: one that gets no answer, as on a connection that was
-// silently lost, must not hold up the others.
-func (c *commits) patience() time.Duration {
-	return min(c.session.engine.cfg.Lease/10, longPatience) //nolint:mnd // well within the lease, which is extended meanwhile
-}
-
 // send sends a group until each of it has a proper answer, or time is over. What comes behind does not wait for what is sent
 // again.
 func (c *commits) send(group []commit) {
 	ctx, cancel := c.session.settleContext()
 	defer cancel()
 	pass := sync.OnceFunc(c.pass)
-	late := time.AfterFunc(c.patience(), pass)
+	late := time.AfterFunc(c.session.engine.cfg.patience(), pass)
 	again := c.try(ctx, group)
 	late.Stop()
 	pass()

@@ -108,7 +108,7 @@ func (t *Ticket) spend(left *Settlement) {
 // renew extends a claim that has waited for its turn for a third of its lease, before its handler begins: another owner may
 // have taken the key meanwhile, and a handler that has begun can't be told soon enough.
 func (s *Session) renew(t *Ticket, out Outcome) (over Outcome, lost bool) {
-	if time.Since(t.claimedAt) < s.engine.cfg.Lease/3 {
+	if time.Since(t.claimedAt) < s.engine.cfg.beat() {
 		return out, false
 	}
 	set := t.settlement(OpExtend, s.engine.cfg.Retention)
@@ -275,7 +275,7 @@ func (s *Session) sendDeadLetter(to DeadLetterer, b Burial) (err error) {
 // letterContext bounds a dead letter so that time is left to settle the key by what came of it: a quarter of the margin.
 func (s *Session) letterContext() (context.Context, context.CancelFunc) {
 	if end, ok := s.settling.Deadline(); ok {
-		return context.WithDeadline(s.settling, end.Add(-s.engine.cfg.DeadlineMargin/4))
+		return context.WithDeadline(s.settling, s.engine.cfg.lettersEnd(end))
 	}
 	return s.settleContext()
 }

@@ -10,9 +10,8 @@ import (
 )
 
 // Session is an engine at work until a deadline: that of the context it was made with, as an invocation of a function
-// has one. It keeps the contexts that its tasks need, which is why they are made once and not for each task:
-//
-//	now ────── handlers, waits ──────▶│◀── margin: settlements, dead letters ──▶│◀ its last quarter: the caller's ▶│ deadline
+// has one. It keeps the contexts that its tasks need, which is why they are made once and not for each task. Config.DeadlineMargin
+// says how much time before the deadline is kept free: for settlements and dead letters, and its last quarter for the caller.
 //
 // A session is safe for concurrent use.
 type Session struct {
@@ -20,7 +19,8 @@ type Session struct {
 	ctx      context.Context // the caller's, less what is left to it for its answer: claims are made under it
 	handlers context.Context // ends at the deadline less the margin
 	settling context.Context // as ctx, but does not end with the caller's cancellation: an effect that took place is recorded
-	bounded  bool            // there is a deadline
+	deadline time.Time       // the caller's
+	bounded  bool            // there is one
 	cancel   context.CancelFunc
 
 	firstBeats firstBeats
@@ -34,13 +34,11 @@ func (e *Engine) Session(ctx context.Context) *Session {
 		s.commits.session, s.commits.window = s, make(chan struct{}, e.cfg.CommitWindow)
 	}
 	var cancels [3]context.CancelFunc
-	var deadline time.Time
-	if deadline, s.bounded = ctx.Deadline(); s.bounded {
-		margin := e.cfg.DeadlineMargin
-		own := deadline.Add(-margin / 4)
-		s.ctx, cancels[0] = context.WithDeadline(ctx, own)
-		s.handlers, cancels[1] = context.WithDeadline(ctx, deadline.Add(-margin))
-		s.settling, cancels[2] = context.WithDeadline(context.WithoutCancel(ctx), own)
+	if s.deadline, s.bounded = ctx.Deadline(); s.bounded {
+		end := e.cfg.settlingEnd(s.deadline)
+		s.ctx, cancels[0] = context.WithDeadline(ctx, end)
+		s.handlers, cancels[1] = context.WithDeadline(ctx, e.cfg.handlersEnd(s.deadline))
+		s.settling, cancels[2] = context.WithDeadline(context.WithoutCancel(ctx), end)
 	} else {
 		s.ctx, cancels[0] = context.WithCancel(ctx)
 		s.handlers, cancels[1] = context.WithCancel(ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/internal/awsclient"
@@ -189,7 +190,7 @@ var _ lambda.Handler = (*Function)(nil)
 // the next invocation, the stray would go on.
 func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	out, err := f.consumer.Invoke(ctx, payload)
-	if errors.Is(err, msk.ErrStray) {
+	if errors.Is(err, batch.ErrOverrun) {
 		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Stray", ShouldExit: true}
 	}
 	return out, err

@@ -1,9 +1,10 @@
 package msk
 
 import (
-	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/idemsk/idemsk/idem/batch"
 )
 
 // Response is the partial batch response of a Kafka event source mapping. Its identifiers are objects, unlike those of
@@ -52,20 +53,17 @@ func (e *BatchError) Error() string {
 // Unwrap returns the causes.
 func (e *BatchError) Unwrap() []error { return e.Causes }
 
-// ErrStray says that a handler (or what sends the dead letters) had not returned when the invocation had to end, although
-// its context had ended. Its key stays taken until the lease ends. The process must not take another invocation: a sandbox
-// that is frozen and thawed would go on with the stray. Package app ends it.
-var ErrStray = errors.New("msk: a handler did not return when its context ended")
-
-func strayError(strays []*job) error {
+// overrunError names the records whose handlers have not returned. Their keys stay taken until the lease ends. The process must
+// not take another invocation: a sandbox that is frozen and thawed would go on with them. Package app ends it.
+func overrunError(overruns []*batch.Item) error {
 	var sources []string
-	for _, j := range strays[:min(len(strays), maxCauses)] {
-		sources = append(sources, j.source)
+	for _, it := range overruns[:min(len(overruns), maxCauses)] {
+		sources = append(sources, it.Task.Source)
 	}
-	if more := len(strays) - len(sources); more > 0 {
+	if more := len(overruns) - len(sources); more > 0 {
 		sources = append(sources, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("%w: %s; its key stays taken until the lease ends, and this process has to end", ErrStray, strings.Join(sources, ", "))
+	return fmt.Errorf("msk: %w: %s; its key stays taken until the lease ends, and this process has to end", batch.ErrOverrun, strings.Join(sources, ", "))
 }
 
 // RecordError names the record that an error is about.

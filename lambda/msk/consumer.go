@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 )
 
 // Consumer takes batches through an engine. It is a lambda.Handler, and safe for concurrent use.
 type Consumer struct {
-	engine  *idem.Engine
-	handler Handler
-	cfg     Config
-	typical typical
+	engine    *idem.Engine
+	handler   Handler
+	cfg       Config
+	scheduler *batch.Scheduler
 }
 
 // New returns a consumer. It returns idem.ErrInvalidConfig (wrapped), naming every field at fault.
@@ -28,7 +27,11 @@ func New(engine *idem.Engine, handler Handler, cfg Config) (*Consumer, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Consumer{engine: engine, handler: handler, cfg: cfg}, nil
+	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency})
+	if err != nil {
+		return nil, err
+	}
+	return &Consumer{engine: engine, handler: handler, cfg: cfg, scheduler: scheduler}, nil
 }
 
 // Invoke implements lambda.Handler: it decodes the event, processes it and encodes the answer.
@@ -49,25 +52,21 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 }
 
 // Process processes an event and returns what the ESM is to be told. Its error is a *BatchError under FailBatch if there are
-// records to be delivered again, or ErrStray (wrapped) if a handler did not return: then the process must end.
+// records to be delivered again, or batch.ErrOverrun (wrapped) if a handler did not return: then the process must end.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
 	started := time.Now()
-	session := c.engine.Session(ctx)
-	defer session.Close()
-	b := &batch{
-		consumer: c,
-		session:  session,
-		ctx:      session.Handlers(),
-		slots:    semaphore.NewWeighted(int64(c.cfg.Concurrency)),
+	b := c.newBatch(event)
+	overruns := c.scheduler.Run(ctx, b.lanes())
+	for i := range b.jobs {
+		if j := &b.jobs[i]; j.State == batch.Ended {
+			j.explain()
+		}
 	}
-	b.plan(event)
-	b.ahead = b.share()
-	strays := b.run(ctx)
-	resp, batchErr := b.answer(event)
-	b.report(ctx, event, batchErr, started)
+	resp, batchErr := b.answer()
+	b.report(ctx, batchErr, started)
 	switch {
-	case len(strays) > 0:
-		return Response{}, strayError(strays)
+	case len(overruns) > 0:
+		return Response{}, overrunError(overruns)
 	case batchErr != nil && c.cfg.Failures == FailBatch:
 		return Response{}, batchErr
 	}

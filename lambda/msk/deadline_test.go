@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -106,9 +107,9 @@ func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
 		letGo := stray(s, "a")
 		begun := time.Now()
 		resp, err := s.process(rec("payments-0@6", "before"), rec("payments-0@7", "a"), rec("payments-0@8", "behind"), rec("payments-1@1", "other"))
-		wantErr(t, err, msk.ErrStray)
+		wantErr(t, err, batch.ErrOverrun)
 		says(t, err.Error(), "payments-0@7", "this process has to end")
-		says(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: msk: a handler did not return")
+		says(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: batch: a handler did not return")
 		equal(t, "answer", len(resp.BatchItemFailures), 0)
 		if took := time.Since(begun); took < timeout-idem.DefaultDeadlineMargin || took >= timeout {
 			t.Errorf("the answer came after %v; want it in the margin before %v", took, timeout)
@@ -150,7 +151,7 @@ func TestAFollowerOfAStrayIsNotStarted(t *testing.T) {
 		s := newSite(t)
 		letGo := stray(s, "a")
 		_, err := s.process(rec("payments-0@7", "a"), rec("payments-1@1", "a"))
-		wantErr(t, err, msk.ErrStray)
+		wantErr(t, err, batch.ErrOverrun)
 		equal(t, "strays", s.last().Stray, 1)
 		equal(t, "not started", s.last().NotStarted, 1)
 		letGo()
@@ -173,7 +174,7 @@ func TestHandlersThatReturnWhenTheyAreGivenUp(t *testing.T) {
 				}
 			}
 			if _, err := s.process(records...); err != nil {
-				wantErr(t, err, msk.ErrStray)
+				wantErr(t, err, batch.ErrOverrun)
 			}
 			checkCounts(t, s.last())
 			equal(t, "executed", s.last().Executed, 0) // it was too late to complete
@@ -193,7 +194,7 @@ func TestManyStraysAreNamedBriefly(t *testing.T) {
 			records = append(records, rec("payments-"+string(rune('0'+n))+"@1", key))
 		}
 		_, err := s.process(records...)
-		wantErr(t, err, msk.ErrStray)
+		wantErr(t, err, batch.ErrOverrun)
 		says(t, err.Error(), "payments-0@1", "payments-4@1", "and 3 more")
 		equal(t, "strays", s.last().Stray, 8)
 		letGo()
@@ -212,7 +213,7 @@ func TestADeadLetterThatIsNotSentInTimeIsAStray(t *testing.T) {
 			return errors.New("too late")
 		}
 		_, err := s.process(rec("payments-0@7", "a"))
-		wantErr(t, err, msk.ErrStray)
+		wantErr(t, err, batch.ErrOverrun)
 		close(gate)
 		synctest.Wait()
 		equal(t, "status", s.get(keyA).Status, idem.StatusStarted)

@@ -5,65 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync/atomic"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// job is one record on its way. It is the idem.Handler and idem.DeadLetterer of its task.
+// job is one record on its way. It is the idem.Handler and idem.DeadLetterer of its task, and what takes the task's place if its
+// key can't be used.
 type job struct {
-	consumer    *Consumer
-	record      *Record
-	source      string
-	cluster     string // that the record is of
-	ticket      idem.Ticket
-	group       *group // nil if no other record of the batch has its key
-	rejected    error  // why it can never succeed, if that is known without calling the handler
-	unprotected bool
-	unfit       error // why it can't be handled under its key, as its claim or its completion found out
-
-	begun   bool // its claim is the unit's own affair from now on; guarded by unit.mu
-	claimed bool // the ticket's claim has been made, and not given back; guarded by unit.mu until the job is begun
-
-	outcome   idem.Outcome
-	ended     atomic.Bool // the outcome is known, and may be read by others
-	coalesced bool        // the outcome is that of another record of the batch
-
-	// What the batch makes of it in the end.
-	fate     fate
-	reported bool // to be delivered again
+	batch.Item
+	consumer *Consumer
+	record   *Record
+	rejected error // why it can never succeed, if that is known without calling the handler
+	reported bool  // to be delivered again
 }
 
-// fate says how the batch left a job. Of one that it gave up, which still runs, nothing may be read but source and record.
-type fate uint8
-
-const (
-	known       fate = iota // it has ended, or was not begun: see its outcome
-	strayed                 // its handler has not returned
-	behindStray             // the one before it in its unit has not
-)
-
 // prepare finds the record's redrive version, key and fingerprint.
-func (j *job) prepare() {
-	j.ticket.Task = idem.Task{Source: j.source, Handler: j}
-	if j.consumer.cfg.DeadLetters != nil {
-		j.ticket.Task.DeadLetters = j
+func (j *job) prepare(c *Consumer, r *Record) {
+	j.consumer, j.record, j.Substitute = c, r, j
+	j.Unprotected = c.cfg.Unprotected
+	j.Task = idem.Task{Source: r.Source(), Handler: j}
+	if c.cfg.DeadLetters != nil {
+		j.Task.DeadLetters = j
 	}
 	var badHeader error
-	j.ticket.Task.Redrive, badHeader = redriveVersion(j.record)
-	if err := j.record.Err(); err != nil {
-		j.reject(err)
-		return
-	}
-	if j.unprotected = j.consumer.cfg.Unprotected; j.unprotected {
-		return
-	}
-	if badHeader != nil {
-		j.reject(badHeader)
-		return
-	}
-	if err := j.identify(); err != nil {
-		j.reject(err)
+	j.Task.Redrive, badHeader = redriveVersion(r)
+	switch err := r.Err(); {
+	case err != nil:
+		j.Task = j.SubstituteFor(err)
+	case j.Unprotected:
+	case badHeader != nil:
+		j.Task = j.SubstituteFor(badHeader)
+	default:
+		if err := j.identify(); err != nil {
+			j.Task = j.SubstituteFor(err)
+		}
 	}
 }
 
@@ -80,28 +56,26 @@ func (j *job) identify() (err error) {
 		err = ErrNoKey
 	}
 	if errors.Is(err, ErrNoKey) && cfg.MissingKey == Process {
-		j.ticket.Task.Key = j.consumer.storedPlace(j.record)
+		j.Task.Key = j.consumer.storedPlace(j.record)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	j.ticket.Task.Key = j.consumer.storedKey(j.record, key)
-	if j.ticket.Task.Fingerprint, err = cfg.Fingerprint(j.record); err != nil {
+	j.Task.Key = j.consumer.storedKey(j.record, key)
+	if j.Task.Fingerprint, err = cfg.Fingerprint(j.record); err != nil {
 		return fmt.Errorf("the fingerprint can't be taken: %w", err)
 	}
 	return nil
 }
 
-// reject turns the job into one that ends in the dead letters, and is remembered under the record's place; the key that it
-// may have had is left alone.
-func (j *job) reject(err error) {
+// SubstituteFor implements batch.Substitute: the task ends in the dead letters, and is remembered under the record's place. The key
+// that the record may have had is left alone.
+func (j *job) SubstituteFor(err error) idem.Task {
 	j.rejected = err
-	task := &j.ticket.Task
-	j.ticket = idem.Ticket{Task: idem.Task{
-		Key: j.consumer.storedPlace(j.record), Source: j.source, Redrive: task.Redrive, Handler: j, DeadLetters: task.DeadLetters,
-	}}
-	j.unprotected = j.consumer.cfg.Unprotected
+	task := j.Task
+	task.Key, task.Fingerprint = j.consumer.storedPlace(j.record), idem.Fingerprint{}
+	return task
 }
 
 // Handle implements idem.Handler.
@@ -114,18 +88,18 @@ func (j *job) Handle(ctx context.Context) ([]byte, error) {
 
 // DeadLetter implements idem.DeadLetterer.
 func (j *job) DeadLetter(ctx context.Context, b idem.Burial) error {
-	return j.consumer.cfg.DeadLetters.Send(ctx, newDeadLetter(j.record, b, j.consumer.cfg.Function, j.cluster))
+	return j.consumer.cfg.DeadLetters.Send(ctx, newDeadLetter(j.record, b, j.consumer.cfg.Function))
 }
 
-func (j *job) settled() bool { return j.fate == known && j.outcome.Kind.Settled() }
-
-// why says why the job is not settled.
-func (j *job) why() error {
-	switch {
-	case j.fate == strayed:
-		return ErrStray
-	case j.fate == known && j.outcome.Err != nil:
-		return j.outcome.Err
+// explain adds to an outcome what the reader of the log must know: that a record which would have been given up by now is
+// not, and that the result of a completed one is not kept.
+func (j *job) explain() {
+	out, cfg := &j.Outcome, j.consumer.engine.Config()
+	if out.Kind == idem.Executed && cfg.MaxResult >= 0 && len(out.Result) > cfg.MaxResult {
+		out.Err = fmt.Errorf("%w: it has %d bytes, the limit is %d; duplicates get none", idem.ErrResultNotStored, len(out.Result), cfg.MaxResult)
 	}
-	return errBehind
+	exhausted := out.Kind == idem.Retry && cfg.MaxAttempts > 0 && out.Attempt >= cfg.MaxAttempts
+	if exhausted && j.consumer.cfg.DeadLetters == nil && !errors.Is(out.Err, idem.ErrNoDeadLetters) {
+		out.Err = fmt.Errorf("%w: attempt %d, where %d would have been the last: %w", idem.ErrNoDeadLetters, out.Attempt, cfg.MaxAttempts, out.Err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 )
 
 // logBatch writes the line of a batch: what every batch has, and of the rest what happened.
@@ -44,13 +45,13 @@ func logRecord(ctx context.Context, log *slog.Logger, j *job) {
 	if !log.Enabled(ctx, level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 9), slog.String("source", j.source))
-	switch j.fate {
-	case strayed:
-		attrs = append(attrs, slog.String("outcome", "Stray"), slog.String("error", ErrStray.Error()))
-	case behindStray:
+	attrs := append(make([]slog.Attr, 0, 9), slog.String("source", j.Task.Source))
+	switch j.State {
+	case batch.Overrun:
+		attrs = append(attrs, slog.String("outcome", "Stray"), slog.String("error", batch.ErrOverrun.Error()))
+	case batch.BehindOverrun:
 		attrs = append(attrs, slog.String("outcome", "Behind"))
-	case known:
+	case batch.Ended:
 		attrs = appendOutcome(attrs, j)
 	}
 	if alarm {
@@ -62,12 +63,12 @@ func logRecord(ctx context.Context, log *slog.Logger, j *job) {
 // simple reports whether there is nothing to tell of a job: it was executed, with or, as the whole batch was, without
 // protection.
 func (j *job) simple() bool {
-	return j.fate == known && !j.coalesced && j.outcome.Err == nil &&
-		(j.outcome.Kind == idem.Executed || j.outcome.Kind == idem.Unprotected && j.consumer.cfg.Unprotected)
+	return j.State == batch.Ended && !j.Duplicate && j.Outcome.Err == nil &&
+		(j.Outcome.Kind == idem.Executed || j.Outcome.Kind == idem.Unprotected && j.consumer.cfg.Unprotected)
 }
 
 func appendOutcome(attrs []slog.Attr, j *job) []slog.Attr {
-	out := &j.outcome
+	out := &j.Outcome
 	name := out.Kind.String()
 	if out.Kind == idem.KindUnknown {
 		name = "Behind"
@@ -82,14 +83,14 @@ func appendOutcome(attrs []slog.Attr, j *job) []slog.Attr {
 	if out.Attempt != 0 {
 		attrs = append(attrs, slog.Int("attempt", out.Attempt))
 	}
-	if j.coalesced {
+	if j.Duplicate {
 		attrs = append(attrs, slog.Bool("coalesced", true))
 	}
 	if out.Err != nil {
 		attrs = append(attrs, slog.String("error", out.Err.Error()))
 	}
 	var p *idem.PanicError
-	if errors.As(out.Err, &p) && !j.coalesced {
+	if errors.As(out.Err, &p) && !j.Duplicate {
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
 	return attrs
@@ -97,14 +98,14 @@ func appendOutcome(attrs []slog.Attr, j *job) []slog.Attr {
 
 // severity says how loudly to tell of a job.
 func severity(j *job) (level slog.Level, alarm bool) {
-	out := &j.outcome
+	out := &j.Outcome
 	switch {
-	case j.fate == strayed:
+	case j.State == batch.Overrun:
 		return slog.LevelError, true
-	case j.fate == behindStray:
+	case j.State == batch.BehindOverrun:
 		return slog.LevelDebug, false
 	case out.Kind == idem.CompletionFailed, j.blocked():
-		return slog.LevelError, !j.coalesced
+		return slog.LevelError, !j.Duplicate
 	case out.Kind == idem.DeadLettered, out.Kind == idem.StoreDown, out.Kind == idem.FailedOpen:
 		return slog.LevelError, false
 	case out.Kind == idem.KindUnknown:
@@ -119,7 +120,7 @@ func severity(j *job) (level slog.Level, alarm bool) {
 
 // blocked reports whether a record holds up its partition until somebody mends the cause, which no further delivery will.
 func (j *job) blocked() bool {
-	err := j.outcome.Err
-	return !j.outcome.Kind.Settled() &&
+	err := j.Outcome.Err
+	return !j.Outcome.Kind.Settled() &&
 		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, idem.ErrForeignRecord))
 }

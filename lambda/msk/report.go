@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 )
 
 // Report is what came of a batch. Each record is counted once, from Executed to Stray.
@@ -40,10 +41,10 @@ type Report struct {
 }
 
 // report counts, logs and reports.
-func (b *batch) report(ctx context.Context, event *Event, err *BatchError, started time.Time) {
+func (b *eventBatch) report(ctx context.Context, err *BatchError, started time.Time) {
 	log := b.consumer.cfg.Logger
 	r := Report{
-		Records: len(b.jobs), Partitions: len(event.Partitions), Took: time.Since(started),
+		Records: len(b.jobs), Partitions: len(b.event.Partitions), Took: time.Since(started),
 		StoreLatency: make([]time.Duration, 0, 2*len(b.jobs)),
 	}
 	for i := range b.jobs {
@@ -65,15 +66,15 @@ func (r *Report) add(j *job, started time.Time) {
 		r.Reported++
 	}
 	switch {
-	case j.fate == strayed:
+	case j.State == batch.Overrun:
 		r.Stray++
-	case j.fate == behindStray:
+	case j.State == batch.BehindOverrun:
 		r.NotStarted++
-	case j.coalesced:
+	case j.Duplicate:
 		r.Coalesced++
 	default:
-		r.addOutcome(&j.outcome)
-		if first := j.outcome.FirstClaimed; !first.IsZero() && (j.outcome.Stolen || !j.outcome.Kind.Settled()) {
+		r.addOutcome(&j.Outcome)
+		if first := j.Outcome.FirstClaimed; !first.IsZero() && (j.Outcome.Stolen || !j.Outcome.Kind.Settled()) {
 			r.InProgressAge = max(r.InProgressAge, started.Add(r.Took).Sub(first))
 		}
 		if j.blocked() {

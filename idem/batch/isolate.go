@@ -1,0 +1,60 @@
+package batch
+
+import "github.com/idemsk/idemsk/idem"
+
+// This file is the take-over protocol of rule 7. A key whose owner's lease is over may belong to a message that kills its
+// process. So the first claim does not take it (Ticket.TakeOver is false), but only finds it; the second, which does, is made
+// with nothing else of the process begun or claimed. If the process dies again, this message is the only one that is charged
+// an attempt, and attempts run out for it alone.
+
+// claimAndRun claims an item's key, waiting while it is in flight elsewhere, and runs it; alone, if its owner's lease is over.
+func (l *lane) claimAndRun(it *Item) idem.Outcome {
+	session, t := l.run.session, &it.ticket
+	if it.claimed && t.State() == idem.ClaimUnknown {
+		return session.Run(t)
+	}
+	alone := false
+	for claimed := it.claimed; ; claimed = false {
+		if !claimed {
+			out := l.tryOnce(t, alone)
+			switch {
+			case out.Kind == idem.NotStarted && t.State() == idem.ClaimInFlight: // its time ran out while it waited for the key
+				return session.Run(t)
+			case out.Kind != idem.KindUnknown:
+				return out
+			}
+		}
+		alone = t.State() == idem.ClaimLeaseOver
+		if !alone && !session.Wait(t) { // without a slot: others get on meanwhile
+			return session.Run(t)
+		}
+	}
+}
+
+// tryOnce claims a ticket and runs it, unless that has to wait: then the outcome is none.
+func (l *lane) tryOnce(t *idem.Ticket, alone bool) idem.Outcome {
+	tickets := [1]*idem.Ticket{t}
+	slots := int64(1)
+	if t.TakeOver = alone; alone {
+		slots = int64(l.run.scheduler.concurrency)
+	}
+	return l.withSlots(slots, func() idem.Outcome {
+		if alone {
+			l.run.empty()
+		}
+		l.run.session.Claim(tickets[:])
+		if s := t.State(); s == idem.ClaimInFlight || (s == idem.ClaimLeaseOver && !alone) {
+			return idem.Outcome{}
+		}
+		return l.run.session.Run(t)
+	})
+}
+
+// empty gives back all claims that no lane has begun, and waits for the completions under way. The caller holds all slots.
+func (r *run) empty() {
+	r.heads.wait()
+	if r.giveBack(func(*lane) bool { return true }) {
+		r.heads.again()
+	}
+	r.session.WaitForCommits()
+}
