@@ -27,30 +27,30 @@ const (
 )
 
 // handlersEnd is when the contexts of handlers end.
-func (c *Config) handlersEnd(deadline time.Time) time.Time { return deadline.Add(-c.DeadlineMargin) }
+func (c Config) handlersEnd(deadline time.Time) time.Time { return deadline.Add(-c.DeadlineMargin) }
 
 // settlingEnd is when claims and settlements end.
-func (c *Config) settlingEnd(deadline time.Time) time.Time {
+func (c Config) settlingEnd(deadline time.Time) time.Time {
 	return deadline.Add(-c.DeadlineMargin / settleShare)
 }
 
 // lettersEnd is when dead letters must have been sent.
-func (c *Config) lettersEnd(settlingEnd time.Time) time.Time {
+func (c Config) lettersEnd(settlingEnd time.Time) time.Time {
 	return settlingEnd.Add(-c.DeadlineMargin / settleShare)
 }
 
 // beat is the time between two heartbeats.
-func (c *Config) beat() time.Duration { return c.Lease / beatShare }
+func (c Config) beat() time.Duration { return c.Lease / beatShare }
 
 // retryBeat is the time after which a heartbeat that failed is made again.
-func (c *Config) retryBeat() time.Duration { return c.Lease / retryShare }
+func (c Config) retryBeat() time.Duration { return c.Lease / retryShare }
 
 // longPatience bounds patience where leases are long.
 const longPatience = 2 * time.Second
 
 // patience is how long completions wait for a request before them: one that gets no answer, as on a connection that was silently
 // lost, must not hold up the others.
-func (c *Config) patience() time.Duration { return min(c.Lease/retryShare, longPatience) }
+func (c Config) patience() time.Duration { return min(c.Lease/retryShare, longPatience) }
 
 // ClaimMayWait is how long a claim may wait until its handler begins without costing an extension, with some time to spare: it is
 // not always known how long handlers take.

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/idemsk/idemsk/idem"
@@ -24,6 +25,7 @@ type Item struct {
 	// Duplicate says that the outcome is that of another item of the batch, with the same key and the same request.
 	Duplicate bool
 
+	ctx       context.Context // of the handler, in a call of a BulkHandler
 	ticket    idem.Ticket
 	group     *group // nil if no other item of the batch has its key
 	replaced  bool   // Substitute's task has taken the place of Task
@@ -49,6 +51,10 @@ const (
 	Overrun                    // its handler had not returned when the run had to; nothing else of the item may be read
 	BehindOverrun              // it was not tried, as the handler of an earlier item of its lane has not returned
 )
+
+// Context returns the context of an item in a call of a BulkHandler: idem.AttemptFrom finds the item's attempt in it, and a store's
+// TxFrom what commits with its completion. It ends with the cause idem.ErrLeaseLost when the claim is lost.
+func (it *Item) Context() context.Context { return it.ctx }
 
 // Settled reports whether the message needs no further delivery.
 func (it *Item) Settled() bool { return it.State == Ended && it.Outcome.Kind.Settled() }

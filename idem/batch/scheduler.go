@@ -55,7 +55,7 @@ func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item) (overruns []*Item)
 	session := s.engine.Session(ctx)
 	defer session.Close()
 	r := newRun(s, session, lanes)
-	return r.run(ctx)
+	return r.run()
 }
 
 // run is one batch at work.
@@ -92,10 +92,10 @@ func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {
 
 // run starts the lanes and returns when all have ended, or when the time that is left must be kept for the answer although
 // some have not.
-func (r *run) run(ctx context.Context) (overruns []*Item) {
+func (r *run) run() (overruns []*Item) {
 	ended := make(chan *lane, len(r.lanes))
 	started := r.start(ended)
-	giveUp, stop := r.giveUp(ctx)
+	giveUp, stop := giveUp(r.session)
 	defer stop()
 	for range started {
 		select {
@@ -146,8 +146,8 @@ func work(l *lane, next <-chan *lane, ended chan<- *lane) {
 
 // giveUp fires when the run must return. The session's last context has ended by then, so that whatever heeds its context has
 // returned.
-func (r *run) giveUp(ctx context.Context) (<-chan time.Time, func()) {
-	at, bounded := r.session.GiveUpAt()
+func giveUp(session *idem.Session) (<-chan time.Time, func()) {
+	at, bounded := session.GiveUpAt()
 	if !bounded {
 		return nil, func() {}
 	}

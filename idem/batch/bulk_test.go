@@ -1,0 +1,246 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+)
+
+var errBoom = errors.New("boom")
+
+func TestBulkHandlerGetsWhatIsToBeExecuted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		first := f.items("a", "b", "a", "c")
+		other := f.item("b")
+		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
+		first = append(first, other)
+		f.bulk(first, func(_ context.Context, it *batch.Item) error {
+			if it.Task.Key == "c" {
+				return errBoom
+			}
+			return nil
+		})
+		f.wantCalls([]string{"a", "b", "c"})
+		f.wantKinds(first, idem.Executed, idem.Executed, idem.Executed, idem.Retry, idem.Mismatched)
+		equal(t, "the second a is a duplicate", first[2].Duplicate, true)
+		equal(t, "the first a is a duplicate", first[0].Duplicate, false)
+
+		again := f.items("a", "b", "c", "d")
+		f.bulk(again, nil)
+		f.wantCalls([]string{"a", "b", "c"}, []string{"c", "d"})
+		f.wantKinds(again, idem.Replayed, idem.Replayed, idem.Executed, idem.Executed)
+		equal(t, "the stored result", string(again[0].Outcome.Result), "result of a")
+		equal(t, "attempts of the one that failed", again[2].Outcome.Attempt, 2)
+	})
+}
+
+// A key in flight elsewhere is waited for while nothing else is held up, and handed over in a further call.
+func TestBulkHandlerGetsKeysThatWereInFlightLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		held := f.hold("b", time.Hour)
+		settled := f.hold("c", time.Hour)
+		go func() {
+			<-time.After(10 * time.Second)
+			f.store.Settle(context.Background(), []idem.Settlement{
+				{Op: idem.OpRelease, Key: "b", Version: held.Version, Owner: held.Owner, Retention: time.Hour},
+				{Op: idem.OpComplete, Key: "c", Version: settled.Version, Owner: settled.Owner, Retention: time.Hour, Result: []byte("another's")},
+			})
+		}()
+		items := f.items("a", "b", "c")
+		f.bulk(items, nil)
+		f.wantCalls([]string{"a"}, []string{"b"})
+		f.wantKinds(items, idem.Executed, idem.Executed, idem.Replayed)
+		equal(t, "the result that counts", string(items[2].Outcome.Result), "another's")
+	})
+}
+
+func TestBulkItemInFlightForTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		f.hold("b", time.Hour)
+		items := f.items("a", "b")
+		f.bulk(items, nil)
+		f.wantCalls([]string{"a"})
+		f.wantKinds(items, idem.Executed, idem.InFlight)
+	})
+}
+
+// A message that killed its process is handled by itself, with nothing else claimed: it alone is charged if it does so again.
+func TestBulkItemOfADeadOwnerHasACallOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		f.hold("b", time.Second)
+		f.hold("d", time.Second)
+		<-time.After(2 * time.Second)
+		items := f.items("a", "b", "c", "d")
+		f.bulk(items, func(ctx context.Context, it *batch.Item) error {
+			if it.Task.Key != "b" {
+				return nil
+			}
+			for _, key := range []string{"a", "c"} {
+				rec, err := f.store.Get(ctx, key)
+				if err != nil {
+					return err
+				}
+				equal(t, "status of "+key, rec.Status, idem.StatusCompleted)
+			}
+			rec, err := f.store.Get(ctx, "d")
+			equal(t, "owner of the other one", rec.Owner, "another")
+			return err
+		})
+		f.wantCalls([]string{"a", "c"}, []string{"b"}, []string{"d"})
+		f.wantKinds(items, idem.Executed, idem.Executed, idem.Executed, idem.Executed)
+		equal(t, "stolen", items[1].Outcome.Stolen, true)
+		equal(t, "attempt", items[1].Outcome.Attempt, 2)
+	})
+}
+
+// The context of an item has its attempt, and ends when its claim is lost; the call goes on for the others.
+func TestBulkItemsHaveContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		items := f.items("a", "b")
+		f.bulk(items, func(ctx context.Context, it *batch.Item) error {
+			a, ok := idem.AttemptFrom(it.Context())
+			equal(t, "there is an attempt", ok, true)
+			equal(t, "its key", a.Key, it.Task.Key)
+			if it.Task.Key == "b" {
+				return nil
+			}
+			rec, err := f.store.Get(ctx, "b")
+			if err == nil {
+				err = f.store.Delete(ctx, "b", rec.Version)
+			}
+			<-items[1].Context().Done()
+			equal(t, "the call's context has ended", ctx.Err(), nil)
+			if cause := context.Cause(items[1].Context()); !errors.Is(cause, idem.ErrLeaseLost) {
+				t.Errorf("cause %v; want ErrLeaseLost", cause)
+			}
+			return err
+		})
+		f.wantKinds(items, idem.Executed, idem.Fenced)
+	})
+}
+
+// A call has no more items than may be handled again after a crash.
+func TestBulkCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{CommitWindow: 4})
+		items := f.items(numbered(10)...)
+		f.bulk(items, nil)
+		f.wantCalls(numbered(10)[:4], numbered(10)[4:8], numbered(10)[8:])
+		for _, it := range items {
+			equal(t, it.Task.Key, it.Outcome.Kind, idem.Executed)
+		}
+	})
+}
+
+func TestBulkHandlersThatGoWrong(t *testing.T) {
+	for name, tc := range map[string]struct {
+		handle batch.BulkHandler
+		says   string
+	}{
+		"panic":       {func(context.Context, []*batch.Item) []batch.Result { panic("nil map") }, "panicked: nil map"},
+		"exit":        {func(context.Context, []*batch.Item) []batch.Result { runtime.Goexit(); return nil }, "runtime.Goexit"},
+		"no results":  {func(context.Context, []*batch.Item) []batch.Result { return nil }, "0 results for 2 items"},
+		"one too few": {func(context.Context, []*batch.Item) []batch.Result { return make([]batch.Result, 1) }, "1 results for 2 items"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, idem.Config{})
+				items := f.items("a", "b")
+				f.scheduler.RunBulk(t.Context(), items, tc.handle)
+				f.wantKinds(items, idem.Retry, idem.Retry)
+				for _, it := range items {
+					if !strings.Contains(it.Err().Error(), tc.says) {
+						t.Errorf("%v does not say %q", it.Err(), tc.says)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A handler that does not return in time is given up: the caller can still answer.
+func TestBulkHandlerThatDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		gate := make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		items := f.items("a", "b")
+		done := f.item("done")
+		f.bulk([]*batch.Item{done}, nil)
+		again := f.item("done")
+		begun := time.Now()
+		overruns := f.scheduler.RunBulk(ctx, append(items, again), func(_ context.Context, items []*batch.Item) []batch.Result {
+			<-gate
+			return make([]batch.Result, len(items))
+		})
+		if took := time.Since(begun); took >= time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		equal(t, "overruns", len(overruns), 2)
+		equal(t, "state", items[0].State, batch.Overrun)
+		equal(t, "settled", items[0].Settled(), false)
+		if !errors.Is(items[1].Err(), batch.ErrOverrun) {
+			t.Errorf("error %v; want ErrOverrun", items[1].Err())
+		}
+		f.wantKinds([]*batch.Item{again}, idem.Replayed)
+		close(gate)
+	})
+}
+
+// A message whose key stands for another one gets the task that the caller has for it, which has a handler of its own.
+func TestBulkSubstitutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		f.bulk(f.items("a"), nil)
+		other := f.item("a")
+		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
+		other.Substitute = substitute{f.item("place of a").Task}
+		empty := f.item("")
+		empty.Substitute = substitute{f.item("place of none").Task}
+		items := []*batch.Item{other, empty, f.item("b")}
+		f.bulk(items, nil)
+		f.wantCalls([]string{"a"}, []string{"b"})
+		f.wantKinds(items, idem.Executed, idem.Executed, idem.Executed)
+		equal(t, "handlers of substitutes", strings.Join(f.order, ", "), "place of a, place of none")
+	})
+}
+
+type substitute struct{ task idem.Task }
+
+// SubstituteFor implements batch.Substitute.
+func (s substitute) SubstituteFor(error) idem.Task { return s.task }
+
+func TestBulkUnprotected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		items := f.items("a", "a")
+		for _, it := range items {
+			it.Unprotected = true
+		}
+		f.bulk(items, nil)
+		f.wantCalls([]string{"a", "a"})
+		f.wantKinds(items, idem.Unprotected, idem.Unprotected)
+	})
+}
+
+func TestSchedulersThatAreRefused(t *testing.T) {
+	if _, err := batch.New(nil, batch.Config{}); !errors.Is(err, idem.ErrInvalidConfig) {
+		t.Errorf("without an engine: %v", err)
+	}
+	if _, err := batch.New(newFixture(t, idem.Config{}).engine, batch.Config{Concurrency: -1}); !errors.Is(err, idem.ErrInvalidConfig) {
+		t.Errorf("concurrency: %v", err)
+	}
+}

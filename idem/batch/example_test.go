@@ -1,0 +1,101 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+// message is what some queue delivers: nothing of Kafka.
+type message struct{ ID, Account, Text string }
+
+// A slice of messages, of which those of one account are kept in order. The second delivery of m1 shares the outcome of the first.
+func Example() {
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	scheduler, err := batch.New(engine, batch.Config{Concurrency: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	messages := []message{{"m1", "a", "credit 5"}, {"m2", "b", "credit 7"}, {"m3", "a", "debit 9"}, {"m1", "a", "credit 5"}}
+	lanes := map[string][]*batch.Item{}
+	for _, m := range messages {
+		lanes[m.Account] = append(lanes[m.Account], &batch.Item{Task: idem.Task{
+			Key: m.ID, Fingerprint: idem.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
+			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+				fmt.Println(m.Account+":", m.Text)
+				return nil, nil
+			}),
+		}})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	scheduler.Run(ctx, [][]*batch.Item{lanes["a"], lanes["b"]})
+	for _, it := range lanes["a"] {
+		fmt.Println(it.Task.Source, it.Outcome.Kind, "duplicate:", it.Duplicate)
+	}
+	// Unordered output:
+	// a: credit 5
+	// a: debit 9
+	// b: credit 7
+	// queue/m1 Executed duplicate: false
+	// queue/m3 Executed duplicate: false
+	// queue/m1 Executed duplicate: true
+}
+
+// A handler that writes many messages in one statement. The one that it could not write is delivered again.
+func ExampleScheduler_RunBulk() {
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	scheduler, err := batch.New(engine, batch.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	insert := func(_ context.Context, items []*batch.Item) []batch.Result {
+		results := make([]batch.Result, len(items))
+		var rows []string
+		for i, it := range items {
+			if it.Task.Key == "m2" {
+				results[i].Err = errors.New("no such account")
+				continue
+			}
+			rows = append(rows, it.Task.Key)
+		}
+		fmt.Println(len(rows), "rows inserted")
+		return results
+	}
+	for delivery := range 2 {
+		var items []*batch.Item
+		for _, id := range []string{"m1", "m2", "m3", "m1"} {
+			items = append(items, &batch.Item{Task: idem.Task{Key: id}})
+		}
+		scheduler.RunBulk(context.Background(), items, insert)
+		fmt.Println("delivery", delivery+1)
+		for _, it := range items {
+			fmt.Println(" ", it.Task.Key, it.Outcome.Kind)
+		}
+	}
+	// Output:
+	// 2 rows inserted
+	// delivery 1
+	//   m1 Executed
+	//   m2 Retry
+	//   m3 Executed
+	//   m1 Executed
+	// 0 rows inserted
+	// delivery 2
+	//   m1 Replayed
+	//   m2 Retry
+	//   m3 Replayed
+	//   m1 Replayed
+}

@@ -1,0 +1,131 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is a scheduler on a store in memory, and what its tests do with it.
+type fixture struct {
+	*testing.T
+	store     *memstore.Store
+	engine    *idem.Engine
+	scheduler *batch.Scheduler
+
+	mu    sync.Mutex
+	calls [][]string // of the bulk handler: the keys of each
+	order []string   // of the items' own handlers
+}
+
+func newFixture(t *testing.T, cfg idem.Config) *fixture {
+	f := &fixture{T: t, store: memstore.New(memstore.Config{BatchSize: 25})}
+	var err error
+	if f.engine, err = idem.New(f.store, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if f.scheduler, err = batch.New(f.engine, batch.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// item is one with a key, whose own handler notes that it was called.
+func (f *fixture) item(key string) *batch.Item {
+	return &batch.Item{Task: idem.Task{Key: key, Source: "source of " + key, Fingerprint: idem.FingerprintOf([]byte(key)),
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.order = append(f.order, key)
+			return []byte("result of " + key), nil
+		})}}
+}
+
+func (f *fixture) items(keys ...string) []*batch.Item {
+	items := make([]*batch.Item, len(keys))
+	for i, key := range keys {
+		items[i] = f.item(key)
+	}
+	return items
+}
+
+// bulk runs items under a deadline by a handler that answers by fail, nil for success.
+func (f *fixture) bulk(items []*batch.Item, fail func(ctx context.Context, it *batch.Item) error) []*batch.Item {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return f.scheduler.RunBulk(ctx, items, func(ctx context.Context, items []*batch.Item) []batch.Result {
+		results := make([]batch.Result, len(items))
+		var keys []string
+		for i, it := range items {
+			keys = append(keys, it.Task.Key)
+			results[i].Value = []byte("result of " + it.Task.Key)
+			if fail != nil {
+				results[i].Err = fail(ctx, it)
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.calls = append(f.calls, keys)
+		return results
+	})
+}
+
+// hold claims a key for another process.
+func (f *fixture) hold(key string, lease time.Duration) idem.Record {
+	f.Helper()
+	res := f.store.Claim(context.Background(), []idem.ClaimRequest{{
+		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease, Retention: time.Hour,
+	}})[0]
+	if res.State != idem.Claimed {
+		f.Fatalf("state %v: %v", res.State, res.Err)
+	}
+	return res.Record
+}
+
+func (f *fixture) wantCalls(want ...[]string) {
+	f.Helper()
+	if !slices.EqualFunc(f.calls, want, slices.Equal) {
+		f.Errorf("calls %v; want %v", f.calls, want)
+	}
+}
+
+func (f *fixture) wantKinds(items []*batch.Item, want ...idem.Kind) {
+	f.Helper()
+	var got []idem.Kind
+	for _, it := range items {
+		got = append(got, it.Outcome.Kind)
+	}
+	if !slices.Equal(got, want) {
+		f.Errorf("outcomes %v; want %v", got, want)
+		for _, it := range items {
+			f.Log(it.Task.Key, it.Outcome.Kind, it.Outcome.Err)
+		}
+	}
+}
+
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v; want %v", what, got, want)
+	}
+}
+
+func numbered(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", i)
+	}
+	return keys
+}
