@@ -158,12 +158,18 @@ func (b *bulk) wait(items []*Item) {
 	all.Wait()
 }
 
-// settle ends an item whose handler is not to be called, or a substitute, whose handler is.
+// settle ends an item whose handler is not to be called.
 func (b *bulk) settle(it *Item) {
-	if unusable(it.ticket.Err()) && it.replace(it.ticket.Err()) {
+	b.endOrReplace(it, b.session.Run(&it.ticket))
+}
+
+// endOrReplace ends an item, or the task that takes its place where its key was refused.
+func (b *bulk) endOrReplace(it *Item, out idem.Outcome) {
+	if it.refuse(&out) && it.replace() {
 		b.claim([]*Item{it})
+		out = b.session.Run(&it.ticket)
 	}
-	b.end(it, b.session.Run(&it.ticket), false)
+	b.end(it, out, false)
 }
 
 func (b *bulk) end(it *Item, out idem.Outcome, duplicate bool) {
@@ -228,13 +234,7 @@ type bulkPart struct {
 
 // run takes an item through the engine.
 func (c *bulkCall) run(p *bulkPart) {
-	done := func(out idem.Outcome) {
-		if out.Kind == idem.Mismatched && p.item.replace(out.Err) { // where the claim goes with the completion
-			c.bulk.claim([]*Item{p.item})
-			out = c.bulk.session.Run(&p.item.ticket)
-		}
-		c.bulk.end(p.item, out, false)
-	}
+	done := func(out idem.Outcome) { c.bulk.endOrReplace(p.item, out) }
 	if p.item.Unprotected {
 		done(c.bulk.session.RunUnprotected(&p.item.ticket.Task))
 	} else {

@@ -221,7 +221,7 @@ func TestBulkSubstitutes(t *testing.T) {
 type substitute struct{ task idem.Task }
 
 // SubstituteFor implements batch.Substitute.
-func (s substitute) SubstituteFor(error) idem.Task { return s.task }
+func (s substitute) SubstituteFor(*idem.Outcome) (idem.Task, bool) { return s.task, true }
 
 func TestBulkUnprotected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

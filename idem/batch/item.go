@@ -14,7 +14,7 @@ type Item struct {
 	Task idem.Task
 	// Unprotected calls the handler without a claim.
 	Unprotected bool
-	// Substitute is asked for another task when the key of Task can't be used. nil: the item ends as it is.
+	// Substitute is asked for another task when the key of Task is refused; nil: the item ends as it is.
 	Substitute Substitute
 
 	// State says whether the outcome is known.
@@ -28,18 +28,19 @@ type Item struct {
 	ctx       context.Context // of the handler, in a call of a BulkHandler
 	ticket    idem.Ticket
 	group     *group // nil if no other item of the batch has its key
+	refused   bool   // its key was, and Substitute is to be asked, or was; Outcome says why
 	replaced  bool   // Substitute's task has taken the place of Task
-	wrongKey  error  // its key was found, on completion, to stand for another request
 	begun     bool   // its claim is the lane's own affair from now on; guarded by lane.mu
 	claimed   bool   // its claim has been made, and not given back; guarded by lane.mu until the item is begun
 	completed atomic.Bool
 }
 
-// Substitute finds another task for a message whose key can't be used.
+// Substitute finds another task for a message whose key was refused.
 type Substitute interface {
-	// SubstituteFor returns the task to execute instead: usually one that sends the message to the dead letters, under another key. err
-	// is idem.ErrFingerprintMismatch (the key was used before for another request) or idem.ErrInvalidKey, wrapped.
-	SubstituteFor(err error) idem.Task
+	// SubstituteFor returns the task to execute instead of the one that ended so: usually one that sends the message to the dead
+	// letters, under another key. false: the outcome stands. It is asked once at most, for the kinds idem.Mismatched (the key was
+	// used before for another request), idem.InvalidKey and idem.ReplayedFailed.
+	SubstituteFor(out *idem.Outcome) (idem.Task, bool)
 }
 
 // State says how a run left an item.
@@ -73,24 +74,28 @@ func (it *Item) Err() error {
 // prefetchable reports whether the item's claim may be made ahead of its turn.
 func (it *Item) prefetchable() bool { return it.group == nil && !it.Unprotected && !it.claimed }
 
-// waits reports whether a claimed item has to wait for its key, or to be claimed anew under another one.
+// waits reports whether a claimed item has to wait for its key.
 func (it *Item) waits() bool {
-	switch it.ticket.State() {
-	case idem.ClaimInFlight, idem.ClaimLeaseOver:
+	s := it.ticket.State()
+	return s == idem.ClaimInFlight || s == idem.ClaimLeaseOver
+}
+
+// refuse reports whether Substitute is to be asked for another task, because of an outcome, which it keeps.
+func (it *Item) refuse(out *idem.Outcome) bool {
+	switch {
+	case it.Substitute == nil || it.refused:
+	case out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey || out.Kind == idem.ReplayedFailed:
+		it.Outcome, it.refused = *out, true
 		return true
-	case idem.ClaimUnknown:
-		return unusable(it.ticket.Err())
-	case idem.Claimed, idem.ClaimCompleted, idem.ClaimFailed:
 	}
 	return false
 }
 
-// replace puts Substitute's task in the place of one whose key can't be used; false if there is none, or it has been done.
-func (it *Item) replace(err error) bool {
-	if it.Substitute == nil || it.replaced {
-		return false
+// replace puts Substitute's task in the place of one whose key was refused; false if the outcome stands.
+func (it *Item) replace() bool {
+	task, ok := it.Substitute.SubstituteFor(&it.Outcome)
+	if ok {
+		it.replaced, it.claimed, it.ticket = true, false, idem.Ticket{Task: task}
 	}
-	it.replaced, it.claimed = true, false
-	it.ticket = idem.Ticket{Task: it.Substitute.SubstituteFor(err)}
-	return true
+	return ok
 }

@@ -142,14 +142,14 @@ func (l *lane) runPrefetched(i int) {
 		l.end(it, l.process(it))
 		return
 	}
-	if l.start(it); it.wrongKey != nil {
+	if l.start(it); it.refused {
 		l.giveBack()
-		l.end(it, l.refused(it, it.wrongKey))
+		l.end(it, l.refused(it))
 	}
 }
 
 // start runs a claimed item, and gives the lane's slot back when its handler has returned. Its outcome comes with that, or
-// later; or its key is found to stand for another request, where the claim goes with the completion: then wrongKey is set.
+// later; or its key was refused: that is known when RunAsync returns, also where the claim goes with the completion.
 func (l *lane) start(it *Item) {
 	defer l.run.slots.Release(1)
 	l.pending.Add(1)
@@ -165,11 +165,9 @@ func (l *lane) start(it *Item) {
 	}()
 	l.run.session.RunAsync(&it.ticket, func(out idem.Outcome) {
 		defer l.pending.Done()
-		if out.Kind == idem.Mismatched { // before RunAsync returns
-			it.wrongKey = out.Err
-			return
+		if !it.refuse(&out) {
+			l.end(it, out)
 		}
-		l.end(it, out)
 	})
 	returned = true
 }
@@ -177,29 +175,18 @@ func (l *lane) start(it *Item) {
 // process takes an item from its claim, which may have been made, to its outcome.
 func (l *lane) process(it *Item) idem.Outcome {
 	out := l.claimAndRun(it)
-	if out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey {
-		return l.refused(it, out.Err)
+	if it.refuse(&out) {
+		return l.refused(it)
 	}
 	return out
 }
 
-// refused processes an item whose key can't be used.
-func (l *lane) refused(it *Item, err error) idem.Outcome {
-	if !it.replace(err) {
-		return idem.Outcome{Kind: refusedKind(err), Key: it.Task.Key, Err: err}
+// refused processes an item whose key was refused.
+func (l *lane) refused(it *Item) idem.Outcome {
+	if !it.replace() {
+		return it.Outcome
 	}
 	return l.claimAndRun(it)
-}
-
-func unusable(err error) bool {
-	return errors.Is(err, idem.ErrFingerprintMismatch) || errors.Is(err, idem.ErrInvalidKey)
-}
-
-func refusedKind(err error) idem.Kind {
-	if errors.Is(err, idem.ErrInvalidKey) {
-		return idem.InvalidKey
-	}
-	return idem.Mismatched
 }
 
 // withSlots calls f while the lane holds n of the slots.

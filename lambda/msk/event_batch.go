@@ -15,11 +15,11 @@ func (c *Consumer) newBatch(event *Event) *eventBatch {
 		n += len(event.Partitions[i].Records)
 	}
 	b := &eventBatch{consumer: c, event: event, jobs: make([]job, n)}
-	i := 0
+	i, cluster := 0, event.cluster()
 	for p := range event.Partitions {
 		records := event.Partitions[p].Records
 		for r := range records {
-			b.jobs[i].prepare(c, &records[r])
+			b.jobs[i].prepare(c, &records[r], cluster)
 			i++
 		}
 	}

@@ -16,13 +16,14 @@ type job struct {
 	batch.Item
 	consumer *Consumer
 	record   *Record
-	rejected error // why it can never succeed, if that is known without calling the handler
-	reported bool  // to be delivered again
+	cluster  string // that the record is of
+	rejected error  // why it can never succeed, if that is known without calling the handler
+	reported bool   // to be delivered again
 }
 
 // prepare finds the record's redrive version, key and fingerprint.
-func (j *job) prepare(c *Consumer, r *Record) {
-	j.consumer, j.record, j.Substitute = c, r, j
+func (j *job) prepare(c *Consumer, r *Record, cluster string) {
+	j.consumer, j.record, j.cluster, j.Substitute = c, r, cluster, j
 	j.Unprotected = c.cfg.Unprotected
 	j.Task = idem.Task{Source: r.Source(), Handler: j}
 	if c.cfg.DeadLetters != nil {
@@ -32,13 +33,13 @@ func (j *job) prepare(c *Consumer, r *Record) {
 	j.Task.Redrive, badHeader = redriveVersion(r)
 	switch err := r.Err(); {
 	case err != nil:
-		j.Task = j.SubstituteFor(err)
+		j.Task = j.reject(err)
 	case j.Unprotected:
 	case badHeader != nil:
-		j.Task = j.SubstituteFor(badHeader)
+		j.Task = j.reject(badHeader)
 	default:
 		if err := j.identify(); err != nil {
-			j.Task = j.SubstituteFor(err)
+			j.Task = j.reject(err)
 		}
 	}
 }
@@ -69,9 +70,18 @@ func (j *job) identify() (err error) {
 	return nil
 }
 
-// SubstituteFor implements batch.Substitute: the task ends in the dead letters, and is remembered under the record's place. The key
-// that the record may have had is left alone.
-func (j *job) SubstituteFor(err error) idem.Task {
+// SubstituteFor implements batch.Substitute.
+func (j *job) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
+	err := unfit(out, j.Task.Redrive)
+	if err == nil || j.rejected != nil {
+		return idem.Task{}, false
+	}
+	return j.reject(err), true
+}
+
+// reject turns the job into one that ends in the dead letters. Its task is remembered under the record's place; the key that it
+// may have had is left alone.
+func (j *job) reject(err error) idem.Task {
 	j.rejected = err
 	task := j.Task
 	task.Key, task.Fingerprint = j.consumer.storedPlace(j.record), idem.Fingerprint{}
@@ -88,7 +98,7 @@ func (j *job) Handle(ctx context.Context) ([]byte, error) {
 
 // DeadLetter implements idem.DeadLetterer.
 func (j *job) DeadLetter(ctx context.Context, b idem.Burial) error {
-	return j.consumer.cfg.DeadLetters.Send(ctx, newDeadLetter(j.record, b, j.consumer.cfg.Function))
+	return j.consumer.cfg.DeadLetters.Send(ctx, newDeadLetter(j.record, b, j.consumer.cfg.Function, j.cluster))
 }
 
 // explain adds to an outcome what the reader of the log must know: that a record which would have been given up by now is

@@ -43,15 +43,15 @@ func (e *unknownVersionError) Error() string {
 
 func (e *unknownVersionError) Unwrap() error { return e.failed }
 
-// unfit says why a record can't be handled under its key, and gets a dead letter that is remembered under its place; nil if that is
-// not so.
-func unfit(j *job, out *idem.Outcome) error {
+// unfit says why a record with a redrive version can't be handled under its key, whose task ended so, and gets a dead letter that is
+// remembered under its place; nil if that is not so.
+func unfit(out *idem.Outcome, redrive int64) error {
 	var failed *idem.AlreadyFailedError
 	switch {
 	case out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey:
 		return out.Err
-	case j.rejected == nil && errors.As(out.Err, &failed) && failed.Version < j.ticket.Task.Redrive:
-		return &unknownVersionError{failed: failed, carried: j.ticket.Task.Redrive}
+	case errors.As(out.Err, &failed) && failed.Version < redrive:
+		return &unknownVersionError{failed: failed, carried: redrive}
 	}
 	return nil
 }
