@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/outbox"
 )
 
@@ -90,8 +90,8 @@ func TestTheHeadersOfARecord(t *testing.T) {
 			t.Errorf("%q; want %q", got, tc.want)
 		}
 	}
-	if outbox.KeyHeader != msk.DefaultKeyHeader {
-		t.Errorf("the relay sets %s; a consumer looks for %s", outbox.KeyHeader, msk.DefaultKeyHeader)
+	if outbox.KeyHeader != kafka.DefaultKeyHeader {
+		t.Errorf("the relay sets %s; a consumer looks for %s", outbox.KeyHeader, kafka.DefaultKeyHeader)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -136,7 +137,7 @@ func TestTheAlarmsAreExplained(t *testing.T) {
 // The names of the metrics are the function's: a renamed one would leave its alarm silent for ever.
 func TestTheMetricsAreWrittenByTheFunction(t *testing.T) {
 	var out bytes.Buffer
-	msk.EMF(&out, "function")(t.Context(), msk.Report{StoreLatency: []time.Duration{1}})
+	msk.EMF(&out, "function")(t.Context(), kafka.Report{StoreLatency: []time.Duration{1}})
 	var line struct {
 		AWS struct {
 			CloudWatchMetrics []struct {

@@ -133,7 +133,7 @@ func TestPartialFailuresAreOneSetting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, c.settings))
-			equal(t, "the function's", config(t, tpl).Consumer.Failures, c.want)
+			equal(t, "the function's", config(t, tpl).Failures, c.want)
 			equal(t, "the event source's", tpl.one(t, eventSource)["FunctionResponseTypes"], c.types)
 		})
 	}
@@ -156,7 +156,7 @@ func TestTopicsHaveAnEventSourceEach(t *testing.T) {
 		groups[at(t, source, "Topics", 0).(string)] = at(t, source, "AmazonManagedKafkaEventSourceConfig", "ConsumerGroupId").(string)
 	}
 	equal(t, "groups by topic", groups, map[string]string{"payments": "payments-ledger", "refunds": "refunds-ledger"})
-	equal(t, "namespace", config(t, tpl).Consumer.Namespace, "payments-ledger")
+	equal(t, "namespace", config(t, tpl).Records.Namespace, "payments-ledger")
 	tpl.id(t, "ConsumerEventSource") // the first one's ID is what it was before there was a second
 }
 

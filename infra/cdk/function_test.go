@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -65,8 +66,8 @@ func TestTheFunction(t *testing.T) {
 	cfg := config(t, tpl)
 	equal(t, "store", cfg.Store, "dynamodb")
 	equal(t, "table", variables(t, tpl)["IDEMSK_TABLE"], tpl.ref(t, "ConsumerTable"))
-	equal(t, "namespace", cfg.Consumer.Namespace, "payments-ledger")
-	equal(t, "failures", cfg.Consumer.Failures, msk.FailPartial)
+	equal(t, "namespace", cfg.Records.Namespace, "payments-ledger")
+	equal(t, "failures", cfg.Failures, msk.FailPartial)
 	equal(t, "engine", cfg.Engine, idem.Config{
 		Lease: idem.DefaultLease, Retention: idem.DefaultRetention, MaxAttempts: idem.DefaultMaxAttempts,
 		MaxResult: idem.DefaultMaxResult, DeadlineMargin: idem.DefaultDeadlineMargin, CommitWindow: idem.DefaultCommitWindow,
@@ -95,10 +96,10 @@ func TestTheFunctionAsWanted(t *testing.T) {
 	equal(t, "a variable of the handler's own", variables(t, tpl)["BANK_URL"], "https://bank.example")
 
 	cfg := config(t, tpl)
-	equal(t, "namespace", cfg.Consumer.Namespace, "ledger")
-	equal(t, "order", cfg.Consumer.Order, msk.ByKey)
-	equal(t, "missing key", cfg.Consumer.MissingKey, msk.Process)
-	equal(t, "concurrency", cfg.Consumer.Concurrency, 64)
+	equal(t, "namespace", cfg.Records.Namespace, "ledger")
+	equal(t, "order", cfg.Records.Order, kafka.ByKey)
+	equal(t, "missing key", cfg.Records.MissingKey, kafka.Process)
+	equal(t, "concurrency", cfg.Records.Concurrency, 64)
 	equal(t, "without batches", cfg.Plain, true)
 	equal(t, "skew", cfg.MaxClockSkew, 250*time.Millisecond)
 	equal(t, "key and fingerprint", []any{variables(t, tpl)["IDEMSK_KEY"], variables(t, tpl)["IDEMSK_FINGERPRINT"]}, []string{"json:$.id,$.account", "none"})

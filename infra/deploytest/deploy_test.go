@@ -32,6 +32,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -341,13 +342,13 @@ func (s *stack) checkDeadLetter(source, key, value string) {
 }
 
 // takeDeadLetters empties the queue: of at most ten, as a sample leaves no more.
-func (s *stack) takeDeadLetters() []msk.DeadLetter {
+func (s *stack) takeDeadLetters() []kafka.DeadLetter {
 	s.Helper()
 	out, err := s.queue.ReceiveMessage(s.Context(), &sqs.ReceiveMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, MaxNumberOfMessages: 10})
 	s.must(err)
-	letters := make([]msk.DeadLetter, len(out.Messages))
+	letters := make([]kafka.DeadLetter, len(out.Messages))
 	for i, m := range out.Messages {
-		letters[i], err = msk.ParseDeadLetter([]byte(aws.ToString(m.Body)))
+		letters[i], err = kafka.ParseDeadLetter([]byte(aws.ToString(m.Body)))
 		s.must(err)
 		_, err = s.queue.DeleteMessage(s.Context(), &sqs.DeleteMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, ReceiptHandle: m.ReceiptHandle})
 		s.must(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -39,14 +40,16 @@ func NewBooks() *Books { return &Books{entries: make(map[string][]Credit)} }
 const manyAttempts = 1000
 
 // NewConsumer returns a consumer whose handler may fail often.
-func NewConsumer(t testing.TB, store idem.Store, cfg idem.Config, key msk.KeyFunc, handler msk.Handler) *msk.Consumer {
+func NewConsumer(t testing.TB, store idem.Store, cfg idem.Config, key kafka.KeyFunc, handler msk.Handler) *msk.Consumer {
 	t.Helper()
 	cfg.MaxAttempts = manyAttempts
 	engine, err := idem.New(store, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := msk.New(engine, handler, msk.Config{Namespace: "books", Key: key, Concurrency: 8, Logger: slog.New(slog.DiscardHandler)})
+	consumer, err := msk.New(engine, handler, msk.Config{Records: kafka.Config{
+		Namespace: "books", Key: key, Concurrency: 8, Logger: slog.New(slog.DiscardHandler),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,9 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/sqsdlq"
 	"github.com/idemsk/idemsk/lambda/msk"
-	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
 )
 
 // Start runs a handler as this process's Lambda function, and returns only by ending the process.
@@ -105,10 +106,10 @@ func (b *Base) consumer(ctx context.Context, handler msk.Handler, stdout io.Writ
 	if err != nil {
 		return nil, err
 	}
-	cfg := b.Config.Consumer
-	cfg.Logger, cfg.Report = b.Logger, msk.EMF(stdout, b.Config.Function)
+	cfg := msk.Config{Records: b.Config.Records, Failures: b.Config.Failures, Report: msk.EMF(stdout, b.Config.Function)}
+	cfg.Records.Logger = b.Logger
 	if b.Config.DeadLetterQueueURL != "" {
-		if cfg.DeadLetters, err = b.deadLetters(ctx); err != nil {
+		if cfg.Records.DeadLetters, err = b.deadLetters(ctx); err != nil {
 			return nil, err
 		}
 	} else {
@@ -144,7 +145,7 @@ const (
 	sqsMaxBackoff = 200 * time.Millisecond
 )
 
-func (b *Base) deadLetters(ctx context.Context) (msk.DeadLetters, error) {
+func (b *Base) deadLetters(ctx context.Context) (kafka.DeadLetters, error) {
 	awsCfg, err := b.AWS(ctx)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -212,7 +213,7 @@ func TestAFunctionOnDynamoDBAndSQS(t *testing.T) {
 	equal(t, "status", rec.Status, idem.StatusFailed)
 	got := must(sqs.NewFromConfig(awsCfg).ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url}))
 	equal(t, "messages", len(got.Messages), 1)
-	letter := must(msk.ParseDeadLetter([]byte(*got.Messages[0].Body)))
+	letter := must(kafka.ParseDeadLetter([]byte(*got.Messages[0].Body)))
 	equal(t, "source", letter.Source(), "payments-0@7")
 	equal(t, "version", letter.Version, rec.Version)
 	equal(t, "function", letter.Function, "ledger")

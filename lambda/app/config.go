@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/sqsdlq"
 	"github.com/idemsk/idemsk/lambda/msk"
-	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
 )
 
 // The stores that IDEMSK_STORE can name.
@@ -35,7 +37,8 @@ type Config struct {
 
 	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES; dead letters, logger and report are
 	// wired by New.
-	Consumer msk.Config
+	Records  kafka.Config
+	Failures msk.Failures
 
 	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
 	DeadLetterMaxBytes int    // IDEMSK_DEAD_LETTER_MAX_BYTES
@@ -64,9 +67,12 @@ func ReadConfig(v *Vars) Config {
 		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqsdlq.DefaultMaxBytes, sqsdlq.SmallestMaxBytes, sqsdlq.LargestMaxBytes),
 		Function:           v.String("AWS_LAMBDA_FUNCTION_NAME", ""),
 	}
-	cfg.Consumer = readConsumer(v, cfg.Function)
-	if cfg.Consumer.Unprotected = cfg.Store == StoreNone; !cfg.Consumer.Unprotected && cfg.Consumer.Namespace == "" {
+	cfg.Records = readRecords(v, cfg.Function)
+	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected && cfg.Records.Namespace == "" {
 		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group (AWS_LAMBDA_FUNCTION_NAME, its default, is not set)")
+	}
+	if v.OneOf("IDEMSK_FAILURES", "batch", "partial") == "partial" {
+		cfg.Failures = msk.FailPartial
 	}
 	cfg.LogLevel = readLogLevel(v)
 	switch cfg.Store {
@@ -148,50 +154,47 @@ func readWait(v *Vars) time.Duration {
 	return d
 }
 
-func readConsumer(v *Vars, function string) msk.Config {
-	cfg := msk.Config{
+func readRecords(v *Vars, function string) kafka.Config {
+	cfg := kafka.Config{
 		Key:         readKey(v),
 		Fingerprint: readFingerprint(v),
 		Namespace:   v.String("IDEMSK_NAMESPACE", function),
-		Concurrency: v.Int("IDEMSK_CONCURRENCY", msk.DefaultConcurrency, 1, maxConcurrency),
+		Concurrency: v.Int("IDEMSK_CONCURRENCY", batch.DefaultConcurrency, 1, maxConcurrency),
 		Function:    function,
 	}
 	if strings.Contains(cfg.Namespace, "#") {
 		v.Fail("IDEMSK_NAMESPACE", cfg.Namespace, "a name without '#'")
 	}
 	if v.OneOf("IDEMSK_KEY_SCOPE", "topic", "namespace") == "namespace" {
-		cfg.KeyScope = msk.NamespaceScope
+		cfg.KeyScope = kafka.NamespaceScope
 	}
 	if v.OneOf("IDEMSK_MISSING_KEY", "reject", "process") == "process" {
-		cfg.MissingKey = msk.Process
+		cfg.MissingKey = kafka.Process
 	}
 	switch v.OneOf("IDEMSK_ORDER", "partition", "key", "none") {
 	case "key":
-		cfg.Order = msk.ByKey
+		cfg.Order = kafka.ByKey
 	case "none":
-		cfg.Order = msk.Unordered
-	}
-	if v.OneOf("IDEMSK_FAILURES", "batch", "partial") == "partial" {
-		cfg.Failures = msk.FailPartial
+		cfg.Order = kafka.Unordered
 	}
 	return cfg
 }
 
-func readKey(v *Vars) msk.KeyFunc {
+func readKey(v *Vars) kafka.KeyFunc {
 	const name = "IDEMSK_KEY"
-	s := v.String(name, "header:"+msk.DefaultKeyHeader)
+	s := v.String(name, "header:"+kafka.DefaultKeyHeader)
 	kind, arg, _ := strings.Cut(s, ":")
 	switch {
 	case kind == "header" && arg != "":
-		return msk.HeaderKey(arg)
+		return kafka.HeaderKey(arg)
 	case s == "key":
-		return msk.RecordKey
+		return kafka.RecordKey
 	case s == "hash":
-		return msk.HashKey
+		return kafka.HashKey
 	case s == "offset":
-		return msk.OffsetKey
+		return kafka.OffsetKey
 	case kind == "json":
-		key, err := msk.JSONKey(strings.Split(arg, ",")...)
+		key, err := kafka.JSONKey(strings.Split(arg, ",")...)
 		if err != nil {
 			v.Fail(name, s, "json:PATH,…: "+err.Error())
 		}
@@ -201,17 +204,17 @@ func readKey(v *Vars) msk.KeyFunc {
 	return nil
 }
 
-func readFingerprint(v *Vars) msk.FingerprintFunc {
+func readFingerprint(v *Vars) kafka.FingerprintFunc {
 	const name = "IDEMSK_FINGERPRINT"
 	s := v.String(name, "value")
 	paths, isJSON := strings.CutPrefix(s, "json:")
 	switch {
 	case s == "value":
-		return msk.ValueFingerprint
+		return kafka.ValueFingerprint
 	case s == "none":
-		return msk.NoFingerprint
+		return kafka.NoFingerprint
 	case isJSON:
-		f, err := msk.JSONFingerprint(strings.Split(paths, ",")...)
+		f, err := kafka.JSONFingerprint(strings.Split(paths, ",")...)
 		if err != nil {
 			v.Fail(name, s, "json:PATH,…: "+err.Error())
 		}

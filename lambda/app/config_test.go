@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -26,15 +27,15 @@ type variable struct {
 func aRecord() *msk.Record {
 	return &msk.Record{
 		Topic: "t", Partition: 1, Offset: 2, Key: []byte("kafka"), Value: []byte(`{"a":"x","b":{"c":7}}`),
-		Headers: []msk.Header{{Key: "idempotency-key", Value: []byte("default")}, {Key: "id", Value: []byte("other")}},
+		Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("default")}, {Key: "id", Value: []byte("other")}},
 	}
 }
 
 func keyOf(c Config) any {
-	if c.Consumer.Key == nil {
+	if c.Records.Key == nil {
 		return nil
 	}
-	key, err := c.Consumer.Key(aRecord())
+	key, err := c.Records.Key(aRecord())
 	if err != nil {
 		return err.Error()
 	}
@@ -42,10 +43,10 @@ func keyOf(c Config) any {
 }
 
 func fingerprintOf(c Config) any {
-	if c.Consumer.Fingerprint == nil {
+	if c.Records.Fingerprint == nil {
 		return nil
 	}
-	f, err := c.Consumer.Fingerprint(aRecord())
+	f, err := c.Records.Fingerprint(aRecord())
 	if err != nil {
 		return err.Error()
 	}
@@ -79,12 +80,12 @@ func variables() []variable {
 			[]string{"ab", "my table", strings.Repeat("x", 256)},
 		},
 		{
-			"IDEMSK_NAMESPACE", func(c Config) any { return c.Consumer.Namespace },
+			"IDEMSK_NAMESPACE", func(c Config) any { return c.Records.Namespace },
 			map[string]any{"": "ledger", "payments": "payments", "a@b/c": "a@b/c"}, []string{"a#b"},
 		},
 		{
-			"IDEMSK_KEY_SCOPE", func(c Config) any { return c.Consumer.KeyScope },
-			map[string]any{"": msk.TopicScope, "topic": msk.TopicScope, "namespace": msk.NamespaceScope}, []string{"function", "Topic"},
+			"IDEMSK_KEY_SCOPE", func(c Config) any { return c.Records.KeyScope },
+			map[string]any{"": kafka.TopicScope, "topic": kafka.TopicScope, "namespace": kafka.NamespaceScope}, []string{"function", "Topic"},
 		},
 		{
 			"IDEMSK_KEY", keyOf,
@@ -107,15 +108,15 @@ func variables() []variable {
 			map[string]any{"": false, "false": false, "true": true}, []string{"1", "yes", "True"},
 		},
 		{
-			"IDEMSK_MISSING_KEY", func(c Config) any { return c.Consumer.MissingKey },
-			map[string]any{"": msk.Reject, "reject": msk.Reject, "process": msk.Process}, []string{"ignore"},
+			"IDEMSK_MISSING_KEY", func(c Config) any { return c.Records.MissingKey },
+			map[string]any{"": kafka.Reject, "reject": kafka.Reject, "process": kafka.Process}, []string{"ignore"},
 		},
 		{
-			"IDEMSK_ORDER", func(c Config) any { return c.Consumer.Order },
-			map[string]any{"": msk.ByPartition, "partition": msk.ByPartition, "key": msk.ByKey, "none": msk.Unordered}, []string{"topic"},
+			"IDEMSK_ORDER", func(c Config) any { return c.Records.Order },
+			map[string]any{"": kafka.ByPartition, "partition": kafka.ByPartition, "key": kafka.ByKey, "none": kafka.Unordered}, []string{"topic"},
 		},
 		{
-			"IDEMSK_CONCURRENCY", func(c Config) any { return c.Consumer.Concurrency },
+			"IDEMSK_CONCURRENCY", func(c Config) any { return c.Records.Concurrency },
 			map[string]any{"": 32, "1": 1, "10000": 10000}, []string{"0", "-1", "10001", "many", "1.5", "99999999999999999999"},
 		},
 		{
@@ -148,7 +149,7 @@ func variables() []variable {
 			map[string]any{"": 5, "1": 1, "1000000": 1000000}, []string{"0", "-1", "1000001", "five"},
 		},
 		{
-			"IDEMSK_FAILURES", func(c Config) any { return c.Consumer.Failures },
+			"IDEMSK_FAILURES", func(c Config) any { return c.Failures },
 			map[string]any{"": msk.FailBatch, "batch": msk.FailBatch, "partial": msk.FailPartial}, []string{"Partial"},
 		},
 		{
@@ -177,7 +178,7 @@ func variables() []variable {
 			map[string]any{"": 256, "1": 1, "10000": 10000}, []string{"0", "10001", "all"},
 		},
 		{
-			"AWS_LAMBDA_FUNCTION_NAME", func(c Config) any { return c.Function + " " + c.Consumer.Function },
+			"AWS_LAMBDA_FUNCTION_NAME", func(c Config) any { return c.Function + " " + c.Records.Function },
 			map[string]any{"mail": "mail mail"}, nil,
 		},
 		{
@@ -258,8 +259,8 @@ func TestRetentionIsNotShorterThanTheLease(t *testing.T) {
 }
 
 func TestStoreNoneIsUnprotected(t *testing.T) {
-	equal(t, "unprotected", ReadConfig(vars(map[string]string{"IDEMSK_STORE": "none"})).Consumer.Unprotected, true)
-	equal(t, "unprotected", ReadConfig(vars(nil)).Consumer.Unprotected, false)
+	equal(t, "unprotected", ReadConfig(vars(map[string]string{"IDEMSK_STORE": "none"})).Records.Unprotected, true)
+	equal(t, "unprotected", ReadConfig(vars(nil)).Records.Unprotected, false)
 }
 
 // No skew at all is not the store's default.

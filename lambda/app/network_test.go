@@ -14,8 +14,8 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/faultproxy"
-	"github.com/idemsk/idemsk/lambda/msk"
-	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )
 
 // behindProxy starts a service, and returns the SDK's configuration for it, through a proxy.
@@ -72,7 +72,7 @@ func TestADeadLetterIsSentWhenTheNetworkHasFallenSilent(t *testing.T) {
 		awsCfg: func(context.Context) (aws.Config, error) { return awsCfg, nil },
 	}
 	queue := must(base.deadLetters(t.Context()))
-	letter := msk.DeadLetter{Topic: "payments", Value: make([]byte, sqsdlq.SmallestMaxBytes), Error: idem.Failure{Code: idem.CodePermanent}}
+	letter := kafka.DeadLetter{Topic: "payments", Value: make([]byte, sqsdlq.SmallestMaxBytes), Error: idem.Failure{Code: idem.CodePermanent}}
 	goesOn(t, proxy, func(ctx context.Context) error { return queue.Send(ctx, letter) })
 	equal(t, "the value is left out of a letter that is too large with it", size.Load() < sqsdlq.SmallestMaxBytes, true)
 }

@@ -48,7 +48,7 @@ func (b *Base) openPostgres(ctx context.Context) (idem.Store, error) {
 			followRotation(c, where.secret)
 		}
 		if b.postgres.inTransaction { // each handler at work has a connection of its own, and heartbeats need one
-			c.MaxConns = int32(b.Config.Consumer.Concurrency) + 1 // a batch's bound, 10,000
+			c.MaxConns = int32(b.Config.Records.Concurrency) + 1 // a batch's bound, 10,000
 		}
 	})
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -242,13 +243,13 @@ func (s *stack) wantBooked(n int64, events ...string) {
 }
 
 // deadLetters receives what is in the queue, and leaves it there.
-func (s *stack) deadLetters() []msk.DeadLetter {
+func (s *stack) deadLetters() []kafka.DeadLetter {
 	s.Helper()
 	out, err := s.queue.ReceiveMessage(s.Context(), &sqs.ReceiveMessageInput{QueueUrl: &s.queueURL, MaxNumberOfMessages: 10})
 	s.must(err)
-	var letters []msk.DeadLetter
+	var letters []kafka.DeadLetter
 	for _, m := range out.Messages {
-		l, err := msk.ParseDeadLetter([]byte(*m.Body))
+		l, err := kafka.ParseDeadLetter([]byte(*m.Body))
 		s.must(err)
 		letters = append(letters, l)
 		_, err = s.queue.ChangeMessageVisibility(s.Context(), &sqs.ChangeMessageVisibilityInput{

@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // The balances that poisonOnePartition leaves.
@@ -71,7 +71,7 @@ func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 	}
 	says := map[string]string{"ledger#payments#overflows": "ledger", "ledger#payments#unwritable": "want no control characters"}
 	for _, m := range got.Messages {
-		l, err := msk.ParseDeadLetter([]byte(*m.Body))
+		l, err := kafka.ParseDeadLetter([]byte(*m.Body))
 		if err != nil {
 			t.Fatal(err)
 		}

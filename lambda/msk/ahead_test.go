@@ -15,6 +15,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -39,16 +40,16 @@ func TestClaimsAreGathered(t *testing.T) {
 	const batch, total = 25, 1000
 	for _, tc := range []struct {
 		name       string
-		order      msk.Order
+		order      kafka.Order
 		partitions int
 	}{
-		{"units of one record", msk.Unordered, 1}, {"1 partition", msk.ByPartition, 1}, {"3 partitions", msk.ByPartition, 3},
-		{"6 partitions", msk.ByPartition, 6}, {"40 partitions", msk.ByPartition, 40},
+		{"units of one record", kafka.Unordered, 1}, {"1 partition", kafka.ByPartition, 1}, {"3 partitions", kafka.ByPartition, 3},
+		{"6 partitions", kafka.ByPartition, 6}, {"40 partitions", kafka.ByPartition, 40},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newBatchedSite(t, batch)
-				s.cfg.Order = tc.order
+				s.cfg.Records.Order = tc.order
 				equalSlices(t, "reported places", s.deliver(manyRecords(total, tc.partitions)...))
 				equal(t, "executed", s.last().Executed, total)
 				requests, claims := 0, 0
@@ -100,7 +101,7 @@ func TestWhatIsBehindAFailureIsGivenBack(t *testing.T) {
 func TestWhatIsNotBegunAtTheDeadlineIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedSite(t, 25)
-		s.cfg.Concurrency = 2
+		s.cfg.Records.Concurrency = 2
 		for _, key := range []string{"k0", "k1"} {
 			s.ledger.takes(key, timeout-400*time.Millisecond) // into the margin
 		}
@@ -292,7 +293,7 @@ func TestWhatATakeOverGivesBackIsGatheredAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newBatchedSite(t, batch)
-				s.cfg.Order, s.cfg.Concurrency = msk.Unordered, 32
+				s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, 32
 				for i := range c.dead {
 					s.store.hold(elsewhere(fmt.Sprint("k", 40+i*c.apart), time.Second))
 				}
@@ -318,21 +319,21 @@ func TestWhatATakeOverGivesBackIsGatheredAnew(t *testing.T) {
 // However slow handlers are, and whatever was known of them, no claim is gathered so far ahead that it must be renewed.
 func TestClaimsAreGatheredNoFurtherThanTheirLeaseReaches(t *testing.T) {
 	for name, c := range map[string]struct {
-		order               msk.Order
+		order               kafka.Order
 		partitions, records int
 		takes               time.Duration
 	}{
-		"a partition":             {msk.ByPartition, 1, 100, 2 * time.Second},
-		"partitions":              {msk.ByPartition, 3, 300, 2 * time.Second},
-		"half a second":           {msk.ByPartition, 3, 300, time.Second / 2},
-		"longer than a lease":     {msk.ByPartition, 3, 12, 35 * time.Second},
-		"units of one":            {msk.Unordered, 1, 1000, 2500 * time.Millisecond},
-		"units of one, very slow": {msk.Unordered, 1, 200, 15 * time.Second},
+		"a partition":             {kafka.ByPartition, 1, 100, 2 * time.Second},
+		"partitions":              {kafka.ByPartition, 3, 300, 2 * time.Second},
+		"half a second":           {kafka.ByPartition, 3, 300, time.Second / 2},
+		"longer than a lease":     {kafka.ByPartition, 3, 12, 35 * time.Second},
+		"units of one":            {kafka.Unordered, 1, 1000, 2500 * time.Millisecond},
+		"units of one, very slow": {kafka.Unordered, 1, 200, 15 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newBatchedSite(t, 25)
-				s.cfg.Order, s.cfg.Concurrency = c.order, 32
+				s.cfg.Records.Order, s.cfg.Records.Concurrency = c.order, 32
 				var extends atomic.Int64
 				s.store.onSettle = func(_ context.Context, set *idem.Settlement, land func() error) error {
 					if set.Op == idem.OpExtend {
@@ -386,7 +387,7 @@ func TestACompletionThatFailsLater(t *testing.T) {
 func TestPlainAndGatheredEndAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := drawRecords(t)
-		order := rapid.SampledFrom([]msk.Order{msk.ByPartition, msk.ByKey, msk.Unordered}).Draw(t, "order")
+		order := rapid.SampledFrom([]kafka.Order{kafka.ByPartition, kafka.ByKey, kafka.Unordered}).Draw(t, "order")
 		concurrency := rapid.IntRange(1, 4).Draw(t, "concurrency")
 		plans := map[string][]string{}
 		for _, key := range keysOf(records) {
@@ -397,7 +398,7 @@ func TestPlainAndGatheredEndAlike(t *testing.T) {
 			rapid.SyncTest(t, func(t *rapid.T) {
 				s := newBatchedSite(t, size)
 				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second, ClaimOnCommit: onCommit}
-				s.cfg.Order, s.cfg.Concurrency = order, concurrency
+				s.cfg.Records.Order, s.cfg.Records.Concurrency = order, concurrency
 				s.ledger.atomic = atomic
 				faults := &faults{draws: draws}
 				faults.install(s)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Response is the partial batch response of a Kafka event source mapping. Its identifiers are objects, unlike those of
@@ -23,6 +24,31 @@ type BatchItemFailure struct {
 type ItemIdentifier struct {
 	Partition string `json:"partition"`
 	Offset    int64  `json:"offset"`
+}
+
+// answer collects what is to be delivered again: in every partition, the first record that is not settled and all behind it.
+func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
+	resp := Response{BatchItemFailures: []BatchItemFailure{}}
+	batchErr := &BatchError{}
+	for p, messages := range b.Partitions {
+		batchErr.Records += len(messages)
+		blocked := false
+		for i := range messages {
+			m := &messages[i]
+			if !blocked && !m.Settled() {
+				blocked = true
+				batchErr.Causes = append(batchErr.Causes, &RecordError{Source: m.Record.Source(), Err: m.Err()})
+			}
+			if blocked {
+				resp.BatchItemFailures = append(resp.BatchItemFailures, BatchItemFailure{ItemIdentifier{Partition: event.Partitions[p].ID, Offset: m.Record.Offset}})
+			}
+		}
+	}
+	batchErr.Reported = len(resp.BatchItemFailures)
+	if batchErr.Reported == 0 {
+		return resp, nil
+	}
+	return resp, batchErr
 }
 
 // BatchError says that records of a batch are not settled, and makes the invocation fail.
@@ -55,10 +81,10 @@ func (e *BatchError) Unwrap() []error { return e.Causes }
 
 // overrunError names the records whose handlers have not returned. Their keys stay taken until the lease ends. The process must
 // not take another invocation: a sandbox that is frozen and thawed would go on with them. Package app ends it.
-func overrunError(overruns []*batch.Item) error {
+func overrunError(overruns []*kafka.Message) error {
 	var sources []string
-	for _, it := range overruns[:min(len(overruns), maxCauses)] {
-		sources = append(sources, it.Task.Source)
+	for _, m := range overruns[:min(len(overruns), maxCauses)] {
+		sources = append(sources, m.Record.Source())
 	}
 	if more := len(overruns) - len(sources); more > 0 {
 		sources = append(sources, fmt.Sprintf("and %d more", more))

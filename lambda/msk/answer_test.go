@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -47,7 +49,7 @@ func TestNoFailuresAreAnEmptyList(t *testing.T) {
 // From the first failure of a partition on, everything is reported; other partitions are not touched by it.
 func TestEverythingBehindTheFirstFailureOfAPartitionIsReported(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Order = msk.Unordered // so that what is behind it has been executed
+	s.cfg.Records.Order = kafka.Unordered // so that what is behind it has been executed
 	s.ledger.fails("bad", errBoom)
 	s.ledger.fails("bad too", errBoom)
 	got, err := s.invoke(
@@ -119,7 +121,9 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := newLedger().handle
-	_, err = msk.New(engine, handler, msk.Config{Namespace: "a#b", KeyScope: 9, MissingKey: 9, Order: 9, Concurrency: -1, Failures: 9})
+	_, err = msk.New(engine, handler, msk.Config{
+		Records: kafka.Config{Namespace: "a#b", KeyScope: 9, MissingKey: 9, Order: 9, Concurrency: -1}, Failures: 9,
+	})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	says(t, err.Error(), `Namespace is "a#b"`, "KeyScope is 9", "MissingKey is 9", "Order is 9", "Concurrency is -1", "Failures is 9")
 	_, err = msk.New(engine, handler, msk.Config{})
@@ -134,8 +138,8 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 // The defaults do with nothing but a handler and the consumer's name.
 func TestTheDefaults(t *testing.T) {
 	s := newSite(t)
-	log := s.cfg.Logger
-	s.cfg = msk.Config{Namespace: "ledger", Logger: log}
+	log := s.cfg.Records.Logger
+	s.cfg = msk.Config{Records: kafka.Config{Namespace: "ledger", Logger: log}}
 	var records []record
 	for n := range 50 {
 		records = append(records, rec("payments-"+strconv.Itoa(n)+"@1", strconv.Itoa(n)))
@@ -146,7 +150,7 @@ func TestTheDefaults(t *testing.T) {
 	}
 	equal(t, "answer", got, `{"batchItemFailures":[]}`)
 	equal(t, "effects", s.ledger.total(), 50)
-	equal(t, "at most at once", s.ledger.most <= msk.DefaultConcurrency, true)
+	equal(t, "at most at once", s.ledger.most <= batch.DefaultConcurrency, true)
 	s.ledger.fails("bad", errBoom)
 	_, err = s.invoke(rec("payments-0@2", "bad"))
 	wantErr(t, err, errBoom) // FailBatch

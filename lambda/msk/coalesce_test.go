@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 func TestDuplicatesInABatchCostOneClaim(t *testing.T) {
-	for name, order := range map[string]msk.Order{"by partition": msk.ByPartition, "by key": msk.ByKey, "none": msk.Unordered} {
+	for name, order := range map[string]kafka.Order{"by partition": kafka.ByPartition, "by key": kafka.ByKey, "none": kafka.Unordered} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.cfg.Order = order
+			s.cfg.Records.Order = order
 			equalSlices(t, "reported places", s.deliver(
 				rec("payments-0@1", "a"), rec("payments-0@2", "a"), rec("payments-1@1", "b"), rec("payments-1@2", "a"), rec("payments-2@1", "a")))
 			equal(t, "claims on a", s.store.claimed(keyA), 1)
@@ -58,7 +59,7 @@ func TestFollowersHoldNoSlot(t *testing.T) {
 	for _, concurrency := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t)
-			s.cfg.Concurrency = concurrency
+			s.cfg.Records.Concurrency = concurrency
 			s.ledger.takes("a", time.Second)
 			s.ledger.takes("b", time.Second)
 			equalSlices(t, "reported places", s.deliver(
@@ -72,7 +73,7 @@ func TestFollowersHoldNoSlot(t *testing.T) {
 func TestManyPartitionsWithTheSameKeysInAllOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Concurrency = 2
+		s.cfg.Records.Concurrency = 2
 		const keys = 7
 		var records []record
 		for p := range 12 {
@@ -143,8 +144,8 @@ func TestAnotherFingerprintInAnotherPartition(t *testing.T) {
 func TestAfterAFailureTheOtherRequestIsStillRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Order = msk.Unordered
-		s.cfg.Concurrency = 1
+		s.cfg.Records.Order = kafka.Unordered
+		s.cfg.Records.Concurrency = 1
 		s.ledger.fails("a", errBoom)
 		s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a").with("wrong"))
 		equal(t, "dead letters", len(s.letters.sent), 1)
@@ -154,7 +155,7 @@ func TestAfterAFailureTheOtherRequestIsStillRefused(t *testing.T) {
 
 func TestWithoutFingerprintsAllWithAKeyAreOne(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Fingerprint = msk.NoFingerprint
+	s.cfg.Records.Fingerprint = kafka.NoFingerprint
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a").with("other")))
 	equal(t, "coalesced", s.last().Coalesced, 1)
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@3", "a").with("yet another")))

@@ -3,35 +3,29 @@ package msk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/kafka"
 )
 
-// Consumer takes batches through an engine. It is a lambda.Handler, and safe for concurrent use.
+// Consumer takes the batches of an event source mapping through an engine. It is a lambda.Handler, and safe for concurrent use.
 type Consumer struct {
-	engine    *idem.Engine
-	handler   Handler
-	cfg       Config
-	scheduler *batch.Scheduler
+	processor *kafka.Processor
+	failures  Failures
+	report    func(ctx context.Context, r kafka.Report)
 }
 
-// New returns a consumer. It returns idem.ErrInvalidConfig (wrapped), naming every field at fault.
-func New(engine *idem.Engine, handler Handler, cfg Config) (*Consumer, error) {
-	if engine == nil || handler == nil {
-		return nil, fmt.Errorf("msk: %w: the engine and the handler must not be nil", idem.ErrInvalidConfig)
-	}
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+// New returns a consumer. The handler may be nil if cfg.Records.Bulk is set. It returns idem.ErrInvalidConfig (wrapped), naming every
+// field at fault.
+func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, error) {
+	processor, err := kafka.NewProcessor(engine, handler, cfg.Records)
+	if err = errors.Join(err, cfg.validate()); err != nil {
 		return nil, err
 	}
-	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency})
-	if err != nil {
-		return nil, err
-	}
-	return &Consumer{engine: engine, handler: handler, cfg: cfg, scheduler: scheduler}, nil
+	return &Consumer{processor: processor, failures: cfg.Failures, report: cfg.Report}, nil
 }
 
 // Invoke implements lambda.Handler: it decodes the event, processes it and encodes the answer.
@@ -55,20 +49,27 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 // records to be delivered again, or batch.ErrOverrun (wrapped) if a handler did not return: then the process must end.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
 	started := time.Now()
-	b := c.newBatch(event)
-	overruns := c.scheduler.Run(ctx, b.lanes())
-	for i := range b.jobs {
-		if j := &b.jobs[i]; j.State == batch.Ended {
-			j.explain()
-		}
-	}
-	resp, batchErr := b.answer()
-	b.report(ctx, batchErr, started)
+	b := c.processor.Run(ctx, event.cluster(), event.records())
+	resp, batchErr := answer(event, b)
+	c.tell(ctx, b, batchErr, started)
 	switch {
-	case len(overruns) > 0:
-		return Response{}, overrunError(overruns)
-	case batchErr != nil && c.cfg.Failures == FailBatch:
+	case len(b.Overruns) > 0:
+		return Response{}, overrunError(b.Overruns)
+	case batchErr != nil && c.failures == FailBatch:
 		return Response{}, batchErr
 	}
 	return resp, nil
+}
+
+// tell logs and reports what came of a batch.
+func (c *Consumer) tell(ctx context.Context, b *kafka.Batch, batchErr *BatchError, started time.Time) {
+	r := b.Report(started)
+	var err error
+	if batchErr != nil {
+		r.Reported, err = batchErr.Reported, batchErr
+	}
+	b.Log(ctx, &r, err)
+	if c.report != nil {
+		c.report(ctx, r)
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -79,9 +80,9 @@ func benchConsumer(b *testing.B) *msk.Consumer {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := msk.New(engine, func(context.Context, msk.Record) ([]byte, error) { return nil, nil }, msk.Config{Namespace: "bench",
-		Logger: slog.New(slog.DiscardHandler),
-		Report: func(_ context.Context, r msk.Report) {
+	c, err := msk.New(engine, func(context.Context, msk.Record) ([]byte, error) { return nil, nil }, msk.Config{
+		Records: kafka.Config{Namespace: "bench", Logger: slog.New(slog.DiscardHandler)},
+		Report: func(_ context.Context, r kafka.Report) {
 			if r.Executed != benchRecords {
 				b.Fatalf("%d records were executed; want %d", r.Executed, benchRecords)
 			}

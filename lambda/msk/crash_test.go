@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -30,7 +31,7 @@ func (s *site) die(ctx context.Context) error {
 	s.store.losing(errDead, idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend)
 	s.store.mu.Unlock()
 	s.letters.mu.Lock()
-	s.letters.on = func(context.Context, msk.DeadLetter) error { return errDead }
+	s.letters.on = func(context.Context, kafka.DeadLetter) error { return errDead }
 	s.letters.mu.Unlock()
 	s.end()
 	<-ctx.Done()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -19,10 +20,10 @@ func TestADeadLetterHoldsTheWholeRecord(t *testing.T) {
 		r := rec("payments-3@9007199254740993", "a").with("\x00\xff").header("trace", "\x80")
 		r.kafkaKey = "account-1"
 		s.deliver(r)
-		want := msk.DeadLetter{
+		want := kafka.DeadLetter{
 			Topic: "payments", Partition: 3, Offset: 9007199254740993, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
 			Key: []byte("account-1"), Value: []byte("\x00\xff"),
-			Headers:        []msk.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}, {Key: "trace", Value: []byte("\x80")}},
+			Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}, {Key: "trace", Value: []byte("\x80")}},
 			IdempotencyKey: "ledger#payments#a", Version: s.get(keyA).Version, Attempts: 1,
 			Error:    idem.Failure{Code: idem.CodePermanent, Message: "boom", At: time.Now().UTC()},
 			Function: "ledger",
@@ -66,7 +67,7 @@ func TestADeadLetterNamesTheCluster(t *testing.T) {
 // Two failures of one record have two times, also where the letters have no version and come in the same millisecond.
 func TestEachFailureHasATimeOfItsOwn(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Unprotected = true
+	s.cfg.Records.Unprotected = true
 	s.ledger.fails("a", idem.Permanent(errBoom))
 	for range 50 {
 		s.deliver(rec("payments-0@7", "a"))
@@ -80,24 +81,24 @@ func TestEachFailureHasATimeOfItsOwn(t *testing.T) {
 }
 
 // letter is one with much in it.
-func letter() msk.DeadLetter {
-	return msk.DeadLetter{
+func letter() kafka.DeadLetter {
+	return kafka.DeadLetter{
 		Topic: "payments", Partition: 3, Offset: 17, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
 		Key: []byte(strings.Repeat("k", 2000)), Value: []byte(strings.Repeat("v", 8000)), Undecoded: []byte(strings.Repeat("u", 3000)),
-		Headers:        []msk.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("h", 4000))}, {Key: "null"}},
+		Headers:        []kafka.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("h", 4000))}, {Key: "null"}},
 		IdempotencyKey: "ledger#payments#a", Version: 1767225600001, Attempts: 5,
 		Error: idem.Failure{Code: idem.CodeExhausted, Message: "<boom>", At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger", Cluster: "arn:aws:kafka:c",
 	}
 }
 
 func TestDeadLettersAreParsedAsTheyWereEncoded(t *testing.T) {
-	for name, change := range map[string]func(*msk.DeadLetter){
-		"all":         func(*msk.DeadLetter) {},
-		"tombstone":   func(l *msk.DeadLetter) { l.Value = nil },
-		"empty value": func(l *msk.DeadLetter) { l.Value = []byte{} },
-		"little":      func(l *msk.DeadLetter) { *l = msk.DeadLetter{Topic: "t", Error: idem.Failure{Code: "error"}} },
+	for name, change := range map[string]func(*kafka.DeadLetter){
+		"all":         func(*kafka.DeadLetter) {},
+		"tombstone":   func(l *kafka.DeadLetter) { l.Value = nil },
+		"empty value": func(l *kafka.DeadLetter) { l.Value = []byte{} },
+		"little":      func(l *kafka.DeadLetter) { *l = kafka.DeadLetter{Topic: "t", Error: idem.Failure{Code: "error"}} },
 		// SQS takes neither; the escapes are the same text for whoever parses it.
-		"not for XML": func(l *msk.DeadLetter) { l.IdempotencyKey, l.Headers[0].Key = "a\uFFFEb", "\uFFFF\x01\u2028" },
+		"not for XML": func(l *kafka.DeadLetter) { l.IdempotencyKey, l.Headers[0].Key = "a\uFFFEb", "\uFFFF\x01\u2028" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := letter()
@@ -111,7 +112,7 @@ func TestDeadLettersAreParsedAsTheyWereEncoded(t *testing.T) {
 					t.Errorf("%q is in the encoded letter", c)
 				}
 			}
-			got, err := msk.ParseDeadLetter(data)
+			got, err := kafka.ParseDeadLetter(data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +126,7 @@ func TestDeadLettersAreParsedAsTheyWereEncoded(t *testing.T) {
 // The form of a letter is read by later versions and by other people's tools.
 func TestTheFormOfADeadLetter(t *testing.T) {
 	l := letter()
-	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil, []msk.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "n"}}
+	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil, []kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "n"}}
 	data, err := l.Encode(1000)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestWhatIsLeftOutOfALargeDeadLetter(t *testing.T) {
 		if len(data) > tc.limit {
 			t.Errorf("%d bytes; the limit is %d", len(data), tc.limit)
 		}
-		got, err := msk.ParseDeadLetter(data)
+		got, err := kafka.ParseDeadLetter(data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +170,7 @@ func TestWhatIsLeftOutOfALargeDeadLetter(t *testing.T) {
 	}
 	whole := letter()
 	_, err := whole.Encode(100)
-	wantErr(t, err, msk.ErrDeadLetterTooLarge)
+	wantErr(t, err, kafka.ErrDeadLetterTooLarge)
 	says(t, err.Error(), "payments-3@17", "the limit is 100")
 }
 
@@ -181,7 +182,7 @@ func TestAnEmptyValueStaysInALargeDeadLetter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := msk.ParseDeadLetter(data)
+	got, err := kafka.ParseDeadLetter(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +193,7 @@ func TestAnEmptyValueStaysInALargeDeadLetter(t *testing.T) {
 
 func TestWhatIsNoDeadLetter(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", "{}", `{"topic":"t"}`, `{"error":{"code":"x"}}`, `{"topic":17}`} {
-		if l, err := msk.ParseDeadLetter([]byte(text)); err == nil {
+		if l, err := kafka.ParseDeadLetter([]byte(text)); err == nil {
 			t.Errorf("%q is taken for a dead letter: %+v", text, l)
 		} else {
 			says(t, err.Error(), "not a dead letter of idemsk")
@@ -202,7 +203,7 @@ func TestWhatIsNoDeadLetter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := msk.ParseDeadLetter(data); err != nil {
+	if _, err := kafka.ParseDeadLetter(data); err != nil {
 		t.Errorf("a letter with a field that is not known: %v", err)
 	}
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Concurrency = 1
+		s.cfg.Records.Concurrency = 1
 		s.ledger.takes("a", timeout-idem.DefaultDeadlineMargin+time.Millisecond) // it does not heed its context, but is done in time
 		resp := s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-0@9", "c"))
 		equalSlices(t, "reported places", resp, "payments-0@8", "payments-0@9")
@@ -31,7 +32,7 @@ func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 func TestUnitsThatFoundNoSlotBeforeTheDeadlineAreUntouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Concurrency = 1
+		s.cfg.Records.Concurrency = 1
 		begun := make(chan struct{})
 		var once sync.Once
 		wait := func(ctx context.Context, _ msk.Record) error {
@@ -208,7 +209,7 @@ func TestADeadLetterThatIsNotSentInTimeIsAStray(t *testing.T) {
 		s := newSite(t)
 		s.ledger.fails("a", idem.Permanent(errBoom))
 		gate := make(chan struct{})
-		s.letters.on = func(context.Context, msk.DeadLetter) error {
+		s.letters.on = func(context.Context, kafka.DeadLetter) error {
 			<-gate
 			return errors.New("too late")
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Decode parses a Kafka event as Lambda's event source mapping delivers it, for MSK and for self-managed clusters.
@@ -17,7 +19,7 @@ import (
 // Every error it returns is [ErrNotKafka] and concerns the event as a whole: a payload that is not JSON, that another
 // service sent, or with a record whose topic, partition or offset can't be read, which could be neither reported nor set
 // aside under a name. A payload with a map key twice is refused too: to take the last, as JSON parsers do, would lose the
-// records of the first. Whatever else is wrong with a record is that record's own [Record.Err], and its neighbours are
+// records of the first. Whatever else is wrong with a record is that record's own [kafka.Record.Undecodable], and its neighbours are
 // none the worse for it.
 //
 // JSON is accepted as encoding/json accepts it (nesting up to 10,000 levels, invalid UTF-8 replaced, the last of fields
@@ -30,8 +32,8 @@ func Decode(payload []byte) (*Event, error) {
 	d := decoder{
 		scanner: scanner{data: payload},
 		bytes:   slab[byte]{next: 1 << 10, most: 1 << 16},
-		headers: slab[Header]{next: 1 << 3, most: 1 << 10},
-		schemas: slab[Schema]{next: 1 << 3, most: 1 << 10},
+		headers: slab[kafka.Header]{next: 1 << 3, most: 1 << 10},
+		schemas: slab[kafka.Schema]{next: 1 << 3, most: 1 << 10},
 	}
 	event := d.event()
 	if d.err != nil {
@@ -43,12 +45,12 @@ func Decode(payload []byte) (*Event, error) {
 // decoder decodes one event. Records, and the bytes and headers in them, come out of a few large allocations.
 type decoder struct {
 	scanner
-	records []Record // of all partitions so far; a Partition's Records are a part of it
+	records []kafka.Record // of all partitions so far; a Partition's Records are a part of it
 	bytes   slab[byte]
-	headers slab[Header]
-	schemas slab[Schema]
+	headers slab[kafka.Header]
+	schemas slab[kafka.Schema]
 	names   map[string]string // strings that come again and again, each kept once
-	header  []Header          // of one record, while their number is not known
+	header  []kafka.Header    // of one record, while their number is not known
 	scratch []byte            // of one header, likewise
 }
 
@@ -144,7 +146,7 @@ func (d *decoder) partition() Partition {
 		d.record(&p, len(d.records)-first)
 	}
 	p.Records = d.records[first:len(d.records):len(d.records)]
-	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
+	byOffset := func(a, b kafka.Record) int { return cmp.Compare(a.Offset, b.Offset) }
 	if !slices.IsSortedFunc(p.Records, byOffset) {
 		slices.SortStableFunc(p.Records, byOffset)
 	}
@@ -175,7 +177,7 @@ const (
 type fields struct {
 	topic, partition, offset, timestamp, timestampType, key, value, keySchema, valueSchema raw
 
-	headers    []Header // decoded already: headerList says why
+	headers    []kafka.Header // decoded already: headerList says why
 	badHeaders error
 }
 
@@ -233,8 +235,8 @@ func (d *decoder) record(p *Partition, i int) {
 	d.records = d.records[:len(d.records)+1]
 	r := &d.records[len(d.records)-1]
 	r.Topic, r.Partition, r.Offset = p.Topic, p.Number, offset
-	if r.err = d.fill(r, &f); r.err != nil {
-		r.err.raw = bytes.Clone(d.data[start:d.pos])
+	if r.Undecodable = d.fill(r, &f); r.Undecodable != nil {
+		r.Undecodable.Raw = bytes.Clone(d.data[start:d.pos])
 	}
 }
 
@@ -246,7 +248,7 @@ func (d *decoder) expected(size int) int {
 }
 
 // fill decodes the fields of a record whose name is known, and returns what is wrong with the first that can't be.
-func (d *decoder) fill(r *Record, f *fields) *DecodeError {
+func (d *decoder) fill(r *kafka.Record, f *fields) *kafka.DecodeError {
 	x := extractor{decoder: d}
 	x.sameTopic(f.topic, r.Topic)
 	x.samePartition(f.partition, r.Partition)
@@ -260,7 +262,7 @@ func (d *decoder) fill(r *Record, f *fields) *DecodeError {
 	if x.failures == 0 {
 		return nil
 	}
-	return &DecodeError{Source: r.Source(), Field: x.field, Err: x.cause}
+	return &kafka.DecodeError{Source: r.Source(), Field: x.field, Err: x.cause}
 }
 
 // extractor turns the fields of one record into what they mean. It remembers the first that does not mean anything.
@@ -343,14 +345,14 @@ func (x *extractor) base64(field string, v raw) []byte {
 	return out[:n:n]
 }
 
-func (x *extractor) headers(headers []Header, bad error) []Header {
+func (x *extractor) headers(headers []kafka.Header, bad error) []kafka.Header {
 	if bad != nil {
 		x.failf(fieldHeaders, "%w", bad)
 	}
 	return headers
 }
 
-func (x *extractor) schema(field string, v raw) *Schema {
+func (x *extractor) schema(field string, v raw) *kafka.Schema {
 	if v.absent() {
 		return nil
 	}
@@ -371,7 +373,7 @@ func (x *extractor) schema(field string, v raw) *Schema {
 		}
 	}
 	failures := x.failures
-	var schema Schema
+	var schema kafka.Schema
 	if id.isNumber() { // as Confluent's are
 		schema.ID = x.decoder.intern(id)
 	} else {
@@ -389,7 +391,7 @@ func (x *extractor) schema(field string, v raw) *Schema {
 // headerList consumes and decodes a record's headers: an array of objects, each of which normally has one header.
 // They are not left for later like the other fields, because to go twice over a number for each of their bytes would be
 // half of what a record costs.
-func (d *decoder) headerList() (headers []Header, bad error) {
+func (d *decoder) headerList() (headers []kafka.Header, bad error) {
 	if d.peek() != '[' {
 		if v := d.value(); !v.absent() {
 			bad = fmt.Errorf("they are %s, not an array", v.kind())
@@ -408,7 +410,7 @@ func (d *decoder) headerList() (headers []Header, bad error) {
 			name := d.intern(d.name())
 			value, err := d.headerValue(name)
 			bad = cmp.Or(bad, err)
-			d.header = append(d.header, Header{Key: name, Value: value})
+			d.header = append(d.header, kafka.Header{Key: name, Value: value})
 		}
 	}
 	if bad != nil || len(d.header) == 0 {

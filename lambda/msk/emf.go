@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // MetricsNamespace is the CloudWatch namespace of EMF.
@@ -16,9 +18,9 @@ const MetricsNamespace = "idemsk"
 // Logs turns into metrics without any request. The one dimension, FunctionName, is function; there is none if it is empty,
 // as CloudWatch takes no empty one.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
-func EMF(w io.Writer, function string) func(ctx context.Context, r Report) {
+func EMF(w io.Writer, function string) func(ctx context.Context, r kafka.Report) {
 	var mu sync.Mutex
-	return func(_ context.Context, r Report) {
+	return func(_ context.Context, r kafka.Report) {
 		line, err := json.Marshal(emfLine(r, function, time.Now()))
 		if err != nil {
 			return // numbers and strings encode
@@ -39,7 +41,7 @@ const (
 	unitMillis = "Milliseconds"
 )
 
-func emfLine(r Report, function string, now time.Time) map[string]any {
+func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 	line := map[string]any{"RecordAge": millis(r.RecordAge), "InProgressAge": millis(r.InProgressAge)}
 	dimensions := []string{}
 	if function != "" {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -101,7 +102,7 @@ func TestMetrics(t *testing.T) {
 
 func TestMetricsOfAFunctionWithoutAName(t *testing.T) {
 	var out bytes.Buffer
-	msk.EMF(&out, "")(context.Background(), msk.Report{Records: 1, Executed: 1})
+	msk.EMF(&out, "")(context.Background(), kafka.Report{Records: 1, Executed: 1})
 	doc, _ := parseEMF(t, out.Bytes())
 	equal(t, "dimensions", len(doc.AWS.CloudWatchMetrics[0].Dimensions[0]), 0)
 }
@@ -114,7 +115,7 @@ func TestLatenciesAreThinnedOut(t *testing.T) {
 			latencies[n-1-i] = time.Duration(i+1) * time.Millisecond
 		}
 		var out bytes.Buffer
-		msk.EMF(&out, "f")(context.Background(), msk.Report{StoreLatency: latencies, RecordAge: 1500 * time.Microsecond})
+		msk.EMF(&out, "f")(context.Background(), kafka.Report{StoreLatency: latencies, RecordAge: 1500 * time.Microsecond})
 		_, values := parseEMF(t, out.Bytes())
 		got := values["StoreLatency"].([]any)
 		equal(t, "values", len(got), min(n, 100))
@@ -133,7 +134,7 @@ func TestMetricsAreWrittenInWholeLines(t *testing.T) {
 	done := make(chan struct{})
 	for range 8 {
 		go func() {
-			report(context.Background(), msk.Report{Records: 7})
+			report(context.Background(), kafka.Report{Records: 7})
 			done <- struct{}{}
 		}()
 	}

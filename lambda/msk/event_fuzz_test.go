@@ -20,6 +20,8 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // The reference is a second decoder for the same events that has nothing in common with the first: it is slow, stands on
@@ -117,12 +119,12 @@ func refRecord(raw json.RawMessage, p Partition) (r Record, ok bool) {
 	r.ValueSchema, ok = refSchema(f["valueSchemaMetadata"])
 	check("valueSchemaMetadata", ok)
 	if len(bad) > 0 {
-		r.err = &DecodeError{Source: fmt.Sprintf("%s@%d", p.ID, offset), Field: bad[0], raw: raw}
+		r.Undecodable = &kafka.DecodeError{Source: fmt.Sprintf("%s@%d", p.ID, offset), Field: bad[0], Raw: raw}
 	}
 	return r, true
 }
 
-func refHeaders(raw json.RawMessage) (headers []Header, ok bool) {
+func refHeaders(raw json.RawMessage) (headers []kafka.Header, ok bool) {
 	if refNull(raw) {
 		return nil, true
 	}
@@ -141,7 +143,7 @@ func refHeaders(raw json.RawMessage) (headers []Header, ok bool) {
 			if !ok {
 				return nil, false
 			}
-			headers = append(headers, Header{Key: m.name, Value: value})
+			headers = append(headers, kafka.Header{Key: m.name, Value: value})
 		}
 	}
 	return headers, true
@@ -165,7 +167,7 @@ func refHeaderValue(raw json.RawMessage) (value []byte, ok bool) {
 	return value, true
 }
 
-func refSchema(raw json.RawMessage) (schema *Schema, ok bool) {
+func refSchema(raw json.RawMessage) (schema *kafka.Schema, ok bool) {
 	if refNull(raw) {
 		return nil, true
 	}
@@ -182,7 +184,7 @@ func refSchema(raw json.RawMessage) (schema *Schema, ok bool) {
 	if !ok1 || !ok2 {
 		return nil, false
 	}
-	return &Schema{ID: id, DataFormat: format}, true
+	return &kafka.Schema{ID: id, DataFormat: format}, true
 }
 
 // refMember is one member of a JSON object.
@@ -293,10 +295,10 @@ func flatten(e Event) []any {
 		out = append(out, p.ID, p.Topic, p.Number, len(p.Records))
 		for i := range p.Records {
 			r := p.Records[i]
-			if r.err != nil {
-				out = append(out, r.err.Source, r.err.Field, string(r.Raw()))
+			if r.Undecodable != nil {
+				out = append(out, r.Undecodable.Source, r.Undecodable.Field, string(r.Undecodable.Raw))
 			}
-			r.err = nil
+			r.Undecodable = nil
 			out = append(out, r)
 		}
 	}
@@ -363,7 +365,7 @@ func FuzzAgreesWithAWSLambdaGo(f *testing.F) {
 		}
 		want := Record{
 			Topic: topic, Partition: partition, Offset: offset, Timestamp: time.UnixMilli(ms).UTC(), TimestampType: kind,
-			Headers: []Header{{Key: name, Value: append([]byte{}, header...)}},
+			Headers: []kafka.Header{{Key: name, Value: append([]byte{}, header...)}},
 		}
 		if len(key) > 0 { // the type leaves out the empty ones
 			want.Key = key

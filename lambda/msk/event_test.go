@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // documentedEvent is the example of AWS's page on Amazon MSK event sources.
@@ -51,7 +53,7 @@ func TestDecodesTheDocumentedEvent(t *testing.T) {
 		Timestamp: time.Date(2018, 12, 17, 22, 10, 50, 987_000_000, time.UTC), TimestampType: "CREATE_TIME",
 		Key:     key,
 		Value:   []byte("Hello, this is a test."),
-		Headers: []Header{{Key: "headerKey", Value: []byte("headerValue")}},
+		Headers: []kafka.Header{{Key: "headerKey", Value: []byte("headerValue")}},
 	}
 	want := &Event{
 		Source:           "aws:kafka",
@@ -94,25 +96,25 @@ var recordCases = []struct {
 	{name: "unknown fields are ignored", record: `{"a":{"offset":[{}]},"offset":7,"b":[1,[2,{"c":null}]],"d":-1.5e-7,"e":true,"f":false}`,
 		want: ofOrders(func(*Record) {})},
 	{name: "white space of every kind", record: "{ \t\r\n\"offset\" \t\r\n: \t\r\n7 \t\r\n, \"headers\" : [ { \"h\" : [ 1 ,\r\n\t 2 ] } ] }",
-		want: ofOrders(func(r *Record) { r.Headers = []Header{{"h", []byte{1, 2}}} })},
+		want: ofOrders(func(r *Record) { r.Headers = []kafka.Header{{Key: "h", Value: []byte{1, 2}}} })},
 	{name: "slashes may be escaped", record: `{"offset":7,"value":"\/\/8="}`, want: ofOrders(func(r *Record) { r.Value = []byte{0xff, 0xff} })},
 	{name: "no timestamp", record: `{"offset":7,"timestamp":-1,"timestampType":"NO_TIMESTAMP_TYPE"}`,
 		want: ofOrders(func(r *Record) { r.TimestampType = "NO_TIMESTAMP_TYPE" })},
 	{name: "timestamp in microseconds", record: `{"offset":7,"timestamp":1545084650987000}`,
 		want: ofOrders(func(r *Record) { r.Timestamp = time.UnixMilli(1545084650987000).UTC() })},
 	{name: "header bytes are signed, or not", record: `{"offset":7,"headers":[{"h":[118,-36,0,127,-128,255]}]}`,
-		want: ofOrders(func(r *Record) { r.Headers = []Header{{"h", []byte{118, 220, 0, 127, 128, 255}}} })},
+		want: ofOrders(func(r *Record) { r.Headers = []kafka.Header{{Key: "h", Value: []byte{118, 220, 0, 127, 128, 255}}} })},
 	{name: "headers keep their order and copies", record: `{"offset":7,"headers":[{"b":[1]},{"a":[2]},null,{"b":[1],"c":null},{"b":[]},{}]}`,
 		want: ofOrders(func(r *Record) {
-			r.Headers = []Header{{"b", []byte{1}}, {"a", []byte{2}}, {"b", []byte{1}}, {"c", nil}, {"b", []byte{}}}
+			r.Headers = []kafka.Header{{Key: "b", Value: []byte{1}}, {Key: "a", Value: []byte{2}}, {Key: "b", Value: []byte{1}}, {Key: "c", Value: nil}, {Key: "b", Value: []byte{}}}
 		})},
 	{name: "header names are any text", record: `{"offset":7,"headers":[{"":[1]},{"\ud83d\ude00\ud83d\"":[2]},{"ü` + "\xff" + `":[3]}]}`,
 		want: ofOrders(func(r *Record) {
-			r.Headers = []Header{{"", []byte{1}}, {"😀\ufffd\"", []byte{2}}, {"ü\ufffd", []byte{3}}}
+			r.Headers = []kafka.Header{{Key: "", Value: []byte{1}}, {Key: "😀\ufffd\"", Value: []byte{2}}, {Key: "ü\ufffd", Value: []byte{3}}}
 		})},
 	{name: "schema metadata", record: `{"offset":7,"keySchemaMetadata":{"dataFormat":"AVRO","schemaId":"a1d0"},"valueSchemaMetadata":{"schemaId":17,"x":1}}`,
 		want: ofOrders(func(r *Record) {
-			r.KeySchema, r.ValueSchema = &Schema{ID: "a1d0", DataFormat: "AVRO"}, &Schema{ID: "17"}
+			r.KeySchema, r.ValueSchema = &kafka.Schema{ID: "a1d0", DataFormat: "AVRO"}, &kafka.Schema{ID: "17"}
 		})},
 
 	{name: "another topic", record: `{"offset":7,"topic":"payments"}`, want: ofOrders(func(*Record) {}), field: "topic", cause: `it is "payments", but the record stands under "orders"`},
@@ -148,7 +150,7 @@ func TestDecodesRecords(t *testing.T) {
 			}
 			got := event.Partitions[0].Records
 			requireCause(t, &got[0], c.field, c.cause, c.record)
-			got[0].err = nil
+			got[0].Undecodable = nil
 			if want := ofOrders(func(r *Record) { r.Offset, r.Value = 8, []byte("hi") }); !reflect.DeepEqual(got, []Record{c.want, want}) {
 				t.Errorf("got\n%+v\nwant\n%+v", got, []Record{c.want, want})
 			}
@@ -161,23 +163,23 @@ func TestDecodesRecords(t *testing.T) {
 func requireCause(t *testing.T, r *Record, field, cause, raw string) {
 	t.Helper()
 	if field == "" {
-		if r.Err() != nil || r.Raw() != nil {
-			t.Errorf("unexpected error %v with raw %s", r.Err(), r.Raw())
+		if r.Undecodable != nil {
+			t.Errorf("unexpected error %v", r.Undecodable)
 		}
 		return
 	}
-	var decodeErr *DecodeError
-	if !errors.As(r.Err(), &decodeErr) || errors.Unwrap(decodeErr) == nil {
-		t.Fatalf("the error is %v, want a DecodeError with a cause", r.Err())
+	decodeErr := r.Undecodable
+	if decodeErr == nil || errors.Unwrap(decodeErr) == nil {
+		t.Fatalf("the error is %v, want a DecodeError with a cause", r.Undecodable)
 	}
 	if decodeErr.Field != field || !strings.Contains(decodeErr.Err.Error(), cause) || decodeErr.Source != r.Source() {
 		t.Errorf("the error is of %s in %s: %v; want %q in %s: %s", decodeErr.Field, decodeErr.Source, decodeErr.Err, cause, r.Source(), field)
 	}
-	if want := fmt.Sprintf("record orders-3@7 can't be decoded: %s: ", field); !strings.HasPrefix(r.Err().Error(), want) {
-		t.Errorf("the message is %q, want it to start with %q", r.Err(), want)
+	if want := fmt.Sprintf("record orders-3@7 can't be decoded: %s: ", field); !strings.HasPrefix(r.Undecodable.Error(), want) {
+		t.Errorf("the message is %q, want it to start with %q", r.Undecodable, want)
 	}
-	if string(r.Raw()) != raw {
-		t.Errorf("raw is %s, want %s", r.Raw(), raw)
+	if string(r.Undecodable.Raw) != raw {
+		t.Errorf("raw is %s, want %s", r.Undecodable.Raw, raw)
 	}
 	if r.Tombstone() {
 		t.Error("a record that can't be decoded passes for a tombstone")
@@ -322,7 +324,7 @@ func TestSlicesAreCapped(t *testing.T) {
 			r := &p.Records[j]
 			_ = append(r.Key, "clobbered"...)
 			_ = append(r.Value, "clobbered"...)
-			_ = append(r.Headers, Header{Key: "clobbered"})
+			_ = append(r.Headers, kafka.Header{Key: "clobbered"})
 			_ = append(r.Headers[0].Value, "clobbered"...)
 		}
 	}
@@ -384,8 +386,7 @@ func TestDecodesSampleEvents(t *testing.T) {
 			var fields []string
 			for _, p := range mustDecode(t, payload).Partitions {
 				for i := range p.Records {
-					var decodeErr *DecodeError
-					if errors.As(p.Records[i].Err(), &decodeErr) {
+					if decodeErr := p.Records[i].Undecodable; decodeErr != nil {
 						fields = append(fields, decodeErr.Field)
 					}
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -31,8 +32,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	consumer, err := msk.New(engine, msk.JSON(book), msk.Config{
-		Namespace: "ledger", Failures: msk.FailPartial, Logger: slog.New(slog.DiscardHandler),
-		Report: func(_ context.Context, r msk.Report) {
+		Records: kafka.Config{Namespace: "ledger", Logger: slog.New(slog.DiscardHandler)}, Failures: msk.FailPartial,
+		Report: func(_ context.Context, r kafka.Report) {
 			fmt.Printf("%d records: %d executed, %d replayed, %d coalesced\n", r.Records, r.Executed, r.Replayed, r.Coalesced)
 		},
 	})
@@ -83,7 +84,7 @@ func ExampleHandler() {
 func ExampleJSONKey() {
 	r := &msk.Record{Value: []byte(`{"account":"acc-1","payment":{"id":17}}`)}
 	for _, paths := range [][]string{{"$.payment.id"}, {"$.account", "$.payment.id"}} {
-		key, err := msk.JSONKey(paths...)
+		key, err := kafka.JSONKey(paths...)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func TestAKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Concurrency = 1
+		s.cfg.Records.Concurrency = 1
 		s.store.hold(elsewhere("a", 20*time.Second))
 		var otherDone time.Duration
 		begun := time.Now()
@@ -88,7 +88,7 @@ func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 func TestAKeyInFlightElsewhereIsToldThoughThereIsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Concurrency = 1
+		s.cfg.Records.Concurrency = 1
 		s.store.hold(elsewhere("a", 20*time.Second))
 		s.ledger.on["b"] = func(ctx context.Context, _ msk.Record) error {
 			<-ctx.Done()

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 func TestPathsThatCannotBeRead(t *testing.T) {
@@ -13,17 +13,17 @@ func TestPathsThatCannotBeRead(t *testing.T) {
 		"", "$", "id", ".id", "$id", "$.", "$..id", "$.a.", "$.a[", "$.a[]", "$.a[-1]", "$.a[x]", "$.a[1", "$.a[*]", "$.*", "$.a[?(@.b)]",
 		"$['a", "$['']", `$["a']`, "$.a b", "$.a]", "$.a'b", "$[99999999999]", "$.a,$.b", "$.a[1]b",
 	} {
-		if key, err := msk.JSONKey(path); err == nil {
+		if key, err := kafka.JSONKey(path); err == nil {
 			got, keyErr := key(one(t, record{value: `{"a":{"b":[1,2,3]},"id":"k"}`}))
 			t.Errorf("%q was taken for a path; it finds %q, %v", path, got, keyErr)
 		} else if path != "" {
 			says(t, err.Error(), strconv.Quote(path), "names and indices")
 		}
-		if _, err := msk.JSONFingerprint(path); err == nil {
+		if _, err := kafka.JSONFingerprint(path); err == nil {
 			t.Errorf("%q was taken for the path of a fingerprint", path)
 		}
 	}
-	if _, err := msk.JSONKey(); err == nil {
+	if _, err := kafka.JSONKey(); err == nil {
 		t.Error("no path at all was taken")
 	}
 }
@@ -50,11 +50,11 @@ func TestPathsThatFindNothing(t *testing.T) {
 			t.Errorf("%q finds something", path)
 			continue
 		}
-		wantErr(t, err, msk.ErrNoKey)
+		wantErr(t, err, kafka.ErrNoKey)
 		says(t, err.Error(), strings.TrimSpace(path))
 	}
 	for _, value := range []string{`null`, `"text"`, `5`, `[]`} {
 		_, err := jsonKey(t, "$.a")(one(t, record{value: value}))
-		wantErr(t, err, msk.ErrNoKey)
+		wantErr(t, err, kafka.ErrNoKey)
 	}
 }

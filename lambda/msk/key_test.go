@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-func jsonKey(t testing.TB, paths ...string) msk.KeyFunc {
+func jsonKey(t testing.TB, paths ...string) kafka.KeyFunc {
 	t.Helper()
-	key, err := msk.JSONKey(paths...)
+	key, err := kafka.JSONKey(paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,9 +23,9 @@ func jsonKey(t testing.TB, paths ...string) msk.KeyFunc {
 }
 
 func TestKeys(t *testing.T) {
-	header := msk.HeaderKey("id")
+	header := kafka.HeaderKey("id")
 	for name, tc := range map[string]struct {
-		key   msk.KeyFunc
+		key   kafka.KeyFunc
 		r     record
 		want  string
 		says  string // of an error
@@ -39,13 +40,13 @@ func TestKeys(t *testing.T) {
 		"header, null":              {key: header, r: record{raw: `"headers":[{"id":null}]`}, says: `in the header "id"`, noKey: true},
 		"header, of another case":   {key: header, r: record{}.header("Id", "k"), says: `in the header "id"`, noKey: true},
 		"header, none":              {key: header, r: record{}, says: `in the header "id"`, noKey: true},
-		"Kafka key":                 {key: msk.RecordKey, r: record{kafkaKey: "k"}, want: "k"},
-		"Kafka key, null":           {key: msk.RecordKey, r: record{}, says: "Kafka key is empty", noKey: true},
-		"Kafka key, empty":          {key: msk.RecordKey, r: record{raw: `"key":""`}, says: "Kafka key is empty", noKey: true},
-		"hash":                      {key: msk.HashKey, r: record{value: "v"}, want: "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080"},
-		"hash, empty value":         {key: msk.HashKey, r: record{}, want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-		"hash, tombstone":           {key: msk.HashKey, r: record{null: true}, says: "tombstone", noKey: true},
-		"offset":                    {key: msk.OffsetKey, r: record{place: "a-b-12@9223372036854775807"}, want: "a-b-12@9223372036854775807@1767225600000"},
+		"Kafka key":                 {key: kafka.RecordKey, r: record{kafkaKey: "k"}, want: "k"},
+		"Kafka key, null":           {key: kafka.RecordKey, r: record{}, says: "Kafka key is empty", noKey: true},
+		"Kafka key, empty":          {key: kafka.RecordKey, r: record{raw: `"key":""`}, says: "Kafka key is empty", noKey: true},
+		"hash":                      {key: kafka.HashKey, r: record{value: "v"}, want: "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080"},
+		"hash, empty value":         {key: kafka.HashKey, r: record{}, want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+		"hash, tombstone":           {key: kafka.HashKey, r: record{null: true}, says: "tombstone", noKey: true},
+		"offset":                    {key: kafka.OffsetKey, r: record{place: "a-b-12@9223372036854775807"}, want: "a-b-12@9223372036854775807@1767225600000"},
 		"JSON, string":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"}`}, want: "k"},
 		"JSON, number":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":12345678901234567890.10}`}, want: "12345678901234567890.10"},
 		"JSON, boolean":             {key: jsonKey(t, "$.id"), r: record{value: `{"id":false}`}, want: "false"},
@@ -70,7 +71,7 @@ func TestKeys(t *testing.T) {
 					t.Fatalf("the key is %q; want an error", got)
 				}
 				says(t, err.Error(), tc.says)
-				equal(t, "it is ErrNoKey", errors.Is(err, msk.ErrNoKey), tc.noKey)
+				equal(t, "it is ErrNoKey", errors.Is(err, kafka.ErrNoKey), tc.noKey)
 				return
 			}
 			if err != nil {
@@ -82,8 +83,8 @@ func TestKeys(t *testing.T) {
 }
 
 func TestFingerprints(t *testing.T) {
-	part := func(paths ...string) msk.FingerprintFunc {
-		f, err := msk.JSONFingerprint(paths...)
+	part := func(paths ...string) kafka.FingerprintFunc {
+		f, err := kafka.JSONFingerprint(paths...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,14 +92,14 @@ func TestFingerprints(t *testing.T) {
 	}
 	tombstone := record{null: true}
 	for name, tc := range map[string]struct {
-		f    msk.FingerprintFunc
+		f    kafka.FingerprintFunc
 		a, b record
 		same bool
 	}{
-		"the same value":           {msk.ValueFingerprint, record{value: "v"}, record{value: "v"}.header("h", "x"), true},
-		"another value":            {msk.ValueFingerprint, record{value: "v"}, record{value: "w"}, false},
-		"an empty one and null":    {msk.ValueFingerprint, record{}, tombstone, false},
-		"none":                     {msk.NoFingerprint, record{value: "v"}, record{value: "w"}, true},
+		"the same value":           {kafka.ValueFingerprint, record{value: "v"}, record{value: "v"}.header("h", "x"), true},
+		"another value":            {kafka.ValueFingerprint, record{value: "v"}, record{value: "w"}, false},
+		"an empty one and null":    {kafka.ValueFingerprint, record{}, tombstone, false},
+		"none":                     {kafka.NoFingerprint, record{value: "v"}, record{value: "w"}, true},
 		"parts, others differ":     {part("$.a"), record{value: `{"a":1,"b":2}`}, record{value: `{"b":3,"a":1}`}, true},
 		"parts differ":             {part("$.a", "$.b"), record{value: `{"a":1,"b":2}`}, record{value: `{"a":1,"b":3}`}, false},
 		"parts, missing and null":  {part("$.a", "$.b"), record{value: `{"a":1}`}, record{value: `{"a":1,"b":null}`}, true},
@@ -118,7 +119,7 @@ func TestFingerprints(t *testing.T) {
 	if f, err := part("$.a")(one(t, tombstone)); err != nil || f != idem.FingerprintOf(nil) {
 		t.Errorf("the fingerprint of a tombstone is %v, %v; want that of no value at all", f, err)
 	}
-	if _, err := part("$.a")(one(t, record{value: "{"})); err == nil || errors.Is(err, msk.ErrNoKey) {
+	if _, err := part("$.a")(one(t, record{value: "{"})); err == nil || errors.Is(err, kafka.ErrNoKey) {
 		t.Errorf("the fingerprint of what is not JSON: error %v", err)
 	}
 }
@@ -126,7 +127,7 @@ func TestFingerprints(t *testing.T) {
 func TestAFingerprintThatCannotBeTakenBuriesTheRecord(t *testing.T) {
 	s := newSite(t)
 	var err error
-	if s.cfg.Fingerprint, err = msk.JSONFingerprint("$.a"); err != nil {
+	if s.cfg.Records.Fingerprint, err = kafka.JSONFingerprint("$.a"); err != nil {
 		t.Fatal(err)
 	}
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{"), rec("payments-0@8", "b").with(`{"a":1}`)))
@@ -137,14 +138,14 @@ func TestAFingerprintThatCannotBeTakenBuriesTheRecord(t *testing.T) {
 // A record without a key is claimed under its place in Kafka: a redelivery is recognised, attempts are counted, and one that
 // always fails goes to the dead letters instead of holding up its partition.
 func TestARecordWithoutKeyCanBeProcessed(t *testing.T) {
-	for name, key := range map[string]msk.KeyFunc{
+	for name, key := range map[string]kafka.KeyFunc{
 		"no header":  nil,
 		"empty text": func(*msk.Record) (string, error) { return "", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.engine.MaxAttempts = 3
-			s.cfg.Key, s.cfg.MissingKey = key, msk.Process
+			s.cfg.Records.Key, s.cfg.Records.MissingKey = key, kafka.Process
 			var attempts []int
 			s.ledger.on["payments-0@7"] = func(ctx context.Context, _ msk.Record) error {
 				a, _ := idem.AttemptFrom(ctx)
@@ -164,8 +165,8 @@ func TestARecordWithoutKeyCanBeProcessed(t *testing.T) {
 			equal(t, "failed before", s.last().ReplayedFailed, 1)
 			equal(t, "replayed", s.last().Replayed, 1)
 			// What is wrong in any other way is refused all the same.
-			s.cfg.Key, s.consumer = nil, nil
-			s.deliver(rec("payments-0@9", "x").header(msk.DefaultKeyHeader, "y"))
+			s.cfg.Records.Key, s.consumer = nil, nil
+			s.deliver(rec("payments-0@9", "x").header(kafka.DefaultKeyHeader, "y"))
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@9")
 		})
 	}
@@ -174,7 +175,7 @@ func TestARecordWithoutKeyCanBeProcessed(t *testing.T) {
 // For comparison: every record is handled, as often as it comes, and nothing is stored.
 func TestUnprotectedMode(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Unprotected = true
+	s.cfg.Records.Unprotected = true
 	s.ledger.fails("poison", idem.Permanent(errBoom))
 	batch := []record{
 		rec("payments-0@7", "a"), rec("payments-0@8", "a"), rec("payments-0@9", ""), undecodable("payments-0@10"), rec("payments-0@11", "poison"),
@@ -206,7 +207,7 @@ func TestHashedKeysAreNowhereToBeRead(t *testing.T) {
 			resp, err := s.process(
 				rec("payments-0@1", secret), rec("payments-0@2", secret), rec("payments-0@3", secret).with("mismatch"),
 				rec("payments-1@1", secret+"-fails"), rec("payments-2@1", secret+"-poison"), rec("payments-3@1", secret+"-panics"),
-				rec("payments-4@1", secret+"-held"), rec("payments-5@1", secret+"a").header(msk.DefaultKeyHeader, secret+"b"),
+				rec("payments-4@1", secret+"-held"), rec("payments-5@1", secret+"a").header(kafka.DefaultKeyHeader, secret+"b"),
 			)
 			s.store.losing(errNetwork, idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend)
 			if err != nil {

@@ -65,7 +65,7 @@ func TestABatchWithoutFailuresIsNoWarning(t *testing.T) {
 
 func TestLevelsThatAreOffAreNotWritten(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s.cfg.Records.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.ledger.fails("bad", errBoom)
 	s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a"), rec("payments-0@3", "bad"), rec("payments-0@4", "b"))
 	equal(t, "lines", len(s.log.lines), 2)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -26,17 +27,17 @@ func TestOrder(t *testing.T) {
 		keyed("payments-0@5", ""), keyed("payments-1@1", "x"),
 	}
 	for name, tc := range map[string]struct {
-		order msk.Order
+		order kafka.Order
 		units []string
 	}{
-		"by partition": {msk.ByPartition, []string{"payments-0@1 payments-0@2 payments-0@3 payments-0@4 payments-0@5", "payments-1@1"}},
-		"by key":       {msk.ByKey, []string{"payments-0@1 payments-0@3", "payments-0@2", "payments-0@4", "payments-0@5", "payments-1@1"}},
-		"none":         {msk.Unordered, []string{"payments-0@1", "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5", "payments-1@1"}},
+		"by partition": {kafka.ByPartition, []string{"payments-0@1 payments-0@2 payments-0@3 payments-0@4 payments-0@5", "payments-1@1"}},
+		"by key":       {kafka.ByKey, []string{"payments-0@1 payments-0@3", "payments-0@2", "payments-0@4", "payments-0@5", "payments-1@1"}},
+		"none":         {kafka.Unordered, []string{"payments-0@1", "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5", "payments-1@1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t)
-				s.cfg.Order = tc.order
+				s.cfg.Records.Order = tc.order
 				for _, r := range batch {
 					s.ledger.takes(r.key, time.Second)
 				}
@@ -61,7 +62,7 @@ func TestOrder(t *testing.T) {
 func TestAnEmptyKafkaKeyIsAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Order, s.cfg.MissingKey = msk.ByKey, msk.Process
+		s.cfg.Records.Order, s.cfg.Records.MissingKey = kafka.ByKey, kafka.Process
 		empty := func(place string) record { return record{place: place, raw: `"key":""`} }
 		none := func(place string) record { return record{place: place, raw: `"key":null`} }
 		batch := []record{empty("payments-0@1"), none("payments-0@2"), empty("payments-0@3"), none("payments-0@4")}
@@ -76,16 +77,16 @@ func TestAnEmptyKafkaKeyIsAKey(t *testing.T) {
 // A unit stops at its first record that is not settled; others go on.
 func TestAUnitStopsAtItsFirstUnsettledRecord(t *testing.T) {
 	for name, tc := range map[string]struct {
-		order msk.Order
+		order kafka.Order
 		calls []string
 	}{
-		"by partition": {msk.ByPartition, []string{"payments-0@1"}},
-		"by key":       {msk.ByKey, []string{"payments-0@1", "payments-0@2"}},
-		"none":         {msk.Unordered, []string{"payments-0@1", "payments-0@2", "payments-0@3"}},
+		"by partition": {kafka.ByPartition, []string{"payments-0@1"}},
+		"by key":       {kafka.ByKey, []string{"payments-0@1", "payments-0@2"}},
+		"none":         {kafka.Unordered, []string{"payments-0@1", "payments-0@2", "payments-0@3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.cfg.Order = tc.order
+			s.cfg.Records.Order = tc.order
 			s.ledger.fails("a", errBoom)
 			a, b, c := rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "c")
 			a.kafkaKey, b.kafkaKey, c.kafkaKey = "x", "y", "x"
@@ -105,7 +106,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	for _, bound := range []int{1, 3, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t)
-			s.cfg.Order, s.cfg.Concurrency = msk.Unordered, bound
+			s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, bound
 			var records []record
 			for n := range 20 {
 				key := strconv.Itoa(n)
@@ -121,7 +122,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 // Ten thousand goroutines would need more memory than a small function has.
 func TestABatchOfManyUnitsDoesNotHaveAsManyGoroutines(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Order, s.cfg.Concurrency = msk.Unordered, 4
+	s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, 4
 	var records []record
 	for n := range 2000 {
 		records = append(records, rec(place("payments-0", int64(n)), strconv.Itoa(n)))
@@ -136,7 +137,7 @@ func TestABatchOfManyUnitsDoesNotHaveAsManyGoroutines(t *testing.T) {
 	equalSlices(t, "reported places", s.deliver(records...))
 	equal(t, "executed", s.last().Executed, len(records))
 	if most > 20 {
-		t.Errorf("%d goroutines for %d slots", most, s.cfg.Concurrency)
+		t.Errorf("%d goroutines for %d slots", most, s.cfg.Records.Concurrency)
 	}
 }
 
@@ -150,7 +151,7 @@ func TestTheOrderOfAPartitionIsThatOfItsOffsets(t *testing.T) {
 func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Unprotected, s.cfg.Concurrency = true, 1
+		s.cfg.Records.Unprotected, s.cfg.Records.Concurrency = true, 1
 		s.ledger.on["payments-0@1"] = func(context.Context, msk.Record) error { return errBoom }
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", ""), rec("payments-0@2", ""), rec("payments-1@1", "")),
 			"payments-0@1", "payments-0@2")

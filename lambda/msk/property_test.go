@@ -13,6 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -27,9 +28,9 @@ func settleAll(t *rapid.T) {
 	s := newSite(t)
 	s.store.Store = memstore.New(memstore.Config{BatchSize: rapid.SampledFrom([]int{1, 2, 25}).Draw(t, "batch size")})
 	s.engine = idem.Config{MaxAttempts: rapid.IntRange(1, 4).Draw(t, "max attempts"), Lease: 10 * time.Second}
-	s.cfg.Order = rapid.SampledFrom([]msk.Order{msk.ByPartition, msk.ByKey, msk.Unordered}).Draw(t, "order")
+	s.cfg.Records.Order = rapid.SampledFrom([]kafka.Order{kafka.ByPartition, kafka.ByKey, kafka.Unordered}).Draw(t, "order")
 	s.cfg.Failures = rapid.SampledFrom([]msk.Failures{msk.FailBatch, msk.FailPartial}).Draw(t, "failures")
-	s.cfg.Concurrency = rapid.IntRange(1, 4).Draw(t, "concurrency")
+	s.cfg.Records.Concurrency = rapid.IntRange(1, 4).Draw(t, "concurrency")
 	records := drawRecords(t)
 	for _, key := range keysOf(records) {
 		s.ledger.on[key] = play(s, rapid.SliceOfN(rapid.SampledFrom(fates), 0, 4).Draw(t, "fates of "+key))
@@ -42,7 +43,7 @@ func settleAll(t *rapid.T) {
 
 	checkEffects(t, s, records)
 	checkLetters(t, s, records)
-	if s.cfg.Order == msk.ByPartition {
+	if s.cfg.Records.Order == kafka.ByPartition {
 		checkOrder(t, s)
 	}
 	for _, r := range s.reports {
@@ -162,7 +163,7 @@ func (f *faults) install(s *site) {
 		}
 		return errNetwork
 	}
-	s.letters.on = func(context.Context, msk.DeadLetter) error {
+	s.letters.on = func(context.Context, kafka.DeadLetter) error {
 		if step() {
 			return errNetwork
 		}

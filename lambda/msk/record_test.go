@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -21,7 +22,7 @@ type record struct {
 	kafkaKey string
 	value    string
 	null     bool // the value is null
-	headers  []msk.Header
+	headers  []kafka.Header
 	raw      string // instead of all others but the place: further JSON fields of the record
 }
 
@@ -30,7 +31,7 @@ func rec(place, key string) record { return record{place: place, key: key, value
 
 // header returns the record with one header more.
 func (r record) header(name, value string) record {
-	r.headers = append(slices.Clip(r.headers), msk.Header{Key: name, Value: []byte(value)})
+	r.headers = append(slices.Clip(r.headers), kafka.Header{Key: name, Value: []byte(value)})
 	return r
 }
 
@@ -83,7 +84,7 @@ func (r record) json() string {
 	}
 	headers := r.headers
 	if r.key != "" {
-		headers = append([]msk.Header{{Key: msk.DefaultKeyHeader, Value: []byte(r.key)}}, headers...)
+		headers = append([]kafka.Header{{Key: kafka.DefaultKeyHeader, Value: []byte(r.key)}}, headers...)
 	}
 	var hs []string
 	for _, h := range headers {

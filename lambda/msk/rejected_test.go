@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -20,7 +21,7 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 	keyPanics := func(*msk.Record) (string, error) { panic("no such field") }
 	for name, tc := range map[string]struct {
 		bad  record
-		key  msk.KeyFunc
+		key  kafka.KeyFunc
 		says string
 	}{
 		"can't be decoded":   {bad: undecodable("payments-0@7"), says: "value: illegal base64"},
@@ -32,9 +33,9 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.cfg.Key = tc.key
+			s.cfg.Records.Key = tc.key
 			if tc.key == nil {
-				s.cfg.Key = msk.HeaderKey(msk.DefaultKeyHeader)
+				s.cfg.Records.Key = kafka.HeaderKey(kafka.DefaultKeyHeader)
 			}
 			records := []record{tc.bad}
 			if tc.key == nil {
@@ -62,7 +63,7 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 
 func TestThePanicOfAKeyFunctionIsLoggedWithItsStack(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Key = func(*msk.Record) (string, error) { panic("no such field") }
+	s.cfg.Records.Key = func(*msk.Record) (string, error) { panic("no such field") }
 	s.deliver(rec("payments-0@7", "x"))
 	says(t, s.log.about("payments-0@7")["stack"].(string), "rejected_test.go")
 }
@@ -96,7 +97,7 @@ func TestWithoutDeadLettersNothingIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.cfg.DeadLetters = nil
+			s.cfg.Records.DeadLetters = nil
 			s.ledger.fails("poison", idem.Permanent(errBoom))
 			s.ledger.fails("fails", errBoom)
 			s.deliver(rec("payments-0@1", "a"))
@@ -121,7 +122,7 @@ func TestADeadLetterThatCannotBeSentIsReportedUntilItCan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.ledger.fails("poison", idem.Permanent(errBoom))
-			s.letters.on = func(context.Context, msk.DeadLetter) error { return errNetwork }
+			s.letters.on = func(context.Context, kafka.DeadLetter) error { return errNetwork }
 			for n := 1; n <= idem.DefaultMaxAttempts+2; n++ {
 				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)
@@ -184,8 +185,8 @@ func TestARedrivenRecordOpensItsFailure(t *testing.T) {
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 	s.deliver(rec("payments-0@7", "a"))
 	version := s.letters.sent[0].Version
-	again := rec("payments-0@9", "a").header(msk.RedriveHeader, strconv.FormatInt(version, 10))
-	again = again.header(msk.RedriveHeader, "1") // that of a failure before
+	again := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(version, 10))
+	again = again.header(kafka.RedriveHeader, "1") // that of a failure before
 	equalSlices(t, "reported places", s.deliver(again))
 	equal(t, "executed", s.last().Executed, 1)
 	equal(t, "effects", s.ledger.effects["a"], 1)
@@ -198,7 +199,7 @@ func TestARedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 	s := newSite(t)
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 	s.deliver(rec("payments-0@7", "a"))
-	again := rec("payments-0@9", "a").header(msk.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Version, 10))
+	again := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Version, 10))
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), again, rec("payments-0@10", "a")))
 	r := s.last()
 	equal(t, "replayed failures", r.ReplayedFailed, 1)
@@ -210,16 +211,16 @@ func TestARedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 // A letter of a record that has no usable key may be brought back to its place, by invoking the function: it is judged again.
 func TestARejectedRecordThatIsRedrivenInItsPlaceIsJudgedAgain(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Key = msk.HeaderKey("payment-id")
+	s.cfg.Records.Key = kafka.HeaderKey("payment-id")
 	s.deliver(rec("payments-0@7", "x"))
 	version := strconv.FormatInt(s.letters.sent[0].Version, 10)
-	back := rec("payments-0@7", "x").header(msk.RedriveHeader, version)
+	back := rec("payments-0@7", "x").header(kafka.RedriveHeader, version)
 
 	s.deliver(back)
 	equal(t, "replayed failures while its cause is not mended", s.last().ReplayedFailed, 0)
 	equal(t, "dead letters", len(s.letters.sent), 2)
 
-	s.cfg.Key = nil // the default
+	s.cfg.Records.Key = nil // the default
 	s.start()
 	s.deliver(back)
 	equal(t, "effects when its cause is mended", s.ledger.effects["x"], 1)
@@ -236,7 +237,7 @@ func TestAVersionThatWasNotIssuedOpensNoFailure(t *testing.T) {
 			s.deliver(rec("payments-0@7", "a"))
 			failed := s.get(keyA)
 			calls := s.ledger.calls["a"]
-			forged := rec("payments-0@9", "a").header(msk.RedriveHeader, strconv.FormatInt(math.MaxInt64, 10))
+			forged := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(math.MaxInt64, 10))
 			for n := range 3 {
 				equalSlices(t, "reported places", s.deliver(forged, rec("payments-0@10", "b")))
 				equal(t, "dead-lettered", s.last().DeadLettered, max(0, 1-n))
@@ -254,7 +255,7 @@ func TestAVersionThatWasNotIssuedOpensNoFailure(t *testing.T) {
 			equal(t, "the letter's version", again.Version, failed.Version)
 			says(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Version, 10))
 
-			s.deliver(rec("payments-0@9", "a").header(msk.RedriveHeader, strconv.FormatInt(again.Version, 10)))
+			s.deliver(rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(again.Version, 10)))
 			equal(t, "effects when that letter is redriven", s.ledger.effects["a"], 1)
 		})
 	}
@@ -270,7 +271,7 @@ func TestALetterThatWasFollowedByAnotherOpensNothing(t *testing.T) {
 		s.store.up()
 		s.deliver(rec("payments-0@7", "poison"))
 		for n, effects := range []int{0, 1} {
-			s.deliver(rec("payments-0@7", "poison").header(msk.RedriveHeader, strconv.FormatInt(s.letters.sent[n].Version, 10)))
+			s.deliver(rec("payments-0@7", "poison").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[n].Version, 10)))
 			equal(t, "effects", s.ledger.effects["poison"], effects)
 		}
 		equal(t, "dead letters", len(s.letters.sent), 2)

@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // checkCounts checks that every record of a batch was counted once.
-func checkCounts(t rapid.TB, r msk.Report) {
+func checkCounts(t rapid.TB, r kafka.Report) {
 	t.Helper()
 	sum := r.Executed + r.Replayed + r.ReplayedFailed + r.Coalesced + r.DeadLettered + r.FailedOpen + r.Unprotected + r.Retried +
 		r.InFlight + r.NotStarted + r.CompletionFailed + r.StoreDown + r.Stray
@@ -43,7 +43,7 @@ func TestEveryRecordIsCountedOnce(t *testing.T) {
 		r := s.last()
 		checkCounts(t, r)
 		r.Took, r.RecordAge, r.StoreLatency = 0, 0, nil
-		want := msk.Report{
+		want := kafka.Report{
 			Records: 8, Partitions: 2, Executed: 1, Replayed: 1, ReplayedFailed: 1, Coalesced: 1, DeadLettered: 1, Retried: 1, NotStarted: 2,
 			Reported: 3,
 		}
@@ -59,10 +59,10 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lease time.Duration // of the one that holds the key
 		want  time.Duration
-		kind  func(r msk.Report) int
+		kind  func(r kafka.Report) int
 	}{
-		"in flight elsewhere":    {time.Hour, 10 * time.Minute, func(r msk.Report) int { return r.InFlight }},
-		"its owner's lease over": {time.Minute, 10 * time.Minute, func(r msk.Report) int { return r.Stolen }},
+		"in flight elsewhere":    {time.Hour, 10 * time.Minute, func(r kafka.Report) int { return r.InFlight }},
+		"its owner's lease over": {time.Minute, 10 * time.Minute, func(r kafka.Report) int { return r.Stolen }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Two functions read one topic, each in a consumer group of its own, and share a table: each handles every record.
@@ -17,7 +17,7 @@ func TestConsumersDoNotShareKeys(t *testing.T) {
 	store := &spy{Store: memstore.New(memstore.Config{})}
 	for _, name := range []string{"ledger", "mail"} {
 		s := newSite(t)
-		s.store, s.cfg.Namespace, s.cfg.MissingKey = store, name, msk.Process
+		s.store, s.cfg.Records.Namespace, s.cfg.Records.MissingKey = store, name, kafka.Process
 		for range 2 {
 			equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", ""), undecodable("payments-0@3")))
 		}
@@ -30,16 +30,16 @@ func TestConsumersDoNotShareKeys(t *testing.T) {
 func TestKeysOfTopics(t *testing.T) {
 	batch := []record{rec("payments-0@1", "42"), rec("refunds-0@1", "42")}
 	for _, tc := range []struct {
-		scope   msk.KeyScope
+		scope   kafka.KeyScope
 		effects int
 		keys    []string
 	}{
-		{msk.TopicScope, 2, []string{"ledger#payments#42", "ledger#refunds#42"}},
-		{msk.NamespaceScope, 1, []string{"ledger##42"}},
+		{kafka.TopicScope, 2, []string{"ledger#payments#42", "ledger#refunds#42"}},
+		{kafka.NamespaceScope, 1, []string{"ledger##42"}},
 	} {
 		for _, together := range []bool{true, false} {
 			s := newSite(t)
-			s.cfg.KeyScope = tc.scope
+			s.cfg.Records.KeyScope = tc.scope
 			if together {
 				equalSlices(t, "reported places", s.deliver(batch...))
 			} else {
@@ -57,9 +57,9 @@ func TestKeysOfTopics(t *testing.T) {
 func TestPlacesOfTopics(t *testing.T) {
 	reborn := rec("payments-0@0", "")
 	reborn.raw = `"timestamp":1767225600001`
-	for name, key := range map[string]msk.KeyFunc{"no key": nil, "offset": msk.OffsetKey} {
+	for name, key := range map[string]kafka.KeyFunc{"no key": nil, "offset": kafka.OffsetKey} {
 		s := newSite(t)
-		s.cfg.Key, s.cfg.MissingKey = key, msk.Process
+		s.cfg.Records.Key, s.cfg.Records.MissingKey = key, kafka.Process
 		for _, r := range []record{rec("payments-0@0", ""), rec("refunds-0@0", ""), rec("payments-1@0", ""), reborn, rec("payments-0@0", "")} {
 			equalSlices(t, "reported places", s.deliver(r))
 		}
@@ -81,14 +81,14 @@ func TestStoredKeysAreGolden(t *testing.T) {
 		r    record
 	}{
 		{"header", func(*site) {}, rec("payments-3@17", "pay-42")},
-		{"header, namespace scope", func(s *site) { s.cfg.KeyScope = msk.NamespaceScope }, rec("payments-3@17", "pay-42")},
+		{"header, namespace scope", func(s *site) { s.cfg.Records.KeyScope = kafka.NamespaceScope }, rec("payments-3@17", "pay-42")},
 		{"header with separators", func(*site) {}, rec("payments-3@17", "a#b@c")},
 		{"header, long", func(*site) {}, rec("payments-3@17", long)},
 		{"header, hashed", func(s *site) { s.engine.HashKeys = true }, rec("payments-3@17", "pay-42")},
-		{"offset", func(s *site) { s.cfg.Key = msk.OffsetKey }, rec("payments-3@17", "")},
-		{"value's hash", func(s *site) { s.cfg.Key = msk.HashKey }, rec("payments-3@17", "").with("value")},
-		{"no key", func(s *site) { s.cfg.MissingKey = msk.Process }, rec("payments-3@17", "")},
-		{"no key, namespace scope", func(s *site) { s.cfg.MissingKey, s.cfg.KeyScope = msk.Process, msk.NamespaceScope }, rec("payments-3@17", "")},
+		{"offset", func(s *site) { s.cfg.Records.Key = kafka.OffsetKey }, rec("payments-3@17", "")},
+		{"value's hash", func(s *site) { s.cfg.Records.Key = kafka.HashKey }, rec("payments-3@17", "").with("value")},
+		{"no key", func(s *site) { s.cfg.Records.MissingKey = kafka.Process }, rec("payments-3@17", "")},
+		{"no key, namespace scope", func(s *site) { s.cfg.Records.MissingKey, s.cfg.Records.KeyScope = kafka.Process, kafka.NamespaceScope }, rec("payments-3@17", "")},
 		{"rejected", func(*site) {}, rec("payments-3@17", "")},
 	} {
 		s := newSite(t)

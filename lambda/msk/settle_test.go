@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -147,7 +148,7 @@ func TestTheLastAttemptEndsInTheDeadLetters(t *testing.T) {
 func TestAPermanentErrorEndsInTheDeadLettersAtOnce(t *testing.T) {
 	s := newSite(t)
 	s.ledger.fails("a", idem.Permanent(errBoom))
-	s.letters.on = func(context.Context, msk.DeadLetter) error {
+	s.letters.on = func(context.Context, kafka.DeadLetter) error {
 		equal(t, "status while the letter is sent", s.get(keyA).Status, idem.StatusStarted)
 		return nil
 	}

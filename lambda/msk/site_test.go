@@ -16,6 +16,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -37,7 +38,7 @@ type site struct {
 	ledger  *ledger
 	letters *letters
 	log     *logbook
-	reports []msk.Report
+	reports []kafka.Report
 	end     func() // ends the invocation
 	revive  func() // is called when a process that died is followed by another
 
@@ -47,8 +48,11 @@ type site struct {
 func newSite(t rapid.TB) *site {
 	s := &site{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(), letters: &letters{}, log: &logbook{}}
 	s.cfg = msk.Config{
-		Failures: msk.FailPartial, DeadLetters: s.letters, Logger: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Report: func(_ context.Context, r msk.Report) { s.reports = append(s.reports, r) }, Function: "ledger", Namespace: "ledger",
+		Records: kafka.Config{
+			Namespace: "ledger", Function: "ledger", DeadLetters: s.letters,
+			Logger: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		},
+		Failures: msk.FailPartial, Report: func(_ context.Context, r kafka.Report) { s.reports = append(s.reports, r) },
 	}
 	return s
 }
@@ -102,7 +106,7 @@ func places(resp msk.Response) []string {
 }
 
 // last is the report of the last batch.
-func (s *site) last() msk.Report {
+func (s *site) last() kafka.Report {
 	s.t.Helper()
 	if len(s.reports) == 0 {
 		s.t.Fatal("no batch was reported")
@@ -220,7 +224,7 @@ func (l *ledger) enlist(ctx context.Context, book func()) error {
 
 // keyOf is a record's idempotency key, or its place.
 func keyOf(r *msk.Record) string {
-	for v := range r.Header(msk.DefaultKeyHeader) {
+	for v := range r.Header(kafka.DefaultKeyHeader) {
 		return string(v)
 	}
 	return r.Source()
@@ -250,12 +254,12 @@ func (l *ledger) total() int {
 // letters takes dead letters.
 type letters struct {
 	mu   sync.Mutex
-	sent []msk.DeadLetter
-	on   func(ctx context.Context, l msk.DeadLetter) error // decides on each
+	sent []kafka.DeadLetter
+	on   func(ctx context.Context, l kafka.DeadLetter) error // decides on each
 }
 
-// Send implements msk.DeadLetters.
-func (d *letters) Send(ctx context.Context, l msk.DeadLetter) error {
+// Send implements kafka.DeadLetters.
+func (d *letters) Send(ctx context.Context, l kafka.DeadLetter) error {
 	d.mu.Lock()
 	on := d.on
 	d.mu.Unlock()

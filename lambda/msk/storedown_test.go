@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -30,8 +31,8 @@ func TestWhileTheStoreIsDownNothingIsCalled(t *testing.T) {
 func TestTheBreakerLeavesAStoreAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.cfg.Order = msk.Unordered
-		s.cfg.Concurrency = 1
+		s.cfg.Records.Order = kafka.Unordered
+		s.cfg.Records.Concurrency = 1
 		s.store.down(errNetwork)
 		var records []record
 		for n := range 100 {

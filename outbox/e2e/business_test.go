@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
@@ -66,9 +67,9 @@ func createTopic(t *testing.T, brokers []string, name string, partitions int32) 
 	}
 }
 
-func paymentKey(t *testing.T) msk.KeyFunc {
+func paymentKey(t *testing.T) kafka.KeyFunc {
 	t.Helper()
-	key, err := msk.JSONKey("$.paymentId")
+	key, err := kafka.JSONKey("$.paymentId")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/bench/internal/event"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -21,7 +22,7 @@ func TestEventsAreWhatTheMappingDelivers(t *testing.T) {
 		for _, p := range decoded.Partitions {
 			for i := range p.Records {
 				r := &p.Records[i]
-				key, err := msk.HeaderKey(event.KeyHeader)(r)
+				key, err := kafka.HeaderKey(event.KeyHeader)(r)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/bench/internal/peer"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -65,7 +66,7 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 	for p := range event.Partitions {
 		for r := range event.Partitions[p].Records {
 			rec := &event.Partitions[p].Records[r]
-			key, err := msk.HeaderKey(msk.DefaultKeyHeader)(rec)
+			key, err := kafka.HeaderKey(kafka.DefaultKeyHeader)(rec)
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // The bounds of the function's settings; those of IDEMSK_* are what the function itself takes.
@@ -32,14 +32,14 @@ func (c *checker) keys(p *Props) {
 	switch kind, arg, _ := strings.Cut(p.Key, ":"); {
 	case kind == "header" && arg != "", p.Key == "key", p.Key == "hash", p.Key == "offset":
 	case kind == "json":
-		if _, err := msk.JSONKey(strings.Split(arg, ",")...); err != nil {
+		if _, err := kafka.JSONKey(strings.Split(arg, ",")...); err != nil {
 			c.fail("Key", p.Key, "json:PATH,…: %v", err)
 		}
 	default:
 		c.fail("Key", p.Key, "header:NAME, key, json:$.a,$.b, hash or offset")
 	}
 	if paths, isJSON := strings.CutPrefix(p.Fingerprint, "json:"); isJSON {
-		if _, err := msk.JSONFingerprint(strings.Split(paths, ",")...); err != nil {
+		if _, err := kafka.JSONFingerprint(strings.Split(paths, ",")...); err != nil {
 			c.fail("Fingerprint", p.Fingerprint, "json:PATH,…: %v", err)
 		}
 	} else if p.Fingerprint != "value" && p.Fingerprint != "none" {

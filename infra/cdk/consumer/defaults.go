@@ -7,7 +7,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // The defaults that are the construct's own; those of the IDEMSK_* variables are the function's.
@@ -53,7 +54,7 @@ func (given *Props) withDefaults() Props {
 		p.Pollers.Min = cmp.Or(p.Pollers.Min, DefaultMinPollers)
 		p.Pollers.Max = cmp.Or(p.Pollers.Max, max(p.Pollers.Min, DefaultMaxPollers))
 	}
-	p.Key = cmp.Or(p.Key, "header:"+msk.DefaultKeyHeader)
+	p.Key = cmp.Or(p.Key, "header:"+kafka.DefaultKeyHeader)
 	p.Fingerprint = cmp.Or(p.Fingerprint, "value")
 	p.Order = cmp.Or(p.Order, "partition")
 	p.MissingKey = cmp.Or(p.MissingKey, "reject")
@@ -128,7 +129,7 @@ func (p *Props) defaultConcurrency() int {
 	if p.Store == StorePostgres {
 		return PostgresConcurrency
 	}
-	return msk.DefaultConcurrency
+	return batch.DefaultConcurrency
 }
 
 func (p *Props) defaultFailures() Failures {

@@ -5,7 +5,7 @@ import (
 	"flag"
 	"os"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // keyFlags say what a key is that is given as a person has it, without its namespace.
@@ -32,5 +32,5 @@ func (k *keyFlags) stored(key string) (string, error) {
 	if namespace == "" {
 		return "", usagef("--topic needs --namespace, the consumer's: its IDEMSK_NAMESPACE, else its function's name")
 	}
-	return msk.StoredKey(namespace, k.topic, key), nil
+	return kafka.StoredKey(namespace, k.topic, key), nil
 }

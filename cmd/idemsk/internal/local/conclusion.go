@@ -9,7 +9,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // maxShown bounds the lists of a conclusion, and causeWidth what is shown of a cause.
@@ -82,11 +82,11 @@ func keys(repeats []proof.Repeat) int {
 	return len(seen)
 }
 
-func letterLines(letters []msk.DeadLetter) string {
+func letterLines(letters []kafka.DeadLetter) string {
 	if len(letters) == 0 {
 		return ""
 	}
-	letters = slices.SortedFunc(slices.Values(letters), func(a, b msk.DeadLetter) int { return strings.Compare(a.Source(), b.Source()) })
+	letters = slices.SortedFunc(slices.Values(letters), func(a, b kafka.DeadLetter) int { return strings.Compare(a.Source(), b.Source()) })
 	var t term.Table
 	for i := range letters[:min(len(letters), maxShown)] {
 		l := &letters[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Proof holds the ledger of this project's function against the records that the run delivered.
@@ -22,7 +22,7 @@ type Proof struct {
 	Expected map[string]int64 // the ledger, by currency, in minor units
 	Found    map[string]int64
 	Off      []proof.Difference
-	Letters  []msk.DeadLetter
+	Letters  []kafka.DeadLetter
 	// Audited says that each booking is accounted for, because processes were killed. Repeats are those that were done again,
 	// each with the kill that fell between it and its completion.
 	Audited  bool

@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Report is what came of a run.
@@ -18,9 +18,9 @@ type Report struct {
 	Took       time.Duration
 	First      time.Duration // from the start of the run to the end of the first invocation; 0 if there was none
 	Seed       uint64
-	Messages   int              // in the function's own queue of dead letters, in this process
-	Letters    []msk.DeadLetter // those of them that are dead letters, each once
-	Proof      *Proof           // if Options.Prove asks for it
+	Messages   int                // in the function's own queue of dead letters, in this process
+	Letters    []kafka.DeadLetter // those of them that are dead letters, each once
+	Proof      *Proof             // if Options.Prove asks for it
 }
 
 // Lag is the number of offsets that are not committed.

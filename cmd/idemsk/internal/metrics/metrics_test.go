@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 func TestParseReadsWhatAFunctionPrints(t *testing.T) {
 	t.Parallel()
-	r := msk.Report{
+	r := kafka.Report{
 		Executed: 1, Replayed: 2, ReplayedFailed: 3, Coalesced: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
 		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Stray: 13,
 		Stolen: 14, Fenced: 15, Reported: 16, Records: 17, Blocked: 18, StoreLatency: []time.Duration{time.Second},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -116,10 +117,10 @@ func TestNewIsReadByTheFunction(t *testing.T) {
 		t.Fatalf("decoded %+v", event)
 	}
 	r := event.Partitions[1].Records[0]
-	if r.Err() != nil || r.Source() != "a-b-3@1152921504606846976" || !r.Timestamp.IsZero() || r.Key == nil || string(r.Value) != string(all) {
-		t.Errorf("decoded %+v, %v", r, r.Err())
+	if r.Undecodable != nil || r.Source() != "a-b-3@1152921504606846976" || !r.Timestamp.IsZero() || r.Key == nil || string(r.Value) != string(all) {
+		t.Errorf("decoded %+v, %v", r, r.Undecodable)
 	}
-	want := []msk.Header{{Key: "h\"\n", Value: all}, {Key: "h\"\n", Value: []byte{}}, {Key: "null"}}
+	want := []kafka.Header{{Key: "h\"\n", Value: all}, {Key: "h\"\n", Value: []byte{}}, {Key: "null"}}
 	if !reflect.DeepEqual(r.Headers, want) {
 		t.Errorf("headers %+v", r.Headers)
 	}

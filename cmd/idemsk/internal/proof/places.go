@@ -5,11 +5,11 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Lost says of each record that was delivered and has not ended as it must how it is lost.
-func Lost(places []expect.Place, statuses map[string]idem.Status, letters []msk.DeadLetter) []string {
+func Lost(places []expect.Place, statuses map[string]idem.Status, letters []kafka.DeadLetter) []string {
 	dead := make(map[string]bool, len(letters))
 	for i := range letters {
 		dead[letters[i].IdempotencyKey] = true

@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 func TestEveryRecordMustHaveEnded(t *testing.T) {
@@ -26,7 +26,7 @@ func TestEveryRecordMustHaveEnded(t *testing.T) {
 		"t#good": idem.StatusCompleted, "t#bad": idem.StatusFailed, "t@t-0@3": idem.StatusFailed,
 		"t#open": idem.StatusStarted, "t#mute": idem.StatusFailed, "t#swapped": idem.StatusCompleted,
 	}
-	lost := proof.Lost(places, statuses, []msk.DeadLetter{{IdempotencyKey: "t#bad"}, {IdempotencyKey: "t@t-0@3"}, {IdempotencyKey: "t#swapped"}})
+	lost := proof.Lost(places, statuses, []kafka.DeadLetter{{IdempotencyKey: "t#bad"}, {IdempotencyKey: "t@t-0@3"}, {IdempotencyKey: "t#swapped"}})
 	want := []string{
 		`record t-0@4 is lost or unsettled: there is no item of its key (key "t#gone")`,
 		`record t-0@5 is lost or unsettled: its key is STARTED, must be COMPLETED (key "t#open")`,

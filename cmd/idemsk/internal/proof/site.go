@@ -14,7 +14,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Site is what the example's function works on.
@@ -177,15 +177,15 @@ func (s *Site) Messages(ctx context.Context) (bodies []string, err error) {
 }
 
 // ParseLetters reads messages as dead letters, each once.
-func ParseLetters(bodies []string) ([]msk.DeadLetter, error) {
+func ParseLetters(bodies []string) ([]kafka.DeadLetter, error) {
 	type failure struct {
 		source  string
 		version int64
 	}
 	seen := make(map[failure]bool)
-	var letters []msk.DeadLetter
+	var letters []kafka.DeadLetter
 	for _, body := range bodies {
-		l, err := msk.ParseDeadLetter([]byte(body))
+		l, err := kafka.ParseDeadLetter([]byte(body))
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +198,7 @@ func ParseLetters(bodies []string) ([]msk.DeadLetter, error) {
 }
 
 // Letters takes the dead letters out of the queue, each once.
-func (s *Site) Letters(ctx context.Context) ([]msk.DeadLetter, error) {
+func (s *Site) Letters(ctx context.Context) ([]kafka.DeadLetter, error) {
 	bodies, err := s.Messages(ctx)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Lambda is what is needed of a *lambda.Client.
@@ -40,7 +40,7 @@ const invokeTimeout = 16 * time.Minute
 
 func (f *function) String() string { return "the function " + f.name }
 
-func (f *function) Send(ctx context.Context, l *msk.DeadLetter) (where string, err error) {
+func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error) {
 	payload, err := eventOf(l)
 	if err != nil {
 		return "", err
@@ -66,7 +66,7 @@ func (f *function) Send(ctx context.Context, l *msk.DeadLetter) (where string, e
 const noTimestamp = -1
 
 // eventOf is the event of a letter's record alone.
-func eventOf(l *msk.DeadLetter) ([]byte, error) {
+func eventOf(l *kafka.DeadLetter) ([]byte, error) {
 	m := mskevent.Message{
 		Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp, TimestampType: l.TimestampType,
 		Key: l.Key, Value: l.Value,
@@ -115,7 +115,7 @@ func settled(payload []byte) error {
 
 // verdict says what became of a record that the function calls settled, as far as the end of its log tells. It may be
 // settled because its key is FAILED still: then nothing was done, and the letter must not go.
-func (f *function) verdict(l *msk.DeadLetter, logTail string) (where string, err error) {
+func (f *function) verdict(l *kafka.DeadLetter, logTail string) (where string, err error) {
 	o, ok := outcomes(logTail)
 	switch {
 	case ok && o.ReplayedFailed > 0:

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -76,10 +77,10 @@ func TestFunctionGetsTheEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := decoded.Partitions[0].Records[0]
-	if r.Err() != nil || r.Source() != "payments-1@77" || string(r.Value) != string(l.Value) || r.Timestamp.UnixMilli() != l.Timestamp {
-		t.Errorf("the record of the event: %+v, %v", r, r.Err())
+	if r.Undecodable != nil || r.Source() != "payments-1@77" || string(r.Value) != string(l.Value) || r.Timestamp.UnixMilli() != l.Timestamp {
+		t.Errorf("the record of the event: %+v, %v", r, r.Undecodable)
 	}
-	if h := r.Headers[len(r.Headers)-1]; h.Key != msk.RedriveHeader || string(h.Value) != "1700000000123" || len(r.Headers) != 3 {
+	if h := r.Headers[len(r.Headers)-1]; h.Key != kafka.RedriveHeader || string(h.Value) != "1700000000123" || len(r.Headers) != 3 {
 		t.Errorf("headers %v", r.Headers)
 	}
 }
@@ -91,7 +92,7 @@ func TestVerdicts(t *testing.T) {
 	larger := strings.Replace(metricsLine("ReplayedFailed"), `Size":1`, `Size":2`, 1)
 	for name, test := range map[string]struct {
 		answer answer
-		letter msk.DeadLetter
+		letter kafka.DeadLetter
 		where  string // "" is an error
 		says   string
 	}{

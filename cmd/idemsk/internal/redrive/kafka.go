@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Kafka is a cluster: a destination, and the place to look for what was left out of letters.
@@ -84,7 +84,7 @@ func (k *Kafka) String() string { return "Kafka at " + k.brokers }
 
 // Send implements Destination. The record gets a new timestamp: with its old one, retention could delete it at once, and
 // an event source with a record age limit would pass it over.
-func (k *Kafka) Send(ctx context.Context, l *msk.DeadLetter) (where string, err error) {
+func (k *Kafka) Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error) {
 	rec := &kgo.Record{Topic: l.Topic, Partition: l.Partition, Key: l.Key, Value: l.Value}
 	for _, h := range headers(l) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader(h))
@@ -93,7 +93,7 @@ func (k *Kafka) Send(ctx context.Context, l *msk.DeadLetter) (where string, err 
 	if err != nil {
 		return "", fmt.Errorf("producing to %s, partition %d: %w%s", l.Topic, l.Partition, err, produceHint(err))
 	}
-	at := msk.DeadLetter{Topic: out.Topic, Partition: out.Partition, Offset: out.Offset}
+	at := kafka.DeadLetter{Topic: out.Topic, Partition: out.Partition, Offset: out.Offset}
 	return at.Source(), nil
 }
 
@@ -130,7 +130,7 @@ func produceHint(err error) string {
 }
 
 // Fill implements Reader.
-func (k *Kafka) Fill(ctx context.Context, l *msk.DeadLetter) error {
+func (k *Kafka) Fill(ctx context.Context, l *kafka.DeadLetter) error {
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	rec, err := k.read(ctx, l)
@@ -143,13 +143,13 @@ func (k *Kafka) Fill(ctx context.Context, l *msk.DeadLetter) error {
 	}
 	l.Key, l.Value, l.Headers = rec.Key, rec.Value, nil
 	for _, h := range rec.Headers {
-		l.Headers = append(l.Headers, msk.DeadHeader(h))
+		l.Headers = append(l.Headers, kafka.DeadHeader(h))
 	}
 	return nil
 }
 
 // read reads the one record at a letter's place.
-func (k *Kafka) read(ctx context.Context, l *msk.DeadLetter) (*kgo.Record, error) {
+func (k *Kafka) read(ctx context.Context, l *kafka.DeadLetter) (*kgo.Record, error) {
 	place := map[string]map[int32]kgo.Offset{l.Topic: {l.Partition: kgo.NewOffset().At(l.Offset)}}
 	client, err := kgo.NewClient(k.with(
 		kgo.ConsumePartitions(place), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.MaxConcurrentFetches(1))...)

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 func TestProduce(t *testing.T) {
@@ -22,7 +22,7 @@ func TestProduce(t *testing.T) {
 	l := letter(77)
 	tombstone := letter(78)
 	tombstone.Key, tombstone.Value = nil, nil
-	for i, l := range []*msk.DeadLetter{&l, &tombstone} {
+	for i, l := range []*kafka.DeadLetter{&l, &tombstone} {
 		if where, err := k.Send(t.Context(), l); err != nil || where != "payments-1@"+strconv.Itoa(i) {
 			t.Fatalf("sent to %s, %v", where, err)
 		}
@@ -33,7 +33,7 @@ func TestProduce(t *testing.T) {
 		t.Errorf("record %+v; want the letter's key and value, and a timestamp of now", r)
 	}
 	want := []kgo.RecordHeader{
-		{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"}, {Key: msk.RedriveHeader, Value: []byte("1700000000123")},
+		{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"}, {Key: kafka.RedriveHeader, Value: []byte("1700000000123")},
 	}
 	if len(r.Headers) != len(want) {
 		t.Fatalf("headers %v, want %v", r.Headers, want)
@@ -67,7 +67,7 @@ func TestOmittedValueIsReadBack(t *testing.T) {
 	value := bytes.Repeat([]byte("x"), 5000)
 	produce(t, c, &kgo.Record{Topic: "payments", Partition: 1, Value: []byte("before")},
 		&kgo.Record{Topic: "payments", Partition: 1, Key: []byte("acc-1"), Value: value, Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}}})
-	whole := func() msk.DeadLetter {
+	whole := func() kafka.DeadLetter {
 		l := letter(1)
 		l.Value, l.ValueOmitted, l.Omitted, l.Headers = nil, len(value), []string{"headers"}, nil
 		return l
@@ -80,17 +80,17 @@ func TestOmittedValueIsReadBack(t *testing.T) {
 		t.Fatalf("%+v", results[0])
 	}
 	r := consume(t, c, 1, 3)[2]
-	if !bytes.Equal(r.Value, value) || len(r.Headers) != 2 || r.Headers[0].Key != "trace" || r.Headers[1].Key != msk.RedriveHeader {
+	if !bytes.Equal(r.Value, value) || len(r.Headers) != 2 || r.Headers[0].Key != "trace" || r.Headers[1].Key != kafka.RedriveHeader {
 		t.Errorf("redriven with %d bytes and the headers %v", len(r.Value), r.Headers)
 	}
 	for name, test := range map[string]struct {
-		change func(l *msk.DeadLetter)
+		change func(l *kafka.DeadLetter)
 		says   string
 	}{
-		"another record there": {func(l *msk.DeadLetter) { l.Offset = 0 }, "another record"},
-		"another key":          {func(l *msk.DeadLetter) { l.Key = []byte("acc-2") }, "another record"},
-		"another size":         {func(l *msk.DeadLetter) { l.ValueOmitted = 4999 }, "another record"},
-		"no such partition":    {func(l *msk.DeadLetter) { l.Partition = 9 }, "payments-9@1"},
+		"another record there": {func(l *kafka.DeadLetter) { l.Offset = 0 }, "another record"},
+		"another key":          {func(l *kafka.DeadLetter) { l.Key = []byte("acc-2") }, "another record"},
+		"another size":         {func(l *kafka.DeadLetter) { l.ValueOmitted = 4999 }, "another record"},
+		"no such partition":    {func(l *kafka.DeadLetter) { l.Partition = 9 }, "payments-9@1"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		l := whole()

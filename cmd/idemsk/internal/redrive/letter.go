@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // incomplete reports whether something was left out of a letter for its size.
-func incomplete(l *msk.DeadLetter) bool { return l.ValueOmitted > 0 || len(l.Omitted) > 0 }
+func incomplete(l *kafka.DeadLetter) bool { return l.ValueOmitted > 0 || len(l.Omitted) > 0 }
 
 // check says why a letter can't be redriven.
-func check(l *msk.DeadLetter, reader Reader) error {
+func check(l *kafka.DeadLetter, reader Reader) error {
 	switch {
 	case len(l.Undecoded) > 0 || slices.Contains(l.Omitted, "undecoded"):
 		return errors.New(`the record could not be decoded, and would not be this time: produce a corrected one (the original is the letter's "undecoded")`)
@@ -31,15 +31,15 @@ type header struct {
 
 // headers are the record's own, and the one by which a FAILED key lets the record in again. A letter of a function without
 // protection has no version, and needs none.
-func headers(l *msk.DeadLetter) []header {
+func headers(l *kafka.DeadLetter) []header {
 	all := make([]header, 0, len(l.Headers)+1)
 	for _, h := range l.Headers {
-		if h.Key != msk.RedriveHeader {
+		if h.Key != kafka.RedriveHeader {
 			all = append(all, header(h))
 		}
 	}
 	if l.Version > 0 {
-		all = append(all, header{msk.RedriveHeader, []byte(strconv.FormatInt(l.Version, 10))})
+		all = append(all, header{kafka.RedriveHeader, []byte(strconv.FormatInt(l.Version, 10))})
 	}
 	return all
 }

@@ -20,23 +20,23 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/sqsfake"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // letter is that of a failed payment.
-func letter(offset int64) msk.DeadLetter {
-	return msk.DeadLetter{
+func letter(offset int64) kafka.DeadLetter {
+	return kafka.DeadLetter{
 		Topic: "payments", Partition: 1, Offset: offset, Timestamp: 1_700_000_000_000, TimestampType: "CREATE_TIME",
 		Key: []byte("acc-1"), Value: []byte(`{"paymentId":"p"}`),
-		Headers:        []msk.DeadHeader{{Key: "idempotency-key", Value: []byte("p")}, {Key: msk.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
+		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("p")}, {Key: kafka.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
 		IdempotencyKey: "ledger#payments#p", Version: 1_700_000_000_123, Attempts: 5,
 		Error: idem.Failure{Code: idem.CodePermanent, Message: "no"},
 	}
 }
 
-func encode(t *testing.T, l *msk.DeadLetter) []byte {
+func encode(t *testing.T, l *kafka.DeadLetter) []byte {
 	t.Helper()
 	body, err := json.Marshal(l)
 	if err != nil {
@@ -83,7 +83,7 @@ type listDestination struct {
 
 func (d *listDestination) String() string { return "a list" }
 
-func (d *listDestination) Send(_ context.Context, l *msk.DeadLetter) (string, error) {
+func (d *listDestination) Send(_ context.Context, l *kafka.DeadLetter) (string, error) {
 	if d.refuse[l.Offset] {
 		return "", errors.New("refused")
 	}

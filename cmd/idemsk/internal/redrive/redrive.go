@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Source is where letters are.
@@ -33,7 +33,7 @@ type Message struct {
 // Destination is where letters go.
 type Destination interface {
 	// Send redrives a letter, and says in a few words where it is now. An error means that it may not have arrived.
-	Send(ctx context.Context, l *msk.DeadLetter) (where string, err error)
+	Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error)
 	// String names the destination.
 	String() string
 }
@@ -41,7 +41,7 @@ type Destination interface {
 // Reader finds records in Kafka.
 type Reader interface {
 	// Fill puts into a letter what was left out of it for its size. It returns an error if the record is not there any more.
-	Fill(ctx context.Context, l *msk.DeadLetter) error
+	Fill(ctx context.Context, l *kafka.DeadLetter) error
 }
 
 // Options say what to redrive.
@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, er
 		if err != nil {
 			return r.passed, err
 		}
-		l, err := msk.ParseDeadLetter(m.Body)
+		l, err := kafka.ParseDeadLetter(m.Body)
 		switch {
 		case err != nil:
 			report(Result{Message: m.Name, Outcome: NotDeadLetter, Error: err.Error()})
@@ -124,9 +124,9 @@ func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, er
 }
 
 // passesOver reports, and counts, whether a letter is not one of those that were asked for.
-func (r *runner) passesOver(l *msk.DeadLetter) bool {
+func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 	switch {
-	case r.Key != "" && l.IdempotencyKey != r.Key && !msk.IsStoredKey(l.IdempotencyKey, r.Key):
+	case r.Key != "" && l.IdempotencyKey != r.Key && !kafka.IsStoredKey(l.IdempotencyKey, r.Key):
 		r.passed.Key++
 	case r.Function != "" && l.Function != "" && l.Function != r.Function:
 		r.passed.Function++
@@ -153,7 +153,7 @@ type runner struct {
 	passed   Passed
 }
 
-func (r *runner) redrive(ctx context.Context, m *Message, l *msk.DeadLetter) Result {
+func (r *runner) redrive(ctx context.Context, m *Message, l *kafka.DeadLetter) Result {
 	res := Result{
 		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Version: l.Version, Function: l.Function, Cluster: l.Cluster,
 		Cause: l.Error.Code + ": " + l.Error.Message,
@@ -168,7 +168,7 @@ func (r *runner) redrive(ctx context.Context, m *Message, l *msk.DeadLetter) Res
 	return res
 }
 
-func (r *runner) send(ctx context.Context, m *Message, l *msk.DeadLetter, id letterID, res *Result) error {
+func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id letterID, res *Result) error {
 	outcome := Redriven
 	if r.redriven[id] {
 		outcome = Duplicate
@@ -202,7 +202,7 @@ func (r *runner) send(ctx context.Context, m *Message, l *msk.DeadLetter, id let
 	return nil
 }
 
-func (r *runner) deliver(ctx context.Context, until time.Time, l *msk.DeadLetter, res *Result) error {
+func (r *runner) deliver(ctx context.Context, until time.Time, l *kafka.DeadLetter, res *Result) error {
 	if !until.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, until)

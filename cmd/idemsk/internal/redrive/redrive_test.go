@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
-func bodies(t *testing.T, letters ...msk.DeadLetter) (all [][]byte) {
+func bodies(t *testing.T, letters ...kafka.DeadLetter) (all [][]byte) {
 	t.Helper()
 	for i := range letters {
 		all = append(all, encode(t, &letters[i]))

@@ -19,8 +19,9 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/sqsdlq"
 	"github.com/idemsk/idemsk/lambda/msk"
-	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
 )
 
 const otherCluster = "arn:aws:kafka:eu-central-1:123456789012:cluster/other/1"
@@ -47,7 +48,10 @@ func newConsumer(t *testing.T, name string, unprotected bool, client *sqs.Client
 	c := &consumer{fails: idem.Permanent(errors.New("not fixed yet"))}
 	handler := func(context.Context, msk.Record) ([]byte, error) { c.calls++; return nil, c.fails }
 	c.Consumer, err = msk.New(engine, handler, msk.Config{
-		Namespace: name, Unprotected: unprotected, DeadLetters: letters, Function: name, Logger: slog.New(slog.DiscardHandler), Report: msk.EMF(&c.metrics, name),
+		Records: kafka.Config{
+			Namespace: name, Unprotected: unprotected, DeadLetters: letters, Function: name, Logger: slog.New(slog.DiscardHandler),
+		},
+		Report: msk.EMF(&c.metrics, name),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -90,10 +94,10 @@ func newFIFO(t *testing.T) (client *sqs.Client, url string) {
 	return client, *out.QueueUrl
 }
 
-func lettersIn(t *testing.T, client *sqs.Client, url string) (letters []msk.DeadLetter) {
+func lettersIn(t *testing.T, client *sqs.Client, url string) (letters []kafka.DeadLetter) {
 	t.Helper()
 	for _, body := range left(t, client, url) {
-		l, err := msk.ParseDeadLetter([]byte(body))
+		l, err := kafka.ParseDeadLetter([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,12 +165,12 @@ func TestFunctionsThatShareAQueue(t *testing.T) {
 // a cluster brings back the letters of the first one only.
 func TestClustersThatShareAQueue(t *testing.T) {
 	t.Parallel()
-	of := func(function, cluster string) msk.DeadLetter {
+	of := func(function, cluster string) kafka.DeadLetter {
 		l := letter(1)
 		l.Function, l.Cluster = function, cluster
 		return l
 	}
-	all := []msk.DeadLetter{of("pay", "one"), of("audit", "one"), of("pay", "two"), of("pay", "one"), of("", "")}
+	all := []kafka.DeadLetter{of("pay", "one"), of("audit", "one"), of("pay", "two"), of("pay", "one"), of("", "")}
 	for name, test := range map[string]struct {
 		options  redrive.Options
 		outcomes string

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // audit compares what a pass left in tables and queue with what must be there.
@@ -44,7 +44,7 @@ func (p *pass) audit(ctx context.Context, want *expected, env map[string]string)
 }
 
 // close fills in what is known at the end of a pass.
-func (p *pass) close(balances map[string]int64, letters []msk.DeadLetter, want *expected) {
+func (p *pass) close(balances map[string]int64, letters []kafka.DeadLetter, want *expected) {
 	r := &p.report
 	kills, counts := p.gate.Kills(), p.gate.Counts()
 	r.Killed, r.Torn, r.ColdStarts = kills.Done, kills.Torn, p.function.Starts()

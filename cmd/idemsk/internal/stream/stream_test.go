@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -49,12 +50,12 @@ func TestRecords(t *testing.T) {
 		for _, p := range event.Partitions {
 			for i := range p.Records {
 				r := &p.Records[i]
-				if r.Err() != nil || r.Topic != stream.Topic || r.Offset != next[r.Partition] {
-					t.Fatalf("record %s: %v, want the offset %d", r.Source(), r.Err(), next[r.Partition])
+				if r.Undecodable != nil || r.Topic != stream.Topic || r.Offset != next[r.Partition] {
+					t.Fatalf("record %s: %v, want the offset %d", r.Source(), r.Undecodable, next[r.Partition])
 				}
 				next[r.Partition]++
 				records++
-				key, err := msk.HeaderKey(msk.DefaultKeyHeader)(r)
+				key, err := kafka.HeaderKey(kafka.DefaultKeyHeader)(r)
 				if err != nil {
 					t.Fatal(err)
 				}

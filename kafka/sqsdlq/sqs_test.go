@@ -17,8 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/internal/sqsfake"
-	"github.com/idemsk/idemsk/lambda/msk"
-	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )
 
 // message is what SendMessage sends.
@@ -136,7 +136,7 @@ func newFIFO(t *testing.T, transport sqs.HTTPClient) (*sqs.Client, string) {
 }
 
 // drain takes the letters out of a queue.
-func drain(t *testing.T, client *sqs.Client, url string) (letters []msk.DeadLetter) {
+func drain(t *testing.T, client *sqs.Client, url string) (letters []kafka.DeadLetter) {
 	t.Helper()
 	for {
 		out, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // DefaultMaxBytes is the size of the largest message unless Config says otherwise: 256 KiB, which every queue takes. SQS
@@ -52,7 +52,7 @@ type Queue struct {
 	fifo   bool
 }
 
-var _ msk.DeadLetters = (*Queue)(nil)
+var _ kafka.DeadLetters = (*Queue)(nil)
 
 // New returns a queue, which it does not look at. It returns idem.ErrInvalidConfig (wrapped), naming the field at fault.
 func New(client Client, cfg Config) (*Queue, error) {
@@ -72,8 +72,8 @@ func New(client Client, cfg Config) (*Queue, error) {
 	return &Queue{client: client, url: cfg.URL, limit: cfg.MaxBytes, fifo: strings.HasSuffix(cfg.URL, ".fifo")}, nil
 }
 
-// Send implements msk.DeadLetters.
-func (q *Queue) Send(ctx context.Context, l msk.DeadLetter) error {
+// Send implements kafka.DeadLetters.
+func (q *Queue) Send(ctx context.Context, l kafka.DeadLetter) error {
 	body, err := l.Encode(q.limit)
 	if err != nil {
 		return fmt.Errorf("sqsdlq: %w", err)
@@ -99,7 +99,7 @@ var errNoID = errors.New("the answer holds no message ID: this is not SQS")
 // groupOf is a partition, as one function sees it: letters of other functions and clusters don't wait behind these. Topic names
 // are made of characters that a group may have.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
-func groupOf(l *msk.DeadLetter) string {
+func groupOf(l *kafka.DeadLetter) string {
 	const longest, digits = 128, 16
 	sum := sha256.Sum256([]byte(l.Cluster + " " + l.Function))
 	rest := "-" + strconv.Itoa(int(l.Partition)) + "-" + hex.EncodeToString(sum[:])[:digits]

@@ -1,7 +1,6 @@
-package msk
+package kafka
 
 import (
-	"context"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -31,7 +30,7 @@ type Report struct {
 	Stolen   int // claims taken from an owner whose lease was over; counted beside the outcome
 	Fenced   int // claims lost on the way; counted beside the outcome
 	Blocked  int // hold up their partition until somebody mends the cause, as the log says; counted beside the outcome
-	Reported int // records that are to be delivered again
+	Reported int // records that are to be delivered again, as the host has counted them
 
 	RecordAge time.Duration // of the oldest record, by its Kafka timestamp
 	// InProgressAge is how long ago the oldest key was claimed first that the batch could not settle, or that it took from an owner
@@ -40,44 +39,32 @@ type Report struct {
 	StoreLatency  []time.Duration // one for each claim, and one for each settlement
 }
 
-// report counts, logs and reports.
-func (b *eventBatch) report(ctx context.Context, err *BatchError, started time.Time) {
-	log := b.consumer.cfg.Logger
-	r := Report{
-		Records: len(b.jobs), Partitions: len(b.event.Partitions), Took: time.Since(started),
-		StoreLatency: make([]time.Duration, 0, 2*len(b.jobs)),
+// Report counts what came of the batch, which began at a time.
+func (b *Batch) Report(started time.Time) Report {
+	r := Report{Records: len(b.all), Partitions: len(b.Partitions), Took: time.Since(started), StoreLatency: make([]time.Duration, 0, 2*len(b.all))}
+	for i := range b.all {
+		r.add(&b.all[i], started)
 	}
-	for i := range b.jobs {
-		j := &b.jobs[i]
-		r.add(j, started)
-		logRecord(ctx, log, j)
-	}
-	logBatch(ctx, log, &r, err)
-	if b.consumer.cfg.Report != nil {
-		b.consumer.cfg.Report(ctx, r)
-	}
+	return r
 }
 
-func (r *Report) add(j *job, started time.Time) {
-	if !j.record.Timestamp.IsZero() {
-		r.RecordAge = max(r.RecordAge, started.Sub(j.record.Timestamp))
-	}
-	if j.reported {
-		r.Reported++
+func (r *Report) add(m *Message, started time.Time) {
+	if !m.Record.Timestamp.IsZero() {
+		r.RecordAge = max(r.RecordAge, started.Sub(m.Record.Timestamp))
 	}
 	switch {
-	case j.State == batch.Overrun:
+	case m.State == batch.Overrun:
 		r.Stray++
-	case j.State == batch.BehindOverrun:
+	case m.State == batch.BehindOverrun:
 		r.NotStarted++
-	case j.Duplicate:
+	case m.Duplicate:
 		r.Coalesced++
 	default:
-		r.addOutcome(&j.Outcome)
-		if first := j.Outcome.FirstClaimed; !first.IsZero() && (j.Outcome.Stolen || !j.Outcome.Kind.Settled()) {
+		r.addOutcome(&m.Outcome)
+		if first := m.Outcome.FirstClaimed; !first.IsZero() && (m.Outcome.Stolen || !m.Outcome.Kind.Settled()) {
 			r.InProgressAge = max(r.InProgressAge, started.Add(r.Took).Sub(first))
 		}
-		if j.blocked() {
+		if m.blocked() {
 			r.Blocked++
 		}
 	}

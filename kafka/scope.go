@@ -1,4 +1,4 @@
-package msk
+package kafka
 
 import (
 	"strconv"
@@ -38,15 +38,15 @@ func IsStoredKey(stored, key string) bool {
 }
 
 // storedKey is that of a record's key.
-func (c *Consumer) storedKey(r *Record, key string) string {
-	if c.cfg.KeyScope == NamespaceScope {
-		return StoredKey(c.cfg.Namespace, "", key)
+func (p *Processor) storedKey(r *Record, key string) string {
+	if p.cfg.KeyScope == NamespaceScope {
+		return StoredKey(p.cfg.Namespace, "", key)
 	}
-	return StoredKey(c.cfg.Namespace, r.Topic, key)
+	return StoredKey(p.cfg.Namespace, r.Topic, key)
 }
 
 // storedPlace is the stored key of a record that has no key of its own.
-func (c *Consumer) storedPlace(r *Record) string { return c.cfg.Namespace + placeSeparator + place(r) }
+func (p *Processor) storedPlace(r *Record) string { return p.cfg.Namespace + placeSeparator + place(r) }
 
 // place identifies a record by where it stands and when it was written: "payments-3@17@1700000000000". A topic that is deleted
 // and created anew counts its offsets from 0 again, but its records have other timestamps, in ms.

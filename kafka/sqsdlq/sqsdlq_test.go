@@ -17,22 +17,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
-	"github.com/idemsk/idemsk/lambda/msk/sqsdlq"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )
 
-func letter() msk.DeadLetter {
-	return msk.DeadLetter{
+func letter() kafka.DeadLetter {
+	return kafka.DeadLetter{
 		Topic: "payments", Partition: 3, Offset: 17, Key: []byte("k"), Value: []byte(`{"amount":1250}`),
-		Headers:        []msk.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}},
+		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}},
 		IdempotencyKey: "payments#a", Version: 1767225600001, Attempts: 5,
 		Error: idem.Failure{Code: idem.CodeExhausted, Message: "boom", At: time.UnixMilli(1767225600002).UTC()},
 	}
 }
 
-func parsed(t *testing.T, m message) msk.DeadLetter {
+func parsed(t *testing.T, m message) kafka.DeadLetter {
 	t.Helper()
-	l, err := msk.ParseDeadLetter([]byte(m.MessageBody))
+	l, err := kafka.ParseDeadLetter([]byte(m.MessageBody))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestALetterIsTheBodyOfAMessage(t *testing.T) {
 }
 
 // letterOf is the letter with something changed.
-func letterOf(change func(l *msk.DeadLetter)) msk.DeadLetter {
+func letterOf(change func(l *kafka.DeadLetter)) kafka.DeadLetter {
 	l := letter()
 	change(&l)
 	return l
@@ -68,15 +68,15 @@ func letterOf(change func(l *msk.DeadLetter)) msk.DeadLetter {
 func TestAFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
 	client, url := newFIFO(t, nil)
 	q := newQueue(t, client, sqsdlq.Config{URL: url})
-	unversioned := letterOf(func(l *msk.DeadLetter) { l.Version = 0 })
-	letters := []msk.DeadLetter{
+	unversioned := letterOf(func(l *kafka.DeadLetter) { l.Version = 0 })
+	letters := []kafka.DeadLetter{
 		letter(), unversioned,
-		letterOf(func(l *msk.DeadLetter) { l.Version++ }),
-		letterOf(func(l *msk.DeadLetter) { l.Offset++ }),
-		letterOf(func(l *msk.DeadLetter) { l.Function = "audit" }),
-		letterOf(func(l *msk.DeadLetter) { l.Cluster = "arn:aws:kafka:eu-central-1:123456789012:cluster/other/1" }),
-		letterOf(func(l *msk.DeadLetter) { l.Version, l.Error.At = 0, l.Error.At.Add(time.Nanosecond) }), // failed again
-		letterOf(func(l *msk.DeadLetter) { l.Topic, l.Partition = strings.Repeat("t", 249), math.MaxInt32 }),
+		letterOf(func(l *kafka.DeadLetter) { l.Version++ }),
+		letterOf(func(l *kafka.DeadLetter) { l.Offset++ }),
+		letterOf(func(l *kafka.DeadLetter) { l.Function = "audit" }),
+		letterOf(func(l *kafka.DeadLetter) { l.Cluster = "arn:aws:kafka:eu-central-1:123456789012:cluster/other/1" }),
+		letterOf(func(l *kafka.DeadLetter) { l.Version, l.Error.At = 0, l.Error.At.Add(time.Nanosecond) }), // failed again
+		letterOf(func(l *kafka.DeadLetter) { l.Topic, l.Partition = strings.Repeat("t", 249), math.MaxInt32 }),
 	}
 	for _, l := range append(letters, letter(), unversioned) { // the last two are copies
 		if err := q.Send(t.Context(), l); err != nil {
@@ -105,7 +105,7 @@ func TestALetterWhoseReplyIsLostIsThereOnce(t *testing.T) {
 			t.Cleanup(lossy.next.CloseIdleConnections)
 			client, url := newFIFO(t, lossy)
 			lossy.armed.Store(true)
-			if err := newQueue(t, client, sqsdlq.Config{URL: url}).Send(t.Context(), letterOf(func(l *msk.DeadLetter) { l.Version = version })); err != nil {
+			if err := newQueue(t, client, sqsdlq.Config{URL: url}).Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Version = version })); err != nil {
 				t.Fatal(err)
 			}
 			if lossy.armed.Load() {
@@ -122,10 +122,10 @@ func TestALetterWhoseReplyIsLostIsThereOnce(t *testing.T) {
 func TestAFIFOQueueGroupsByPartitionAndFunction(t *testing.T) {
 	var fake fakeSQS
 	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: fifoURL})
-	for _, l := range []msk.DeadLetter{
-		letter(), letterOf(func(l *msk.DeadLetter) { l.Offset++ }),
-		letterOf(func(l *msk.DeadLetter) { l.Partition++ }), letterOf(func(l *msk.DeadLetter) { l.Function = "audit" }),
-		letterOf(func(l *msk.DeadLetter) { l.Cluster = "other" }), letterOf(func(l *msk.DeadLetter) { l.Topic = strings.Repeat("t", 249) }),
+	for _, l := range []kafka.DeadLetter{
+		letter(), letterOf(func(l *kafka.DeadLetter) { l.Offset++ }),
+		letterOf(func(l *kafka.DeadLetter) { l.Partition++ }), letterOf(func(l *kafka.DeadLetter) { l.Function = "audit" }),
+		letterOf(func(l *kafka.DeadLetter) { l.Cluster = "other" }), letterOf(func(l *kafka.DeadLetter) { l.Topic = strings.Repeat("t", 249) }),
 	} {
 		if err := q.Send(t.Context(), l); err != nil {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func TestTheWorstLetterFitsTheSmallestMessage(t *testing.T) {
 	l.Cluster = strings.Repeat(strings.Repeat("b", 300)+",", 10) // https://docs.aws.amazon.com/lambda/latest/api/API_SelfManagedEventSource.html
 	l.IdempotencyKey, l.Error.Message = strings.Repeat("\x01", idem.MaxKeyBytes), strings.Repeat("<", idem.MaxFailureMessage)
 	l.Value, l.Key, l.Undecoded = make([]byte, 1<<20), make([]byte, 1<<20), make([]byte, 1<<20)
-	l.Headers = []msk.DeadHeader{{Key: "h", Value: make([]byte, 1<<20)}}
+	l.Headers = []kafka.DeadHeader{{Key: "h", Value: make([]byte, 1<<20)}}
 	if err := q.Send(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestALetterThatFitsNoMessageIsAnError(t *testing.T) {
 	l := letter()
 	l.Function = strings.Repeat("f", 20<<10)
 	err := newQueue(t, mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: sqsdlq.SmallestMaxBytes}).Send(t.Context(), l)
-	if !errors.Is(err, msk.ErrDeadLetterTooLarge) || !strings.Contains(err.Error(), "payments-3@17") {
+	if !errors.Is(err, kafka.ErrDeadLetterTooLarge) || !strings.Contains(err.Error(), "payments-3@17") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package msk
+package kafka
 
 import (
 	"bytes"
@@ -73,12 +73,15 @@ func (l DeadLetter) ID() string {
 func newDeadLetter(r *Record, b idem.Burial, function, cluster string) DeadLetter {
 	l := DeadLetter{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, TimestampType: r.TimestampType,
-		Key: r.Key, Value: r.Value, Undecoded: r.Raw(),
+		Key: r.Key, Value: r.Value,
 		IdempotencyKey: b.StoredKey, Version: b.Attempt.Token, Attempts: b.Attempt.Number, Error: b.Failure,
 		Function: function, Cluster: cluster,
 	}
 	if !r.Timestamp.IsZero() {
 		l.Timestamp = r.Timestamp.UnixMilli()
+	}
+	if r.Undecodable != nil {
+		l.Undecoded = r.Undecodable.Raw
 	}
 	var unknown *unknownVersionError
 	if errors.As(b.Err, &unknown) {
@@ -92,7 +95,7 @@ func newDeadLetter(r *Record, b idem.Burial, function, cluster string) DeadLette
 }
 
 // ErrDeadLetterTooLarge says that a dead letter does not fit, whatever is left out of it.
-var ErrDeadLetterTooLarge = errors.New("msk: the dead letter is too large")
+var ErrDeadLetterTooLarge = errors.New("kafka: the dead letter is too large")
 
 // Encode returns the letter as JSON of at most limit bytes, in characters that every transport takes. What does not fit is
 // left out, and named: first the value, then the headers, the undecoded record, and the Kafka key. It returns
@@ -117,7 +120,7 @@ func (l DeadLetter) Encode(limit int) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("msk: encoding the dead letter of %s: %w", l.Source(), err)
+		return nil, fmt.Errorf("kafka: encoding the dead letter of %s: %w", l.Source(), err)
 	case len(out) > limit:
 		return nil, fmt.Errorf("%w: that of %s has %d bytes without what can be left out; the limit is %d",
 			ErrDeadLetterTooLarge, l.Source(), len(out), limit)
@@ -145,10 +148,10 @@ func omit[T any](l *DeadLetter, name string, part *[]T) {
 func ParseDeadLetter(data []byte) (DeadLetter, error) {
 	var l DeadLetter
 	if err := json.Unmarshal(data, &l); err != nil {
-		return DeadLetter{}, fmt.Errorf("msk: this is not a dead letter of idemsk: %w", err)
+		return DeadLetter{}, fmt.Errorf("kafka: this is not a dead letter of idemsk: %w", err)
 	}
 	if l.Topic == "" || l.Error.Code == "" {
-		return DeadLetter{}, errors.New("msk: this is not a dead letter of idemsk: it names no topic, or no error")
+		return DeadLetter{}, errors.New("kafka: this is not a dead letter of idemsk: it names no topic, or no error")
 	}
 	return l, nil
 }

@@ -1,4 +1,4 @@
-package msk
+package kafka
 
 import (
 	"context"
@@ -9,10 +9,19 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// logBatch writes the line of a batch: what every batch has, and of the rest what happened.
-func logBatch(ctx context.Context, log *slog.Logger, r *Report, err *BatchError) {
+// Log writes a line for each record that was not simply executed, and the line of the batch: what every batch has, and of the rest
+// what happened. err says why records are to be delivered again; nil if none is.
+func (b *Batch) Log(ctx context.Context, r *Report, err error) {
+	log := b.processor.cfg.Logger
+	for i := range b.all {
+		logRecord(ctx, log, &b.all[i])
+	}
+	logBatch(ctx, log, r, err)
+}
+
+func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	attrs := []slog.Attr{
-		slog.Int("records", r.Records), slog.Int("partitions", r.Partitions), slog.Float64("tookMs", millis(r.Took)),
+		slog.Int("records", r.Records), slog.Int("partitions", r.Partitions), slog.Float64("tookMs", float64(r.Took.Microseconds())/1000),
 		slog.Int("executed", r.Executed), slog.Int("replayed", r.Replayed), slog.Int("coalesced", r.Coalesced),
 		slog.Int("deadLettered", r.DeadLettered), slog.Int("reported", r.Reported),
 	}
@@ -37,22 +46,22 @@ func logBatch(ctx context.Context, log *slog.Logger, r *Report, err *BatchError)
 }
 
 // logRecord writes a line for a record that was not simply executed. "alarm" marks what somebody should be woken for.
-func logRecord(ctx context.Context, log *slog.Logger, j *job) {
-	if j.simple() {
+func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
+	if m.simple() {
 		return
 	}
-	level, alarm := severity(j)
+	level, alarm := severity(m)
 	if !log.Enabled(ctx, level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 9), slog.String("source", j.Task.Source))
-	switch j.State {
+	attrs := append(make([]slog.Attr, 0, 9), slog.String("source", m.Task.Source))
+	switch m.State {
 	case batch.Overrun:
 		attrs = append(attrs, slog.String("outcome", "Stray"), slog.String("error", batch.ErrOverrun.Error()))
 	case batch.BehindOverrun:
 		attrs = append(attrs, slog.String("outcome", "Behind"))
 	case batch.Ended:
-		attrs = appendOutcome(attrs, j)
+		attrs = appendOutcome(attrs, m)
 	}
 	if alarm {
 		attrs = append(attrs, slog.Bool("alarm", true))
@@ -62,13 +71,13 @@ func logRecord(ctx context.Context, log *slog.Logger, j *job) {
 
 // simple reports whether there is nothing to tell of a job: it was executed, with or, as the whole batch was, without
 // protection.
-func (j *job) simple() bool {
-	return j.State == batch.Ended && !j.Duplicate && j.Outcome.Err == nil &&
-		(j.Outcome.Kind == idem.Executed || j.Outcome.Kind == idem.Unprotected && j.consumer.cfg.Unprotected)
+func (m *Message) simple() bool {
+	return m.State == batch.Ended && !m.Duplicate && m.Outcome.Err == nil &&
+		(m.Outcome.Kind == idem.Executed || m.Outcome.Kind == idem.Unprotected && m.processor.cfg.Unprotected)
 }
 
-func appendOutcome(attrs []slog.Attr, j *job) []slog.Attr {
-	out := &j.Outcome
+func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
+	out := &m.Outcome
 	name := out.Kind.String()
 	if out.Kind == idem.KindUnknown {
 		name = "Behind"
@@ -83,29 +92,29 @@ func appendOutcome(attrs []slog.Attr, j *job) []slog.Attr {
 	if out.Attempt != 0 {
 		attrs = append(attrs, slog.Int("attempt", out.Attempt))
 	}
-	if j.Duplicate {
+	if m.Duplicate {
 		attrs = append(attrs, slog.Bool("coalesced", true))
 	}
 	if out.Err != nil {
 		attrs = append(attrs, slog.String("error", out.Err.Error()))
 	}
 	var p *idem.PanicError
-	if errors.As(out.Err, &p) && !j.Duplicate {
+	if errors.As(out.Err, &p) && !m.Duplicate {
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
 	return attrs
 }
 
 // severity says how loudly to tell of a job.
-func severity(j *job) (level slog.Level, alarm bool) {
-	out := &j.Outcome
+func severity(m *Message) (level slog.Level, alarm bool) {
+	out := &m.Outcome
 	switch {
-	case j.State == batch.Overrun:
+	case m.State == batch.Overrun:
 		return slog.LevelError, true
-	case j.State == batch.BehindOverrun:
+	case m.State == batch.BehindOverrun:
 		return slog.LevelDebug, false
-	case out.Kind == idem.CompletionFailed, j.blocked():
-		return slog.LevelError, !j.Duplicate
+	case out.Kind == idem.CompletionFailed, m.blocked():
+		return slog.LevelError, !m.Duplicate
 	case out.Kind == idem.DeadLettered, out.Kind == idem.StoreDown, out.Kind == idem.FailedOpen:
 		return slog.LevelError, false
 	case out.Kind == idem.KindUnknown:
@@ -119,8 +128,8 @@ func severity(j *job) (level slog.Level, alarm bool) {
 }
 
 // blocked reports whether a record holds up its partition until somebody mends the cause, which no further delivery will.
-func (j *job) blocked() bool {
-	err := j.Outcome.Err
-	return !j.Outcome.Kind.Settled() &&
+func (m *Message) blocked() bool {
+	err := m.Outcome.Err
+	return !m.Outcome.Kind.Settled() &&
 		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, idem.ErrForeignRecord))
 }

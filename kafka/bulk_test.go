@@ -1,0 +1,129 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// letters takes dead letters.
+type letters []kafka.DeadLetter
+
+// Send implements kafka.DeadLetters.
+func (l *letters) Send(_ context.Context, letter kafka.DeadLetter) error {
+	*l = append(*l, letter)
+	return nil
+}
+
+func newProcessor(t *testing.T, cfg kafka.Config) *kafka.Processor {
+	t.Helper()
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{MaxAttempts: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Namespace, cfg.Key, cfg.Logger = "ledger", kafka.RecordKey, slog.New(slog.DiscardHandler)
+	p, err := kafka.NewProcessor(engine, nil, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func record(offset int64, key string) kafka.Record {
+	return kafka.Record{Topic: "payments", Partition: 3, Offset: offset, Key: []byte(key), Value: []byte("value of " + key)}
+}
+
+func kinds(b *kafka.Batch) string {
+	var all []string
+	for _, messages := range b.Partitions {
+		for i := range messages {
+			all = append(all, messages[i].Outcome.Kind.String())
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// A bulk handler gets what a Handler would be called for. What can't be handled, and what has failed for good, has a dead letter.
+func TestBulkHandler(t *testing.T) {
+	var calls [][]string
+	var dead letters
+	bulk := func(_ context.Context, rs []kafka.Record) []error {
+		var keys []string
+		errs := make([]error, len(rs))
+		for i, r := range rs {
+			keys = append(keys, string(r.Key))
+			if string(r.Key) == "bad" {
+				errs[i] = errors.New("no such account")
+			}
+		}
+		calls = append(calls, keys)
+		return errs
+	}
+	p := newProcessor(t, kafka.Config{Bulk: bulk, DeadLetters: &dead})
+	other := record(4, "a")
+	other.Value = []byte("another value")
+	undecodable := record(6, "x")
+	undecodable.Undecodable = &kafka.DecodeError{Source: "payments-3@6", Field: "value", Err: errors.New("not base64")}
+	batch := [][]kafka.Record{{record(1, "a"), record(2, "bad"), record(3, "a"), other, record(5, ""), undecodable, record(7, "b")}, {}}
+	for delivery, want := range []struct{ calls, kinds string }{
+		{"[[a bad b]]", "Executed Retry Executed DeadLettered DeadLettered DeadLettered Executed"},
+		{"[[a bad b] [bad]]", "Replayed DeadLettered Replayed ReplayedFailed ReplayedFailed ReplayedFailed Replayed"},
+		{"[[a bad b] [bad]]", "Replayed ReplayedFailed Replayed ReplayedFailed ReplayedFailed ReplayedFailed Replayed"},
+	} {
+		b := p.Run(t.Context(), "", batch)
+		if got := kinds(b); got != want.kinds || fmt.Sprint(calls) != want.calls {
+			t.Errorf("delivery %d: %s, calls %v; want %s, %s", delivery, got, calls, want.kinds, want.calls)
+		}
+	}
+	var offsets []int64
+	for _, l := range dead {
+		offsets = append(offsets, l.Offset)
+	}
+	if slices.Sort(offsets); !slices.Equal(offsets, []int64{2, 4, 5, 6}) {
+		t.Errorf("dead letters of offsets %v", offsets)
+	}
+}
+
+func TestBulkHandlerWithTooFewErrors(t *testing.T) {
+	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) []error { return nil }})
+	b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
+	for i := range b.Partitions[0] {
+		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry || !strings.Contains(m.Err().Error(), "0 errors for 2 records") {
+			t.Errorf("%s: %v, %v", m.Record.Source(), m.Outcome.Kind, m.Err())
+		}
+	}
+}
+
+func TestProcessorsThatAreRefused(t *testing.T) {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }
+	bulk := func(context.Context, []kafka.Record) []error { return nil }
+	for name, refused := range map[string]func() error{
+		"no engine":  func() error { _, err := kafka.NewProcessor(nil, handler, kafka.Config{Namespace: "n"}); return err },
+		"no handler": func() error { _, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n"}); return err },
+		"two": func() error {
+			_, err := kafka.NewProcessor(engine, handler, kafka.Config{Namespace: "n", Bulk: bulk})
+			return err
+		},
+		"no namespace": func() error { _, err := kafka.NewProcessor(engine, handler, kafka.Config{}); return err },
+	} {
+		if err := refused(); !errors.Is(err, idem.ErrInvalidConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+)
+
+// Message is one record on its way.
+type Message struct {
+	batch.Item
+	Record *Record
+
+	processor *Processor
+	cluster   string // that the record is of
+	rejected  error  // why it can never succeed, if that is known without calling the handler
+}
+
+// task is a message as the engine and the scheduler see it: the handler and the dead letter of its task, and what takes the task's
+// place if its key is refused.
+type task Message
+
+// prepare finds the record's redrive version, key and fingerprint.
+func (m *Message) prepare(p *Processor, r *Record, cluster string) {
+	m.processor, m.Record, m.cluster, m.Substitute = p, r, cluster, (*task)(m)
+	m.Unprotected = p.cfg.Unprotected
+	m.Task = idem.Task{Source: r.Source(), Handler: (*task)(m)}
+	if p.cfg.DeadLetters != nil {
+		m.Task.DeadLetters = (*task)(m)
+	}
+	version, badHeader := redriveVersion(r)
+	m.Task.Redrive = version
+	switch {
+	case r.Undecodable != nil:
+		m.Task = m.reject(r.Undecodable)
+	case m.Unprotected:
+	case badHeader != nil:
+		m.Task = m.reject(badHeader)
+	default:
+		if err := m.identify(); err != nil {
+			m.Task = m.reject(err)
+		}
+	}
+}
+
+// identify fills in the task. A panic of one of the functions that the user brings is an error of the record.
+func (m *Message) identify() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("finding the idempotency key or the fingerprint: %w", &idem.PanicError{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	cfg := &m.processor.cfg
+	key, err := cfg.Key(m.Record)
+	if err == nil && key == "" {
+		err = ErrNoKey
+	}
+	if errors.Is(err, ErrNoKey) && cfg.MissingKey == Process {
+		m.Task.Key = m.processor.storedPlace(m.Record)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m.Task.Key = m.processor.storedKey(m.Record, key)
+	if m.Task.Fingerprint, err = cfg.Fingerprint(m.Record); err != nil {
+		return fmt.Errorf("the fingerprint can't be taken: %w", err)
+	}
+	return nil
+}
+
+// reject turns the message into one that ends in the dead letters. Its task is remembered under the record's place; the key that
+// it may have had is left alone.
+func (m *Message) reject(err error) idem.Task {
+	m.rejected = err
+	t := m.Task
+	t.Key, t.Fingerprint = m.processor.storedPlace(m.Record), idem.Fingerprint{}
+	return t
+}
+
+// Handle implements idem.Handler.
+func (t *task) Handle(ctx context.Context) ([]byte, error) {
+	if t.rejected != nil {
+		return nil, idem.Permanent(t.rejected)
+	}
+	return t.processor.handler(ctx, *t.Record)
+}
+
+// DeadLetter implements idem.DeadLetterer.
+func (t *task) DeadLetter(ctx context.Context, b idem.Burial) error {
+	return t.processor.cfg.DeadLetters.Send(ctx, newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
+}
+
+// SubstituteFor implements batch.Substitute.
+func (t *task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
+	err := unfit(out, t.Task.Redrive)
+	if err == nil || t.rejected != nil {
+		return idem.Task{}, false
+	}
+	return (*Message)(t).reject(err), true
+}
+
+// explain adds to an outcome what the reader of the log must know: that a record which would have been given up by now is
+// not, and that the result of a completed one is not kept.
+func (m *Message) explain() {
+	if m.State != batch.Ended {
+		return
+	}
+	out, cfg := &m.Outcome, m.processor.engine.Config()
+	if out.Kind == idem.Executed && cfg.MaxResult >= 0 && len(out.Result) > cfg.MaxResult {
+		out.Err = fmt.Errorf("%w: it has %d bytes, the limit is %d; duplicates get none", idem.ErrResultNotStored, len(out.Result), cfg.MaxResult)
+	}
+	exhausted := out.Kind == idem.Retry && cfg.MaxAttempts > 0 && out.Attempt >= cfg.MaxAttempts
+	if exhausted && m.processor.cfg.DeadLetters == nil && !errors.Is(out.Err, idem.ErrNoDeadLetters) {
+		out.Err = fmt.Errorf("%w: attempt %d, where %d would have been the last: %w", idem.ErrNoDeadLetters, out.Attempt, cfg.MaxAttempts, out.Err)
+	}
+}

@@ -1,0 +1,128 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+)
+
+// Processor takes records through an engine. It is safe for concurrent use; a process has one.
+type Processor struct {
+	engine    *idem.Engine
+	handler   Handler
+	cfg       Config
+	scheduler *batch.Scheduler
+}
+
+// NewProcessor returns a processor. The handler may be nil if Config.Bulk is set. It returns idem.ErrInvalidConfig (wrapped),
+// naming every field at fault.
+func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor, error) {
+	if engine == nil || (handler == nil) == (cfg.Bulk == nil) {
+		return nil, fmt.Errorf("kafka: %w: want an engine, and either a handler or Config.Bulk", idem.ErrInvalidConfig)
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency})
+	if err != nil {
+		return nil, err
+	}
+	return &Processor{engine: engine, handler: handler, cfg: cfg, scheduler: scheduler}, nil
+}
+
+// Batch is records that were processed together.
+type Batch struct {
+	// Partitions are the records of each partition, in their order.
+	Partitions [][]Message
+	// Overruns are the messages whose handlers had not returned when the time was over: the process must end.
+	Overruns []*Message
+
+	processor *Processor
+	all       []Message
+}
+
+// Run processes the records of some partitions of a cluster, each in the order of its offsets, and returns before ctx's deadline.
+func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Record) *Batch {
+	b := p.prepare(cluster, partitions)
+	if p.cfg.Bulk != nil {
+		p.scheduler.RunBulk(ctx, b.items(), p.bulk)
+	} else {
+		p.scheduler.Run(ctx, b.lanes())
+	}
+	for i := range b.all {
+		m := &b.all[i]
+		if m.State == batch.Overrun {
+			b.Overruns = append(b.Overruns, m)
+		}
+		m.explain()
+	}
+	return b
+}
+
+func (p *Processor) prepare(cluster string, partitions [][]Record) *Batch {
+	n := 0
+	for _, records := range partitions {
+		n += len(records)
+	}
+	b := &Batch{processor: p, Partitions: make([][]Message, len(partitions)), all: make([]Message, n)}
+	next := 0
+	for i, records := range partitions {
+		b.Partitions[i] = b.all[next : next+len(records)]
+		for r := range records {
+			b.all[next].prepare(p, &records[r], cluster)
+			next++
+		}
+	}
+	return b
+}
+
+// items are those of all messages.
+func (b *Batch) items() []*batch.Item {
+	items := make([]*batch.Item, len(b.all))
+	for i := range b.all {
+		items[i] = &b.all[i].Item
+	}
+	return items
+}
+
+// lanes arranges the messages in the order that Config wants.
+func (b *Batch) lanes() (lanes [][]*batch.Item) {
+	items := b.items()
+	next := 0
+	for _, messages := range b.Partitions {
+		of := items[next : next+len(messages) : next+len(messages)]
+		next += len(messages)
+		switch b.processor.cfg.Order {
+		case ByPartition:
+			lanes = append(lanes, of)
+		case ByKey:
+			lanes = lanesByKey(lanes, messages)
+		case Unordered:
+			for i := range of {
+				lanes = append(lanes, of[i:i+1])
+			}
+		}
+	}
+	return lanes
+}
+
+// lanesByKey adds a lane for each Kafka key of a partition, and for each record without one.
+func lanesByKey(lanes [][]*batch.Item, messages []Message) [][]*batch.Item {
+	byKey := make(map[string]int, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		key := m.Record.Key
+		if lane, ok := byKey[string(key)]; ok && key != nil {
+			lanes[lane] = append(lanes[lane], &m.Item)
+			continue
+		}
+		if key != nil {
+			byKey[string(key)] = len(lanes)
+		}
+		lanes = append(lanes, []*batch.Item{&m.Item})
+	}
+	return lanes
+}
