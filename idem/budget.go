@@ -17,7 +17,8 @@ import "time"
 //
 //	lease/4   a prefetched claim is begun by then, as far as can be told
 //	lease/3   one that is begun later is extended first; a heartbeat extends it at each third
-//	lease/10  a heartbeat that failed is made again after that time; so long completions wait for a request before them
+//	lease/10  a heartbeat has this time to be answered, and one that failed is made again after it; so long completions wait for a request
+//	          before them
 const (
 	settleShare   = 4  // of the margin
 	giveUpShare   = 8  // of the margin
@@ -42,7 +43,7 @@ func (c Config) lettersEnd(settlingEnd time.Time) time.Time {
 // beat is the time between two heartbeats.
 func (c Config) beat() time.Duration { return c.Lease / beatShare }
 
-// retryBeat is the time after which a heartbeat that failed is made again.
+// retryBeat is the time that a heartbeat has to be answered, and after which one that failed is made again.
 func (c Config) retryBeat() time.Duration { return c.Lease / retryShare }
 
 // longPatience bounds patience where leases are long.

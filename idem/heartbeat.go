@@ -45,7 +45,7 @@ func (s *Session) keep(t *Ticket) {
 	lease := s.engine.cfg.Lease
 	h := &heartbeat{
 		session: s, extend: t.settlement(OpExtend, s.engine.cfg.Retention),
-		due: t.claimedAt.Add(lease / 3), leaseEnd: t.claimedAt.Add(lease),
+		due: t.claimedAt.Add(s.engine.cfg.beat()), leaseEnd: t.claimedAt.Add(lease),
 		handler: handlerContext{Context: s.handlers, attempt: t.attempt(), transactor: s.engine.transactor},
 	}
 	h.extend.Lease = lease
@@ -108,7 +108,7 @@ func (h *heartbeat) beat() {
 		return
 	}
 	sent := time.Now()
-	limit := sent.Add(max(h.extend.Lease/10, minBeatTimeout))
+	limit := sent.Add(max(h.session.engine.cfg.retryBeat(), minBeatTimeout))
 	if limit.After(h.leaseEnd) {
 		limit = h.leaseEnd
 	}
@@ -128,12 +128,12 @@ func (h *heartbeat) beat() {
 
 // after decides on the answer to an extension; h.mu is held.
 func (h *heartbeat) after(sent time.Time, err error) {
-	lease := h.extend.Lease
+	cfg := &h.session.engine.cfg
 	left := time.Until(h.leaseEnd)
 	switch {
 	case err == nil:
-		h.leaseEnd, h.failed = sent.Add(lease), nil
-		h.again(time.Until(sent.Add(lease / 3)))
+		h.leaseEnd, h.failed = sent.Add(cfg.Lease), nil
+		h.again(time.Until(sent.Add(cfg.beat())))
 	case errors.Is(err, ErrFenced):
 		h.lose(err)
 	case h.stopped:
@@ -141,7 +141,7 @@ func (h *heartbeat) after(sent time.Time, err error) {
 		h.lose(fmt.Errorf("it ended by the local clock, and could not be extended: %w", cmp.Or(h.failed, err)))
 	default:
 		h.failed = cmp.Or(h.failed, err)
-		h.again(min(left, lease/10))
+		h.again(min(left, cfg.retryBeat()))
 	}
 }
 

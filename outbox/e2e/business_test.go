@@ -81,7 +81,7 @@ func paymentKey(t *testing.T) kafka.KeyFunc {
 func function(t *testing.T, handler msk.Handler) *app.Function {
 	t.Helper()
 	build := func(context.Context, *app.Base) (msk.Handler, error) { return handler, nil }
-	fn, err := app.New(t.Context(), build, app.NewVars(func(string) (string, bool) { return "", false }), io.Discard, io.Discard)
+	fn, err := app.New(t.Context(), build, app.NewVars(asLambda), io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,4 +123,12 @@ func (x *task) wait(t *testing.T) {
 	if <-x.done; !x.good {
 		t.FailNow()
 	}
+}
+
+// asLambda is the environment of a function without any variable of its own.
+func asLambda(name string) (string, bool) {
+	if name == "AWS_LAMBDA_FUNCTION_NAME" {
+		return "credits", true
+	}
+	return "", false
 }
