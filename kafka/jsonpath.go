@@ -29,7 +29,7 @@ func (p path) String() string { return p.text }
 
 func parsePaths(texts []string) ([]path, error) {
 	if len(texts) == 0 {
-		return nil, errors.New("msk: no JSON path was given")
+		return nil, errors.New("kafka: no JSON path was given")
 	}
 	paths := make([]path, len(texts))
 	for i, text := range texts {
@@ -52,7 +52,7 @@ func parsePath(text string) (path, error) {
 		}
 	}
 	if !ok || len(p.steps) == 0 {
-		return path{}, fmt.Errorf("msk: %q is not a JSON path of names and indices, like $.payment.id or $.items[0]['sku']", text)
+		return path{}, fmt.Errorf("kafka: %q is not a JSON path of names and indices, like $.payment.id or $.items[0]['sku']", text)
 	}
 	return p, nil
 }
