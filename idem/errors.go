@@ -4,40 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Conditions that callers test for with errors.Is.
 var (
-	// ErrFenced says that the caller no longer owns the key; see FencedError.
-	ErrFenced = errors.New("idem: the claim is no longer held")
-	// ErrFingerprintMismatch says that the key was used before for a request that looked different.
-	ErrFingerprintMismatch = errors.New("idem: the key was used before with another fingerprint")
 	// ErrInFlight says that another owner held the key for as long as the caller was willing to wait.
 	ErrInFlight = errors.New("idem: the key is in flight elsewhere")
 	// ErrAlreadyFailed says that the key is FAILED; see AlreadyFailedError.
 	ErrAlreadyFailed = errors.New("idem: the key failed before")
 	// ErrAttemptsExhausted says that a task was given up after its last attempt.
 	ErrAttemptsExhausted = errors.New("idem: attempts exhausted")
-	// ErrResultNotStored says that the key completed, but that its result was not kept.
-	ErrResultNotStored = errors.New("idem: the result was not stored")
 	// ErrLeaseLost is the cause (context.Cause) with which a handler's context is cancelled when its claim is lost.
 	ErrLeaseLost = errors.New("idem: the lease was lost while the handler ran")
 	// ErrDeadlineNear says that too little time was left to start a handler.
 	ErrDeadlineNear = errors.New("idem: too little time left before the deadline")
 	// ErrStoreUnavailable says that the store could not be asked, or that its circuit breaker is open.
 	ErrStoreUnavailable = errors.New("idem: the store is unavailable")
-	// ErrContended says that a store refused a settlement for what others do at the same time: a transaction that writes the
-	// same item, or a table of an effect that is throttled. Nothing was changed, and the same settlement may be sent again. The
-	// store itself is well.
-	ErrContended = errors.New("idem: refused for what others do at the same time")
-	// ErrForeignRecord says that what the store holds under a key can't be read: something else wrote it. Nothing was changed,
-	// and nothing will get on with that key until somebody mends or deletes what is there; the store itself is well.
-	ErrForeignRecord = errors.New("idem: what the store holds under the key is not one of ours")
-	// ErrNotFound says that a store has no record of a key.
-	ErrNotFound = errors.New("idem: no such key")
-	// ErrInvalidKey says that a key can't be used: it is empty.
-	ErrInvalidKey = errors.New("idem: invalid key")
 	// ErrInvalidConfig says that a configuration was refused; all its faults are in the message.
 	ErrInvalidConfig = errors.New("idem: invalid configuration")
 	// ErrNoDeadLetters says that a task can't become FAILED, as nothing is there to take its dead letter.
@@ -45,26 +30,6 @@ var (
 	// ErrDeadLetterNotSent says that a task has failed for good, but that what takes its dead letter did not take it.
 	ErrDeadLetterNotSent = errors.New("idem: the dead letter could not be sent, so the message is kept for another delivery")
 )
-
-// FencedError says that a settlement was refused. Current is the record as it is now; its zero value means that the key is
-// gone.
-type FencedError struct {
-	Key     string
-	Version int64 // of the claim that was refused
-	Current Record
-}
-
-// Error tells who holds the key now.
-func (e *FencedError) Error() string {
-	if e.Current.Status == "" {
-		return fmt.Sprintf("%v: key %q, version %d: the record is gone", ErrFenced, e.Key, e.Version)
-	}
-	return fmt.Sprintf("%v: key %q, version %d: it is %s at version %d now, last claimed from %s",
-		ErrFenced, e.Key, e.Version, e.Current.Status, e.Current.Version, orUnknown(e.Current.Source))
-}
-
-// Unwrap returns ErrFenced.
-func (e *FencedError) Unwrap() error { return ErrFenced }
 
 // AlreadyFailedError says that the key is FAILED, and why it became so.
 type AlreadyFailedError struct {
@@ -189,9 +154,14 @@ func isStoreFault(err error) bool {
 	return err != nil && !errors.Is(err, ErrFingerprintMismatch) && !answered(err) && !errors.Is(err, ErrContended) && !errors.Is(err, context.Canceled)
 }
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "an unknown source"
+// truncateUTF8 returns the longest valid beginning of s that has at most n bytes; invalid bytes are replaced.
+func truncateUTF8(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
 	}
-	return s
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

@@ -54,13 +54,16 @@ func (c *handlerContext) Done() <-chan struct{} { return c.own().Done() }
 // Err implements context.Context.
 func (c *handlerContext) Err() error { return c.own().Err() }
 
-// Value returns the attempt, the context itself for EffectFrom, or what the context below holds.
+// Value returns the attempt, the function for EffectFrom, or what the context below holds.
 func (c *handlerContext) Value(key any) any {
 	switch key {
 	case attemptKey{}:
 		return c.attempt
-	case effectKey{}:
-		return c
+	case EffectKey{}:
+		if c.transactor == nil {
+			return nil
+		}
+		return c.enlisting
 	}
 	return c.own().Value(key)
 }

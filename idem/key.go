@@ -31,15 +31,3 @@ func StoreKey(key string, hash bool) (string, error) {
 
 // IsHashed reports whether a stored key is the hash of one.
 func IsHashed(stored string) bool { return strings.HasPrefix(stored, hashedPrefix) }
-
-// truncateUTF8 returns the longest valid beginning of s that has at most n bytes; invalid bytes are replaced.
-func truncateUTF8(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}

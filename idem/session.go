@@ -1,6 +1,7 @@
 package idem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func (e *Engine) request(t *Ticket, now time.Time) (ClaimRequest, bool) {
 	if t.key == "" {
 		key, err := StoreKey(t.Task.Key, e.cfg.HashKeys)
 		if err != nil {
-			t.res = ClaimResult{Err: fmt.Errorf("%w (from %s)", err, orUnknown(t.Task.Source))}
+			t.res = ClaimResult{Err: fmt.Errorf("%w (from %s)", err, cmp.Or(t.Task.Source, "an unknown source"))}
 			return ClaimRequest{}, false
 		}
 		t.key = key

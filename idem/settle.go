@@ -1,6 +1,7 @@
 package idem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func (s *Session) notSettled(t *Ticket, out Outcome, set Settlement, err error) 
 	}
 	out.Kind = CompletionFailed
 	out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, version %d, from %s: %s: %w",
-		what, s.engine.cfg.Lease, set.Key, set.Version, orUnknown(t.Task.Source), set.Op, err)
+		what, s.engine.cfg.Lease, set.Key, set.Version, cmp.Or(t.Task.Source, "an unknown source"), set.Op, err)
 	return out
 }
 

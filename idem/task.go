@@ -1,6 +1,7 @@
 package idem
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -103,7 +104,7 @@ func (t *Ticket) outcome() Outcome {
 			break
 		}
 		out.Err = fmt.Errorf("%w: key %q, attempt %d of version %d, claimed from %s, %s",
-			ErrInFlight, t.key, rec.Attempts, rec.Version, orUnknown(rec.Source), t.untilWhen())
+			ErrInFlight, t.key, rec.Attempts, rec.Version, cmp.Or(rec.Source, "an unknown source"), t.untilWhen())
 	case ClaimUnknown:
 		out.Kind = claimErrorKind(t.res.Err)
 	}
