@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
@@ -33,8 +35,8 @@ func BenchmarkEngine(b *testing.B) {
 				keys[i] = "payments#" + strconv.Itoa(i)
 			}
 			handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
-			tickets := make([]*idem.Ticket, benchKeys)
-			fresh := make([]idem.Ticket, benchKeys)
+			tickets := make([]*idem.Claim, benchKeys)
+			fresh := make([]idem.Claim, benchKeys)
 			var s *idem.Session
 			record := func(i int, want idem.Kind) {
 				if i%bm.claim == 0 {
@@ -50,7 +52,7 @@ func BenchmarkEngine(b *testing.B) {
 				}
 				for i := range tickets {
 					tickets[i] = &fresh[i]
-					fresh[i] = idem.Ticket{Task: idem.Task{Key: keys[i], Fingerprint: idem.Fingerprint{1}, Source: "payments-3@17", Handler: handler}}
+					fresh[i] = idem.Claim{Task: idem.Task{Key: keys[i], Fingerprint: store.Fingerprint{1}, Source: "payments-3@17", Handler: handler}}
 				}
 			}
 			renew()

@@ -7,18 +7,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
 func TestWhileTheStoreIsDownNothingIsCalled(t *testing.T) {
-	store := newSpy()
-	store.onClaim = down(errNetwork)
+	st := newSpy()
+	st.onClaim = down(errNetwork)
 	h := returning("receipt", nil)
-	out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(h))
+	out := newEngine(t, st, idem.Config{}).Do(t.Context(), taskOf(h))
 	wantKind(t, out, idem.StoreDown)
 	wantErr(t, out.Err, idem.ErrStoreUnavailable, errNetwork)
 	equal(t, "calls of the handler", h.calls, 0)
-	equal(t, "claims", store.claimed(), 1)
+	equal(t, "claims", st.claimed(), 1)
 }
 
 func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
@@ -33,15 +35,15 @@ func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
 		{"a permanent error", idem.Permanent(errBoom), idem.DeadLettered},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			store := newSpy()
-			store.onClaim = down(errNetwork)
+			st := newSpy()
+			st.onClaim = down(errNetwork)
 			graves := &graveyard{}
 			protected := true
 			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 				_, protected = idem.AttemptFrom(ctx)
 				return []byte("receipt"), tc.err
 			}}
-			out := newEngine(t, store, idem.Config{StoreDown: idem.FailOpen}).Do(t.Context(), buriedBy(graves, h))
+			out := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen}).Do(t.Context(), buriedBy(graves, h))
 			wantKind(t, out, tc.kind)
 			if tc.err == nil {
 				wantErr(t, out.Err, idem.ErrStoreUnavailable, errNetwork) // why it was not protected
@@ -50,7 +52,7 @@ func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
 			}
 			equal(t, "calls of the handler", h.calls, 1)
 			equal(t, "an attempt is known", protected, false)
-			equal(t, "settlements", len(store.settled), 0)
+			equal(t, "settlements", len(st.settled), 0)
 			if tc.kind == idem.DeadLettered {
 				b := graves.burials[0]
 				equal(t, "the dead letter's key", b.StoredKey, testKey)
@@ -62,13 +64,13 @@ func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
 
 func TestFailingOpenIsForAStoreThatIsDownOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		holder(t, store, time.Hour)
-		e := newEngine(t, store, idem.Config{StoreDown: idem.FailOpen, Wait: -1})
+		st := newSpy()
+		holder(t, st, time.Hour)
+		e := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen, Wait: -1})
 		h := returning("receipt", nil)
 		wantKind(t, e.Do(t.Context(), taskOf(h)), idem.InFlight)
 		other := taskOf(h)
-		other.Fingerprint = idem.FingerprintOf([]byte("another value"))
+		other.Fingerprint = store.FingerprintOf([]byte("another value"))
 		wantKind(t, e.Do(t.Context(), other), idem.Mismatched)
 		wantKind(t, e.Do(t.Context(), idem.Task{Handler: h}), idem.InvalidKey)
 		equal(t, "calls of the handler", h.calls, 0)
@@ -77,13 +79,13 @@ func TestFailingOpenIsForAStoreThatIsDownOnly(t *testing.T) {
 
 func TestFailingOpenStartsNothingNearTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onClaim = func(_ context.Context, reqs []idem.ClaimRequest, _ func() []idem.ClaimResult) []idem.ClaimResult {
+		st := newSpy()
+		st.onClaim = func(_ context.Context, reqs []store.ClaimRequest, _ func() []store.ClaimResult) []store.ClaimResult {
 			pass(700 * time.Millisecond)
 			return down(errNetwork)(t.Context(), reqs, nil)
 		}
 		h := returning("receipt", nil)
-		out := newEngine(t, store, idem.Config{StoreDown: idem.FailOpen}).Do(until(t, time.Second), taskOf(h))
+		out := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen}).Do(until(t, time.Second), taskOf(h))
 		wantKind(t, out, idem.NotStarted)
 		wantErr(t, out.Err, idem.ErrDeadlineNear)
 		equal(t, "calls of the handler", h.calls, 0)
@@ -95,7 +97,7 @@ type fault struct {
 	err error
 }
 
-func (f *fault) onClaim(ctx context.Context, reqs []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+func (f *fault) onClaim(ctx context.Context, reqs []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 	if f.err != nil {
 		return down(f.err)(ctx, reqs, land)
 	}
@@ -104,18 +106,18 @@ func (f *fault) onClaim(ctx context.Context, reqs []idem.ClaimRequest, land func
 
 func TestTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, f := newSpy(), &fault{err: errNetwork}
-		store.onClaim = f.onClaim
-		e := newEngine(t, store, idem.Config{BreakerFailures: 3, BreakerCooldown: time.Minute})
+		st, f := newSpy(), &fault{err: errNetwork}
+		st.onClaim = f.onClaim
+		e := newEngine(t, st, idem.Config{BreakerFailures: 3, BreakerCooldown: time.Minute})
 		try := func(want idem.Kind, asked bool) {
 			t.Helper()
-			before := store.claimed()
+			before := st.claimed()
 			out := e.Do(t.Context(), taskOf(returning("receipt", nil)))
 			wantKind(t, out, want)
 			if want == idem.StoreDown {
 				wantErr(t, out.Err, idem.ErrStoreUnavailable)
 			}
-			equal(t, "the store was asked", store.claimed() > before, asked)
+			equal(t, "the store was asked", st.claimed() > before, asked)
 		}
 		for range 3 {
 			try(idem.StoreDown, true)
@@ -145,13 +147,13 @@ func TestTheBreaker(t *testing.T) {
 
 func TestAnOpenBreakerLetsOneClaimThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, f := newSpy(), &fault{err: errNetwork}
-		store.onClaim = f.onClaim
-		e := newEngine(t, store, idem.Config{BreakerFailures: 1, BreakerCooldown: time.Minute})
+		st, f := newSpy(), &fault{err: errNetwork}
+		st.onClaim = f.onClaim
+		e := newEngine(t, st, idem.Config{BreakerFailures: 1, BreakerCooldown: time.Minute})
 		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
 		pass(time.Minute)
 		f.err = nil
-		store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+		st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 			pass(time.Second)
 			return land()
 		}
@@ -169,9 +171,9 @@ func TestAnOpenBreakerLetsOneClaimThrough(t *testing.T) {
 // A breaker that has closed is closed: a single fault after it lets claims through as before.
 func TestAClosedBreakerForgetsThatItWasOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, f := newSpy(), &fault{err: errNetwork}
-		store.onClaim = f.onClaim
-		e := newEngine(t, store, idem.Config{BreakerFailures: 2, BreakerCooldown: time.Minute})
+		st, f := newSpy(), &fault{err: errNetwork}
+		st.onClaim = f.onClaim
+		e := newEngine(t, st, idem.Config{BreakerFailures: 2, BreakerCooldown: time.Minute})
 		for range 2 {
 			wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
 		}
@@ -181,7 +183,7 @@ func TestAClosedBreakerForgetsThatItWasOpen(t *testing.T) {
 		f.err = errNetwork
 		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
 		f.err = nil
-		store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+		st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 			pass(time.Second)
 			return land()
 		}
@@ -198,15 +200,15 @@ func TestAClosedBreakerForgetsThatItWasOpen(t *testing.T) {
 // A claim that its caller gave up says nothing about the store: it neither opens the breaker nor closes it.
 func TestACancelledClaimTellsTheBreakerNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, f := newSpy(), &fault{err: errNetwork}
-		store.onClaim = f.onClaim
-		e := newEngine(t, store, idem.Config{BreakerFailures: 2, BreakerCooldown: time.Minute})
+		st, f := newSpy(), &fault{err: errNetwork}
+		st.onClaim = f.onClaim
+		e := newEngine(t, st, idem.Config{BreakerFailures: 2, BreakerCooldown: time.Minute})
 		try := func(err error, want idem.Kind, asked bool) {
 			t.Helper()
 			f.err = err
-			before := store.claimed()
+			before := st.claimed()
 			wantKind(t, e.Do(t.Context(), taskOf(returning("receipt", nil))), want)
-			equal(t, "the store was asked", store.claimed() > before, asked)
+			equal(t, "the store was asked", st.claimed() > before, asked)
 		}
 		for range 3 {
 			try(context.Canceled, idem.NotStarted, true)
@@ -235,15 +237,15 @@ func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				store.onClaim = func(ctx context.Context, reqs []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+				st := newSpy()
+				st.onClaim = func(ctx context.Context, reqs []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 					if _, bounded := ctx.Deadline(); !bounded {
 						return land()
 					}
 					<-ctx.Done()
 					return down(ctx.Err())(ctx, reqs, land)
 				}
-				e := newEngine(t, store, idem.Config{})
+				e := newEngine(t, st, idem.Config{})
 				for range idem.DefaultBreakerFailures {
 					wantKind(t, e.Do(until(t, tc.time), taskOf(returning("receipt", nil))), tc.kind)
 				}
@@ -254,11 +256,11 @@ func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
 }
 
 func TestProperAnswersAreNoFaults(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{BreakerFailures: 1})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{BreakerFailures: 1})
 	e.Do(t.Context(), taskOf(returning("receipt", nil)))
 	other := taskOf(nil)
-	other.Fingerprint = idem.FingerprintOf([]byte("another value"))
+	other.Fingerprint = store.FingerprintOf([]byte("another value"))
 	for range 3 {
 		out := e.Do(t.Context(), other)
 		wantKind(t, out, idem.Mismatched)
@@ -270,53 +272,53 @@ func TestProperAnswersAreNoFaults(t *testing.T) {
 // A completion that claims its key too, and meets others that write the same items, says that the store is there.
 func TestAContendedCompletionIsNoFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = func(context.Context, idem.Settlement, func() error) error { return idem.ErrContended }
-		e := newEngine(t, store, idem.Config{ClaimOnCommit: true, BreakerFailures: 1, StoreDown: idem.FailOpen})
+		st := newSpy()
+		st.onSettle = func(context.Context, store.Settlement, func() error) error { return store.ErrContended }
+		e := newEngine(t, st, idem.Config{ClaimOnCommit: true, BreakerFailures: 1, StoreDown: idem.FailOpen})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		out := e.Do(ctx, taskOf(booked(new(int), nil)))
 		wantKind(t, out, idem.CompletionFailed)
-		wantErr(t, out.Err, idem.ErrContended)
-		store.onSettle = nil
+		wantErr(t, out.Err, store.ErrContended)
+		st.onSettle = nil
 		wantKind(t, e.Do(t.Context(), taskOf(booked(new(int), nil))), idem.Executed)
 	})
 }
 
 // One proper answer of many shows that the store is there.
 func TestABatchThatWasAnsweredInPartIsNoFault(t *testing.T) {
-	store := newSpy()
-	store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+	st := newSpy()
+	st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 		results := land()
-		results[0] = idem.ClaimResult{Err: errNetwork}
+		results[0] = store.ClaimResult{Err: errNetwork}
 		return results
 	}
-	s := session(t, newEngine(t, store, idem.Config{BreakerFailures: 1}), t.Context())
+	s := session(t, newEngine(t, st, idem.Config{BreakerFailures: 1}), t.Context())
 	for _, second := range []string{"b", "c"} {
-		tickets := []*idem.Ticket{{}, {}}
+		tickets := []*idem.Claim{{}, {}}
 		tickets[0].Task, tickets[1].Task = taskOf(nil), taskOf(nil)
 		tickets[1].Task.Key = second
 		s.Claim(tickets)
 		wantErr(t, tickets[0].Err(), errNetwork)
-		equal(t, "state of the second", tickets[1].State(), idem.Claimed)
+		equal(t, "state of the second", tickets[1].State(), store.Claimed)
 	}
 }
 
 func TestWithoutABreakerTheStoreIsAlwaysAsked(t *testing.T) {
-	store := newSpy()
-	store.onClaim = down(errNetwork)
-	e := newEngine(t, store, idem.Config{BreakerFailures: -1})
+	st := newSpy()
+	st.onClaim = down(errNetwork)
+	e := newEngine(t, st, idem.Config{BreakerFailures: -1})
 	for range 20 {
 		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
 	}
-	equal(t, "claims", store.claimed(), 20)
+	equal(t, "claims", st.claimed(), 20)
 }
 
 // What has happened must be recorded if it can be: the breaker holds back no settlement.
 func TestAnOpenBreakerHoldsBackNoSettlement(t *testing.T) {
-	store, f := newSpy(), &fault{}
-	store.onClaim = f.onClaim
-	e := newEngine(t, store, idem.Config{BreakerFailures: 1})
+	st, f := newSpy(), &fault{}
+	st.onClaim = f.onClaim
+	e := newEngine(t, st, idem.Config{BreakerFailures: 1})
 	out := e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 		f.err = errNetwork
 		other := taskOf(nil)
@@ -340,25 +342,25 @@ func TestAProbeThatIsNeverSent(t *testing.T) {
 			wantKind(t, e.Do(ctx, taskOf(booked(new(int), nil))), idem.NotStarted)
 		},
 		"it is given back": func(t *testing.T, e *idem.Engine) {
-			tickets := []*idem.Ticket{{Task: taskOf(booked(new(int), nil))}}
+			tickets := []*idem.Claim{{Task: taskOf(booked(new(int), nil))}}
 			s := session(t, e, t.Context())
 			s.Claim(tickets)
-			equal(t, "state", tickets[0].State(), idem.Claimed)
+			equal(t, "state", tickets[0].State(), store.Claimed)
 			s.Release(tickets)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				store.onSettle = failing(idem.OpComplete)
-				e := newEngine(t, store, idem.Config{ClaimOnCommit: true, BreakerFailures: 2, BreakerCooldown: time.Minute})
+				st := newSpy()
+				st.onSettle = failing(store.OpComplete)
+				e := newEngine(t, st, idem.Config{ClaimOnCommit: true, BreakerFailures: 2, BreakerCooldown: time.Minute})
 				for range 3 {
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 					e.Do(ctx, taskOf(booked(new(int), nil)))
 					cancel()
 				}
 				wantKind(t, e.Do(t.Context(), taskOf(booked(new(int), nil))), idem.StoreDown)
-				store.onSettle = nil
+				st.onSettle = nil
 				pass(time.Minute)
 				probe(t, e)
 				pass(time.Minute)

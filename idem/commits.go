@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // commits gathers the completions of a session (group commit). One is sent at once while nothing is on its way, so that
@@ -23,10 +25,10 @@ type commits struct {
 
 // commit is a completion on its way.
 type commit struct {
-	set    Settlement
+	set    store.Settlement
 	handed time.Time
 	err    error // what the store said last
-	done   func(Settlement, settled)
+	done   func(store.Settlement, settled)
 }
 
 // enter waits for a place in the window; false if completions are not gathered, or the context ends first. A place must be
@@ -55,9 +57,9 @@ func (c *commits) add(one commit) {
 }
 
 // addAndWait is add for a completion whose outcome is waited for.
-func (c *commits) addAndWait(set Settlement) settled {
+func (c *commits) addAndWait(set store.Settlement) settled {
 	landed := make(chan settled, 1)
-	c.add(commit{set: set, done: func(_ Settlement, r settled) { landed <- r }})
+	c.add(commit{set: set, done: func(_ store.Settlement, r settled) { landed <- r }})
 	return <-landed
 }
 
@@ -116,7 +118,7 @@ func (c *commits) pass() {
 
 // try sends a group once and returns what is to be sent again.
 func (c *commits) try(ctx context.Context, group []commit) (again []commit) {
-	sets := make([]Settlement, len(group))
+	sets := make([]store.Settlement, len(group))
 	for i := range group {
 		sets[i] = group[i].set
 	}

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
@@ -18,10 +20,10 @@ import (
 // slowStore is a store in memory that is a Batcher, and takes a second for each call of Settle.
 type slowStore struct {
 	*memstore.Store
-	on func(call int, ss []idem.Settlement) []error // instead of settling, if it returns an error
+	on func(call int, ss []store.Settlement) []error // instead of settling, if it returns an error
 
 	mu    sync.Mutex
-	calls [][]idem.Settlement
+	calls [][]store.Settlement
 	begun []time.Time
 }
 
@@ -31,8 +33,8 @@ func newSlowStore() *slowStore {
 	return &slowStore{Store: memstore.New(memstore.Config{BatchSize: batchSize})}
 }
 
-// Settle implements idem.Store.
-func (s *slowStore) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store.
+func (s *slowStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	s.mu.Lock()
 	s.calls = append(s.calls, slices.Clone(ss))
 	s.begun = append(s.begun, time.Now())
@@ -66,7 +68,7 @@ func (s *slowStore) sizes() string {
 // async runs tickets for different keys one after another, and returns what came of them when all is known.
 type async struct {
 	*idem.Session
-	tickets []*idem.Ticket
+	tickets []*idem.Claim
 
 	mu       sync.Mutex
 	outcomes []idem.Outcome
@@ -79,7 +81,7 @@ func newAsync(s *idem.Session, n int, h idem.Handler) *async {
 	for i := range n {
 		task := taskOf(h)
 		task.Key = fmt.Sprint("payments#", i)
-		a.tickets = append(a.tickets, &idem.Ticket{Task: task})
+		a.tickets = append(a.tickets, &idem.Claim{Task: task})
 	}
 	s.Claim(a.tickets)
 	return a
@@ -117,22 +119,22 @@ func (a *async) wantAll(t *testing.T, want idem.Kind) {
 // The first is sent at once; full requests leave as soon as they are full; the rest when the last request has returned.
 func TestCompletionsAreGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
-		a := newAsync(session(t, newEngine(t, store, idem.Config{}), t.Context()), 11, returning("receipt", nil))
+		st := newSlowStore()
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 11, returning("receipt", nil))
 		begun := time.Now()
 		a.runAll()
 		a.wantAll(t, idem.Executed)
-		equal(t, "requests", store.sizes(), "[1 2 4 4]")
+		equal(t, "requests", st.sizes(), "[1 2 4 4]")
 		equal(t, "time", time.Since(begun), 2*time.Second)
-		for i, at := range store.begun {
+		for i, at := range st.begun {
 			want := time.Duration(0)
-			if len(store.calls[i]) == 2 { // the rest
+			if len(st.calls[i]) == 2 { // the rest
 				want = time.Second
 			}
 			equal(t, fmt.Sprint("begin of request ", i), at.Sub(begun), want)
 		}
 		for i := range a.tickets {
-			equal(t, "status", get(t, store, fmt.Sprint("payments#", i)).Status, idem.StatusCompleted)
+			equal(t, "status", get(t, st, fmt.Sprint("payments#", i)).Status, store.StatusCompleted)
 		}
 	})
 }
@@ -140,8 +142,8 @@ func TestCompletionsAreGathered(t *testing.T) {
 // A single completion waits for nothing.
 func TestAnIdleSessionAddsNoLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
-		a := newAsync(session(t, newEngine(t, store, idem.Config{}), t.Context()), 1, returning("receipt", nil))
+		st := newSlowStore()
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 1, returning("receipt", nil))
 		begun := time.Now()
 		a.runAll()
 		equal(t, "time", time.Since(begun), time.Second)
@@ -151,23 +153,23 @@ func TestAnIdleSessionAddsNoLatency(t *testing.T) {
 // No more handlers than the window allows have returned without their completion having landed.
 func TestTheCommitWindowBoundsWhatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
+		st := newSlowStore()
 		ran, ahead, most := 0, 0, 0
 		h := idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			ran++
-			store.mu.Lock()
-			defer store.mu.Unlock()
+			st.mu.Lock()
+			defer st.mu.Unlock()
 			landed := 0
-			for i := range store.calls {
-				if time.Since(store.begun[i]) >= time.Second {
-					landed += len(store.calls[i])
+			for i := range st.calls {
+				if time.Since(st.begun[i]) >= time.Second {
+					landed += len(st.calls[i])
 				}
 			}
 			ahead = ran - landed
 			most = max(most, ahead)
 			return nil, nil
 		})
-		a := newAsync(session(t, newEngine(t, store, idem.Config{CommitWindow: 3}), t.Context()), 12, h)
+		a := newAsync(session(t, newEngine(t, st, idem.Config{CommitWindow: 3}), t.Context()), 12, h)
 		a.runAll()
 		a.wantAll(t, idem.Executed)
 		equal(t, "most handlers ahead of their completions", most, 3)
@@ -177,23 +179,23 @@ func TestTheCommitWindowBoundsWhatIsAhead(t *testing.T) {
 // What has to be sent again is sent by itself, and holds up nobody.
 func TestACompletionThatFailsIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
-		store.on = func(call int, ss []idem.Settlement) []error {
+		st := newSlowStore()
+		st.on = func(call int, ss []store.Settlement) []error {
 			if call > 2 {
 				return nil
 			}
 			errs := make([]error, len(ss)) // the first of each of the first two requests is lost; the rest lands
 			errs[0] = errNetwork
-			for i, err := range store.Store.Settle(context.Background(), ss[1:]) {
+			for i, err := range st.Store.Settle(context.Background(), ss[1:]) {
 				errs[i+1] = err
 			}
 			return errs
 		}
-		a := newAsync(session(t, newEngine(t, store, idem.Config{}), t.Context()), 7, returning("receipt", nil))
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 7, returning("receipt", nil))
 		begun := time.Now()
 		a.runAll()
 		a.wantAll(t, idem.Executed)
-		sizes := store.sizes()
+		sizes := st.sizes()
 		equal(t, "requests", sizes, "[1 1 1 2 4]")
 		if took := time.Since(begun); took > 3*time.Second {
 			t.Errorf("it took %v", took)
@@ -204,10 +206,10 @@ func TestACompletionThatFailsIsSentAgain(t *testing.T) {
 // A request that gets no answer, as on a connection that was silently lost, holds up only what it carries.
 func TestCompletionsPassARequestThatGetsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
+		st := newSpy()
 		hangs := true
-		store.onSettle = func(ctx context.Context, set idem.Settlement, land func() error) error {
-			if set.Op == idem.OpComplete && hangs {
+		st.onSettle = func(ctx context.Context, set store.Settlement, land func() error) error {
+			if set.Op == store.OpComplete && hangs {
 				hangs = false
 				<-ctx.Done()
 				return ctx.Err()
@@ -215,7 +217,7 @@ func TestCompletionsPassARequestThatGetsNoAnswer(t *testing.T) {
 			return land()
 		}
 		const batchSize, tasks = 100, 6
-		e := newEngine(t, batcherOf{store, batchSize}, idem.Config{Lease: lease})
+		e := newEngine(t, batcherOf{st, batchSize}, idem.Config{Lease: lease})
 		a := newAsync(session(t, e, until(t, 10*lease)), tasks, returning("receipt", nil))
 		for i := range a.tickets {
 			a.start(i)
@@ -223,15 +225,15 @@ func TestCompletionsPassARequestThatGetsNoAnswer(t *testing.T) {
 		}
 		pass(lease/10 + time.Millisecond)
 		for i := range tasks {
-			want := idem.StatusCompleted
+			want := store.StatusCompleted
 			if i == 0 {
-				want = idem.StatusStarted
+				want = store.StatusStarted
 			}
-			equal(t, fmt.Sprint("status of task ", i), get(t, store, fmt.Sprint("payments#", i)).Status, want)
+			equal(t, fmt.Sprint("status of task ", i), get(t, st, fmt.Sprint("payments#", i)).Status, want)
 		}
 		for range 50 { // it is lost to nobody
 			pass(lease / 10)
-			contender := newEngine(t, store.Store, idem.Config{Lease: lease, Wait: -1})
+			contender := newEngine(t, st.Store, idem.Config{Lease: lease, Wait: -1})
 			first := taskOf(returning("a contender's", nil))
 			first.Key = "payments#0"
 			wantKind(t, contender.Do(t.Context(), first), idem.InFlight)
@@ -246,9 +248,9 @@ func TestCompletionsPassARequestThatGetsNoAnswer(t *testing.T) {
 
 func TestCompletionsThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
-		store.on = func(_ int, ss []idem.Settlement) []error { return slices.Repeat([]error{errNetwork}, len(ss)) }
-		a := newAsync(session(t, newEngine(t, store, idem.Config{}), until(t, 20*time.Second)), 3, returning("receipt", nil))
+		st := newSlowStore()
+		st.on = func(_ int, ss []store.Settlement) []error { return slices.Repeat([]error{errNetwork}, len(ss)) }
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), until(t, 20*time.Second)), 3, returning("receipt", nil))
 		begun := time.Now()
 		a.runAll()
 		a.wantAll(t, idem.CompletionFailed)
@@ -266,24 +268,24 @@ func TestCompletionsThatCannotBeStored(t *testing.T) {
 // A claim that was lost meanwhile: by a thief that is at work, and by one that has completed the same request.
 func TestACompletionThatIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
-		store.on = func(_ int, ss []idem.Settlement) []error {
-			if ss[0].Op == idem.OpExtend {
+		st := newSlowStore()
+		st.on = func(_ int, ss []store.Settlement) []error {
+			if ss[0].Op == store.OpExtend {
 				return []error{errNetwork}
 			}
 			return nil
 		}
-		a := newAsync(session(t, newEngine(t, store, idem.Config{}), t.Context()), 3, returning("receipt", nil))
-		steal := func(key string) idem.Record {
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 3, returning("receipt", nil))
+		steal := func(key string) store.Entry {
 			pass(lease + 2*time.Second)
-			req := idem.ClaimRequest{Key: key, Owner: "the thief", Fingerprint: idem.FingerprintOf([]byte("value")), Lease: time.Hour, Retention: time.Hour, TakeOver: true}
-			return store.Store.Claim(context.Background(), []idem.ClaimRequest{req})[0].Record
+			req := store.ClaimRequest{Key: key, Owner: "the thief", Fingerprint: store.FingerprintOf([]byte("value")), Lease: time.Hour, Retention: time.Hour, TakeOver: true}
+			return st.Store.Claim(context.Background(), []store.ClaimRequest{req})[0].Entry
 		}
 		a.tickets[0].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { steal("payments#0"); return nil, nil })
 		a.tickets[1].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			rec := steal("payments#1")
-			store.Store.Settle(context.Background(), []idem.Settlement{{
-				Op: idem.OpComplete, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour, Result: []byte("the thief's"),
+			st.Store.Settle(context.Background(), []store.Settlement{{
+				Op: store.OpComplete, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Result: []byte("the thief's"),
 			}})
 			return nil, nil
 		})
@@ -311,8 +313,8 @@ func TestNoPlaceInTheWindowIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSlowStore()
-				s := session(t, newEngine(t, store, idem.Config{CommitWindow: 1}), t.Context())
+				st := newSlowStore()
+				s := session(t, newEngine(t, st, idem.Config{CommitWindow: 1}), t.Context())
 				a := newAsync(s, 3, handle)
 				for i := range 2 {
 					ended := make(chan struct{})
@@ -333,8 +335,8 @@ func TestNoPlaceInTheWindowIsLost(t *testing.T) {
 
 func TestWaitForCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
-		s := session(t, newEngine(t, store, idem.Config{}), until(t, time.Minute))
+		st := newSlowStore()
+		s := session(t, newEngine(t, st, idem.Config{}), until(t, time.Minute))
 		s.WaitForCommits() // nothing to wait for
 		a := newAsync(s, 6, returning("receipt", nil))
 		for i := range a.tickets {
@@ -342,7 +344,7 @@ func TestWaitForCommits(t *testing.T) {
 		}
 		s.WaitForCommits()
 		for i := range a.tickets {
-			equal(t, "status", get(t, store, fmt.Sprint("payments#", i)).Status, idem.StatusCompleted)
+			equal(t, "status", get(t, st, fmt.Sprint("payments#", i)).Status, store.StatusCompleted)
 		}
 		a.all.Wait()
 	})
@@ -351,32 +353,32 @@ func TestWaitForCommits(t *testing.T) {
 // Near the deadline a task that finds no place in the window is not begun.
 func TestATaskThatFindsNoPlaceBeforeTheDeadlineIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
-		store.on = func(_ int, ss []idem.Settlement) []error {
-			if ss[0].Op == idem.OpRelease {
+		st := newSlowStore()
+		st.on = func(_ int, ss []store.Settlement) []error {
+			if ss[0].Op == store.OpRelease {
 				return nil
 			}
 			return slices.Repeat([]error{errNetwork}, len(ss))
 		}
 		h := returning("receipt", nil)
-		a := newAsync(session(t, newEngine(t, store, idem.Config{CommitWindow: 1, DeadlineMargin: 4 * time.Second}), until(t, 20*time.Second)), 2, h)
+		a := newAsync(session(t, newEngine(t, st, idem.Config{CommitWindow: 1, DeadlineMargin: 4 * time.Second}), until(t, 20*time.Second)), 2, h)
 		a.runAll()
 		wantKind(t, a.outcomes[0], idem.CompletionFailed)
 		wantKind(t, a.outcomes[1], idem.NotStarted)
 		equal(t, "calls of the handler", h.calls, 1)
-		equal(t, "attempts of the one that was not begun", get(t, store, "payments#1").Attempts, 0)
+		equal(t, "attempts of the one that was not begun", get(t, st, "payments#1").Attempts, 0)
 	})
 }
 
 // On a store that takes one element in a request, RunAsync is Run.
 func TestRunAsyncOnAnyOtherStoreIsRun(t *testing.T) {
-	for name, store := range map[string]idem.Store{
+	for name, st := range map[string]store.Store{
 		"no Batcher":         newSpy(),
 		"a Batcher of one":   memstore.New(memstore.Config{BatchSize: 1}),
 		"less than a single": batcherOf{newSpy(), -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEngine(t, store, idem.Config{})
+			e := newEngine(t, st, idem.Config{})
 			equal(t, "batch size", e.BatchSize(), 1)
 			a := newAsync(session(t, e, t.Context()), 2, returning("receipt", nil))
 			for i := range a.tickets {
@@ -388,7 +390,7 @@ func TestRunAsyncOnAnyOtherStoreIsRun(t *testing.T) {
 }
 
 type batcherOf struct {
-	idem.Store
+	store.Store
 	size int
 }
 
@@ -405,8 +407,8 @@ func TestTheBatchSizeOfAnEngine(t *testing.T) {
 // A failure is settled before RunAsync returns: what comes behind must know.
 func TestAFailureIsKnownWhenRunAsyncReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSlowStore()
-		a := newAsync(session(t, newEngine(t, store, idem.Config{}), t.Context()), 2, returning("", errors.New("boom")))
+		st := newSlowStore()
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 2, returning("", errors.New("boom")))
 		for i := range a.tickets {
 			a.start(i)
 			wantKind(t, a.outcomes[i], idem.Retry)

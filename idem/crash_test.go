@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
@@ -143,7 +145,7 @@ type world struct {
 type held struct {
 	proc    *process
 	session *idem.Session
-	ticket  []*idem.Ticket
+	ticket  []*idem.Claim
 	key     string
 }
 
@@ -185,7 +187,7 @@ func (w *world) play(s step) {
 	}
 	switch s.do {
 	case "claimAgain":
-		if h.ticket[0].State() != idem.Claimed {
+		if h.ticket[0].State() != store.Claimed {
 			h.session.Claim(h.ticket)
 		}
 	case "run":
@@ -204,7 +206,7 @@ func (w *world) play(s step) {
 func (w *world) task(s step) idem.Task {
 	key, p, o := s.key, &s.plan, w.keys[s.key]
 	return idem.Task{
-		Key: key, Fingerprint: idem.FingerprintOf([]byte(key)), Redrive: o.redrive(s.redrive),
+		Key: key, Fingerprint: store.FingerprintOf([]byte(key)), Redrive: o.redrive(s.redrive),
 		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 			a, _ := idem.AttemptFrom(ctx)
 			w.begin(key, a)
@@ -226,10 +228,10 @@ func (w *world) task(s step) idem.Task {
 			}
 			return fmt.Appendf(nil, "%s by %d", key, a.Token), planned[p.returns]
 		}),
-		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, b idem.Burial) error {
+		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, b idem.DeadLetter) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if now := rec(w.store, key); now.Status == idem.StatusFailed && now.Version == b.Attempt.Token {
+			if now := rec(w.store, key); now.Status == store.StatusFailed && now.Token == b.Attempt.Token {
 				w.errorf("%s: FAILED before its dead letter", key)
 			}
 			if p.graveFull {
@@ -263,7 +265,7 @@ func (w *world) work(ctx context.Context, p *plan) {
 
 func (w *world) claim(proc *process, s step) {
 	h := &held{proc: proc, key: s.key, session: proc.engine.Session(context.Background())}
-	h.ticket = []*idem.Ticket{{Task: w.task(s), TakeOver: s.takeOver}}
+	h.ticket = []*idem.Claim{{Task: w.task(s), TakeOver: s.takeOver}}
 	h.session.Claim(h.ticket)
 	w.held = append(w.held, h)
 }

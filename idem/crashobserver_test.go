@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
@@ -56,15 +58,15 @@ func (w *world) errorf(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// NewEffect implements idem.Transactor.
-func (p *process) NewEffect() idem.Effect { return p.world.store.NewEffect() }
+// NewEffect implements store.Transactor.
+func (p *process) NewEffect() store.Effect { return p.world.store.NewEffect() }
 
-// Claim implements idem.Store: the line to the real one.
-func (p *process) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+// Claim implements store.Store: the line to the real one.
+func (p *process) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
 	reqs = slices.Clone(reqs)
-	failed := make([]idem.ClaimResult, len(reqs))
+	failed := make([]store.ClaimResult, len(reqs))
 	for i := range failed {
 		failed[i].Err = errNetwork
 	}
@@ -84,8 +86,8 @@ func (p *process) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Cl
 	return p.world.observeClaims(ctx, reqs)
 }
 
-// Settle implements idem.Store: the line to the real one.
-func (p *process) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store: the line to the real one.
+func (p *process) Settle(ctx context.Context, ss []store.Settlement) []error {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
 	ss = slices.Clone(ss)
@@ -115,18 +117,18 @@ func (p *process) nextFault() faultKind {
 }
 
 // landClaim lands a claim that was given up. Its condition was an absent key: it may not steal.
-func (w *world) landClaim(reqs []idem.ClaimRequest) {
+func (w *world) landClaim(reqs []store.ClaimRequest) {
 	for _, req := range reqs {
-		if _, err := w.store.Get(context.Background(), req.Key); errors.Is(err, idem.ErrNotFound) {
+		if _, err := w.store.Get(context.Background(), req.Key); errors.Is(err, store.ErrNotFound) {
 			delete(w.keys[req.Key].owners, req.Owner) // the same request, at another time
-			w.observeClaims(context.Background(), []idem.ClaimRequest{req})
+			w.observeClaims(context.Background(), []store.ClaimRequest{req})
 		}
 	}
 }
 
 // observeClaims claims, and checks what the store let happen.
-func (w *world) observeClaims(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	before := make([]*idem.Record, len(reqs))
+func (w *world) observeClaims(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	before := make([]*store.Entry, len(reqs))
 	for i := range reqs {
 		if rec, err := w.store.Get(ctx, reqs[i].Key); err == nil {
 			before[i] = &rec
@@ -134,38 +136,38 @@ func (w *world) observeClaims(ctx context.Context, reqs []idem.ClaimRequest) []i
 	}
 	results := w.store.Claim(ctx, reqs)
 	for i, res := range results {
-		if res.State == idem.Claimed && res.Err == nil {
-			w.observeClaim(&reqs[i], before[i], &res.Record)
+		if res.State == store.Claimed && res.Err == nil {
+			w.observeClaim(&reqs[i], before[i], &res.Entry)
 		}
 	}
 	return results
 }
 
-func (w *world) observeClaim(req *idem.ClaimRequest, before, now *idem.Record) {
+func (w *world) observeClaim(req *store.ClaimRequest, before, now *store.Entry) {
 	o := w.keys[req.Key]
-	if before != nil && before.Owner == req.Owner && before.Version == now.Version {
+	if before != nil && before.Owner == req.Owner && before.Token == now.Token {
 		return // its own, sent again
 	}
 	if o.owners[req.Owner] {
-		w.errorf("%s: owner %s got the key a second time, at version %d", req.Key, req.Owner, now.Version)
+		w.errorf("%s: owner %s got the key a second time, at version %d", req.Key, req.Owner, now.Token)
 	}
 	o.owners[req.Owner] = true
-	if now.Version <= o.token {
-		w.errorf("%s: token %d was given out after %d", req.Key, now.Version, o.token)
+	if now.Token <= o.token {
+		w.errorf("%s: token %d was given out after %d", req.Key, now.Token, o.token)
 	}
-	o.token = now.Version
-	if before == nil || before.Status != idem.StatusStarted {
+	o.token = now.Token
+	if before == nil || before.Status != store.StatusStarted {
 		o.life++
 		o.faulted, o.graves, o.result = false, 0, ""
 	}
-	o.lives[now.Version] = o.life
-	if before != nil && idem.Stolen(before) {
+	o.lives[now.Token] = o.life
+	if before != nil && store.Stolen(before) {
 		o.faulted = true // its owner may be alive
 	}
 }
 
 // observeSettlement settles, and checks what the store let happen.
-func (w *world) observeSettlement(ctx context.Context, ss []idem.Settlement) []error {
+func (w *world) observeSettlement(ctx context.Context, ss []store.Settlement) []error {
 	set := &ss[0]
 	o := w.keys[set.Key]
 	before, _ := w.store.Get(ctx, set.Key)
@@ -174,24 +176,24 @@ func (w *world) observeSettlement(ctx context.Context, ss []idem.Settlement) []e
 	if now.Attempts < 0 {
 		w.errorf("%s: %d attempts after %s", set.Key, now.Attempts, set.Op)
 	}
-	if set.Op == idem.OpComplete && before.Status != idem.StatusCompleted && now.Status == idem.StatusCompleted {
+	if set.Op == store.OpComplete && before.Status != store.StatusCompleted && now.Status == store.StatusCompleted {
 		if o.result != "" {
 			w.errorf("%s: completed twice in one life, by %q and %q", set.Key, o.result, set.Result)
 		}
 		o.result = string(set.Result)
 		o.commits++
-		o.results[set.Version] = o.result
+		o.results[set.Token] = o.result
 		if o.graves > 0 && !o.faulted {
 			w.errorf("%s: dead-lettered and completed, although nothing went wrong", set.Key)
 		}
 	}
 	if o.effects != o.commits {
-		w.errorf("%s: %d effects and %d completions after %s by %d: %v", set.Key, o.effects, o.commits, set.Op, set.Version, errs)
+		w.errorf("%s: %d effects and %d completions after %s by %d: %v", set.Key, o.effects, o.commits, set.Op, set.Token, errs)
 	}
-	if now.Status == idem.StatusFailed {
-		o.failed[now.Version] = true
+	if now.Status == store.StatusFailed {
+		o.failed[now.Token] = true
 	}
-	if errs != nil || before.Status == now.Status && set.Op != idem.OpExtend && set.Op != idem.OpRelease {
+	if errs != nil || before.Status == now.Status && set.Op != store.OpExtend && set.Op != store.OpRelease {
 		o.faulted = true
 	}
 	return errs
@@ -219,8 +221,8 @@ func (w *world) giveBack(key string, a idem.Attempt) {
 	o.charged[o.lives[a.Token]]--
 }
 
-func rec(store *memstore.Store, key string) idem.Record {
-	r, _ := store.Get(context.Background(), key)
+func rec(st *memstore.Store, key string) store.Entry {
+	r, _ := st.Get(context.Background(), key)
 	return r
 }
 
@@ -238,14 +240,14 @@ func (w *world) verify(key string, out idem.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o, now := w.keys[key], rec(w.store, key)
-	is := func(s idem.Status) bool { return now.Status == s && now.Version == out.Token }
+	is := func(s store.Status) bool { return now.Status == s && now.Token == out.Token }
 	switch out.Kind {
 	case idem.Executed, idem.Replayed:
-		if out.Kind == idem.Executed && !is(idem.StatusCompleted) || o.results[out.Token] != string(out.Result) || len(out.Result) == 0 || out.Err != nil {
+		if out.Kind == idem.Executed && !is(store.StatusCompleted) || o.results[out.Token] != string(out.Result) || len(out.Result) == 0 || out.Err != nil {
 			w.errorf("%s: %v with token %d, result %q, error %v; the key is %+v", key, out.Kind, out.Token, out.Result, out.Err, now)
 		}
 	case idem.DeadLettered, idem.ReplayedFailed:
-		if out.Kind == idem.DeadLettered && !is(idem.StatusFailed) || !o.failed[out.Token] || !o.buried[out.Token] || out.Err == nil {
+		if out.Kind == idem.DeadLettered && !is(store.StatusFailed) || !o.failed[out.Token] || !o.buried[out.Token] || out.Err == nil {
 			w.errorf("%s: %v with token %d, dead letter sent %t; the key is %+v", key, out.Kind, out.Token, o.buried[out.Token], now)
 		}
 	case idem.CompletionFailed, idem.Retry, idem.DependencyDown, idem.NotStarted, idem.Fenced, idem.InFlight, idem.StoreDown, idem.KindUnknown:

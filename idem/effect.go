@@ -2,15 +2,17 @@ package idem
 
 import (
 	"errors"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // answered reports whether a settlement needs not be sent again: it has landed, or the store has refused it.
 func answered(err error) bool {
-	return err == nil || errors.Is(err, ErrFenced) || errors.Is(err, ErrRejected) || errors.Is(err, ErrClaimRefused) ||
-		errors.Is(err, ErrForeignRecord)
+	return err == nil || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrClaimRefused) ||
+		errors.Is(err, store.ErrForeignEntry)
 }
 
-func (c *handlerContext) enlisting() Effect {
+func (c *handlerContext) enlisting() store.Effect {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.effect == nil {
@@ -20,7 +22,7 @@ func (c *handlerContext) enlisting() Effect {
 }
 
 // sealed returns what the handler has enlisted, nil if nothing.
-func (c *handlerContext) sealed() (Effect, error) {
+func (c *handlerContext) sealed() (store.Effect, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.effect == nil {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
@@ -51,7 +53,7 @@ func TestAnEffectCommitsWithTheCompletion(t *testing.T) {
 		equal(t, "effects", count, 1)
 		if cfg.ClaimOnCommit {
 			equal(t, "claims", s.claimed(), 0)
-			equal(t, "requests", len(s.all(idem.OpComplete)), 2)
+			equal(t, "requests", len(s.all(store.OpComplete)), 2)
 		}
 	})
 }
@@ -102,7 +104,7 @@ func TestARejectedEffectIsTheHandlersError(t *testing.T) {
 				equal(t, "effects", count, 0)
 				equal(t, "attempts", get(t, s, testKey).Attempts, tc.attempts)
 				equal(t, "the result", string(out.Result), "")
-				completions := s.all(idem.OpComplete)
+				completions := s.all(store.OpComplete)
 				equal(t, "completions sent", len(completions), 1)
 				if cfg.ClaimOnCommit { // the claim that follows is another one
 					equal(t, "claims", len(s.owners()), 1)
@@ -131,7 +133,7 @@ func TestAttemptsRunOutForAnEffectThatIsAlwaysRejected(t *testing.T) {
 func TestACompletionThatWasNotAnsweredIsSentAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count, sent := 0, 0
-		s.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
+		s.onSettle = func(_ context.Context, _ store.Settlement, land func() error) error {
 			if sent++; sent == 1 {
 				return errNetwork
 			}
@@ -149,7 +151,7 @@ func TestACompletionThatWasNotAnsweredIsSentAgain(t *testing.T) {
 
 func TestACommitThatIsNeverAnsweredSaysSo(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
-		s.onSettle = failing(idem.OpComplete)
+		s.onSettle = failing(store.OpComplete)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		out := newEngine(t, s, cfg).Do(ctx, taskOf(booked(new(int), nil)))
@@ -185,7 +187,7 @@ func TestNothingIsEnlistedAfterTheHandler(t *testing.T) {
 // sealedBadly is a store whose effects can't be sealed.
 type sealedBadly struct{ *spy }
 
-func (sealedBadly) NewEffect() idem.Effect { return badSeal{} }
+func (sealedBadly) NewEffect() store.Effect { return badSeal{} }
 
 type badSeal struct{}
 
@@ -194,7 +196,7 @@ func (badSeal) Seal() (enlisted bool, err error) { return true, errBoom }
 func TestAnEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-			_, ok := idem.EffectFrom(ctx)
+			_, ok := store.EffectFrom(ctx)
 			equal(t, "an effect", ok, true)
 			return nil, nil
 		}}
@@ -205,7 +207,7 @@ func TestAnEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
 }
 
 func TestClaimOnCommitNeedsATransactor(t *testing.T) {
-	plain := struct{ idem.Store }{memstore.New(memstore.Config{})}
+	plain := struct{ store.Store }{memstore.New(memstore.Config{})}
 	if _, err := idem.New(plain, idem.Config{ClaimOnCommit: true}); !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Errorf("%v; want ErrInvalidConfig", err)
 	}
@@ -217,8 +219,8 @@ func TestACompletionThatFindsItsKeyHeldWaits(t *testing.T) {
 		s, count := newSpy(), 0
 		first := newEngine(t, s, idem.Config{Lease: lease}).Session(t.Context())
 		defer first.Close()
-		holder := &idem.Ticket{Task: taskOf(booked(&count, nil))}
-		first.Claim([]*idem.Ticket{holder})
+		holder := &idem.Claim{Task: taskOf(booked(&count, nil))}
+		first.Claim([]*idem.Claim{holder})
 		go func() {
 			pass(3 * time.Second)
 			first.Run(holder)
@@ -233,12 +235,12 @@ func TestACompletionThatFindsADeadOwnersKeyTakesItOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, count := newSpy(), 0
 		dead := newEngine(t, s, idem.Config{Lease: lease}).Session(t.Context())
-		dead.Claim([]*idem.Ticket{{Task: taskOf(returning("", nil))}})
+		dead.Claim([]*idem.Claim{{Task: taskOf(returning("", nil))}})
 		dead.Close()
 		later := newEngine(t, s, idem.Config{ClaimOnCommit: true}).Session(t.Context())
 		defer later.Close()
-		ticket := &idem.Ticket{Task: taskOf(booked(&count, nil))} // not one that takes over
-		later.Claim([]*idem.Ticket{ticket})
+		ticket := &idem.Claim{Task: taskOf(booked(&count, nil))} // not one that takes over
+		later.Claim([]*idem.Claim{ticket})
 		out := later.Run(ticket)
 		wantKind(t, out, idem.Executed)
 		equal(t, "stolen", out.Stolen, true)
@@ -258,7 +260,7 @@ func TestNothingIsSentForATaskThatIsNotBegun(t *testing.T) {
 
 		session := e.Session(t.Context())
 		defer session.Close()
-		tickets := []*idem.Ticket{{Task: taskOf(booked(new(int), nil))}}
+		tickets := []*idem.Claim{{Task: taskOf(booked(new(int), nil))}}
 		session.Claim(tickets)
 		session.Release(tickets)
 		equal(t, "settlements", len(s.settled), 0)
@@ -270,12 +272,12 @@ func TestNothingIsSentForATaskThatIsNotBegun(t *testing.T) {
 func TestAnEffectIsThereBeforeTheNextHandler(t *testing.T) {
 	for _, onCommit := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store, count := newSlowStore(), 0
+			st, count := newSlowStore(), 0
 			h := &handler{handle: func(ctx context.Context, call int) ([]byte, error) {
 				equal(t, "effects before", count, call-1)
 				return booked(&count, nil).Handle(ctx)
 			}}
-			a := newAsync(session(t, newEngine(t, store, idem.Config{ClaimOnCommit: onCommit}), t.Context()), 3, h)
+			a := newAsync(session(t, newEngine(t, st, idem.Config{ClaimOnCommit: onCommit}), t.Context()), 3, h)
 			a.runAll()
 			a.wantAll(t, idem.Executed)
 			equal(t, "effects", count, 3)
@@ -286,8 +288,8 @@ func TestAnEffectIsThereBeforeTheNextHandler(t *testing.T) {
 // The effects of several goroutines share a request.
 func TestEffectsAreGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, counts := newSlowStore(), [9]int{}
-		s := session(t, newEngine(t, store, idem.Config{ClaimOnCommit: true}), t.Context())
+		st, counts := newSlowStore(), [9]int{}
+		s := session(t, newEngine(t, st, idem.Config{ClaimOnCommit: true}), t.Context())
 		a := newAsync(s, len(counts), nil)
 		var all sync.WaitGroup
 		for i := range counts {
@@ -296,14 +298,14 @@ func TestEffectsAreGathered(t *testing.T) {
 		}
 		all.Wait()
 		a.wantAll(t, idem.Executed)
-		equal(t, "requests", store.sizes(), "[1 4 4]")
+		equal(t, "requests", st.sizes(), "[1 4 4]")
 	})
 }
 
 func TestAnOpenBreakerStopsHandlersWithoutAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpy()
-		s.onSettle = failing(idem.OpComplete)
+		s.onSettle = failing(store.OpComplete)
 		e := newEngine(t, s, idem.Config{ClaimOnCommit: true, BreakerFailures: 2})
 		h := booked(new(int), nil)
 		for range 3 {
@@ -347,11 +349,11 @@ func deliveries(t *testing.T, faults []int, modes []bool, rounds, batch int) (wr
 		for _, onCommit := range modes {
 			e := newEngine(t, s, idem.Config{ClaimOnCommit: onCommit, Lease: lease, BreakerFailures: -1, Wait: -1})
 			session := e.Session(t.Context())
-			var tickets []*idem.Ticket
+			var tickets []*idem.Claim
 			for i := range effectKeys {
 				task := taskOf(booked(&counts[i], nil))
 				task.Key = keyOf(i)
-				tickets = append(tickets, &idem.Ticket{Task: task, TakeOver: true})
+				tickets = append(tickets, &idem.Claim{Task: task, TakeOver: true})
 			}
 			all.Go(func() {
 				defer session.Close()
@@ -370,7 +372,7 @@ func deliveries(t *testing.T, faults []int, modes []bool, rounds, batch int) (wr
 	}
 	for i, n := range counts {
 		rec, err := s.Get(t.Context(), keyOf(i))
-		completed := err == nil && rec.Status == idem.StatusCompleted
+		completed := err == nil && rec.Status == store.StatusCompleted
 		if n > 1 || completed != (n == 1) {
 			return fmt.Sprintf("key %d: its effect took place %d times, and the key is %+v", i, n, rec)
 		}
@@ -383,11 +385,11 @@ type flaky struct {
 	*memstore.Store
 	mu     sync.Mutex
 	faults []int
-	late   [][]idem.Settlement
+	late   [][]store.Settlement
 }
 
-// Settle implements idem.Store.
-func (f *flaky) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store.
+func (f *flaky) Settle(ctx context.Context, ss []store.Settlement) []error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fault := noFault

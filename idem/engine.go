@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Defaults of a Config.
@@ -119,30 +121,30 @@ func (c Config) validate() error {
 
 // Engine takes tasks through the states of their keys. It is safe for concurrent use.
 type Engine struct {
-	store   Store
+	store   store.Store
 	cfg     Config
 	breaker *breaker
 	owners  ownerNames
 	batch   int // what one request of the store takes
 	// transactor is the store, nil if it is none.
-	transactor Transactor
+	transactor store.Transactor
 }
 
 // New returns an engine on store. It returns ErrInvalidConfig, naming every field at fault.
-func New(store Store, cfg Config) (*Engine, error) {
-	if store == nil {
+func New(st store.Store, cfg Config) (*Engine, error) {
+	if st == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidConfig)
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: store, cfg: cfg, breaker: newBreaker(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
-	if b, ok := store.(Batcher); ok {
+	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
+	if b, ok := st.(store.Batcher); ok {
 		e.batch = max(1, b.BatchSize())
 	}
-	if e.transactor, _ = store.(Transactor); cfg.ClaimOnCommit && e.transactor == nil {
-		return nil, fmt.Errorf("%w: ClaimOnCommit: %T commits no effects", ErrInvalidConfig, store)
+	if e.transactor, _ = st.(store.Transactor); cfg.ClaimOnCommit && e.transactor == nil {
+		return nil, fmt.Errorf("%w: ClaimOnCommit: %T commits no effects", ErrInvalidConfig, st)
 	}
 	return e, nil
 }
@@ -165,7 +167,7 @@ func (e *Engine) Config() Config { return e.cfg }
 func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	s := e.Session(ctx)
 	defer s.Close()
-	tickets := []*Ticket{{Task: task, TakeOver: true}}
+	tickets := []*Claim{{Task: task, TakeOver: true}}
 	for {
 		s.Claim(tickets)
 		if !s.Wait(tickets[0]) {

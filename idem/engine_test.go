@@ -11,13 +11,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
 func TestAFreshTaskIsExecutedOnce(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{})
 	var seen idem.Attempt
 	h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 		seen, _ = idem.AttemptFrom(ctx)
@@ -25,23 +27,23 @@ func TestAFreshTaskIsExecutedOnce(t *testing.T) {
 	}}
 	out := e.Do(t.Context(), taskOf(h))
 	wantKind(t, out, idem.Executed)
-	rec := get(t, store, testKey)
-	equal(t, "status", rec.Status, idem.StatusCompleted)
+	rec := get(t, st, testKey)
+	equal(t, "status", rec.Status, store.StatusCompleted)
 	equal(t, "stored result", string(rec.Result), "receipt")
 	equal(t, "source", rec.Source, testSource)
-	equal(t, "what the handler saw", seen, idem.Attempt{Key: testKey, Token: rec.Version, Number: 1, Source: testSource})
+	equal(t, "what the handler saw", seen, idem.Attempt{Key: testKey, Token: rec.Token, Number: 1, Source: testSource})
 	equal(t, "outcome's result", string(out.Result), "receipt")
 	equal(t, "outcome's key", out.Key, testKey)
-	equal(t, "outcome's token", out.Token, rec.Version)
+	equal(t, "outcome's token", out.Token, rec.Token)
 	equal(t, "outcome's attempt", out.Attempt, 1)
 	equal(t, "outcome's error", out.Err, nil)
-	equal(t, "claims", store.claimed(), 1)
-	equal(t, "settlements", len(store.settled), 1)
+	equal(t, "claims", st.claimed(), 1)
+	equal(t, "settlements", len(st.settled), 1)
 }
 
 func TestADuplicateGetsTheStoredResult(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{})
 	h := returning("receipt", nil)
 	first := e.Do(t.Context(), taskOf(h))
 	out := e.Do(t.Context(), taskOf(h))
@@ -51,13 +53,13 @@ func TestADuplicateGetsTheStoredResult(t *testing.T) {
 	equal(t, "token", out.Token, first.Token)
 	equal(t, "error", out.Err, nil)
 	equal(t, "attempt", out.Attempt, 0)
-	equal(t, "claims", store.claimed(), 2)
-	equal(t, "settlements", len(store.settled), 1)
+	equal(t, "claims", st.claimed(), 2)
+	equal(t, "settlements", len(st.settled), 1)
 }
 
 func TestADuplicateOfAFailureIsNotCalled(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{})
 	h := returning("", idem.Permanent(errBoom))
 	graves := &graveyard{}
 	first := e.Do(t.Context(), buriedBy(graves, h))
@@ -69,44 +71,44 @@ func TestADuplicateOfAFailureIsNotCalled(t *testing.T) {
 	if !errors.As(out.Err, &failed) {
 		t.Fatalf("error %v; want an AlreadyFailedError", out.Err)
 	}
-	equal(t, "version", failed.Version, first.Token)
-	equal(t, "code", failed.Failure.Code, idem.CodePermanent)
+	equal(t, "version", failed.Token, first.Token)
+	equal(t, "code", failed.Failure.Code, store.CodePermanent)
 	equal(t, "message", failed.Failure.Message, "boom")
 	equal(t, "time is known", failed.Failure.At.IsZero(), false)
 }
 
 func TestAnotherFingerprintIsRefused(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{})
 	e.Do(t.Context(), taskOf(returning("receipt", nil)))
-	before := get(t, store, testKey)
+	before := get(t, st, testKey)
 	h := returning("other", nil)
 	task := taskOf(h)
-	task.Fingerprint = idem.FingerprintOf([]byte("another value"))
+	task.Fingerprint = store.FingerprintOf([]byte("another value"))
 	out := e.Do(t.Context(), task)
 	wantKind(t, out, idem.Mismatched)
-	wantErr(t, out.Err, idem.ErrFingerprintMismatch)
+	wantErr(t, out.Err, store.ErrFingerprintMismatch)
 	equal(t, "calls of the handler", h.calls, 0)
-	equal(t, "version", get(t, store, testKey).Version, before.Version)
-	equal(t, "settlements", len(store.settled), 1)
+	equal(t, "version", get(t, st, testKey).Token, before.Token)
+	equal(t, "settlements", len(st.settled), 1)
 }
 
 func TestAnEmptyKeyIsInvalid(t *testing.T) {
-	store := newSpy()
+	st := newSpy()
 	h := returning("", nil)
-	out := newEngine(t, store, idem.Config{}).Do(t.Context(), idem.Task{Source: testSource, Handler: h})
+	out := newEngine(t, st, idem.Config{}).Do(t.Context(), idem.Task{Source: testSource, Handler: h})
 	wantKind(t, out, idem.InvalidKey)
-	wantErr(t, out.Err, idem.ErrInvalidKey)
+	wantErr(t, out.Err, store.ErrInvalidKey)
 	if !strings.Contains(out.Err.Error(), testSource) {
 		t.Errorf("%q does not say where the message comes from", out.Err)
 	}
 	equal(t, "calls of the handler", h.calls, 0)
-	equal(t, "claims", store.claimed(), 0)
+	equal(t, "claims", st.claimed(), 0)
 }
 
 func TestHashedKeysAreSeenByTheHandlerOnly(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{HashKeys: true})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{HashKeys: true})
 	var seen idem.Attempt
 	h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 		seen, _ = idem.AttemptFrom(ctx)
@@ -118,7 +120,7 @@ func TestHashedKeysAreSeenByTheHandlerOnly(t *testing.T) {
 	equal(t, "the handler's key", seen.Key, testKey)
 	equal(t, "the outcome's key", out.Key, hashed(testKey))
 	equal(t, "the dead letter's stored key", graves.burials[0].StoredKey, hashed(testKey))
-	equal(t, "the stored key", get(t, store, hashed(testKey)).Key, hashed(testKey))
+	equal(t, "the stored key", get(t, st, hashed(testKey)).Key, hashed(testKey))
 	if again := e.Do(t.Context(), buriedBy(graves, h)); strings.Contains(again.Err.Error(), testKey) {
 		t.Errorf("%q tells the key", again.Err)
 	}
@@ -143,8 +145,8 @@ func TestAfterItsRetentionAKeyIsNew(t *testing.T) {
 }
 
 func TestARedriveOpensAFailureOnce(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{})
 	graves := &graveyard{}
 	h := &handler{handle: func(_ context.Context, call int) ([]byte, error) {
 		if call == 1 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Conditions that callers test for with errors.Is.
@@ -34,13 +36,13 @@ var (
 // AlreadyFailedError says that the key is FAILED, and why it became so.
 type AlreadyFailedError struct {
 	Key     string
-	Version int64
-	Failure Failure
+	Token   int64
+	Failure store.Failure
 }
 
 // Error tells the stored failure.
 func (e *AlreadyFailedError) Error() string {
-	return fmt.Sprintf("%v: key %q, version %d, at %s: %s: %s", ErrAlreadyFailed, e.Key, e.Version,
+	return fmt.Sprintf("%v: key %q, version %d, at %s: %s: %s", ErrAlreadyFailed, e.Key, e.Token,
 		e.Failure.At.UTC().Format(time.RFC3339), e.Failure.Code, e.Failure.Message)
 }
 
@@ -132,18 +134,18 @@ func thrown(err error, mark *classified) bool {
 }
 
 // failureOf is the stored form of a handler's error.
-func failureOf(err error) *Failure {
-	f := &Failure{Code: CodeError, Message: truncateUTF8(err.Error(), MaxFailureMessage)}
+func failureOf(err error) *store.Failure {
+	f := &store.Failure{Code: store.CodeError, Message: truncateUTF8(err.Error(), store.MaxFailureMessage)}
 	var p *PanicError
 	switch {
 	case errors.As(err, &p):
-		f.Code = CodePanic
+		f.Code = store.CodePanic
 	case errors.Is(err, ErrAttemptsExhausted):
-		f.Code = CodeExhausted
+		f.Code = store.CodeExhausted
 	case IsPermanent(err):
-		f.Code = CodePermanent
+		f.Code = store.CodePermanent
 	case IsUnavailable(err):
-		f.Code = CodeUnavailable
+		f.Code = store.CodeUnavailable
 	}
 	return f
 }
@@ -151,7 +153,7 @@ func failureOf(err error) *Failure {
 // isStoreFault reports whether err says something about the store's health: not one of the store's proper answers, and
 // not the caller's own change of mind.
 func isStoreFault(err error) bool {
-	return err != nil && !errors.Is(err, ErrFingerprintMismatch) && !answered(err) && !errors.Is(err, ErrContended) && !errors.Is(err, context.Canceled)
+	return err != nil && !errors.Is(err, store.ErrFingerprintMismatch) && !answered(err) && !errors.Is(err, store.ErrContended) && !errors.Is(err, context.Canceled)
 }
 
 // truncateUTF8 returns the longest valid beginning of s that has at most n bytes; invalid bytes are replaced.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -61,16 +63,16 @@ func TestTypedErrorsTellWhatToKnow(t *testing.T) {
 		says []string
 	}{
 		{
-			&idem.FencedError{Key: testKey, Version: 7, Current: idem.Record{Status: idem.StatusCompleted, Version: 8, Source: "payments-1@5"}},
-			idem.ErrFenced, []string{testKey, "version 7", "COMPLETED at version 8", "payments-1@5"},
+			&store.FencedError{Key: testKey, Token: 7, Current: store.Entry{Status: store.StatusCompleted, Token: 8, Source: "payments-1@5"}},
+			store.ErrFenced, []string{testKey, "version 7", "COMPLETED at version 8", "payments-1@5"},
 		},
 		{
-			&idem.FencedError{Key: testKey, Version: 7, Current: idem.Record{Status: idem.StatusStarted, Version: 8}},
-			idem.ErrFenced, []string{"STARTED at version 8", "an unknown source"},
+			&store.FencedError{Key: testKey, Token: 7, Current: store.Entry{Status: store.StatusStarted, Token: 8}},
+			store.ErrFenced, []string{"STARTED at version 8", "an unknown source"},
 		},
-		{&idem.FencedError{Key: testKey, Version: 7}, idem.ErrFenced, []string{testKey, "version 7", "gone"}},
+		{&store.FencedError{Key: testKey, Token: 7}, store.ErrFenced, []string{testKey, "version 7", "gone"}},
 		{
-			&idem.AlreadyFailedError{Key: testKey, Version: 7, Failure: idem.Failure{
+			&idem.AlreadyFailedError{Key: testKey, Token: 7, Failure: store.Failure{
 				Code: "permanent", Message: "no such account", At: time.UnixMilli(1_790_000_000_000),
 			}},
 			idem.ErrAlreadyFailed, []string{testKey, "version 7", "2026-09-21T14:13:20Z", "permanent: no such account"},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
@@ -19,7 +21,7 @@ func ExampleEngine_Do() {
 	balance := 0
 	payment := idem.Task{
 		Key:         "payments#p-17",
-		Fingerprint: idem.FingerprintOf([]byte(`{"amount":1250}`)),
+		Fingerprint: store.FingerprintOf([]byte(`{"amount":1250}`)),
 		Source:      "payments-0@4711",
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			balance += 1250
@@ -31,9 +33,9 @@ func ExampleEngine_Do() {
 		fmt.Printf("%v: %s\n", out.Kind, out.Result)
 	}
 
-	payment.Fingerprint = idem.FingerprintOf([]byte(`{"amount":9999}`))
+	payment.Fingerprint = store.FingerprintOf([]byte(`{"amount":9999}`))
 	out := engine.Do(context.Background(), payment)
-	fmt.Println(out.Kind, errors.Is(out.Err, idem.ErrFingerprintMismatch))
+	fmt.Println(out.Kind, errors.Is(out.Err, store.ErrFingerprintMismatch))
 	// Output:
 	// Executed: balance 1250
 	// Replayed: balance 1250
@@ -83,7 +85,7 @@ func ExamplePermanent() {
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			return nil, idem.Permanent(errors.New("no such account"))
 		}),
-		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, b idem.Burial) error {
+		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, b idem.DeadLetter) error {
 			fmt.Printf("dead letter: %s, attempt %d: %v\n", b.Attempt.Key, b.Attempt.Number, b.Err)
 			return nil
 		}),
@@ -135,7 +137,7 @@ func ExampleUnavailable() {
 			}
 			return nil, nil
 		}),
-		DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.Burial) error { return nil }),
+		DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { return nil }),
 	}
 	for i := range 3 {
 		up = i == 2
@@ -160,7 +162,7 @@ func ExampleSession() {
 	session := engine.Session(ctx)
 	defer session.Close()
 
-	tickets := []*idem.Ticket{{}, {}, {}}
+	tickets := []*idem.Claim{{}, {}, {}}
 	for i, key := range []string{"p-17", "p-18", ""} {
 		tickets[i].Task = idem.Task{Key: key, Source: fmt.Sprintf("payments-0@%d", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			return []byte("receipt of " + key), nil

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
@@ -28,30 +30,30 @@ var (
 // The hooks are set before the store is used.
 type spy struct {
 	*memstore.Store
-	onClaim  func(ctx context.Context, reqs []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult
-	onSettle func(ctx context.Context, set idem.Settlement, land func() error) error
+	onClaim  func(ctx context.Context, reqs []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult
+	onSettle func(ctx context.Context, set store.Settlement, land func() error) error
 
 	mu      sync.Mutex
-	claims  [][]idem.ClaimRequest
-	settled []idem.Settlement
+	claims  [][]store.ClaimRequest
+	settled []store.Settlement
 }
 
 func newSpy() *spy { return &spy{Store: memstore.New(memstore.Config{})} }
 
-// Claim implements idem.Store.
-func (s *spy) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+// Claim implements store.Store.
+func (s *spy) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	s.mu.Lock()
 	s.claims = append(s.claims, slices.Clone(reqs))
 	s.mu.Unlock()
-	land := func() []idem.ClaimResult { return s.Store.Claim(ctx, reqs) }
+	land := func() []store.ClaimResult { return s.Store.Claim(ctx, reqs) }
 	if s.onClaim == nil {
 		return land()
 	}
 	return s.onClaim(ctx, reqs, land)
 }
 
-// Settle implements idem.Store. Engines settle one key at a time.
-func (s *spy) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store. Engines settle one key at a time.
+func (s *spy) Settle(ctx context.Context, ss []store.Settlement) []error {
 	s.mu.Lock()
 	s.settled = append(s.settled, ss...)
 	s.mu.Unlock()
@@ -82,12 +84,12 @@ func (s *spy) claimed() int {
 }
 
 // count counts the settlements of one kind that were asked for.
-func (s *spy) count(op idem.SettleOp) int { return len(s.all(op)) }
+func (s *spy) count(op store.SettleOp) int { return len(s.all(op)) }
 
-func (s *spy) all(op idem.SettleOp) []idem.Settlement {
+func (s *spy) all(op store.SettleOp) []store.Settlement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.settled), func(set idem.Settlement) bool { return set.Op != op })
+	return slices.DeleteFunc(slices.Clone(s.settled), func(set store.Settlement) bool { return set.Op != op })
 }
 
 // owners are those of the claims asked for, in order.
@@ -102,8 +104,8 @@ func (s *spy) owners() []string {
 }
 
 // failing is a hook for onSettle that lets nothing of the kinds given through.
-func failing(ops ...idem.SettleOp) func(context.Context, idem.Settlement, func() error) error {
-	return func(ctx context.Context, set idem.Settlement, land func() error) error {
+func failing(ops ...store.SettleOp) func(context.Context, store.Settlement, func() error) error {
+	return func(ctx context.Context, set store.Settlement, land func() error) error {
 		switch {
 		case !slices.Contains(ops, set.Op):
 			return land()
@@ -115,9 +117,9 @@ func failing(ops ...idem.SettleOp) func(context.Context, idem.Settlement, func()
 }
 
 // down is a hook for onClaim that answers every claim with err.
-func down(err error) func(context.Context, []idem.ClaimRequest, func() []idem.ClaimResult) []idem.ClaimResult {
-	return func(_ context.Context, reqs []idem.ClaimRequest, _ func() []idem.ClaimResult) []idem.ClaimResult {
-		results := make([]idem.ClaimResult, len(reqs))
+func down(err error) func(context.Context, []store.ClaimRequest, func() []store.ClaimResult) []store.ClaimResult {
+	return func(_ context.Context, reqs []store.ClaimRequest, _ func() []store.ClaimResult) []store.ClaimResult {
+		results := make([]store.ClaimResult, len(reqs))
 		for i := range results {
 			results[i].Err = err
 		}
@@ -127,12 +129,12 @@ func down(err error) func(context.Context, []idem.ClaimRequest, func() []idem.Cl
 
 // graveyard takes dead letters. Its hook is called with each.
 type graveyard struct {
-	burials []idem.Burial
-	onBury  func(ctx context.Context, b idem.Burial) error
+	burials []idem.DeadLetter
+	onBury  func(ctx context.Context, b idem.DeadLetter) error
 }
 
 // DeadLetter implements idem.DeadLetterer.
-func (g *graveyard) DeadLetter(ctx context.Context, b idem.Burial) error {
+func (g *graveyard) DeadLetter(ctx context.Context, b idem.DeadLetter) error {
 	g.burials = append(g.burials, b)
 	if g.onBury == nil {
 		return nil
@@ -165,27 +167,27 @@ func taking(d time.Duration, result string, err error) *handler {
 }
 
 func taskOf(h idem.Handler) idem.Task {
-	return idem.Task{Key: testKey, Fingerprint: idem.FingerprintOf([]byte("value")), Source: testSource, Handler: h}
+	return idem.Task{Key: testKey, Fingerprint: store.FingerprintOf([]byte("value")), Source: testSource, Handler: h}
 }
 
-func buriedBy(g idem.DeadLetterer, h idem.Handler) idem.Task {
+func buriedBy(g idem.DeadLetterSink, h idem.Handler) idem.Task {
 	task := taskOf(h)
 	task.DeadLetters = g
 	return task
 }
 
-func newEngine(t testing.TB, store idem.Store, cfg idem.Config) *idem.Engine {
+func newEngine(t testing.TB, st store.Store, cfg idem.Config) *idem.Engine {
 	t.Helper()
-	e, err := idem.New(store, cfg)
+	e, err := idem.New(st, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-func get(t testing.TB, store idem.Admin, key string) idem.Record {
+func get(t testing.TB, st store.Admin, key string) store.Entry {
 	t.Helper()
-	rec, err := store.Get(context.Background(), key)
+	rec, err := st.Get(context.Background(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,4 +218,12 @@ func wantErr(t testing.TB, err error, targets ...error) {
 			t.Errorf("error %v; want one that is %v", err, target)
 		}
 	}
+}
+
+func hashed(key string) string {
+	stored, err := store.Key(key, true)
+	if err != nil {
+		panic(err)
+	}
+	return stored
 }

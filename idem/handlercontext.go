@@ -3,6 +3,8 @@ package idem
 import (
 	"context"
 	"sync"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // handlerContext is the context of a handler: that of its session, with the attempt for AttemptFrom, and with an end of its
@@ -13,14 +15,14 @@ import (
 type handlerContext struct {
 	context.Context // the session's
 	attempt         Attempt
-	transactor      Transactor // nil if the store is none
+	transactor      store.Transactor // nil if the store is none
 
 	mu     sync.Mutex
 	ending context.Context // nil until somebody looks
 	cancel context.CancelCauseFunc
 	over   bool
-	cause  error  // why it is over
-	effect Effect // nil until somebody asks for it
+	cause  error        // why it is over
+	effect store.Effect // nil until somebody asks for it
 }
 
 // end ends the context, unless it has ended. A nil cause is the usual end.
@@ -59,7 +61,7 @@ func (c *handlerContext) Value(key any) any {
 	switch key {
 	case attemptKey{}:
 		return c.attempt
-	case EffectKey{}:
+	case store.EffectKey{}:
 		if c.transactor == nil {
 			return nil
 		}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -38,7 +40,7 @@ func TestAHandlersContextEndsWithIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kept := make(chan context.Context, 1)
-				tickets := []*idem.Ticket{{Task: taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				tickets := []*idem.Claim{{Task: taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 					look(ctx)
 					kept <- ctx
 					return nil, nil
@@ -64,9 +66,9 @@ func TestAHandlersContextEndsWithIt(t *testing.T) {
 
 func TestAContextMadeFromAHandlersIsCancelledWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = failing(idem.OpExtend)
-		newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+		st := newSpy()
+		st.onSettle = failing(store.OpExtend)
+		newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 			child, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
 			begun := time.Now()

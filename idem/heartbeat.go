@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // minBeatTimeout leaves a store that is slow, or makes a connection, the time for an answer under a short lease.
@@ -23,7 +25,7 @@ const minBeatTimeout = 250 * time.Millisecond
 // It holds the handler's context.
 type heartbeat struct {
 	session *Session
-	extend  Settlement
+	extend  store.Settlement
 	handler handlerContext
 
 	due        time.Time  // of the first beat
@@ -41,10 +43,10 @@ type heartbeat struct {
 
 // keep begins the heartbeat of a claim; a task that is settled within a third of the lease costs no request. It lasts until
 // the ticket is let go.
-func (s *Session) keep(t *Ticket) {
+func (s *Session) keep(t *Claim) {
 	lease := s.engine.cfg.Lease
 	h := &heartbeat{
-		session: s, extend: t.settlement(OpExtend, s.engine.cfg.Retention),
+		session: s, extend: t.settlement(store.OpExtend, s.engine.cfg.Retention),
 		due: t.claimedAt.Add(s.engine.cfg.beat()), leaseEnd: t.claimedAt.Add(lease),
 		handler: handlerContext{Context: s.handlers, attempt: t.attempt(), transactor: s.engine.transactor},
 	}
@@ -54,7 +56,7 @@ func (s *Session) keep(t *Ticket) {
 }
 
 // letGo ends the heartbeat of a ticket, if it has one.
-func (t *Ticket) letGo() {
+func (t *Claim) letGo() {
 	if t.beat != nil {
 		t.beat.stop()
 		t.beat = nil
@@ -134,7 +136,7 @@ func (h *heartbeat) after(sent time.Time, err error) {
 	case err == nil:
 		h.leaseEnd, h.failed = sent.Add(cfg.Lease), nil
 		h.again(time.Until(sent.Add(cfg.beat())))
-	case errors.Is(err, ErrFenced):
+	case errors.Is(err, store.ErrFenced):
 		h.lose(err)
 	case h.stopped:
 	case left <= 0:
@@ -152,6 +154,6 @@ func (h *heartbeat) again(d time.Duration) {
 }
 
 func (h *heartbeat) lose(err error) {
-	h.lost = fmt.Errorf("%w: key %q, version %d: %w", ErrLeaseLost, h.extend.Key, h.extend.Version, err)
+	h.lost = fmt.Errorf("%w: key %q, version %d: %w", ErrLeaseLost, h.extend.Key, h.extend.Token, err)
 	h.handler.end(h.lost)
 }

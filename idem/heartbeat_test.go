@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -26,13 +28,13 @@ func TestAHandlerUnderAThirdOfTheLeaseCostsNoExtension(t *testing.T) {
 	} {
 		t.Run(tc.takes.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				e := newEngine(t, store, idem.Config{Lease: lease})
+				st := newSpy()
+				e := newEngine(t, st, idem.Config{Lease: lease})
 				wantKind(t, e.Do(t.Context(), taskOf(taking(tc.takes, "receipt", nil))), idem.Executed)
-				if n := store.count(idem.OpExtend); n < tc.want || n > tc.want+1 || (n > tc.want && tc.takes%(10*time.Second) != 0) {
+				if n := st.count(store.OpExtend); n < tc.want || n > tc.want+1 || (n > tc.want && tc.takes%(10*time.Second) != 0) {
 					t.Errorf("%d extensions; want %d", n, tc.want)
 				}
-				for _, set := range store.all(idem.OpExtend) {
+				for _, set := range st.all(store.OpExtend) {
 					equal(t, "the new lease", set.Lease, lease)
 					equal(t, "retention", set.Retention, idem.DefaultRetention)
 				}
@@ -43,17 +45,17 @@ func TestAHandlerUnderAThirdOfTheLeaseCostsNoExtension(t *testing.T) {
 
 func TestTheLeaseIsExtendedAtEveryThird(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
+		st := newSpy()
 		begun := time.Now()
 		var beats []time.Duration
-		store.onSettle = func(_ context.Context, set idem.Settlement, land func() error) error {
-			if set.Op == idem.OpExtend {
+		st.onSettle = func(_ context.Context, set store.Settlement, land func() error) error {
+			if set.Op == store.OpExtend {
 				beats = append(beats, time.Since(begun))
 				pass(time.Second) // a slow answer delays no later beat
 			}
 			return land()
 		}
-		e := newEngine(t, store, idem.Config{Lease: lease})
+		e := newEngine(t, st, idem.Config{Lease: lease})
 		wantKind(t, e.Do(t.Context(), taskOf(taking(45*time.Second, "", nil))), idem.Executed)
 		equal(t, "beats", len(beats), 4)
 		for i, at := range beats {
@@ -64,8 +66,8 @@ func TestTheLeaseIsExtendedAtEveryThird(t *testing.T) {
 
 func TestAnExtendedLeaseIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		e := newEngine(t, store, idem.Config{Lease: lease})
+		st := newSpy()
+		e := newEngine(t, st, idem.Config{Lease: lease})
 		h := taking(10*time.Minute, "receipt", nil)
 		outs := make(chan idem.Outcome, 1)
 		go func() { outs <- e.Do(t.Context(), taskOf(h)) }()
@@ -77,47 +79,47 @@ func TestAnExtendedLeaseIsNotTaken(t *testing.T) {
 }
 
 // steal lets the lease of the key end and takes the key for another process, which ends as h says.
-func steal(t testing.TB, store idem.Store, h idem.Handler) idem.Outcome {
+func steal(t testing.TB, st store.Store, h idem.Handler) idem.Outcome {
 	t.Helper()
-	return newEngine(t, store, idem.Config{Lease: lease}).Do(context.Background(), taskOf(h))
+	return newEngine(t, st, idem.Config{Lease: lease}).Do(context.Background(), taskOf(h))
 }
 
 func TestAHandlerWhoseKeyWasTakenIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		e := newEngine(t, store, idem.Config{Lease: lease})
+		st := newSpy()
+		e := newEngine(t, st, idem.Config{Lease: lease})
 		graves := &graveyard{}
 		begun := time.Now()
 		var ended time.Duration
 		var cause error
 		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-			if err := store.Delete(ctx, testKey, get(t, store, testKey).Version); err != nil {
+			if err := st.Delete(ctx, testKey, get(t, st, testKey).Token); err != nil {
 				t.Error(err)
 			}
 			pass(time.Millisecond)
-			stolen := session(t, newEngine(t, store.Store, idem.Config{}), context.Background())
-			stolen.Claim([]*idem.Ticket{{Task: taskOf(nil)}})
+			stolen := session(t, newEngine(t, st.Store, idem.Config{}), context.Background())
+			stolen.Claim([]*idem.Claim{{Task: taskOf(nil)}})
 			<-ctx.Done()
 			ended, cause = time.Since(begun), context.Cause(ctx)
 			return nil, ctx.Err()
 		}}
 		out := e.Do(t.Context(), buriedBy(graves, h))
 		equal(t, "the handler was cancelled after", ended, 10*time.Second)
-		wantErr(t, cause, idem.ErrLeaseLost, idem.ErrFenced)
+		wantErr(t, cause, idem.ErrLeaseLost, store.ErrFenced)
 		if !strings.Contains(cause.Error(), testKey) {
 			t.Errorf("%q does not name the key", cause)
 		}
 		wantKind(t, out, idem.Fenced)
 		equal(t, "fenced", out.Fenced, true)
-		wantErr(t, out.Err, idem.ErrFenced, idem.ErrLeaseLost, context.Canceled)
-		equal(t, "extensions", store.count(idem.OpExtend), 1)
+		wantErr(t, out.Err, store.ErrFenced, idem.ErrLeaseLost, context.Canceled)
+		equal(t, "extensions", st.count(store.OpExtend), 1)
 		equal(t, "dead letters", len(graves.burials), 0)
 	})
 }
 
 func TestAnUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
-	hang := func(ctx context.Context, set idem.Settlement, land func() error) error {
-		if set.Op != idem.OpExtend {
+	hang := func(ctx context.Context, set store.Settlement, land func() error) error {
+		if set.Op != store.OpExtend {
 			return land()
 		}
 		<-ctx.Done()
@@ -125,21 +127,21 @@ func TestAnUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		settle func(context.Context, idem.Settlement, func() error) error
+		settle func(context.Context, store.Settlement, func() error) error
 		says   error
 	}{
-		{"it refuses connections", failing(idem.OpExtend), errNetwork},
+		{"it refuses connections", failing(store.OpExtend), errNetwork},
 		{"it does not answer", hang, context.DeadlineExceeded},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				store.onSettle = tc.settle
-				store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+				st := newSpy()
+				st.onSettle = tc.settle
+				st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 					pass(2 * time.Second) // the lease is reckoned from before the claim was sent
 					return land()
 				}
-				e := newEngine(t, store, idem.Config{Lease: lease})
+				e := newEngine(t, st, idem.Config{Lease: lease})
 				begun := time.Now()
 				var ended time.Duration
 				var cause error
@@ -154,7 +156,7 @@ func TestAnUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 				wantErr(t, cause, idem.ErrLeaseLost, tc.says)
 				wantKind(t, out, idem.Retry)
 				wantErr(t, out.Err, idem.ErrLeaseLost, context.Canceled)
-				rec := get(t, store, testKey)
+				rec := get(t, st, testKey)
 				equal(t, "released", rec.Released(), true)
 				equal(t, "attempts", rec.Attempts, 1)
 				equal(t, "dead letters", len(graves.burials), 0)
@@ -166,12 +168,12 @@ func TestAnUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 // An extension that took its time lengthened the lease from when it was sent, not from when it was answered.
 func TestAnExtendedLeaseIsReckonedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = func(_ context.Context, set idem.Settlement, land func() error) error {
+		st := newSpy()
+		st.onSettle = func(_ context.Context, set store.Settlement, land func() error) error {
 			switch {
-			case set.Op != idem.OpExtend:
+			case set.Op != store.OpExtend:
 				return land()
-			case store.count(idem.OpExtend) == 1:
+			case st.count(store.OpExtend) == 1:
 				err := land()
 				pass(5 * time.Second)
 				return err
@@ -180,7 +182,7 @@ func TestAnExtendedLeaseIsReckonedFromTheRequest(t *testing.T) {
 		}
 		begun := time.Now()
 		var ended time.Duration
-		newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+		newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 			<-ctx.Done()
 			ended = time.Since(begun)
 			return nil, ctx.Err()
@@ -191,15 +193,15 @@ func TestAnExtendedLeaseIsReckonedFromTheRequest(t *testing.T) {
 
 func TestAFewFailedBeatsAreMadeUpFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
+		st := newSpy()
 		begun := time.Now()
-		store.onSettle = func(_ context.Context, set idem.Settlement, land func() error) error {
-			if since := time.Since(begun); set.Op == idem.OpExtend && since < 25*time.Second {
+		st.onSettle = func(_ context.Context, set store.Settlement, land func() error) error {
+			if since := time.Since(begun); set.Op == store.OpExtend && since < 25*time.Second {
 				return errNetwork
 			}
 			return land()
 		}
-		e := newEngine(t, store, idem.Config{Lease: lease})
+		e := newEngine(t, st, idem.Config{Lease: lease})
 		wantKind(t, e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 			pass(time.Minute)
 			return nil, ctx.Err()
@@ -211,16 +213,16 @@ func TestAFewFailedBeatsAreMadeUpFor(t *testing.T) {
 func TestABeatThatGetsNoAnswerLeavesTimeForAnother(t *testing.T) {
 	for lease, lost := range map[time.Duration]int{time.Second: 1, lease: 3, time.Hour: 3} {
 		synctest.Test(t, func(t *testing.T) {
-			store := newSpy()
+			st := newSpy()
 			beats := 0
-			store.onSettle = func(ctx context.Context, set idem.Settlement, land func() error) error {
-				if beats++; set.Op == idem.OpExtend && beats <= lost {
+			st.onSettle = func(ctx context.Context, set store.Settlement, land func() error) error {
+				if beats++; set.Op == store.OpExtend && beats <= lost {
 					<-ctx.Done()
 					return ctx.Err()
 				}
 				return land()
 			}
-			e := newEngine(t, store, idem.Config{Lease: lease})
+			e := newEngine(t, st, idem.Config{Lease: lease})
 			out := e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 				pass(lease + lease/10)
 				return nil, context.Cause(ctx)
@@ -233,9 +235,9 @@ func TestABeatThatGetsNoAnswerLeavesTimeForAnother(t *testing.T) {
 // The claim counts as lost by the local clock, but nobody has taken the key: the effect took place, and is recorded.
 func TestSuccessAfterALocalLossStillCompletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = failing(idem.OpExtend)
-		e := newEngine(t, store, idem.Config{Lease: lease})
+		st := newSpy()
+		st.onSettle = failing(store.OpExtend)
+		e := newEngine(t, st, idem.Config{Lease: lease})
 		lost := false
 		out := e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 			pass(2 * lease)
@@ -244,7 +246,7 @@ func TestSuccessAfterALocalLossStillCompletes(t *testing.T) {
 		}}))
 		equal(t, "the lease was lost", lost, true)
 		wantKind(t, out, idem.Executed)
-		equal(t, "status", get(t, store, testKey).Status, idem.StatusCompleted)
+		equal(t, "status", get(t, st, testKey).Status, store.StatusCompleted)
 	})
 }
 
@@ -252,78 +254,78 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		err       error // of the first owner's handler
-		meanwhile func(t *testing.T, store idem.Store)
+		meanwhile func(t *testing.T, st store.Store)
 		kind      idem.Kind
 		result    string
 		says      []string
 	}{
 		{
 			"success, and the thief completed", nil,
-			func(t *testing.T, store idem.Store) {
-				wantKind(t, steal(t, store, returning("the thief's", nil)), idem.Executed)
+			func(t *testing.T, st store.Store) {
+				wantKind(t, steal(t, st, returning("the thief's", nil)), idem.Executed)
 			}, idem.Replayed, "the thief's", nil,
 		},
 		{
 			"success, and the thief completed without a stored result", nil,
-			func(t *testing.T, store idem.Store) {
-				steal(t, store, returning(strings.Repeat("r", idem.DefaultMaxResult+1), nil))
+			func(t *testing.T, st store.Store) {
+				steal(t, st, returning(strings.Repeat("r", idem.DefaultMaxResult+1), nil))
 			}, idem.Replayed, "", []string{"the result was not stored"},
 		},
 		{
 			"success, and the thief failed", nil,
-			func(t *testing.T, store idem.Store) { steal(t, store, returning("", errBoom)) }, idem.Fenced, "", []string{"STARTED at version"},
+			func(t *testing.T, st store.Store) { steal(t, st, returning("", errBoom)) }, idem.Fenced, "", []string{"STARTED at version"},
 		},
 		{
 			"success, and another request under the key completed", nil,
-			func(t *testing.T, store idem.Store) {
-				admin, _ := store.(idem.Admin)
-				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Version); err != nil {
+			func(t *testing.T, st store.Store) {
+				admin, _ := st.(store.Admin)
+				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Token); err != nil {
 					t.Fatal(err)
 				}
 				task := taskOf(returning("another's", nil))
-				task.Fingerprint = idem.FingerprintOf([]byte("another value"))
-				newEngine(t, store, idem.Config{}).Do(context.Background(), task)
+				task.Fingerprint = store.FingerprintOf([]byte("another value"))
+				newEngine(t, st, idem.Config{}).Do(context.Background(), task)
 			}, idem.Fenced, "", []string{"COMPLETED at version", testSource},
 		},
 		{
 			"success, and the key was deleted", nil,
-			func(t *testing.T, store idem.Store) {
-				admin, _ := store.(idem.Admin)
-				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Version); err != nil {
+			func(t *testing.T, st store.Store) {
+				admin, _ := st.(store.Admin)
+				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Token); err != nil {
 					t.Fatal(err)
 				}
 			}, idem.Fenced, "", []string{"the record is gone"},
 		},
 		{
 			"an error, and the thief completed", errBoom,
-			func(t *testing.T, store idem.Store) { steal(t, store, returning("the thief's", nil)) }, idem.Replayed, "the thief's", nil,
+			func(t *testing.T, st store.Store) { steal(t, st, returning("the thief's", nil)) }, idem.Replayed, "the thief's", nil,
 		},
 		{
 			"a dependency down, and the thief is at work", idem.Unavailable(errBoom),
-			func(t *testing.T, store idem.Store) {
-				s := session(t, newEngine(t, store, idem.Config{Lease: lease}), context.Background())
-				s.Claim([]*idem.Ticket{{Task: taskOf(nil), TakeOver: true}})
+			func(t *testing.T, st store.Store) {
+				s := session(t, newEngine(t, st, idem.Config{Lease: lease}), context.Background())
+				s.Claim([]*idem.Claim{{Task: taskOf(nil), TakeOver: true}})
 			}, idem.Fenced, "", []string{"boom", "STARTED at version"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				store.onSettle = failing(idem.OpExtend)
+				st := newSpy()
+				st.onSettle = failing(store.OpExtend)
 				graves := &graveyard{}
-				before := idem.Record{}
+				before := store.Entry{}
 				h := &handler{handle: func(context.Context, int) ([]byte, error) {
 					pass(lease + 1)
-					tc.meanwhile(t, store.Store)
-					if rec, err := store.Get(context.Background(), testKey); err == nil {
+					tc.meanwhile(t, st.Store)
+					if rec, err := st.Get(context.Background(), testKey); err == nil {
 						before = rec
 					}
 					return []byte("mine"), tc.err
 				}}
-				out := newEngine(t, store, idem.Config{Lease: lease, MaxAttempts: 1}).Do(t.Context(), buriedBy(graves, h))
+				out := newEngine(t, st, idem.Config{Lease: lease, MaxAttempts: 1}).Do(t.Context(), buriedBy(graves, h))
 				wantKind(t, out, tc.kind)
 				equal(t, "fenced", out.Fenced, true)
-				equal(t, "settlements but for extensions", len(store.settled)-store.count(idem.OpExtend), 1)
+				equal(t, "settlements but for extensions", len(st.settled)-st.count(store.OpExtend), 1)
 				equal(t, "result", string(out.Result), tc.result)
 				for _, says := range tc.says {
 					if out.Err == nil || !strings.Contains(out.Err.Error(), says) {
@@ -331,10 +333,10 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 					}
 				}
 				if out.Kind == idem.Replayed {
-					equal(t, "token", out.Token, before.Version)
+					equal(t, "token", out.Token, before.Token)
 				}
 				equal(t, "dead letters", len(graves.burials), 0)
-				if rec, err := store.Get(context.Background(), testKey); err == nil {
+				if rec, err := st.Get(context.Background(), testKey); err == nil {
 					equal(t, "the thief's attempts", rec.Attempts, before.Attempts)
 					equal(t, "the thief's record", rec.UpdatedAt, before.UpdatedAt)
 				}
@@ -346,26 +348,26 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 // The dead letter has been sent, but a thief was quicker: its completion counts.
 func TestABuriedTaskThatWasCompletedMeanwhileIsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = failing(idem.OpExtend)
-		graves := &graveyard{onBury: func(context.Context, idem.Burial) error {
+		st := newSpy()
+		st.onSettle = failing(store.OpExtend)
+		graves := &graveyard{onBury: func(context.Context, idem.DeadLetter) error {
 			pass(lease + 1)
-			wantKind(t, steal(t, store.Store, returning("the thief's", nil)), idem.Executed)
+			wantKind(t, steal(t, st.Store, returning("the thief's", nil)), idem.Executed)
 			return nil
 		}}
-		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Replayed)
 		equal(t, "fenced", out.Fenced, true)
 		equal(t, "result", string(out.Result), "the thief's")
-		equal(t, "status", get(t, store, testKey).Status, idem.StatusCompleted)
+		equal(t, "status", get(t, st, testKey).Status, store.StatusCompleted)
 	})
 }
 
 // A key is kept until its settlement has an answer, however long that takes: a contender that comes meanwhile does not run the
 // task a second time.
 func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
-	slow := func(_ context.Context, set idem.Settlement, land func() error) error {
-		if set.Op != idem.OpExtend {
+	slow := func(_ context.Context, set store.Settlement, land func() error) error {
+		if set.Op != store.OpExtend {
 			pass(2 * lease)
 		}
 		return land()
@@ -373,13 +375,13 @@ func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		task   idem.Task
-		settle func(context.Context, idem.Settlement, func() error) error
+		settle func(context.Context, store.Settlement, func() error) error
 		kind   idem.Kind
 	}{
 		{"a completion", taskOf(returning("receipt", nil)), slow, idem.Executed},
 		{"a release", taskOf(returning("", errBoom)), slow, idem.Retry},
 		{"a failure", buriedBy(&graveyard{}, returning("", idem.Permanent(errBoom))), slow, idem.DeadLettered},
-		{"a dead letter", buriedBy(&graveyard{onBury: func(context.Context, idem.Burial) error {
+		{"a dead letter", buriedBy(&graveyard{onBury: func(context.Context, idem.DeadLetter) error {
 			pass(2 * lease)
 			return nil
 		}}, returning("", idem.Permanent(errBoom))), nil, idem.DeadLettered},
@@ -387,16 +389,16 @@ func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 		for _, batch := range []int{1, 2} {
 			t.Run(fmt.Sprint(tc.name, ", in batches of ", batch), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					store := newSpy()
-					store.onSettle = tc.settle
-					s := session(t, newEngine(t, batcherOf{store, batch}, idem.Config{Lease: lease}), until(t, time.Hour))
-					ticket := &idem.Ticket{Task: tc.task}
-					s.Claim([]*idem.Ticket{ticket})
+					st := newSpy()
+					st.onSettle = tc.settle
+					s := session(t, newEngine(t, batcherOf{st, batch}, idem.Config{Lease: lease}), until(t, time.Hour))
+					ticket := &idem.Claim{Task: tc.task}
+					s.Claim([]*idem.Claim{ticket})
 					out := make(chan idem.Outcome, 1)
 					go s.RunAsync(ticket, func(o idem.Outcome) { out <- o })
 					for range 15 {
 						pass(lease / 10)
-						contender := newEngine(t, store.Store, idem.Config{Lease: lease, Wait: -1})
+						contender := newEngine(t, st.Store, idem.Config{Lease: lease, Wait: -1})
 						wantKind(t, contender.Do(t.Context(), taskOf(returning("a contender's", nil))), idem.InFlight)
 					}
 					wantKind(t, <-out, tc.kind)
@@ -408,10 +410,10 @@ func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 
 func TestTheEndOfAHandlerJoinsABeatInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
+		st := newSpy()
 		beating := false
-		store.onSettle = func(ctx context.Context, set idem.Settlement, land func() error) error {
-			if set.Op != idem.OpExtend {
+		st.onSettle = func(ctx context.Context, set store.Settlement, land func() error) error {
+			if set.Op != store.OpExtend {
 				equal(t, "a beat is in progress at the settlement", beating, false)
 				return land()
 			}
@@ -422,26 +424,26 @@ func TestTheEndOfAHandlerJoinsABeatInProgress(t *testing.T) {
 			return ctx.Err()
 		}
 		begun := time.Now()
-		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(taking(12*time.Second, "", nil)))
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskOf(taking(12*time.Second, "", nil)))
 		wantKind(t, out, idem.Executed)
 		equal(t, "it took", time.Since(begun), 13*time.Second)
-		equal(t, "extensions", store.count(idem.OpExtend), 1)
+		equal(t, "extensions", st.count(store.OpExtend), 1)
 	})
 }
 
 // The handler's error and the news that the key was taken come at the same moment: the news counts, and nothing is buried.
 func TestALossThatIsToldWhileTheHandlerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = func(ctx context.Context, set idem.Settlement, land func() error) error {
-			if set.Op == idem.OpExtend {
+		st := newSpy()
+		st.onSettle = func(ctx context.Context, set store.Settlement, land func() error) error {
+			if set.Op == store.OpExtend {
 				<-ctx.Done()
-				return &idem.FencedError{Key: set.Key, Version: set.Version}
+				return &store.FencedError{Key: set.Key, Token: set.Token}
 			}
 			return land()
 		}
 		graves := &graveyard{}
-		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), buriedBy(graves, taking(15*time.Second, "", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), buriedBy(graves, taking(15*time.Second, "", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, idem.ErrLeaseLost, errBoom)
 		equal(t, "dead letters", len(graves.burials), 0)
@@ -460,16 +462,16 @@ func TestAHandlerThatOverrunsItsTime(t *testing.T) {
 	} {
 		t.Run(tc.takes.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
+				st := newSpy()
 				begun := time.Now()
-				e := newEngine(t, store, idem.Config{Lease: lease})
+				e := newEngine(t, st, idem.Config{Lease: lease})
 				out := e.Do(until(t, 15*time.Second), taskOf(taking(tc.takes, "receipt", nil)))
 				wantKind(t, out, tc.kind)
 				equal(t, "it took", time.Since(begun), tc.takes)
-				equal(t, "extensions", store.count(idem.OpExtend), 1)
+				equal(t, "extensions", st.count(store.OpExtend), 1)
 				if tc.kind == idem.CompletionFailed {
-					rec := get(t, store, testKey)
-					equal(t, "status", rec.Status, idem.StatusStarted)
+					rec := get(t, st, testKey)
+					equal(t, "status", rec.Status, store.StatusStarted)
 					equal(t, "released", rec.Released(), false)
 					equal(t, "the lease", rec.LeaseUntil.Sub(begun), 40*time.Second)
 				}
@@ -481,14 +483,14 @@ func TestAHandlerThatOverrunsItsTime(t *testing.T) {
 // A ticket that was run late, in a process that had been paused since its claim, knows that its lease is over.
 func TestATicketRunAfterItsLeaseWasTakenIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		e := newEngine(t, store, idem.Config{Lease: lease})
+		st := newSpy()
+		e := newEngine(t, st, idem.Config{Lease: lease})
 		s := session(t, e, t.Context())
 		h := returning("late", nil)
-		late := []*idem.Ticket{{Task: taskOf(h)}}
+		late := []*idem.Claim{{Task: taskOf(h)}}
 		s.Claim(late)
 		pass(lease + 1)
-		wantKind(t, steal(t, store, returning("the thief's", nil)), idem.Executed)
+		wantKind(t, steal(t, st, returning("the thief's", nil)), idem.Executed)
 		out := s.Run(late[0])
 		wantKind(t, out, idem.Replayed)
 		equal(t, "fenced", out.Fenced, true)
@@ -499,11 +501,11 @@ func TestATicketRunAfterItsLeaseWasTakenIsNotBegun(t *testing.T) {
 
 func TestATicketThatWaitedIsRenewedBeforeItsHandlerBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		e := newEngine(t, store, idem.Config{Lease: lease})
+		st := newSpy()
+		e := newEngine(t, st, idem.Config{Lease: lease})
 		s := session(t, e, t.Context())
-		late := []*idem.Ticket{{Task: taskOf(&handler{handle: func(context.Context, int) ([]byte, error) {
-			contender := newEngine(t, store, idem.Config{Lease: lease, Wait: -1})
+		late := []*idem.Claim{{Task: taskOf(&handler{handle: func(context.Context, int) ([]byte, error) {
+			contender := newEngine(t, st, idem.Config{Lease: lease, Wait: -1})
 			wantKind(t, contender.Do(context.Background(), taskOf(returning("a thief's", nil))), idem.InFlight)
 			return []byte("mine"), nil
 		}})}}
@@ -517,36 +519,36 @@ func TestATicketThatWaitedIsRenewedBeforeItsHandlerBegins(t *testing.T) {
 // may be at work.
 func TestAHandlerIsNotBegunWhenItsExtensionIsAnsweredTooLate(t *testing.T) {
 	for name, tc := range map[string]struct {
-		meanwhile func(t *testing.T, store *spy)
+		meanwhile func(t *testing.T, st *spy)
 		kind      idem.Kind
 	}{
 		"nobody took the key":        {func(*testing.T, *spy) {}, idem.StoreDown},
-		"another owner completed it": {func(t *testing.T, store *spy) { steal(t, store.Store, returning("the thief's", nil)) }, idem.Replayed},
-		"another owner is at work": {func(t *testing.T, store *spy) {
-			thief := session(t, newEngine(t, store.Store, idem.Config{}), context.Background())
-			thief.Claim([]*idem.Ticket{{Task: taskOf(nil), TakeOver: true}})
+		"another owner completed it": {func(t *testing.T, st *spy) { steal(t, st.Store, returning("the thief's", nil)) }, idem.Replayed},
+		"another owner is at work": {func(t *testing.T, st *spy) {
+			thief := session(t, newEngine(t, st.Store, idem.Config{}), context.Background())
+			thief.Claim([]*idem.Claim{{Task: taskOf(nil), TakeOver: true}})
 		}, idem.Fenced},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				store.onSettle = func(_ context.Context, set idem.Settlement, land func() error) error {
+				st := newSpy()
+				st.onSettle = func(_ context.Context, set store.Settlement, land func() error) error {
 					err := land()
-					if set.Op == idem.OpExtend {
+					if set.Op == store.OpExtend {
 						pass(lease + time.Second)
-						tc.meanwhile(t, store)
+						tc.meanwhile(t, st)
 					}
 					return err
 				}
-				s := session(t, newEngine(t, store, idem.Config{Lease: lease}), t.Context())
+				s := session(t, newEngine(t, st, idem.Config{Lease: lease}), t.Context())
 				h := returning("late", nil)
-				ticket := &idem.Ticket{Task: taskOf(h)}
-				s.Claim([]*idem.Ticket{ticket})
+				ticket := &idem.Claim{Task: taskOf(h)}
+				s.Claim([]*idem.Claim{ticket})
 				pass(lease / 2)
 				wantKind(t, s.Run(ticket), tc.kind)
 				equal(t, "calls of the handler", h.calls, 0)
 				if tc.kind == idem.StoreDown {
-					rec := get(t, store, testKey)
+					rec := get(t, st, testKey)
 					equal(t, "released", rec.Released(), true)
 					equal(t, "attempts", rec.Attempts, 0)
 				}

@@ -3,6 +3,8 @@ package idem_test
 import (
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -25,8 +27,8 @@ func TestKinds(t *testing.T) {
 }
 
 func TestSettleOpNames(t *testing.T) {
-	for op, want := range map[idem.SettleOp]string{
-		idem.OpComplete: "complete", idem.OpFail: "fail", idem.OpRelease: "release", idem.OpExtend: "extend", 0: "unknown",
+	for op, want := range map[store.SettleOp]string{
+		store.OpComplete: "complete", store.OpFail: "fail", store.OpRelease: "release", store.OpExtend: "extend", 0: "unknown",
 	} {
 		equal(t, "an operation", op.String(), want)
 	}

@@ -7,12 +7,14 @@ import (
 	"math"
 	"runtime/debug"
 	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Run takes a ticket that Claim has filled in to its outcome. A claimed one is executed and settled; one whose store is
 // down is executed without protection if the engine fails open; any other is not executed. When Run returns, the handler
 // has returned and nothing of it is left running.
-func (s *Session) Run(t *Ticket) Outcome {
+func (s *Session) Run(t *Claim) Outcome {
 	out, set := s.attempt(t)
 	if set.Op == 0 {
 		return out
@@ -27,8 +29,8 @@ func (s *Session) Run(t *Ticket) Outcome {
 //
 // A completion that has an effect to commit, or its key to claim, is gathered with those of other goroutines, but RunAsync
 // waits for it: the next handler of this one may be meant to see the effect. On any other store RunAsync is Run.
-func (s *Session) RunAsync(t *Ticket, done func(Outcome)) {
-	if t.res.State != Claimed || !s.commits.enter(s.handlers) {
+func (s *Session) RunAsync(t *Claim, done func(Outcome)) {
+	if t.res.State != store.Claimed || !s.commits.enter(s.handlers) {
 		done(s.Run(t))
 		return
 	}
@@ -48,43 +50,43 @@ func (s *Session) RunAsync(t *Ticket, done func(Outcome)) {
 		done(s.concluded(t, out, set, s.commits.addAndWait(set)))
 		return
 	}
-	s.commits.add(commit{set: set, done: func(set Settlement, r settled) { done(s.concluded(t, out, set, r)) }})
+	s.commits.add(commit{set: set, done: func(set store.Settlement, r settled) { done(s.concluded(t, out, set, r)) }})
 }
 
 // attempt executes a ticket, if it is to be executed. The outcome is final, unless there is a settlement that is still to
 // be made.
-func (s *Session) attempt(t *Ticket) (Outcome, Settlement) {
+func (s *Session) attempt(t *Claim) (Outcome, store.Settlement) {
 	out := t.outcome()
 	switch {
-	case t.res.State == Claimed:
+	case t.res.State == store.Claimed:
 		return s.attemptClaimed(t, out)
 	case out.Kind == StoreDown && s.engine.cfg.StoreDown == FailOpen:
 		out = s.runUnprotected(&t.Task, out, FailedOpen)
 	}
-	return out, Settlement{}
+	return out, store.Settlement{}
 }
 
-func (s *Session) attemptClaimed(t *Ticket, out Outcome) (_ Outcome, set Settlement) {
+func (s *Session) attemptClaimed(t *Claim, out Outcome) (_ Outcome, set store.Settlement) {
 	defer func() {
 		if set.Op == 0 {
 			t.letGo()
 		}
 		t.spend(&set)
 	}()
-	if limit := s.engine.attemptLimit(&t.Task); t.res.Record.Attempts > limit {
+	if limit := s.engine.attemptLimit(&t.Task); t.res.Entry.Attempts > limit {
 		s.keep(t)
-		return s.bury(t, out, exhausted(t, limit)), Settlement{}
+		return s.bury(t, out, exhausted(t, limit)), store.Settlement{}
 	}
 	if s.handlers.Err() != nil {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
 		if t.onCommit != nil {
-			return out, Settlement{}
+			return out, store.Settlement{}
 		}
-		return s.giveBack(t, out, nil), Settlement{}
+		return s.giveBack(t, out, nil), store.Settlement{}
 	}
 	if t.onCommit == nil {
 		if over, lost := s.renew(t, out); lost {
-			return over, Settlement{}
+			return over, store.Settlement{}
 		}
 		s.keep(t)
 	}
@@ -92,30 +94,30 @@ func (s *Session) attemptClaimed(t *Ticket, out Outcome) (_ Outcome, set Settlem
 	if err != nil && lost != nil {
 		// The error may be nothing but our own cancellation, and somebody else may be at work on the task by now: no dead
 		// letter, no attempt given back.
-		return s.retry(t, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0), Settlement{}
+		return s.retry(t, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0), store.Settlement{}
 	}
 	return s.conclude(t, out, result, effect, err)
 }
 
 // spend makes a ticket that has run ready for another claim: it is good for one run. One whose completion has an effect to
 // commit, or its key to claim, may be refused that, and then goes on.
-func (t *Ticket) spend(left *Settlement) {
+func (t *Claim) spend(left *store.Settlement) {
 	if left.Effect == nil && left.Claim == nil {
-		t.res, t.owner, t.onCommit = ClaimResult{}, "", nil
+		t.res, t.owner, t.onCommit = store.ClaimResult{}, "", nil
 	}
 }
 
 // renew extends a claim that has waited for its turn for a third of its lease, before its handler begins: another owner may
 // have taken the key meanwhile, and a handler that has begun can't be told soon enough.
-func (s *Session) renew(t *Ticket, out Outcome) (over Outcome, lost bool) {
+func (s *Session) renew(t *Claim, out Outcome) (over Outcome, lost bool) {
 	if time.Since(t.claimedAt) < s.engine.cfg.beat() {
 		return out, false
 	}
-	set := t.settlement(OpExtend, s.engine.cfg.Retention)
+	set := t.settlement(store.OpExtend, s.engine.cfg.Retention)
 	set.Lease = s.engine.cfg.Lease
 	sent := time.Now()
 	err := s.engine.settleOne(s.handlers, set)
-	var fenced *FencedError
+	var fenced *store.FencedError
 	if errors.As(err, &fenced) {
 		return s.fenced(t, out, fenced), true
 	}
@@ -143,8 +145,8 @@ func (e *Engine) attemptLimit(task *Task) int {
 	return e.cfg.MaxAttempts
 }
 
-func exhausted(t *Ticket, limit int) error {
-	rec := &t.res.Record
+func exhausted(t *Claim, limit int) error {
+	rec := &t.res.Entry
 	last := "none was recorded"
 	if rec.Failure != nil {
 		last = rec.Failure.Code + ": " + rec.Failure.Message
@@ -165,7 +167,7 @@ func (s *Session) whyNotStarted() error {
 
 // execute calls the handler. lost says why the claim was lost meanwhile, if it
 // was.
-func (s *Session) execute(t *Ticket) (result []byte, effect Effect, lost, err error) {
+func (s *Session) execute(t *Claim) (result []byte, effect store.Effect, lost, err error) {
 	if t.onCommit != nil {
 		ctx := &handlerContext{Context: s.handlers, attempt: t.attempt(), transactor: s.engine.transactor}
 		defer ctx.end(nil)
@@ -178,7 +180,7 @@ func (s *Session) execute(t *Ticket) (result []byte, effect Effect, lost, err er
 }
 
 // callSealed calls the handler and takes what it has enlisted. What a handler enlists that fails is dropped.
-func callSealed(ctx *handlerContext, h Handler) (result []byte, effect Effect, err error) {
+func callSealed(ctx *handlerContext, h Handler) (result []byte, effect store.Effect, err error) {
 	result, err = call(ctx, h)
 	effect, wrong := ctx.sealed()
 	if err == nil && wrong != nil {
@@ -202,29 +204,29 @@ func call(ctx context.Context, h Handler) (result []byte, err error) {
 }
 
 // conclude settles the key by what the handler returned, but for a completion: that is returned, still to be made.
-func (s *Session) conclude(t *Ticket, out Outcome, result []byte, effect Effect, err error) (Outcome, Settlement) {
+func (s *Session) conclude(t *Claim, out Outcome, result []byte, effect store.Effect, err error) (Outcome, store.Settlement) {
 	switch {
 	case err == nil:
 		return s.complete(t, out, result, 0, effect)
 	case classOf(err).class == resultless:
-		out.Err = fmt.Errorf("%w: %w", ErrResultNotStored, err)
-		return s.complete(t, out, nil, ResultUnencodable, effect)
+		out.Err = fmt.Errorf("%w: %w", store.ErrResultNotStored, err)
+		return s.complete(t, out, nil, store.ResultUnencodable, effect)
 	case t.onCommit != nil:
-		return s.failedUnclaimed(t, err), Settlement{}
+		return s.failedUnclaimed(t, err), store.Settlement{}
 	}
-	return s.failed(t, out, err), Settlement{}
+	return s.failed(t, out, err), store.Settlement{}
 }
 
 // failed settles a claimed key by a handler's error.
-func (s *Session) failed(t *Ticket, out Outcome, err error) Outcome {
+func (s *Session) failed(t *Claim, out Outcome, err error) Outcome {
 	switch c := classOf(err); {
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
 		return s.giveBack(t, out, failureOf(err))
 	case c.class == permanent && t.Task.DeadLetters != nil:
 		return s.bury(t, out, err)
-	case t.res.Record.Attempts >= s.engine.attemptLimit(&t.Task):
-		return s.bury(t, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, t.res.Record.Attempts, s.engine.cfg.MaxAttempts, err))
+	case t.res.Entry.Attempts >= s.engine.attemptLimit(&t.Task):
+		return s.bury(t, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, t.res.Entry.Attempts, s.engine.cfg.MaxAttempts, err))
 	case c.class == permanent:
 		return s.retry(t, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), 0)
 	default:
@@ -232,8 +234,8 @@ func (s *Session) failed(t *Ticket, out Outcome, err error) Outcome {
 	}
 }
 
-func (s *Session) complete(t *Ticket, out Outcome, result []byte, omitted int, effect Effect) (Outcome, Settlement) {
-	set := t.settlement(OpComplete, s.engine.cfg.Retention)
+func (s *Session) complete(t *Claim, out Outcome, result []byte, omitted int, effect store.Effect) (Outcome, store.Settlement) {
+	set := t.settlement(store.OpComplete, s.engine.cfg.Retention)
 	set.Effect, set.Claim = effect, t.onCommit
 	set.Result, set.ResultOmitted = result, omitted
 	if len(result) > max(0, s.engine.cfg.MaxResult) {
@@ -245,20 +247,20 @@ func (s *Session) complete(t *Ticket, out Outcome, result []byte, omitted int, e
 
 // bury sends the dead letter first and then fails the key, so that nothing is lost in between. A dead letter that can't be
 // sent leaves the task for another attempt.
-func (s *Session) bury(t *Ticket, out Outcome, cause error) Outcome {
+func (s *Session) bury(t *Claim, out Outcome, cause error) Outcome {
 	failure := failureOf(cause)
-	b := Burial{Attempt: t.attempt(), StoredKey: t.key, Failure: *failure, Err: cause}
+	b := DeadLetter{Attempt: t.attempt(), StoredKey: t.key, Failure: *failure, Err: cause}
 	if err := s.sendDeadLetter(t.Task.DeadLetters, b); err != nil {
 		return s.retry(t, out, fmt.Errorf("%w; it is for: %w", err, cause), 0)
 	}
-	set := t.settlement(OpFail, s.engine.cfg.Retention)
+	set := t.settlement(store.OpFail, s.engine.cfg.Retention)
 	set.Failure = failure
 	out.Kind, out.Err = DeadLettered, cause
 	return s.concluded(t, out, set, s.send(set))
 }
 
 // sendDeadLetter returns ErrDeadLetterNotSent (wrapped) with the cause, a panic's too.
-func (s *Session) sendDeadLetter(to DeadLetterer, b Burial) (err error) {
+func (s *Session) sendDeadLetter(to DeadLetterSink, b DeadLetter) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -21,18 +23,18 @@ func TestWhatAHandlersErrorDoesToItsKey(t *testing.T) {
 		delay    time.Duration
 		code     string
 	}{
-		{"an error that may pass", errBoom, idem.Retry, 1, 0, idem.CodeError},
-		{"one that says when", idem.RetryAfter(errBoom, time.Minute), idem.Retry, 1, time.Minute, idem.CodeError},
-		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0, 0, idem.CodeUnavailable},
+		{"an error that may pass", errBoom, idem.Retry, 1, 0, store.CodeError},
+		{"one that says when", idem.RetryAfter(errBoom, time.Minute), idem.Retry, 1, time.Minute, store.CodeError},
+		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0, 0, store.CodeUnavailable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
+				st := newSpy()
 				graves := &graveyard{}
-				out := newEngine(t, store, idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", tc.err)))
+				out := newEngine(t, st, idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", tc.err)))
 				wantKind(t, out, tc.kind)
 				wantErr(t, out.Err, errBoom)
-				rec := get(t, store, testKey)
+				rec := get(t, st, testKey)
 				equal(t, "released", rec.Released(), true)
 				equal(t, "the delay", time.Until(rec.RetryAt), tc.delay)
 				equal(t, "attempts", rec.Attempts, tc.attempts)
@@ -45,35 +47,35 @@ func TestWhatAHandlersErrorDoesToItsKey(t *testing.T) {
 }
 
 func TestAPermanentErrorIsBuriedAtOnce(t *testing.T) {
-	store := newSpy()
+	st := newSpy()
 	graves := &graveyard{}
 	task := buriedBy(graves, returning("", idem.Permanent(errBoom)))
-	out := newEngine(t, store, idem.Config{HashKeys: true}).Do(t.Context(), task)
+	out := newEngine(t, st, idem.Config{HashKeys: true}).Do(t.Context(), task)
 	wantKind(t, out, idem.DeadLettered)
 	wantErr(t, out.Err, errBoom)
-	rec := get(t, store, hashed(testKey))
-	equal(t, "status", rec.Status, idem.StatusFailed)
+	rec := get(t, st, hashed(testKey))
+	equal(t, "status", rec.Status, store.StatusFailed)
 	equal(t, "attempts", rec.Attempts, 1)
-	equal(t, "code", rec.Failure.Code, idem.CodePermanent)
+	equal(t, "code", rec.Failure.Code, store.CodePermanent)
 	b := graves.burials[0]
-	equal(t, "the burial's attempt", b.Attempt, idem.Attempt{Key: testKey, Token: rec.Version, Number: 1, Source: testSource})
+	equal(t, "the burial's attempt", b.Attempt, idem.Attempt{Key: testKey, Token: rec.Token, Number: 1, Source: testSource})
 	equal(t, "the burial's stored key", b.StoredKey, hashed(testKey))
-	equal(t, "the burial's failure", b.Failure, idem.Failure{Code: idem.CodePermanent, Message: "boom"})
+	equal(t, "the burial's failure", b.Failure, store.Failure{Code: store.CodePermanent, Message: "boom"})
 	wantErr(t, b.Err, errBoom)
 }
 
 // If the process died in between, a dead letter that came second would be lost.
 func TestTheDeadLetterComesBeforeFAILED(t *testing.T) {
-	store := newSpy()
+	st := newSpy()
 	graves := &graveyard{}
-	graves.onBury = func(context.Context, idem.Burial) error {
-		equal(t, "status while the dead letter is sent", get(t, store, testKey).Status, idem.StatusStarted)
-		equal(t, "settlements before", len(store.settled), 0)
+	graves.onBury = func(context.Context, idem.DeadLetter) error {
+		equal(t, "status while the dead letter is sent", get(t, st, testKey).Status, store.StatusStarted)
+		equal(t, "settlements before", len(st.settled), 0)
 		return nil
 	}
-	newEngine(t, store, idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+	newEngine(t, st, idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
 	equal(t, "dead letters", len(graves.burials), 1)
-	equal(t, "status", get(t, store, testKey).Status, idem.StatusFailed)
+	equal(t, "status", get(t, st, testKey).Status, store.StatusFailed)
 }
 
 func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T) {
@@ -82,23 +84,23 @@ func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T)
 		"panic": func() error { panic(errNetwork) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := newSpy()
+			st := newSpy()
 			graves := &graveyard{}
-			graves.onBury = func(context.Context, idem.Burial) error {
+			graves.onBury = func(context.Context, idem.DeadLetter) error {
 				if len(graves.burials) == 1 {
 					return fail()
 				}
 				return nil
 			}
-			e := newEngine(t, store, idem.Config{})
+			e := newEngine(t, st, idem.Config{})
 			h := returning("", idem.Permanent(errBoom))
 			out := e.Do(t.Context(), buriedBy(graves, h))
 			wantKind(t, out, idem.Retry)
 			wantErr(t, out.Err, idem.ErrDeadLetterNotSent, errNetwork, errBoom)
-			rec := get(t, store, testKey)
+			rec := get(t, st, testKey)
 			equal(t, "released", rec.Released(), true)
 			equal(t, "attempts", rec.Attempts, 1)
-			equal(t, "settled as failed", store.count(idem.OpFail), 0)
+			equal(t, "settled as failed", st.count(store.OpFail), 0)
 
 			out = e.Do(t.Context(), buriedBy(graves, h))
 			wantKind(t, out, idem.DeadLettered)
@@ -112,27 +114,27 @@ func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T)
 // What takes dead letters may not answer: the key is given back all the same, for whoever gets the message next.
 func TestADeadLetterThatHangsLeavesTimeToReleaseTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		graves := &graveyard{onBury: func(ctx context.Context, _ idem.Burial) error {
+		st := newSpy()
+		graves := &graveyard{onBury: func(ctx context.Context, _ idem.DeadLetter) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}
-		store.onSettle = func(ctx context.Context, _ idem.Settlement, land func() error) error {
+		st.onSettle = func(ctx context.Context, _ store.Settlement, land func() error) error {
 			pass(100 * time.Millisecond)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			return land()
 		}
-		out := newEngine(t, store, idem.Config{}).Do(until(t, 15*time.Second), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{}).Do(until(t, 15*time.Second), buriedBy(graves, returning("", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, idem.ErrDeadLetterNotSent, context.DeadlineExceeded)
-		equal(t, "released", ptr(get(t, store, testKey)).Released(), true)
+		equal(t, "released", ptr(get(t, st, testKey)).Released(), true)
 	})
 }
 
 func TestThePanicOfADeadLettererIsTold(t *testing.T) {
-	graves := &graveyard{onBury: func(context.Context, idem.Burial) error { panic("no queue") }}
+	graves := &graveyard{onBury: func(context.Context, idem.DeadLetter) error { panic("no queue") }}
 	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
 	wantKind(t, out, idem.Retry)
 	var p *idem.PanicError
@@ -142,9 +144,9 @@ func TestThePanicOfADeadLettererIsTold(t *testing.T) {
 }
 
 func TestTheLastAttemptIsBuried(t *testing.T) {
-	store := newSpy()
+	st := newSpy()
 	graves := &graveyard{}
-	e := newEngine(t, store, idem.Config{MaxAttempts: 3})
+	e := newEngine(t, st, idem.Config{MaxAttempts: 3})
 	h := returning("", errBoom)
 	for range 2 {
 		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
@@ -157,9 +159,9 @@ func TestTheLastAttemptIsBuried(t *testing.T) {
 	}
 	equal(t, "calls of the handler", h.calls, 3)
 	equal(t, "dead letters", len(graves.burials), 1)
-	rec := get(t, store, testKey)
-	equal(t, "status", rec.Status, idem.StatusFailed)
-	equal(t, "code", rec.Failure.Code, idem.CodeExhausted)
+	rec := get(t, st, testKey)
+	equal(t, "status", rec.Status, store.StatusFailed)
+	equal(t, "code", rec.Failure.Code, store.CodeExhausted)
 	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.ReplayedFailed)
 	equal(t, "calls of the handler", h.calls, 3)
 }
@@ -167,15 +169,15 @@ func TestTheLastAttemptIsBuried(t *testing.T) {
 // A record that kills its process has been charged with its claim, so it is not begun once too often.
 func TestARecordThatKillsItsProcessIsBuried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
+		st := newSpy()
 		graves := &graveyard{}
-		e := newEngine(t, store, idem.Config{MaxAttempts: 3, Lease: lease})
+		e := newEngine(t, st, idem.Config{MaxAttempts: 3, Lease: lease})
 		h := &handler{handle: func(context.Context, int) ([]byte, error) { return nil, errBoom }}
 		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
 		for range 2 {
-			dying := []*idem.Ticket{{Task: buriedBy(graves, h), TakeOver: true}}
+			dying := []*idem.Claim{{Task: buriedBy(graves, h), TakeOver: true}}
 			session(t, e, t.Context()).Claim(dying)
-			equal(t, "state", dying[0].State(), idem.Claimed)
+			equal(t, "state", dying[0].State(), store.Claimed)
 			pass(lease)
 		}
 		out := e.Do(t.Context(), buriedBy(graves, h))
@@ -188,23 +190,23 @@ func TestARecordThatKillsItsProcessIsBuried(t *testing.T) {
 				t.Errorf("%q does not say %q", out.Err, says)
 			}
 		}
-		rec := get(t, store, testKey)
-		equal(t, "status", rec.Status, idem.StatusFailed)
-		equal(t, "code", rec.Failure.Code, idem.CodeExhausted)
+		rec := get(t, st, testKey)
+		equal(t, "status", rec.Status, store.StatusFailed)
+		equal(t, "code", rec.Failure.Code, store.CodeExhausted)
 		equal(t, "dead letters", len(graves.burials), 1)
 	})
 }
 
 func TestAnExhaustedTaskIsNotCalledAgainWhenItsDeadLetterFails(t *testing.T) {
-	store := newSpy()
+	st := newSpy()
 	graves := &graveyard{}
-	graves.onBury = func(context.Context, idem.Burial) error {
+	graves.onBury = func(context.Context, idem.DeadLetter) error {
 		if len(graves.burials) < 3 {
 			return errNetwork
 		}
 		return nil
 	}
-	e := newEngine(t, store, idem.Config{MaxAttempts: 1})
+	e := newEngine(t, st, idem.Config{MaxAttempts: 1})
 	h := returning("", errBoom)
 	for range 2 {
 		out := e.Do(t.Context(), buriedBy(graves, h))
@@ -218,8 +220,8 @@ func TestAnExhaustedTaskIsNotCalledAgainWhenItsDeadLetterFails(t *testing.T) {
 func TestWithoutDeadLettersNothingEverFails(t *testing.T) {
 	for name, err := range map[string]error{"an error that may pass": errBoom, "a permanent one": idem.Permanent(errBoom)} {
 		t.Run(name, func(t *testing.T) {
-			store := newSpy()
-			e := newEngine(t, store, idem.Config{MaxAttempts: 2})
+			st := newSpy()
+			e := newEngine(t, st, idem.Config{MaxAttempts: 2})
 			h := returning("", err)
 			for n := range 5 {
 				out := e.Do(t.Context(), taskOf(h))
@@ -229,7 +231,7 @@ func TestWithoutDeadLettersNothingEverFails(t *testing.T) {
 				equal(t, "attempt", out.Attempt, n+1)
 			}
 			equal(t, "calls of the handler", h.calls, 5)
-			equal(t, "released", ptr(get(t, store, testKey)).Released(), true)
+			equal(t, "released", ptr(get(t, st, testKey)).Released(), true)
 		})
 	}
 }
@@ -266,9 +268,9 @@ func TestADependencyThatIsDownUsesUpNoAttempts(t *testing.T) {
 }
 
 func TestAPanicIsAFailureOfItsTask(t *testing.T) {
-	store := newSpy()
+	st := newSpy()
 	graves := &graveyard{}
-	e := newEngine(t, store, idem.Config{MaxAttempts: 2})
+	e := newEngine(t, st, idem.Config{MaxAttempts: 2})
 	h := &handler{handle: func(context.Context, int) ([]byte, error) { panic("nil map") }}
 	out := e.Do(t.Context(), buriedBy(graves, h))
 	wantKind(t, out, idem.Retry)
@@ -276,9 +278,9 @@ func TestAPanicIsAFailureOfItsTask(t *testing.T) {
 	if !errors.As(out.Err, &p) || p.Value != "nil map" || !bytes.Contains(p.Stack, []byte("run_test.go")) {
 		t.Fatalf("error %v; want a PanicError with the stack", out.Err)
 	}
-	equal(t, "code", get(t, store, testKey).Failure.Code, idem.CodePanic)
+	equal(t, "code", get(t, st, testKey).Failure.Code, store.CodePanic)
 	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.DeadLettered)
-	equal(t, "the burial's code", graves.burials[0].Failure.Code, idem.CodePanic)
+	equal(t, "the burial's code", graves.burials[0].Failure.Code, store.CodePanic)
 	if !errors.As(graves.burials[0].Err, &p) {
 		t.Errorf("the burial's error is %v; want the PanicError", graves.burials[0].Err)
 	}
@@ -292,29 +294,29 @@ func (e *nilError) Error() string { return e.cause.Error() }
 func (e *nilError) Unwrap() error { return e.cause }
 
 func TestAnErrorWhoseMethodsPanicIsAFailureOfItsTask(t *testing.T) {
-	store := newSpy()
+	st := newSpy()
 	h := &handler{handle: func(context.Context, int) ([]byte, error) {
 		var err *nilError
 		return nil, err
 	}}
-	out := newEngine(t, store, idem.Config{}).Do(t.Context(), buriedBy(&graveyard{}, h))
+	out := newEngine(t, st, idem.Config{}).Do(t.Context(), buriedBy(&graveyard{}, h))
 	wantKind(t, out, idem.Retry)
 	var p *idem.PanicError
 	if !errors.As(out.Err, &p) || !bytes.Contains(p.Stack, []byte("nilError")) {
 		t.Errorf("error %v; want a PanicError with the stack", out.Err)
 	}
-	equal(t, "code", get(t, store, testKey).Failure.Code, idem.CodePanic)
+	equal(t, "code", get(t, st, testKey).Failure.Code, store.CodePanic)
 }
 
 func TestALongMessageIsStoredShortened(t *testing.T) {
 	for name, tc := range map[string]struct{ message, want string }{
-		"in the middle of a character": {"x" + strings.Repeat("ж", idem.MaxFailureMessage), "x" + strings.Repeat("ж", idem.MaxFailureMessage/2-1)},
+		"in the middle of a character": {"x" + strings.Repeat("ж", store.MaxFailureMessage), "x" + strings.Repeat("ж", store.MaxFailureMessage/2-1)},
 		"not UTF-8":                    {"a\xFFb", "a\uFFFDb"},
-		"just short enough":            {strings.Repeat("m", idem.MaxFailureMessage), strings.Repeat("m", idem.MaxFailureMessage)},
+		"just short enough":            {strings.Repeat("m", store.MaxFailureMessage), strings.Repeat("m", store.MaxFailureMessage)},
 	} {
-		store := newSpy()
-		newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(returning("", errors.New(tc.message))))
-		equal(t, name, get(t, store, testKey).Failure.Message, tc.want)
+		st := newSpy()
+		newEngine(t, st, idem.Config{}).Do(t.Context(), taskOf(returning("", errors.New(tc.message))))
+		equal(t, name, get(t, st, testKey).Failure.Message, tc.want)
 	}
 }
 
@@ -331,23 +333,23 @@ func TestResultsThatAreNotStored(t *testing.T) {
 		{"the largest that is", 0, large[1:], nil, 0, nil},
 		{"too large", 0, large, nil, len(large), nil},
 		{"none is to be stored", -1, "r", nil, 1, nil},
-		{"can't be encoded", 0, "", idem.ResultUnavailable(errBoom), idem.ResultUnencodable, idem.ErrResultNotStored},
+		{"can't be encoded", 0, "", idem.ResultUnavailable(errBoom), store.ResultUnencodable, store.ErrResultNotStored},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			store := newSpy()
-			e := newEngine(t, store, idem.Config{MaxResult: tc.maxResult})
+			st := newSpy()
+			e := newEngine(t, st, idem.Config{MaxResult: tc.maxResult})
 			task := taskOf(returning(tc.result, tc.err))
 			out := e.Do(t.Context(), task)
 			wantKind(t, out, idem.Executed)
 			equal(t, "result", string(out.Result), tc.result)
-			equal(t, "it says so", errors.Is(out.Err, idem.ErrResultNotStored), tc.outErr != nil)
-			rec := get(t, store, testKey)
-			equal(t, "status", rec.Status, idem.StatusCompleted)
+			equal(t, "it says so", errors.Is(out.Err, store.ErrResultNotStored), tc.outErr != nil)
+			rec := get(t, st, testKey)
+			equal(t, "status", rec.Status, store.StatusCompleted)
 			equal(t, "omitted", rec.ResultOmitted, tc.omitted)
 			equal(t, "stored", rec.Result != nil, tc.omitted == 0)
 			out = e.Do(t.Context(), task)
 			wantKind(t, out, idem.Replayed)
-			equal(t, "the replay has no result", errors.Is(out.Err, idem.ErrResultNotStored), tc.omitted != 0)
+			equal(t, "the replay has no result", errors.Is(out.Err, store.ErrResultNotStored), tc.omitted != 0)
 			if tc.omitted == 0 {
 				equal(t, "replayed result", string(out.Result), tc.result)
 			} else if out.Result != nil {
@@ -359,17 +361,17 @@ func TestResultsThatAreNotStored(t *testing.T) {
 
 func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		s := session(t, newEngine(t, store, idem.Config{}), until(t, time.Second))
+		st := newSpy()
+		s := session(t, newEngine(t, st, idem.Config{}), until(t, time.Second))
 		h := returning("receipt", nil)
-		tickets := []*idem.Ticket{{Task: taskOf(h)}}
+		tickets := []*idem.Claim{{Task: taskOf(h)}}
 		s.Claim(tickets)
 		<-s.Handlers().Done()
 		out := s.Run(tickets[0])
 		wantKind(t, out, idem.NotStarted)
 		wantErr(t, out.Err, idem.ErrDeadlineNear)
 		equal(t, "calls of the handler", h.calls, 0)
-		rec := get(t, store, testKey)
+		rec := get(t, st, testKey)
 		equal(t, "released", rec.Released(), true)
 		equal(t, "attempts", rec.Attempts, 0)
 		if rec.Failure != nil {
@@ -379,18 +381,18 @@ func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 }
 
 func TestACancelledTaskIsNotStarted(t *testing.T) {
-	store := newSpy()
+	st := newSpy()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s := session(t, newEngine(t, store, idem.Config{}), ctx)
+	s := session(t, newEngine(t, st, idem.Config{}), ctx)
 	h := returning("receipt", nil)
-	tickets := []*idem.Ticket{{Task: taskOf(h)}}
+	tickets := []*idem.Claim{{Task: taskOf(h)}}
 	s.Claim(tickets)
 	cancel(errBoom)
 	out := s.Run(tickets[0])
 	wantKind(t, out, idem.NotStarted)
 	wantErr(t, out.Err, errBoom)
 	equal(t, "calls of the handler", h.calls, 0)
-	equal(t, "attempts", get(t, store, testKey).Attempts, 0)
+	equal(t, "attempts", get(t, st, testKey).Attempts, 0)
 }
 
 func TestACancelledClaimIsNotAStoreThatIsDown(t *testing.T) {
@@ -405,7 +407,7 @@ func TestACancelledClaimIsNotAStoreThatIsDown(t *testing.T) {
 
 func TestAHandlersTimeEndsAMarginBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
+		st := newSpy()
 		begun := time.Now()
 		var ended time.Duration
 		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
@@ -413,10 +415,10 @@ func TestAHandlersTimeEndsAMarginBeforeTheDeadline(t *testing.T) {
 			ended = time.Since(begun)
 			return nil, ctx.Err()
 		}}
-		out := newEngine(t, store, idem.Config{}).Do(until(t, 5*time.Second), buriedBy(&graveyard{}, h))
+		out := newEngine(t, st, idem.Config{}).Do(until(t, 5*time.Second), buriedBy(&graveyard{}, h))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, context.DeadlineExceeded)
 		equal(t, "the handler's time", ended, 4500*time.Millisecond)
-		equal(t, "released", ptr(get(t, store, testKey)).Released(), true)
+		equal(t, "released", ptr(get(t, st, testKey)).Released(), true)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Session is an engine at work until a deadline: that of the context it was made with, as an invocation of a function
@@ -69,10 +71,10 @@ func (s *Session) Handlers() context.Context { return s.handlers }
 // scratch holds the requests of a claim, so that a claim of one allocates nothing for them.
 var scratch = sync.Pool{New: func() any { return new(claimScratch) }}
 
-var settleScratch = sync.Pool{New: func() any { return new([1]Settlement) }}
+var settleScratch = sync.Pool{New: func() any { return new([1]store.Settlement) }}
 
 type claimScratch struct {
-	reqs  []ClaimRequest
+	reqs  []store.ClaimRequest
 	which []int
 }
 
@@ -81,7 +83,7 @@ type claimScratch struct {
 // The keys of the tickets must differ from each other.
 //
 // With Config.ClaimOnCommit nothing is sent: the claims go with the completions.
-func (s *Session) Claim(tickets []*Ticket) {
+func (s *Session) Claim(tickets []*Claim) {
 	if s.engine.cfg.ClaimOnCommit {
 		tickets = s.claimLater(tickets)
 	}
@@ -89,7 +91,7 @@ func (s *Session) Claim(tickets []*Ticket) {
 }
 
 // claim sends the claims of the tickets, unless the breaker is open; or also then, if it has allowed them before.
-func (s *Session) claim(tickets []*Ticket, allowed bool) {
+func (s *Session) claim(tickets []*Claim, allowed bool) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
 		clear(buf.reqs)
@@ -107,7 +109,7 @@ func (s *Session) claim(tickets []*Ticket, allowed bool) {
 	}
 	if s.ctx.Err() != nil {
 		for _, i := range buf.which {
-			tickets[i].res = ClaimResult{Err: s.whyNotStarted()}
+			tickets[i].res = store.ClaimResult{Err: s.whyNotStarted()}
 		}
 		return
 	}
@@ -124,30 +126,30 @@ func (s *Session) claim(tickets []*Ticket, allowed bool) {
 func unavailableStore(err error) error { return fmt.Errorf("%w: %w", ErrStoreUnavailable, err) }
 
 // request makes the claim of a ticket; false if its key is invalid.
-func (e *Engine) request(t *Ticket, now time.Time) (ClaimRequest, bool) {
+func (e *Engine) request(t *Claim, now time.Time) (store.ClaimRequest, bool) {
 	if t.key == "" {
-		key, err := StoreKey(t.Task.Key, e.cfg.HashKeys)
+		key, err := store.Key(t.Task.Key, e.cfg.HashKeys)
 		if err != nil {
-			t.res = ClaimResult{Err: fmt.Errorf("%w (from %s)", err, cmp.Or(t.Task.Source, "an unknown source"))}
-			return ClaimRequest{}, false
+			t.res = store.ClaimResult{Err: fmt.Errorf("%w (from %s)", err, cmp.Or(t.Task.Source, "an unknown source"))}
+			return store.ClaimRequest{}, false
 		}
 		t.key = key
 	}
-	if t.owner == "" || t.res.State != ClaimUnknown || now.Sub(t.claimedAt) >= e.cfg.Lease {
+	if t.owner == "" || t.res.State != store.ClaimUnknown || now.Sub(t.claimedAt) >= e.cfg.Lease {
 		// Otherwise it is the earlier claim, sent again: if that had landed, the lease runs since then.
 		t.owner, t.claimedAt = e.owners.next(), now
 	}
-	return ClaimRequest{
+	return store.ClaimRequest{
 		Key: t.key, Fingerprint: t.Task.Fingerprint, Owner: t.owner, Source: t.Task.Source,
 		Lease: e.cfg.Lease, Retention: e.cfg.Retention, Redrive: t.Task.Redrive, TakeOver: t.TakeOver,
 	}, true
 }
 
 // claim asks the store, unless the breaker is open and has not allowed it, and tells the breaker how it went.
-func (e *Engine) claim(ctx context.Context, reqs []ClaimRequest, started time.Time, allowed bool) (results []ClaimResult, took time.Duration) {
+func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest, started time.Time, allowed bool) (results []store.ClaimResult, took time.Duration) {
 	if !allowed {
 		if err := e.breaker.allow(started); err != nil {
-			results = make([]ClaimResult, len(reqs))
+			results = make([]store.ClaimResult, len(reqs))
 			for i := range results {
 				results[i].Err = err
 			}
@@ -165,7 +167,7 @@ const fairTime = time.Second
 
 // healthOf says what the answers tell of the store: one proper answer shows that it is up; a claim that its caller gave
 // up, or had next to no time for, shows nothing.
-func healthOf(ctx context.Context, results []ClaimResult, took time.Duration) health {
+func healthOf(ctx context.Context, results []store.ClaimResult, took time.Duration) health {
 	h := healthUnknown
 	for i := range results {
 		switch err := results[i].Err; {
@@ -183,11 +185,11 @@ func healthOf(ctx context.Context, results []ClaimResult, took time.Duration) he
 
 func claimErrorKind(err error) Kind {
 	switch {
-	case errors.Is(err, ErrInvalidKey):
+	case errors.Is(err, store.ErrInvalidKey):
 		return InvalidKey
-	case errors.Is(err, ErrFingerprintMismatch):
+	case errors.Is(err, store.ErrFingerprintMismatch):
 		return Mismatched
-	case errors.Is(err, ErrForeignRecord):
+	case errors.Is(err, store.ErrForeignEntry):
 		return Retry
 	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted):
 		return NotStarted
@@ -200,14 +202,14 @@ func claimErrorKind(err error) Kind {
 // Release gives back claims that were not begun, with their attempts, in one call to the store. A key that can't be given
 // back is free when its lease is over. A ticket may be claimed again afterwards, by a new owner, even if its release lands
 // late.
-func (s *Session) Release(tickets []*Ticket) {
-	var ss []Settlement
+func (s *Session) Release(tickets []*Claim) {
+	var ss []store.Settlement
 	for _, t := range tickets {
-		if t.res.State == Claimed && t.onCommit == nil {
-			set := t.settlement(OpRelease, s.engine.cfg.Retention)
+		if t.res.State == store.Claimed && t.onCommit == nil {
+			set := t.settlement(store.OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)
-			t.res, t.owner = ClaimResult{}, ""
+			t.res, t.owner = store.ClaimResult{}, ""
 		}
 	}
 	if len(ss) == 0 {
@@ -224,8 +226,8 @@ func (s *Session) Release(tickets []*Ticket) {
 }
 
 // unknown returns the settlements that the store has not given a proper answer for.
-func unknown(ss []Settlement, errs []error) []Settlement {
-	var left []Settlement
+func unknown(ss []store.Settlement, errs []error) []store.Settlement {
+	var left []store.Settlement
 	for i, err := range errs {
 		if !answered(err) {
 			left = append(left, ss[i])
@@ -243,8 +245,8 @@ const (
 // Wait waits until it may be worth claiming a ticket again whose key is in flight elsewhere: with exponential backoff and
 // jitter, and not beyond the end of its lease or of its delay. It returns false at once if the ticket is not in flight,
 // or if it can't become claimable within Config.Wait and the deadline less the margin; and when that time is over.
-func (s *Session) Wait(t *Ticket) bool {
-	if t.res.State != ClaimInFlight || s.engine.cfg.Wait < 0 {
+func (s *Session) Wait(t *Claim) bool {
+	if t.res.State != store.ClaimInFlight || s.engine.cfg.Wait < 0 {
 		return false
 	}
 	now := time.Now()
@@ -253,7 +255,7 @@ func (s *Session) Wait(t *Ticket) bool {
 	}
 	pause := t.res.ClaimableIn + time.Millisecond // stores count in milliseconds
 	left := t.waitUntil.Sub(now)
-	if t.res.Record.Released() { // nothing happens to it before its time
+	if t.res.Entry.Released() { // nothing happens to it before its time
 		if pause > left {
 			return false
 		}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -28,58 +30,58 @@ func until(t testing.TB, d time.Duration) context.Context {
 }
 
 func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{})
 	done := taskOf(returning("done before", nil))
 	done.Key = "done"
 	e.Do(t.Context(), done)
 	s := session(t, e, t.Context())
 	h := returning("receipt", nil)
-	tickets := []*idem.Ticket{{}, {}, {}, {}}
+	tickets := []*idem.Claim{{}, {}, {}, {}}
 	for i, key := range []string{"a", "", "done", "b"} {
 		tickets[i].Task = taskOf(h)
 		tickets[i].Task.Key = key
 	}
 	s.Claim(tickets)
-	equal(t, "calls of the store", len(store.claims), 2)
-	equal(t, "claims in the second", len(store.claims[1]), 3)
-	for i, want := range []idem.ClaimState{idem.Claimed, idem.ClaimUnknown, idem.ClaimCompleted, idem.Claimed} {
+	equal(t, "calls of the store", len(st.claims), 2)
+	equal(t, "claims in the second", len(st.claims[1]), 3)
+	for i, want := range []store.ClaimState{store.Claimed, store.ClaimUnknown, store.ClaimCompleted, store.Claimed} {
 		equal(t, "state of ticket "+strconv.Itoa(i), tickets[i].State(), want)
 	}
-	wantErr(t, tickets[1].Err(), idem.ErrInvalidKey)
+	wantErr(t, tickets[1].Err(), store.ErrInvalidKey)
 	for i, want := range []idem.Kind{idem.Executed, idem.InvalidKey, idem.Replayed, idem.Executed} {
 		wantKind(t, s.Run(tickets[i]), want)
 	}
 	equal(t, "calls of the handler", h.calls, 2)
-	owners := store.owners()
+	owners := st.owners()
 	slices.Sort(owners)
 	equal(t, "different owners", len(slices.Compact(owners)), 4)
 }
 
 func TestNothingButInvalidKeysAsksTheStoreNothing(t *testing.T) {
-	store := newSpy()
-	s := session(t, newEngine(t, store, idem.Config{}), t.Context())
-	s.Claim([]*idem.Ticket{{}, {}, {}})
+	st := newSpy()
+	s := session(t, newEngine(t, st, idem.Config{}), t.Context())
+	s.Claim([]*idem.Claim{{}, {}, {}})
 	s.Claim(nil)
-	equal(t, "calls of the store", len(store.claims), 0)
+	equal(t, "calls of the store", len(st.claims), 0)
 }
 
 func TestATicketThatWasNeverClaimedIsNotRun(t *testing.T) {
 	s := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context())
 	h := returning("", nil)
-	out := s.Run(&idem.Ticket{Task: taskOf(h)})
+	out := s.Run(&idem.Claim{Task: taskOf(h)})
 	wantKind(t, out, idem.KindUnknown)
 	equal(t, "calls of the handler", h.calls, 0)
 }
 
 // loseReply is a hook for onClaim: the first claim lands, but its answer is lost.
-func loseReply() func(context.Context, []idem.ClaimRequest, func() []idem.ClaimResult) []idem.ClaimResult {
+func loseReply() func(context.Context, []store.ClaimRequest, func() []store.ClaimResult) []store.ClaimResult {
 	lost := false
-	return func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+	return func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 		results := land()
 		if !lost {
 			lost = true
-			return []idem.ClaimResult{{Err: errNetwork}}
+			return []store.ClaimResult{{Err: errNetwork}}
 		}
 		return results
 	}
@@ -87,25 +89,25 @@ func loseReply() func(context.Context, []idem.ClaimRequest, func() []idem.ClaimR
 
 func TestAClaimWhoseReplyWasLostIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onClaim = loseReply()
-		s := session(t, newEngine(t, store, idem.Config{}), t.Context())
+		st := newSpy()
+		st.onClaim = loseReply()
+		s := session(t, newEngine(t, st, idem.Config{}), t.Context())
 		h := returning("receipt", nil)
-		tickets := []*idem.Ticket{{Task: taskOf(h)}}
+		tickets := []*idem.Claim{{Task: taskOf(h)}}
 		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), idem.ClaimUnknown)
+		equal(t, "state", tickets[0].State(), store.ClaimUnknown)
 		wantErr(t, tickets[0].Err(), errNetwork, idem.ErrStoreUnavailable)
 		wantKind(t, s.Run(tickets[0]), idem.StoreDown)
 		equal(t, "calls of the handler", h.calls, 0)
 
 		pass(time.Second)
 		s.Claim(tickets)
-		owners := store.owners()
+		owners := st.owners()
 		equal(t, "the owner of the claim sent again", owners[1], owners[0])
 		out := s.Run(tickets[0])
 		wantKind(t, out, idem.Executed)
 		equal(t, "attempt", out.Attempt, 1)
-		equal(t, "token", out.Token, get(t, store, testKey).Version)
+		equal(t, "token", out.Token, get(t, st, testKey).Token)
 	})
 }
 
@@ -113,19 +115,19 @@ func TestAClaimWhoseReplyWasLostIsAdopted(t *testing.T) {
 // too late.
 func TestAnAdoptedLeaseIsReckonedFromTheFirstClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onClaim = loseReply()
-		s := session(t, newEngine(t, store, idem.Config{Lease: lease}), t.Context())
-		tickets := []*idem.Ticket{{Task: taskOf(taking(8*time.Second, "receipt", nil))}}
+		st := newSpy()
+		st.onClaim = loseReply()
+		s := session(t, newEngine(t, st, idem.Config{Lease: lease}), t.Context())
+		tickets := []*idem.Claim{{Task: taskOf(taking(8*time.Second, "receipt", nil))}}
 		s.Claim(tickets)
 		pass(25 * time.Second)
 		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), idem.Claimed)
+		equal(t, "state", tickets[0].State(), store.Claimed)
 		wantKind(t, s.Run(tickets[0]), idem.Executed)
-		if store.count(idem.OpExtend) == 0 {
+		if st.count(store.OpExtend) == 0 {
 			t.Error("the lease ended in mid-handler, and nobody had extended it")
 		}
-		rec := get(t, store, testKey)
+		rec := get(t, st, testKey)
 		if rec.LeaseUntil.Before(rec.UpdatedAt) {
 			t.Errorf("the lease ended at %v, before the completion at %v", rec.LeaseUntil, rec.UpdatedAt)
 		}
@@ -134,14 +136,14 @@ func TestAnAdoptedLeaseIsReckonedFromTheFirstClaim(t *testing.T) {
 
 func TestAClaimSentAgainAfterALeaseIsANewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onClaim = loseReply()
-		s := session(t, newEngine(t, store, idem.Config{Lease: lease}), t.Context())
-		tickets := []*idem.Ticket{{Task: taskOf(returning("receipt", nil)), TakeOver: true}}
+		st := newSpy()
+		st.onClaim = loseReply()
+		s := session(t, newEngine(t, st, idem.Config{Lease: lease}), t.Context())
+		tickets := []*idem.Claim{{Task: taskOf(returning("receipt", nil)), TakeOver: true}}
 		s.Claim(tickets)
 		pass(lease)
 		s.Claim(tickets)
-		owners := store.owners()
+		owners := st.owners()
 		equal(t, "the same owner", owners[1] == owners[0], false)
 		out := s.Run(tickets[0])
 		wantKind(t, out, idem.Executed)
@@ -151,39 +153,39 @@ func TestAClaimSentAgainAfterALeaseIsANewOne(t *testing.T) {
 }
 
 func TestEveryClaimWithAProperAnswerIsByAnotherOwner(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{})
 	holder := session(t, e, t.Context())
-	held := []*idem.Ticket{{Task: taskOf(returning("", nil))}}
+	held := []*idem.Claim{{Task: taskOf(returning("", nil))}}
 	holder.Claim(held)
 	s := session(t, e, t.Context())
-	tickets := []*idem.Ticket{{Task: taskOf(returning("", nil))}}
+	tickets := []*idem.Claim{{Task: taskOf(returning("", nil))}}
 	s.Claim(tickets)
 	s.Claim(tickets)
-	equal(t, "state", tickets[0].State(), idem.ClaimInFlight)
-	owners := store.owners()
+	equal(t, "state", tickets[0].State(), store.ClaimInFlight)
+	owners := st.owners()
 	slices.Sort(owners)
 	equal(t, "different owners", len(slices.Compact(owners)), 3)
 }
 
 func TestReleaseGivesAttemptsBack(t *testing.T) {
-	store := newSpy()
-	s := session(t, newEngine(t, store, idem.Config{}), t.Context())
+	st := newSpy()
+	s := session(t, newEngine(t, st, idem.Config{}), t.Context())
 	h := returning("receipt", nil)
-	tickets := []*idem.Ticket{{Task: taskOf(h)}, {Task: taskOf(h)}, {}}
+	tickets := []*idem.Claim{{Task: taskOf(h)}, {Task: taskOf(h)}, {}}
 	tickets[1].Task.Key = "b"
 	s.Claim(tickets)
 	s.Release(tickets)
 	for _, key := range []string{testKey, "b"} {
-		rec := get(t, store, key)
+		rec := get(t, st, key)
 		equal(t, "released", rec.Released(), true)
 		equal(t, "attempts", rec.Attempts, 0)
 	}
-	equal(t, "state", tickets[0].State(), idem.ClaimUnknown)
+	equal(t, "state", tickets[0].State(), store.ClaimUnknown)
 	equal(t, "calls of the handler", h.calls, 0)
 
 	s.Release(tickets)
-	equal(t, "releases", store.count(idem.OpRelease), 2)
+	equal(t, "releases", st.count(store.OpRelease), 2)
 	s.Claim(tickets[:1])
 	out := s.Run(tickets[0])
 	wantKind(t, out, idem.Executed)
@@ -194,31 +196,31 @@ func TestReleaseGivesAttemptsBack(t *testing.T) {
 // owner at the same version.
 func TestAClaimAfterAReleaseIsByAnotherOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = failing(idem.OpRelease)
-		s := session(t, newEngine(t, store, idem.Config{}), t.Context())
-		tickets := []*idem.Ticket{{Task: taskOf(returning("receipt", nil))}}
+		st := newSpy()
+		st.onSettle = failing(store.OpRelease)
+		s := session(t, newEngine(t, st, idem.Config{}), t.Context())
+		tickets := []*idem.Claim{{Task: taskOf(returning("receipt", nil))}}
 		s.Claim(tickets)
 		s.Release(tickets)
 		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), idem.ClaimInFlight)
-		owners := store.owners()
+		equal(t, "state", tickets[0].State(), store.ClaimInFlight)
+		owners := st.owners()
 		equal(t, "the same owner", owners[1] == owners[0], false)
 	})
 }
 
 func TestWithoutTakeOverALeaseThatIsOverIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		e := newEngine(t, store, idem.Config{Lease: lease})
+		st := newSpy()
+		e := newEngine(t, st, idem.Config{Lease: lease})
 		dead := session(t, e, t.Context())
-		dead.Claim([]*idem.Ticket{{Task: taskOf(nil)}})
+		dead.Claim([]*idem.Claim{{Task: taskOf(nil)}})
 		pass(lease)
 		s := session(t, e, t.Context())
 		h := returning("receipt", nil)
-		tickets := []*idem.Ticket{{Task: taskOf(h)}}
+		tickets := []*idem.Claim{{Task: taskOf(h)}}
 		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), idem.ClaimLeaseOver)
+		equal(t, "state", tickets[0].State(), store.ClaimLeaseOver)
 		equal(t, "worth waiting", s.Wait(tickets[0]), false)
 		out := s.Run(tickets[0])
 		wantKind(t, out, idem.InFlight)
@@ -247,17 +249,17 @@ func TestHandlersEndAMarginBeforeTheDeadline(t *testing.T) {
 func TestAStoreThatHangsLeavesTheCallerTime(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		hang func(store *spy)
+		hang func(st *spy)
 		kind idem.Kind
 	}{
-		{"claim", func(store *spy) {
-			store.onClaim = func(ctx context.Context, reqs []idem.ClaimRequest, _ func() []idem.ClaimResult) []idem.ClaimResult {
+		{"claim", func(st *spy) {
+			st.onClaim = func(ctx context.Context, reqs []store.ClaimRequest, _ func() []store.ClaimResult) []store.ClaimResult {
 				<-ctx.Done()
 				return down(ctx.Err())(ctx, reqs, nil)
 			}
 		}, idem.StoreDown},
-		{"completion", func(store *spy) {
-			store.onSettle = func(ctx context.Context, _ idem.Settlement, _ func() error) error {
+		{"completion", func(st *spy) {
+			st.onSettle = func(ctx context.Context, _ store.Settlement, _ func() error) error {
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -265,10 +267,10 @@ func TestAStoreThatHangsLeavesTheCallerTime(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				tc.hang(store)
+				st := newSpy()
+				tc.hang(st)
 				begun := time.Now()
-				e := newEngine(t, store, idem.Config{DeadlineMargin: 2 * time.Second})
+				e := newEngine(t, st, idem.Config{DeadlineMargin: 2 * time.Second})
 				wantKind(t, e.Do(until(t, 10*time.Second), taskOf(returning("receipt", nil))), tc.kind)
 				equal(t, "it took", time.Since(begun), 9500*time.Millisecond)
 			})

@@ -6,29 +6,31 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // retry releases the key for another attempt and keeps the one that was charged.
-func (s *Session) retry(t *Ticket, out Outcome, err error, delay time.Duration) Outcome {
+func (s *Session) retry(t *Claim, out Outcome, err error, delay time.Duration) Outcome {
 	out.Kind, out.Err = Retry, err
 	return s.released(t, out, s.release(t, failureOf(err), delay, false))
 }
 
 // giveBack releases the key with its attempt.
-func (s *Session) giveBack(t *Ticket, out Outcome, f *Failure) Outcome {
+func (s *Session) giveBack(t *Claim, out Outcome, f *store.Failure) Outcome {
 	return s.released(t, out, s.release(t, f, 0, true))
 }
 
-func (s *Session) release(t *Ticket, f *Failure, delay time.Duration, refund bool) settled {
-	set := t.settlement(OpRelease, s.engine.cfg.Retention)
+func (s *Session) release(t *Claim, f *store.Failure, delay time.Duration, refund bool) settled {
+	set := t.settlement(store.OpRelease, s.engine.cfg.Retention)
 	set.Failure, set.Delay, set.Refund = f, delay, refund
 	return s.send(set)
 }
 
 // released adds to an outcome how its release went. A key that could not be released is free when its lease is over.
-func (s *Session) released(t *Ticket, out Outcome, r settled) Outcome {
+func (s *Session) released(t *Claim, out Outcome, r settled) Outcome {
 	out.SettleTook = r.took
-	var fenced *FencedError
+	var fenced *store.FencedError
 	if errors.As(r.err, &fenced) {
 		before := out.Err
 		if out = s.fenced(t, out, fenced); out.Kind == Fenced {
@@ -41,25 +43,25 @@ func (s *Session) released(t *Ticket, out Outcome, r settled) Outcome {
 }
 
 // concluded adds to an outcome how its settlement went.
-func (s *Session) concluded(t *Ticket, out Outcome, set Settlement, r settled) Outcome {
+func (s *Session) concluded(t *Claim, out Outcome, set store.Settlement, r settled) Outcome {
 	defer t.letGo()
 	if set.Claim != nil {
-		s.engine.breaker.report(time.Now(), healthOf(s.settling, []ClaimResult{{Err: r.err}}, r.took))
+		s.engine.breaker.report(time.Now(), healthOf(s.settling, []store.ClaimResult{{Err: r.err}}, r.took))
 	}
 	out.SettleTook = r.took
 	if r.err != nil {
 		out = s.notSettled(t, out, set, r.err)
 	}
-	t.spend(&Settlement{})
+	t.spend(&store.Settlement{})
 	return out
 }
 
 // notSettled is what became of a task whose settlement failed. One that was refused for its effect, or that found its key
 // taken, goes on.
-func (s *Session) notSettled(t *Ticket, out Outcome, set Settlement, err error) Outcome {
-	var fenced *FencedError
-	var refused *ClaimRefusedError
-	var rejected *RejectedError
+func (s *Session) notSettled(t *Claim, out Outcome, set store.Settlement, err error) Outcome {
+	var fenced *store.FencedError
+	var refused *store.ClaimRefusedError
+	var rejected *store.RejectedError
 	switch {
 	case errors.As(err, &fenced):
 		return s.fenced(t, out, fenced)
@@ -77,23 +79,23 @@ func (s *Session) notSettled(t *Ticket, out Outcome, set Settlement, err error) 
 	}
 	out.Kind = CompletionFailed
 	out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, version %d, from %s: %s: %w",
-		what, s.engine.cfg.Lease, set.Key, set.Version, cmp.Or(t.Task.Source, "an unknown source"), set.Op, err)
+		what, s.engine.cfg.Lease, set.Key, set.Token, cmp.Or(t.Task.Source, "an unknown source"), set.Op, err)
 	return out
 }
 
 // fenced is rule 3's other half: whoever took the key has completed the same request, so the task is done, with that
 // owner's result.
-func (s *Session) fenced(t *Ticket, out Outcome, err *FencedError) Outcome {
+func (s *Session) fenced(t *Claim, out Outcome, err *store.FencedError) Outcome {
 	out.Kind, out.Fenced, out.Result, out.Err = Fenced, true, nil, err
-	if cur := &err.Current; cur.Status == StatusCompleted && cur.Fingerprint.Matches(t.Task.Fingerprint) {
-		out.Kind, out.Token = Replayed, cur.Version
+	if cur := &err.Current; cur.Status == store.StatusCompleted && cur.Fingerprint.Matches(t.Task.Fingerprint) {
+		out.Kind, out.Token = Replayed, cur.Token
 		out.Result, out.Err = cur.StoredResult()
 	}
 	return out
 }
 
-func (t *Ticket) settlement(op SettleOp, retention time.Duration) Settlement {
-	return Settlement{Op: op, Key: t.key, Version: t.res.Record.Version, Owner: t.owner, Retention: retention}
+func (t *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
+	return store.Settlement{Op: op, Key: t.key, Token: t.res.Entry.Token, Owner: t.owner, Retention: retention}
 }
 
 // settled is how a settlement went.
@@ -106,13 +108,13 @@ type settled struct {
 const releaseTries = 3
 
 // send sends a settlement until the store has given a proper answer, or time or patience are over.
-func (s *Session) send(set Settlement) settled {
+func (s *Session) send(set store.Settlement) settled {
 	started := time.Now()
 	ctx, cancel := s.settleContext()
 	defer cancel()
 	for n := 0; ; n++ {
 		err := s.engine.settleOne(ctx, set)
-		if answered(err) || (set.Op == OpRelease && n+1 >= releaseTries) || !sleep(ctx, backoff(n)) {
+		if answered(err) || (set.Op == store.OpRelease && n+1 >= releaseTries) || !sleep(ctx, backoff(n)) {
 			return settled{err: err, took: time.Since(started)}
 		}
 	}
@@ -126,12 +128,12 @@ func (s *Session) settleContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.settling, s.engine.cfg.Lease)
 }
 
-func (e *Engine) settleOne(ctx context.Context, set Settlement) error {
-	buf, _ := settleScratch.Get().(*[1]Settlement)
+func (e *Engine) settleOne(ctx context.Context, set store.Settlement) error {
+	buf, _ := settleScratch.Get().(*[1]store.Settlement)
 	defer settleScratch.Put(buf)
 	buf[0] = set
 	errs := e.store.Settle(ctx, buf[:])
-	buf[0] = Settlement{}
+	buf[0] = store.Settlement{}
 	if len(errs) == 0 {
 		return nil
 	}

@@ -8,22 +8,24 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
 func TestASettlementIsSentAgainUntilItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
+		st := newSpy()
 		tries := 0
-		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
+		st.onSettle = func(_ context.Context, _ store.Settlement, land func() error) error {
 			if tries++; tries <= 4 {
 				return errNetwork
 			}
 			return land()
 		}
-		out := newEngine(t, store, idem.Config{}).Do(until(t, time.Minute), taskOf(returning("receipt", nil)))
+		out := newEngine(t, st, idem.Config{}).Do(until(t, time.Minute), taskOf(returning("receipt", nil)))
 		wantKind(t, out, idem.Executed)
-		equal(t, "completions sent", store.count(idem.OpComplete), 5)
+		equal(t, "completions sent", st.count(store.OpComplete), 5)
 		if out.SettleTook < 4*25*time.Millisecond || out.SettleTook > 4*400*time.Millisecond {
 			t.Errorf("the settlement took %v; want the pauses in it", out.SettleTook)
 		}
@@ -33,17 +35,17 @@ func TestASettlementIsSentAgainUntilItIsAnswered(t *testing.T) {
 // The reply that was lost belonged to a completion that landed: the one sent again finds itself.
 func TestACompletionWhoseReplyWasLostCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
+		st := newSpy()
+		st.onSettle = func(_ context.Context, _ store.Settlement, land func() error) error {
 			err := land()
-			if len(store.settled) == 1 {
+			if len(st.settled) == 1 {
 				return errNetwork
 			}
 			return err
 		}
-		out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(returning("receipt", nil)))
+		out := newEngine(t, st, idem.Config{}).Do(t.Context(), taskOf(returning("receipt", nil)))
 		wantKind(t, out, idem.Executed)
-		equal(t, "completions sent", len(store.settled), 2)
+		equal(t, "completions sent", len(st.settled), 2)
 	})
 }
 
@@ -51,36 +53,36 @@ func TestACompletionThatIsNeverAnswered(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		err    error
-		op     idem.SettleOp
+		op     store.SettleOp
 		burial int
 	}{
-		{"complete", nil, idem.OpComplete, 0},
-		{"fail", idem.Permanent(errBoom), idem.OpFail, 1},
+		{"complete", nil, store.OpComplete, 0},
+		{"fail", idem.Permanent(errBoom), store.OpFail, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				store.onSettle = failing(tc.op)
+				st := newSpy()
+				st.onSettle = failing(tc.op)
 				graves := &graveyard{}
-				e := newEngine(t, store, idem.Config{})
+				e := newEngine(t, st, idem.Config{})
 				begun := time.Now()
 				out := e.Do(until(t, 10*time.Second), buriedBy(graves, returning("receipt", tc.err)))
 				wantKind(t, out, idem.CompletionFailed)
 				wantErr(t, out.Err, errNetwork)
 				equal(t, "it took", time.Since(begun), 10*time.Second-idem.DefaultDeadlineMargin/4) // the rest is for the answer
-				rec := get(t, store, testKey)
-				equal(t, "status", rec.Status, idem.StatusStarted)
+				rec := get(t, st, testKey)
+				equal(t, "status", rec.Status, store.StatusStarted)
 				equal(t, "released", rec.Released(), false)
 				equal(t, "dead letters", len(graves.burials), tc.burial)
-				for _, says := range []string{testKey, testSource, tc.name, "lease of 30s", "version " + strconv.FormatInt(rec.Version, 10)} {
+				for _, says := range []string{testKey, testSource, tc.name, "lease of 30s", "version " + strconv.FormatInt(rec.Token, 10)} {
 					if !strings.Contains(out.Err.Error(), says) {
 						t.Errorf("%q does not say %q", out.Err, says)
 					}
 				}
-				if n := store.count(tc.op); n < 8 {
+				if n := st.count(tc.op); n < 8 {
 					t.Errorf("sent %d times within 10s", n)
 				}
-				equal(t, "releases", store.count(idem.OpRelease), 0)
+				equal(t, "releases", st.count(store.OpRelease), 0)
 			})
 		})
 	}
@@ -88,10 +90,10 @@ func TestACompletionThatIsNeverAnswered(t *testing.T) {
 
 func TestWithoutADeadlineASettlementIsGivenUpAfterALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = failing(idem.OpComplete)
+		st := newSpy()
+		st.onSettle = failing(store.OpComplete)
 		begun := time.Now()
-		out := newEngine(t, store, idem.Config{Lease: lease}).Do(t.Context(), taskOf(returning("receipt", nil)))
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskOf(returning("receipt", nil)))
 		wantKind(t, out, idem.CompletionFailed)
 		equal(t, "it took", time.Since(begun), lease)
 	})
@@ -99,9 +101,9 @@ func TestWithoutADeadlineASettlementIsGivenUpAfterALease(t *testing.T) {
 
 func TestAKeyThatCannotBeReleasedIsFreeWhenItsLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onSettle = failing(idem.OpRelease)
-		e := newEngine(t, store, idem.Config{})
+		st := newSpy()
+		st.onSettle = failing(store.OpRelease)
+		e := newEngine(t, st, idem.Config{})
 		h := returning("", errBoom)
 		out := e.Do(until(t, time.Hour), taskOf(h))
 		wantKind(t, out, idem.Retry)
@@ -109,7 +111,7 @@ func TestAKeyThatCannotBeReleasedIsFreeWhenItsLeaseIsOver(t *testing.T) {
 		if !strings.Contains(out.Err.Error(), "stays taken for up to 30s") {
 			t.Errorf("%q does not say for how long", out.Err)
 		}
-		equal(t, "releases sent", store.count(idem.OpRelease), 3)
+		equal(t, "releases sent", st.count(store.OpRelease), 3)
 		begun := time.Now()
 		wantKind(t, e.Do(until(t, time.Hour), taskOf(h)), idem.Retry)
 		equal(t, "calls of the handler", h.calls, 2)
@@ -132,33 +134,33 @@ func TestAnEffectIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
 		{"permanent failure, with a deadline", until(t, time.Hour), idem.Permanent(errBoom)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			store := newSpy()
+			st := newSpy()
 			ctx, cancel := context.WithCancel(tc.caller)
-			graves := &graveyard{onBury: func(ctx context.Context, _ idem.Burial) error { return ctx.Err() }}
+			graves := &graveyard{onBury: func(ctx context.Context, _ idem.DeadLetter) error { return ctx.Err() }}
 			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 				cancel()
 				<-ctx.Done()
 				return []byte("receipt"), tc.err
 			}}
-			out := newEngine(t, store, idem.Config{}).Do(ctx, buriedBy(graves, h))
+			out := newEngine(t, st, idem.Config{}).Do(ctx, buriedBy(graves, h))
 			equal(t, "settled", out.Kind.Settled(), true)
-			equal(t, "final", get(t, store, testKey).Status != idem.StatusStarted, true)
+			equal(t, "final", get(t, st, testKey).Status != store.StatusStarted, true)
 		})
 	}
 }
 
 func TestTheTimeThatTheStoreTookIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		store.onClaim = func(_ context.Context, _ []idem.ClaimRequest, land func() []idem.ClaimResult) []idem.ClaimResult {
+		st := newSpy()
+		st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 			pass(7 * time.Millisecond)
 			return land()
 		}
-		store.onSettle = func(_ context.Context, _ idem.Settlement, land func() error) error {
+		st.onSettle = func(_ context.Context, _ store.Settlement, land func() error) error {
 			pass(11 * time.Millisecond)
 			return land()
 		}
-		out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(taking(time.Second, "", nil)))
+		out := newEngine(t, st, idem.Config{}).Do(t.Context(), taskOf(taking(time.Second, "", nil)))
 		equal(t, "the claim took", out.ClaimTook, 7*time.Millisecond)
 		equal(t, "the settlement took", out.SettleTook, 11*time.Millisecond)
 	})
@@ -178,7 +180,7 @@ func TestUnprotected(t *testing.T) {
 		{"a permanent error", idem.Permanent(errBoom), idem.DeadLettered, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			store := newSpy()
+			st := newSpy()
 			graves := &graveyard{}
 			protected := true
 			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
@@ -186,12 +188,12 @@ func TestUnprotected(t *testing.T) {
 				return nil, tc.err
 			}}
 			task := buriedBy(graves, h)
-			out := session(t, newEngine(t, store, idem.Config{}), t.Context()).RunUnprotected(&task)
+			out := session(t, newEngine(t, st, idem.Config{}), t.Context()).RunUnprotected(&task)
 			wantKind(t, out, tc.kind)
 			equal(t, "an error is told", out.Err != nil, tc.kind != idem.Unprotected)
 			equal(t, "an attempt is known", protected, false)
 			equal(t, "dead letters", len(graves.burials), tc.buried)
-			equal(t, "calls of the store", len(store.claims)+len(store.settled), 0)
+			equal(t, "calls of the store", len(st.claims)+len(st.settled), 0)
 		})
 	}
 }
@@ -204,7 +206,7 @@ func TestUnprotectedPanics(t *testing.T) {
 }
 
 func TestUnprotectedDeadLetterThatCannotBeSent(t *testing.T) {
-	task := buriedBy(&graveyard{onBury: func(context.Context, idem.Burial) error { return errNetwork }}, returning("", idem.Permanent(errBoom)))
+	task := buriedBy(&graveyard{onBury: func(context.Context, idem.DeadLetter) error { return errNetwork }}, returning("", idem.Permanent(errBoom)))
 	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
 	wantKind(t, out, idem.Retry)
 	wantErr(t, out.Err, errNetwork, errBoom)

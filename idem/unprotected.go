@@ -32,7 +32,7 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 }
 
 func (s *Session) buryUnprotected(task *Task, out Outcome, cause error) Outcome {
-	b := Burial{Attempt: Attempt{Key: task.Key, Source: task.Source}, StoredKey: out.Key, Failure: *failureOf(cause), Err: cause}
+	b := DeadLetter{Attempt: Attempt{Key: task.Key, Source: task.Source}, StoredKey: out.Key, Failure: *failureOf(cause), Err: cause}
 	out.Kind, out.Err = DeadLettered, cause
 	if err := s.sendDeadLetter(task.DeadLetters, b); err != nil {
 		out.Kind, out.Err = Retry, fmt.Errorf("%w; it is for: %w", err, cause)

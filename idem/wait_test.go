@@ -7,16 +7,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
 // holder claims the test's key and keeps it.
-func holder(t *testing.T, store idem.Store, held time.Duration) {
+func holder(t *testing.T, st store.Store, held time.Duration) {
 	t.Helper()
-	s := session(t, newEngine(t, store, idem.Config{Lease: held}), t.Context())
-	tickets := []*idem.Ticket{{Task: taskOf(nil)}}
+	s := session(t, newEngine(t, st, idem.Config{Lease: held}), t.Context())
+	tickets := []*idem.Claim{{Task: taskOf(nil)}}
 	s.Claim(tickets)
-	equal(t, "the holder's claim", tickets[0].State(), idem.Claimed)
+	equal(t, "the holder's claim", tickets[0].State(), store.Claimed)
 }
 
 func TestHowLongToWait(t *testing.T) {
@@ -38,15 +40,15 @@ func TestHowLongToWait(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				holder(t, store, tc.lease)
+				st := newSpy()
+				holder(t, st, tc.lease)
 				ctx := t.Context()
 				if tc.deadline > 0 {
 					ctx = until(t, tc.deadline)
 				}
 				begun := time.Now()
 				h := returning("receipt", nil)
-				out := newEngine(t, store, idem.Config{Wait: tc.wait, DeadlineMargin: margin}).Do(ctx, taskOf(h))
+				out := newEngine(t, st, idem.Config{Wait: tc.wait, DeadlineMargin: margin}).Do(ctx, taskOf(h))
 				wantKind(t, out, tc.kind)
 				if took := time.Since(begun); took < tc.took || took > tc.took+time.Millisecond {
 					t.Errorf("it took %v; want %v", took, tc.took)
@@ -67,10 +69,10 @@ func TestHowLongToWait(t *testing.T) {
 
 func TestPausesGrowUpToABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		holder(t, store, 30*time.Minute)
-		s := session(t, newEngine(t, store, idem.Config{}), until(t, 10*time.Minute))
-		tickets := []*idem.Ticket{{Task: taskOf(nil)}}
+		st := newSpy()
+		holder(t, st, 30*time.Minute)
+		s := session(t, newEngine(t, st, idem.Config{}), until(t, 10*time.Minute))
+		tickets := []*idem.Claim{{Task: taskOf(nil)}}
 		for n, upper := 0, 50*time.Millisecond; n < 20; n++ {
 			s.Claim(tickets)
 			begun := time.Now()
@@ -85,36 +87,36 @@ func TestPausesGrowUpToABound(t *testing.T) {
 
 func TestAWaitEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		holder(t, store, 30*time.Second)
+		st := newSpy()
+		holder(t, st, 30*time.Second)
 		pass(30*time.Second - 7*time.Millisecond)
-		s := session(t, newEngine(t, store, idem.Config{}), t.Context())
-		tickets := []*idem.Ticket{{Task: taskOf(nil), TakeOver: true}}
+		s := session(t, newEngine(t, st, idem.Config{}), t.Context())
+		tickets := []*idem.Claim{{Task: taskOf(nil), TakeOver: true}}
 		s.Claim(tickets)
 		begun := time.Now()
 		equal(t, "worth waiting", s.Wait(tickets[0]), true)
 		equal(t, "the pause", time.Since(begun), 8*time.Millisecond)
 		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), idem.Claimed)
+		equal(t, "state", tickets[0].State(), store.Claimed)
 	})
 }
 
 // release claims the test's key and releases it with a delay.
-func release(t *testing.T, store idem.Store, delay time.Duration) {
+func release(t *testing.T, st store.Store, delay time.Duration) {
 	t.Helper()
-	out := newEngine(t, store, idem.Config{}).Do(t.Context(), taskOf(returning("", idem.RetryAfter(errBoom, delay))))
+	out := newEngine(t, st, idem.Config{}).Do(t.Context(), taskOf(returning("", idem.RetryAfter(errBoom, delay))))
 	wantKind(t, out, idem.Retry)
 }
 
 func TestAReleasedKeyIsWaitedForInOnePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		release(t, store, 10*time.Second)
+		st := newSpy()
+		release(t, st, 10*time.Second)
 		begun := time.Now()
-		out := newEngine(t, store, idem.Config{}).Do(until(t, time.Minute), taskOf(returning("receipt", nil)))
+		out := newEngine(t, st, idem.Config{}).Do(until(t, time.Minute), taskOf(returning("receipt", nil)))
 		wantKind(t, out, idem.Executed)
 		equal(t, "it took", time.Since(begun), 10*time.Second+time.Millisecond)
-		equal(t, "claims", store.claimed(), 3)
+		equal(t, "claims", st.claimed(), 3)
 		equal(t, "attempt", out.Attempt, 2)
 		equal(t, "stolen", out.Stolen, false)
 	})
@@ -126,13 +128,13 @@ func TestADelayThatIsTooLongIsNotWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpy()
-				release(t, store, time.Hour)
+				st := newSpy()
+				release(t, st, time.Hour)
 				begun := time.Now()
-				out := newEngine(t, store, cfg).Do(until(t, time.Minute), taskOf(returning("receipt", nil)))
+				out := newEngine(t, st, cfg).Do(until(t, time.Minute), taskOf(returning("receipt", nil)))
 				wantKind(t, out, idem.InFlight)
 				equal(t, "it took", time.Since(begun), 0)
-				equal(t, "claims", store.claimed(), 2)
+				equal(t, "claims", st.claimed(), 2)
 				if says := "released until 2000-01-01T01:00:00Z"; !strings.Contains(out.Err.Error(), says) {
 					t.Errorf("%q does not say %q", out.Err, says)
 				}
@@ -143,22 +145,22 @@ func TestADelayThatIsTooLongIsNotWaitedFor(t *testing.T) {
 
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpy()
-		holder(t, store, time.Hour)
+		st := newSpy()
+		holder(t, st, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(42*time.Second, cancel)
 		begun := time.Now()
-		out := newEngine(t, store, idem.Config{}).Do(ctx, taskOf(returning("receipt", nil)))
+		out := newEngine(t, st, idem.Config{}).Do(ctx, taskOf(returning("receipt", nil)))
 		wantKind(t, out, idem.InFlight)
 		equal(t, "it took", time.Since(begun), 42*time.Second)
 	})
 }
 
 func TestOnlyAKeyInFlightIsWaitedFor(t *testing.T) {
-	store := newSpy()
-	e := newEngine(t, store, idem.Config{})
+	st := newSpy()
+	e := newEngine(t, st, idem.Config{})
 	s := session(t, e, t.Context())
-	tickets := []*idem.Ticket{{Task: taskOf(returning("", nil))}}
+	tickets := []*idem.Claim{{Task: taskOf(returning("", nil))}}
 	equal(t, "a ticket that was never claimed", s.Wait(tickets[0]), false)
 	s.Claim(tickets)
 	equal(t, "a claimed one", s.Wait(tickets[0]), false)

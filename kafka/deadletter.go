@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -40,10 +42,10 @@ type DeadLetter struct {
 	ValueOmitted int      `json:"valueOmitted,omitempty"`
 	Omitted      []string `json:"omitted,omitempty"`
 
-	IdempotencyKey string       `json:"idempotencyKey"` // as stored
-	Version        int64        `json:"version"`        // of the FAILED record: what a redriven record carries in RedriveHeader; 0 if no key is FAILED
-	Attempts       int          `json:"attempts"`
-	Error          idem.Failure `json:"error"` // its At is unique to the failure
+	IdempotencyKey string        `json:"idempotencyKey"` // as stored
+	Version        int64         `json:"version"`        // of the FAILED record: what a redriven record carries in RedriveHeader; 0 if no key is FAILED
+	Attempts       int           `json:"attempts"`
+	Error          store.Failure `json:"error"` // its At is unique to the failure
 	// Function is the function that failed, and Cluster the one that the topic is of: its ARN, or the bootstrap servers of one
 	// that is self-managed, as they stand in the event. Another function, or another cluster, has a record of its own at the same
 	// place.
@@ -70,7 +72,7 @@ func (l DeadLetter) ID() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func newDeadLetter(r *Record, b idem.Burial, function, cluster string) DeadLetter {
+func newDeadLetter(r *Record, b idem.DeadLetter, function, cluster string) DeadLetter {
 	l := DeadLetter{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, TimestampType: r.TimestampType,
 		Key: r.Key, Value: r.Value,
@@ -85,7 +87,7 @@ func newDeadLetter(r *Record, b idem.Burial, function, cluster string) DeadLette
 	}
 	var unknown *unknownVersionError
 	if errors.As(b.Err, &unknown) {
-		l.IdempotencyKey, l.Version = unknown.failed.Key, unknown.failed.Version
+		l.IdempotencyKey, l.Version = unknown.failed.Key, unknown.failed.Token
 	}
 	l.Error.At = time.Now().UTC().Round(0) // to the nanosecond: letters without a version differ in nothing else
 	for _, h := range r.Headers {

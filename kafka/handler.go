@@ -23,7 +23,7 @@ var errTombstone = errors.New("the record is a tombstone (its value is null): us
 
 // JSON makes a Handler of a function on values in JSON. A value that is not JSON of type T, or a tombstone, is a permanent
 // failure. The function's result is stored as JSON; one that can't be encoded does not fail the record, since its effect
-// has taken place: a replay then gets idem.ErrResultNotStored.
+// has taken place: a replay then gets store.ErrResultNotStored.
 func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) Handler {
 	return func(ctx context.Context, r Record) ([]byte, error) {
 		if r.Value == nil {

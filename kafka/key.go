@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // DefaultKeyHeader is the header that holds the idempotency key unless Config says otherwise.
@@ -108,13 +108,13 @@ func scalarText(v any, p path) (string, error) {
 }
 
 // FingerprintFunc returns what a record asks for. An error makes the record one that can never succeed.
-type FingerprintFunc func(r *Record) (idem.Fingerprint, error)
+type FingerprintFunc func(r *Record) (store.Fingerprint, error)
 
 // ValueFingerprint is the fingerprint of the value's bytes.
-func ValueFingerprint(r *Record) (idem.Fingerprint, error) { return idem.FingerprintOf(r.Value), nil }
+func ValueFingerprint(r *Record) (store.Fingerprint, error) { return store.FingerprintOf(r.Value), nil }
 
 // NoFingerprint is none: a key is never compared.
-func NoFingerprint(*Record) (idem.Fingerprint, error) { return idem.Fingerprint{}, nil }
+func NoFingerprint(*Record) (store.Fingerprint, error) { return store.Fingerprint{}, nil }
 
 // JSONFingerprint is the fingerprint of the elements at some paths of the value, for values that carry something that
 // differs between deliveries of one request. A missing element counts as null.
@@ -123,18 +123,18 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(r *Record) (idem.Fingerprint, error) {
+	return func(r *Record) (store.Fingerprint, error) {
 		if r.Value == nil {
-			return idem.FingerprintOf(nil), nil
+			return store.FingerprintOf(nil), nil
 		}
 		found, err := lookup(r.Value, parsed)
 		if err != nil && !errors.Is(err, ErrNoKey) {
-			return idem.Fingerprint{}, err
+			return store.Fingerprint{}, err
 		}
 		text, err := json.Marshal(found)
 		if err != nil {
-			return idem.Fingerprint{}, fmt.Errorf("the fingerprint can't be put together: %w", err)
+			return store.Fingerprint{}, fmt.Errorf("the fingerprint can't be put together: %w", err)
 		}
-		return idem.FingerprintOf(text), nil
+		return store.FingerprintOf(text), nil
 	}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 )
@@ -131,5 +133,5 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 func (m *Message) blocked() bool {
 	err := m.Outcome.Err
 	return !m.Outcome.Kind.Settled() &&
-		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, idem.ErrForeignRecord))
+		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, store.ErrForeignEntry))
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 )
@@ -78,7 +80,7 @@ func (m *Message) identify() (err error) {
 func (m *Message) reject(err error) idem.Task {
 	m.rejected = err
 	t := m.Task
-	t.Key, t.Fingerprint = m.processor.storedPlace(m.Record), idem.Fingerprint{}
+	t.Key, t.Fingerprint = m.processor.storedPlace(m.Record), store.Fingerprint{}
 	return t
 }
 
@@ -91,7 +93,7 @@ func (t *task) Handle(ctx context.Context) ([]byte, error) {
 }
 
 // DeadLetter implements idem.DeadLetterer.
-func (t *task) DeadLetter(ctx context.Context, b idem.Burial) error {
+func (t *task) DeadLetter(ctx context.Context, b idem.DeadLetter) error {
 	return t.processor.cfg.DeadLetters.Send(ctx, newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
 }
 
@@ -112,7 +114,7 @@ func (m *Message) explain() {
 	}
 	out, cfg := &m.Outcome, m.processor.engine.Config()
 	if out.Kind == idem.Executed && cfg.MaxResult >= 0 && len(out.Result) > cfg.MaxResult {
-		out.Err = fmt.Errorf("%w: it has %d bytes, the limit is %d; duplicates get none", idem.ErrResultNotStored, len(out.Result), cfg.MaxResult)
+		out.Err = fmt.Errorf("%w: it has %d bytes, the limit is %d; duplicates get none", store.ErrResultNotStored, len(out.Result), cfg.MaxResult)
 	}
 	exhausted := out.Kind == idem.Retry && cfg.MaxAttempts > 0 && out.Attempt >= cfg.MaxAttempts
 	if exhausted && m.processor.cfg.DeadLetters == nil && !errors.Is(out.Err, idem.ErrNoDeadLetters) {

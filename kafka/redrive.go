@@ -50,7 +50,7 @@ func unfit(out *idem.Outcome, redrive int64) error {
 	switch {
 	case out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey:
 		return out.Err
-	case errors.As(out.Err, &failed) && failed.Version < redrive:
+	case errors.As(out.Err, &failed) && failed.Token < redrive:
 		return &unknownVersionError{failed: failed, carried: redrive}
 	}
 	return nil

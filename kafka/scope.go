@@ -25,7 +25,7 @@ const (
 )
 
 // StoredKey returns the form in which a consumer's key is stored; an empty topic stands for NamespaceScope. What is longer
-// than idem.MaxKeyBytes, or to be hashed, is stored as idem.StoreKey says.
+// than store.MaxKeyBytes, or to be hashed, is stored as store.Key says.
 func StoredKey(namespace, topic, key string) string {
 	return namespace + keySeparator + topic + keySeparator + key
 }

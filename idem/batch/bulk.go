@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -106,11 +108,11 @@ func (b *bulk) process(round []*Item) {
 	var free, waiting, suspects []*Item
 	for _, it := range round {
 		switch state := it.ticket.State(); {
-		case it.Unprotected, state == idem.Claimed:
+		case it.Unprotected, state == store.Claimed:
 			free = append(free, it)
-		case state == idem.ClaimLeaseOver:
+		case state == store.ClaimLeaseOver:
 			suspects = append(suspects, it)
-		case state == idem.ClaimInFlight:
+		case state == store.ClaimInFlight:
 			waiting = append(waiting, it)
 		default:
 			b.settle(it)
@@ -126,7 +128,7 @@ func (b *bulk) process(round []*Item) {
 		it.ticket.TakeOver = true
 		b.claim([]*Item{it})
 		it.ticket.TakeOver = false
-		if it.ticket.State() == idem.Claimed {
+		if it.ticket.State() == store.Claimed {
 			b.call([]*Item{it})
 			b.session.WaitForCommits()
 		}
@@ -136,7 +138,7 @@ func (b *bulk) process(round []*Item) {
 
 // claim claims the keys of items.
 func (b *bulk) claim(items []*Item) {
-	tickets := make([]*idem.Ticket, 0, len(items))
+	tickets := make([]*idem.Claim, 0, len(items))
 	for _, it := range items {
 		if !it.Unprotected {
 			tickets = append(tickets, &it.ticket)

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 )
@@ -20,7 +22,7 @@ func TestBulkHandlerGetsWhatIsToBeExecuted(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		first := f.items("a", "b", "a", "c")
 		other := f.item("b")
-		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
+		other.Task.Fingerprint = store.FingerprintOf([]byte("another request"))
 		first = append(first, other)
 		f.bulk(first, func(_ context.Context, it *batch.Item) error {
 			if it.Task.Key == "c" {
@@ -50,9 +52,9 @@ func TestBulkHandlerGetsKeysThatWereInFlightLater(t *testing.T) {
 		settled := f.hold("c", time.Hour)
 		go func() {
 			<-time.After(10 * time.Second)
-			f.store.Settle(context.Background(), []idem.Settlement{
-				{Op: idem.OpRelease, Key: "b", Version: held.Version, Owner: held.Owner, Retention: time.Hour},
-				{Op: idem.OpComplete, Key: "c", Version: settled.Version, Owner: settled.Owner, Retention: time.Hour, Result: []byte("another's")},
+			f.store.Settle(context.Background(), []store.Settlement{
+				{Op: store.OpRelease, Key: "b", Token: held.Token, Owner: held.Owner, Retention: time.Hour},
+				{Op: store.OpComplete, Key: "c", Token: settled.Token, Owner: settled.Owner, Retention: time.Hour, Result: []byte("another's")},
 			})
 		}()
 		items := f.items("a", "b", "c")
@@ -91,7 +93,7 @@ func TestBulkItemOfADeadOwnerHasACallOfItsOwn(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				equal(t, "status of "+key, rec.Status, idem.StatusCompleted)
+				equal(t, "status of "+key, rec.Status, store.StatusCompleted)
 			}
 			rec, err := f.store.Get(ctx, "d")
 			equal(t, "owner of the other one", rec.Owner, "another")
@@ -118,7 +120,7 @@ func TestBulkItemsHaveContexts(t *testing.T) {
 			}
 			rec, err := f.store.Get(ctx, "b")
 			if err == nil {
-				err = f.store.Delete(ctx, "b", rec.Version)
+				err = f.store.Delete(ctx, "b", rec.Token)
 			}
 			<-items[1].Context().Done()
 			equal(t, "the call's context has ended", ctx.Err(), nil)
@@ -206,7 +208,7 @@ func TestBulkSubstitutes(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		f.bulk(f.items("a"), nil)
 		other := f.item("a")
-		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
+		other.Task.Fingerprint = store.FingerprintOf([]byte("another request"))
 		other.Substitute = substitute{f.item("place of a").Task}
 		empty := f.item("")
 		empty.Substitute = substitute{f.item("place of none").Task}

@@ -1,6 +1,9 @@
 package batch
 
-import "github.com/idemsk/idemsk/idem"
+import (
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+)
 
 // This file is the take-over protocol of rule 7. A key whose owner's lease is over may belong to a message that kills its
 // process. So the first claim does not take it (Ticket.TakeOver is false), but only finds it; the second, which does, is made
@@ -10,7 +13,7 @@ import "github.com/idemsk/idemsk/idem"
 // claimAndRun claims an item's key, waiting while it is in flight elsewhere, and runs it; alone, if its owner's lease is over.
 func (l *lane) claimAndRun(it *Item) idem.Outcome {
 	session, t := l.run.session, &it.ticket
-	if it.claimed && t.State() == idem.ClaimUnknown {
+	if it.claimed && t.State() == store.ClaimUnknown {
 		return session.Run(t)
 	}
 	alone := false
@@ -18,13 +21,13 @@ func (l *lane) claimAndRun(it *Item) idem.Outcome {
 		if !claimed {
 			out := l.tryOnce(t, alone)
 			switch {
-			case out.Kind == idem.NotStarted && t.State() == idem.ClaimInFlight: // its time ran out while it waited for the key
+			case out.Kind == idem.NotStarted && t.State() == store.ClaimInFlight: // its time ran out while it waited for the key
 				return session.Run(t)
 			case out.Kind != idem.KindUnknown:
 				return out
 			}
 		}
-		alone = t.State() == idem.ClaimLeaseOver
+		alone = t.State() == store.ClaimLeaseOver
 		if !alone && !session.Wait(t) { // without a slot: others get on meanwhile
 			return session.Run(t)
 		}
@@ -32,8 +35,8 @@ func (l *lane) claimAndRun(it *Item) idem.Outcome {
 }
 
 // tryOnce claims a ticket and runs it, unless that has to wait: then the outcome is none.
-func (l *lane) tryOnce(t *idem.Ticket, alone bool) idem.Outcome {
-	tickets := [1]*idem.Ticket{t}
+func (l *lane) tryOnce(t *idem.Claim, alone bool) idem.Outcome {
+	tickets := [1]*idem.Claim{t}
 	slots := int64(1)
 	if t.TakeOver = alone; alone {
 		slots = int64(l.run.scheduler.concurrency)
@@ -43,7 +46,7 @@ func (l *lane) tryOnce(t *idem.Ticket, alone bool) idem.Outcome {
 			l.run.empty()
 		}
 		l.run.session.Claim(tickets[:])
-		if s := t.State(); s == idem.ClaimInFlight || (s == idem.ClaimLeaseOver && !alone) {
+		if s := t.State(); s == store.ClaimInFlight || (s == store.ClaimLeaseOver && !alone) {
 			return idem.Outcome{}
 		}
 		return l.run.session.Run(t)

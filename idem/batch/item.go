@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -26,7 +28,7 @@ type Item struct {
 	Duplicate bool
 
 	ctx       context.Context // of the handler, in a call of a BulkHandler
-	ticket    idem.Ticket
+	ticket    idem.Claim
 	group     *group // nil if no other item of the batch has its key
 	refused   bool   // its key was, and Substitute is to be asked, or was; Outcome says why
 	replaced  bool   // Substitute's task has taken the place of Task
@@ -77,7 +79,7 @@ func (it *Item) prefetchable() bool { return it.group == nil && !it.Unprotected 
 // waits reports whether a claimed item has to wait for its key.
 func (it *Item) waits() bool {
 	s := it.ticket.State()
-	return s == idem.ClaimInFlight || s == idem.ClaimLeaseOver
+	return s == store.ClaimInFlight || s == store.ClaimLeaseOver
 }
 
 // refuse reports whether Substitute is to be asked for another task, because of an outcome, which it keeps.
@@ -95,7 +97,7 @@ func (it *Item) refuse(out *idem.Outcome) bool {
 func (it *Item) replace() bool {
 	task, ok := it.Substitute.SubstituteFor(&it.Outcome)
 	if ok {
-		it.replaced, it.claimed, it.ticket = true, false, idem.Ticket{Task: task}
+		it.replaced, it.claimed, it.ticket = true, false, idem.Claim{Task: task}
 	}
 	return ok
 }

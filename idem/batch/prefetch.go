@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -96,7 +98,7 @@ func (r *run) claimHeads(i, requests int) bool {
 	h := &r.heads
 	each := r.scheduler.latency.fit(r.prefetch, r.mayWait())
 	from := h.claimed
-	var tickets []*idem.Ticket
+	var tickets []*idem.Claim
 	for limit, lanes := requests*r.scheduler.engine.BatchSize(), r.startSoon(i); h.claimed < lanes && len(tickets) < limit; h.claimed++ {
 		tickets = r.lanes[h.claimed].collect(tickets, 0, each)
 	}
@@ -125,13 +127,13 @@ func (r *run) startSoon(i int) int {
 // claim met a store that did not answer, is claimed again: that may be long ago. The caller holds a slot.
 func (l *lane) claimFrom(i int) {
 	if it := l.items[i]; it.claimed {
-		if it.ticket.State() != idem.ClaimInFlight && !errors.Is(it.ticket.Err(), idem.ErrStoreUnavailable) {
+		if it.ticket.State() != store.ClaimInFlight && !errors.Is(it.ticket.Err(), idem.ErrStoreUnavailable) {
 			return
 		}
 		it.claimed = false
 	}
 	n := l.fit(l.run.prefetch)
-	l.run.session.Claim(l.collect(make([]*idem.Ticket, 0, n), i, n))
+	l.run.session.Claim(l.collect(make([]*idem.Claim, 0, n), i, n))
 }
 
 // fit returns how many of n claims will begin while they may wait: by what the lane's own items took, or those of all.
@@ -144,7 +146,7 @@ func (l *lane) fit(n int) int {
 }
 
 // collect adds the tickets of up to n items from item i on, and marks them as claimed.
-func (l *lane) collect(tickets []*idem.Ticket, i, n int) []*idem.Ticket {
+func (l *lane) collect(tickets []*idem.Claim, i, n int) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range l.items[i:min(i+n, len(l.items))] {
@@ -173,7 +175,7 @@ func (l *lane) giveBack() {
 
 // unbegun adds the tickets of items that are claimed and not begun, and marks them as not claimed; as it does those that were in
 // flight elsewhere, or whose claim failed, so that they are claimed anew.
-func (l *lane) unbegun(tickets []*idem.Ticket) []*idem.Ticket {
+func (l *lane) unbegun(tickets []*idem.Claim) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range l.items {
@@ -181,12 +183,12 @@ func (l *lane) unbegun(tickets []*idem.Ticket) []*idem.Ticket {
 			continue
 		}
 		switch it.ticket.State() {
-		case idem.Claimed:
+		case store.Claimed:
 			tickets = append(tickets, &it.ticket)
 			it.claimed = false
-		case idem.ClaimInFlight, idem.ClaimUnknown:
+		case store.ClaimInFlight, store.ClaimUnknown:
 			it.claimed = false
-		case idem.ClaimLeaseOver, idem.ClaimCompleted, idem.ClaimFailed:
+		case store.ClaimLeaseOver, store.ClaimCompleted, store.ClaimFailed:
 		}
 	}
 	return tickets
@@ -198,7 +200,7 @@ func (r *run) giveBack(of func(*lane) bool) bool {
 	if r.prefetch == 1 {
 		return false
 	}
-	var tickets []*idem.Ticket
+	var tickets []*idem.Claim
 	for i := range r.lanes {
 		if l := &r.lanes[i]; of(l) {
 			tickets = l.unbegun(tickets)

@@ -5,33 +5,33 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/idemsk/idemsk/idem"
 )
 
-// Get implements idem.Admin by one consistent read.
-func (s *Store) Get(ctx context.Context, key string) (idem.Record, error) {
+// Get implements store.Admin by one consistent read.
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(key), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return idem.Record{}, s.explain("get", key, err)
+		return store.Entry{}, s.explain("get", key, err)
 	}
 	if out.Item == nil {
-		return idem.Record{}, fmt.Errorf("dynamostore: get from table %s: %w: %q", s.table, idem.ErrNotFound, key)
+		return store.Entry{}, fmt.Errorf("dynamostore: get from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
 	rec, err := decode(out.Item)
 	if err != nil {
-		return idem.Record{}, s.explain("get", key, err)
+		return store.Entry{}, s.explain("get", key, err)
 	}
 	return rec, nil
 }
 
-// List implements idem.Admin by an eventually consistent scan: it reads, and pays for, the whole table, 1 read unit for 8 KB,
+// List implements store.Admin by an eventually consistent scan: it reads, and pays for, the whole table, 1 read unit for 8 KB,
 // however little it yields, unless the caller stops.
-func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Record, error] {
-	return func(yield func(idem.Record, error) bool) {
+func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		in := &dynamodb.ScanInput{TableName: &s.table}
 		if q.Status != "" {
 			in.FilterExpression = aws.String("#" + AttrStatus + " = :status")
@@ -41,7 +41,7 @@ func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Recor
 		for {
 			out, err := s.client.Scan(ctx, in)
 			if err != nil {
-				yield(idem.Record{}, fmt.Errorf("dynamostore: list table %s: %w%s", s.table, err, hint(err)))
+				yield(store.Entry{}, fmt.Errorf("dynamostore: list table %s: %w%s", s.table, err, hint(err)))
 				return
 			}
 			if !s.yieldPage(out.Items, q, yield) || out.LastEvaluatedKey == nil {
@@ -52,7 +52,7 @@ func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Recor
 	}
 }
 
-func (s *Store) yieldPage(items []map[string]types.AttributeValue, q idem.ListQuery, yield func(idem.Record, error) bool) bool {
+func (s *Store) yieldPage(items []map[string]types.AttributeValue, q store.ListQuery, yield func(store.Entry, error) bool) bool {
 	now := s.clock.Now()
 	for _, av := range items {
 		rec, err := decode(av)
@@ -68,7 +68,7 @@ func (s *Store) yieldPage(items []map[string]types.AttributeValue, q idem.ListQu
 	return true
 }
 
-// Delete implements idem.Admin by one conditional delete.
+// Delete implements store.Admin by one conditional delete.
 func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	var c change
 	c.is(AttrVersion, number(version))
@@ -86,7 +86,7 @@ func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	case err != nil:
 		return s.explain("delete", key, err)
 	case seen == nil:
-		return fmt.Errorf("dynamostore: delete from table %s: %w: %q", s.table, idem.ErrNotFound, key)
+		return fmt.Errorf("dynamostore: delete from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
-	return fmt.Errorf("dynamostore: delete: %w", &idem.FencedError{Key: key, Version: version, Current: *seen})
+	return fmt.Errorf("dynamostore: delete: %w", &store.FencedError{Key: key, Token: version, Current: *seen})
 }

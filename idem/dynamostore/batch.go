@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/chunks"
 )
 
@@ -24,9 +25,9 @@ const maxKeys = 100
 // open is a claim that is not decided yet.
 type open struct {
 	i    int          // of its request
-	seen *idem.Record // what is there, as far as is known
+	seen *store.Entry // what is there, as far as is known
 
-	next      idem.Record // to be written
+	next      store.Entry // to be written
 	statement types.BatchStatementRequest
 }
 
@@ -36,7 +37,7 @@ type open struct {
 // Whether an item is there is found out by trying to insert it, which costs a fresh record nothing. Batches come from one
 // partition's log, and are delivered again as a whole: where the last one was mostly there, the next one is read first,
 // which saves the refused writes.
-func (s *Store) claimBatch(ctx context.Context, reqs []idem.ClaimRequest, results []idem.ClaimResult) {
+func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, results []store.ClaimResult) {
 	claims := make([]open, len(reqs))
 	for i := range claims {
 		claims[i].i = i
@@ -52,7 +53,7 @@ func (s *Store) claimBatch(ctx context.Context, reqs []idem.ClaimRequest, result
 	}
 	there := 0
 	for i := range results {
-		if results[i].Record.Owner != "" && results[i].Record.Owner != reqs[i].Owner {
+		if results[i].Entry.Owner != "" && results[i].Entry.Owner != reqs[i].Owner {
 			there++
 		}
 	}
@@ -63,7 +64,7 @@ func (s *Store) claimBatch(ctx context.Context, reqs []idem.ClaimRequest, result
 }
 
 // decide answers the claims that need no write, and prepares the others.
-func (s *Store) decide(reqs []idem.ClaimRequest, claims []open, results []idem.ClaimResult) []open {
+func (s *Store) decide(reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
 	left := claims[:0]
 	now := s.clock.Now()
 	for _, c := range claims {
@@ -80,18 +81,18 @@ func (s *Store) decide(reqs []idem.ClaimRequest, claims []open, results []idem.C
 	return left
 }
 
-func (s *Store) prepare(c *open, req *idem.ClaimRequest, now time.Time) {
+func (s *Store) prepare(c *open, req *store.ClaimRequest, now time.Time) {
 	if c.seen != nil {
-		c.next = idem.Take(req, c.seen, now)
+		c.next = store.Take(req, c.seen, now)
 		c.statement = takeChange(c.seen, &c.next).statement(s.table, req.Key)
 		return
 	}
-	c.next = idem.Fresh(req, now)
+	c.next = store.Fresh(req, now)
 	c.statement = insertStatement(s.table, &c.next)
 }
 
 // write sends what decide has prepared. The claims that were refused are left, with what was seen in their place.
-func (s *Store) write(ctx context.Context, reqs []idem.ClaimRequest, claims []open, results []idem.ClaimResult) []open {
+func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
 	statements := make([]types.BatchStatementRequest, len(claims))
 	for i := range claims {
 		statements[i] = claims[i].statement
@@ -104,7 +105,7 @@ func (s *Store) write(ctx context.Context, reqs []idem.ClaimRequest, claims []op
 		case err != nil:
 			results[i] = s.unclaimed(&reqs[i], err)
 		case !answer.refused:
-			results[i] = idem.ClaimResult{State: idem.Claimed, Record: claims[n].next, Stolen: before != nil && idem.Stolen(before)}
+			results[i] = store.ClaimResult{State: store.Claimed, Entry: claims[n].next, Stolen: before != nil && store.Stolen(before)}
 		case before == nil && seen == nil:
 			unseen = append(unseen, open{i: i})
 		default:
@@ -115,7 +116,7 @@ func (s *Store) write(ctx context.Context, reqs []idem.ClaimRequest, claims []op
 }
 
 // settleBatch is settle for many keys at once.
-func (s *Store) settleBatch(ctx context.Context, ss []idem.Settlement, errs []error) {
+func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []error) {
 	statements := make([]types.BatchStatementRequest, len(ss))
 	now := s.clock.Now()
 	for i := range ss {
@@ -141,7 +142,7 @@ type answer struct {
 }
 
 // record returns the record that refused a statement, nil if it was not returned or there is none.
-func (a *answer) record() (*idem.Record, error) {
+func (a *answer) record() (*store.Entry, error) {
 	if a.err != nil || len(a.item) == 0 {
 		return nil, a.err
 	}
@@ -214,7 +215,7 @@ func answerOf(r *types.BatchStatementResponse) answer {
 }
 
 // read fills in what is there, and returns the claims whose keys could be read.
-func (s *Store) read(ctx context.Context, reqs []idem.ClaimRequest, claims []open, results []idem.ClaimResult) []open {
+func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
 	chunks := (len(claims) + maxKeys - 1) / maxKeys
 	read := make([]map[string]found, chunks)
 	errs := make([]error, chunks)
@@ -244,7 +245,7 @@ func (s *Store) read(ctx context.Context, reqs []idem.ClaimRequest, claims []ope
 
 // found is an item that is there: one that is not ours says nothing of the others.
 type found struct {
-	rec *idem.Record
+	rec *store.Entry
 	err error
 }
 

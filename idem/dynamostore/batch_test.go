@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
@@ -84,17 +85,17 @@ func meddledStore(t *testing.T) (*dynamostore.Store, *meddler) {
 }
 
 // claimsFor returns n requests; their keys are the same for each round, their owners are not.
-func claimsFor(n, round int) []idem.ClaimRequest {
-	reqs := make([]idem.ClaimRequest, n)
+func claimsFor(n, round int) []store.ClaimRequest {
+	reqs := make([]store.ClaimRequest, n)
 	for i := range reqs {
-		reqs[i] = idem.ClaimRequest{
+		reqs[i] = store.ClaimRequest{
 			Key: fmt.Sprint("key-", i), Owner: fmt.Sprint("owner-", round, "-", i), Lease: time.Minute, Retention: time.Hour,
 		}
 	}
 	return reqs
 }
 
-func mustClaim(t *testing.T, s idem.Store, reqs []idem.ClaimRequest, want idem.ClaimState) []idem.ClaimResult {
+func mustClaim(t *testing.T, s store.Store, reqs []store.ClaimRequest, want store.ClaimState) []store.ClaimResult {
 	t.Helper()
 	results := s.Claim(t.Context(), reqs)
 	for i := range results {
@@ -105,11 +106,11 @@ func mustClaim(t *testing.T, s idem.Store, reqs []idem.ClaimRequest, want idem.C
 	return results
 }
 
-func completions(results []idem.ClaimResult) []idem.Settlement {
-	ss := make([]idem.Settlement, len(results))
+func completions(results []store.ClaimResult) []store.Settlement {
+	ss := make([]store.Settlement, len(results))
 	for i := range results {
-		rec := &results[i].Record
-		ss[i] = idem.Settlement{Op: idem.OpComplete, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour}
+		rec := &results[i].Entry
+		ss[i] = store.Settlement{Op: store.OpComplete, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour}
 	}
 	return ss
 }
@@ -120,7 +121,7 @@ func TestRequestsOfABatch(t *testing.T) {
 	w := newWire(t)
 	s := newStore(t, client(w, fake(t).URL()), dynamostore.Config{})
 	const records, atOnce = 1000, 250
-	round := func(n int, want idem.ClaimState, settle bool) map[string]int {
+	round := func(n int, want store.ClaimState, settle bool) map[string]int {
 		w.count()
 		reqs := claimsFor(records, n)
 		for from := 0; from < records; from += atOnce {
@@ -135,13 +136,13 @@ func TestRequestsOfABatch(t *testing.T) {
 	}
 	for n, tc := range []struct {
 		name   string
-		state  idem.ClaimState
+		state  store.ClaimState
 		settle bool
 		want   map[string]int
 	}{
-		{"fresh", idem.Claimed, true, map[string]int{"BatchExecuteStatement": 80}},
-		{"duplicates", idem.ClaimCompleted, false, map[string]int{"BatchExecuteStatement": 10, "BatchGetItem": 3 + 3*3}},
-		{"duplicates again", idem.ClaimCompleted, false, map[string]int{"BatchGetItem": 4 * 3}},
+		{"fresh", store.Claimed, true, map[string]int{"BatchExecuteStatement": 80}},
+		{"duplicates", store.ClaimCompleted, false, map[string]int{"BatchExecuteStatement": 10, "BatchGetItem": 3 + 3*3}},
+		{"duplicates again", store.ClaimCompleted, false, map[string]int{"BatchGetItem": 4 * 3}},
 	} {
 		if got := round(n, tc.state, tc.settle); !maps.Equal(got, tc.want) {
 			t.Errorf("%s: requests %v; want %v", tc.name, got, tc.want)
@@ -153,15 +154,15 @@ func TestRequestsOfABatch(t *testing.T) {
 func TestABatchThatIsReadFirstIsStillConditional(t *testing.T) {
 	s, _ := meddledStore(t)
 	reqs := claimsFor(10, 0)
-	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, reqs[:8], idem.Claimed))); errs != nil {
+	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, reqs[:8], store.Claimed))); errs != nil {
 		t.Fatal(errors.Join(errs...))
 	}
-	mustClaim(t, s, claimsFor(8, 1), idem.ClaimCompleted) // from now on it reads first
+	mustClaim(t, s, claimsFor(8, 1), store.ClaimCompleted) // from now on it reads first
 	results := s.Claim(t.Context(), claimsFor(10, 2))
 	for i := range results {
-		want := idem.ClaimCompleted
+		want := store.ClaimCompleted
 		if i >= 8 {
-			want = idem.Claimed
+			want = store.Claimed
 		}
 		if results[i].State != want || results[i].Err != nil {
 			t.Errorf("%s: state %v, error %v; want %v", reqs[i].Key, results[i].State, results[i].Err, want)
@@ -185,7 +186,7 @@ func TestAThrottledStatementIsSentAgain(t *testing.T) {
 					out.Responses[0] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: code}}
 				}
 			}
-			results := mustClaim(t, s, claimsFor(3, 0), idem.Claimed)
+			results := mustClaim(t, s, claimsFor(3, 0), store.Claimed)
 			if got, want := fmt.Sprint(sizes), "[3 1 1]"; got != want {
 				t.Errorf("requests of %s statements; want %s", got, want)
 			}
@@ -222,7 +223,7 @@ func TestThrottlingThatDoesNotEnd(t *testing.T) {
 	}
 	results := s.Claim(t.Context(), claimsFor(3, 0))
 	for i := range results[1:] {
-		if results[1+i].State != idem.Claimed {
+		if results[1+i].State != store.Claimed {
 			t.Errorf("the claims beside it: %v", results[1+i].Err)
 		}
 	}
@@ -244,9 +245,9 @@ func TestAStatementOfATableThatDoesNotExist(t *testing.T) {
 	}
 	for _, err := range []error{
 		s.Claim(t.Context(), claimsFor(2, 0))[1].Err,
-		s.Settle(t.Context(), []idem.Settlement{{Op: idem.OpComplete, Key: "a", Retention: 1}, {Op: idem.OpComplete, Key: "b", Retention: 1}})[1],
+		s.Settle(t.Context(), []store.Settlement{{Op: store.OpComplete, Key: "a", Retention: 1}, {Op: store.OpComplete, Key: "b", Retention: 1}})[1],
 	} {
-		if err == nil || errors.Is(err, idem.ErrFenced) || !strings.Contains(err.Error(), "in table nowhere") || !strings.Contains(err.Error(), "deploy the stack") {
+		if err == nil || errors.Is(err, store.ErrFenced) || !strings.Contains(err.Error(), "in table nowhere") || !strings.Contains(err.Error(), "deploy the stack") {
 			t.Errorf("the error is %v; want one that names the table and what to do", err)
 		}
 	}
@@ -255,7 +256,7 @@ func TestAStatementOfATableThatDoesNotExist(t *testing.T) {
 // Keys that a read leaves out are read again, and then given up.
 func TestKeysThatAreLeftUnread(t *testing.T) {
 	s, m := meddledStore(t)
-	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(20, 0), idem.Claimed))); errs != nil {
+	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(20, 0), store.Claimed))); errs != nil {
 		t.Fatal(errors.Join(errs...))
 	}
 	table := s.Table()
@@ -266,7 +267,7 @@ func TestKeysThatAreLeftUnread(t *testing.T) {
 	}
 	results := s.Claim(t.Context(), claimsFor(8, 1)) // 4, 2, 1, 1
 	for i := range results {
-		if results[i].State != idem.ClaimCompleted {
+		if results[i].State != store.ClaimCompleted {
 			t.Errorf("%d: %v, %v", i, results[i].State, results[i].Err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -35,7 +37,7 @@ func (c *conflicts) fault(op string, _ []byte) dynamofake.Fault {
 const noEnd = 1 << 40
 
 // strict is an engine that opens its breaker at the first sign of an outage, and then calls handlers without protection.
-func strict(t *testing.T, s idem.Store, wait time.Duration, onCommit bool) *idem.Engine {
+func strict(t *testing.T, s store.Store, wait time.Duration, onCommit bool) *idem.Engine {
 	t.Helper()
 	e, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1, BreakerCooldown: time.Hour, Wait: wait, ClaimOnCommit: onCommit})
 	if err != nil {
@@ -58,8 +60,8 @@ func TestAClaimThatMeetsATransactionFindsItsKeyInFlight(t *testing.T) {
 			}
 		}, idem.Replayed},
 		{"released", "UpdateItem", func(t *testing.T, s *dynamostore.Store, _ *idem.Engine, task idem.Task) {
-			rec := mustClaim(t, s, []idem.ClaimRequest{{Key: task.Key, Owner: "another", Lease: time.Minute, Retention: time.Hour}}, idem.Claimed)[0].Record
-			if errs := s.Settle(t.Context(), []idem.Settlement{{Op: idem.OpRelease, Key: rec.Key, Version: rec.Version, Owner: rec.Owner}}); errs != nil {
+			rec := mustClaim(t, s, []store.ClaimRequest{{Key: task.Key, Owner: "another", Lease: time.Minute, Retention: time.Hour}}, store.Claimed)[0].Entry
+			if errs := s.Settle(t.Context(), []store.Settlement{{Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner}}); errs != nil {
 				t.Fatal(errs)
 			}
 		}, idem.Executed},
@@ -100,7 +102,7 @@ func TestAClaimThatMeetsATransactionFindsItsKeyInFlight(t *testing.T) {
 // The same of claims that share a request, each of which has its own answer.
 func TestClaimsOfABatchThatMeetATransactionFindTheirKeysInFlight(t *testing.T) {
 	s, m := meddledStore(t)
-	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(3, 0), idem.Claimed))); errs != nil {
+	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(3, 0), store.Claimed))); errs != nil {
 		t.Fatal(errors.Join(errs...))
 	}
 	m.statements = func(_ int, _ *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
@@ -110,14 +112,14 @@ func TestClaimsOfABatchThatMeetATransactionFindTheirKeysInFlight(t *testing.T) {
 	}
 	session := strict(t, s, 0, false).Session(t.Context())
 	defer session.Close()
-	tickets := make([]*idem.Ticket, 3)
+	tickets := make([]*idem.Claim, 3)
 	for i := range tickets {
-		tickets[i] = &idem.Ticket{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+		tickets[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			t.Error("the handler of a COMPLETED key was called")
 			return nil, nil
 		})}}
 	}
-	for _, want := range []idem.ClaimState{idem.ClaimInFlight, idem.ClaimCompleted} {
+	for _, want := range []store.ClaimState{store.ClaimInFlight, store.ClaimCompleted} {
 		session.Claim(tickets)
 		for i, ticket := range tickets {
 			equalState(t, fmt.Sprint("key-", i), ticket.State(), want)
@@ -131,11 +133,11 @@ func TestClaimsOfABatchThatMeetATransactionFindTheirKeysInFlight(t *testing.T) {
 func TestASettlementThatMeetsATransactionIsSentAgain(t *testing.T) {
 	met := conflicts{op: "UpdateItem"}
 	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
-	rec := mustClaim(t, s, claimsFor(1, 0), idem.Claimed)[0].Record
-	for _, op := range []idem.SettleOp{idem.OpExtend, idem.OpRelease, idem.OpComplete, idem.OpFail} {
+	rec := mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry
+	for _, op := range []store.SettleOp{store.OpExtend, store.OpRelease, store.OpComplete, store.OpFail} {
 		met.left.Store(noEnd)
-		set := idem.Settlement{Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Lease: time.Minute, Retention: time.Hour}
-		if err := s.Settle(t.Context(), []idem.Settlement{set})[0]; !errors.Is(err, idem.ErrContended) || !strings.Contains(err.Error(), op.String()) {
+		set := store.Settlement{Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Lease: time.Minute, Retention: time.Hour}
+		if err := s.Settle(t.Context(), []store.Settlement{set})[0]; !errors.Is(err, store.ErrContended) || !strings.Contains(err.Error(), op.String()) {
 			t.Errorf("%v: %v; want ErrContended", op, err)
 		}
 		if sent := noEnd - met.left.Load(); sent != dynamostore.MaxAttempts {
@@ -143,7 +145,7 @@ func TestASettlementThatMeetsATransactionIsSentAgain(t *testing.T) {
 		}
 	}
 	met.left.Store(dynamostore.MaxAttempts - 1)
-	if errs := s.Settle(t.Context(), completions([]idem.ClaimResult{{Record: rec}})); errs != nil {
+	if errs := s.Settle(t.Context(), completions([]store.ClaimResult{{Entry: rec}})); errs != nil {
 		t.Error(errs)
 	}
 }
@@ -176,7 +178,7 @@ func TestACompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
 				return e.Do(ctx, b.task("k", b.put("a")))
 			}
 			out := do(2 * time.Second) // less would say nothing of the store
-			if out.Kind != idem.CompletionFailed || errors.Is(out.Err, idem.ErrContended) == tc.down {
+			if out.Kind != idem.CompletionFailed || errors.Is(out.Err, store.ErrContended) == tc.down {
 				t.Fatalf("%v, %v", out.Kind, out.Err)
 			}
 			b.client.say = nil
@@ -219,7 +221,7 @@ func TestWhatIsAnOutage(t *testing.T) {
 				return dynamofake.Fault{}
 			}).URL()), dynamostore.Config{})
 			out := strict(t, s, 0, false).Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
-			if out.Kind != idem.FailedOpen || errors.Is(out.Err, idem.ErrContended) {
+			if out.Kind != idem.FailedOpen || errors.Is(out.Err, store.ErrContended) {
 				t.Errorf("%v, %v; want FailedOpen", out.Kind, out.Err)
 			}
 		})
@@ -235,9 +237,9 @@ func (c *canceller) cancels(code string, item int) {
 func TestADeleteThatMeetsATransaction(t *testing.T) {
 	met := conflicts{op: "DeleteItem"}
 	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
-	version := aws.ToInt64(&mustClaim(t, s, claimsFor(1, 0), idem.Claimed)[0].Record.Version)
+	version := aws.ToInt64(&mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry.Token)
 	met.left.Store(noEnd)
-	if err := s.Delete(t.Context(), "key-0", version); !errors.Is(err, idem.ErrContended) || !strings.Contains(err.Error(), "try again") {
+	if err := s.Delete(t.Context(), "key-0", version); !errors.Is(err, store.ErrContended) || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("%v", err)
 	}
 	met.left.Store(1)

@@ -24,6 +24,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -56,7 +58,7 @@ type Client interface {
 type Config struct {
 	// Table is the table's name or ARN (default DefaultTable).
 	Table string
-	// MaxClockSkew is the most by which the clocks of two hosts differ (default idem.DefaultMaxClockSkew; -1: not at all).
+	// MaxClockSkew is the most by which the clocks of two hosts differ (default store.DefaultMaxClockSkew; -1: not at all).
 	// A lease ends for others so much later than for its owner.
 	MaxClockSkew time.Duration
 	// Concurrency is how many requests of one batch are under way at once (default 16).
@@ -65,12 +67,12 @@ type Config struct {
 	// (BatchExecuteStatement). A table that is named by its ARN is written so in any case.
 	Plain bool
 	// Clock is time.Now if nil.
-	Clock idem.Clock
+	Clock store.Clock
 }
 
 func (c Config) withDefaults() Config {
 	c.Table = cmp.Or(c.Table, DefaultTable)
-	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, idem.DefaultMaxClockSkew)
+	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, store.DefaultMaxClockSkew)
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
 	return c
 }
@@ -83,15 +85,15 @@ type Store struct {
 	limit  int
 	batch  int // elements in one request
 	fewest int // elements that are sent so; a single one is told more by a plain request
-	clock  idem.Clock
+	clock  store.Clock
 
 	readFirst atomic.Bool // see claimBatch
 }
 
 var (
-	_ idem.Store   = (*Store)(nil)
-	_ idem.Batcher = (*Store)(nil)
-	_ idem.Admin   = (*Store)(nil)
+	_ store.Store   = (*Store)(nil)
+	_ store.Batcher = (*Store)(nil)
+	_ store.Admin   = (*Store)(nil)
 )
 
 // tableName is what DynamoDB takes: a name of 3 to 255 characters, or an ARN.
@@ -125,12 +127,12 @@ func New(client Client, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// BatchSize implements idem.Batcher.
+// BatchSize implements store.Batcher.
 func (s *Store) BatchSize() int { return s.batch }
 
-// Claim implements idem.Store.
-func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	results := make([]idem.ClaimResult, len(reqs))
+// Claim implements store.Store.
+func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	results := make([]store.ClaimResult, len(reqs))
 	if s.batch > 1 && len(reqs) >= s.fewest {
 		s.claimBatch(ctx, reqs, results)
 		return results
@@ -139,10 +141,10 @@ func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Clai
 	return results
 }
 
-// Settle implements idem.Store.
-func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store.
+func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
-	if slices.ContainsFunc(ss, func(set idem.Settlement) bool { return isTransactional(&set) }) {
+	if slices.ContainsFunc(ss, func(set store.Settlement) bool { return isTransactional(&set) }) {
 		others, which := s.settleTransactions(ctx, ss, errs)
 		plain := make([]error, len(others))
 		s.settlePlain(ctx, others, plain)
@@ -161,7 +163,7 @@ func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 }
 
 // settlePlain settles what has no effect to commit.
-func (s *Store) settlePlain(ctx context.Context, ss []idem.Settlement, errs []error) {
+func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []error) {
 	if s.batch > 1 && len(ss) >= s.fewest {
 		s.settleBatch(ctx, ss, errs)
 		return
@@ -192,20 +194,20 @@ func (s *Store) each(n int, f func(i int)) {
 const maxRounds = 8
 
 // claim puts a fresh item; where there is one already, the failed condition brings it, and it is judged by the rules.
-func (s *Store) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimResult {
-	var seen *idem.Record
+func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimResult {
+	var seen *store.Entry
 	for range maxRounds {
 		var err error
 		if seen == nil {
-			fresh := idem.Fresh(req, s.clock.Now())
+			fresh := store.Fresh(req, s.clock.Now())
 			if seen, err = s.put(ctx, &fresh); err == nil && seen == nil {
-				return idem.ClaimResult{State: idem.Claimed, Record: fresh}
+				return store.ClaimResult{State: store.Claimed, Entry: fresh}
 			}
 		} else {
-			next := idem.Take(req, seen, s.clock.Now())
+			next := store.Take(req, seen, s.clock.Now())
 			before := seen
 			if seen, err = s.take(ctx, seen, &next); err == nil && seen == &next {
-				return idem.ClaimResult{State: idem.Claimed, Record: next, Stolen: idem.Stolen(before)}
+				return store.ClaimResult{State: store.Claimed, Entry: next, Stolen: store.Stolen(before)}
 			}
 		}
 		if err != nil {
@@ -222,30 +224,30 @@ func (s *Store) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimRes
 }
 
 // judge returns what is to be answered to a claim on the key as seen; not final if the key is to be taken.
-func (s *Store) judge(req *idem.ClaimRequest, seen *idem.Record) (res idem.ClaimResult, final bool) {
-	verdict, res := idem.Judge(req, seen, s.clock.Now(), s.skew)
-	if verdict == idem.VerdictMismatch {
-		res.Err = fmt.Errorf("dynamostore: %w: key %q, version %d, first claimed from %s", idem.ErrFingerprintMismatch, req.Key, seen.Version, seen.Source)
+func (s *Store) judge(req *store.ClaimRequest, seen *store.Entry) (res store.ClaimResult, final bool) {
+	verdict, res := store.Judge(req, seen, s.clock.Now(), s.skew)
+	if verdict == store.VerdictMismatch {
+		res.Err = fmt.Errorf("dynamostore: %w: key %q, version %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, seen.Token, seen.Source)
 	}
-	return res, verdict != idem.VerdictTake
+	return res, verdict != store.VerdictTake
 }
 
 // unclaimed is the answer to a claim whose write was not performed.
-func (s *Store) unclaimed(req *idem.ClaimRequest, err error) idem.ClaimResult {
+func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult {
 	if causeOf(err) == contention {
 		return s.underWrite()
 	}
-	return idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+	return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
 }
 
 // underWrite is the answer to a claim on a key that others write at this moment: its owner is completing it, or another
 // contender takes it.
-func (s *Store) underWrite() idem.ClaimResult {
-	return idem.ClaimResult{State: idem.ClaimInFlight, ClaimableIn: s.skew}
+func (s *Store) underWrite() store.ClaimResult {
+	return store.ClaimResult{State: store.ClaimInFlight, ClaimableIn: s.skew}
 }
 
 // put writes a fresh item; where there is one, it returns that.
-func (s *Store) put(ctx context.Context, fresh *idem.Record) (seen *idem.Record, err error) {
+func (s *Store) put(ctx context.Context, fresh *store.Entry) (seen *store.Entry, err error) {
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.table,
 		Item:                                encode(fresh),
@@ -258,7 +260,7 @@ func (s *Store) put(ctx context.Context, fresh *idem.Record) (seen *idem.Record,
 
 // take writes next over seen and returns next; where the item is not as seen any more it returns what it is, nil if it is
 // gone.
-func (s *Store) take(ctx context.Context, seen, next *idem.Record) (now *idem.Record, err error) {
+func (s *Store) take(ctx context.Context, seen, next *store.Entry) (now *store.Entry, err error) {
 	ok, now, err := s.update(ctx, seen.Key, takeChange(seen, next))
 	if ok {
 		return next, err
@@ -266,7 +268,7 @@ func (s *Store) take(ctx context.Context, seen, next *idem.Record) (now *idem.Re
 	return now, err
 }
 
-func (s *Store) settle(ctx context.Context, set *idem.Settlement) error {
+func (s *Store) settle(ctx context.Context, set *store.Settlement) error {
 	ok, seen, err := s.update(ctx, set.Key, settleChange(set, s.clock.Now()))
 	switch {
 	case err != nil:
@@ -278,15 +280,15 @@ func (s *Store) settle(ctx context.Context, set *idem.Settlement) error {
 }
 
 // refusal is what a refused settlement means, by the key as it is.
-func refusal(set *idem.Settlement, seen *idem.Record) error {
-	if seen != nil && idem.OwnSettlement(set, seen) {
+func refusal(set *store.Settlement, seen *store.Entry) error {
+	if seen != nil && store.OwnSettlement(set, seen) {
 		return nil
 	}
-	return fmt.Errorf("dynamostore: %s: %w", set.Op, &idem.FencedError{Key: set.Key, Version: set.Version, Current: valueOf(seen)})
+	return fmt.Errorf("dynamostore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})
 }
 
 // update makes a conditional update. If the condition fails it returns the item as it is, nil if there is none.
-func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, seen *idem.Record, err error) {
+func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, seen *store.Entry, err error) {
 	e := c.expression()
 	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
@@ -305,7 +307,7 @@ func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, see
 }
 
 // refusedBy returns the item that made a condition fail, nil if there was none; any other error as it is.
-func refusedBy(err error) (*idem.Record, error) {
+func refusedBy(err error) (*store.Entry, error) {
 	var failed *types.ConditionalCheckFailedException
 	switch {
 	case err == nil:
@@ -323,9 +325,9 @@ func keyOf(key string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{AttrKey: &types.AttributeValueMemberS{Value: key}}
 }
 
-func valueOf(rec *idem.Record) idem.Record {
+func valueOf(rec *store.Entry) store.Entry {
 	if rec == nil {
-		return idem.Record{}
+		return store.Entry{}
 	}
 	return *rec
 }

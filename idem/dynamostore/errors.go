@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
-
-	"github.com/idemsk/idemsk/idem"
 )
 
 // cause is why DynamoDB did not perform a request or a statement. It decides what is sent again, and what counts as an outage of
@@ -17,7 +17,7 @@ import (
 //	cause       sent again                 then, to the engine
 //	contention  MaxAttempts, with backoff  the store is well: a claim finds its key in flight, a settlement is ErrContended
 //	overload    MaxAttempts, with backoff  the store is down: it could not be asked
-//	other       by the SDK, if at all      the store is down, unless the error is one of the proper answers of idem.Store
+//	other       by the SDK, if at all      the store is down, unless the error is one of the proper answers of store.Store
 type cause uint8
 
 const (
@@ -58,7 +58,7 @@ func contended(err error, c cause) error {
 	if c != contention {
 		return err
 	}
-	return fmt.Errorf("%w: %w", idem.ErrContended, err)
+	return fmt.Errorf("%w: %w", store.ErrContended, err)
 }
 
 const missingTable = " (the table does not exist in this account and region, or not yet: deploy the stack, or set IDEMSK_TABLE to the right one)"
@@ -70,7 +70,7 @@ func hint(err error) string {
 	var missing *types.ResourceNotFoundException
 	var api smithy.APIError
 	switch {
-	case errors.Is(err, idem.ErrForeignRecord):
+	case errors.Is(err, store.ErrForeignEntry):
 		return foreignItem
 	case errors.As(err, &missing):
 		return missingTable

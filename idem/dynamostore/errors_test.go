@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
@@ -39,7 +41,7 @@ func TestTableNames(t *testing.T) {
 func TestErrorsSayWhatToDo(t *testing.T) {
 	fault := dynamofake.Fault{}
 	srv := fakeWith(t, func(string, []byte) dynamofake.Fault { return fault })
-	store, err := dynamostore.New(client(newWire(t), srv.URL()), dynamostore.Config{Table: "not-there"})
+	st, err := dynamostore.New(client(newWire(t), srv.URL()), dynamostore.Config{Table: "not-there"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +58,13 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fault = tc.fault
-			for op, err := range everyOperation(t, store) {
+			for op, err := range everyOperation(t, st) {
 				for _, want := range append(tc.want, "dynamostore: "+op) {
 					if err == nil || !strings.Contains(err.Error(), want) {
 						t.Errorf("%s: %v; want %q in it", op, err, want)
 					}
 				}
-				if errors.Is(err, idem.ErrFenced) || errors.Is(err, idem.ErrNotFound) {
+				if errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrNotFound) {
 					t.Errorf("%s: %v is a proper answer", op, err)
 				}
 			}
@@ -70,17 +72,17 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func everyOperation(t *testing.T, store *dynamostore.Store) map[string]error {
+func everyOperation(t *testing.T, st *dynamostore.Store) map[string]error {
 	t.Helper()
 	errs := map[string]error{
-		"claim":  store.Claim(t.Context(), []idem.ClaimRequest{{Key: "k", Owner: "o", Lease: time.Minute, Retention: time.Hour}})[0].Err,
-		"delete": store.Delete(t.Context(), "k", 1),
+		"claim":  st.Claim(t.Context(), []store.ClaimRequest{{Key: "k", Owner: "o", Lease: time.Minute, Retention: time.Hour}})[0].Err,
+		"delete": st.Delete(t.Context(), "k", 1),
 	}
-	for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend} {
-		errs[op.String()] = store.Settle(t.Context(), []idem.Settlement{{Op: op, Key: "k", Version: 1, Owner: "o", Failure: &idem.Failure{}}})[0]
+	for _, op := range []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend} {
+		errs[op.String()] = st.Settle(t.Context(), []store.Settlement{{Op: op, Key: "k", Token: 1, Owner: "o", Failure: &store.Failure{}}})[0]
 	}
-	_, errs["get"] = store.Get(t.Context(), "k")
-	for _, err := range store.List(t.Context(), idem.ListQuery{Status: idem.StatusFailed}) {
+	_, errs["get"] = st.Get(t.Context(), "k")
+	for _, err := range st.List(t.Context(), store.ListQuery{Status: store.StatusFailed}) {
 		errs["list"] = err
 	}
 	return errs

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/idemsk/idemsk/idem/store"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // change is a conditional update of an item, in no language yet: see expression, and statement for PartiQL.
@@ -67,16 +67,16 @@ func (c *change) setOrRemove(attr string, v types.AttributeValue, has bool) {
 
 // takeChange writes next over seen on condition that the key is exactly as seen (rule 7). Attributes that are not ours
 // stay.
-func takeChange(seen, next *idem.Record) *change {
+func takeChange(seen, next *store.Entry) *change {
 	c := new(change)
 	c.is(AttrStatus, text(string(seen.Status)))
-	c.is(AttrVersion, number(seen.Version))
+	c.is(AttrVersion, number(seen.Token))
 	c.is(AttrOwner, text(seen.Owner))
 	c.is(AttrLeaseUntil, number(seen.LeaseUntil.UnixMilli()))
 	c.isTime(AttrRetryAt, seen.RetryAt)
 
 	c.set(AttrStatus, text(string(next.Status)))
-	c.set(AttrVersion, number(next.Version))
+	c.set(AttrVersion, number(next.Token))
 	c.set(AttrOwner, text(next.Owner))
 	c.set(AttrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
 	c.set(AttrAttempts, number(int64(next.Attempts)))
@@ -85,7 +85,7 @@ func takeChange(seen, next *idem.Record) *change {
 	c.setOrRemove(AttrFingerprint, binary(next.Fingerprint[:]), !next.Fingerprint.IsZero())
 	c.setOrRemove(AttrSource, text(next.Source), next.Source != "")
 	c.removes = append(c.removes, AttrRetryAt)
-	if seen.Status != idem.StatusStarted { // a new life
+	if seen.Status != store.StatusStarted { // a new life
 		c.set(AttrCreatedAt, number(next.CreatedAt.UnixMilli()))
 		c.removes = append(c.removes, AttrResult, AttrResultOmitted, AttrFailure)
 	}
@@ -93,31 +93,31 @@ func takeChange(seen, next *idem.Record) *change {
 }
 
 // settleChange makes the transition on condition that the claim is held (rule 3).
-func settleChange(s *idem.Settlement, now time.Time) *change {
+func settleChange(s *store.Settlement, now time.Time) *change {
 	c := new(change)
-	c.is(AttrStatus, text(string(idem.StatusStarted)))
-	c.is(AttrVersion, number(s.Version))
+	c.is(AttrStatus, text(string(store.StatusStarted)))
+	c.is(AttrVersion, number(s.Token))
 	c.is(AttrOwner, text(s.Owner))
 	c.absent(AttrRetryAt)
 
 	// What the transition writes is stated once, in package idem; a record that is not known is stood in for by an empty one.
-	next := idem.Settled(s, &idem.Record{Status: idem.StatusStarted}, now)
+	next := store.Settled(s, &store.Entry{Status: store.StatusStarted}, now)
 	c.set(AttrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
 	c.set(AttrExpiry, number(next.Expiry.Unix()))
 	switch s.Op {
-	case idem.OpComplete:
+	case store.OpComplete:
 		c.set(AttrStatus, text(string(next.Status)))
 		c.setOrRemove(AttrResult, binary(next.Result), len(next.Result) > 0)
 		c.setOrRemove(AttrResultOmitted, number(int64(next.ResultOmitted)), next.ResultOmitted != 0)
 		c.removes = append(c.removes, AttrFailure)
-	case idem.OpFail:
+	case store.OpFail:
 		c.set(AttrStatus, text(string(next.Status)))
-	case idem.OpRelease:
+	case store.OpRelease:
 		c.set(AttrRetryAt, number(next.RetryAt.UnixMilli()))
 		if s.Refund {
 			c.sets = append(c.sets, term{AttrAttempts, subtract, number(1)})
 		}
-	case idem.OpExtend:
+	case store.OpExtend:
 		c.conditions = append(c.conditions, term{AttrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // shortens nothing
 		c.set(AttrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -35,7 +37,7 @@ func plant(t *testing.T, c *dynamodb.Client, table, key string, item map[string]
 // wantForeign wants an error that is no fault of the store, and says of which key it is and how to look at it.
 func wantForeign(t *testing.T, err error, key string) {
 	t.Helper()
-	if !errors.Is(err, idem.ErrForeignRecord) || !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) || !strings.Contains(err.Error(), "idemsk get") {
+	if !errors.Is(err, store.ErrForeignEntry) || !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) || !strings.Contains(err.Error(), "idemsk get") {
 		t.Errorf("error %v; want ErrForeignRecord that names %q, and `idemsk get`", err, key)
 	}
 }
@@ -49,12 +51,12 @@ func TestAForeignItemIsOnesOwnTrouble(t *testing.T) {
 				s := newStore(t, c, dynamostore.Config{Plain: !batched})
 				const foreign = "key-1"
 				plant(t, c, s.Table(), foreign, item)
-				for round, others := range []idem.ClaimState{idem.Claimed, idem.ClaimInFlight, idem.ClaimInFlight} {
+				for round, others := range []store.ClaimState{store.Claimed, store.ClaimInFlight, store.ClaimInFlight} {
 					reqs := claimsFor(5, round)
 					for i, res := range s.Claim(t.Context(), reqs) {
 						switch {
 						case reqs[i].Key == foreign:
-							equalState(t, foreign, res.State, idem.ClaimUnknown)
+							equalState(t, foreign, res.State, store.ClaimUnknown)
 							wantForeign(t, res.Err, foreign)
 						case res.Err != nil:
 							t.Errorf("%s: %v", reqs[i].Key, res.Err)
@@ -70,7 +72,7 @@ func TestAForeignItemIsOnesOwnTrouble(t *testing.T) {
 	}
 }
 
-func equalState(t *testing.T, key string, got, want idem.ClaimState) {
+func equalState(t *testing.T, key string, got, want store.ClaimState) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: state %d; want %d", key, got, want)
@@ -81,7 +83,7 @@ func TestAClaimThatWasOverwrittenCannotBeSettled(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		c := client(newWire(t), fake(t).URL())
 		s := newStore(t, c, dynamostore.Config{Plain: !batched})
-		claimed := mustClaim(t, s, claimsFor(3, 0), idem.Claimed)
+		claimed := mustClaim(t, s, claimsFor(3, 0), store.Claimed)
 		plant(t, c, s.Table(), "key-1", foreignItems()["an unknown status"])
 		errs := s.Settle(t.Context(), completions(claimed))
 		wantForeign(t, errs[1], "key-1")

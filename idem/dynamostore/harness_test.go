@@ -14,13 +14,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/dynamofake"
@@ -178,23 +179,23 @@ func harness(tb testing.TB, endpoint string, batched bool) (storetest.Harness, *
 	c := client(w, endpoint)
 	clock := storetest.NewClock()
 	cfg := dynamostore.Config{Clock: clock.Now, Plain: !batched}
-	store := newStore(tb, c, cfg)
+	st := newStore(tb, c, cfg)
 	if batched {
-		store.BatchSingles()
+		st.BatchSingles()
 	}
-	table := store.Table()
+	table := st.Table()
 	return storetest.Harness{
-		Store: store, Now: clock.Now, Advance: clock.Advance, Skew: store.MaxClockSkew(),
+		Store: st, Now: clock.Now, Advance: clock.Advance, Skew: st.MaxClockSkew(),
 		LoseReply: func() { w.arm(func() { w.loseReply = true }) },
 		Interpose: func(f func()) { w.arm(func() { w.beforeTake = f }) },
 		Raw:       func(tb testing.TB, key string) []byte { return raw(tb, c, table, key) },
 		Sweep:     func(tb testing.TB) { sweep(tb, c, table, clock.Now().Unix()) },
-		Effects:   counters(tb, c, store),
+		Effects:   counters(tb, c, st),
 	}, w
 }
 
 // counters are items of a table of their own.
-func counters(tb testing.TB, c *dynamodb.Client, store *dynamostore.Store) *storetest.Effects {
+func counters(tb testing.TB, c *dynamodb.Client, st *dynamostore.Store) *storetest.Effects {
 	tb.Helper()
 	const key, count = "id", "count"
 	table := "effects-" + rand.Text()
@@ -202,7 +203,7 @@ func counters(tb testing.TB, c *dynamodb.Client, store *dynamostore.Store) *stor
 	id := func(name string) map[string]types.AttributeValue {
 		return map[string]types.AttributeValue{key: &types.AttributeValueMemberS{Value: name}}
 	}
-	enlist := func(tb testing.TB, e idem.Effect, w dynamostore.Write) {
+	enlist := func(tb testing.TB, e store.Effect, w dynamostore.Write) {
 		tx, ok := e.(*dynamostore.Tx)
 		if !ok {
 			tb.Fatalf("%T", e)
@@ -212,15 +213,15 @@ func counters(tb testing.TB, c *dynamodb.Client, store *dynamostore.Store) *stor
 		}
 	}
 	return &storetest.Effects{
-		Transactor: store,
-		Count: func(tb testing.TB, e idem.Effect, name string) {
+		Transactor: st,
+		Count: func(tb testing.TB, e store.Effect, name string) {
 			enlist(tb, e, dynamostore.Write{Update: &types.Update{
 				TableName: &table, Key: id(name), UpdateExpression: aws.String("ADD #c :one"),
 				ExpressionAttributeNames:  map[string]string{"#c": count},
 				ExpressionAttributeValues: map[string]types.AttributeValue{":one": &types.AttributeValueMemberN{Value: "1"}},
 			}})
 		},
-		Refuse: func(tb testing.TB, e idem.Effect) {
+		Refuse: func(tb testing.TB, e store.Effect) {
 			enlist(tb, e, dynamostore.Write{Check: &types.ConditionCheck{
 				TableName: &table, Key: id("absent"), ConditionExpression: aws.String("attribute_exists(id)"),
 			}})

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/storetest"
@@ -72,17 +73,17 @@ func fewer(t *testing.T) {
 	})
 }
 
-func empty(t *testing.T, store idem.Store) {
+func empty(t *testing.T, st store.Store) {
 	t.Helper()
-	admin, ok := store.(idem.Admin)
+	admin, ok := st.(store.Admin)
 	if !ok {
-		t.Fatalf("%T is no idem.Admin", store)
+		t.Fatalf("%T is no idem.Admin", st)
 	}
-	for rec, err := range admin.List(t.Context(), idem.ListQuery{}) {
+	for rec, err := range admin.List(t.Context(), store.ListQuery{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := admin.Delete(t.Context(), rec.Key, rec.Version); err != nil {
+		if err := admin.Delete(t.Context(), rec.Key, rec.Token); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,23 +94,23 @@ func empty(t *testing.T, store idem.Store) {
 func TestTTLDeletesByOurAttribute(t *testing.T) {
 	url := endpoint(t)
 	longAgo := time.Now().Add(-2 * time.Hour)
-	store := newStore(t, client(newWire(t), url), dynamostore.Config{Clock: func() time.Time { return longAgo }})
+	st := newStore(t, client(newWire(t), url), dynamostore.Config{Clock: func() time.Time { return longAgo }})
 	for key, retention := range map[string]time.Duration{"past": time.Hour, "remembered": 24 * time.Hour} {
-		res := store.Claim(t.Context(), []idem.ClaimRequest{{Key: key, Owner: "owner", Lease: time.Minute, Retention: retention}})[0]
+		res := st.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "owner", Lease: time.Minute, Retention: retention}})[0]
 		if res.Err != nil {
 			t.Fatal(res.Err)
 		}
-		if errs := store.Settle(t.Context(), []idem.Settlement{{
-			Op: idem.OpComplete, Key: key, Version: res.Record.Version, Owner: "owner", Retention: retention,
+		if errs := st.Settle(t.Context(), []store.Settlement{{
+			Op: store.OpComplete, Key: key, Token: res.Entry.Token, Owner: "owner", Retention: retention,
 		}}); errs != nil {
 			t.Fatal(errs[0])
 		}
 	}
 	runTTLWorker(t, url)
-	if _, err := store.Get(t.Context(), "past"); !errors.Is(err, idem.ErrNotFound) {
+	if _, err := st.Get(t.Context(), "past"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("past its retention: %v; want ErrNotFound", err)
 	}
-	if _, err := store.Get(t.Context(), "remembered"); err != nil {
+	if _, err := st.Get(t.Context(), "remembered"); err != nil {
 		t.Errorf("within its retention: %v", err)
 	}
 }

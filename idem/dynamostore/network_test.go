@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
@@ -43,24 +45,24 @@ func sdkConfig(client aws.HTTPClient, at string) aws.Config {
 
 // behindProxy returns a store whose client gets to DynamoDB through a proxy; one whose client does not; and a way to have the client keep
 // more idle connections than it makes attempts.
-func behindProxy(t *testing.T, client aws.HTTPClient) (store, direct *dynamostore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+func behindProxy(t *testing.T, client aws.HTTPClient) (st, direct *dynamostore.Store, proxy *faultproxy.Proxy, fillUp func()) {
 	t.Helper()
 	srv := fake(t)
 	direct = newStore(t, dynamostore.NewClient(sdkConfig(nil, srv.URL())), dynamostore.Config{})
 	proxy, at := faultproxy.StartURL(t, srv.URL())
 	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) })
 	c := dynamostore.NewClient(sdkConfig(client, at))
-	store, err := dynamostore.New(c, dynamostore.Config{Table: direct.Table()})
+	st, err := dynamostore.New(c, dynamostore.Config{Table: direct.Table()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, direct, proxy, func() {
+	return st, direct, proxy, func() {
 		t.Helper()
 		for before := proxy.Connections(); proxy.Connections() < before+2*dynamostore.MaxAttempts; {
 			var all sync.WaitGroup
 			for range 4 * dynamostore.MaxAttempts {
 				all.Go(func() {
-					if _, err := store.Get(t.Context(), "none"); !errors.Is(err, idem.ErrNotFound) {
+					if _, err := st.Get(t.Context(), "none"); !errors.Is(err, store.ErrNotFound) {
 						t.Error(err)
 					}
 				})
@@ -75,46 +77,46 @@ func behindProxy(t *testing.T, client aws.HTTPClient) (store, direct *dynamostor
 func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
-			store, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
+			st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
 			claims := claimsFor(60, 1)
-			var ss []idem.Settlement
+			var ss []store.Settlement
 			fillUp()
 			proxy.Existing(fault)
-			within(t, "claims", func(context.Context) { ss = completions(mustClaim(t, store, claims, idem.Claimed)) })
+			within(t, "claims", func(context.Context) { ss = completions(mustClaim(t, st, claims, store.Claimed)) })
 			fillUp()
 			proxy.Existing(fault)
 			within(t, "completions", func(ctx context.Context) {
-				if errs := store.Settle(ctx, ss); errs != nil {
+				if errs := st.Settle(ctx, ss); errs != nil {
 					t.Error(errors.Join(errs...))
 				}
 			})
 			fillUp()
 			proxy.Existing(fault)
-			within(t, "duplicates", func(context.Context) { mustClaim(t, store, claimsFor(60, 2), idem.ClaimCompleted) })
+			within(t, "duplicates", func(context.Context) { mustClaim(t, st, claimsFor(60, 2), store.ClaimCompleted) })
 		})
 	}
 }
 
 // Nothing answers, on no connection: the error comes when the attempts are used up. When the network is back, so is the store.
 func TestADynamoDBThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
-	store, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
+	st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
 	fillUp()
 	proxy.Existing(faultproxy.Silent)
 	proxy.New(faultproxy.Silent)
 	within(t, "a claim", func(ctx context.Context) {
-		err := store.Claim(ctx, claimsFor(1, 1))[0].Err
+		err := st.Claim(ctx, claimsFor(1, 1))[0].Err
 		if err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was heard") {
 			t.Errorf("%v, want that nothing was heard", err)
 		}
 	})
 	proxy.New(faultproxy.None)
-	within(t, "a claim", func(context.Context) { mustClaim(t, store, claimsFor(1, 1), idem.Claimed) })
+	within(t, "a claim", func(context.Context) { mustClaim(t, st, claimsFor(1, 1), store.Claimed) })
 }
 
 // A heartbeat that meets with silence leaves time for another one.
 func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
-	store, direct, proxy, fillUp := behindProxy(t, nil)
-	engine, err := idem.New(store, idem.Config{Lease: 3 * time.Second})
+	st, direct, proxy, fillUp := behindProxy(t, nil)
+	engine, err := idem.New(st, idem.Config{Lease: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,12 +158,12 @@ func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 		rate   = 4 << 20 // bytes a second: all of them take longer than an attempt may be silent
 	)
 	requests := &largest{HTTPClient: awsclient.New(nil, dynamostore.AttemptTimeout)}
-	store, _, proxy, _ := behindProxy(t, requests)
-	ss := completions(mustClaim(t, store, claimsFor(dynamostore.MaxBatchSize, 1), idem.Claimed))
+	st, _, proxy, _ := behindProxy(t, requests)
+	ss := completions(mustClaim(t, st, claimsFor(dynamostore.MaxBatchSize, 1), store.Claimed))
 	for i := range ss {
 		ss[i].Result = bytes.Repeat([]byte("r"), idem.MaxResultLimit)
 	}
-	if errs := store.Settle(t.Context(), ss); errs != nil {
+	if errs := st.Settle(t.Context(), ss); errs != nil {
 		t.Fatal(errs[0])
 	}
 	if requests.bytes > passes {
@@ -169,9 +171,9 @@ func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	}
 	proxy.Slow(rate)
 	begun := time.Now()
-	for _, res := range mustClaim(t, store, claimsFor(len(ss), 2), idem.ClaimCompleted) {
-		if len(res.Record.Result) != idem.MaxResultLimit {
-			t.Fatalf("a result of %d bytes", len(res.Record.Result))
+	for _, res := range mustClaim(t, st, claimsFor(len(ss), 2), store.ClaimCompleted) {
+		if len(res.Entry.Result) != idem.MaxResultLimit {
+			t.Fatalf("a result of %d bytes", len(res.Entry.Result))
 		}
 	}
 	if took := time.Since(begun); took < dynamostore.AttemptTimeout {

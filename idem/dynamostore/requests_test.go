@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
@@ -14,15 +15,15 @@ func TestRequests(t *testing.T) {
 	srv := fake(t)
 	const lease, retention = 30 * time.Second, time.Hour
 	n := 0
-	claim := func(h storetest.Harness) idem.ClaimResult {
+	claim := func(h storetest.Harness) store.ClaimResult {
 		n++
-		return h.Store.Claim(t.Context(), []idem.ClaimRequest{{
+		return h.Store.Claim(t.Context(), []store.ClaimRequest{{
 			Key: "k", Owner: ownerName(n), Lease: lease, Retention: retention, TakeOver: true,
 		}})[0]
 	}
-	settle := func(h storetest.Harness, rec idem.Record, op idem.SettleOp) {
-		h.Store.Settle(t.Context(), []idem.Settlement{{
-			Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: retention, Lease: lease,
+	settle := func(h storetest.Harness, rec store.Entry, op store.SettleOp) {
+		h.Store.Settle(t.Context(), []store.Settlement{{
+			Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention, Lease: lease,
 		}})
 	}
 	for _, tc := range []struct {
@@ -33,11 +34,11 @@ func TestRequests(t *testing.T) {
 	}{
 		{
 			"a fresh record", func(storetest.Harness) {},
-			func(h storetest.Harness) { settle(h, claim(h).Record, idem.OpComplete) },
+			func(h storetest.Harness) { settle(h, claim(h).Entry, store.OpComplete) },
 			map[string]int{"PutItem": 1, "UpdateItem": 1},
 		},
 		{
-			"a duplicate", func(h storetest.Harness) { settle(h, claim(h).Record, idem.OpComplete) },
+			"a duplicate", func(h storetest.Harness) { settle(h, claim(h).Entry, store.OpComplete) },
 			func(h storetest.Harness) { claim(h) },
 			map[string]int{"PutItem": 1},
 		},
@@ -52,7 +53,7 @@ func TestRequests(t *testing.T) {
 			map[string]int{"PutItem": 1, "UpdateItem": 1},
 		},
 		{
-			"a re-claim after a release", func(h storetest.Harness) { settle(h, claim(h).Record, idem.OpRelease) },
+			"a re-claim after a release", func(h storetest.Harness) { settle(h, claim(h).Entry, store.OpRelease) },
 			func(h storetest.Harness) { claim(h) },
 			map[string]int{"PutItem": 1, "UpdateItem": 1},
 		},
@@ -60,9 +61,9 @@ func TestRequests(t *testing.T) {
 			"a fresh record whose two replies are lost", func(storetest.Harness) {},
 			func(h storetest.Harness) {
 				h.LoseReply()
-				rec := claim(h).Record
+				rec := claim(h).Entry
 				h.LoseReply()
-				settle(h, rec, idem.OpComplete)
+				settle(h, rec, store.OpComplete)
 			},
 			map[string]int{"PutItem": 2, "UpdateItem": 2},
 		},

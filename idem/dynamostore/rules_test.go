@@ -4,9 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/storetest"
@@ -42,7 +43,7 @@ func TestClocksWithinTheSkew(t *testing.T) {
 	const lease, retention = 30 * time.Second, time.Minute
 	srv := fake(t)
 	onBothPaths(t, func(t *testing.T, batched bool) {
-		for _, off := range []time.Duration{-idem.DefaultMaxClockSkew + time.Millisecond, idem.DefaultMaxClockSkew - time.Millisecond} {
+		for _, off := range []time.Duration{-store.DefaultMaxClockSkew + time.Millisecond, store.DefaultMaxClockSkew - time.Millisecond} {
 			h, _ := harness(t, srv.URL(), batched)
 			other, err := dynamostore.New(client(newWire(t), srv.URL()), dynamostore.Config{
 				Table: h.Store.(*dynamostore.Store).Table(), Clock: func() time.Time { return h.Now().Add(off) },
@@ -50,20 +51,20 @@ func TestClocksWithinTheSkew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			claim := func(s idem.Store, owner string, want idem.ClaimState) idem.ClaimResult {
-				return mustClaim(t, s, []idem.ClaimRequest{{Key: "k", Owner: owner, Lease: lease, Retention: retention, TakeOver: true}}, want)[0]
+			claim := func(s store.Store, owner string, want store.ClaimState) store.ClaimResult {
+				return mustClaim(t, s, []store.ClaimRequest{{Key: "k", Owner: owner, Lease: lease, Retention: retention, TakeOver: true}}, want)[0]
 			}
-			rec := claim(h.Store, "one", idem.Claimed).Record
+			rec := claim(h.Store, "one", store.Claimed).Entry
 			h.Advance(lease - time.Millisecond)
-			claim(other, "other", idem.ClaimInFlight)
-			complete := idem.Settlement{Op: idem.OpComplete, Key: "k", Version: rec.Version, Owner: rec.Owner, Retention: retention}
-			if errs := h.Store.Settle(t.Context(), []idem.Settlement{complete}); errs != nil {
+			claim(other, "other", store.ClaimInFlight)
+			complete := store.Settlement{Op: store.OpComplete, Key: "k", Token: rec.Token, Owner: rec.Owner, Retention: retention}
+			if errs := h.Store.Settle(t.Context(), []store.Settlement{complete}); errs != nil {
 				t.Fatal(errs)
 			}
 			h.Advance(retention - time.Millisecond)
-			claim(other, "other", idem.ClaimCompleted)
-			h.Advance(2*idem.DefaultMaxClockSkew + time.Second)
-			claim(other, "other", idem.Claimed)
+			claim(other, "other", store.ClaimCompleted)
+			h.Advance(2*store.DefaultMaxClockSkew + time.Second)
+			claim(other, "other", store.Claimed)
 		}
 	})
 }

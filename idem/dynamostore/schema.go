@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/idemsk/idemsk/idem"
 )
 
 // The attributes of an item. This file is the one place where they are named; whoever provisions the table takes AttrKey
@@ -64,10 +64,10 @@ type attribute struct {
 }
 
 // attributes are those of a record, always in the same order.
-func attributes(rec *idem.Record) []attribute {
+func attributes(rec *store.Entry) []attribute {
 	list := make([]attribute, 0, 15)
 	list = append(list,
-		attribute{AttrKey, text(rec.Key)}, attribute{AttrStatus, text(string(rec.Status))}, attribute{AttrVersion, number(rec.Version)},
+		attribute{AttrKey, text(rec.Key)}, attribute{AttrStatus, text(string(rec.Status))}, attribute{AttrVersion, number(rec.Token)},
 		attribute{AttrOwner, text(rec.Owner)}, attribute{AttrLeaseUntil, number(rec.LeaseUntil.UnixMilli())},
 		attribute{AttrAttempts, number(int64(rec.Attempts))}, attribute{AttrCreatedAt, number(rec.CreatedAt.UnixMilli())},
 		attribute{AttrUpdatedAt, number(rec.UpdatedAt.UnixMilli())}, attribute{AttrExpiry, number(rec.Expiry.Unix())})
@@ -87,7 +87,7 @@ func attributes(rec *idem.Record) []attribute {
 	return list
 }
 
-func encode(rec *idem.Record) map[string]types.AttributeValue {
+func encode(rec *store.Entry) map[string]types.AttributeValue {
 	list := attributes(rec)
 	av := make(map[string]types.AttributeValue, len(list))
 	for _, a := range list {
@@ -104,17 +104,17 @@ func number(n int64) types.AttributeValue {
 
 func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
 
-func failure(f *idem.Failure) types.AttributeValue {
+func failure(f *store.Failure) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		"code": text(f.Code), "message": text(f.Message), "at": number(f.At.UnixMilli()),
 	}}
 }
 
-// decode returns the record that an item stands for, or idem.ErrForeignRecord (wrapped) with the key.
-func decode(av map[string]types.AttributeValue) (idem.Record, error) {
+// decode returns the record that an item stands for, or store.ErrForeignEntry (wrapped) with the key.
+func decode(av map[string]types.AttributeValue) (store.Entry, error) {
 	rec, err := recordOf(av)
 	if err != nil {
-		return idem.Record{}, fmt.Errorf("%w: item %q: %w", idem.ErrForeignRecord, keyIn(av), err)
+		return store.Entry{}, fmt.Errorf("%w: item %q: %w", store.ErrForeignEntry, keyIn(av), err)
 	}
 	return rec, nil
 }
@@ -127,26 +127,26 @@ func keyIn(av map[string]types.AttributeValue) string {
 	return ""
 }
 
-func recordOf(av map[string]types.AttributeValue) (idem.Record, error) {
+func recordOf(av map[string]types.AttributeValue) (store.Entry, error) {
 	var it item
 	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
-		return idem.Record{}, err
+		return store.Entry{}, err
 	}
-	status, err := idem.ParseStatus(it.Status)
+	status, err := store.ParseStatus(it.Status)
 	if err != nil {
-		return idem.Record{}, err
+		return store.Entry{}, err
 	}
-	rec := idem.Record{
-		Key: it.Key, Status: status, Version: it.Version, Owner: it.Owner,
+	rec := store.Entry{
+		Key: it.Key, Status: status, Token: it.Version, Owner: it.Owner,
 		LeaseUntil: time.UnixMilli(it.LeaseUntil), RetryAt: fromMillis(it.RetryAt), Attempts: it.Attempts,
 		Result: it.Result, ResultOmitted: it.ResultOmitted, Source: it.Source,
 		CreatedAt: time.UnixMilli(it.CreatedAt), UpdatedAt: time.UnixMilli(it.UpdatedAt), Expiry: time.Unix(it.Expiry, 0),
 	}
 	if n := copy(rec.Fingerprint[:], it.Fingerprint); n != len(it.Fingerprint) || (n != 0 && n != len(rec.Fingerprint)) {
-		return idem.Record{}, fmt.Errorf("it has a fingerprint of %d bytes; want %d", len(it.Fingerprint), len(rec.Fingerprint))
+		return store.Entry{}, fmt.Errorf("it has a fingerprint of %d bytes; want %d", len(it.Fingerprint), len(rec.Fingerprint))
 	}
 	if f := it.Failure; f != nil {
-		rec.Failure = &idem.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}
+		rec.Failure = &store.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}
 	}
 	return rec, nil
 }

@@ -10,46 +10,47 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
 func ms(n int64) time.Time { return time.UnixMilli(n) }
 
 // goldenRecords are the records of testdata/items: every attribute, and every one absent that can be.
-func goldenRecords() map[string]idem.Record {
-	base := idem.Record{
-		Key: "payments#p-1", Status: idem.StatusStarted, Version: 1790000000123, Owner: "owner-1", LeaseUntil: ms(1790000030123),
-		Attempts: 1, Fingerprint: idem.FingerprintOf([]byte("value")), Source: "payments-3@17",
+func goldenRecords() map[string]store.Entry {
+	base := store.Entry{
+		Key: "payments#p-1", Status: store.StatusStarted, Token: 1790000000123, Owner: "owner-1", LeaseUntil: ms(1790000030123),
+		Attempts: 1, Fingerprint: store.FingerprintOf([]byte("value")), Source: "payments-3@17",
 		CreatedAt: ms(1790000000123), UpdatedAt: ms(1790000000123), Expiry: time.Unix(1790604831, 0),
 	}
-	variant := func(change func(r *idem.Record)) idem.Record {
+	variant := func(change func(r *store.Entry)) store.Entry {
 		r := base
 		change(&r)
 		return r
 	}
-	failure := &idem.Failure{Code: idem.CodeError, Message: "the bank said: \"no\"", At: ms(1790000001123)}
-	return map[string]idem.Record{
+	failure := &store.Failure{Code: store.CodeError, Message: "the bank said: \"no\"", At: ms(1790000001123)}
+	return map[string]store.Entry{
 		"v1-started": base,
-		"v1-started-bare": variant(func(r *idem.Record) {
-			r.Fingerprint, r.Source = idem.Fingerprint{}, ""
+		"v1-started-bare": variant(func(r *store.Entry) {
+			r.Fingerprint, r.Source = store.Fingerprint{}, ""
 		}),
-		"v1-released": variant(func(r *idem.Record) {
+		"v1-released": variant(func(r *store.Entry) {
 			r.RetryAt, r.Failure, r.Attempts, r.UpdatedAt = ms(1790000011123), failure, 3, ms(1790000001123)
 		}),
-		"v1-completed": variant(func(r *idem.Record) {
-			r.Status, r.Result, r.Version = idem.StatusCompleted, []byte(`{"balance":1250}`), 1790000000124
+		"v1-completed": variant(func(r *store.Entry) {
+			r.Status, r.Result, r.Token = store.StatusCompleted, []byte(`{"balance":1250}`), 1790000000124
 		}),
-		"v1-completed-omitted": variant(func(r *idem.Record) {
-			r.Status, r.ResultOmitted = idem.StatusCompleted, 70000
+		"v1-completed-omitted": variant(func(r *store.Entry) {
+			r.Status, r.ResultOmitted = store.StatusCompleted, 70000
 		}),
-		"v1-completed-unencodable": variant(func(r *idem.Record) {
-			r.Status, r.ResultOmitted = idem.StatusCompleted, idem.ResultUnencodable
+		"v1-completed-unencodable": variant(func(r *store.Entry) {
+			r.Status, r.ResultOmitted = store.StatusCompleted, store.ResultUnencodable
 		}),
-		"v1-failed": variant(func(r *idem.Record) {
-			r.Status, r.Failure, r.Attempts = idem.StatusFailed, failure, 5
+		"v1-failed": variant(func(r *store.Entry) {
+			r.Status, r.Failure, r.Attempts = store.StatusFailed, failure, 5
 		}),
 	}
 }

@@ -3,16 +3,16 @@ package dynamostore
 import (
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/idemsk/idemsk/idem/store"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // PartiQL, as BatchExecuteStatement takes it. What our statements need of the language:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.insert.html and ql-reference.update.html
 
 // insertStatement writes a record where there is none with its key.
-func insertStatement(table string, rec *idem.Record) types.BatchStatementRequest {
+func insertStatement(table string, rec *store.Entry) types.BatchStatementRequest {
 	list := attributes(rec)
 	var b strings.Builder
 	b.Grow(320)

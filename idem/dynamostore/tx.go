@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem"
@@ -86,7 +88,7 @@ var (
 // TxFrom returns the transaction of the task that a handler's context belongs to. Where there is none, as the engine fails
 // open or is on another store, the error is marked idem.Unavailable.
 func TxFrom(ctx context.Context) (*Tx, error) {
-	e, _ := idem.EffectFrom(ctx)
+	e, _ := store.EffectFrom(ctx)
 	if tx, ok := e.(*Tx); ok {
 		return tx, nil
 	}
@@ -135,7 +137,7 @@ func (tx *Tx) enlist(w *Write) error {
 	return nil
 }
 
-// Seal implements idem.Effect.
+// Seal implements store.Effect.
 func (tx *Tx) Seal() (enlisted bool, err error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -143,8 +145,8 @@ func (tx *Tx) Seal() (enlisted bool, err error) {
 	return len(tx.writes) > 0, tx.err
 }
 
-// NewEffect implements idem.Transactor.
-func (s *Store) NewEffect() idem.Effect { return &Tx{own: s.table, name: rand.Text()} }
+// NewEffect implements store.Transactor.
+func (s *Store) NewEffect() store.Effect { return &Tx{own: s.table, name: rand.Text()} }
 
 // settledAt returns the time of the first settlement.
 func (tx *Tx) settledAt(now time.Time) time.Time {

@@ -275,9 +275,9 @@ func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int, write func(i in
 	}
 	s := e.Session(t.Context())
 	defer s.Close()
-	tickets := make([]*idem.Ticket, keys)
+	tickets := make([]*idem.Claim, keys)
 	for i := range tickets {
-		tickets[i] = &idem.Ticket{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+		tickets[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 			tx, err := dynamostore.TxFrom(ctx)
 			if err != nil {
 				return nil, err

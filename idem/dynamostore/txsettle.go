@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -20,18 +22,18 @@ import (
 
 // completion is a settlement that commits with its effect, and where its answer goes.
 type completion struct {
-	set *idem.Settlement
+	set *store.Settlement
 	err *error
 	tx  *Tx // nil if it has no effect
 	at  time.Time
 }
 
 // isTransactional reports whether a settlement has more to it than its key's transition.
-func isTransactional(set *idem.Settlement) bool { return set.Effect != nil || set.Claim != nil }
+func isTransactional(set *store.Settlement) bool { return set.Effect != nil || set.Claim != nil }
 
 // settleTransactions settles those of the settlements that have an effect to commit or their key to claim, and returns the
 // others.
-func (s *Store) settleTransactions(ctx context.Context, ss []idem.Settlement, errs []error) (others []idem.Settlement, which []int) {
+func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, errs []error) (others []store.Settlement, which []int) {
 	var completions []completion
 	now := s.clock.Now()
 	for i := range ss {
@@ -44,7 +46,7 @@ func (s *Store) settleTransactions(ctx context.Context, ss []idem.Settlement, er
 		if set.Effect != nil {
 			tx, ok := set.Effect.(*Tx)
 			if !ok {
-				errs[i] = &idem.RejectedError{Err: fmt.Errorf("dynamostore: the effect is a %T: want the store's own", set.Effect)}
+				errs[i] = &store.RejectedError{Err: fmt.Errorf("dynamostore: the effect is a %T: want the store's own", set.Effect)}
 				continue
 			}
 			c.tx, c.at = tx, tx.settledAt(now)
@@ -118,7 +120,7 @@ func (c *completion) writes() []write {
 // own is the transition of the completion's key.
 func (s *Store) own(c *completion) types.TransactWriteItem {
 	if c.set.Claim != nil {
-		rec := idem.FreshlySettled(c.set, c.at)
+		rec := store.FreshlySettled(c.set, c.at)
 		return types.TransactWriteItem{Put: &types.Put{
 			TableName: &s.table, Item: encode(&rec),
 			ConditionExpression:                 aws.String("attribute_not_exists(#" + AttrKey + ")"),
@@ -155,7 +157,7 @@ func (s *Store) commit(ctx context.Context, group []completion) {
 			}
 			return
 		case refusesRequest(err):
-			*group[0].err = &idem.RejectedError{Err: s.blame(group, err)}
+			*group[0].err = &store.RejectedError{Err: s.blame(group, err)}
 			return
 		case causeOf(err) != contention:
 			s.fail(group, err)
@@ -252,10 +254,10 @@ func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err 
 		reason := &reasons[i+1]
 		switch code := aws.ToString(reason.Code); code {
 		case reasonCondition:
-			return &idem.RejectedError{Err: &ConditionError{Table: w.table, Key: w.key, Item: reason.Item, OrElse: w.orElse}}, true
+			return &store.RejectedError{Err: &ConditionError{Table: w.table, Key: w.key, Item: reason.Item, OrElse: w.orElse}}, true
 		case reasonCollection, reasonValidation:
 			err := fmt.Errorf("dynamostore: the write on item %s of table %s: %s: %s", w.key, w.table, code, aws.ToString(reason.Message))
-			return &idem.RejectedError{Err: err}, true
+			return &store.RejectedError{Err: err}, true
 		}
 	}
 	return nil, false
@@ -263,7 +265,7 @@ func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err 
 
 // refused is the answer to a completion whose key is not as it must be.
 func (s *Store) refused(c *completion, item map[string]types.AttributeValue) error {
-	var seen *idem.Record
+	var seen *store.Entry
 	if len(item) > 0 {
 		rec, err := decode(item)
 		if err != nil {
@@ -271,7 +273,7 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 		}
 		switch {
 		case err != nil && c.set.Claim != nil:
-			return &idem.ClaimRefusedError{Result: idem.ClaimResult{Err: err}}
+			return &store.ClaimRefusedError{Result: store.ClaimResult{Err: err}}
 		case err != nil:
 			return err
 		}
@@ -281,12 +283,12 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 	case c.set.Claim == nil:
 		return refusal(c.set, seen)
 	case seen == nil:
-		return &idem.ClaimRefusedError{}
-	case idem.OwnSettlement(c.set, seen):
+		return &store.ClaimRefusedError{}
+	case store.OwnSettlement(c.set, seen):
 		return nil
 	}
 	res, _ := s.judge(c.set.Claim, seen)
-	return &idem.ClaimRefusedError{Result: res}
+	return &store.ClaimRefusedError{Result: res}
 }
 
 // fail answers the completions of a transaction that was not made, however often it was sent.

@@ -14,48 +14,48 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Config configures a Store. The zero value is ready for use.
 type Config struct {
 	// Clock is time.Now if nil.
-	Clock idem.Clock
+	Clock store.Clock
 	// MaxClockSkew is added to leases and expiries by contenders. It is 0 by default, as there is only one clock here.
 	MaxClockSkew time.Duration
-	// BatchSize is what the store says of itself as an idem.Batcher (default 1): it makes the engine gather claims and
+	// BatchSize is what the store says of itself as an store.Batcher (default 1): it makes the engine gather claims and
 	// completions as it does for stores at the other end of a network.
 	BatchSize int
 }
 
 // Store is a store in memory. It is safe for concurrent use.
 type Store struct {
-	clock idem.Clock
+	clock store.Clock
 	skew  time.Duration
 	batch int
 
 	mu   sync.Mutex
-	recs map[string]*idem.Record
+	recs map[string]*store.Entry
 }
 
 var (
-	_ idem.Store      = (*Store)(nil)
-	_ idem.Batcher    = (*Store)(nil)
-	_ idem.Transactor = (*Store)(nil)
-	_ idem.Admin      = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Batcher    = (*Store)(nil)
+	_ store.Transactor = (*Store)(nil)
+	_ store.Admin      = (*Store)(nil)
 )
 
 // New returns an empty store.
 func New(cfg Config) *Store {
-	return &Store{clock: cfg.Clock, skew: max(0, cfg.MaxClockSkew), batch: max(1, cfg.BatchSize), recs: make(map[string]*idem.Record)}
+	return &Store{clock: cfg.Clock, skew: max(0, cfg.MaxClockSkew), batch: max(1, cfg.BatchSize), recs: make(map[string]*store.Entry)}
 }
 
-// BatchSize implements idem.Batcher.
+// BatchSize implements store.Batcher.
 func (s *Store) BatchSize() int { return s.batch }
 
-// Claim implements idem.Store.
-func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	results := make([]idem.ClaimResult, len(reqs))
+// Claim implements store.Store.
+func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	results := make([]store.ClaimResult, len(reqs))
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,29 +69,29 @@ func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Clai
 	return results
 }
 
-func (s *Store) claim(req *idem.ClaimRequest, now time.Time, res *idem.ClaimResult) {
+func (s *Store) claim(req *store.ClaimRequest, now time.Time, res *store.ClaimResult) {
 	seen, ok := s.recs[req.Key]
 	if !ok {
-		rec := idem.Fresh(req, now)
+		rec := store.Fresh(req, now)
 		s.recs[req.Key] = &rec
-		res.State, res.Record = idem.Claimed, rec
+		res.State, res.Entry = store.Claimed, rec
 		return
 	}
-	verdict, judged := idem.Judge(req, seen, now, s.skew)
+	verdict, judged := store.Judge(req, seen, now, s.skew)
 	*res = judged
 	switch verdict {
-	case idem.VerdictReport:
-	case idem.VerdictMismatch:
-		res.Err = idem.ErrFingerprintMismatch
-	case idem.VerdictTake:
-		res.State, res.Stolen = idem.Claimed, idem.Stolen(seen)
-		*seen = idem.Take(req, seen, now)
+	case store.VerdictReport:
+	case store.VerdictMismatch:
+		res.Err = store.ErrFingerprintMismatch
+	case store.VerdictTake:
+		res.State, res.Stolen = store.Claimed, store.Stolen(seen)
+		*seen = store.Take(req, seen, now)
 	}
-	res.Record = clone(seen)
+	res.Entry = clone(seen)
 }
 
 // clone returns a record that is the caller's to change.
-func clone(rec *idem.Record) idem.Record {
+func clone(rec *store.Entry) store.Entry {
 	c := *rec
 	c.Result = bytes.Clone(rec.Result)
 	if rec.Failure != nil {
@@ -101,8 +101,8 @@ func clone(rec *idem.Record) idem.Record {
 	return c
 }
 
-// Settle implements idem.Store.
-func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store.
+func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	var errs []error
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -123,43 +123,43 @@ func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	return errs
 }
 
-func (s *Store) settle(set *idem.Settlement, now time.Time) error {
+func (s *Store) settle(set *store.Settlement, now time.Time) error {
 	if set.Claim != nil {
 		return s.completeUnclaimed(set, now)
 	}
 	seen, ok := s.recs[set.Key]
 	switch {
 	case !ok:
-		return &idem.FencedError{Key: set.Key, Version: set.Version}
-	case idem.Holds(set, seen):
+		return &store.FencedError{Key: set.Key, Token: set.Token}
+	case store.Holds(set, seen):
 		if err := commit(set.Effect); err != nil {
 			return err
 		}
-		*seen = idem.Settled(set, seen, now)
+		*seen = store.Settled(set, seen, now)
 		seen.Result = bytes.Clone(seen.Result) // the handler's to change
-	case !idem.OwnSettlement(set, seen):
-		return &idem.FencedError{Key: set.Key, Version: set.Version, Current: clone(seen)}
+	case !store.OwnSettlement(set, seen):
+		return &store.FencedError{Key: set.Key, Token: set.Token, Current: clone(seen)}
 	}
 	return nil
 }
 
-// Get implements idem.Admin.
-func (s *Store) Get(_ context.Context, key string) (idem.Record, error) {
+// Get implements store.Admin.
+func (s *Store) Get(_ context.Context, key string) (store.Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if rec, ok := s.recs[key]; ok {
 		return clone(rec), nil
 	}
-	return idem.Record{}, fmt.Errorf("memstore: %w: %q", idem.ErrNotFound, key)
+	return store.Entry{}, fmt.Errorf("memstore: %w: %q", store.ErrNotFound, key)
 }
 
-// List implements idem.Admin, in the order of keys. It copies the store first.
-func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Record, error] {
-	return func(yield func(idem.Record, error) bool) {
+// List implements store.Admin, in the order of keys. It copies the store first.
+func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		now := s.clock.Now()
 		for _, rec := range s.snapshot() {
 			if err := ctx.Err(); err != nil {
-				yield(idem.Record{}, fmt.Errorf("memstore: list: %w", err))
+				yield(store.Entry{}, fmt.Errorf("memstore: list: %w", err))
 				return
 			}
 			if q.Matches(&rec, now) && !yield(rec, nil) {
@@ -169,27 +169,27 @@ func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Recor
 	}
 }
 
-func (s *Store) snapshot() []idem.Record {
+func (s *Store) snapshot() []store.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	recs := make([]idem.Record, 0, len(s.recs))
+	recs := make([]store.Entry, 0, len(s.recs))
 	for rec := range maps.Values(s.recs) {
 		recs = append(recs, clone(rec))
 	}
-	slices.SortFunc(recs, func(a, b idem.Record) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(recs, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return recs
 }
 
-// Delete implements idem.Admin.
+// Delete implements store.Admin.
 func (s *Store) Delete(_ context.Context, key string, version int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec, ok := s.recs[key]
 	switch {
 	case !ok:
-		return fmt.Errorf("memstore: delete: %w: %q", idem.ErrNotFound, key)
-	case rec.Version != version:
-		return fmt.Errorf("memstore: delete: %w", &idem.FencedError{Key: key, Version: version, Current: clone(rec)})
+		return fmt.Errorf("memstore: delete: %w: %q", store.ErrNotFound, key)
+	case rec.Token != version:
+		return fmt.Errorf("memstore: delete: %w", &store.FencedError{Key: key, Token: version, Current: clone(rec)})
 	}
 	delete(s.recs, key)
 	return nil
@@ -201,6 +201,6 @@ func (s *Store) Sweep() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.recs)
-	maps.DeleteFunc(s.recs, func(_ string, r *idem.Record) bool { return !now.Before(r.Expiry) })
+	maps.DeleteFunc(s.recs, func(_ string, r *store.Entry) bool { return !now.Before(r.Expiry) })
 	return before - len(s.recs)
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
@@ -22,12 +23,12 @@ func TestRules(t *testing.T) {
 
 func harness(skew time.Duration) storetest.Harness {
 	clock := storetest.NewClock()
-	store := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: skew})
-	again := &storetest.Resender{Store: store, Admin: store}
+	st := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: skew})
+	again := &storetest.Resender{Store: st, Admin: st}
 	return storetest.Harness{
 		Store: again, Now: clock.Now, Advance: clock.Advance, Skew: skew, LoseReply: again.Arm,
 		Raw: func(t testing.TB, key string) []byte {
-			rec, err := store.Get(t.Context(), key)
+			rec, err := st.Get(t.Context(), key)
 			if err != nil {
 				return nil
 			}
@@ -37,14 +38,14 @@ func harness(skew time.Duration) storetest.Harness {
 			}
 			return raw
 		},
-		Sweep:   func(testing.TB) { store.Sweep() },
-		Effects: counters(store),
+		Sweep:   func(testing.TB) { st.Sweep() },
+		Effects: counters(st),
 	}
 }
 
-func counters(store *memstore.Store) *storetest.Effects {
+func counters(st *memstore.Store) *storetest.Effects {
 	counts := make(map[string]int) // guarded by the store's lock where it is written
-	enlist := func(t testing.TB, e idem.Effect) *memstore.Tx {
+	enlist := func(t testing.TB, e store.Effect) *memstore.Tx {
 		tx, ok := e.(*memstore.Tx)
 		if !ok {
 			t.Fatalf("%T", e)
@@ -52,9 +53,9 @@ func counters(store *memstore.Store) *storetest.Effects {
 		return tx
 	}
 	return &storetest.Effects{
-		Transactor: store,
-		Count:      func(t testing.TB, e idem.Effect, name string) { enlist(t, e).Do(func() { counts[name]++ }) },
-		Refuse:     func(t testing.TB, e idem.Effect) { enlist(t, e).Check(func() error { return errors.New("no") }) },
+		Transactor: st,
+		Count:      func(t testing.TB, e store.Effect, name string) { enlist(t, e).Do(func() { counts[name]++ }) },
+		Refuse:     func(t testing.TB, e store.Effect) { enlist(t, e).Check(func() error { return errors.New("no") }) },
 		Read:       func(_ testing.TB, name string) int { return counts[name] },
 	}
 }

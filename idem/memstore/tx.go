@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -22,7 +24,7 @@ var errNoTx = errors.New("memstore: there is nothing to enlist in: the handler's
 
 // TxFrom returns the effect of the task that a handler's context belongs to; without one, an error marked idem.Unavailable.
 func TxFrom(ctx context.Context) (*Tx, error) {
-	e, _ := idem.EffectFrom(ctx)
+	e, _ := store.EffectFrom(ctx)
 	if tx, ok := e.(*Tx); ok {
 		return tx, nil
 	}
@@ -48,7 +50,7 @@ func (tx *Tx) Do(write func()) {
 	}
 }
 
-// Seal implements idem.Effect.
+// Seal implements store.Effect.
 func (tx *Tx) Seal() (enlisted bool, err error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -56,21 +58,21 @@ func (tx *Tx) Seal() (enlisted bool, err error) {
 	return len(tx.checks)+len(tx.writes) > 0, nil
 }
 
-// NewEffect implements idem.Transactor.
-func (s *Store) NewEffect() idem.Effect { return new(Tx) }
+// NewEffect implements store.Transactor.
+func (s *Store) NewEffect() store.Effect { return new(Tx) }
 
 // commit makes the writes of an effect, if its conditions hold. The store's lock is held.
-func commit(effect idem.Effect) error {
+func commit(effect store.Effect) error {
 	if effect == nil {
 		return nil
 	}
 	tx, ok := effect.(*Tx)
 	if !ok {
-		return &idem.RejectedError{Err: fmt.Errorf("memstore: the effect is a %T: want the store's own", effect)}
+		return &store.RejectedError{Err: fmt.Errorf("memstore: the effect is a %T: want the store's own", effect)}
 	}
 	for _, check := range tx.checks {
 		if err := check(); err != nil {
-			return &idem.RejectedError{Err: err}
+			return &store.RejectedError{Err: err}
 		}
 	}
 	for _, write := range tx.writes {
@@ -80,27 +82,27 @@ func commit(effect idem.Effect) error {
 }
 
 // completeUnclaimed claims and completes an absent key.
-func (s *Store) completeUnclaimed(set *idem.Settlement, now time.Time) error {
+func (s *Store) completeUnclaimed(set *store.Settlement, now time.Time) error {
 	if seen, ok := s.recs[set.Key]; ok {
-		if idem.OwnSettlement(set, seen) {
+		if store.OwnSettlement(set, seen) {
 			return nil
 		}
-		return &idem.ClaimRefusedError{Result: s.answer(set.Claim, seen, now)}
+		return &store.ClaimRefusedError{Result: s.answer(set.Claim, seen, now)}
 	}
 	if err := commit(set.Effect); err != nil {
 		return err
 	}
-	rec := idem.FreshlySettled(set, now)
+	rec := store.FreshlySettled(set, now)
 	s.recs[set.Key] = &rec
 	return nil
 }
 
 // answer is what a claim that writes nothing is answered.
-func (s *Store) answer(req *idem.ClaimRequest, seen *idem.Record, now time.Time) idem.ClaimResult {
-	verdict, res := idem.Judge(req, seen, now, s.skew)
-	if verdict == idem.VerdictMismatch {
-		res.Err = idem.ErrFingerprintMismatch
+func (s *Store) answer(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.ClaimResult {
+	verdict, res := store.Judge(req, seen, now, s.skew)
+	if verdict == store.VerdictMismatch {
+		res.Err = store.ErrFingerprintMismatch
 	}
-	res.Record = clone(seen)
+	res.Entry = clone(seen)
 	return res
 }

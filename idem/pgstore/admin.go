@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/idemsk/idemsk/idem"
@@ -19,27 +21,27 @@ const listPage = 1000
 // adminTimeout is the RoundTripTimeout of what reads or deletes many rows: a page of List looks at any number of them to find one.
 const adminTimeout = 5 * time.Minute
 
-// Get implements idem.Admin by one read.
-func (s *Store) Get(ctx context.Context, key string) (idem.Record, error) {
+// Get implements store.Admin by one read.
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	seen, err := s.lookAt(ctx, []string{key})
 	if err != nil {
-		return idem.Record{}, s.explain("get", key, err)
+		return store.Entry{}, s.explain("get", key, err)
 	}
 	found, there := seen[key]
 	if !there {
-		return idem.Record{}, fmt.Errorf("pgstore: get from table %s: %w: %q", s.table, idem.ErrNotFound, key)
+		return store.Entry{}, fmt.Errorf("pgstore: get from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
 	return found.rec, nil
 }
 
-// List implements idem.Admin, in the order of keys. It reads the whole table, however little it yields, unless the caller
+// List implements store.Admin, in the order of keys. It reads the whole table, however little it yields, unless the caller
 // stops: in pages of 1,000 rows, each a short transaction, so that it holds up no VACUUM.
-func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Record, error] {
-	return func(yield func(idem.Record, error) bool) {
+func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		for last, more := "", true; more; {
 			page, err := s.page(ctx, q, last)
 			if err != nil {
-				yield(idem.Record{}, s.complain("list", err))
+				yield(store.Entry{}, s.complain("list", err))
 				return
 			}
 			for i := range page {
@@ -54,10 +56,10 @@ func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Recor
 	}
 }
 
-func (s *Store) page(ctx context.Context, q idem.ListQuery, last string) (page []sighting, err error) {
+func (s *Store) page(ctx context.Context, q store.ListQuery, last string) (page []sighting, err error) {
 	status := q.Status
 	if q.Overdue && status == "" {
-		status = idem.StatusStarted
+		status = store.StatusStarted
 	}
 	var before *time.Time
 	if !q.Before.IsZero() {
@@ -77,7 +79,7 @@ func (s *Store) page(ctx context.Context, q idem.ListQuery, last string) (page [
 	return slices.Clip(page), err
 }
 
-// Delete implements idem.Admin by one conditional delete, and a look where that is refused. Where its reply was lost it is sent
+// Delete implements store.Admin by one conditional delete, and a look where that is refused. Where its reply was lost it is sent
 // again, and the record may then have gone already: ErrNotFound.
 func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	removed, err := s.execute(ctx, s.limit, s.sql.remove, escape(key), version)
@@ -93,9 +95,9 @@ func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	}
 	found, there := seen[key]
 	if !there {
-		return fmt.Errorf("pgstore: delete from table %s: %w: %q", s.table, idem.ErrNotFound, key)
+		return fmt.Errorf("pgstore: delete from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
-	return fmt.Errorf("pgstore: delete: %w", &idem.FencedError{Key: key, Version: version, Current: found.rec})
+	return fmt.Errorf("pgstore: delete: %w", &store.FencedError{Key: key, Token: version, Current: found.rec})
 }
 
 // Prune deletes up to limit records whose expiry has passed, the oldest first, and returns how many. It is one short

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -27,28 +29,28 @@ func BenchmarkStore(b *testing.B) {
 
 // BenchmarkBatch measures a batch of 100: an operation is one record.
 func BenchmarkBatch(b *testing.B) {
-	store := newStore(b, durable(b), pgstore.Config{})
+	st := newStore(b, durable(b), pgstore.Config{})
 	run := 0
-	claim := func(fresh bool) []idem.ClaimResult {
+	claim := func(fresh bool) []store.ClaimResult {
 		run++
-		reqs := make([]idem.ClaimRequest, pgstore.MaxBatchSize)
+		reqs := make([]store.ClaimRequest, pgstore.MaxBatchSize)
 		for i := range reqs {
 			reqs[i] = request("key "+strconv.Itoa(i), run*len(reqs)+i)
 			if fresh {
 				reqs[i].Key = fmt.Sprint("key ", run, i)
 			}
 		}
-		return store.Claim(b.Context(), reqs)
+		return st.Claim(b.Context(), reqs)
 	}
 	fresh := func(all bool) {
-		var ss []idem.Settlement
+		var ss []store.Settlement
 		for _, res := range claim(all) {
-			if res.State != idem.Claimed {
+			if res.State != store.Claimed {
 				b.Fatalf("state %d, error %v", res.State, res.Err)
 			}
-			ss = append(ss, settlement(res.Record, idem.OpComplete))
+			ss = append(ss, settlement(res.Entry, store.OpComplete))
 		}
-		if errs := store.Settle(b.Context(), ss); errs != nil {
+		if errs := st.Settle(b.Context(), ss); errs != nil {
 			b.Fatal(errs[0])
 		}
 	}
@@ -70,16 +72,16 @@ func BenchmarkBatch(b *testing.B) {
 func BenchmarkTransactionMode(b *testing.B) {
 	pool := durable(b)
 	execute(b, pool, `CREATE TABLE effects (n bigint)`)
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: newTable(b, pool)}})
+	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: newTable(b, pool)}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(store.Close)
-	engine, err := idem.New(store, idem.Config{})
+	b.Cleanup(st.Close)
+	engine, err := idem.New(st, idem.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	handler := store.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+	handler := st.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		_, err := tx.Exec(ctx, `INSERT INTO effects VALUES (1)`)
 		return nil, err
 	})
@@ -111,28 +113,28 @@ func BenchmarkTransactionMode(b *testing.B) {
 		}
 	})
 	b.Run("contended", func(b *testing.B) {
-		held := store.Claim(b.Context(), []idem.ClaimRequest{request("contended", 1)})[0]
-		if held.State != idem.Claimed {
+		held := st.Claim(b.Context(), []store.ClaimRequest{request("contended", 1)})[0]
+		if held.State != store.Claimed {
 			b.Fatal(held.Err)
 		}
 		for b.Loop() {
-			if res := store.Claim(b.Context(), []idem.ClaimRequest{request("contended", 2)})[0]; res.State != idem.ClaimInFlight {
+			if res := st.Claim(b.Context(), []store.ClaimRequest{request("contended", 2)})[0]; res.State != store.ClaimInFlight {
 				b.Fatalf("state %d, error %v", res.State, res.Err)
 			}
 		}
-		store.Settle(b.Context(), []idem.Settlement{settlement(held.Record, idem.OpRelease)})
+		st.Settle(b.Context(), []store.Settlement{settlement(held.Entry, store.OpRelease)})
 	})
 }
 
 // BenchmarkPrune measures pruning by the thousand: an operation is one record.
 func BenchmarkPrune(b *testing.B) {
-	store := newStore(b, durable(b), pgstore.Config{})
-	pool := store.Pool()
-	execute(b, pool, `INSERT INTO `+store.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', false, now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(),
+	st := newStore(b, durable(b), pgstore.Config{})
+	pool := st.Pool()
+	execute(b, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', false, now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(),
 		now() - interval '1 second' FROM generate_series(1, $1::int) n`, b.N)
 	b.ResetTimer()
 	for n := 0; n < b.N; {
-		deleted, err := store.Prune(context.Background(), 1000)
+		deleted, err := st.Prune(context.Background(), 1000)
 		if err != nil || deleted == 0 {
 			b.Fatalf("%d deleted, %v", deleted, err)
 		}

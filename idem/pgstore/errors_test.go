@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
@@ -43,30 +45,30 @@ func TestTableNames(t *testing.T) {
 		if !ok {
 			continue
 		}
-		store := newStore(t, pool, pgstore.Config{Table: name})
-		if err := store.Check(t.Context()); err != nil || store.Table() != name {
-			t.Errorf("check %q: %v", store.Table(), err)
+		st := newStore(t, pool, pgstore.Config{Table: name})
+		if err := st.Check(t.Context()); err != nil || st.Table() != name {
+			t.Errorf("check %q: %v", st.Table(), err)
 		}
-		if res := store.Claim(t.Context(), []idem.ClaimRequest{request("k", 1)})[0]; res.State != idem.Claimed {
+		if res := st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0]; res.State != store.Claimed {
 			t.Errorf("claim in %q: %v", name, res.Err)
 		}
 	}
 }
 
 // everyOperation returns the errors of the store's operations, by their names.
-func everyOperation(t *testing.T, store *pgstore.Store) map[string]error {
+func everyOperation(t *testing.T, st *pgstore.Store) map[string]error {
 	t.Helper()
 	errs := map[string]error{
-		"claim":  store.Claim(t.Context(), []idem.ClaimRequest{request("k", 1)})[0].Err,
-		"delete": store.Delete(t.Context(), "k", 1),
-		"check":  store.Check(t.Context()),
+		"claim":  st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0].Err,
+		"delete": st.Delete(t.Context(), "k", 1),
+		"check":  st.Check(t.Context()),
 	}
-	for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend} {
-		errs[op.String()] = store.Settle(t.Context(), []idem.Settlement{settlement(idem.Record{Key: "k", Version: 1, Owner: "o"}, op)})[0]
+	for _, op := range []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend} {
+		errs[op.String()] = st.Settle(t.Context(), []store.Settlement{settlement(store.Entry{Key: "k", Token: 1, Owner: "o"}, op)})[0]
 	}
-	_, errs["get"] = store.Get(t.Context(), "k")
-	_, errs["prune"] = store.Prune(t.Context(), 10)
-	for _, err := range store.List(t.Context(), idem.ListQuery{Status: idem.StatusFailed}) {
+	_, errs["get"] = st.Get(t.Context(), "k")
+	_, errs["prune"] = st.Prune(t.Context(), 10)
+	for _, err := range st.List(t.Context(), store.ListQuery{Status: store.StatusFailed}) {
 		errs["list"] = err
 	}
 	return errs
@@ -81,7 +83,7 @@ func wantEach(t *testing.T, errs map[string]error, wants ...string) {
 				t.Errorf("%s: %v; want %q in it", op, err, want)
 			}
 		}
-		if errors.Is(err, idem.ErrFenced) || errors.Is(err, idem.ErrNotFound) {
+		if errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v is a proper answer", op, err)
 		}
 		if err != nil && strings.Contains(err.Error(), pgserver.Password) {
@@ -108,24 +110,24 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"no such schema", server.URL(), "nowhere.not_there", []string{"nowhere.not_there", "run idemsk migrate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			store := newStore(t, newPool(t, tc.url), pgstore.Config{Table: tc.table})
-			wantEach(t, everyOperation(t, store), append(tc.want, "table "+tc.table)...)
+			st := newStore(t, newPool(t, tc.url), pgstore.Config{Table: tc.table})
+			wantEach(t, everyOperation(t, st), append(tc.want, "table "+tc.table)...)
 		})
 	}
 	t.Run("no privilege", func(t *testing.T) {
-		store := newStore(t, newPool(t, server.URLOf(role, "secret", pgserver.Database)), pgstore.Config{Table: table})
-		errs := everyOperation(t, store)
+		st := newStore(t, newPool(t, server.URLOf(role, "secret", pgserver.Database)), pgstore.Config{Table: table})
+		errs := everyOperation(t, st)
 		delete(errs, "check") // it looks at no key
 		wantEach(t, errs, "permission denied", "the role needs SELECT, INSERT, UPDATE and DELETE")
 	})
 	t.Run("transaction mode", func(t *testing.T) {
-		store, err := pgstore.NewTx(root, pgstore.TxConfig{Config: pgstore.Config{Table: "not_there"}})
+		st, err := pgstore.NewTx(root, pgstore.TxConfig{Config: pgstore.Config{Table: "not_there"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantEach(t, map[string]error{
-			"claim":    store.Claim(t.Context(), []idem.ClaimRequest{request("k", 1)})[0].Err,
-			"complete": store.Settle(t.Context(), []idem.Settlement{settlement(idem.Record{Key: "k"}, idem.OpComplete)})[0],
+			"claim":    st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0].Err,
+			"complete": st.Settle(t.Context(), []store.Settlement{settlement(store.Entry{Key: "k"}, store.OpComplete)})[0],
 		}, "not_there", "run idemsk migrate")
 		wantGivenBack(t, root)
 	})
@@ -145,10 +147,10 @@ func TestAURLThatCannotBeRead(t *testing.T) {
 func TestCheckTellsTheStateOfATable(t *testing.T) {
 	pool := newPool(t, server.URL())
 	table := newTable(t, pool)
-	store := newStore(t, pool, pgstore.Config{Table: table})
+	st := newStore(t, pool, pgstore.Config{Table: table})
 	check := func(want error, says string) {
 		t.Helper()
-		if err := store.Check(t.Context()); !errors.Is(err, want) || (want != nil && !strings.Contains(err.Error(), says)) {
+		if err := st.Check(t.Context()); !errors.Is(err, want) || (want != nil && !strings.Contains(err.Error(), says)) {
 			t.Errorf("%v; want %v, and %q in it", err, want, says)
 		}
 	}
@@ -187,8 +189,8 @@ func readOnly(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transacti
 
 func TestAReadOnlyServerIsSaidToBeOne(t *testing.T) {
 	root := newPool(t, server.URL())
-	store := newStore(t, newPool(t, server.URL(), readOnly), pgstore.Config{Table: newTable(t, root)})
-	errs := everyOperation(t, store)
+	st := newStore(t, newPool(t, server.URL(), readOnly), pgstore.Config{Table: newTable(t, root)})
+	errs := everyOperation(t, st)
 	delete(errs, "get") // which read
 	delete(errs, "list")
 	wantEach(t, errs, "read-only", "target_session_attrs=read-write")
@@ -198,9 +200,9 @@ func TestAReadOnlyServerIsSaidToBeOne(t *testing.T) {
 func TestAStandbyRefusesUntilItIsPromoted(t *testing.T) {
 	primary := ownServer(t, nil)
 	pool := newPool(t, primary.URL())
-	store := newStore(t, pool, pgstore.Config{})
-	done := store.Claim(t.Context(), []idem.ClaimRequest{request("done", 1)})[0].Record
-	if errs := store.Settle(t.Context(), []idem.Settlement{settlement(done, idem.OpComplete)}); errs != nil {
+	st := newStore(t, pool, pgstore.Config{})
+	done := st.Claim(t.Context(), []store.ClaimRequest{request("done", 1)})[0].Entry
+	if errs := st.Settle(t.Context(), []store.Settlement{settlement(done, store.OpComplete)}); errs != nil {
 		t.Fatal(errs[0])
 	}
 	standby, err := primary.Standby(t.Context())
@@ -213,18 +215,18 @@ func TestAStandbyRefusesUntilItIsPromoted(t *testing.T) {
 		}
 	}()
 	there := newPool(t, standby.URL())
-	follower := newStore(t, there, pgstore.Config{Table: store.Table()})
+	follower := newStore(t, there, pgstore.Config{Table: st.Table()})
 	for _, key := range []string{"done", "new"} {
-		err := follower.Claim(t.Context(), []idem.ClaimRequest{request(key, 2)})[0].Err
+		err := follower.Claim(t.Context(), []store.ClaimRequest{request(key, 2)})[0].Err
 		if err == nil || !strings.Contains(err.Error(), "the server is a standby") {
 			t.Errorf("claim of %q on a standby: %v", key, err)
 		}
 	}
-	tx, err := pgstore.NewTx(there, pgstore.TxConfig{Config: pgstore.Config{Table: store.Table()}})
+	tx, err := pgstore.NewTx(there, pgstore.TxConfig{Config: pgstore.Config{Table: st.Table()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.Claim(t.Context(), []idem.ClaimRequest{request("new", 2)})[0].Err; err == nil || !strings.Contains(err.Error(), "the server is a standby") {
+	if err := tx.Claim(t.Context(), []store.ClaimRequest{request("new", 2)})[0].Err; err == nil || !strings.Contains(err.Error(), "the server is a standby") {
 		t.Errorf("claim in transaction mode on a standby: %v", err)
 	}
 	if err := follower.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "it is a standby") {
@@ -236,8 +238,8 @@ func TestAStandbyRefusesUntilItIsPromoted(t *testing.T) {
 	if err := standby.Promote(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]idem.ClaimState{"done": idem.ClaimCompleted, "new": idem.Claimed} {
-		if res := follower.Claim(t.Context(), []idem.ClaimRequest{request(key, 3)})[0]; res.State != want {
+	for key, want := range map[string]store.ClaimState{"done": store.ClaimCompleted, "new": store.Claimed} {
+		if res := follower.Claim(t.Context(), []store.ClaimRequest{request(key, 3)})[0]; res.State != want {
 			t.Errorf("claim of %q after the promotion: state %d, error %v; want state %d", key, res.State, res.Err, want)
 		}
 	}
@@ -245,18 +247,18 @@ func TestAStandbyRefusesUntilItIsPromoted(t *testing.T) {
 
 func TestACallerThatGivesUpIsNotAServerThatIsDown(t *testing.T) {
 	pool := newPool(t, server.URL())
-	store := newStore(t, pool, pgstore.Config{})
+	st := newStore(t, pool, pgstore.Config{})
 	lock, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Rollback(context.Background())
-	if _, err := lock.Exec(t.Context(), `LOCK TABLE `+store.Table()); err != nil {
+	if _, err := lock.Exec(t.Context(), `LOCK TABLE `+st.Table()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err = store.Claim(ctx, []idem.ClaimRequest{request("k", 1)})[0].Err
+	err = st.Claim(ctx, []store.ClaimRequest{request("k", 1)})[0].Err
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "can't be reached") {
 		t.Errorf("%v; want DeadlineExceeded", err)
 	}

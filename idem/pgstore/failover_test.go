@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -69,47 +71,47 @@ func (p *pair) promote() {
 }
 
 func TestAFailoverInMidBatchLosesNothing(t *testing.T) {
-	claim := func(t *testing.T, store *pgstore.Store) (ss []idem.Settlement) {
+	claim := func(t *testing.T, st *pgstore.Store) (ss []store.Settlement) {
 		t.Helper()
-		for i, res := range store.Claim(t.Context(), hundred()) {
-			if res.State != idem.Claimed || res.Record.Attempts != 1 {
-				t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+		for i, res := range st.Claim(t.Context(), hundred()) {
+			if res.State != store.Claimed || res.Entry.Attempts != 1 {
+				t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Entry)
 			}
-			ss = append(ss, settlement(res.Record, idem.OpComplete))
+			ss = append(ss, settlement(res.Entry, store.OpComplete))
 		}
 		return ss
 	}
 	for _, batch := range []string{"of claims", "of completions"} {
 		t.Run(batch, func(t *testing.T) {
 			p := newPair(t, onStandby)
-			store := newStore(t, p.pool, pgstore.Config{})
+			st := newStore(t, p.pool, pgstore.Config{})
 			failOver := func(int) {
 				p.crash()
-				err := store.Claim(t.Context(), []idem.ClaimRequest{request("meanwhile", 1)})[0].Err
+				err := st.Claim(t.Context(), []store.ClaimRequest{request("meanwhile", 1)})[0].Err
 				if err == nil || !strings.Contains(err.Error(), "takes writes") {
 					t.Errorf("claim between crash and promotion: %v", err)
 				}
 				p.promote()
 			}
-			var ss []idem.Settlement
+			var ss []store.Settlement
 			if batch == "of claims" {
-				results := inMidBatch(t, p.pool, store.Table(), func() []idem.ClaimResult { return store.Claim(t.Context(), hundred()) }, failOver)
+				results := inMidBatch(t, p.pool, st.Table(), func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, failOver)
 				for _, res := range results {
 					if err := res.Err; err != nil && !strings.Contains(err.Error(), "being stopped or started") && !strings.Contains(err.Error(), "takes writes") {
 						t.Fatal(err)
 					}
 				}
-				ss = claim(t, store) // sent again, by the same owners
+				ss = claim(t, st) // sent again, by the same owners
 			} else {
-				ss = claim(t, store)
-				inMidBatch(t, p.pool, store.Table(), func() []error { return store.Settle(t.Context(), ss) }, failOver)
+				ss = claim(t, st)
+				inMidBatch(t, p.pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) }, failOver)
 			}
-			if errs := store.Settle(t.Context(), ss); errs != nil {
+			if errs := st.Settle(t.Context(), ss); errs != nil {
 				t.Fatal(errs)
 			}
-			for i, res := range store.Claim(t.Context(), hundred()) {
-				if res.State != idem.ClaimCompleted || res.Record.Attempts != 1 {
-					t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+			for i, res := range st.Claim(t.Context(), hundred()) {
+				if res.State != store.ClaimCompleted || res.Entry.Attempts != 1 {
+					t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Entry)
 				}
 			}
 		})
@@ -140,24 +142,24 @@ func TestWhatLandsAtTheStandbyUnansweredCountsOnce(t *testing.T) {
 		<-done
 	}
 	t.Run("completions", func(t *testing.T) {
-		var ss []idem.Settlement
+		var ss []store.Settlement
 		p := newPair(t, applied)
-		store := newStore(t, p.pool, pgstore.Config{})
-		for _, res := range store.Claim(t.Context(), hundred()) {
-			ss = append(ss, settlement(res.Record, idem.OpComplete))
+		st := newStore(t, p.pool, pgstore.Config{})
+		for _, res := range st.Claim(t.Context(), hundred()) {
+			ss = append(ss, settlement(res.Entry, store.OpComplete))
 		}
-		failOver(p, func() { store.Settle(t.Context(), ss) })
-		if errs := store.Settle(t.Context(), ss); errs != nil {
+		failOver(p, func() { st.Settle(t.Context(), ss) })
+		if errs := st.Settle(t.Context(), ss); errs != nil {
 			t.Error(errs)
 		}
 	})
 	t.Run("claims", func(t *testing.T) {
 		p := newPair(t, applied)
-		store := newStore(t, p.pool, pgstore.Config{})
-		failOver(p, func() { store.Claim(t.Context(), hundred()) })
-		for i, res := range store.Claim(t.Context(), hundred()) {
-			if res.State != idem.Claimed || res.Record.Attempts != 1 {
-				t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+		st := newStore(t, p.pool, pgstore.Config{})
+		failOver(p, func() { st.Claim(t.Context(), hundred()) })
+		for i, res := range st.Claim(t.Context(), hundred()) {
+			if res.State != store.Claimed || res.Entry.Attempts != 1 {
+				t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Entry)
 			}
 		}
 	})
@@ -204,14 +206,14 @@ func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
 		told: make(map[int]string), executed: make(map[int]int),
 	}
 	cfg := idem.Config{BreakerFailures: -1, Lease: time.Second}
-	var store idem.Store = newStore(t, p.pool, pgstore.Config{Table: l.table})
+	var st store.Store = newStore(t, p.pool, pgstore.Config{Table: l.table})
 	l.handler = func(n int) idem.Handler {
 		return idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return l.result(n), l.perhapsCrash(ctx) })
 	}
 	if inTransaction {
 		execute(t, p.pool, `CREATE TABLE `+l.table+`_effects (run text)`)
 		tx := txStore(t, p.pool, l.table)
-		store = tx
+		st = tx
 		l.handler = func(n int) idem.Handler {
 			return tx.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				result := l.result(n)
@@ -227,7 +229,7 @@ func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
 		}
 	}
 	var err error
-	if l.engine, err = idem.New(store, cfg); err != nil {
+	if l.engine, err = idem.New(st, cfg); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -267,7 +269,7 @@ func (l *load) deliver(from, to int) {
 }
 
 func (l *load) deliverOne(n int) {
-	task := idem.Task{Key: fmt.Sprint("payment-", n), Fingerprint: idem.FingerprintOf(fmt.Append(nil, n)), Source: fmt.Sprint("payments-0@", n), Handler: l.handler(n)}
+	task := idem.Task{Key: fmt.Sprint("payment-", n), Fingerprint: store.FingerprintOf(fmt.Append(nil, n)), Source: fmt.Sprint("payments-0@", n), Handler: l.handler(n)}
 	for limit := time.Now().Add(time.Minute); ; <-time.After(workersPause) {
 		ctx, cancel := context.WithTimeout(l.Context(), 20*time.Second)
 		out := l.engine.Do(ctx, task)

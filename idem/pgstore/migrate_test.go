@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/pgstore"
 )
 
@@ -39,48 +40,48 @@ func TestMigrationsAreAppliedOnceByMany(t *testing.T) {
 
 func TestPruneDeletesWhatHasExpiredInBoundedBatches(t *testing.T) {
 	pool := newPool(t, server.URL())
-	store := newStore(t, pool, pgstore.Config{})
+	st := newStore(t, pool, pgstore.Config{})
 	for n := range 250 {
 		req := request(fmt.Sprint("expired ", n), n)
 		req.Lease, req.Retention = time.Millisecond, time.Millisecond
-		store.Claim(t.Context(), []idem.ClaimRequest{req})
+		st.Claim(t.Context(), []store.ClaimRequest{req})
 	}
-	execute(t, pool, `UPDATE `+store.Table()+` SET expiry_timestamp = now() - interval '1 second'`)
-	store.Claim(t.Context(), []idem.ClaimRequest{request("kept", 1)})
+	execute(t, pool, `UPDATE `+st.Table()+` SET expiry_timestamp = now() - interval '1 second'`)
+	st.Claim(t.Context(), []store.ClaimRequest{request("kept", 1)})
 
 	busy, err := pool.Begin(t.Context()) // somebody is at work on one of them
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := busy.Exec(t.Context(), `UPDATE `+store.Table()+` SET attempts = 2 WHERE idempotency_key = 'expired 7'`); err != nil {
+	if _, err := busy.Exec(t.Context(), `UPDATE `+st.Table()+` SET attempts = 2 WHERE idempotency_key = 'expired 7'`); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int{100, 100, 49, 0} {
-		if n, err := store.Prune(t.Context(), 100); err != nil || n != want {
+		if n, err := st.Prune(t.Context(), 100); err != nil || n != want {
 			t.Errorf("pruned %d, %v; want %d", n, err, want)
 		}
 	}
 	if err := busy.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := store.Prune(t.Context(), 100); err != nil || n != 1 {
+	if n, err := st.Prune(t.Context(), 100); err != nil || n != 1 {
 		t.Errorf("pruned %d, %v; want 1", n, err)
 	}
-	if n := ask[int](t, pool, `SELECT count(*) FROM `+store.Table()); n != 1 {
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+st.Table()); n != 1 {
 		t.Errorf("%d records are left; want 1", n)
 	}
-	if _, err := store.Prune(t.Context(), 0); err == nil {
+	if _, err := st.Prune(t.Context(), 0); err == nil {
 		t.Error("a limit of 0 is no error")
 	}
 }
 
 func TestListReadsPageByPage(t *testing.T) {
 	pool := newPool(t, server.URL())
-	store := newStore(t, pool, pgstore.Config{})
-	execute(t, pool, `INSERT INTO `+store.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', false, now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(), now()
+	st := newStore(t, pool, pgstore.Config{})
+	execute(t, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', false, now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(), now()
 		FROM generate_series(1, 2500) n`)
 	n := 0
-	for _, err := range store.List(t.Context(), idem.ListQuery{}) {
+	for _, err := range st.List(t.Context(), store.ListQuery{}) {
 		if n++; err != nil {
 			t.Fatal(err)
 		}
@@ -91,16 +92,16 @@ func TestListReadsPageByPage(t *testing.T) {
 }
 
 func TestTextsOfAnyBytes(t *testing.T) {
-	store := newStore(t, newPool(t, server.URL()), pgstore.Config{})
+	st := newStore(t, newPool(t, server.URL()), pgstore.Config{})
 	req := request("a\x00b\\0c\\", 1)
 	req.Source = "top\x00ic\\-0@1\xff"
-	rec := store.Claim(t.Context(), []idem.ClaimRequest{req})[0].Record
-	set := settlement(rec, idem.OpRelease)
+	rec := st.Claim(t.Context(), []store.ClaimRequest{req})[0].Entry
+	set := settlement(rec, store.OpRelease)
 	set.Failure.Message = "nul \x00, backslash \\, broken \xff"
-	if errs := store.Settle(t.Context(), []idem.Settlement{set}); errs != nil {
+	if errs := st.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 		t.Fatal(errs[0])
 	}
-	got, err := store.Get(t.Context(), req.Key)
+	got, err := st.Get(t.Context(), req.Key)
 	if err != nil {
 		t.Fatal(err)
 	}

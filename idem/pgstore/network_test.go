@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -112,33 +114,33 @@ func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
 			t.Run(name+", "+whose, func(t *testing.T) {
 				t.Parallel()
 				pool, proxy := behindProxy(t, "", open)
-				store := newStore(t, pool, pgstore.Config{RoundTripTimeout: shortLimit})
+				st := newStore(t, pool, pgstore.Config{RoundTripTimeout: shortLimit})
 				fail := func() {
 					fillUp(t, pool)
 					proxy.Existing(fault)
 				}
-				claims := map[string]idem.ClaimRequest{"a": request("a", 1), "b": request("b", 1)}
+				claims := map[string]store.ClaimRequest{"a": request("a", 1), "b": request("b", 1)}
 				fail()
 				twice(t, "claim", func(ctx context.Context, key string) {
-					if res := store.Claim(ctx, []idem.ClaimRequest{claims[key]})[0]; res.State != idem.Claimed {
+					if res := st.Claim(ctx, []store.ClaimRequest{claims[key]})[0]; res.State != store.Claimed {
 						t.Errorf("claim: state %d, %v", res.State, res.Err)
 					}
 				})
-				held := make(map[string]idem.Record)
+				held := make(map[string]store.Entry)
 				for key := range claims {
-					held[key] = store.Claim(t.Context(), []idem.ClaimRequest{claims[key]})[0].Record
+					held[key] = st.Claim(t.Context(), []store.ClaimRequest{claims[key]})[0].Entry
 				}
-				for _, op := range []idem.SettleOp{idem.OpExtend, idem.OpComplete} {
+				for _, op := range []store.SettleOp{store.OpExtend, store.OpComplete} {
 					fail()
 					twice(t, op.String(), func(ctx context.Context, key string) {
-						if errs := store.Settle(ctx, []idem.Settlement{settlement(held[key], op)}); errs != nil {
+						if errs := st.Settle(ctx, []store.Settlement{settlement(held[key], op)}); errs != nil {
 							t.Errorf("%s: %v", op, errs[0])
 						}
 					})
 				}
 				fail()
 				twice(t, "delete", func(ctx context.Context, key string) {
-					if err := store.Delete(ctx, key, held[key].Version); err != nil {
+					if err := st.Delete(ctx, key, held[key].Token); err != nil {
 						t.Error(err)
 					}
 				})
@@ -151,19 +153,19 @@ func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
 // so is the store.
 func TestAServerThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
 	pool, proxy := behindProxy(t, "&connect_timeout=1", ourPool(2))
-	store := newStore(t, pool, pgstore.Config{RoundTripTimeout: shortLimit})
+	st := newStore(t, pool, pgstore.Config{RoundTripTimeout: shortLimit})
 	fillUp(t, pool)
 	proxy.Existing(faultproxy.Silent)
 	proxy.New(faultproxy.Silent)
 	twice(t, "claim", func(ctx context.Context, key string) {
-		err := store.Claim(ctx, []idem.ClaimRequest{request(key, 1)})[0].Err
+		err := st.Claim(ctx, []store.ClaimRequest{request(key, 1)})[0].Err
 		if err == nil || !strings.Contains(err.Error(), "can't be reached") || errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want that the server can't be reached", err)
 		}
 	})
 	proxy.New(faultproxy.None)
 	twice(t, "claim", func(ctx context.Context, key string) {
-		if res := store.Claim(ctx, []idem.ClaimRequest{request(key, 1)})[0]; res.State != idem.Claimed {
+		if res := st.Claim(ctx, []store.ClaimRequest{request(key, 1)})[0]; res.State != store.Claimed {
 			t.Errorf("state %d, %v", res.State, res.Err)
 		}
 	})
@@ -192,9 +194,9 @@ func TestACompletionLandsOverANewConnection(t *testing.T) {
 func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
 	const lease = 3 * time.Second
 	pool, proxy := behindProxy(t, "", ourPool(8))
-	store := newStore(t, pool, pgstore.Config{})
-	observer := newStore(t, newPool(t, server.URL()), pgstore.Config{Table: store.Table()})
-	engine, err := idem.New(store, idem.Config{Lease: lease})
+	st := newStore(t, pool, pgstore.Config{})
+	observer := newStore(t, newPool(t, server.URL()), pgstore.Config{Table: st.Table()})
+	engine, err := idem.New(st, idem.Config{Lease: lease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,17 +221,17 @@ func newBankBehind(t *testing.T, idle time.Duration) (b *bank, proxy *faultproxy
 	t.Helper()
 	b = newBank(t, newPool(t, server.URL()), idem.Config{})
 	pool, proxy := behindProxy(t, "", ourPool(8))
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{
+	st, err := pgstore.NewTx(pool, pgstore.TxConfig{
 		Config: pgstore.Config{Table: b.table, RoundTripTimeout: shortLimit}, IdleLimit: idle,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(store.Close)
-	if b.engine, err = idem.New(store, idem.Config{}); err != nil {
+	t.Cleanup(st.Close)
+	if b.engine, err = idem.New(st, idem.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	b.store = store
+	b.store = st
 	return b, proxy
 }
 
@@ -285,23 +287,23 @@ func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 		rate = 4 << 20 // bytes a second: all of them take longer than the server may be silent
 	)
 	pool, proxy := behindProxy(t, "", ourPool(2))
-	store := newStore(t, pool, pgstore.Config{RoundTripTimeout: time.Second})
-	var ss []idem.Settlement
-	for _, res := range store.Claim(t.Context(), hundred()) {
-		set := settlement(res.Record, idem.OpComplete)
+	st := newStore(t, pool, pgstore.Config{RoundTripTimeout: time.Second})
+	var ss []store.Settlement
+	for _, res := range st.Claim(t.Context(), hundred()) {
+		set := settlement(res.Entry, store.OpComplete)
 		set.Result = bytes.Repeat([]byte("r"), size)
 		ss = append(ss, set)
 	}
 	proxy.Slow(rate)
 	within(t, "a hundred completions", func(ctx context.Context) {
-		if errs := store.Settle(ctx, ss); errs != nil {
+		if errs := st.Settle(ctx, ss); errs != nil {
 			t.Error(errs[0])
 		}
 	})
 	within(t, "a hundred duplicates", func(ctx context.Context) {
-		for _, res := range store.Claim(ctx, hundred()) {
-			if res.State != idem.ClaimCompleted || len(res.Record.Result) != size {
-				t.Fatalf("state %d, %v, %d bytes", res.State, res.Err, len(res.Record.Result))
+		for _, res := range st.Claim(ctx, hundred()) {
+			if res.State != store.ClaimCompleted || len(res.Entry.Result) != size {
+				t.Fatalf("state %d, %v, %d bytes", res.State, res.Err, len(res.Entry.Result))
 			}
 		}
 	})

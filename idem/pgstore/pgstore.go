@@ -21,6 +21,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -44,7 +46,7 @@ type Config struct {
 	// Table is the table's name, or its schema and name with a dot between (default DefaultTable). A name has up to 48
 	// letters, digits, '_' and '-', and is taken as it is written, capitals too.
 	Table string
-	// MaxClockSkew is the most by which the clocks of two servers differ (default idem.DefaultMaxClockSkew; -1: not at all).
+	// MaxClockSkew is the most by which the clocks of two servers differ (default store.DefaultMaxClockSkew; -1: not at all).
 	// One server has one clock; what counts is that of the standby that takes over from it. A lease ends for others so much
 	// later than for its owner.
 	MaxClockSkew time.Duration
@@ -64,16 +66,16 @@ type Store struct {
 }
 
 var (
-	_ idem.Store   = (*Store)(nil)
-	_ idem.Batcher = (*Store)(nil)
-	_ idem.Admin   = (*Store)(nil)
+	_ store.Store   = (*Store)(nil)
+	_ store.Batcher = (*Store)(nil)
+	_ store.Admin   = (*Store)(nil)
 )
 
 // New returns a store on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming every field at fault.
 // The pool stays the caller's.
 func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	cfg.Table = cmp.Or(cfg.Table, DefaultTable)
-	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, idem.DefaultMaxClockSkew)
+	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, store.DefaultMaxClockSkew)
 	cfg.RoundTripTimeout = cmp.Or(cfg.RoundTripTimeout, DefaultRoundTripTimeout)
 	var errs []error
 	if pool == nil {
@@ -139,17 +141,17 @@ func (s *Store) Table() string { return s.table.String() }
 // MaxClockSkew returns the skew in force.
 func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 
-// BatchSize implements idem.Batcher.
+// BatchSize implements store.Batcher.
 func (s *Store) BatchSize() int { return MaxBatchSize }
 
 // maxRounds bounds how often a claim looks again at a key that changes between its attempt and its look. Contenders that
 // get so far have lost every round to somebody who got on.
 const maxRounds = 8
 
-// Claim implements idem.Store. Up to MaxBatchSize claims are one round trip and one transaction: what makes one of them fail
+// Claim implements store.Store. Up to MaxBatchSize claims are one round trip and one transaction: what makes one of them fail
 // fails them all.
-func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	results := make([]idem.ClaimResult, len(reqs))
+func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	results := make([]store.ClaimResult, len(reqs))
 	left := byKey(len(reqs), func(i int) string { return reqs[i].Key })
 	for range maxRounds {
 		var again []int
@@ -161,7 +163,7 @@ func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Clai
 		}
 	}
 	for _, i := range left {
-		results[i].State, results[i].Err = idem.ClaimInFlight, nil
+		results[i].State, results[i].Err = store.ClaimInFlight, nil
 	}
 	return results
 }
@@ -179,7 +181,7 @@ func byKey(n int, key func(i int) string) []int {
 
 // claimChunk tries to take each key, looks at all of them, and judges what was not taken. It returns those that have
 // become claimable, or have gone, between the attempt and the look.
-func (s *Store) claimChunk(ctx context.Context, reqs []idem.ClaimRequest, chunk []int, results []idem.ClaimResult) (again []int) {
+func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk []int, results []store.ClaimResult) (again []int) {
 	var taken map[int]took
 	var seen map[string]sighting
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
@@ -189,7 +191,7 @@ func (s *Store) claimChunk(ctx context.Context, reqs []idem.ClaimRequest, chunk 
 	for _, i := range chunk {
 		req := &reqs[i]
 		if err != nil {
-			results[i] = idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+			results[i] = store.ClaimResult{Err: s.explain("claim", req.Key, err)}
 			continue
 		}
 		found, there := seen[req.Key]
@@ -197,7 +199,7 @@ func (s *Store) claimChunk(ctx context.Context, reqs []idem.ClaimRequest, chunk 
 		case !there:
 			again = append(again, i)
 		case taken[i].taken:
-			results[i] = idem.ClaimResult{State: idem.Claimed, Record: found.rec, Stolen: taken[i].stolen}
+			results[i] = store.ClaimResult{State: store.Claimed, Entry: found.rec, Stolen: taken[i].stolen}
 		default:
 			var final bool
 			if results[i], final = s.judge(req, &found); !final {
@@ -209,7 +211,7 @@ func (s *Store) claimChunk(ctx context.Context, reqs []idem.ClaimRequest, chunk 
 }
 
 // tryClaim is one round trip, and one transaction.
-func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []idem.ClaimRequest, chunk []int) (map[int]took, map[string]sighting, error) {
+func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimRequest, chunk []int) (map[int]took, map[string]sighting, error) {
 	taken, seen := make(map[int]took, len(chunk)), make(map[string]sighting, len(chunk))
 	keys := make([]string, len(chunk))
 	var batch pgx.Batch
@@ -227,17 +229,17 @@ func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []idem.ClaimRequ
 }
 
 // judge returns what is to be answered to a claim on the key as seen; not final if the key is to be taken.
-func (s *Store) judge(req *idem.ClaimRequest, found *sighting) (res idem.ClaimResult, final bool) {
-	verdict, res := idem.Judge(req, &found.rec, found.now, s.skew)
-	if verdict == idem.VerdictMismatch {
-		res.Err = fmt.Errorf("pgstore: %w: key %q, version %d, first claimed from %s", idem.ErrFingerprintMismatch, req.Key, found.rec.Version, found.rec.Source)
+func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.ClaimResult, final bool) {
+	verdict, res := store.Judge(req, &found.rec, found.now, s.skew)
+	if verdict == store.VerdictMismatch {
+		res.Err = fmt.Errorf("pgstore: %w: key %q, version %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, found.rec.Token, found.rec.Source)
 	}
-	return res, verdict != idem.VerdictTake
+	return res, verdict != store.VerdictTake
 }
 
-// Settle implements idem.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip and
+// Settle implements store.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip and
 // one transaction; where some are refused, one more look tells why.
-func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
+func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
 	order := byKey(len(ss), func(i int) string { return ss[i].Key })
@@ -253,7 +255,7 @@ func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	return errs
 }
 
-func (s *Store) settleChunk(ctx context.Context, ss []idem.Settlement, chunk []int, errs []error) {
+func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []int, errs []error) {
 	var refused []int
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		refused = refused[:0]
@@ -280,7 +282,7 @@ func (s *Store) settleChunk(ctx context.Context, ss []idem.Settlement, chunk []i
 }
 
 // whyRefused tells settlements that have landed before from those whose owner no longer holds the key.
-func (s *Store) whyRefused(ctx context.Context, ss []idem.Settlement, refused []int, errs []error) {
+func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused []int, errs []error) {
 	keys := make([]string, len(refused))
 	for n, i := range refused {
 		keys[n] = ss[i].Key
@@ -297,11 +299,11 @@ func (s *Store) whyRefused(ctx context.Context, ss []idem.Settlement, refused []
 }
 
 // refusal is what a refused settlement means, by the key as it is.
-func refusal(set *idem.Settlement, seen *idem.Record, there bool) error {
-	if there && idem.OwnSettlement(set, seen) {
+func refusal(set *store.Settlement, seen *store.Entry, there bool) error {
+	if there && store.OwnSettlement(set, seen) {
 		return nil
 	}
-	return fmt.Errorf("pgstore: %s: %w", set.Op, &idem.FencedError{Key: set.Key, Version: set.Version, Current: *seen})
+	return fmt.Errorf("pgstore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: *seen})
 }
 
 // lookAt reads what is stored under keys.

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
@@ -16,7 +17,7 @@ const columns = `idempotency_key, status, version, owner, transactional, lease_u
 
 // sighting is a row, and when it was seen by the server's clock.
 type sighting struct {
-	rec           idem.Record
+	rec           store.Entry
 	transactional bool
 	now           time.Time
 }
@@ -44,14 +45,14 @@ func readSighting(row pgx.Row) (s sighting, err error) {
 		retryAt, failureAt  *time.Time
 		failCode, failureIs *string
 	)
-	err = row.Scan(&rec.Key, &status, &rec.Version, &rec.Owner, &s.transactional, &rec.LeaseUntil, &retryAt, &rec.Attempts, &fingerprint,
+	err = row.Scan(&rec.Key, &status, &rec.Token, &rec.Owner, &s.transactional, &rec.LeaseUntil, &retryAt, &rec.Attempts, &fingerprint,
 		&rec.Result, &omitted, &failCode, &failureIs, &failureAt, &rec.Source, &rec.CreatedAt, &rec.UpdatedAt, &rec.Expiry, &s.now)
 	if err != nil {
 		return s, err
 	}
 	rec.Key, rec.Owner, rec.Source = unescape(rec.Key), unescape(rec.Owner), unescape(rec.Source)
 	rec.ResultOmitted = int(omitted)
-	if rec.Status, err = idem.ParseStatus(status); err != nil {
+	if rec.Status, err = store.ParseStatus(status); err != nil {
 		return s, fmt.Errorf("key %q: %w", rec.Key, err)
 	}
 	if fingerprint != nil && copy(rec.Fingerprint[:], fingerprint) != len(fingerprint) {
@@ -61,7 +62,7 @@ func readSighting(row pgx.Row) (s sighting, err error) {
 		rec.RetryAt = *retryAt
 	}
 	if failCode != nil {
-		rec.Failure = &idem.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)), At: valueOf(failureAt)}
+		rec.Failure = &store.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)), At: valueOf(failureAt)}
 	}
 	return s, nil
 }

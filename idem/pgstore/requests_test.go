@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -53,30 +55,30 @@ func (w *wire) count(f func(n int)) int64 {
 	return w.trips.Load()
 }
 
-func request(key string, owner int) idem.ClaimRequest {
-	return idem.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
+func request(key string, owner int) store.ClaimRequest {
+	return store.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
 }
 
-func settlement(rec idem.Record, op idem.SettleOp) idem.Settlement {
-	return idem.Settlement{
-		Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour, Lease: time.Minute,
-		Failure: &idem.Failure{Code: idem.CodeError, Message: "boom"},
+func settlement(rec store.Entry, op store.SettleOp) store.Settlement {
+	return store.Settlement{
+		Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Lease: time.Minute,
+		Failure: &store.Failure{Code: store.CodeError, Message: "boom"},
 	}
 }
 
 func TestRoundTripsInLeaseMode(t *testing.T) {
 	var w wire
 	pool := newPool(t, server.URL(), w.option)
-	store := newStore(t, pool, pgstore.Config{})
-	claim := func(key string, owner int) idem.Record {
-		return store.Claim(t.Context(), []idem.ClaimRequest{request(key, owner)})[0].Record
+	st := newStore(t, pool, pgstore.Config{})
+	claim := func(key string, owner int) store.Entry {
+		return st.Claim(t.Context(), []store.ClaimRequest{request(key, owner)})[0].Entry
 	}
-	settle := func(rec idem.Record, op idem.SettleOp) {
-		if errs := store.Settle(t.Context(), []idem.Settlement{settlement(rec, op)}); errs != nil {
+	settle := func(rec store.Entry, op store.SettleOp) {
+		if errs := st.Settle(t.Context(), []store.Settlement{settlement(rec, op)}); errs != nil {
 			t.Error(errs[0])
 		}
 	}
-	batch := func(n int) (reqs []idem.ClaimRequest) {
+	batch := func(n int) (reqs []store.ClaimRequest) {
 		for i := range pgstore.MaxBatchSize {
 			reqs = append(reqs, request(fmt.Sprint("batch ", n, " ", i), i))
 		}
@@ -87,21 +89,21 @@ func TestRoundTripsInLeaseMode(t *testing.T) {
 		do   func(n int)
 		want int64
 	}{
-		{"a fresh record", func(n int) { settle(claim(fmt.Sprint("fresh ", n), n), idem.OpComplete) }, 2},
+		{"a fresh record", func(n int) { settle(claim(fmt.Sprint("fresh ", n), n), store.OpComplete) }, 2},
 		{"a duplicate", func(n int) { claim("fresh 1", 10+n) }, 1},
-		{"a release", func(n int) { settle(claim(fmt.Sprint("released ", n), n), idem.OpRelease) }, 2},
+		{"a release", func(n int) { settle(claim(fmt.Sprint("released ", n), n), store.OpRelease) }, 2},
 		{"a re-claim", func(n int) { claim(fmt.Sprint("released ", n), 10+n) }, 1},
 		{"a key in flight elsewhere", func(n int) { claim("released 1", 20+n) }, 1},
 		{"100 fresh records", func(n int) {
-			var ss []idem.Settlement
-			for _, res := range store.Claim(t.Context(), batch(n)) {
-				ss = append(ss, settlement(res.Record, idem.OpComplete))
+			var ss []store.Settlement
+			for _, res := range st.Claim(t.Context(), batch(n)) {
+				ss = append(ss, settlement(res.Entry, store.OpComplete))
 			}
-			if errs := store.Settle(t.Context(), ss); errs != nil {
+			if errs := st.Settle(t.Context(), ss); errs != nil {
 				t.Error(errs)
 			}
 		}, 2},
-		{"100 duplicates", func(n int) { store.Claim(t.Context(), batch(n)) }, 1},
+		{"100 duplicates", func(n int) { st.Claim(t.Context(), batch(n)) }, 1},
 	} {
 		if got := w.count(tc.do); got != tc.want {
 			t.Errorf("%s: %d round trips; want %d", tc.name, got, tc.want)
@@ -114,17 +116,17 @@ func TestRoundTripsInTransactionMode(t *testing.T) {
 	pool := newPool(t, server.URL(), w.option)
 	effects := unique("effects")
 	execute(t, pool, `CREATE TABLE `+effects+` (n int)`)
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: newTable(t, pool)}})
+	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: newTable(t, pool)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	engine, err := idem.New(store, idem.Config{})
+	defer st.Close()
+	engine, err := idem.New(st, idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	task := func(key string, statements int, fails error) idem.Outcome {
-		return engine.Do(t.Context(), idem.Task{Key: key, Handler: store.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		return engine.Do(t.Context(), idem.Task{Key: key, Handler: st.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 			for n := range statements {
 				if _, err := tx.Exec(ctx, `INSERT INTO `+effects+` VALUES ($1)`, n); err != nil {
 					return nil, err

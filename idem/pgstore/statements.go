@@ -4,10 +4,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/idemsk/idemsk/idem"
 )
 
 // serverClock is the clock that decides.
@@ -20,7 +20,7 @@ type statements struct {
 	takeTx string // as take, for transaction mode; one more argument, the lock
 	alone  string // args: the lock, and the most ms that the transaction may idle (0: as the server has it). A row: whether the lock is ours
 	look   string // args: keys. Rows: columns, and the time
-	settle map[idem.SettleOp]string
+	settle map[store.SettleOp]string
 	// completeTx is complete, but an error (divisionByZero) if it is refused: so that the COMMIT behind it is not reached.
 	completeTx string
 	list       string
@@ -38,9 +38,9 @@ func newStatements(t table, clock string) *statements {
 	s := &statements{
 		take: fill(clockCTE + takeCTE(false)), takeTx: fill(takeClockTx + takeCTE(true)), look: fill(look), alone: fill(alone),
 		list: fill(list), remove: fill(remove), prune: fill(prune),
-		settle: make(map[idem.SettleOp]string),
+		settle: make(map[store.SettleOp]string),
 	}
-	for op, set := range map[idem.SettleOp]string{idem.OpComplete: complete, idem.OpFail: fail, idem.OpRelease: release, idem.OpExtend: extend} {
+	for op, set := range map[store.SettleOp]string{store.OpComplete: complete, store.OpFail: fail, store.OpRelease: release, store.OpExtend: extend} {
 		s.settle[op] = fill(clockCTE + set)
 	}
 	s.completeTx = fill(clockCTE + `, done AS (` + complete + ` RETURNING 1) SELECT 1 / count(*) FROM done`)
@@ -66,7 +66,7 @@ const takeClockTx = `WITH clock AS MATERIALIZED (SELECT {now} AS now, pg_try_adv
 // takeCTE is a claim. Arguments: 1 key, 2 owner, 3 fingerprint, 4 source, 5 lease in ms, 6 retention in ms, 7 redrive,
 // 8 whether to take over, 9 skew in ms, 10 (transaction mode) the lock.
 //
-// The conditions are those of idem.Judge, in its order; the values those of idem.Fresh and idem.Take. An existing row is
+// The conditions are those of store.Judge, in its order; the values those of store.Fresh and store.Take. An existing row is
 // locked only if it is to be taken, so a duplicate writes nothing.
 //
 // In transaction mode the row of a fresh claim need not be on disk when its transaction goes on: what a crash of the server
@@ -123,8 +123,8 @@ const alone = `SELECT pg_try_advisory_xact_lock({lock1}), set_config('idle_in_tr
 
 const look = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key = ANY($1)`
 
-// The settlements: arguments 1 key, 2 version, 3 owner, 4 retention in ms, and their own. Their condition is idem.Holds, their
-// values are those of idem.Settled.
+// The settlements: arguments 1 key, 2 version, 3 owner, 4 retention in ms, and their own. Their condition is store.Holds, their
+// values are those of store.Settled.
 const (
 	held = ` FROM clock WHERE idempotency_key = $1 AND version = $2 AND owner = $3 AND status = 'STARTED' AND retry_at IS NULL`
 
@@ -148,14 +148,14 @@ const (
 )
 
 // queue adds a settlement to a batch; done is told whether it was made, or refused.
-func (s *statements) queue(batch *pgx.Batch, set *idem.Settlement, done func(bool)) {
+func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bool)) {
 	batch.Queue(s.settle[set.Op], settleArgs(set)...).Exec(func(tag pgconn.CommandTag) error {
 		done(tag.RowsAffected() > 0)
 		return nil
 	})
 }
 
-func takeArgs(req *idem.ClaimRequest, skew time.Duration) []any {
+func takeArgs(req *store.ClaimRequest, skew time.Duration) []any {
 	var fingerprint []byte
 	if !req.Fingerprint.IsZero() {
 		fingerprint = req.Fingerprint[:]
@@ -166,26 +166,26 @@ func takeArgs(req *idem.ClaimRequest, skew time.Duration) []any {
 	}
 }
 
-func settleArgs(set *idem.Settlement) []any {
-	args := []any{escape(set.Key), set.Version, escape(set.Owner), ceilMS(set.Retention)}
+func settleArgs(set *store.Settlement) []any {
+	args := []any{escape(set.Key), set.Token, escape(set.Owner), ceilMS(set.Retention)}
 	switch set.Op {
-	case idem.OpComplete:
+	case store.OpComplete:
 		return append(args, nilIfEmpty(set.Result), int64(set.ResultOmitted))
-	case idem.OpFail:
+	case store.OpFail:
 		return appendFailure(args, set.Failure)
-	case idem.OpRelease:
+	case store.OpRelease:
 		refund := 0
 		if set.Refund {
 			refund = 1
 		}
 		return append(appendFailure(args, set.Failure), set.Delay.Milliseconds(), refund)
-	case idem.OpExtend:
+	case store.OpExtend:
 		return append(args, set.Lease.Milliseconds())
 	}
 	return args
 }
 
-func appendFailure(args []any, f *idem.Failure) []any {
+func appendFailure(args []any, f *store.Failure) []any {
 	if f == nil {
 		return append(args, nil, nil)
 	}

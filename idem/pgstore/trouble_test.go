@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -45,7 +47,7 @@ func inMidBatch[R any](t *testing.T, pool *pgxpool.Pool, table string, batch fun
 	return <-answer
 }
 
-func hundred() (reqs []idem.ClaimRequest) {
+func hundred() (reqs []store.ClaimRequest) {
 	for i := range pgstore.MaxBatchSize {
 		reqs = append(reqs, request(fmt.Sprint("key ", i), i))
 	}
@@ -55,25 +57,25 @@ func hundred() (reqs []idem.ClaimRequest) {
 func TestAConnectionKilledInMidBatchCostsNothing(t *testing.T) {
 	root := newPool(t, server.URL())
 	pool := newPool(t, server.URL())
-	store := newStore(t, pool, pgstore.Config{})
+	st := newStore(t, pool, pgstore.Config{})
 	kill := func(pid int) {
 		if !ask[bool](t, root, `SELECT pg_terminate_backend($1, 5000)`, pid) {
 			t.Error("the connection was not killed")
 		}
 	}
-	results := inMidBatch(t, pool, store.Table(), func() []idem.ClaimResult { return store.Claim(t.Context(), hundred()) }, kill)
-	var ss []idem.Settlement
+	results := inMidBatch(t, pool, st.Table(), func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, kill)
+	var ss []store.Settlement
 	for _, res := range results {
-		if res.State != idem.Claimed || res.Record.Attempts != 1 {
-			t.Fatalf("state %d, error %v, %+v", res.State, res.Err, res.Record)
+		if res.State != store.Claimed || res.Entry.Attempts != 1 {
+			t.Fatalf("state %d, error %v, %+v", res.State, res.Err, res.Entry)
 		}
-		ss = append(ss, settlement(res.Record, idem.OpComplete))
+		ss = append(ss, settlement(res.Entry, store.OpComplete))
 	}
-	if errs := inMidBatch(t, pool, store.Table(), func() []error { return store.Settle(t.Context(), ss) }, kill); errs != nil {
+	if errs := inMidBatch(t, pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) }, kill); errs != nil {
 		t.Fatal(errs[0])
 	}
-	for i, res := range store.Claim(t.Context(), hundred()) {
-		if res.State != idem.ClaimCompleted {
+	for i, res := range st.Claim(t.Context(), hundred()) {
+		if res.State != store.ClaimCompleted {
 			t.Fatalf("%d: state %d, error %v", i, res.State, res.Err)
 		}
 	}
@@ -84,32 +86,32 @@ func TestAServerRestartedInMidBatchLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := ownServer(t, nil)
 			pool := newPool(t, srv.URL())
-			store := newStore(t, pool, pgstore.Config{})
+			st := newStore(t, pool, pgstore.Config{})
 			restart := func(int) {
 				if err := errors.Join(end(srv), srv.Restart(t.Context())); err != nil {
 					t.Error(err)
 				}
 			}
-			results := inMidBatch(t, pool, store.Table(), func() []idem.ClaimResult { return store.Claim(t.Context(), hundred()) }, restart)
+			results := inMidBatch(t, pool, st.Table(), func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, restart)
 			for _, res := range results {
 				if err := res.Err; err != nil && !strings.Contains(err.Error(), "being stopped or started") && !strings.Contains(err.Error(), "can't be reached") {
 					t.Fatal(err)
 				}
 			}
-			var ss []idem.Settlement
-			for _, res := range store.Claim(t.Context(), hundred()) { // sent again, by the same owners
-				if res.State != idem.Claimed || res.Record.Attempts != 1 {
-					t.Fatalf("state %d, error %v, %+v", res.State, res.Err, res.Record)
+			var ss []store.Settlement
+			for _, res := range st.Claim(t.Context(), hundred()) { // sent again, by the same owners
+				if res.State != store.Claimed || res.Entry.Attempts != 1 {
+					t.Fatalf("state %d, error %v, %+v", res.State, res.Err, res.Entry)
 				}
-				ss = append(ss, settlement(res.Record, idem.OpComplete))
+				ss = append(ss, settlement(res.Entry, store.OpComplete))
 			}
-			inMidBatch(t, pool, store.Table(), func() []error { return store.Settle(t.Context(), ss) }, restart)
-			if errs := store.Settle(t.Context(), ss); errs != nil { // sent again
+			inMidBatch(t, pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) }, restart)
+			if errs := st.Settle(t.Context(), ss); errs != nil { // sent again
 				t.Fatal(errs)
 			}
-			for i, res := range store.Claim(t.Context(), hundred()) {
-				if res.State != idem.ClaimCompleted || res.Record.Attempts != 1 {
-					t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+			for i, res := range st.Claim(t.Context(), hundred()) {
+				if res.State != store.ClaimCompleted || res.Entry.Attempts != 1 {
+					t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Entry)
 				}
 			}
 		})
@@ -147,7 +149,7 @@ func TestAConnectionKilledInMidTransactionUndoesAll(t *testing.T) {
 // Batches that share keys lock them in one order, whatever order they come in.
 func TestBatchesInAnyOrderDoNotDeadlock(t *testing.T) {
 	srv := ownServer(t, map[string]string{"deadlock_timeout": "10ms"})
-	store := newStore(t, newPool(t, srv.URL()), pgstore.Config{MaxClockSkew: -1})
+	st := newStore(t, newPool(t, srv.URL()), pgstore.Config{MaxClockSkew: -1})
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
@@ -159,16 +161,16 @@ func TestBatchesInAnyOrderDoNotDeadlock(t *testing.T) {
 				if w%2 == 1 {
 					slices.Reverse(reqs)
 				}
-				var ss []idem.Settlement
-				for _, res := range store.Claim(t.Context(), reqs) {
+				var ss []store.Settlement
+				for _, res := range st.Claim(t.Context(), reqs) {
 					if res.Err != nil {
 						t.Error(res.Err)
 					}
-					if res.State == idem.Claimed {
-						ss = append(ss, settlement(res.Record, idem.OpRelease))
+					if res.State == store.Claimed {
+						ss = append(ss, settlement(res.Entry, store.OpRelease))
 					}
 				}
-				store.Settle(t.Context(), ss) // most have lost their keys by now
+				st.Settle(t.Context(), ss) // most have lost their keys by now
 			}
 		})
 	}

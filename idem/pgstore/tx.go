@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -47,9 +49,9 @@ type TxStore struct {
 }
 
 var (
-	_ idem.Store   = (*TxStore)(nil)
-	_ idem.Batcher = (*TxStore)(nil)
-	_ idem.Admin   = (*TxStore)(nil)
+	_ store.Store   = (*TxStore)(nil)
+	_ store.Batcher = (*TxStore)(nil)
+	_ store.Admin   = (*TxStore)(nil)
 )
 
 // heldTx is a claim's transaction.
@@ -65,7 +67,7 @@ type heldTx struct {
 // NewTx returns a store in transaction mode on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming
 // every field at fault. The pool stays the caller's; Close the store before it.
 func NewTx(pool *pgxpool.Pool, cfg TxConfig) (*TxStore, error) {
-	store, err := New(pool, cfg.Config)
+	st, err := New(pool, cfg.Config)
 	if idle := cmp.Or(cfg.IdleLimit, DefaultIdleLimit); idle < time.Millisecond {
 		err = errors.Join(err, fmt.Errorf("pgstore: %w: IdleLimit is %v: want 1ms or more", idem.ErrInvalidConfig, idle))
 	}
@@ -73,10 +75,10 @@ func NewTx(pool *pgxpool.Pool, cfg TxConfig) (*TxStore, error) {
 		return nil, err
 	}
 	idle := fmt.Sprintf("%dms", cmp.Or(cfg.IdleLimit, DefaultIdleLimit).Milliseconds())
-	return &TxStore{Store: store, idle: idle, held: make(map[*heldTx]struct{})}, nil
+	return &TxStore{Store: st, idle: idle, held: make(map[*heldTx]struct{})}, nil
 }
 
-// BatchSize implements idem.Batcher: a claim gathered ahead would hold a connection.
+// BatchSize implements store.Batcher: a claim gathered ahead would hold a connection.
 func (s *TxStore) BatchSize() int { return 1 }
 
 // Close rolls back every transaction that is still open. No handler may be at work.
@@ -130,9 +132,9 @@ func (s *TxStore) abandon(h *heldTx) {
 	}
 }
 
-// Claim implements idem.Store.
-func (s *TxStore) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	results := make([]idem.ClaimResult, len(reqs))
+// Claim implements store.Store.
+func (s *TxStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	results := make([]store.ClaimResult, len(reqs))
 	for i := range reqs {
 		results[i] = s.claim(ctx, &reqs[i])
 	}
@@ -142,7 +144,7 @@ func (s *TxStore) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Cl
 // contended is after how long a key is worth another look that somebody else is just about to claim.
 const contended = 25 * time.Millisecond
 
-func (s *TxStore) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimResult {
+func (s *TxStore) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimResult {
 	if req.Owner == "" { // it is not an earlier claim, sent again
 		named := *req
 		named.Owner = rand.Text()
@@ -158,26 +160,26 @@ func (s *TxStore) claim(ctx context.Context, req *idem.ClaimRequest) idem.ClaimR
 			return err
 		})
 		if err != nil {
-			return idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+			return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
 		}
 		if res, final := s.answer(req, &last); final {
 			return res
 		}
 	}
-	return idem.ClaimResult{State: idem.ClaimInFlight, Record: last.found.rec, ClaimableIn: contended}
+	return store.ClaimResult{State: store.ClaimInFlight, Entry: last.found.rec, ClaimableIn: contended}
 }
 
 // claimAgain answers a claim that is held already: it was sent again.
-func (s *TxStore) claimAgain(ctx context.Context, req *idem.ClaimRequest) idem.ClaimResult {
+func (s *TxStore) claimAgain(ctx context.Context, req *store.ClaimRequest) store.ClaimResult {
 	seen, err := s.lookAt(ctx, []string{req.Key})
 	if err != nil {
-		return idem.ClaimResult{Err: s.explain("claim", req.Key, err)}
+		return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
 	}
 	found := seen[req.Key]
-	if !idem.OwnClaim(req, &found.rec) {
-		return idem.ClaimResult{State: idem.ClaimInFlight, Record: found.rec, ClaimableIn: contended}
+	if !store.OwnClaim(req, &found.rec) {
+		return store.ClaimResult{State: store.ClaimInFlight, Entry: found.rec, ClaimableIn: contended}
 	}
-	return idem.ClaimResult{State: idem.Claimed, Record: found.rec}
+	return store.ClaimResult{State: store.Claimed, Entry: found.rec}
 }
 
 // attempt is what came of trying to claim a key.
@@ -193,7 +195,7 @@ type attempt struct {
 //
 // Between the two transactions another contender may get the lock, and may be charged too. At most one of them then finds
 // itself the owner.
-func (s *TxStore) tryClaim(ctx context.Context, req *idem.ClaimRequest) (a attempt, err error) {
+func (s *TxStore) tryClaim(ctx context.Context, req *store.ClaimRequest) (a attempt, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return a, err
@@ -207,12 +209,12 @@ func (s *TxStore) tryClaim(ctx context.Context, req *idem.ClaimRequest) (a attem
 		conn.Release() // which closes it if it is in a transaction
 		return a, err
 	}
-	s.hold(&heldTx{conn: conn, tx: tx, key: req.Key, owner: req.Owner, version: a.found.rec.Version})
+	s.hold(&heldTx{conn: conn, tx: tx, key: req.Key, owner: req.Owner, version: a.found.rec.Token})
 	return a, nil
 }
 
 // begin has the exchange of a claim. It returns the transaction that holds the key, nil if the key is not held.
-func (s *TxStore) begin(w *silence.Watch, conn *pgx.Conn, req *idem.ClaimRequest, a *attempt) (pgx.Tx, error) {
+func (s *TxStore) begin(w *silence.Watch, conn *pgx.Conn, req *store.ClaimRequest, a *attempt) (pgx.Tx, error) {
 	lock := lockOf(req.Key)
 	seen := make(map[string]sighting, 1)
 	var batch pgx.Batch
@@ -229,7 +231,7 @@ func (s *TxStore) begin(w *silence.Watch, conn *pgx.Conn, req *idem.ClaimRequest
 		return nil, err
 	}
 	a.found, a.there = seen[req.Key]
-	if a.alone && a.there && idem.OwnClaim(req, &a.found.rec) {
+	if a.alone && a.there && store.OwnClaim(req, &a.found.rec) {
 		return results.Tx(), nil
 	}
 	_ = results.Tx().Rollback(w.Context()) // a connection that can't roll back is closed by its release, which does
@@ -237,28 +239,28 @@ func (s *TxStore) begin(w *silence.Watch, conn *pgx.Conn, req *idem.ClaimRequest
 }
 
 // answer is what came of a claim; not final if it should be tried again.
-func (s *TxStore) answer(req *idem.ClaimRequest, a *attempt) (res idem.ClaimResult, final bool) {
+func (s *TxStore) answer(req *store.ClaimRequest, a *attempt) (res store.ClaimResult, final bool) {
 	rec := &a.found.rec
 	switch {
 	case !a.there:
 		return res, false
-	case idem.OwnClaim(req, rec):
+	case store.OwnClaim(req, rec):
 		if !a.alone {
-			return idem.ClaimResult{State: idem.ClaimInFlight, Record: *rec, ClaimableIn: contended}, true
+			return store.ClaimResult{State: store.ClaimInFlight, Entry: *rec, ClaimableIn: contended}, true
 		}
-		return idem.ClaimResult{State: idem.Claimed, Record: *rec, Stolen: a.stolen}, true
+		return store.ClaimResult{State: store.Claimed, Entry: *rec, Stolen: a.stolen}, true
 	}
 	judged := a.found
-	if a.alone && a.found.transactional && rec.Status == idem.StatusStarted { // its owner's transaction is gone
+	if a.alone && a.found.transactional && rec.Status == store.StatusStarted { // its owner's transaction is gone
 		judged.rec.LeaseUntil = a.found.now.Add(-s.skew)
 	}
 	res, final = s.judge(req, &judged)
-	res.Record = *rec
-	if rec.Status != idem.StatusStarted || a.alone || (final && res.State != idem.ClaimLeaseOver) {
+	res.Entry = *rec
+	if rec.Status != store.StatusStarted || a.alone || (final && res.State != store.ClaimLeaseOver) {
 		return res, final
 	}
 	// Its lease or delay is over, but a transaction is at work on it, or another contender just about to be.
-	res.State, res.ClaimableIn = idem.ClaimInFlight, req.Lease
+	res.State, res.ClaimableIn = store.ClaimInFlight, req.Lease
 	if rec.Released() {
 		res.ClaimableIn = contended
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,11 +26,11 @@ func txStore(t *testing.T, pool *pgxpool.Pool, table string) *pgstore.TxStore {
 	return s
 }
 
-func claimOne(t *testing.T, s idem.Store, req idem.ClaimRequest, want idem.ClaimState) idem.ClaimResult {
+func claimOne(t *testing.T, s store.Store, req store.ClaimRequest, want store.ClaimState) store.ClaimResult {
 	t.Helper()
-	res := s.Claim(t.Context(), []idem.ClaimRequest{req})[0]
+	res := s.Claim(t.Context(), []store.ClaimRequest{req})[0]
 	if res.State != want {
-		t.Fatalf("state %d, error %v; want state %d: %+v", res.State, res.Err, want, res.Record)
+		t.Fatalf("state %d, error %v; want state %d: %+v", res.State, res.Err, want, res.Entry)
 	}
 	return res
 }
@@ -38,8 +40,8 @@ func TestAKeyOfADeadProcessCanBeTakenAtOnce(t *testing.T) {
 	pool := newPool(t, server.URL())
 	table := newTable(t, pool)
 	dead, alive := txStore(t, pool, table), txStore(t, pool, table)
-	claimOne(t, dead, request("k", 1), idem.Claimed)
-	claimOne(t, alive, request("k", 2), idem.ClaimInFlight)
+	claimOne(t, dead, request("k", 1), store.Claimed)
+	claimOne(t, alive, request("k", 2), store.ClaimInFlight)
 	dead.Close()
 	for ask[int](t, pool, `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 		WHERE locktype = 'advisory'`) > 0 { // until the server has noticed
@@ -48,13 +50,13 @@ func TestAKeyOfADeadProcessCanBeTakenAtOnce(t *testing.T) {
 	careful := request("k", 3)
 	careful.TakeOver = false
 	before := raw(t, pool, table, "k")
-	claimOne(t, alive, careful, idem.ClaimLeaseOver)
+	claimOne(t, alive, careful, store.ClaimLeaseOver)
 	if after := raw(t, pool, table, "k"); string(after) != string(before) {
 		t.Errorf("a claim without TakeOver changed %s to %s", before, after)
 	}
-	res := claimOne(t, alive, request("k", 4), idem.Claimed)
-	if !res.Stolen || res.Record.Attempts != 2 {
-		t.Errorf("stolen %t, %d attempts; want true and 2", res.Stolen, res.Record.Attempts)
+	res := claimOne(t, alive, request("k", 4), store.Claimed)
+	if !res.Stolen || res.Entry.Attempts != 2 {
+		t.Errorf("stolen %t, %d attempts; want true and 2", res.Stolen, res.Entry.Attempts)
 	}
 }
 
@@ -62,8 +64,8 @@ func TestAKeyOfADeadProcessCanBeTakenAtOnce(t *testing.T) {
 func TestAClaimSentAgainWaitsForItsOwnTransaction(t *testing.T) {
 	pool := newPool(t, server.URL())
 	table := newTable(t, pool)
-	claimOne(t, txStore(t, pool, table), request("k", 1), idem.Claimed)
-	res := claimOne(t, txStore(t, pool, table), request("k", 1), idem.ClaimInFlight)
+	claimOne(t, txStore(t, pool, table), request("k", 1), store.Claimed)
+	res := claimOne(t, txStore(t, pool, table), request("k", 1), store.ClaimInFlight)
 	if res.ClaimableIn <= 0 || res.ClaimableIn > time.Second {
 		t.Errorf("claimable in %v; want some moments", res.ClaimableIn)
 	}
@@ -73,10 +75,10 @@ func TestALeaseOfTheOtherModeIsKept(t *testing.T) {
 	pool := newPool(t, server.URL())
 	table := newTable(t, pool)
 	leases, transactions := newStore(t, pool, pgstore.Config{Table: table}), txStore(t, pool, table)
-	claimOne(t, leases, request("k", 1), idem.Claimed)
-	claimOne(t, transactions, request("k", 2), idem.ClaimInFlight)
-	claimOne(t, transactions, request("j", 1), idem.Claimed)
-	claimOne(t, leases, request("j", 2), idem.ClaimInFlight)
+	claimOne(t, leases, request("k", 1), store.Claimed)
+	claimOne(t, transactions, request("k", 2), store.ClaimInFlight)
+	claimOne(t, transactions, request("j", 1), store.Claimed)
+	claimOne(t, leases, request("j", 2), store.ClaimInFlight)
 }
 
 func TestAnExtensionNeedsNoConnectionOfItsOwn(t *testing.T) {
@@ -86,14 +88,14 @@ func TestAnExtensionNeedsNoConnectionOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	store := txStore(t, pool, newTable(t, root))
-	rec := claimOne(t, store, request("k", 1), idem.Claimed).Record
+	st := txStore(t, pool, newTable(t, root))
+	rec := claimOne(t, st, request("k", 1), store.Claimed).Entry
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if errs := store.Settle(ctx, []idem.Settlement{settlement(rec, idem.OpExtend)}); errs != nil {
+	if errs := st.Settle(ctx, []store.Settlement{settlement(rec, store.OpExtend)}); errs != nil {
 		t.Error(errs[0])
 	}
-	if errs := store.Settle(t.Context(), []idem.Settlement{settlement(rec, idem.OpComplete)}); errs != nil {
+	if errs := st.Settle(t.Context(), []store.Settlement{settlement(rec, store.OpComplete)}); errs != nil {
 		t.Error(errs[0])
 	}
 }
@@ -107,8 +109,8 @@ func TestOneConnectionIsEnoughToBeRefused(t *testing.T) {
 	defer pool.Close()
 	table, effects := newTable(t, root), unique("effects")
 	execute(t, root, `CREATE TABLE `+effects+` (what text UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
-	store := txStore(t, pool, table)
-	engine, err := idem.New(store, idem.Config{})
+	st := txStore(t, pool, table)
+	engine, err := idem.New(st, idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +125,7 @@ func TestOneConnectionIsEnoughToBeRefused(t *testing.T) {
 		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if out := engine.Do(ctx, idem.Task{Key: name, Handler: store.Handler(handler)}); out.Kind != idem.Fenced || ctx.Err() != nil {
+		if out := engine.Do(ctx, idem.Task{Key: name, Handler: st.Handler(handler)}); out.Kind != idem.Fenced || ctx.Err() != nil {
 			t.Errorf("%s: %v: %v", name, out.Kind, out.Err)
 		}
 		cancel()
@@ -133,12 +135,12 @@ func TestOneConnectionIsEnoughToBeRefused(t *testing.T) {
 func TestACallerThatGivesUpLeavesNoTransaction(t *testing.T) {
 	pool := newPool(t, server.URL())
 	table := newTable(t, pool)
-	store := txStore(t, pool, table)
+	st := txStore(t, pool, table)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpRelease} {
-		rec := claimOne(t, store, request(op.String(), 1), idem.Claimed).Record
-		store.Settle(ctx, []idem.Settlement{settlement(rec, op)})
+	for _, op := range []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease} {
+		rec := claimOne(t, st, request(op.String(), 1), store.Claimed).Entry
+		st.Settle(ctx, []store.Settlement{settlement(rec, op)})
 		wantGivenBack(t, pool)
 	}
 }
@@ -156,7 +158,7 @@ func wantGivenBack(t *testing.T, pool *pgxpool.Pool) {
 // The charge of a fresh claim does not wait for the disk; that of a take-over does, as its token has been shown.
 func TestWhichChargesWaitForTheDisk(t *testing.T) {
 	pool := newPool(t, server.URL())
-	store := newStore(t, pool, pgstore.Config{})
+	st := newStore(t, pool, pgstore.Config{})
 	for i, want := range []string{"off", "on"} {
 		tx, err := pool.Begin(t.Context())
 		if err != nil {
@@ -164,7 +166,7 @@ func TestWhichChargesWaitForTheDisk(t *testing.T) {
 		}
 		defer tx.Rollback(context.Background())
 		var stolen bool
-		if err := tx.QueryRow(t.Context(), store.ChargeSQL(), "k", fmt.Sprint(i), nil, "", 0, 3600_000, 0, true, 0, 1).Scan(&stolen); err != nil || stolen != (i == 1) {
+		if err := tx.QueryRow(t.Context(), st.ChargeSQL(), "k", fmt.Sprint(i), nil, "", 0, 3600_000, 0, true, 0, 1).Scan(&stolen); err != nil || stolen != (i == 1) {
 			t.Fatalf("stolen %t, %v", stolen, err)
 		}
 		var got string

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -28,11 +30,11 @@ func wantFree(t *testing.T, pool *pgxpool.Pool) {
 
 // A claim that has waited for its turn is extended before its handler begins. Where it is found lost, nothing will settle it.
 func TestAClaimThatIsFoundLostGivesItsConnectionBack(t *testing.T) {
-	for name, lose := range map[string]func(s *pgstore.TxStore, rec idem.Record) (context.Context, error){
-		"its record was deleted": func(s *pgstore.TxStore, rec idem.Record) (context.Context, error) {
-			return t.Context(), s.Delete(t.Context(), rec.Key, rec.Version)
+	for name, lose := range map[string]func(s *pgstore.TxStore, rec store.Entry) (context.Context, error){
+		"its record was deleted": func(s *pgstore.TxStore, rec store.Entry) (context.Context, error) {
+			return t.Context(), s.Delete(t.Context(), rec.Key, rec.Token)
 		},
-		"the session has ended": func(*pgstore.TxStore, idem.Record) (context.Context, error) {
+		"the session has ended": func(*pgstore.TxStore, store.Entry) (context.Context, error) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			return ctx, nil
@@ -41,12 +43,12 @@ func TestAClaimThatIsFoundLostGivesItsConnectionBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pool := newPool(t, server.URL())
 			s := txStore(t, pool, newTable(t, pool))
-			rec := claimOne(t, s, request("k", 1), idem.Claimed).Record
+			rec := claimOne(t, s, request("k", 1), store.Claimed).Entry
 			ctx, err := lose(s, rec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if errs := s.Settle(ctx, []idem.Settlement{settlement(rec, idem.OpExtend)}); errs == nil {
+			if errs := s.Settle(ctx, []store.Settlement{settlement(rec, store.OpExtend)}); errs == nil {
 				t.Error("it was extended")
 			}
 			wantFree(t, pool)
@@ -59,10 +61,10 @@ func TestAHandlerWhoseClaimIsLostKeepsItsConnectionUntilItReturns(t *testing.T) 
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		rec := b.get("k")
-		if err := b.store.Delete(ctx, "k", rec.Version); err != nil {
+		if err := b.store.Delete(ctx, "k", rec.Token); err != nil {
 			t.Error(err)
 		}
-		if errs := b.store.Settle(ctx, []idem.Settlement{settlement(rec, idem.OpExtend)}); !errors.Is(errors.Join(errs...), idem.ErrFenced) {
+		if errs := b.store.Settle(ctx, []store.Settlement{settlement(rec, store.OpExtend)}); !errors.Is(errors.Join(errs...), store.ErrFenced) {
 			t.Errorf("the extension: %v, want it fenced", errs)
 		}
 		return nil, b.write(ctx, tx, "undone")

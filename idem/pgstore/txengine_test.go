@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -21,19 +23,19 @@ type bank struct {
 	store   *pgstore.TxStore
 	engine  *idem.Engine
 	table   string
-	burials []idem.Burial
+	burials []idem.DeadLetter
 }
 
 func newBank(t *testing.T, pool *pgxpool.Pool, cfg idem.Config) *bank {
 	t.Helper()
 	b := &bank{T: t, pool: pool, table: newTable(t, pool)}
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: b.table}})
+	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: b.table}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(store.Close)
-	b.store = store
-	if b.engine, err = idem.New(store, cfg); err != nil {
+	t.Cleanup(st.Close)
+	b.store = st
+	if b.engine, err = idem.New(st, cfg); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, pool, `CREATE TABLE `+b.table+`_effects (what text)`)
@@ -51,7 +53,7 @@ func (b *bank) effects() int64 {
 	return ask[int64](b, b.pool, `SELECT count(*) FROM `+b.table+`_effects`)
 }
 
-func (b *bank) get(key string) idem.Record {
+func (b *bank) get(key string) store.Entry {
 	b.Helper()
 	rec, err := b.store.Get(context.Background(), key)
 	if err != nil {
@@ -62,8 +64,8 @@ func (b *bank) get(key string) idem.Record {
 
 func (b *bank) task(key string, h pgstore.TxHandler) idem.Task {
 	return idem.Task{
-		Key: key, Handler: b.store.Handler(h), Fingerprint: idem.FingerprintOf([]byte(key)), Source: "payments-0@1",
-		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, burial idem.Burial) error {
+		Key: key, Handler: b.store.Handler(h), Fingerprint: store.FingerprintOf([]byte(key)), Source: "payments-0@1",
+		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, burial idem.DeadLetter) error {
 			b.burials = append(b.burials, burial)
 			return nil
 		}),
@@ -95,13 +97,13 @@ func TestEffectAndCompletionAreThereTogether(t *testing.T) {
 		if n := b.effects(); n != 0 {
 			t.Errorf("%d effects are seen before the handler has returned", n)
 		}
-		if st := b.get("k").Status; st != idem.StatusStarted {
+		if st := b.get("k").Status; st != store.StatusStarted {
 			t.Errorf("the key is %s while its handler runs", st)
 		}
 		return []byte("paid"), nil
 	}))
 	b.want(out, idem.Executed)
-	if b.effects() != 1 || b.get("k").Status != idem.StatusCompleted {
+	if b.effects() != 1 || b.get("k").Status != store.StatusCompleted {
 		t.Errorf("%d effects, %+v", b.effects(), b.get("k"))
 	}
 	out = b.engine.Do(t.Context(), b.task("k", b.pays("again", nil)))
@@ -122,40 +124,40 @@ func TestWhatAHandlerReturnsInTransactionMode(t *testing.T) {
 		handler func(b *bank) pgstore.TxHandler
 		want    idem.Kind
 		says    string
-		status  idem.Status
+		status  store.Status
 		charged int
 		effects int64
 	}{
-		{"success", func(b *bank) pgstore.TxHandler { return b.pays("r", nil) }, idem.Executed, "", idem.StatusCompleted, 1, 1},
-		{"an error", func(b *bank) pgstore.TxHandler { return b.pays("r", errBoom) }, idem.Retry, "boom", idem.StatusStarted, 1, 0},
-		{"a permanent one", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.Permanent(errBoom)) }, idem.DeadLettered, "boom", idem.StatusFailed, 1, 0},
-		{"an unavailable one", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.Unavailable(errBoom)) }, idem.DependencyDown, "boom", idem.StatusStarted, 0, 0},
-		{"one that may pass later", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.RetryAfter(errBoom, time.Hour)) }, idem.Retry, "boom", idem.StatusStarted, 1, 0},
-		{"a result that can't be encoded", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.ResultUnavailable(errBoom)) }, idem.Executed, "boom", idem.StatusCompleted, 1, 1},
+		{"success", func(b *bank) pgstore.TxHandler { return b.pays("r", nil) }, idem.Executed, "", store.StatusCompleted, 1, 1},
+		{"an error", func(b *bank) pgstore.TxHandler { return b.pays("r", errBoom) }, idem.Retry, "boom", store.StatusStarted, 1, 0},
+		{"a permanent one", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.Permanent(errBoom)) }, idem.DeadLettered, "boom", store.StatusFailed, 1, 0},
+		{"an unavailable one", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.Unavailable(errBoom)) }, idem.DependencyDown, "boom", store.StatusStarted, 0, 0},
+		{"one that may pass later", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.RetryAfter(errBoom, time.Hour)) }, idem.Retry, "boom", store.StatusStarted, 1, 0},
+		{"a result that can't be encoded", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.ResultUnavailable(errBoom)) }, idem.Executed, "boom", store.StatusCompleted, 1, 1},
 		{"a panic", func(b *bank) pgstore.TxHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_ = b.write(ctx, tx, "x")
 				panic("boom")
 			}
-		}, idem.Retry, "boom", idem.StatusStarted, 1, 0},
-		{"success after a statement that failed", func(*bank) pgstore.TxHandler { return aborts }, idem.Retry, "a statement of the transaction failed", idem.StatusStarted, 1, 0},
+		}, idem.Retry, "boom", store.StatusStarted, 1, 0},
+		{"success after a statement that failed", func(*bank) pgstore.TxHandler { return aborts }, idem.Retry, "a statement of the transaction failed", store.StatusStarted, 1, 0},
 		{"success after a savepoint that was rolled back", func(b *bank) pgstore.TxHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { _, err := aborts(ctx, tx); return errors.Join(err, errBoom) })
 				return nil, b.write(ctx, tx, "x")
 			}
-		}, idem.Executed, "", idem.StatusCompleted, 1, 1},
+		}, idem.Executed, "", store.StatusCompleted, 1, 1},
 		{"COMMIT by itself", func(*bank) pgstore.TxHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_, err := tx.Exec(ctx, `COMMIT`)
 				return nil, err
 			}
-		}, idem.DeadLettered, "ended the transaction itself", idem.StatusFailed, 1, 0},
+		}, idem.DeadLettered, "ended the transaction itself", store.StatusFailed, 1, 0},
 		{"the error of tx.Commit", func(b *bank) pgstore.TxHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				return nil, errors.Join(b.write(ctx, tx, "x"), tx.Commit(ctx), tx.Rollback(ctx))
 			}
-		}, idem.Retry, "committed when the handler returns", idem.StatusStarted, 1, 0},
+		}, idem.Retry, "committed when the handler returns", store.StatusStarted, 1, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBank(t, pool, idem.Config{})
@@ -168,7 +170,7 @@ func TestWhatAHandlerReturnsInTransactionMode(t *testing.T) {
 			if rec.Status != tc.status || rec.Attempts != tc.charged || b.effects() != tc.effects {
 				t.Errorf("%s, %d attempts, %d effects; want %s, %d, %d", rec.Status, rec.Attempts, b.effects(), tc.status, tc.charged, tc.effects)
 			}
-			if rec.Status == idem.StatusStarted && (!rec.Released() || rec.Failure == nil) {
+			if rec.Status == store.StatusStarted && (!rec.Released() || rec.Failure == nil) {
 				t.Errorf("the key was not released with its failure: %+v", rec)
 			}
 			if (tc.want == idem.DeadLettered) != (len(b.burials) == 1) {
@@ -219,7 +221,7 @@ func TestWhileAnOwnerLivesNobodyTakesItsKey(t *testing.T) {
 func TestAnOwnerThatLostItsKeyHasNoEffect(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-		if err := b.store.Delete(ctx, "k", b.get("k").Version); err != nil {
+		if err := b.store.Delete(ctx, "k", b.get("k").Token); err != nil {
 			return nil, err
 		}
 		return nil, b.write(ctx, tx, "late")
@@ -254,7 +256,7 @@ func TestMismatchAndRedriveInTransactionMode(t *testing.T) {
 	b.want(b.engine.Do(t.Context(), b.task("k", b.pays("r", idem.Permanent(errBoom)))), idem.DeadLettered)
 	b.want(b.engine.Do(t.Context(), b.task("k", b.pays("r", nil))), idem.ReplayedFailed)
 	other := b.task("k", b.pays("r", nil))
-	other.Fingerprint = idem.FingerprintOf([]byte("another"))
+	other.Fingerprint = store.FingerprintOf([]byte("another"))
 	b.want(b.engine.Do(t.Context(), other), idem.Mismatched)
 	again := b.task("k", b.pays("r", nil))
 	again.Redrive = b.burials[0].Attempt.Token
@@ -283,13 +285,13 @@ func TestWithoutATransactionNoHandlerIsCalled(t *testing.T) {
 func TestAHandlerThatLeavesItsTransactionAloneLosesIt(t *testing.T) {
 	pool := newPool(t, server.URL())
 	b := newBank(t, pool, idem.Config{})
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: b.table}, IdleLimit: time.Millisecond})
+	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: b.table}, IdleLimit: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	b.store = store
-	if b.engine, err = idem.New(store, idem.Config{}); err != nil {
+	defer st.Close()
+	b.store = st
+	if b.engine, err = idem.New(st, idem.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/idemsk/idemsk/idem"
@@ -64,7 +66,7 @@ func (s *TxStore) heldFor(ctx context.Context) *heldTx {
 		return nil
 	}
 	for _, hashed := range []bool{false, true} { // as the engine's HashKeys has it
-		key, err := idem.StoreKey(a.Key, hashed)
+		key, err := store.Key(a.Key, hashed)
 		if err != nil {
 			return nil
 		}

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
@@ -21,13 +22,13 @@ type mortal struct {
 	now func() time.Time
 }
 
-// Claim implements idem.Store.
-func (m mortal) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+// Claim implements store.Store.
+func (m mortal) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	for _, req := range reqs {
 		abandon := m.Abandoner(req.Key)
 		rec, err := m.Get(ctx, req.Key)
 		gone := err != nil && ctx.Err() == nil
-		over := rec.Status == idem.StatusStarted && !rec.LeaseUntil.Add(m.MaxClockSkew()).After(m.now()) && rec.Owner != req.Owner
+		over := rec.Status == store.StatusStarted && !rec.LeaseUntil.Add(m.MaxClockSkew()).After(m.now()) && rec.Owner != req.Owner
 		if gone || over {
 			abandon()
 		}
@@ -40,9 +41,9 @@ func TestRulesOfTransactionMode(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Harness {
 			h := harness(t, pool, clock)
 			again := h.Store.(*storetest.Resender)
-			store := pgstore.Transactional(again.Store.(*pgstore.Store))
-			t.Cleanup(store.Close)
-			again.Store = mortal{store, h.Now}
+			st := pgstore.Transactional(again.Store.(*pgstore.Store))
+			t.Cleanup(st.Close)
+			again.Store = mortal{st, h.Now}
 			return h
 		})
 	})

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
@@ -19,9 +20,9 @@ const (
 	aborted       = 'E' // a statement in the transaction failed
 )
 
-// Settle implements idem.Store. A completion commits the handler's transaction with it. A failure and a release roll it back
+// Settle implements store.Store. A completion commits the handler's transaction with it. A failure and a release roll it back
 // first. Where the transaction is gone, so are the handler's writes: a completion is then fenced, unless it had landed before.
-func (s *TxStore) Settle(ctx context.Context, ss []idem.Settlement) []error {
+func (s *TxStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
 	for i := range ss {
@@ -34,12 +35,12 @@ func (s *TxStore) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	return errs
 }
 
-func (s *TxStore) settle(ctx context.Context, set *idem.Settlement) error {
-	h := s.holder(func(h *heldTx) bool { return h.key == set.Key && h.owner == set.Owner && h.version == set.Version })
+func (s *TxStore) settle(ctx context.Context, set *store.Settlement) error {
+	h := s.holder(func(h *heldTx) bool { return h.key == set.Key && h.owner == set.Owner && h.version == set.Token })
 	if err := ctx.Err(); err != nil {
 		switch { // there may be no other try, and nobody else could have the key until the server ended the transaction
 		case h == nil:
-		case set.Op == idem.OpExtend:
+		case set.Op == store.OpExtend:
 			s.abandon(h)
 		case s.release(h):
 			h.end()
@@ -47,11 +48,11 @@ func (s *TxStore) settle(ctx context.Context, set *idem.Settlement) error {
 		return s.explain(set.Op.String(), set.Key, err)
 	}
 	switch {
-	case set.Op == idem.OpComplete && h != nil:
+	case set.Op == store.OpComplete && h != nil:
 		return s.commit(ctx, set, h)
-	case set.Op == idem.OpComplete:
+	case set.Op == store.OpComplete:
 		return s.committedBefore(ctx, set)
-	case set.Op == idem.OpExtend:
+	case set.Op == store.OpExtend:
 		return s.extend(ctx, set, h)
 	case h != nil:
 		return s.rollBack(ctx, set, h)
@@ -60,12 +61,12 @@ func (s *TxStore) settle(ctx context.Context, set *idem.Settlement) error {
 }
 
 // extend extends a lease, or finds the claim lost: one that no handler has begun is not settled then.
-func (s *TxStore) extend(ctx context.Context, set *idem.Settlement, h *heldTx) error {
+func (s *TxStore) extend(ctx context.Context, set *store.Settlement, h *heldTx) error {
 	err := s.plain(ctx, set)
 	switch {
 	case err == nil || h == nil:
 		return err
-	case !errors.Is(err, idem.ErrFenced) && !errors.Is(err, context.Canceled):
+	case !errors.Is(err, store.ErrFenced) && !errors.Is(err, context.Canceled):
 		return nil // all connections are at work, perhaps; it is the transaction that holds the key
 	}
 	s.abandon(h)
@@ -73,8 +74,8 @@ func (s *TxStore) extend(ctx context.Context, set *idem.Settlement, h *heldTx) e
 }
 
 // plain settles as lease mode does.
-func (s *TxStore) plain(ctx context.Context, set *idem.Settlement) error {
-	if errs := s.Store.Settle(ctx, []idem.Settlement{*set}); errs != nil {
+func (s *TxStore) plain(ctx context.Context, set *store.Settlement) error {
+	if errs := s.Store.Settle(ctx, []store.Settlement{*set}); errs != nil {
 		return errs[0]
 	}
 	return nil
@@ -82,7 +83,7 @@ func (s *TxStore) plain(ctx context.Context, set *idem.Settlement) error {
 
 // commit completes the key and commits, in one round trip. A completion that is refused is an error to the server, so that
 // the COMMIT behind it is not reached.
-func (s *TxStore) commit(ctx context.Context, set *idem.Settlement, h *heldTx) error {
+func (s *TxStore) commit(ctx context.Context, set *store.Settlement, h *heldTx) error {
 	if !s.release(h) {
 		return s.committedBefore(ctx, set)
 	}
@@ -115,7 +116,7 @@ func (s *TxStore) commit(ctx context.Context, set *idem.Settlement, h *heldTx) e
 }
 
 // refusedCommit is for a key that is not its owner's any more: the handler's writes are undone.
-func (s *TxStore) refusedCommit(ctx context.Context, set *idem.Settlement) error {
+func (s *TxStore) refusedCommit(ctx context.Context, set *store.Settlement) error {
 	seen, err := s.lookAt(ctx, []string{set.Key})
 	if err != nil {
 		return s.explain("complete", set.Key, err)
@@ -126,28 +127,28 @@ func (s *TxStore) refusedCommit(ctx context.Context, set *idem.Settlement) error
 
 // notCommitted is for a transaction that the server would not commit: the handler's writes are undone, the key is released
 // with the reason as its failure, and the completion is fenced.
-func (s *TxStore) notCommitted(ctx context.Context, set *idem.Settlement, cause error) error {
-	release := idem.Settlement{
-		Op: idem.OpRelease, Key: set.Key, Version: set.Version, Owner: set.Owner, Retention: set.Retention,
-		Failure: &idem.Failure{Code: idem.CodeError, Message: message("the transaction was not committed: " + cause.Error())},
+func (s *TxStore) notCommitted(ctx context.Context, set *store.Settlement, cause error) error {
+	release := store.Settlement{
+		Op: store.OpRelease, Key: set.Key, Token: set.Token, Owner: set.Owner, Retention: set.Retention,
+		Failure: &store.Failure{Code: store.CodeError, Message: message("the transaction was not committed: " + cause.Error())},
 	}
 	err := s.plain(ctx, &release)
 	seen, lookErr := s.lookAt(ctx, []string{set.Key})
 	return fmt.Errorf("pgstore: complete %q: the transaction was rolled back, and the handler's writes with it: %w: %w", set.Key,
-		errors.Join(cause, err, lookErr), &idem.FencedError{Key: set.Key, Version: set.Version, Current: seen[set.Key].rec})
+		errors.Join(cause, err, lookErr), &store.FencedError{Key: set.Key, Token: set.Token, Current: seen[set.Key].rec})
 }
 
 // message fits a text into a failure.
 func message(text string) string {
-	if len(text) > idem.MaxFailureMessage {
-		text = strings.ToValidUTF8(text[:idem.MaxFailureMessage], "")
+	if len(text) > store.MaxFailureMessage {
+		text = strings.ToValidUTF8(text[:store.MaxFailureMessage], "")
 	}
 	return text
 }
 
 // committedBefore is for a completion without a transaction: sent again after its reply was lost, or late. While the key's
 // lock is taken the transaction may be on its way still, and there is no answer yet.
-func (s *TxStore) committedBefore(ctx context.Context, set *idem.Settlement) error {
+func (s *TxStore) committedBefore(ctx context.Context, set *store.Settlement) error {
 	var alone bool
 	seen := make(map[string]sighting, 1)
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
@@ -161,14 +162,14 @@ func (s *TxStore) committedBefore(ctx context.Context, set *idem.Settlement) err
 	switch {
 	case err != nil:
 		return s.explain("complete", set.Key, err)
-	case there && !alone && idem.Holds(set, &found.rec):
+	case there && !alone && store.Holds(set, &found.rec):
 		return s.explain("complete", set.Key, errors.New("the connection was lost, and the server has not ended its transaction yet"))
 	}
 	return refusal(set, &found.rec, there)
 }
 
 // rollBack undoes the handler's writes and settles, in one round trip; as lease mode does if the connection is gone.
-func (s *TxStore) rollBack(ctx context.Context, set *idem.Settlement, h *heldTx) error {
+func (s *TxStore) rollBack(ctx context.Context, set *store.Settlement, h *heldTx) error {
 	if !s.release(h) {
 		return s.plain(ctx, set)
 	}

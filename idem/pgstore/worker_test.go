@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -47,12 +49,12 @@ func payAll(ctx context.Context) error {
 		return err
 	}
 	defer pool.Close()
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: table}})
+	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: table}})
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	engine, err := idem.New(store, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts})
+	defer st.Close()
+	engine, err := idem.New(st, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts})
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func payAll(ctx context.Context) error {
 			return err
 		}
 		for n := from; n < to; n++ {
-			kind := payUntilSettled(ctx, engine, payment(store, pool, table, n))
+			kind := payUntilSettled(ctx, engine, payment(st, pool, table, n))
 			fmt.Println(n, kind)
 		}
 	}
@@ -81,10 +83,10 @@ func payUntilSettled(ctx context.Context, engine *idem.Engine, task idem.Task) i
 	}
 }
 
-func payment(store *pgstore.TxStore, pool *pgxpool.Pool, table string, n int) idem.Task {
+func payment(st *pgstore.TxStore, pool *pgxpool.Pool, table string, n int) idem.Task {
 	task := idem.Task{
-		Key: fmt.Sprint("payment-", n), Fingerprint: idem.FingerprintOf(fmt.Append(nil, amount(n))), Source: fmt.Sprint("payments-0@", n),
-		Handler: store.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		Key: fmt.Sprint("payment-", n), Fingerprint: store.FingerprintOf(fmt.Append(nil, amount(n))), Source: fmt.Sprint("payments-0@", n),
+		Handler: st.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 			_, err := tx.Exec(ctx, `UPDATE `+table+`_accounts SET balance = balance + $2 WHERE id = $1`, n%accounts, amount(n))
 			if n == killer {
 				return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -93,7 +95,7 @@ func payment(store *pgstore.TxStore, pool *pgxpool.Pool, table string, n int) id
 		}),
 	}
 	if n == killer {
-		task.DeadLetters = idem.DeadLetterFunc(func(ctx context.Context, b idem.Burial) error {
+		task.DeadLetters = idem.DeadLetterFunc(func(ctx context.Context, b idem.DeadLetter) error {
 			_, err := pool.Exec(ctx, `INSERT INTO `+table+`_dead VALUES ($1)`, b.Failure.Code+": "+b.Failure.Message)
 			return err
 		})

@@ -9,37 +9,37 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/idemsk/idemsk/idem/store"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/redis/go-redis/v9"
 )
 
 // pageSize is how many names the server looks at for one page of a list.
 const pageSize = 500
 
-// Get implements idem.Admin by one read.
-func (s *Store) Get(ctx context.Context, key string) (idem.Record, error) {
+// Get implements store.Admin by one read.
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	fields, err := s.client.HGetAll(ctx, s.name(key)).Result()
 	if err != nil {
-		return idem.Record{}, s.explain(ctx, "get", key, err)
+		return store.Entry{}, s.explain(ctx, "get", key, err)
 	}
 	if len(fields) == 0 {
-		return idem.Record{}, fmt.Errorf("redisstore: get under %s: %w: %q", s.prefix, idem.ErrNotFound, key)
+		return store.Entry{}, fmt.Errorf("redisstore: get under %s: %w: %q", s.prefix, store.ErrNotFound, key)
 	}
 	rec, err := decode(key, fields)
 	if err != nil {
-		return idem.Record{}, s.explain(ctx, "get", key, err)
+		return store.Entry{}, s.explain(ctx, "get", key, err)
 	}
 	return rec, nil
 }
 
-// List implements idem.Admin by SCAN, on every primary of a cluster in turn: it walks over all the names that the server has,
+// List implements store.Admin by SCAN, on every primary of a cluster in turn: it walks over all the names that the server has,
 // other programs' too, and reads every hash of the store, in pages, so that nobody waits for it. A record that is written
 // meanwhile may be missed, and one may come twice while the server grows its tables or a slot moves.
-func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Record, error] {
-	return func(yield func(idem.Record, error) bool) {
+func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		fail := func(err error) {
-			yield(idem.Record{}, fmt.Errorf("redisstore: list under %s: %w%s", s.prefix, withCause(ctx, err), hint(ctx, err)))
+			yield(store.Entry{}, fmt.Errorf("redisstore: list under %s: %w%s", s.prefix, withCause(ctx, err), hint(ctx, err)))
 		}
 		now, err := s.now(ctx)
 		if err != nil {
@@ -59,18 +59,18 @@ func (s *Store) List(ctx context.Context, q idem.ListQuery) iter.Seq2[idem.Recor
 }
 
 // all yields every record of the store. Whoever gets an error stops.
-func (s *Store) all(ctx context.Context) iter.Seq2[idem.Record, error] {
-	return func(yield func(idem.Record, error) bool) {
+func (s *Store) all(ctx context.Context) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		primaries, err := s.primaries(ctx)
 		if err != nil {
-			yield(idem.Record{}, err)
+			yield(store.Entry{}, err)
 			return
 		}
 		for _, primary := range primaries {
 			for cursor, more := uint64(0), true; more; more = cursor != 0 {
 				var names []string
 				if names, cursor, err = primary.ScanType(ctx, cursor, s.prefix+":{*}", pageSize, "hash").Result(); err != nil {
-					yield(idem.Record{}, err)
+					yield(store.Entry{}, err)
 					return
 				}
 				if !s.yieldPage(ctx, names, yield) {
@@ -82,13 +82,13 @@ func (s *Store) all(ctx context.Context) iter.Seq2[idem.Record, error] {
 }
 
 // yieldPage reads the hashes of these names.
-func (s *Store) yieldPage(ctx context.Context, names []string, yield func(idem.Record, error) bool) bool {
+func (s *Store) yieldPage(ctx context.Context, names []string, yield func(store.Entry, error) bool) bool {
 	for chunk := range slices.Chunk(names, MaxBatchSize) {
 		for i, h := range s.readHashes(ctx, chunk) {
 			if h.err == nil && len(h.fields) == 0 {
 				continue // deleted meanwhile
 			}
-			var rec idem.Record
+			var rec store.Entry
 			if h.err == nil {
 				rec, h.err = decode(s.keyOf(chunk[i]), h.fields)
 			}
@@ -131,7 +131,7 @@ func (s *Store) now(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// Delete implements idem.Admin by one script.
+// Delete implements store.Admin by one script.
 func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	calls := []call{{script: &s.scripts.remove, key: key, args: []any{version}}}
 	s.run(ctx, calls)
@@ -142,9 +142,9 @@ func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	case "done":
 		return nil
 	case "absent":
-		return fmt.Errorf("redisstore: delete under %s: %w: %q", s.prefix, idem.ErrNotFound, key)
+		return fmt.Errorf("redisstore: delete under %s: %w: %q", s.prefix, store.ErrNotFound, key)
 	case "fenced":
-		return fmt.Errorf("redisstore: delete: %w", &idem.FencedError{Key: key, Version: version, Current: a.rec})
+		return fmt.Errorf("redisstore: delete: %w", &store.FencedError{Key: key, Token: version, Current: a.rec})
 	}
 	return s.explain(ctx, "delete", key, unknownAnswer(calls[0].answer.what))
 }

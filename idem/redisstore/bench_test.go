@@ -5,13 +5,14 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
 // everyDurability runs a benchmark on servers that write nothing to disk, and on one that has every write there before it answers.
-func everyDurability(b *testing.B, run func(b *testing.B, store *redisstore.Store)) {
+func everyDurability(b *testing.B, run func(b *testing.B, st *redisstore.Store)) {
 	b.Helper()
 	for _, way := range []struct{ name, url string }{
 		{"Redis", server.URL()},
@@ -24,33 +25,33 @@ func everyDurability(b *testing.B, run func(b *testing.B, store *redisstore.Stor
 }
 
 func BenchmarkStore(b *testing.B) {
-	everyDurability(b, func(b *testing.B, store *redisstore.Store) { storetest.Benchmark(b, store) })
+	everyDurability(b, func(b *testing.B, st *redisstore.Store) { storetest.Benchmark(b, st) })
 }
 
 // BenchmarkBatch measures a batch of 100: an operation is one record.
 func BenchmarkBatch(b *testing.B) {
-	everyDurability(b, func(b *testing.B, store *redisstore.Store) {
+	everyDurability(b, func(b *testing.B, st *redisstore.Store) {
 		run := 0
-		claim := func(fresh bool) []idem.ClaimResult {
+		claim := func(fresh bool) []store.ClaimResult {
 			run++
-			reqs := make([]idem.ClaimRequest, redisstore.MaxBatchSize)
+			reqs := make([]store.ClaimRequest, redisstore.MaxBatchSize)
 			for i := range reqs {
 				reqs[i] = request("key "+strconv.Itoa(i), run*len(reqs)+i)
 				if fresh {
 					reqs[i].Key = fmt.Sprint("key ", run, " ", i)
 				}
 			}
-			return store.Claim(b.Context(), reqs)
+			return st.Claim(b.Context(), reqs)
 		}
 		claimAndComplete := func(fresh bool) {
-			var ss []idem.Settlement
+			var ss []store.Settlement
 			for _, res := range claim(fresh) {
-				if res.State != idem.Claimed {
+				if res.State != store.Claimed {
 					b.Fatalf("state %d, error %v", res.State, res.Err)
 				}
-				ss = append(ss, settlement(res.Record, idem.OpComplete))
+				ss = append(ss, settlement(res.Entry, store.OpComplete))
 			}
-			if errs := store.Settle(b.Context(), ss); errs != nil {
+			if errs := st.Settle(b.Context(), ss); errs != nil {
 				b.Fatal(errs[0])
 			}
 		}

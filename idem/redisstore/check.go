@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // OldestVersion is the oldest major version of Redis that is supported. Every Valkey is.
@@ -92,28 +92,28 @@ func judgeServer(info map[string]string) error {
 
 // tryLife takes a key through its life.
 func (s *Store) tryLife(ctx context.Context) error {
-	req := idem.ClaimRequest{Key: "check " + rand.Text(), Source: "check", Lease: checkLife, Fingerprint: idem.Fingerprint{1}}
-	var rec idem.Record
+	req := store.ClaimRequest{Key: "check " + rand.Text(), Source: "check", Lease: checkLife, Fingerprint: store.Fingerprint{1}}
+	var rec store.Entry
 	claim := func() error {
 		req.Owner = rand.Text()
-		res := s.Claim(ctx, []idem.ClaimRequest{req})[0]
-		rec = res.Record
+		res := s.Claim(ctx, []store.ClaimRequest{req})[0]
+		rec = res.Entry
 		return res.Err
 	}
-	settle := func(set idem.Settlement) error {
-		set.Key, set.Version, set.Owner, set.Retention, set.Lease = req.Key, rec.Version, rec.Owner, checkLife, checkLife
-		return errors.Join(s.Settle(ctx, []idem.Settlement{set})...)
+	settle := func(set store.Settlement) error {
+		set.Key, set.Token, set.Owner, set.Retention, set.Lease = req.Key, rec.Token, rec.Owner, checkLife, checkLife
+		return errors.Join(s.Settle(ctx, []store.Settlement{set})...)
 	}
 	for _, step := range []func() error{
 		claim,
 		func() error {
-			return settle(idem.Settlement{Op: idem.OpRelease, Refund: true, Failure: &idem.Failure{Code: idem.CodeError, Message: "check"}})
+			return settle(store.Settlement{Op: store.OpRelease, Refund: true, Failure: &store.Failure{Code: store.CodeError, Message: "check"}})
 		},
 		claim,
-		func() error { return settle(idem.Settlement{Op: idem.OpExtend}) },
-		func() error { return settle(idem.Settlement{Op: idem.OpComplete, Result: []byte("check")}) },
+		func() error { return settle(store.Settlement{Op: store.OpExtend}) },
+		func() error { return settle(store.Settlement{Op: store.OpComplete, Result: []byte("check")}) },
 		func() error { _, err := s.Get(ctx, req.Key); return err },
-		func() error { return s.Delete(ctx, req.Key, rec.Version) },
+		func() error { return s.Delete(ctx, req.Key, rec.Token) },
 	} {
 		if err := step(); err != nil {
 			return err

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/internal/redisserver"
 )
@@ -23,20 +24,20 @@ func ownCluster(t *testing.T) *redisserver.Cluster {
 func TestABatchGoesToEveryNodeOfACluster(t *testing.T) {
 	c := ownCluster(t)
 	var w wire
-	store := newStore(t, newClient(t, c.URL(), w.option, unhurried), redisstore.Config{})
+	st := newStore(t, newClient(t, c.URL(), w.option, unhurried), redisstore.Config{})
 	fresh := func(n int) {
-		var ss []idem.Settlement
-		var reqs []idem.ClaimRequest
+		var ss []store.Settlement
+		var reqs []store.ClaimRequest
 		for i := range redisstore.MaxBatchSize {
 			reqs = append(reqs, request(fmt.Sprint("key ", n, " ", i), i))
 		}
-		for _, res := range store.Claim(t.Context(), reqs) {
-			if res.State != idem.Claimed {
+		for _, res := range st.Claim(t.Context(), reqs) {
+			if res.State != store.Claimed {
 				t.Fatal(res.Err)
 			}
-			ss = append(ss, settlement(res.Record, idem.OpComplete))
+			ss = append(ss, settlement(res.Entry, store.OpComplete))
 		}
-		if errs := store.Settle(t.Context(), ss); errs != nil {
+		if errs := st.Settle(t.Context(), ss); errs != nil {
 			t.Fatal(errs)
 		}
 	}
@@ -52,43 +53,43 @@ func TestABatchGoesToEveryNodeOfACluster(t *testing.T) {
 
 func TestASlotThatMovesToAnotherNodeTakesItsKeysAlong(t *testing.T) {
 	c := ownCluster(t)
-	store := newStore(t, newClient(t, c.URL()), redisstore.Config{})
-	rec := mustClaim(t, store, request("a", 1))
-	slot := do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", store.Name("a")).(int64)
+	st := newStore(t, newClient(t, c.URL()), redisstore.Config{})
+	rec := mustClaim(t, st, request("a", 1))
+	slot := do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", st.Name("a")).(int64)
 	from := c.Nodes[slot*3/16384]
 	to := c.Nodes[(slot*3/16384+1)%3]
 	fromID, toID := do(t, from, "CLUSTER", "MYID"), do(t, to, "CLUSTER", "MYID")
 	do(t, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
 	do(t, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
-	if res := claim(t, store, request("a", 2)); res.State != idem.ClaimInFlight {
+	if res := claim(t, st, request("a", 2)); res.State != store.ClaimInFlight {
 		t.Errorf("before its key moves: state %d, error %v", res.State, res.Err)
 	}
-	if got := do(t, from, "MIGRATE", "127.0.0.1", to.Port(), store.Name("a"), 0, 5000, "AUTH", redisserver.Password); got != "OK" {
+	if got := do(t, from, "MIGRATE", "127.0.0.1", to.Port(), st.Name("a"), 0, 5000, "AUTH", redisserver.Password); got != "OK" {
 		t.Fatal(got)
 	}
-	if res := claim(t, store, request("a", 3)); res.State != idem.ClaimInFlight {
+	if res := claim(t, st, request("a", 3)); res.State != store.ClaimInFlight {
 		t.Errorf("between (ASK): state %d, error %v", res.State, res.Err)
 	}
-	if err := settle(t, store, settlement(rec, idem.OpComplete)); err != nil {
+	if err := settle(t, st, settlement(rec, store.OpComplete)); err != nil {
 		t.Error(err)
 	}
 	for _, node := range c.Nodes {
 		do(t, node, "CLUSTER", "SETSLOT", slot, "NODE", toID)
 	}
-	if res := claim(t, store, request("a", 4)); res.State != idem.ClaimCompleted {
+	if res := claim(t, st, request("a", 4)); res.State != store.ClaimCompleted {
 		t.Errorf("after (MOVED): state %d, error %v", res.State, res.Err)
 	}
-	if ttl := do(t, to, "PEXPIRETIME", store.Name("a")).(int64); ttl <= 0 {
+	if ttl := do(t, to, "PEXPIRETIME", st.Name("a")).(int64); ttl <= 0 {
 		t.Errorf("it is deleted at %d", ttl)
 	}
 }
 
 func TestANodeThatIsLostIsAnErrorOfItsKeysAlone(t *testing.T) {
 	c := ownCluster(t)
-	store := newStore(t, newClient(t, c.URL()), redisstore.Config{})
+	st := newStore(t, newClient(t, c.URL()), redisstore.Config{})
 	lost := c.Nodes[2]
-	for _, res := range store.Claim(t.Context(), hundred()) {
-		if res.State != idem.Claimed {
+	for _, res := range st.Claim(t.Context(), hundred()) {
+		if res.State != store.Claimed {
 			t.Fatal(res.Err)
 		}
 	}
@@ -96,8 +97,8 @@ func TestANodeThatIsLostIsAnErrorOfItsKeysAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := 0
-	for i, res := range store.Claim(t.Context(), hundred()) {
-		slot := do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", store.Name(fmt.Sprint("key ", i))).(int64)
+	for i, res := range st.Claim(t.Context(), hundred()) {
+		slot := do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", st.Name(fmt.Sprint("key ", i))).(int64)
 		there := slot*3/16384 == 2
 		switch {
 		case there && res.Err != nil:
@@ -108,7 +109,7 @@ func TestANodeThatIsLostIsAnErrorOfItsKeysAlone(t *testing.T) {
 			}
 		case there:
 			t.Errorf("%d: state %d of a node that is lost", i, res.State)
-		case res.State != idem.Claimed || res.Record.Attempts != 1:
+		case res.State != store.Claimed || res.Entry.Attempts != 1:
 			t.Errorf("%d: state %d, error %v, of another node", i, res.State, res.Err)
 		}
 	}

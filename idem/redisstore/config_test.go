@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/idem"
@@ -25,9 +27,9 @@ func TestNewNamesEveryFault(t *testing.T) {
 	defer ring.Close()
 	_, err = redisstore.New(ring, redisstore.Config{})
 	wantError(t, err, "Ring")
-	store, err := redisstore.New(newClient(t, server.URL()), redisstore.Config{})
-	if err != nil || store.Prefix() != redisstore.DefaultPrefix || store.MaxClockSkew() != idem.DefaultMaxClockSkew || store.BatchSize() != 100 {
-		t.Errorf("%v; prefix %q, skew %v, batch %d", err, store.Prefix(), store.MaxClockSkew(), store.BatchSize())
+	st, err := redisstore.New(newClient(t, server.URL()), redisstore.Config{})
+	if err != nil || st.Prefix() != redisstore.DefaultPrefix || st.MaxClockSkew() != store.DefaultMaxClockSkew || st.BatchSize() != 100 {
+		t.Errorf("%v; prefix %q, skew %v, batch %d", err, st.Prefix(), st.MaxClockSkew(), st.BatchSize())
 	}
 }
 

@@ -7,15 +7,15 @@ import (
 	"net"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/idemsk/idemsk/idem/store"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/redis/go-redis/v9"
 )
 
 // explain adds to an error what was done, on what, and, where the cause is known, what to do.
 func (s *Store) explain(ctx context.Context, op, key string, err error) error {
 	if isForeign(err) {
-		err = fmt.Errorf("%w: %w", idem.ErrForeignRecord, err)
+		err = fmt.Errorf("%w: %w", store.ErrForeignEntry, err)
 	}
 	return fmt.Errorf("redisstore: %s %q under %s: %w%s", op, key, s.prefix, withCause(ctx, err), hint(ctx, err))
 }

@@ -8,25 +8,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/internal/redisserver"
 )
 
 // wantOneError wants the same error of a claim, a settlement, and what people do; nothing is a proper answer.
-func wantOneError(t *testing.T, store *redisstore.Store, texts ...string) {
+func wantOneError(t *testing.T, st *redisstore.Store, texts ...string) {
 	t.Helper()
-	res := claim(t, store, request("a", 1))
-	if res.State != idem.ClaimUnknown || errors.Is(res.Err, idem.ErrFenced) {
+	res := claim(t, st, request("a", 1))
+	if res.State != store.ClaimUnknown || errors.Is(res.Err, store.ErrFenced) {
 		t.Errorf("state %d", res.State)
 	}
 	wantError(t, res.Err, append(texts, `claim "a"`)...)
-	err := settle(t, store, settlement(idem.Record{Key: "a", Version: 1, Owner: "o"}, idem.OpComplete))
-	if errors.Is(err, idem.ErrFenced) {
+	err := settle(t, st, settlement(store.Entry{Key: "a", Token: 1, Owner: "o"}, store.OpComplete))
+	if errors.Is(err, store.ErrFenced) {
 		t.Errorf("%v; want no answer", err)
 	}
 	wantError(t, err, append(texts, `complete "a"`)...)
-	wantError(t, store.Check(t.Context()), texts...)
+	wantError(t, st.Check(t.Context()), texts...)
 }
 
 func TestAWrongURLSaysSo(t *testing.T) {
@@ -54,10 +55,10 @@ func TestAWrongURLSaysSo(t *testing.T) {
 }
 
 func TestANodeOfAClusterIsNotTheCluster(t *testing.T) {
-	store := newStore(t, newClient(t, cluster.Nodes[0].URL()), redisstore.Config{})
+	st := newStore(t, newClient(t, cluster.Nodes[0].URL()), redisstore.Config{})
 	var moved error
 	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-		if err := claim(t, store, request(key, 1)).Err; err != nil {
+		if err := claim(t, st, request(key, 1)).Err; err != nil {
 			moved = err
 		}
 	}
@@ -70,9 +71,9 @@ func TestAnOlderServerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeAtEnd(t, old)
-	store := newStore(t, newClient(t, old.URL()), redisstore.Config{})
-	wantError(t, claim(t, store, request("a", 1)).Err, "older than Redis 7")
-	if err := store.Check(t.Context()); !errors.Is(err, redisstore.ErrOldServer) {
+	st := newStore(t, newClient(t, old.URL()), redisstore.Config{})
+	wantError(t, claim(t, st, request("a", 1)).Err, "older than Redis 7")
+	if err := st.Check(t.Context()); !errors.Is(err, redisstore.ErrOldServer) {
 		t.Errorf("%v; want ErrOldServer", err)
 	}
 	if got := do(t, old, "DBSIZE"); got != int64(0) {
@@ -99,11 +100,11 @@ func TestTheACLOfTheDocsIsEnoughAndNoLessIs(t *testing.T) {
 	for i := 7; i < len(whole); i++ {
 		less := append(append([]any(nil), whole[:i]...), whole[i+1:]...)
 		do(t, srv, less...)
-		store := newStore(t, newClient(t, url), redisstore.Config{Prefix: "p"})
+		st := newStore(t, newClient(t, url), redisstore.Config{Prefix: "p"})
 		if whole[i] == "+eval" {
 			do(t, srv, "SCRIPT", "FLUSH")
 		}
-		err := store.Check(t.Context())
+		err := st.Check(t.Context())
 		if err == nil {
 			t.Errorf("without %v: no error", whole[i])
 			continue
@@ -115,7 +116,7 @@ func TestTheACLOfTheDocsIsEnoughAndNoLessIs(t *testing.T) {
 func TestAReadOnlyReplicaIsRefusedAndNothingIsAnsweredFromIt(t *testing.T) {
 	primary := ownServer(t, nil)
 	held := newStore(t, newClient(t, primary.URL()), redisstore.Config{Prefix: "p"})
-	if err := settle(t, held, settlement(mustClaim(t, held, request("a", 1)), idem.OpComplete)); err != nil {
+	if err := settle(t, held, settlement(mustClaim(t, held, request("a", 1)), store.OpComplete)); err != nil {
 		t.Fatal(err)
 	}
 	replica, err := primary.Replica(t.Context())
@@ -123,16 +124,16 @@ func TestAReadOnlyReplicaIsRefusedAndNothingIsAnsweredFromIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeAtEnd(t, replica)
-	store := newStore(t, newClient(t, replica.URL()), redisstore.Config{Prefix: "p"})
-	wantError(t, claim(t, store, request("a", 2)).Err, "READONLY", "read-only replica", "the primary's address") // even a duplicate
-	wantError(t, settle(t, store, settlement(idem.Record{Key: "a", Version: 1, Owner: "o"}, idem.OpComplete)), "READONLY")
-	if err := store.Check(t.Context()); !errors.Is(err, redisstore.ErrReadOnly) {
+	st := newStore(t, newClient(t, replica.URL()), redisstore.Config{Prefix: "p"})
+	wantError(t, claim(t, st, request("a", 2)).Err, "READONLY", "read-only replica", "the primary's address") // even a duplicate
+	wantError(t, settle(t, st, settlement(store.Entry{Key: "a", Token: 1, Owner: "o"}, store.OpComplete)), "READONLY")
+	if err := st.Check(t.Context()); !errors.Is(err, redisstore.ErrReadOnly) {
 		t.Errorf("%v; want ErrReadOnly", err)
 	}
 	if err := replica.Promote(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if res := claim(t, store, request("a", 2)); res.State != idem.ClaimCompleted {
+	if res := claim(t, st, request("a", 2)); res.State != store.ClaimCompleted {
 		t.Errorf("after the promotion: state %d, error %v; want the completion", res.State, res.Err)
 	}
 }
@@ -145,30 +146,30 @@ func TestAFullServerRefusesClaimsAndTakesCompletions(t *testing.T) {
 				t.Fatal(err)
 			}
 			closeAtEnd(t, srv)
-			store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
-			if err := settle(t, store, settlement(mustClaim(t, store, request("done", 1)), idem.OpComplete)); err != nil {
+			st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+			if err := settle(t, st, settlement(mustClaim(t, st, request("done", 1)), store.OpComplete)); err != nil {
 				t.Fatal(err)
 			}
-			rec := mustClaim(t, store, request("a", 1))
+			rec := mustClaim(t, st, request("a", 1))
 			do(t, srv, "CONFIG", "SET", "maxmemory", "1")
 			for _, key := range []string{"b", "done"} {
-				res := claim(t, store, request(key, 2))
+				res := claim(t, st, request(key, 2))
 				wantError(t, res.Err, "OOM", "memory is full", "nothing was claimed")
 			}
-			wantError(t, store.Check(t.Context()), "OOM")
-			set := settlement(rec, idem.OpComplete)
+			wantError(t, st.Check(t.Context()), "OOM")
+			set := settlement(rec, store.OpComplete)
 			set.Result = []byte("paid")
-			for _, op := range []idem.SettleOp{idem.OpExtend, idem.OpComplete} {
+			for _, op := range []store.SettleOp{store.OpExtend, store.OpComplete} {
 				set.Op = op
-				if err := settle(t, store, set); err != nil {
+				if err := settle(t, st, set); err != nil {
 					t.Errorf("%s: %v; an effect that took place is lost", op, err)
 				}
 			}
 			do(t, srv, "CONFIG", "SET", "maxmemory", "0")
-			if res := claim(t, store, request("a", 3)); res.State != idem.ClaimCompleted || string(res.Record.Result) != "paid" {
+			if res := claim(t, st, request("a", 3)); res.State != store.ClaimCompleted || string(res.Entry.Result) != "paid" {
 				t.Errorf("state %d, error %v", res.State, res.Err)
 			}
-			if _, err := store.Get(t.Context(), "b"); !errors.Is(err, idem.ErrNotFound) {
+			if _, err := st.Get(t.Context(), "b"); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%v; want nothing of the refused claim", err)
 			}
 		})
@@ -177,7 +178,7 @@ func TestAFullServerRefusesClaimsAndTakesCompletions(t *testing.T) {
 
 func TestCheckTellsWhatTheServerMayForget(t *testing.T) {
 	srv := ownServer(t, nil)
-	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
 	for _, tc := range []struct {
 		name   string
 		config []string
@@ -192,11 +193,11 @@ func TestCheckTellsWhatTheServerMayForget(t *testing.T) {
 		for i := 0; i < len(tc.config); i += 2 {
 			do(t, srv, "CONFIG", "SET", tc.config[i], tc.config[i+1])
 		}
-		if err := store.Check(t.Context()); !errors.Is(err, tc.want) {
+		if err := st.Check(t.Context()); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v; want %v", tc.name, err, tc.want)
 		}
 	}
-	for rec := range store.List(t.Context(), idem.ListQuery{}) {
+	for rec := range st.List(t.Context(), store.ListQuery{}) {
 		t.Errorf("Check left %+v", rec)
 	}
 	if err := newStore(t, newClient(t, cluster.URL()), redisstore.Config{}).Check(t.Context()); !errors.Is(err, redisstore.ErrNotDurable) {
@@ -206,29 +207,29 @@ func TestCheckTellsWhatTheServerMayForget(t *testing.T) {
 
 func TestAServerThatStandsStillIsAnErrorInTime(t *testing.T) {
 	srv := ownServer(t, nil)
-	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
-	mustClaim(t, store, request("a", 1))
+	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	mustClaim(t, st, request("a", 1))
 	if err := srv.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	res := store.Claim(ctx, []idem.ClaimRequest{request("b", 2)})[0]
+	res := st.Claim(ctx, []store.ClaimRequest{request("b", 2)})[0]
 	if !errors.Is(res.Err, context.DeadlineExceeded) {
 		t.Errorf("%v; want the end of the deadline", res.Err)
 	}
 	if err := srv.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	if again := claim(t, store, request("b", 2)); again.State != idem.Claimed || again.Record.Attempts != 1 {
-		t.Errorf("the same claim, sent again: state %d, error %v, %d attempts", again.State, again.Err, again.Record.Attempts)
+	if again := claim(t, st, request("b", 2)); again.State != store.Claimed || again.Entry.Attempts != 1 {
+		t.Errorf("the same claim, sent again: state %d, error %v, %d attempts", again.State, again.Err, again.Entry.Attempts)
 	}
 }
 
 func TestMinReplicasRefuseBeforeAnythingIsDone(t *testing.T) {
 	srv := ownServer(t, map[string]string{"min-replicas-to-write": "1"})
-	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
-	wantOneError(t, store, "NOREPLICAS", "mend the replicas")
+	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	wantOneError(t, st, "NOREPLICAS", "mend the replicas")
 	if got := do(t, srv, "DBSIZE"); got != int64(0) {
 		t.Errorf("%v keys were written", got)
 	}
@@ -236,7 +237,7 @@ func TestMinReplicasRefuseBeforeAnythingIsDone(t *testing.T) {
 
 func TestADiskThatFailsIsAnErrorBeforeAnythingIsDone(t *testing.T) {
 	srv := ownServer(t, map[string]string{"save": "3600 1"})
-	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
 	if err := os.RemoveAll(do(t, srv, "CONFIG", "GET", "dir").([]any)[1].(string)); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,7 @@ func TestADiskThatFailsIsAnErrorBeforeAnythingIsDone(t *testing.T) {
 			t.Fatal("the snapshot did not fail")
 		}
 	}
-	wantOneError(t, store, "MISCONF", "see its log, and its disk")
+	wantOneError(t, st, "MISCONF", "see its log, and its disk")
 	if got := do(t, srv, "DBSIZE"); got != int64(0) {
 		t.Errorf("%v keys were written", got)
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
@@ -15,17 +16,17 @@ import (
 // stillStore is a store whose clock stands at storetest.NewClock's time.
 func stillStore(t *testing.T, cfg redisstore.Config) *redisstore.Store {
 	t.Helper()
-	store := newStore(t, newClient(t, server.URL()), cfg)
-	store.SetClock(fmt.Sprint(storetest.NewClock().Now().UnixMilli()))
-	return store
+	st := newStore(t, newClient(t, server.URL()), cfg)
+	st.SetClock(fmt.Sprint(storetest.NewClock().Now().UnixMilli()))
+	return st
 }
 
 // TestTheFormatIsTheOneThatEarlierVersionsWrote holds what is stored to golden hashes.
 func TestTheFormatIsTheOneThatEarlierVersionsWrote(t *testing.T) {
 	client := newClient(t, server.URL())
-	store := stillStore(t, redisstore.Config{})
+	st := stillStore(t, redisstore.Config{})
 	req := request("payments#a", 1)
-	req.Fingerprint = idem.Fingerprint{1, 0xFF}
+	req.Fingerprint = store.Fingerprint{1, 0xFF}
 	const common = `attempts="1"
 createdAt="4000000000123"
 `
@@ -33,14 +34,14 @@ createdAt="4000000000123"
 requestFingerprint="\x01\xff` + "%s" + `"
 `
 	zeros := strings.Repeat(`\x00`, 30)
-	for op, want := range map[idem.SettleOp]string{
-		idem.OpExtend: common + `expiryTimestamp="4000003661"
+	for op, want := range map[store.SettleOp]string{
+		store.OpExtend: common + `expiryTimestamp="4000003661"
 leaseUntil="4000000060123"
 ` + claimed + `source="payments-3@17"
 status="STARTED"
 updatedAt="4000000000123"
 version="4000000000123"`,
-		idem.OpRelease: common + `expiryTimestamp="4000003608"
+		store.OpRelease: common + `expiryTimestamp="4000003608"
 failureAt="4000000000123"
 failureCode="error"
 failureMessage="boom"
@@ -50,7 +51,7 @@ source="payments-3@17"
 status="STARTED"
 updatedAt="4000000000123"
 version="4000000000123"`,
-		idem.OpFail: common + `expiryTimestamp="4000003601"
+		store.OpFail: common + `expiryTimestamp="4000003601"
 failureAt="4000000000123"
 failureCode="error"
 failureMessage="boom"
@@ -59,7 +60,7 @@ leaseUntil="4000000030123"
 status="FAILED"
 updatedAt="4000000000123"
 version="4000000000123"`,
-		idem.OpComplete: common + `expiryTimestamp="4000003601"
+		store.OpComplete: common + `expiryTimestamp="4000003601"
 leaseUntil="4000000030123"
 ` + claimed + `responsePayload="paid\x00"
 resultOmitted="-1"
@@ -69,21 +70,21 @@ updatedAt="4000000000123"
 version="4000000000123"`,
 	} {
 		req.Key = op.String()
-		set := settlement(mustClaim(t, store, req), op)
-		set.Delay, set.Result, set.ResultOmitted = 7*time.Second, []byte("paid\x00"), idem.ResultUnencodable
-		if err := settle(t, store, set); err != nil {
+		set := settlement(mustClaim(t, st, req), op)
+		set.Delay, set.Result, set.ResultOmitted = 7*time.Second, []byte("paid\x00"), store.ResultUnencodable
+		if err := settle(t, st, set); err != nil {
 			t.Fatal(err)
 		}
-		name := store.Prefix() + ":{" + req.Key + "}"
+		name := st.Prefix() + ":{" + req.Key + "}"
 		_, fields, _ := strings.Cut(string(raw(t, client, name)), "\n")
 		if want = fmt.Sprintf(want, zeros); fields != want {
 			t.Errorf("%s:\n%s\nwant\n%s", op, fields, want)
 		}
-		rec, err := store.Get(t.Context(), req.Key)
+		rec, err := st.Get(t.Context(), req.Key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := client.PExpireTime(t.Context(), name).Val(), time.Duration(rec.Expiry.Add(store.MaxClockSkew()).UnixMilli())*time.Millisecond; got != want {
+		if got, want := client.PExpireTime(t.Context(), name).Val(), time.Duration(rec.Expiry.Add(st.MaxClockSkew()).UnixMilli())*time.Millisecond; got != want {
 			t.Errorf("%s: deleted at %v; want %v, the expiry and the skew", op, got, want)
 		}
 	}
@@ -91,56 +92,56 @@ version="4000000000123"`,
 
 func TestTheServerDeletesWhatIsExpiredAndTheFencingTokenGrows(t *testing.T) {
 	srv := ownServer(t, nil)
-	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{MaxClockSkew: -1})
+	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{MaxClockSkew: -1})
 	req := request("a", 1)
 	req.Lease, req.Retention = time.Millisecond, time.Millisecond
-	rec := mustClaim(t, store, req)
-	set := settlement(rec, idem.OpComplete)
+	rec := mustClaim(t, st, req)
+	set := settlement(rec, store.OpComplete)
 	set.Retention = time.Millisecond
-	if err := settle(t, store, set); err != nil {
+	if err := settle(t, st, set); err != nil {
 		t.Fatal(err)
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for do(t, srv, "EXISTS", store.Name("a")) != int64(0) {
+	for do(t, srv, "EXISTS", st.Name("a")) != int64(0) {
 		select {
 		case <-tick.C:
 		case <-t.Context().Done():
 			t.Fatal("it is still there")
 		}
 	}
-	next := mustClaim(t, store, request("a", 2))
-	if next.Version <= rec.Version || next.Attempts != 1 {
-		t.Errorf("version %d, %d attempts after version %d; want more, and 1", next.Version, next.Attempts, rec.Version)
+	next := mustClaim(t, st, request("a", 2))
+	if next.Token <= rec.Token || next.Attempts != 1 {
+		t.Errorf("version %d, %d attempts after version %d; want more, and 1", next.Token, next.Attempts, rec.Token)
 	}
 }
 
 func TestStrangersUnderTheName(t *testing.T) {
 	client := newClient(t, server.URL())
-	store := newStore(t, client, redisstore.Config{})
-	client.Set(t.Context(), store.Name("string"), "x", 0)
-	client.HSet(t.Context(), store.Name("hash"), "x", "y")
-	client.HSet(t.Context(), store.Name("broken"), "status", "STARTED", "version", "many", "owner", "o", "leaseUntil", "0", "attempts", "1", "expiryTimestamp", "0")
+	st := newStore(t, client, redisstore.Config{})
+	client.Set(t.Context(), st.Name("string"), "x", 0)
+	client.HSet(t.Context(), st.Name("hash"), "x", "y")
+	client.HSet(t.Context(), st.Name("broken"), "status", "STARTED", "version", "many", "owner", "o", "leaseUntil", "0", "attempts", "1", "expiryTimestamp", "0")
 	for key, texts := range map[string][]string{
 		"string": {`claim "string"`, "WRONGTYPE", "give the store a Prefix"},
 		"hash":   {`claim "hash"`, "not one of ours", "give the store a Prefix"},
 	} {
-		wantError(t, claim(t, store, request(key, 1)).Err, texts...)
+		wantError(t, claim(t, st, request(key, 1)).Err, texts...)
 	}
 	looking, taking := request("broken", 1), request("broken", 1)
 	looking.TakeOver, taking.TakeOver = false, true
-	for _, req := range []idem.ClaimRequest{request("string", 1), request("hash", 1), looking, taking} {
-		if err := claim(t, store, req).Err; !errors.Is(err, idem.ErrForeignRecord) {
+	for _, req := range []store.ClaimRequest{request("string", 1), request("hash", 1), looking, taking} {
+		if err := claim(t, st, req).Err; !errors.Is(err, store.ErrForeignEntry) {
 			t.Errorf("%s: error %v; want ErrForeignRecord", req.Key, err)
 		}
 	}
-	_, err := store.Get(t.Context(), "broken")
+	_, err := st.Get(t.Context(), "broken")
 	wantError(t, err, "broken", `version is "many"`)
-	_, err = store.Get(t.Context(), "hash")
+	_, err = st.Get(t.Context(), "hash")
 	wantError(t, err, "not one of ours")
-	wantError(t, settle(t, store, settlement(idem.Record{Key: "hash", Version: 1, Owner: "o"}, idem.OpComplete)), "not one of ours")
+	wantError(t, settle(t, st, settlement(store.Entry{Key: "hash", Token: 1, Owner: "o"}, store.OpComplete)), "not one of ours")
 	found := 0
-	for _, err := range store.List(t.Context(), idem.ListQuery{}) {
+	for _, err := range st.List(t.Context(), store.ListQuery{}) {
 		found++
 		wantError(t, err, "not one of ours")
 	}
@@ -153,21 +154,21 @@ func TestListGoesThroughManyPagesAndLeavesOthersAlone(t *testing.T) {
 	for name, url := range map[string]string{"Redis": server.URL(), "Redis Cluster": cluster.URL()} {
 		t.Run(name, func(t *testing.T) {
 			client := newClient(t, url)
-			store := newStore(t, client, redisstore.Config{})
-			neighbour := newStore(t, client, redisstore.Config{Prefix: store.Prefix() + "x"})
+			st := newStore(t, client, redisstore.Config{})
+			neighbour := newStore(t, client, redisstore.Config{Prefix: st.Prefix() + "x"})
 			mustClaim(t, neighbour, request("a", 1))
 			const n = 2000
-			var reqs []idem.ClaimRequest
+			var reqs []store.ClaimRequest
 			for i := range n {
 				reqs = append(reqs, request(fmt.Sprint("}", i, "{x}"), i))
 			}
-			for _, res := range store.Claim(t.Context(), reqs) {
-				if res.State != idem.Claimed {
+			for _, res := range st.Claim(t.Context(), reqs) {
+				if res.State != store.Claimed {
 					t.Fatal(res.Err)
 				}
 			}
 			seen := make(map[string]bool)
-			for rec, err := range store.List(t.Context(), idem.ListQuery{}) {
+			for rec, err := range st.List(t.Context(), store.ListQuery{}) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,10 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/redisserver"
@@ -145,14 +146,14 @@ const tolerance = 4 * time.Second
 // it is another script, which the server gets to know by the fallback to EVAL.
 func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) storetest.Harness {
 	tb.Helper()
-	store := newStore(tb, client, redisstore.Config{})
+	st := newStore(tb, client, redisstore.Config{})
 	h := storetest.Harness{
-		Store: store, Skew: store.MaxClockSkew(), LoseReply: w.loseReply,
-		Raw: func(tb testing.TB, key string) []byte { return raw(tb, client, store.Name(key)) },
+		Store: st, Skew: st.MaxClockSkew(), LoseReply: w.loseReply,
+		Raw: func(tb testing.TB, key string) []byte { return raw(tb, client, st.Name(key)) },
 	}
 	if clock == stands {
 		c := storetest.NewClock()
-		set := func() { store.SetClock(strconv.FormatInt(c.Now().UnixMilli(), 10)) }
+		set := func() { st.SetClock(strconv.FormatInt(c.Now().UnixMilli(), 10)) }
 		h.Now, h.Advance = c.Now, func(d time.Duration) { c.Advance(d); set() }
 		set()
 	} else {
@@ -161,10 +162,10 @@ func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) st
 		h.Now = func() time.Time { return time.Now().Truncate(time.Millisecond).Add(ahead) } // the server's is this machine's
 		h.Advance = func(d time.Duration) {
 			ahead += d
-			store.SetClock(fmt.Sprintf("%s + %d", redisstore.ServerClock, ahead.Milliseconds()))
+			st.SetClock(fmt.Sprintf("%s + %d", redisstore.ServerClock, ahead.Milliseconds()))
 		}
 	}
-	h.Sweep = func(tb testing.TB) { sweep(tb, client, store, h.Now()) }
+	h.Sweep = func(tb testing.TB) { sweep(tb, client, st, h.Now()) }
 	return h
 }
 
@@ -186,16 +187,16 @@ func raw(tb testing.TB, client redis.UniversalClient, name string) []byte {
 }
 
 // sweep does what the server does when it is that time.
-func sweep(tb testing.TB, client redis.UniversalClient, store *redisstore.Store, now time.Time) {
+func sweep(tb testing.TB, client redis.UniversalClient, st *redisstore.Store, now time.Time) {
 	tb.Helper()
-	for rec, err := range store.List(tb.Context(), idem.ListQuery{}) {
+	for rec, err := range st.List(tb.Context(), store.ListQuery{}) {
 		if err != nil {
 			tb.Fatal(err)
 		}
 		if now.Before(rec.Expiry) {
 			continue
 		}
-		if err := client.Del(tb.Context(), store.Name(rec.Key)).Err(); err != nil {
+		if err := client.Del(tb.Context(), st.Name(rec.Key)).Err(); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -266,34 +267,34 @@ func (c *wiredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func request(key string, owner int) idem.ClaimRequest {
-	return idem.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
+func request(key string, owner int) store.ClaimRequest {
+	return store.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
 }
 
-func settlement(rec idem.Record, op idem.SettleOp) idem.Settlement {
-	return idem.Settlement{
-		Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour, Lease: time.Minute,
-		Failure: &idem.Failure{Code: idem.CodeError, Message: "boom"},
+func settlement(rec store.Entry, op store.SettleOp) store.Settlement {
+	return store.Settlement{
+		Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Lease: time.Minute,
+		Failure: &store.Failure{Code: store.CodeError, Message: "boom"},
 	}
 }
 
-func claim(tb testing.TB, s *redisstore.Store, req idem.ClaimRequest) idem.ClaimResult {
+func claim(tb testing.TB, s *redisstore.Store, req store.ClaimRequest) store.ClaimResult {
 	tb.Helper()
-	return s.Claim(tb.Context(), []idem.ClaimRequest{req})[0]
+	return s.Claim(tb.Context(), []store.ClaimRequest{req})[0]
 }
 
-func mustClaim(tb testing.TB, s *redisstore.Store, req idem.ClaimRequest) idem.Record {
+func mustClaim(tb testing.TB, s *redisstore.Store, req store.ClaimRequest) store.Entry {
 	tb.Helper()
 	res := claim(tb, s, req)
-	if res.State != idem.Claimed {
+	if res.State != store.Claimed {
 		tb.Fatalf("state %d, error %v", res.State, res.Err)
 	}
-	return res.Record
+	return res.Entry
 }
 
-func settle(tb testing.TB, s *redisstore.Store, set idem.Settlement) error {
+func settle(tb testing.TB, s *redisstore.Store, set store.Settlement) error {
 	tb.Helper()
-	return errors.Join(s.Settle(tb.Context(), []idem.Settlement{set})...)
+	return errors.Join(s.Settle(tb.Context(), []store.Settlement{set})...)
 }
 
 // wantError wants an error that has all of these in it.

@@ -7,9 +7,10 @@ import (
 	"net"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/redisstore"
 )
 
@@ -35,50 +36,50 @@ func (h *beforeReading) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 // A result of more than 4 KiB is not in the answer of a script. It is read by itself, and belongs to what was answered.
 func TestALargeResultIsReadByItself(t *testing.T) {
 	large := bytes.Repeat([]byte("r"), 4<<10+1)
-	store := newStore(t, newClient(t, server.URL()), redisstore.Config{})
+	st := newStore(t, newClient(t, server.URL()), redisstore.Config{})
 	hook := &beforeReading{}
 	client := newClient(t, server.URL())
 	client.AddHook(hook)
-	reader := newStore(t, client, redisstore.Config{Prefix: store.Prefix()})
-	complete := func(owner int) idem.Record {
-		rec := mustClaim(t, store, request("a", owner))
-		done := settlement(rec, idem.OpComplete)
+	reader := newStore(t, client, redisstore.Config{Prefix: st.Prefix()})
+	complete := func(owner int) store.Entry {
+		rec := mustClaim(t, st, request("a", owner))
+		done := settlement(rec, store.OpComplete)
 		done.Result = large
-		if err := settle(t, store, done); err != nil {
+		if err := settle(t, st, done); err != nil {
 			t.Fatal(err)
 		}
 		return rec
 	}
-	remove := func(rec idem.Record) {
-		if err := store.Delete(t.Context(), rec.Key, rec.Version); err != nil {
+	remove := func(rec store.Entry) {
+		if err := st.Delete(t.Context(), rec.Key, rec.Token); err != nil {
 			t.Error(err)
 		}
 	}
 	rec := complete(1)
 	res := claim(t, reader, request("a", 2))
-	if res.State != idem.ClaimCompleted || !bytes.Equal(res.Record.Result, large) {
-		t.Errorf("a duplicate: state %d, %v, a result of %d bytes", res.State, res.Err, len(res.Record.Result))
+	if res.State != store.ClaimCompleted || !bytes.Equal(res.Entry.Result, large) {
+		t.Errorf("a duplicate: state %d, %v, a result of %d bytes", res.State, res.Err, len(res.Entry.Result))
 	}
-	late := settlement(rec, idem.OpComplete)
+	late := settlement(rec, store.OpComplete)
 	late.Owner = "another"
-	var fenced *idem.FencedError
+	var fenced *store.FencedError
 	if err := settle(t, reader, late); !errors.As(err, &fenced) || !bytes.Equal(fenced.Current.Result, large) {
 		t.Errorf("a late owner: %v", err)
 	}
-	for what, change := range map[string]func(rec idem.Record){
+	for what, change := range map[string]func(rec store.Entry){
 		"deleted": remove,
-		"claimed anew": func(rec idem.Record) {
+		"claimed anew": func(rec store.Entry) {
 			remove(rec)
-			mustClaim(t, store, request("a", 3))
+			mustClaim(t, st, request("a", 3))
 		},
 	} {
 		hook.do = func() { change(rec) }
-		if res := claim(t, reader, request("a", 2)); res.State != idem.ClaimUnknown {
+		if res := claim(t, reader, request("a", 2)); res.State != store.ClaimUnknown {
 			t.Errorf("%s: state %d, want none", what, res.State)
 		} else {
 			wantError(t, res.Err, "changed while it was read")
 		}
-		if now, err := store.Get(t.Context(), "a"); err == nil {
+		if now, err := st.Get(t.Context(), "a"); err == nil {
 			remove(now)
 		}
 		rec = complete(4)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/idem"
@@ -25,17 +27,17 @@ const soon = 5 * time.Second // above what an attempt and a new connection take,
 
 // behindProxy returns a store whose client gets to the server through a proxy, with short time-outs, and a way to have the client keep more
 // idle connections than it makes attempts.
-func behindProxy(t *testing.T, parameters string) (store *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+func behindProxy(t *testing.T, parameters string) (st *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
 	t.Helper()
 	return behindProxyTo(t, server.URL(), parameters)
 }
 
-func behindProxyTo(t *testing.T, url, parameters string, options ...func(*redis.UniversalOptions)) (store *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+func behindProxyTo(t *testing.T, url, parameters string, options ...func(*redis.UniversalOptions)) (st *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
 	t.Helper()
 	proxy, url = faultproxy.StartURL(t, url)
 	client := newClient(t, url+parameters, options...)
-	store = newStore(t, client, redisstore.Config{})
-	return store, proxy, func() {
+	st = newStore(t, client, redisstore.Config{})
+	return st, proxy, func() {
 		t.Helper()
 		const many, slow = 2 * redisstore.MaxAttempts, 32 << 10
 		proxy.Slow(slow) // so that they are at work at the same time
@@ -120,30 +122,30 @@ func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
 			if tc.tls {
 				url, option = overTLS(t)
 			}
-			store, proxy, fillUp := behindProxyTo(t, url, "?read_timeout=500ms", option)
+			st, proxy, fillUp := behindProxyTo(t, url, "?read_timeout=500ms", option)
 			fail := func() {
 				fillUp()
 				proxy.Existing(tc.fault)
 			}
-			var ss []idem.Settlement
+			var ss []store.Settlement
 			fail()
 			within(t, "claims", func(ctx context.Context) {
-				for _, res := range store.Claim(ctx, hundred()) {
-					if res.State != idem.Claimed {
+				for _, res := range st.Claim(ctx, hundred()) {
+					if res.State != store.Claimed {
 						t.Fatalf("state %d, %v", res.State, res.Err)
 					}
-					ss = append(ss, settlement(res.Record, idem.OpComplete))
+					ss = append(ss, settlement(res.Entry, store.OpComplete))
 				}
 			})
 			fail()
 			within(t, "completions", func(ctx context.Context) {
-				if errs := store.Settle(ctx, ss); errs != nil {
+				if errs := st.Settle(ctx, ss); errs != nil {
 					t.Error(errs[0])
 				}
 			})
 			fail()
 			within(t, "get", func(ctx context.Context) {
-				if _, err := store.Get(ctx, ss[0].Key); err != nil {
+				if _, err := st.Get(ctx, ss[0].Key); err != nil {
 					t.Error(err)
 				}
 			})
@@ -153,23 +155,23 @@ func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
 
 // Nothing answers, on no connection: the error comes when the attempts are used up. When the network is back, so is the store.
 func TestAServerThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
-	store, proxy, fillUp := behindProxy(t, "?read_timeout=500ms&dial_timeout=500ms")
+	st, proxy, fillUp := behindProxy(t, "?read_timeout=500ms&dial_timeout=500ms")
 	fillUp()
 	proxy.Existing(faultproxy.Silent)
 	proxy.New(faultproxy.Silent)
 	within(t, "a claim", func(ctx context.Context) {
-		err := store.Claim(ctx, []idem.ClaimRequest{request("a", 1)})[0].Err
+		err := st.Claim(ctx, []store.ClaimRequest{request("a", 1)})[0].Err
 		wantError(t, err, "timeout")
 	})
 	proxy.New(faultproxy.None)
-	within(t, "a claim", func(context.Context) { mustClaim(t, store, request("a", 1)) })
+	within(t, "a claim", func(context.Context) { mustClaim(t, st, request("a", 1)) })
 }
 
 // A heartbeat that meets with silence leaves time for another one.
 func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
-	store, proxy, fillUp := behindProxy(t, "")
-	direct := newStore(t, newClient(t, server.URL()), redisstore.Config{Prefix: store.Prefix()})
-	engine, err := idem.New(store, idem.Config{Lease: 3 * time.Second})
+	st, proxy, fillUp := behindProxy(t, "")
+	direct := newStore(t, newClient(t, server.URL()), redisstore.Config{Prefix: st.Prefix()})
+	engine, err := idem.New(st, idem.Config{Lease: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,23 +197,23 @@ func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 		size = 100 << 10
 		rate = 4 << 20 // bytes a second: all of them take longer than an attempt
 	)
-	store, proxy, _ := behindProxy(t, "")
-	var ss []idem.Settlement
-	for _, res := range store.Claim(t.Context(), hundred()) {
-		set := settlement(res.Record, idem.OpComplete)
+	st, proxy, _ := behindProxy(t, "")
+	var ss []store.Settlement
+	for _, res := range st.Claim(t.Context(), hundred()) {
+		set := settlement(res.Entry, store.OpComplete)
 		set.Result = bytes.Repeat([]byte("r"), size)
 		ss = append(ss, set)
 	}
 	proxy.Slow(rate)
-	if errs := store.Settle(t.Context(), ss); errs != nil {
+	if errs := st.Settle(t.Context(), ss); errs != nil {
 		t.Fatal(errs[0])
 	}
-	for _, res := range store.Claim(t.Context(), hundred()) {
-		if res.State != idem.ClaimCompleted || len(res.Record.Result) != size {
-			t.Fatalf("state %d, %v, %d bytes", res.State, res.Err, len(res.Record.Result))
+	for _, res := range st.Claim(t.Context(), hundred()) {
+		if res.State != store.ClaimCompleted || len(res.Entry.Result) != size {
+			t.Fatalf("state %d, %v, %d bytes", res.State, res.Err, len(res.Entry.Result))
 		}
 	}
-	if errs := store.Settle(t.Context(), ss); errs != nil { // sent again
+	if errs := st.Settle(t.Context(), ss); errs != nil { // sent again
 		t.Fatal(errs[0])
 	}
 }
@@ -230,11 +232,11 @@ func (c *endsSoon) Err() error {
 }
 
 func TestACallWhoseContextEndsAtAnyMomentIsAnswered(t *testing.T) {
-	store := newStore(t, newClient(t, server.URL()), redisstore.Config{})
+	st := newStore(t, newClient(t, server.URL()), redisstore.Config{})
 	for looks := range 5 {
 		ctx := &endsSoon{t.Context(), looks}
-		for i, res := range store.Claim(ctx, []idem.ClaimRequest{request("a", 1), request("b", 1)}) {
-			if res.Err == nil && res.State == idem.Claimed {
+		for i, res := range st.Claim(ctx, []store.ClaimRequest{request("a", 1), request("b", 1)}) {
+			if res.Err == nil && res.State == store.Claimed {
 				continue // it ended too late
 			}
 			if !errors.Is(res.Err, context.DeadlineExceeded) || strings.Contains(res.Err.Error(), "answer") {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/idemsk/idemsk/idem/store"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/redis/go-redis/v9"
 )
 
 // The fields of a hash, which the scripts write by these names; times are in epoch milliseconds but for fieldExpiry. The format
@@ -39,7 +39,7 @@ const fieldLarge = "largeResult"
 type answer struct {
 	what  string
 	wait  time.Duration
-	rec   idem.Record // of the key as it is now; zero if it is gone
+	rec   store.Entry // of the key as it is now; zero if it is gone
 	large int         // the size of the result, if that was left out
 }
 
@@ -47,7 +47,7 @@ var errAnswer = errors.New("the server's answer can't be read: is there another 
 
 func unknownAnswer(what string) error {
 	if what == "foreign" {
-		return fmt.Errorf("%w: it is a hash of something else: give the store a Prefix that nobody else has", idem.ErrForeignRecord)
+		return fmt.Errorf("%w: it is a hash of something else: give the store a Prefix that nobody else has", store.ErrForeignEntry)
 	}
 	return fmt.Errorf("%w It was %q", errAnswer, what)
 }
@@ -94,9 +94,9 @@ func fieldsOf(flat []any) map[string]string {
 	return fields
 }
 
-// decode returns the record that a hash stands for, or idem.ErrForeignRecord (wrapped).
-func decode(key string, fields map[string]string) (idem.Record, error) {
-	status, err := idem.ParseStatus(fields[fieldStatus])
+// decode returns the record that a hash stands for, or store.ErrForeignEntry (wrapped).
+func decode(key string, fields map[string]string) (store.Entry, error) {
+	status, err := store.ParseStatus(fields[fieldStatus])
 	errs := []error{err}
 	num := func(name string) int64 {
 		text, there := fields[name]
@@ -109,8 +109,8 @@ func decode(key string, fields map[string]string) (idem.Record, error) {
 		}
 		return n
 	}
-	rec := idem.Record{
-		Key: key, Status: status, Version: num(fieldVersion), Owner: fields[fieldOwner],
+	rec := store.Entry{
+		Key: key, Status: status, Token: num(fieldVersion), Owner: fields[fieldOwner],
 		LeaseUntil: time.UnixMilli(num(fieldLeaseUntil)), Attempts: int(num(fieldAttempts)),
 		ResultOmitted: int(num(fieldResultOmitted)), Source: fields[fieldSource],
 		CreatedAt: time.UnixMilli(num(fieldCreatedAt)), UpdatedAt: time.UnixMilli(num(fieldUpdatedAt)), Expiry: time.Unix(num(fieldExpiry), 0),
@@ -125,10 +125,10 @@ func decode(key string, fields map[string]string) (idem.Record, error) {
 		errs = append(errs, fmt.Errorf("%s has %d bytes: want %d", fieldFingerprint, len(fields[fieldFingerprint]), len(rec.Fingerprint)))
 	}
 	if at := num(fieldFailureAt); at != 0 {
-		rec.Failure = &idem.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage], At: time.UnixMilli(at)}
+		rec.Failure = &store.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage], At: time.UnixMilli(at)}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return idem.Record{}, fmt.Errorf("%w: the hash of key %q: %w", idem.ErrForeignRecord, key, err)
+		return store.Entry{}, fmt.Errorf("%w: the hash of key %q: %w", store.ErrForeignEntry, key, err)
 	}
 	return rec, nil
 }

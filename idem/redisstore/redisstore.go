@@ -20,6 +20,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/idem"
@@ -39,7 +41,7 @@ type Config struct {
 	// Prefix is what the names of the store's keys begin with (default DefaultPrefix): up to 128 letters, digits, '_', '.',
 	// ':' and '-'. The key k is kept under Prefix:{k}, which makes k its hash tag.
 	Prefix string
-	// MaxClockSkew is the most by which the clocks of two servers differ (default idem.DefaultMaxClockSkew; -1: not at all).
+	// MaxClockSkew is the most by which the clocks of two servers differ (default store.DefaultMaxClockSkew; -1: not at all).
 	// One server has one clock; what counts is that of the replica that takes over from it, or of the node that a slot moves
 	// to. A lease ends for others so much later than for its owner.
 	MaxClockSkew time.Duration
@@ -54,9 +56,9 @@ type Store struct {
 }
 
 var (
-	_ idem.Store   = (*Store)(nil)
-	_ idem.Batcher = (*Store)(nil)
-	_ idem.Admin   = (*Store)(nil)
+	_ store.Store   = (*Store)(nil)
+	_ store.Batcher = (*Store)(nil)
+	_ store.Admin   = (*Store)(nil)
 )
 
 var prefixes = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
@@ -68,7 +70,7 @@ func ValidPrefix(prefix string) bool { return prefixes.MatchString(prefix) }
 // client stays the caller's. NewClient makes one that fits the time a function has; any other will do that is not a *redis.Ring.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, DefaultPrefix)
-	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, idem.DefaultMaxClockSkew)
+	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, store.DefaultMaxClockSkew)
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -101,13 +103,13 @@ func (s *Store) Prefix() string { return s.prefix }
 // MaxClockSkew returns the skew in force.
 func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 
-// BatchSize implements idem.Batcher.
+// BatchSize implements store.Batcher.
 func (s *Store) BatchSize() int { return MaxBatchSize }
 
-// Claim implements idem.Store. Up to MaxBatchSize claims are one round trip, and one more for each MiB of stored results that are larger
+// Claim implements store.Store. Up to MaxBatchSize claims are one round trip, and one more for each MiB of stored results that are larger
 // than 4 KiB.
-func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	results := make([]idem.ClaimResult, 0, len(reqs))
+func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	results := make([]store.ClaimResult, 0, len(reqs))
 	for chunk := range slices.Chunk(reqs, MaxBatchSize) {
 		calls := make([]call, len(chunk))
 		for i := range chunk {
@@ -121,7 +123,7 @@ func (s *Store) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Clai
 	return results
 }
 
-func (s *Store) claimCall(req *idem.ClaimRequest) call {
+func (s *Store) claimCall(req *store.ClaimRequest) call {
 	var fingerprint []byte
 	if !req.Fingerprint.IsZero() {
 		fingerprint = req.Fingerprint[:]
@@ -133,35 +135,35 @@ func (s *Store) claimCall(req *idem.ClaimRequest) call {
 }
 
 // claimed is what a claim's answer means.
-func (s *Store) claimed(ctx context.Context, req *idem.ClaimRequest, c *call) idem.ClaimResult {
+func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) store.ClaimResult {
 	if c.err != nil {
-		return idem.ClaimResult{Err: s.explain(ctx, "claim", req.Key, c.err)}
+		return store.ClaimResult{Err: s.explain(ctx, "claim", req.Key, c.err)}
 	}
 	a := &c.answer
-	res := idem.ClaimResult{Record: a.rec, ClaimableIn: a.wait}
+	res := store.ClaimResult{Entry: a.rec, ClaimableIn: a.wait}
 	switch a.what {
 	case "claimed":
-		res.State = idem.Claimed
+		res.State = store.Claimed
 	case "stolen":
-		res.State, res.Stolen = idem.Claimed, true
+		res.State, res.Stolen = store.Claimed, true
 	case "inflight":
-		res.State = idem.ClaimInFlight
+		res.State = store.ClaimInFlight
 	case "leaseover":
-		res.State = idem.ClaimLeaseOver
+		res.State = store.ClaimLeaseOver
 	case "completed":
-		res.State = idem.ClaimCompleted
+		res.State = store.ClaimCompleted
 	case "failed":
-		res.State = idem.ClaimFailed
+		res.State = store.ClaimFailed
 	case "mismatch":
-		res.Err = fmt.Errorf("redisstore: %w: key %q, version %d, first claimed from %s", idem.ErrFingerprintMismatch, req.Key, a.rec.Version, a.rec.Source)
+		res.Err = fmt.Errorf("redisstore: %w: key %q, version %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, a.rec.Token, a.rec.Source)
 	default:
 		res.Err = s.explain(ctx, "claim", req.Key, unknownAnswer(a.what))
 	}
 	return res
 }
 
-// Settle implements idem.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip.
-func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip.
+func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, 0, len(ss))
 	for from, to := range chunks.Of(len(ss), MaxBatchSize, func(i int) int { return len(ss[i].Result) }) {
 		chunk := ss[from:to]
@@ -180,23 +182,23 @@ func (s *Store) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	return errs
 }
 
-func (s *Store) settleCall(set *idem.Settlement) call {
+func (s *Store) settleCall(set *store.Settlement) call {
 	span := set.Delay
-	if set.Op == idem.OpExtend {
+	if set.Op == store.OpExtend {
 		span = set.Lease
 	}
-	var f idem.Failure
+	var f store.Failure
 	if set.Failure != nil {
 		f = *set.Failure
 	}
 	return call{script: &s.scripts.settle, key: set.Key, args: []any{
-		set.Op.String(), set.Version, set.Owner, ceilMillis(set.Retention), span.Milliseconds(), ceilMillis(s.skew),
+		set.Op.String(), set.Token, set.Owner, ceilMillis(set.Retention), span.Milliseconds(), ceilMillis(s.skew),
 		flag(set.Refund), set.Result, set.ResultOmitted, flag(set.Failure != nil), f.Code, f.Message,
 	}}
 }
 
 // settled is what a settlement's answer means.
-func (s *Store) settled(ctx context.Context, set *idem.Settlement, c *call) error {
+func (s *Store) settled(ctx context.Context, set *store.Settlement, c *call) error {
 	if c.err != nil {
 		return s.explain(ctx, set.Op.String(), set.Key, c.err)
 	}
@@ -204,7 +206,7 @@ func (s *Store) settled(ctx context.Context, set *idem.Settlement, c *call) erro
 	case "done":
 		return nil
 	case "fenced":
-		return fmt.Errorf("redisstore: %s: %w", set.Op, &idem.FencedError{Key: set.Key, Version: set.Version, Current: a.rec})
+		return fmt.Errorf("redisstore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: a.rec})
 	}
 	return s.explain(ctx, set.Op.String(), set.Key, unknownAnswer(c.answer.what))
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/redisstore"
 )
 
@@ -24,15 +25,15 @@ func TestRoundTrips(t *testing.T) {
 
 func roundTrips(t *testing.T, url string) {
 	var w wire
-	store := newStore(t, newClient(t, url, w.option, unhurried), redisstore.Config{})
-	batch := func(n int) (reqs []idem.ClaimRequest) {
+	st := newStore(t, newClient(t, url, w.option, unhurried), redisstore.Config{})
+	batch := func(n int) (reqs []store.ClaimRequest) {
 		for i := range redisstore.MaxBatchSize {
 			reqs = append(reqs, request(fmt.Sprint("batch ", n, " ", i), i))
 		}
 		return reqs
 	}
-	end := func(rec idem.Record, op idem.SettleOp) {
-		if err := settle(t, store, settlement(rec, op)); err != nil {
+	end := func(rec store.Entry, op store.SettleOp) {
+		if err := settle(t, st, settlement(rec, op)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -41,21 +42,21 @@ func roundTrips(t *testing.T, url string) {
 		do   func(n int)
 		want int64
 	}{
-		{"a fresh record", func(n int) { end(mustClaim(t, store, request(fmt.Sprint("fresh ", n), n)), idem.OpComplete) }, 2},
-		{"a duplicate", func(n int) { claim(t, store, request("fresh 1", 10+n)) }, 1},
-		{"a release", func(n int) { end(mustClaim(t, store, request(fmt.Sprint("released ", n), n)), idem.OpRelease) }, 2},
-		{"a re-claim", func(n int) { mustClaim(t, store, request(fmt.Sprint("released ", n), 10+n)) }, 1},
-		{"a key in flight elsewhere", func(n int) { claim(t, store, request("released 1", 20+n)) }, 1},
+		{"a fresh record", func(n int) { end(mustClaim(t, st, request(fmt.Sprint("fresh ", n), n)), store.OpComplete) }, 2},
+		{"a duplicate", func(n int) { claim(t, st, request("fresh 1", 10+n)) }, 1},
+		{"a release", func(n int) { end(mustClaim(t, st, request(fmt.Sprint("released ", n), n)), store.OpRelease) }, 2},
+		{"a re-claim", func(n int) { mustClaim(t, st, request(fmt.Sprint("released ", n), 10+n)) }, 1},
+		{"a key in flight elsewhere", func(n int) { claim(t, st, request("released 1", 20+n)) }, 1},
 		{"100 fresh records", func(n int) {
-			var ss []idem.Settlement
-			for _, res := range store.Claim(t.Context(), batch(n)) {
-				ss = append(ss, settlement(res.Record, idem.OpComplete))
+			var ss []store.Settlement
+			for _, res := range st.Claim(t.Context(), batch(n)) {
+				ss = append(ss, settlement(res.Entry, store.OpComplete))
 			}
-			if errs := store.Settle(t.Context(), ss); errs != nil {
+			if errs := st.Settle(t.Context(), ss); errs != nil {
 				t.Error(errs)
 			}
 		}, 2},
-		{"100 duplicates", func(n int) { store.Claim(t.Context(), batch(n)) }, 1},
+		{"100 duplicates", func(n int) { st.Claim(t.Context(), batch(n)) }, 1},
 	} {
 		got := w.count(tc.do)
 		if got != tc.want {
@@ -67,20 +68,20 @@ func roundTrips(t *testing.T, url string) {
 func TestAServerThatForgotItsScriptsIsTaughtThemAgain(t *testing.T) {
 	srv := ownServer(t, nil)
 	var w wire
-	store := newStore(t, newClient(t, srv.URL(), w.option, unhurried), redisstore.Config{})
-	rec := mustClaim(t, store, request("a", 1))
+	st := newStore(t, newClient(t, srv.URL(), w.option, unhurried), redisstore.Config{})
+	rec := mustClaim(t, st, request("a", 1))
 	do(t, srv, "SCRIPT", "FLUSH")
 	w.trips.Store(0)
-	if err := settle(t, store, settlement(rec, idem.OpComplete)); err != nil {
+	if err := settle(t, st, settlement(rec, store.OpComplete)); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.trips.Load(); got != 2 {
 		t.Errorf("%d round trips; want 2: EVALSHA and EVAL", got)
 	}
 	do(t, srv, "SCRIPT", "FLUSH")
-	reqs := []idem.ClaimRequest{request("a", 2), request("b", 3), request("c", 4)}
-	for i, want := range []idem.ClaimState{idem.ClaimCompleted, idem.Claimed, idem.Claimed} {
-		if res := store.Claim(t.Context(), reqs)[i]; res.State != want {
+	reqs := []store.ClaimRequest{request("a", 2), request("b", 3), request("c", 4)}
+	for i, want := range []store.ClaimState{store.ClaimCompleted, store.Claimed, store.Claimed} {
+		if res := st.Claim(t.Context(), reqs)[i]; res.State != want {
 			t.Errorf("%d: state %d, error %v; want state %d", i, res.State, res.Err, want)
 		}
 	}

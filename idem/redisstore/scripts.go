@@ -127,7 +127,7 @@ func (c *call) complete(h hash) {
 	switch {
 	case h.err != nil:
 		c.err = h.err
-	case len(h.fields) == 0 || err == nil && (rec.Version != before.Version || rec.Status != before.Status):
+	case len(h.fields) == 0 || err == nil && (rec.Token != before.Token || rec.Status != before.Status):
 		c.err = errChanged
 	case err != nil:
 		c.err = err

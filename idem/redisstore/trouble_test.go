@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/internal/redisserver"
 )
@@ -82,7 +83,7 @@ func (c *halfwayConn) Write(p []byte) (int, error) {
 	return n, net.ErrClosed
 }
 
-func hundred() (reqs []idem.ClaimRequest) {
+func hundred() (reqs []store.ClaimRequest) {
 	for i := range redisstore.MaxBatchSize {
 		reqs = append(reqs, request(fmt.Sprint("key ", i), i))
 	}
@@ -107,36 +108,36 @@ return n`
 }
 
 // teach makes the scripts known to the server, so that the next batch does not come to nothing before it is sent with them.
-func teach(t *testing.T, store *redisstore.Store) {
+func teach(t *testing.T, st *redisstore.Store) {
 	t.Helper()
-	if err := settle(t, store, settlement(mustClaim(t, store, request(unique("lesson "), 1)), idem.OpComplete)); err != nil {
+	if err := settle(t, st, settlement(mustClaim(t, st, request(unique("lesson "), 1)), store.OpComplete)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // wantHundred runs a batch of claims and one of completions through a store, each with trouble in its midst, and wants all to be
 // claimed and completed, each charged once.
-func wantHundred(t *testing.T, store *redisstore.Store, way *halfway, trouble func(field, value string)) {
+func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, trouble func(field, value string)) {
 	t.Helper()
-	teach(t, store)
+	teach(t, st)
 	way.onBatch(func() { trouble("owner", "owner-3") })
-	var ss []idem.Settlement
-	for i, res := range store.Claim(t.Context(), hundred()) {
-		if res.State != idem.Claimed || res.Record.Attempts != 1 {
-			t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Record)
+	var ss []store.Settlement
+	for i, res := range st.Claim(t.Context(), hundred()) {
+		if res.State != store.Claimed || res.Entry.Attempts != 1 {
+			t.Fatalf("%d: state %d, error %v, %+v", i, res.State, res.Err, res.Entry)
 		}
-		ss = append(ss, settlement(res.Record, idem.OpComplete))
+		ss = append(ss, settlement(res.Entry, store.OpComplete))
 	}
-	teach(t, store)
+	teach(t, st)
 	way.onBatch(func() { trouble("status", "COMPLETED") })
-	if errs := store.Settle(t.Context(), ss); errs != nil {
+	if errs := st.Settle(t.Context(), ss); errs != nil {
 		t.Fatal(errs)
 	}
 	if way.take() != nil {
 		t.Error("there was no trouble")
 	}
-	for i, res := range store.Claim(t.Context(), hundred()) {
-		if res.State != idem.ClaimCompleted {
+	for i, res := range st.Claim(t.Context(), hundred()) {
+		if res.State != store.ClaimCompleted {
 			t.Fatalf("%d: state %d, error %v", i, res.State, res.Err)
 		}
 	}
@@ -145,15 +146,15 @@ func wantHundred(t *testing.T, store *redisstore.Store, way *halfway, trouble fu
 func TestAConnectionThatBreaksInMidBatchCostsNothing(t *testing.T) {
 	srv := ownServer(t, nil)
 	way := &halfway{addr: srv.Addr()}
-	store := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
-	wantHundred(t, store, way, func(field, value string) { untilSome(t, srv, field, value) })
+	st := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
+	wantHundred(t, st, way, func(field, value string) { untilSome(t, srv, field, value) })
 }
 
 func TestAServerKilledInMidBatchComesBackWithAllThatItAnswered(t *testing.T) {
 	srv := ownServer(t, map[string]string{"appendonly": "yes", "appendfsync": "always"})
 	way := &halfway{addr: srv.Addr()}
-	store := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
-	wantHundred(t, store, way, func(field, value string) {
+	st := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
+	wantHundred(t, st, way, func(field, value string) {
 		untilSome(t, srv, field, value)
 		if err := srv.Crash(); err != nil {
 			t.Error(err)
@@ -172,7 +173,7 @@ func TestAFailoverInMidBatchCostsNothingThatTheReplicaHas(t *testing.T) {
 	}
 	closeAtEnd(t, replica)
 	way := &halfway{addr: primary.Addr()}
-	store := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
+	st := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
 	failover := func(field, value string) {
 		untilSome(t, replica, field, value)
 		if err := primary.Crash(); err != nil {
@@ -193,7 +194,7 @@ func TestAFailoverInMidBatchCostsNothingThatTheReplicaHas(t *testing.T) {
 		}
 		primary, replica = replica, primary
 	}
-	wantHundred(t, store, way, failover)
+	wantHundred(t, st, way, failover)
 }
 
 func TestAPrimaryThatIsDemotedUnderTheClientIsLeft(t *testing.T) {
@@ -204,8 +205,8 @@ func TestAPrimaryThatIsDemotedUnderTheClientIsLeft(t *testing.T) {
 	}
 	closeAtEnd(t, replica)
 	way := &halfway{addr: primary.Addr()}
-	store := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
-	rec := mustClaim(t, store, request("a", 1))
+	st := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
+	rec := mustClaim(t, st, request("a", 1))
 	if got := do(t, primary, "WAIT", 1, 0); got != int64(1) { // the replica has it
 		t.Fatal(got)
 	}
@@ -214,7 +215,7 @@ func TestAPrimaryThatIsDemotedUnderTheClientIsLeft(t *testing.T) {
 	}
 	do(t, primary, "REPLICAOF", "127.0.0.1", replica.Port())
 	way.to(replica.Addr())
-	if err := settle(t, store, settlement(rec, idem.OpComplete)); err != nil {
+	if err := settle(t, st, settlement(rec, store.OpComplete)); err != nil {
 		t.Errorf("%v; want the client to go to where the name leads now", err)
 	}
 }
@@ -223,9 +224,9 @@ func TestAPrimaryThatIsDemotedUnderTheClientIsLeft(t *testing.T) {
 
 func TestACrashWithoutAOFForgets(t *testing.T) {
 	srv := ownServer(t, nil)
-	store := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
-	held := mustClaim(t, store, request("held", 1))
-	if err := settle(t, store, settlement(mustClaim(t, store, request("done", 1)), idem.OpComplete)); err != nil {
+	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
+	held := mustClaim(t, st, request("held", 1))
+	if err := settle(t, st, settlement(mustClaim(t, st, request("done", 1)), store.OpComplete)); err != nil {
 		t.Fatal(err)
 	}
 	if err := srv.Crash(); err != nil {
@@ -234,23 +235,23 @@ func TestACrashWithoutAOFForgets(t *testing.T) {
 	if err := srv.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := settle(t, store, settlement(held, idem.OpComplete))
+	err := settle(t, st, settlement(held, store.OpComplete))
 	wantError(t, err, "no longer held", "the record is gone")
-	next := mustClaim(t, store, request("held", 2))
-	if next.Version <= held.Version {
-		t.Errorf("version %d after %d; want the fencing token to grow all the same", next.Version, held.Version)
+	next := mustClaim(t, st, request("held", 2))
+	if next.Token <= held.Token {
+		t.Errorf("version %d after %d; want the fencing token to grow all the same", next.Token, held.Token)
 	}
-	mustClaim(t, store, request("done", 2)) // runs again
+	mustClaim(t, st, request("done", 2)) // runs again
 }
 
 func TestAFailoverLosesWhatTheReplicaHadNotGot(t *testing.T) {
 	f := cutOff(t)
-	if err := settle(t, f.store, settlement(f.held, idem.OpComplete)); err != nil {
+	if err := settle(t, f.store, settlement(f.held, store.OpComplete)); err != nil {
 		t.Fatal(err)
 	}
 	f.failOver(t)
 	got, err := f.store.Get(t.Context(), f.held.Key)
-	if err != nil || got.Status != idem.StatusStarted || got.Owner != f.held.Owner {
+	if err != nil || got.Status != store.StatusStarted || got.Owner != f.held.Owner {
 		t.Fatalf("%v: %+v; want the claim alone: its key runs again when the lease is over", err, got)
 	}
 }
@@ -258,13 +259,13 @@ func TestAFailoverLosesWhatTheReplicaHadNotGot(t *testing.T) {
 func TestMinReplicasKeepAPrimaryThatIsCutOffFromAnswering(t *testing.T) {
 	f := cutOff(t)
 	do(t, f.primary, "CONFIG", "SET", "min-replicas-to-write", "1")
-	set := settlement(f.held, idem.OpComplete)
+	set := settlement(f.held, store.OpComplete)
 	wantError(t, settle(t, f.store, set), "NOREPLICAS", "mend the replicas")
 	f.failOver(t)
 	if err := settle(t, f.store, set); err != nil {
 		t.Errorf("%v; want the completion that was refused to be taken by the new primary", err)
 	}
-	if res := claim(t, f.store, request(f.held.Key, 9)); res.State != idem.ClaimCompleted {
+	if res := claim(t, f.store, request(f.held.Key, 9)); res.State != store.ClaimCompleted {
 		t.Errorf("state %d, error %v", res.State, res.Err)
 	}
 }
@@ -274,7 +275,7 @@ type cutOffPrimary struct {
 	primary, replica *redisserver.Server
 	way              *halfway
 	store            *redisstore.Store
-	held             idem.Record // which the replica has, too
+	held             store.Entry // which the replica has, too
 }
 
 func cutOff(t *testing.T) *cutOffPrimary {

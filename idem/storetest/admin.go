@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func admin() []test {
 	return []test{
 		{"Get of an unknown key", func(s *suite) {
-			if _, err := s.admin().Get(s.ctx(), "unknown"); !errors.Is(err, idem.ErrNotFound) {
+			if _, err := s.admin().Get(s.ctx(), "unknown"); !errors.Is(err, store.ErrNotFound) {
 				s.Errorf("%v; want ErrNotFound", err)
 			}
 		}},
@@ -29,7 +29,7 @@ func admin() []test {
 				s.mustClaim(withKey(fmt.Sprint("k", i)))
 			}
 			n := 0
-			for _, err := range s.admin().List(s.ctx(), idem.ListQuery{}) {
+			for _, err := range s.admin().List(s.ctx(), store.ListQuery{}) {
 				if n++; err != nil || n == 2 {
 					break
 				}
@@ -41,16 +41,16 @@ func admin() []test {
 		{"Delete wants the version that was seen", func(s *suite) {
 			rec := s.mustClaim()
 			before := s.Raw(s.T, key)
-			err := s.admin().Delete(s.ctx(), key, rec.Version-1)
-			var fenced *idem.FencedError
-			if !errors.As(err, &fenced) || fenced.Current.Version != rec.Version {
-				s.Errorf("%v; want a FencedError that shows version %d", err, rec.Version)
+			err := s.admin().Delete(s.ctx(), key, rec.Token-1)
+			var fenced *store.FencedError
+			if !errors.As(err, &fenced) || fenced.Current.Token != rec.Token {
+				s.Errorf("%v; want a FencedError that shows version %d", err, rec.Token)
 			}
 			s.wantUnchanged(key, before)
-			if err := s.admin().Delete(s.ctx(), key, rec.Version); err != nil {
+			if err := s.admin().Delete(s.ctx(), key, rec.Token); err != nil {
 				s.Errorf("delete: %v", err)
 			}
-			if err := s.admin().Delete(s.ctx(), key, rec.Version); !errors.Is(err, idem.ErrNotFound) {
+			if err := s.admin().Delete(s.ctx(), key, rec.Token); !errors.Is(err, store.ErrNotFound) {
 				s.Errorf("second delete: %v; want ErrNotFound", err)
 			}
 			s.mustClaim()
@@ -59,26 +59,26 @@ func admin() []test {
 }
 
 func (s *suite) list() {
-	s.do(s.mustClaim(withKey("a#completed")), idem.OpComplete)
-	s.do(s.mustClaim(withKey("a#failed")), idem.OpFail)
+	s.do(s.mustClaim(withKey("a#completed")), store.OpComplete)
+	s.do(s.mustClaim(withKey("a#failed")), store.OpFail)
 	s.mustClaim(withKey("a#overdue"))
-	s.do(s.mustClaim(withKey("b#released")), idem.OpRelease)
+	s.do(s.mustClaim(withKey("b#released")), store.OpRelease)
 	s.Advance(lease + s.Skew + time.Second)
 	middle := s.Now()
 	s.Advance(time.Second)
 	s.mustClaim(withKey("b#live"))
 	for _, tc := range []struct {
 		name string
-		q    idem.ListQuery
+		q    store.ListQuery
 		want string
 	}{
-		{"everything", idem.ListQuery{}, "a#completed a#failed a#overdue b#live b#released"},
-		{"by status", idem.ListQuery{Status: idem.StatusStarted}, "a#overdue b#live b#released"},
-		{"by time", idem.ListQuery{Before: middle}, "a#completed a#failed a#overdue b#released"},
-		{"by key", idem.ListQuery{KeyHas: "b#"}, "b#live b#released"},
-		{"overdue", idem.ListQuery{Overdue: true}, "a#overdue b#released"},
-		{"several", idem.ListQuery{Status: idem.StatusStarted, KeyHas: "a#", Overdue: true}, "a#overdue"},
-		{"none", idem.ListQuery{KeyHas: "c#"}, ""},
+		{"everything", store.ListQuery{}, "a#completed a#failed a#overdue b#live b#released"},
+		{"by status", store.ListQuery{Status: store.StatusStarted}, "a#overdue b#live b#released"},
+		{"by time", store.ListQuery{Before: middle}, "a#completed a#failed a#overdue b#released"},
+		{"by key", store.ListQuery{KeyHas: "b#"}, "b#live b#released"},
+		{"overdue", store.ListQuery{Overdue: true}, "a#overdue b#released"},
+		{"several", store.ListQuery{Status: store.StatusStarted, KeyHas: "a#", Overdue: true}, "a#overdue"},
+		{"none", store.ListQuery{KeyHas: "c#"}, ""},
 	} {
 		var keys []string
 		for rec, err := range s.admin().List(s.ctx(), tc.q) {

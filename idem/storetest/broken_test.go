@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // broken is a store that is wrong in one way, and the group of the suite that must say so.
@@ -18,32 +18,32 @@ type broken struct {
 
 // look is a claim that has found something.
 type look struct {
-	req  idem.ClaimRequest
-	seen *idem.Record
+	req  store.ClaimRequest
+	seen *store.Entry
 	now  time.Time
 	skew time.Duration
 }
 
-func (l look) judge() (idem.Verdict, idem.ClaimResult) {
-	return idem.Judge(&l.req, l.seen, l.now, l.skew)
+func (l look) judge() (store.Verdict, store.ClaimResult) {
+	return store.Judge(&l.req, l.seen, l.now, l.skew)
 }
 
-func (l look) own() bool { return idem.OwnClaim(&l.req, l.seen) }
+func (l look) own() bool { return store.OwnClaim(&l.req, l.seen) }
 
 // take is what a store says that takes the key.
-func take() (idem.Verdict, idem.ClaimResult) { return idem.VerdictTake, idem.ClaimResult{} }
+func take() (store.Verdict, store.ClaimResult) { return store.VerdictTake, store.ClaimResult{} }
 
-func judging(judge func(l look) (idem.Verdict, idem.ClaimResult)) func(r *rules) {
+func judging(judge func(l look) (store.Verdict, store.ClaimResult)) func(r *rules) {
 	return func(r *rules) {
-		r.judge = func(req *idem.ClaimRequest, seen *idem.Record, now time.Time, skew time.Duration) (idem.Verdict, idem.ClaimResult) {
+		r.judge = func(req *store.ClaimRequest, seen *store.Entry, now time.Time, skew time.Duration) (store.Verdict, store.ClaimResult) {
 			return judge(look{*req, seen, now, skew})
 		}
 	}
 }
 
 // takingWhen lets a claim take what it should only be told of.
-func takingWhen(state idem.ClaimState, and func(l look) bool) func(r *rules) {
-	return judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+func takingWhen(state store.ClaimState, and func(l look) bool) func(r *rules) {
+	return judging(func(l look) (store.Verdict, store.ClaimResult) {
 		verdict, res := l.judge()
 		if res.State == state && and(l) {
 			return take()
@@ -53,13 +53,13 @@ func takingWhen(state idem.ClaimState, and func(l look) bool) func(r *rules) {
 }
 
 func always(look) bool     { return true }
-func redriven(l look) bool { return l.seen.Version == l.req.Redrive }
+func redriven(l look) bool { return l.seen.Token == l.req.Redrive }
 
 // fresh spoils what a claim on an absent key writes.
-func fresh(spoil func(next *idem.Record)) func(r *rules) {
+func fresh(spoil func(next *store.Entry)) func(r *rules) {
 	return func(r *rules) {
-		r.fresh = func(req *idem.ClaimRequest, now time.Time) idem.Record {
-			next := idem.Fresh(req, now)
+		r.fresh = func(req *store.ClaimRequest, now time.Time) store.Entry {
+			next := store.Fresh(req, now)
 			spoil(&next)
 			return next
 		}
@@ -68,16 +68,16 @@ func fresh(spoil func(next *idem.Record)) func(r *rules) {
 
 // written is what a store writes over a key.
 type written struct {
-	set        *idem.Settlement // nil for a claim
-	seen, next *idem.Record
+	set        *store.Settlement // nil for a claim
+	seen, next *store.Entry
 	now        time.Time
 }
 
 // taken spoils what a claim writes over a key.
 func taken(spoil func(w written)) func(r *rules) {
 	return func(r *rules) {
-		r.take = func(req *idem.ClaimRequest, seen *idem.Record, now time.Time) idem.Record {
-			next := idem.Take(req, seen, now)
+		r.take = func(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.Entry {
+			next := store.Take(req, seen, now)
 			spoil(written{nil, seen, &next, now})
 			return next
 		}
@@ -85,10 +85,10 @@ func taken(spoil func(w written)) func(r *rules) {
 }
 
 // settled spoils what a settlement writes; only says of which kind, 0 means of all.
-func settled(only idem.SettleOp, spoil func(w written)) func(r *rules) {
+func settled(only store.SettleOp, spoil func(w written)) func(r *rules) {
 	return func(r *rules) {
-		r.settled = func(s *idem.Settlement, seen *idem.Record, now time.Time) idem.Record {
-			next := idem.Settled(s, seen, now)
+		r.settled = func(s *store.Settlement, seen *store.Entry, now time.Time) store.Entry {
+			next := store.Settled(s, seen, now)
 			if only == 0 || only == s.Op {
 				spoil(written{s, seen, &next, now})
 			}
@@ -98,18 +98,18 @@ func settled(only idem.SettleOp, spoil func(w written)) func(r *rules) {
 }
 
 // ignoring lets a settlement see a key in which something is as it would like it.
-func ignoring(wish func(s *idem.Settlement, seen *idem.Record)) func(r *rules) {
+func ignoring(wish func(s *store.Settlement, seen *store.Entry)) func(r *rules) {
 	return func(r *rules) {
-		r.holds = func(s *idem.Settlement, seen *idem.Record) bool {
+		r.holds = func(s *store.Settlement, seen *store.Entry) bool {
 			wished := *seen
 			wish(s, &wished)
-			return idem.Holds(s, &wished)
+			return store.Holds(s, &wished)
 		}
 	}
 }
 
 // comparing is a condition of take-overs on some of what was seen.
-func comparing(same func(seen, now *idem.Record) bool) func(r *rules) {
+func comparing(same func(seen, now *store.Entry) bool) func(r *rules) {
 	return func(r *rules) { r.asSeen = same }
 }
 
@@ -117,63 +117,63 @@ func rule1() []broken {
 	const group = "Rule1_OneWinner"
 	return []broken{
 		{"a fresh claim does not ask for absence", group, func(r *rules) { r.absent = func(bool) bool { return true } }, true},
-		{"a take-over is unconditional", group, comparing(func(_, _ *idem.Record) bool { return true }), true},
+		{"a take-over is unconditional", group, comparing(func(_, _ *store.Entry) bool { return true }), true},
 	}
 }
 
 func rule2() []broken {
 	const group = "Rule2_FencingTokenGrows"
 	return []broken{
-		{"the token begins at 1", group, fresh(func(next *idem.Record) { next.Version = 1 }), false},
-		{"a take-over keeps the token", group, taken(func(w written) { w.next.Version = w.seen.Version }), false},
-		{"a take-over begins the token anew", group, taken(func(w written) { w.next.Version = w.now.UnixMilli() }), false},
-		{"a settlement raises the token", group, settled(0, func(w written) { w.next.Version++ }), false},
+		{"the token begins at 1", group, fresh(func(next *store.Entry) { next.Token = 1 }), false},
+		{"a take-over keeps the token", group, taken(func(w written) { w.next.Token = w.seen.Token }), false},
+		{"a take-over begins the token anew", group, taken(func(w written) { w.next.Token = w.now.UnixMilli() }), false},
+		{"a settlement raises the token", group, settled(0, func(w written) { w.next.Token++ }), false},
 	}
 }
 
 func rule3() []broken {
 	const group = "Rule3_OnlyTheOwnerSettles"
 	return []broken{
-		{"a settlement ignores the owner", group, ignoring(func(s *idem.Settlement, seen *idem.Record) { seen.Owner = s.Owner }), false},
-		{"a settlement ignores the version", group, ignoring(func(s *idem.Settlement, seen *idem.Record) { seen.Version = s.Version }), false},
-		{"a settlement ignores owner and version", group, ignoring(func(s *idem.Settlement, seen *idem.Record) {
-			seen.Owner, seen.Version = s.Owner, s.Version
+		{"a settlement ignores the owner", group, ignoring(func(s *store.Settlement, seen *store.Entry) { seen.Owner = s.Owner }), false},
+		{"a settlement ignores the version", group, ignoring(func(s *store.Settlement, seen *store.Entry) { seen.Token = s.Token }), false},
+		{"a settlement ignores owner and version", group, ignoring(func(s *store.Settlement, seen *store.Entry) {
+			seen.Owner, seen.Token = s.Owner, s.Token
 		}), false},
-		{"a settlement ignores the status", group, ignoring(func(_ *idem.Settlement, seen *idem.Record) { seen.Status = idem.StatusStarted }), false},
-		{"a settlement ignores the release before it", group, ignoring(func(_ *idem.Settlement, seen *idem.Record) { seen.RetryAt = time.Time{} }), false},
+		{"a settlement ignores the status", group, ignoring(func(_ *store.Settlement, seen *store.Entry) { seen.Status = store.StatusStarted }), false},
+		{"a settlement ignores the release before it", group, ignoring(func(_ *store.Settlement, seen *store.Entry) { seen.RetryAt = time.Time{} }), false},
 		{"a settlement wants a live lease", group, settled(0, func(w written) {
 			if w.now.After(w.seen.LeaseUntil) {
 				*w.next = *w.seen
 			}
 		}), false},
 		{"a settlement takes any key of its status for its own", group, func(r *rules) {
-			r.own = func(s *idem.Settlement, seen *idem.Record) bool {
+			r.own = func(s *store.Settlement, seen *store.Entry) bool {
 				mine := *seen
-				mine.Owner, mine.Version = s.Owner, s.Version
-				return idem.OwnSettlement(s, &mine)
+				mine.Owner, mine.Token = s.Owner, s.Token
+				return store.OwnSettlement(s, &mine)
 			}
 		}, false},
 		{"a settlement knows itself by its owner alone", group, func(r *rules) {
-			r.own = func(s *idem.Settlement, seen *idem.Record) bool {
+			r.own = func(s *store.Settlement, seen *store.Entry) bool {
 				mine := *seen
-				mine.Version = s.Version
-				return idem.OwnSettlement(s, &mine)
+				mine.Token = s.Token
+				return store.OwnSettlement(s, &mine)
 			}
 		}, true},
 		{"a settlement knows itself by its version alone", group, func(r *rules) {
-			r.own = func(s *idem.Settlement, seen *idem.Record) bool {
+			r.own = func(s *store.Settlement, seen *store.Entry) bool {
 				mine := *seen
 				mine.Owner = s.Owner
-				return idem.OwnSettlement(s, &mine)
+				return store.OwnSettlement(s, &mine)
 			}
 		}, true},
 		{"a settlement takes any key of its own for settled", group, func(r *rules) {
-			r.own = func(s *idem.Settlement, seen *idem.Record) bool {
-				return seen.Owner == s.Owner && seen.Version == s.Version
+			r.own = func(s *store.Settlement, seen *store.Entry) bool {
+				return seen.Owner == s.Owner && seen.Token == s.Token
 			}
 		}, false},
 		{"a refusal does not show the key", group, func(r *rules) {
-			r.shown = func(idem.Record) idem.Record { return idem.Record{} }
+			r.shown = func(store.Entry) store.Entry { return store.Entry{} }
 		}, true},
 	}
 }
@@ -181,23 +181,23 @@ func rule3() []broken {
 func rule4() []broken {
 	const group = "Rule4_FinalStates"
 	return []broken{
-		{"COMPLETED is taken", group, takingWhen(idem.ClaimCompleted, always), false},
-		{"FAILED is taken", group, takingWhen(idem.ClaimFailed, always), false},
-		{"the result is lost", group, settled(idem.OpComplete, func(w written) { w.next.Result = nil }), false},
-		{"the failure is lost", group, settled(idem.OpFail, func(w written) { w.next.Failure = w.seen.Failure }), false},
-		{"the failure is undated", group, settled(idem.OpFail, func(w written) {
-			w.next.Failure = &idem.Failure{Code: w.next.Failure.Code, Message: w.next.Failure.Message}
+		{"COMPLETED is taken", group, takingWhen(store.ClaimCompleted, always), false},
+		{"FAILED is taken", group, takingWhen(store.ClaimFailed, always), false},
+		{"the result is lost", group, settled(store.OpComplete, func(w written) { w.next.Result = nil }), false},
+		{"the failure is lost", group, settled(store.OpFail, func(w written) { w.next.Failure = w.seen.Failure }), false},
+		{"the failure is undated", group, settled(store.OpFail, func(w written) {
+			w.next.Failure = &store.Failure{Code: w.next.Failure.Code, Message: w.next.Failure.Message}
 		}), false},
-		{"a completion keeps the failure before", group, settled(idem.OpComplete, func(w written) { w.next.Failure = w.seen.Failure }), false},
-		{"a completion is forgotten at once", group, settled(idem.OpComplete, func(w written) { w.next.Expiry = idem.Expiry(w.now, 0) }), false},
-		{"a failure is forgotten at once", group, settled(idem.OpFail, func(w written) { w.next.Expiry = idem.Expiry(w.now, 0) }), false},
-		{"retention ends without the skew", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			if l.seen.Status != idem.StatusStarted {
+		{"a completion keeps the failure before", group, settled(store.OpComplete, func(w written) { w.next.Failure = w.seen.Failure }), false},
+		{"a completion is forgotten at once", group, settled(store.OpComplete, func(w written) { w.next.Expiry = store.Expiry(w.now, 0) }), false},
+		{"a failure is forgotten at once", group, settled(store.OpFail, func(w written) { w.next.Expiry = store.Expiry(w.now, 0) }), false},
+		{"retention ends without the skew", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+			if l.seen.Status != store.StatusStarted {
 				l.skew = 0
 			}
 			return l.judge()
 		}), false},
-		{"retention never ends", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"retention never ends", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.now = l.now.Add(-24 * time.Hour)
 			return l.judge()
 		}), false},
@@ -207,52 +207,52 @@ func rule4() []broken {
 func rule5() []broken {
 	const group = "Rule5_LostReplies"
 	return []broken{
-		{"a claim does not know itself", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a claim does not know itself", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.req.Owner += "?"
 			return l.judge()
 		}), false},
-		{"a claim without an owner knows itself", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			if l.seen.Status == idem.StatusStarted && l.seen.Owner == "" && l.req.Owner == "" {
-				return idem.VerdictReport, idem.ClaimResult{State: idem.Claimed, Record: *l.seen}
+		{"a claim without an owner knows itself", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+			if l.seen.Status == store.StatusStarted && l.seen.Owner == "" && l.req.Owner == "" {
+				return store.VerdictReport, store.ClaimResult{State: store.Claimed, Entry: *l.seen}
 			}
 			return l.judge()
 		}), true},
-		{"a claim that knows itself tells another lease", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a claim that knows itself tells another lease", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
 			if l.own() {
-				res.Record.LeaseUntil = l.now.Add(l.req.Lease)
+				res.Entry.LeaseUntil = l.now.Add(l.req.Lease)
 			}
 			return verdict, res
 		}), false},
-		{"a claim that knows itself takes the key again", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a claim that knows itself takes the key again", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if l.own() {
 				return take()
 			}
 			return l.judge()
 		}), false},
-		{"a claim knows itself in a key that it has released", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			if l.seen.Status == idem.StatusStarted && l.seen.Owner == l.req.Owner {
-				return idem.VerdictReport, idem.ClaimResult{State: idem.Claimed, Record: *l.seen}
+		{"a claim knows itself in a key that it has released", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+			if l.seen.Status == store.StatusStarted && l.seen.Owner == l.req.Owner {
+				return store.VerdictReport, store.ClaimResult{State: store.Claimed, Entry: *l.seen}
 			}
 			return l.judge()
 		}), false},
-		{"a claim knows itself in a key that it has completed", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a claim knows itself in a key that it has completed", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
-			if res.State == idem.ClaimCompleted && l.seen.Owner == l.req.Owner {
-				res.State = idem.Claimed
+			if res.State == store.ClaimCompleted && l.seen.Owner == l.req.Owner {
+				res.State = store.Claimed
 			}
 			return verdict, res
 		}), false},
-		{"a claim knows itself for the length of its lease only", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a claim knows itself for the length of its lease only", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if l.own() && l.now.After(l.seen.LeaseUntil) {
 				return take()
 			}
 			return l.judge()
 		}), false},
-		{"a settlement does not know itself", group, func(r *rules) { r.own = func(*idem.Settlement, *idem.Record) bool { return false } }, false},
+		{"a settlement does not know itself", group, func(r *rules) { r.own = func(*store.Settlement, *store.Entry) bool { return false } }, false},
 		{"a refund counts twice", group, func(r *rules) {
-			r.holds = func(s *idem.Settlement, seen *idem.Record) bool {
-				return idem.Holds(s, seen) || s.Refund && idem.OwnSettlement(s, seen)
+			r.holds = func(s *store.Settlement, seen *store.Entry) bool {
+				return store.Holds(s, seen) || s.Refund && store.OwnSettlement(s, seen)
 			}
 		}, false},
 		{"a take-over keeps the owner", group, taken(func(w written) { w.next.Owner = w.seen.Owner }), false},
@@ -263,47 +263,47 @@ func rule5() []broken {
 func rule6() []broken {
 	const group = "Rule6_Fingerprint"
 	return []broken{
-		{"fingerprints are not compared", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			l.req.Fingerprint = idem.Fingerprint{}
+		{"fingerprints are not compared", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+			l.req.Fingerprint = store.Fingerprint{}
 			return l.judge()
 		}), false},
-		{"fingerprints are compared in final states only", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			if l.seen.Status == idem.StatusStarted {
-				l.req.Fingerprint = idem.Fingerprint{}
+		{"fingerprints are compared in final states only", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+			if l.seen.Status == store.StatusStarted {
+				l.req.Fingerprint = store.Fingerprint{}
 			}
 			return l.judge()
 		}), false},
-		{"fingerprints are compared in STARTED only", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			if l.seen.Status != idem.StatusStarted {
-				l.req.Fingerprint = idem.Fingerprint{}
+		{"fingerprints are compared in STARTED only", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+			if l.seen.Status != store.StatusStarted {
+				l.req.Fingerprint = store.Fingerprint{}
 			}
 			return l.judge()
 		}), false},
-		{"no fingerprint is one like any other", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"no fingerprint is one like any other", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
-			if res.State == idem.ClaimCompleted && l.req.Fingerprint != l.seen.Fingerprint {
-				verdict = idem.VerdictMismatch
+			if res.State == store.ClaimCompleted && l.req.Fingerprint != l.seen.Fingerprint {
+				verdict = store.VerdictMismatch
 			}
 			return verdict, res
 		}), false},
 		{"a mismatch leaves a trace", group, func(r *rules) {
-			r.mismatched = func(rec *idem.Record) { rec.UpdatedAt = rec.UpdatedAt.Add(time.Millisecond) }
+			r.mismatched = func(rec *store.Entry) { rec.UpdatedAt = rec.UpdatedAt.Add(time.Millisecond) }
 		}, false},
-		{"a redrive may bring another fingerprint", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			if idem.Redriven(&l.req, l.seen) {
+		{"a redrive may bring another fingerprint", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+			if store.Redriven(&l.req, l.seen) {
 				return take()
 			}
 			return l.judge()
 		}), false},
-		{"the fingerprint comes before the end of retention", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
-			if !l.own() && idem.Mismatch(&l.req, l.seen) {
-				return idem.VerdictMismatch, idem.ClaimResult{Record: *l.seen}
+		{"the fingerprint comes before the end of retention", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+			if !l.own() && store.Mismatch(&l.req, l.seen) {
+				return store.VerdictMismatch, store.ClaimResult{Entry: *l.seen}
 			}
 			return l.judge()
 		}), false},
 		{"a take-over keeps the fingerprint", group, func(r *rules) {
-			r.take = func(req *idem.ClaimRequest, seen *idem.Record, now time.Time) idem.Record {
-				next := idem.Take(req, seen, now)
+			r.take = func(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.Entry {
+				next := store.Take(req, seen, now)
 				next.Fingerprint = seen.Fingerprint
 				return next
 			}
@@ -314,65 +314,65 @@ func rule6() []broken {
 func rule7() []broken {
 	const group = "Rule7_Leases"
 	return []broken{
-		{"a live lease is taken", group, takingWhen(idem.ClaimInFlight, func(l look) bool { return !l.seen.Released() }), false},
-		{"a delay is not waited for", group, takingWhen(idem.ClaimInFlight, func(l look) bool { return l.seen.Released() }), false},
-		{"a lease ends a millisecond early", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a live lease is taken", group, takingWhen(store.ClaimInFlight, func(l look) bool { return !l.seen.Released() }), false},
+		{"a delay is not waited for", group, takingWhen(store.ClaimInFlight, func(l look) bool { return l.seen.Released() }), false},
+		{"a lease ends a millisecond early", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.now = l.now.Add(time.Millisecond)
 			return l.judge()
 		}), false},
-		{"a lease ends a millisecond late", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a lease ends a millisecond late", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.now = l.now.Add(-time.Millisecond)
 			return l.judge()
 		}), false},
-		{"a lease ends without the skew", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a lease ends without the skew", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.skew = 0
 			return l.judge()
 		}), false},
-		{"a delay ends with the skew", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a delay ends with the skew", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if l.seen.Released() {
 				l.now = l.now.Add(-l.skew)
 			}
 			return l.judge()
 		}), false},
-		{"it is not told when a lease ends", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"it is not told when a lease ends", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
 			res.ClaimableIn = 0
 			return verdict, res
 		}), false},
-		{"a lease that is over is taken unasked", group, takingWhen(idem.ClaimLeaseOver, always), false},
-		{"a released key is not taken unasked", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a lease that is over is taken unasked", group, takingWhen(store.ClaimLeaseOver, always), false},
+		{"a released key is not taken unasked", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
-			if verdict == idem.VerdictTake && l.seen.Released() && !l.req.TakeOver {
-				verdict, res.State = idem.VerdictReport, idem.ClaimLeaseOver
+			if verdict == store.VerdictTake && l.seen.Released() && !l.req.TakeOver {
+				verdict, res.State = store.VerdictReport, store.ClaimLeaseOver
 			}
 			return verdict, res
 		}), false},
-		{"a steal compares the version alone", group, comparing(func(seen, now *idem.Record) bool { return seen.Version == now.Version }), true},
-		{"a steal does not compare the status", group, comparing(func(seen, now *idem.Record) bool {
-			return seen.Version == now.Version && seen.Owner == now.Owner && seen.LeaseUntil.Equal(now.LeaseUntil) && seen.RetryAt.Equal(now.RetryAt)
+		{"a steal compares the version alone", group, comparing(func(seen, now *store.Entry) bool { return seen.Token == now.Token }), true},
+		{"a steal does not compare the status", group, comparing(func(seen, now *store.Entry) bool {
+			return seen.Token == now.Token && seen.Owner == now.Owner && seen.LeaseUntil.Equal(now.LeaseUntil) && seen.RetryAt.Equal(now.RetryAt)
 		}), true},
-		{"a steal does not compare the lease", group, comparing(func(seen, now *idem.Record) bool {
-			return seen.Version == now.Version && seen.Owner == now.Owner && seen.Status == now.Status && seen.RetryAt.Equal(now.RetryAt)
+		{"a steal does not compare the lease", group, comparing(func(seen, now *store.Entry) bool {
+			return seen.Token == now.Token && seen.Owner == now.Owner && seen.Status == now.Status && seen.RetryAt.Equal(now.RetryAt)
 		}), true},
-		{"a steal does not compare the delay", group, comparing(func(seen, now *idem.Record) bool {
-			return seen.Version == now.Version && seen.Owner == now.Owner && seen.Status == now.Status && seen.LeaseUntil.Equal(now.LeaseUntil)
+		{"a steal does not compare the delay", group, comparing(func(seen, now *store.Entry) bool {
+			return seen.Token == now.Token && seen.Owner == now.Owner && seen.Status == now.Status && seen.LeaseUntil.Equal(now.LeaseUntil)
 		}), true},
-		{"a steal does not compare the version", group, comparing(func(seen, now *idem.Record) bool {
+		{"a steal does not compare the version", group, comparing(func(seen, now *store.Entry) bool {
 			return seen.Status == now.Status && seen.RetryAt.Equal(now.RetryAt)
 		}), true},
-		{"an extension shortens the lease", group, settled(idem.OpExtend, func(w written) { w.next.LeaseUntil = w.now.Add(w.set.Lease) }), false},
-		{"an extension does nothing", group, settled(idem.OpExtend, func(w written) { *w.next = *w.seen }), false},
-		{"a release has no delay", group, settled(idem.OpRelease, func(w written) { w.next.RetryAt = w.now }), false},
+		{"an extension shortens the lease", group, settled(store.OpExtend, func(w written) { w.next.LeaseUntil = w.now.Add(w.set.Lease) }), false},
+		{"an extension does nothing", group, settled(store.OpExtend, func(w written) { *w.next = *w.seen }), false},
+		{"a release has no delay", group, settled(store.OpRelease, func(w written) { w.next.RetryAt = w.now }), false},
 	}
 }
 
 func rule8() []broken {
 	const group = "Rule8_Attempts"
 	return []broken{
-		{"a fresh claim is not charged", group, fresh(func(next *idem.Record) { next.Attempts = 0 }), false},
+		{"a fresh claim is not charged", group, fresh(func(next *store.Entry) { next.Attempts = 0 }), false},
 		{"a take-over is not charged", group, taken(func(w written) { w.next.Attempts = w.seen.Attempts }), false},
 		{"a steal begins attempts anew", group, taken(func(w written) {
-			if idem.Stolen(w.seen) {
+			if store.Stolen(w.seen) {
 				w.next.Attempts = 1
 			}
 		}), false},
@@ -381,40 +381,40 @@ func rule8() []broken {
 				w.next.Attempts = 1
 			}
 		}), false},
-		{"an extension is charged", group, settled(idem.OpExtend, func(w written) { w.next.Attempts++ }), false},
-		{"a refund is kept", group, settled(idem.OpRelease, func(w written) { w.next.Attempts = w.seen.Attempts }), false},
-		{"every release is refunded", group, settled(idem.OpRelease, func(w written) { w.next.Attempts = w.seen.Attempts - 1 }), false},
-		{"a release without a failure forgets the one before", group, settled(idem.OpRelease, func(w written) {
+		{"an extension is charged", group, settled(store.OpExtend, func(w written) { w.next.Attempts++ }), false},
+		{"a refund is kept", group, settled(store.OpRelease, func(w written) { w.next.Attempts = w.seen.Attempts }), false},
+		{"every release is refunded", group, settled(store.OpRelease, func(w written) { w.next.Attempts = w.seen.Attempts - 1 }), false},
+		{"a release without a failure forgets the one before", group, settled(store.OpRelease, func(w written) {
 			if w.set.Failure == nil {
 				w.next.Failure = nil
 			}
 		}), false},
-		{"a completion forgets the attempts", group, settled(idem.OpComplete, func(w written) { w.next.Attempts = 1 }), false},
+		{"a completion forgets the attempts", group, settled(store.OpComplete, func(w written) { w.next.Attempts = 1 }), false},
 	}
 }
 
 func rule9() []broken {
 	const group = "Rule9_Expiry"
 	return []broken{
-		{"STARTED expires too", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"STARTED expires too", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if !l.own() && !l.now.Before(l.seen.Expiry.Add(l.skew)) {
 				return take()
 			}
 			return l.judge()
 		}), false},
-		{"a claim expires with its lease", group, fresh(func(next *idem.Record) { next.Expiry = idem.Expiry(next.LeaseUntil, 0) }), false},
-		{"the expiry is rounded down", group, fresh(func(next *idem.Record) { next.Expiry = next.Expiry.Add(-time.Second) }), false},
-		{"the expiry is in milliseconds", group, fresh(func(next *idem.Record) { next.Expiry = next.Expiry.Add(time.Millisecond) }), false},
+		{"a claim expires with its lease", group, fresh(func(next *store.Entry) { next.Expiry = store.Expiry(next.LeaseUntil, 0) }), false},
+		{"the expiry is rounded down", group, fresh(func(next *store.Entry) { next.Expiry = next.Expiry.Add(-time.Second) }), false},
+		{"the expiry is in milliseconds", group, fresh(func(next *store.Entry) { next.Expiry = next.Expiry.Add(time.Millisecond) }), false},
 		{"a take-over keeps the expiry", group, taken(func(w written) { w.next.Expiry = w.seen.Expiry }), false},
-		{"an extension keeps the expiry", group, settled(idem.OpExtend, func(w written) { w.next.Expiry = w.seen.Expiry }), false},
-		{"a release keeps the expiry", group, settled(idem.OpRelease, func(w written) { w.next.Expiry = w.seen.Expiry }), false},
+		{"an extension keeps the expiry", group, settled(store.OpExtend, func(w written) { w.next.Expiry = w.seen.Expiry }), false},
+		{"a release keeps the expiry", group, settled(store.OpRelease, func(w written) { w.next.Expiry = w.seen.Expiry }), false},
 		{"an expired key keeps its attempts", group, taken(func(w written) { w.next.Attempts = w.seen.Attempts + 1 }), false},
 		{"an expired key keeps its result", group, taken(func(w written) { w.next.Result = w.seen.Result }), false},
 		{"an expired key keeps the size of its result", group, taken(func(w written) { w.next.ResultOmitted = w.seen.ResultOmitted }), false},
 		{"an expired key keeps its age", group, taken(func(w written) { w.next.CreatedAt = w.seen.CreatedAt }), false},
 		{"an expired key keeps its failure", group, taken(func(w written) { w.next.Failure = w.seen.Failure }), false},
 		{"TTL deletes locks", group, func(r *rules) {
-			r.swept = func(rec *idem.Record, now time.Time) bool {
+			r.swept = func(rec *store.Entry, now time.Time) bool {
 				return now.After(rec.LeaseUntil) || !now.Before(rec.Expiry)
 			}
 		}, false},
@@ -424,25 +424,25 @@ func rule9() []broken {
 func rule10() []broken {
 	const group = "Rule10_Redrive"
 	return []broken{
-		{"a redrive is not heard", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a redrive is not heard", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.req.Redrive = 0
 			return l.judge()
 		}), false},
-		{"a redrive opens every failure", group, takingWhen(idem.ClaimFailed, func(l look) bool { return l.req.Redrive > 0 }), false},
-		{"a redrive opens older failures too", group, takingWhen(idem.ClaimFailed, func(l look) bool { return l.seen.Version < l.req.Redrive }), false},
-		{"a redrive opens the next failure", group, judging(func(l look) (idem.Verdict, idem.ClaimResult) {
+		{"a redrive opens every failure", group, takingWhen(store.ClaimFailed, func(l look) bool { return l.req.Redrive > 0 }), false},
+		{"a redrive opens older failures too", group, takingWhen(store.ClaimFailed, func(l look) bool { return l.seen.Token < l.req.Redrive }), false},
+		{"a redrive opens the next failure", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.req.Redrive++
 			return l.judge()
 		}), false},
-		{"a redrive opens COMPLETED", group, takingWhen(idem.ClaimCompleted, redriven), false},
-		{"a redrive takes a live lease", group, takingWhen(idem.ClaimInFlight, redriven), false},
+		{"a redrive opens COMPLETED", group, takingWhen(store.ClaimCompleted, redriven), false},
+		{"a redrive takes a live lease", group, takingWhen(store.ClaimInFlight, redriven), false},
 		{"a redriven key keeps its attempts", group, taken(func(w written) {
-			if w.seen.Status == idem.StatusFailed {
+			if w.seen.Status == store.StatusFailed {
 				w.next.Attempts = w.seen.Attempts + 1
 			}
 		}), false},
 		{"a redriven key keeps its failure", group, taken(func(w written) {
-			if w.seen.Status == idem.StatusFailed {
+			if w.seen.Status == store.StatusFailed {
 				w.next.Failure = w.seen.Failure
 			}
 		}), false},
@@ -451,14 +451,14 @@ func rule10() []broken {
 
 func beyondTheRules() []broken {
 	return []broken{
-		{"an omitted result is not noted", "Records", settled(idem.OpComplete, func(w written) { w.next.ResultOmitted = 0 }), false},
-		{"the source is lost", "Records", fresh(func(next *idem.Record) { next.Source = "" }), false},
-		{"the time of creation is lost", "Records", fresh(func(next *idem.Record) { next.CreatedAt = time.Time{} }), false},
+		{"an omitted result is not noted", "Records", settled(store.OpComplete, func(w written) { w.next.ResultOmitted = 0 }), false},
+		{"the source is lost", "Records", fresh(func(next *store.Entry) { next.Source = "" }), false},
+		{"the time of creation is lost", "Records", fresh(func(next *store.Entry) { next.CreatedAt = time.Time{} }), false},
 		{"a settlement is undated", "Records", settled(0, func(w written) { w.next.UpdatedAt = w.seen.UpdatedAt }), false},
 		{"a take-over begins a key's life anew", "Records", taken(func(w written) { w.next.CreatedAt = w.now }), false},
-		{"records are shared with callers", "Records", func(r *rules) { r.copied = func(rec idem.Record) idem.Record { return rec } }, true},
+		{"records are shared with callers", "Records", func(r *rules) { r.copied = func(rec store.Entry) store.Entry { return rec } }, true},
 		{"contexts are not heard", "Contexts", func(r *rules) { r.ended = func(context.Context) error { return nil } }, true},
-		{"a list is not filtered", "Admin", func(r *rules) { r.matches = func(idem.ListQuery, *idem.Record, time.Time) bool { return true } }, true},
-		{"a deletion does not look at the version", "Admin", func(r *rules) { r.deletes = func(*idem.Record, int64) bool { return true } }, false},
+		{"a list is not filtered", "Admin", func(r *rules) { r.matches = func(store.ListQuery, *store.Entry, time.Time) bool { return true } }, true},
+		{"a deletion does not look at the version", "Admin", func(r *rules) { r.deletes = func(*store.Entry, int64) bool { return true } }, false},
 	}
 }

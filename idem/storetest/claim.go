@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // contenders is the number of concurrent claims on one key.
@@ -24,11 +24,11 @@ func oneWinner() []test {
 			s.race()
 		}},
 		{"64 concurrent claims on a released key", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpRelease)
+			s.do(s.mustClaim(), store.OpRelease)
 			s.race()
 		}},
 		{"64 concurrent claims on an expired key", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpComplete)
+			s.do(s.mustClaim(), store.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
 			s.race()
 		}},
@@ -40,24 +40,24 @@ func oneWinner() []test {
 // race sends many claims on one key at once: one wins, every other sees the winner.
 func (s *suite) race() {
 	s.Helper()
-	reqs := make([]idem.ClaimRequest, contenders)
+	reqs := make([]store.ClaimRequest, contenders)
 	for i := range reqs {
 		reqs[i] = s.request()
 	}
-	results := make([]idem.ClaimResult, contenders)
+	results := make([]store.ClaimResult, contenders)
 	atOnce(contenders, func(i int) { results[i] = s.Store.Claim(s.ctx(), reqs[i:i+1])[0] })
 	winners := 0
 	for i, res := range results {
 		switch {
 		case res.Err != nil:
 			s.Errorf("contender %d: %v", i, res.Err)
-		case res.State == idem.Claimed:
+		case res.State == store.Claimed:
 			winners++
-			if res.Record.Owner != reqs[i].Owner {
-				s.Errorf("contender %d won the key for %q", i, res.Record.Owner)
+			if res.Entry.Owner != reqs[i].Owner {
+				s.Errorf("contender %d won the key for %q", i, res.Entry.Owner)
 			}
-		case res.State != idem.ClaimInFlight:
-			s.Errorf("contender %d: state %d; want %d", i, res.State, idem.ClaimInFlight)
+		case res.State != store.ClaimInFlight:
+			s.Errorf("contender %d: state %d; want %d", i, res.State, store.ClaimInFlight)
 		}
 	}
 	if winners != 1 {
@@ -69,7 +69,7 @@ func (s *suite) raceBatches() {
 	const keys, batches = 20, 8
 	wins := make([]int, keys)
 	var mu sync.Mutex
-	batch := make([][]idem.ClaimRequest, batches)
+	batch := make([][]store.ClaimRequest, batches)
 	for b := range batch {
 		for k := range keys {
 			batch[b] = append(batch[b], s.request(withKey("k"+strconv.Itoa((k+b)%keys))))
@@ -77,7 +77,7 @@ func (s *suite) raceBatches() {
 	}
 	atOnce(batches, func(b int) {
 		for i, res := range s.Store.Claim(s.ctx(), batch[b]) {
-			if res.State == idem.Claimed {
+			if res.State == store.Claimed {
 				mu.Lock()
 				wins[(i+b)%keys]++
 				mu.Unlock()
@@ -92,20 +92,20 @@ func (s *suite) raceBatches() {
 }
 
 func (s *suite) mixedBatch() {
-	s.do(s.mustClaim(withKey("completed")), idem.OpComplete)
-	s.do(s.mustClaim(withKey("failed")), idem.OpFail)
+	s.do(s.mustClaim(withKey("completed")), store.OpComplete)
+	s.do(s.mustClaim(withKey("failed")), store.OpFail)
 	s.mustClaim(withKey("held"))
 	s.mustClaim(withKey("other"), withValue("other"))
-	got := s.Store.Claim(s.ctx(), []idem.ClaimRequest{
+	got := s.Store.Claim(s.ctx(), []store.ClaimRequest{
 		s.request(withKey("absent")), s.request(withKey("completed")), s.request(withKey("held")), s.request(withKey("failed")),
 		s.request(withKey("other")),
 	})
-	want := []idem.ClaimState{idem.Claimed, idem.ClaimCompleted, idem.ClaimInFlight, idem.ClaimFailed, idem.ClaimUnknown}
+	want := []store.ClaimState{store.Claimed, store.ClaimCompleted, store.ClaimInFlight, store.ClaimFailed, store.ClaimUnknown}
 	if len(got) != len(want) {
 		s.Fatalf("%d results; want %d", len(got), len(want))
 	}
 	for i := range want {
-		if got[i].State != want[i] || (want[i] == idem.ClaimUnknown) != errors.Is(got[i].Err, idem.ErrFingerprintMismatch) {
+		if got[i].State != want[i] || (want[i] == store.ClaimUnknown) != errors.Is(got[i].Err, store.ErrFingerprintMismatch) {
 			s.Errorf("result %d: state %d, error %v; want state %d", i, got[i].State, got[i].Err, want[i])
 		}
 	}
@@ -129,7 +129,7 @@ func fencingToken() []test {
 	return []test{
 		{"a fresh claim starts at the time in epoch ms", func(s *suite) {
 			rec := s.mustClaim()
-			s.wantTime("version, as a time,", time.UnixMilli(rec.Version), s.Now())
+			s.wantTime("version, as a time,", time.UnixMilli(rec.Token), s.Now())
 		}},
 		{"a steal adds 1", func(s *suite) {
 			rec := s.mustClaim()
@@ -138,99 +138,99 @@ func fencingToken() []test {
 		}},
 		{"a re-claim after a release adds 1", func(s *suite) {
 			rec := s.mustClaim()
-			s.do(rec, idem.OpRelease)
+			s.do(rec, store.OpRelease)
 			s.wantNext(rec)
 		}},
 		{"a re-claim after logical expiry adds 1", func(s *suite) {
 			rec := s.mustClaim()
-			s.do(rec, idem.OpComplete)
+			s.do(rec, store.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
 			s.wantNext(rec)
 		}},
 		{"a redrive adds 1", func(s *suite) {
 			rec := s.mustClaim()
-			s.do(rec, idem.OpFail)
-			s.wantNext(rec, withRedrive(rec.Version))
+			s.do(rec, store.OpFail)
+			s.wantNext(rec, withRedrive(rec.Token))
 		}},
 		{"settlements leave it alone", func(s *suite) {
 			for _, op := range allOps() {
 				rec := s.mustClaim(withKey(op.String()))
 				s.do(rec, op)
-				if got := s.get(op.String()); got.Version != rec.Version || got.Owner != rec.Owner {
-					s.Errorf("after %s: version %d of %q; want %d of %q", op, got.Version, got.Owner, rec.Version, rec.Owner)
+				if got := s.get(op.String()); got.Token != rec.Token || got.Owner != rec.Owner {
+					s.Errorf("after %s: version %d of %q; want %d of %q", op, got.Token, got.Owner, rec.Token, rec.Owner)
 				}
 			}
 		}},
 		{"it grows across physical deletion", func(s *suite) {
 			first := s.mustClaim()
-			s.do(first, idem.OpRelease)
+			s.do(first, store.OpRelease)
 			second := s.mustClaim()
-			s.do(second, idem.OpComplete)
+			s.do(second, store.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
 			s.Sweep(s.T)
 			if raw := s.Raw(s.T, key); raw != nil {
 				s.Fatalf("the sweep left %s", raw)
 			}
-			if third := s.mustClaim(); third.Version <= second.Version {
-				s.Errorf("version %d after deletion; want more than %d", third.Version, second.Version)
+			if third := s.mustClaim(); third.Token <= second.Token {
+				s.Errorf("version %d after deletion; want more than %d", third.Token, second.Token)
 			}
 		}},
 	}
 }
 
-func (s *suite) wantNext(rec idem.Record, options ...func(*idem.ClaimRequest)) {
+func (s *suite) wantNext(rec store.Entry, options ...func(*store.ClaimRequest)) {
 	s.Helper()
-	if next := s.mustClaim(options...); next.Version != rec.Version+1 {
-		s.Errorf("version %d after %d; want %d", next.Version, rec.Version, rec.Version+1)
+	if next := s.mustClaim(options...); next.Token != rec.Token+1 {
+		s.Errorf("version %d after %d; want %d", next.Token, rec.Token, rec.Token+1)
 	}
 }
 
 func fingerprint() []test {
-	mismatch := func(name string, prepare func(s *suite, rec idem.Record)) test {
+	mismatch := func(name string, prepare func(s *suite, rec store.Entry)) test {
 		return test{name + ": refused, redriven or not, and no byte changed", func(s *suite) {
 			rec := s.mustClaim()
 			prepare(s, rec)
 			before := s.Raw(s.T, key)
-			for _, redrive := range []int64{0, rec.Version} {
+			for _, redrive := range []int64{0, rec.Token} {
 				res := s.claim(withRedrive(redrive), withValue("another value"))
-				if !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
+				if !errors.Is(res.Err, store.ErrFingerprintMismatch) {
 					s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
 				}
 				s.wantUnchanged(key, before)
-				s.wantRecord(res.Record, s.get(key))
+				s.wantRecord(res.Entry, s.get(key))
 			}
 		}}
 	}
 	return []test{
-		mismatch("STARTED", func(*suite, idem.Record) {}),
-		mismatch("STARTED, lease over", func(s *suite, _ idem.Record) { s.Advance(lease + s.Skew + time.Millisecond) }),
-		mismatch("STARTED, released", func(s *suite, rec idem.Record) { s.do(rec, idem.OpRelease) }),
-		mismatch("COMPLETED", func(s *suite, rec idem.Record) { s.do(rec, idem.OpComplete) }),
-		mismatch("FAILED", func(s *suite, rec idem.Record) { s.do(rec, idem.OpFail) }),
+		mismatch("STARTED", func(*suite, store.Entry) {}),
+		mismatch("STARTED, lease over", func(s *suite, _ store.Entry) { s.Advance(lease + s.Skew + time.Millisecond) }),
+		mismatch("STARTED, released", func(s *suite, rec store.Entry) { s.do(rec, store.OpRelease) }),
+		mismatch("COMPLETED", func(s *suite, rec store.Entry) { s.do(rec, store.OpComplete) }),
+		mismatch("FAILED", func(s *suite, rec store.Entry) { s.do(rec, store.OpFail) }),
 		{"after the end of retention it is a new request", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpComplete)
+			s.do(s.mustClaim(), store.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
 			rec := s.mustClaim(withValue("another value"))
-			if want := idem.FingerprintOf([]byte("another value")); rec.Fingerprint != want {
+			if want := store.FingerprintOf([]byte("another value")); rec.Fingerprint != want {
 				s.Errorf("fingerprint %v; want %v", rec.Fingerprint, want)
 			}
 		}},
 		{"none is never compared", func(s *suite) {
-			s.do(s.mustClaim(withoutFingerprint, withKey("without")), idem.OpComplete)
-			s.wantState(s.claim(withKey("without")), idem.ClaimCompleted)
-			s.do(s.mustClaim(withKey("with")), idem.OpComplete)
-			s.wantState(s.claim(withKey("with"), withoutFingerprint), idem.ClaimCompleted)
+			s.do(s.mustClaim(withoutFingerprint, withKey("without")), store.OpComplete)
+			s.wantState(s.claim(withKey("without")), store.ClaimCompleted)
+			s.do(s.mustClaim(withKey("with")), store.OpComplete)
+			s.wantState(s.claim(withKey("with"), withoutFingerprint), store.ClaimCompleted)
 		}},
 		{"a claim without one takes a key over and leaves the key its own", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpRelease)
-			s.do(s.mustClaim(withoutFingerprint), idem.OpRelease)
-			if res := s.claim(withValue("another value")); !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
+			s.do(s.mustClaim(), store.OpRelease)
+			s.do(s.mustClaim(withoutFingerprint), store.OpRelease)
+			if res := s.claim(withValue("another value")); !errors.Is(res.Err, store.ErrFingerprintMismatch) {
 				s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
 			}
 		}},
 		{"a tombstone's is not that of an empty value", func(s *suite) {
-			s.do(s.mustClaim(func(r *idem.ClaimRequest) { r.Fingerprint = idem.FingerprintOf(nil) }), idem.OpComplete)
-			if res := s.claim(withValue("")); !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
+			s.do(s.mustClaim(func(r *store.ClaimRequest) { r.Fingerprint = store.FingerprintOf(nil) }), store.OpComplete)
+			if res := s.claim(withValue("")); !errors.Is(res.Err, store.ErrFingerprintMismatch) {
 				s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
 			}
 		}},
@@ -240,42 +240,42 @@ func fingerprint() []test {
 func redrive() []test {
 	return []test{
 		{"opens the FAILED key whose version it carries, attempts reset", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpRelease)
+			s.do(s.mustClaim(), store.OpRelease)
 			rec := s.mustClaim()
-			s.do(rec, idem.OpFail)
-			got := s.mustClaim(withRedrive(rec.Version))
+			s.do(rec, store.OpFail)
+			got := s.mustClaim(withRedrive(rec.Token))
 			if got.Attempts != 1 || got.Failure != nil {
 				s.Errorf("attempts %d, failure %v; want 1 and none", got.Attempts, got.Failure)
 			}
 		}},
 		{"does not open a later failure", func(s *suite) {
 			first := s.mustClaim()
-			s.do(first, idem.OpFail)
-			second := s.mustClaim(withRedrive(first.Version))
-			s.do(second, idem.OpFail)
-			s.wantState(s.claim(withRedrive(first.Version)), idem.ClaimFailed)
-			s.mustClaim(withRedrive(second.Version))
+			s.do(first, store.OpFail)
+			second := s.mustClaim(withRedrive(first.Token))
+			s.do(second, store.OpFail)
+			s.wantState(s.claim(withRedrive(first.Token)), store.ClaimFailed)
+			s.mustClaim(withRedrive(second.Token))
 		}},
 		{"does not open an earlier failure: its header was not issued with a dead letter of this key", func(s *suite) {
 			rec := s.mustClaim()
-			s.do(rec, idem.OpFail)
-			for _, forged := range []int64{rec.Version + 1, 1 << 60, math.MaxInt64} {
-				s.wantState(s.claim(withRedrive(forged)), idem.ClaimFailed)
+			s.do(rec, store.OpFail)
+			for _, forged := range []int64{rec.Token + 1, 1 << 60, math.MaxInt64} {
+				s.wantState(s.claim(withRedrive(forged)), store.ClaimFailed)
 			}
-			s.mustClaim(withRedrive(rec.Version))
+			s.mustClaim(withRedrive(rec.Token))
 		}},
 		{"does not open COMPLETED", func(s *suite) {
 			rec := s.mustClaim()
-			s.do(rec, idem.OpComplete)
-			s.wantState(s.claim(withRedrive(rec.Version)), idem.ClaimCompleted)
+			s.do(rec, store.OpComplete)
+			s.wantState(s.claim(withRedrive(rec.Token)), store.ClaimCompleted)
 		}},
 		{"does not take a live lease", func(s *suite) {
 			rec := s.mustClaim()
-			s.wantState(s.claim(withRedrive(rec.Version)), idem.ClaimInFlight)
+			s.wantState(s.claim(withRedrive(rec.Token)), store.ClaimInFlight)
 		}},
 		{"without it FAILED stays", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpFail)
-			s.wantState(s.claim(), idem.ClaimFailed)
+			s.do(s.mustClaim(), store.OpFail)
+			s.wantState(s.claim(), store.ClaimFailed)
 		}},
 	}
 }
@@ -285,27 +285,27 @@ func states() map[string]func(s *suite) {
 	return map[string]func(s *suite){
 		"live":       func(s *suite) { s.mustClaim() },
 		"lease over": func(s *suite) { s.mustClaim(); s.Advance(lease + s.Skew + time.Millisecond) },
-		"released":   func(s *suite) { s.do(s.mustClaim(), idem.OpRelease) },
-		"completed":  func(s *suite) { s.do(s.mustClaim(), idem.OpComplete) },
-		"failed":     func(s *suite) { s.do(s.mustClaim(), idem.OpFail) },
+		"released":   func(s *suite) { s.do(s.mustClaim(), store.OpRelease) },
+		"completed":  func(s *suite) { s.do(s.mustClaim(), store.OpComplete) },
+		"failed":     func(s *suite) { s.do(s.mustClaim(), store.OpFail) },
 	}
 }
 
 // Benchmark measures a store: a fresh record (claim and completion), a duplicate, and contended claims on one key.
-func Benchmark(b *testing.B, store idem.Store) {
+func Benchmark(b *testing.B, st store.Store) {
 	b.Helper()
 	n := 0
-	request := func(key string) []idem.ClaimRequest {
+	request := func(key string) []store.ClaimRequest {
 		n++
-		return []idem.ClaimRequest{{Key: key, Owner: "owner-" + strconv.Itoa(n), Lease: lease, Retention: retention, Source: source}}
+		return []store.ClaimRequest{{Key: key, Owner: "owner-" + strconv.Itoa(n), Lease: lease, Retention: retention, Source: source}}
 	}
 	fresh := func(b *testing.B, key string) {
 		b.Helper()
-		res := store.Claim(b.Context(), request(key))[0]
-		if res.State != idem.Claimed {
+		res := st.Claim(b.Context(), request(key))[0]
+		if res.State != store.Claimed {
 			b.Fatalf("state %d, error %v", res.State, res.Err)
 		}
-		if errs := store.Settle(b.Context(), []idem.Settlement{settlement(res.Record, idem.OpComplete)}); errs != nil {
+		if errs := st.Settle(b.Context(), []store.Settlement{settlement(res.Entry, store.OpComplete)}); errs != nil {
 			b.Fatal(errs[0])
 		}
 	}
@@ -320,18 +320,18 @@ func Benchmark(b *testing.B, store idem.Store) {
 		fresh(b, b.Name())
 		b.ReportAllocs()
 		for b.Loop() {
-			if res := store.Claim(b.Context(), request(b.Name()))[0]; res.State != idem.ClaimCompleted {
+			if res := st.Claim(b.Context(), request(b.Name()))[0]; res.State != store.ClaimCompleted {
 				b.Fatalf("state %d, error %v", res.State, res.Err)
 			}
 		}
 	})
 	b.Run("contended", func(b *testing.B) {
-		store.Claim(b.Context(), request(b.Name()))
+		st.Claim(b.Context(), request(b.Name()))
 		reqs := request(b.Name())
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if res := store.Claim(b.Context(), reqs)[0]; res.State != idem.ClaimInFlight {
+				if res := st.Claim(b.Context(), reqs)[0]; res.State != store.ClaimInFlight {
 					b.Errorf("state %d, error %v", res.State, res.Err)
 					return
 				}

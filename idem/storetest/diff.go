@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Diff says in which fields two records differ, "" if in none. A nil and an empty result are the same: what matters is what
 // a replay returns.
-func Diff(got, want idem.Record) string {
+func Diff(got, want store.Entry) string {
 	var diffs []string
 	field := func(name string, equal bool, g, w any) {
 		if !equal {
@@ -21,7 +21,7 @@ func Diff(got, want idem.Record) string {
 	at := func(name string, g, w time.Time) { field(name, g.Equal(w), g.UTC(), w.UTC()) }
 	field("Key", got.Key == want.Key, got.Key, want.Key)
 	field("Status", got.Status == want.Status, got.Status, want.Status)
-	field("Version", got.Version == want.Version, got.Version, want.Version)
+	field("Version", got.Token == want.Token, got.Token, want.Token)
 	field("Owner", got.Owner == want.Owner, got.Owner, want.Owner)
 	field("Attempts", got.Attempts == want.Attempts, got.Attempts, want.Attempts)
 	field("Fingerprint", got.Fingerprint == want.Fingerprint, got.Fingerprint, want.Fingerprint)
@@ -39,7 +39,7 @@ func Diff(got, want idem.Record) string {
 	return strings.Join(diffs, "; ")
 }
 
-func diffFailure(got, want *idem.Failure) string {
+func diffFailure(got, want *store.Failure) string {
 	switch {
 	case got == nil && want == nil:
 		return ""

@@ -7,22 +7,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Effects are the hands that the suite needs on a store that is an idem.Transactor.
+// Effects are the hands that the suite needs on a store that is an store.Transactor.
 type Effects struct {
-	idem.Transactor
+	store.Transactor
 	// Count enlists a write that adds one to the counter of that name.
-	Count func(t testing.TB, e idem.Effect, name string)
+	Count func(t testing.TB, e store.Effect, name string)
 	// Refuse enlists a condition that does not hold.
-	Refuse func(t testing.TB, e idem.Effect)
+	Refuse func(t testing.TB, e store.Effect)
 	// Read returns a counter, 0 if there is none.
 	Read func(t testing.TB, name string) int
 }
 
 // counting is an effect that adds one to each of the counters.
-func (s *suite) counting(names ...string) idem.Effect {
+func (s *suite) counting(names ...string) store.Effect {
 	s.Helper()
 	e := s.Effects.NewEffect()
 	for _, name := range names {
@@ -34,7 +34,7 @@ func (s *suite) counting(names ...string) idem.Effect {
 	return e
 }
 
-func (s *suite) refused() idem.Effect {
+func (s *suite) refused() store.Effect {
 	s.Helper()
 	e := s.Effects.NewEffect()
 	s.Effects.Count(s.T, e, "refused")
@@ -46,17 +46,17 @@ func (s *suite) refused() idem.Effect {
 }
 
 // completion completes rec's key together with an effect.
-func completion(rec idem.Record, e idem.Effect) idem.Settlement {
-	set := settlement(rec, idem.OpComplete)
+func completion(rec store.Entry, e store.Effect) store.Settlement {
+	set := settlement(rec, store.OpComplete)
 	set.Effect = e
 	return set
 }
 
 // unclaimed is a completion that claims its key too.
-func (s *suite) unclaimed(e idem.Effect, options ...func(*idem.ClaimRequest)) idem.Settlement {
+func (s *suite) unclaimed(e store.Effect, options ...func(*store.ClaimRequest)) store.Settlement {
 	req := s.request(options...)
-	return idem.Settlement{
-		Op: idem.OpComplete, Key: req.Key, Version: idem.FreshVersion(s.Now()), Owner: req.Owner, Retention: retention,
+	return store.Settlement{
+		Op: store.OpComplete, Key: req.Key, Token: store.FreshToken(s.Now()), Owner: req.Owner, Retention: retention,
 		Result: []byte("result of " + req.Owner), Claim: &req, Effect: e,
 	}
 }
@@ -68,12 +68,12 @@ func (s *suite) wantCount(name string, want int) {
 	}
 }
 
-func (s *suite) wantRefused(set idem.Settlement) idem.ClaimResult {
+func (s *suite) wantRefused(set store.Settlement) store.ClaimResult {
 	s.Helper()
 	before := s.Raw(s.T, set.Key)
 	err := s.settle(set)
-	var refused *idem.ClaimRefusedError
-	if !errors.Is(err, idem.ErrClaimRefused) || !errors.As(err, &refused) {
+	var refused *store.ClaimRefusedError
+	if !errors.Is(err, store.ErrClaimRefused) || !errors.As(err, &refused) {
 		s.Fatalf("completing a key that is there: %v; want a ClaimRefusedError", err)
 	}
 	s.wantUnchanged(set.Key, before)
@@ -88,7 +88,7 @@ func effects() []test {
 			s.mustSettle(completion(rec, s.counting("a", "b")))
 			s.wantCount("a", 1)
 			s.wantCount("b", 1)
-			if got := s.get(key); got.Status != idem.StatusCompleted || string(got.Result) != "result of "+rec.Owner {
+			if got := s.get(key); got.Status != store.StatusCompleted || string(got.Result) != "result of "+rec.Owner {
 				s.Errorf("the key is %+v; want it COMPLETED with its result", got)
 			}
 		}},
@@ -114,16 +114,16 @@ func effects() []test {
 			rec := s.mustClaim()
 			before := s.Raw(s.T, key)
 			err := s.settle(completion(rec, s.refused()))
-			var rejected *idem.RejectedError
-			if !errors.Is(err, idem.ErrRejected) || !errors.As(err, &rejected) || errors.Is(err, idem.ErrFenced) {
+			var rejected *store.RejectedError
+			if !errors.Is(err, store.ErrRejected) || !errors.As(err, &rejected) || errors.Is(err, store.ErrFenced) {
 				s.Fatalf("an effect whose condition does not hold: %v; want a RejectedError", err)
 			}
 			s.wantUnchanged(key, before)
 			s.wantCount("refused", 0)
-			s.do(rec, idem.OpRelease)
+			s.do(rec, store.OpRelease)
 		}},
 		{"of several keys commit in one call, but for those that can't", func(s *suite) {
-			var ss []idem.Settlement
+			var ss []store.Settlement
 			late := s.mustClaim(withKey("late"))
 			s.Advance(lease + s.Skew + time.Millisecond)
 			s.mustClaim(withKey("late"))
@@ -133,12 +133,12 @@ func effects() []test {
 			}
 			ss = append(ss, completion(late, s.counting("late", "shared")), completion(s.mustClaim(withKey("rejected")), s.refused()))
 			plain := s.mustClaim(withKey("plain"))
-			ss = append(ss, settlement(plain, idem.OpComplete), s.unclaimed(s.counting("fresh", "shared"), withKey("fresh")))
+			ss = append(ss, settlement(plain, store.OpComplete), s.unclaimed(s.counting("fresh", "shared"), withKey("fresh")))
 			errs := s.Store.Settle(s.ctx(), ss)
 			if len(errs) != len(ss) {
 				s.Fatalf("%d settlements gave %d errors", len(ss), len(errs))
 			}
-			for i, want := range []error{nil, nil, nil, nil, idem.ErrFenced, idem.ErrRejected, nil, nil} {
+			for i, want := range []error{nil, nil, nil, nil, store.ErrFenced, store.ErrRejected, nil, nil} {
 				if !errors.Is(errs[i], want) {
 					s.Errorf("settlement %d (%s): %v; want %v", i, ss[i].Key, errs[i], want)
 				}
@@ -153,7 +153,7 @@ func effects() []test {
 		}},
 		{"of a foreign kind is rejected", func(s *suite) {
 			rec := s.mustClaim()
-			if err := s.settle(completion(rec, foreign{})); !errors.Is(err, idem.ErrRejected) {
+			if err := s.settle(completion(rec, foreign{})); !errors.Is(err, store.ErrRejected) {
 				s.Errorf("%v; want ErrRejected", err)
 			}
 		}},
@@ -171,15 +171,15 @@ func claimsOnCommit() []test {
 			s.mustSettle(set)
 			s.wantCount("a", 1)
 			got := s.get(key)
-			if got.Status != idem.StatusCompleted || got.Owner != set.Owner || got.Version != set.Version || got.Attempts != 1 ||
+			if got.Status != store.StatusCompleted || got.Owner != set.Owner || got.Token != set.Token || got.Attempts != 1 ||
 				got.Fingerprint != set.Claim.Fingerprint || got.Source != source || string(got.Result) != string(set.Result) {
 				s.Errorf("the key is %+v", got)
 			}
-			s.wantTime("Expiry", got.Expiry, idem.Expiry(s.Now(), retention))
+			s.wantTime("Expiry", got.Expiry, store.Expiry(s.Now(), retention))
 		}},
 		{"completes an absent key without an effect", func(s *suite) {
 			s.mustSettle(s.unclaimed(nil))
-			if res := s.wantRefused(s.unclaimed(nil)); res.State != idem.ClaimCompleted {
+			if res := s.wantRefused(s.unclaimed(nil)); res.State != store.ClaimCompleted {
 				s.Errorf("state %d; want COMPLETED", res.State)
 			}
 		}},
@@ -191,7 +191,7 @@ func claimsOnCommit() []test {
 			s.wantCount("a", 1)
 		}},
 		{"that is rejected leaves the key absent", func(s *suite) {
-			if err := s.settle(s.unclaimed(s.refused())); !errors.Is(err, idem.ErrRejected) {
+			if err := s.settle(s.unclaimed(s.refused())); !errors.Is(err, store.ErrRejected) {
 				s.Errorf("%v; want ErrRejected", err)
 			}
 			if raw := s.Raw(s.T, key); raw != nil {
@@ -228,16 +228,16 @@ func claimsOnCommit() []test {
 	for _, there := range []struct {
 		name string
 		make func(s *suite)
-		want idem.ClaimState
+		want store.ClaimState
 	}{
-		{"is COMPLETED", func(s *suite) { s.do(s.mustClaim(), idem.OpComplete) }, idem.ClaimCompleted},
-		{"is FAILED", func(s *suite) { s.do(s.mustClaim(), idem.OpFail) }, idem.ClaimFailed},
-		{"is held", func(s *suite) { s.mustClaim() }, idem.ClaimInFlight},
-		{"is released", func(s *suite) { s.do(s.mustClaim(), idem.OpRelease) }, idem.ClaimUnknown},
+		{"is COMPLETED", func(s *suite) { s.do(s.mustClaim(), store.OpComplete) }, store.ClaimCompleted},
+		{"is FAILED", func(s *suite) { s.do(s.mustClaim(), store.OpFail) }, store.ClaimFailed},
+		{"is held", func(s *suite) { s.mustClaim() }, store.ClaimInFlight},
+		{"is released", func(s *suite) { s.do(s.mustClaim(), store.OpRelease) }, store.ClaimUnknown},
 		{"is past its retention", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpComplete)
+			s.do(s.mustClaim(), store.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
-		}, idem.ClaimUnknown},
+		}, store.ClaimUnknown},
 	} {
 		tests = append(tests, test{"is refused where the key " + there.name, func(s *suite) {
 			there.make(s)
@@ -246,13 +246,13 @@ func claimsOnCommit() []test {
 			if res.State != there.want || res.Err != nil {
 				s.Errorf("state %d, %v; want state %d", res.State, res.Err, there.want)
 			}
-			s.wantRecord(res.Record, before)
+			s.wantRecord(res.Entry, before)
 			s.wantCount("a", 0)
 		}})
 	}
 	return append(tests, test{"is refused where the key stands for something else", func(s *suite) {
-		s.do(s.mustClaim(), idem.OpComplete)
-		if res := s.wantRefused(s.unclaimed(s.counting("a"), withValue("another"))); !errors.Is(res.Err, idem.ErrFingerprintMismatch) {
+		s.do(s.mustClaim(), store.OpComplete)
+		if res := s.wantRefused(s.unclaimed(s.counting("a"), withValue("another"))); !errors.Is(res.Err, store.ErrFingerprintMismatch) {
 			s.Errorf("%v; want ErrFingerprintMismatch", res.Err)
 		}
 		s.wantCount("a", 0)
@@ -261,5 +261,5 @@ func claimsOnCommit() []test {
 
 // known reports whether the store has said what became of a settlement.
 func known(err error) bool {
-	return errors.Is(err, idem.ErrFenced) || errors.Is(err, idem.ErrRejected) || errors.Is(err, idem.ErrClaimRefused)
+	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrClaimRefused)
 }

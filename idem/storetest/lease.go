@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func leases() []test {
@@ -14,7 +14,7 @@ func leases() []test {
 			s.mustClaim()
 			for _, d := range []time.Duration{0, lease / 2, lease/2 + s.Skew - time.Millisecond - s.Tolerance} {
 				s.Advance(d)
-				s.wantState(s.claim(), idem.ClaimInFlight)
+				s.wantState(s.claim(), store.ClaimInFlight)
 			}
 			s.Advance(time.Millisecond + s.Tolerance)
 			s.mustClaim()
@@ -23,7 +23,7 @@ func leases() []test {
 			s.mustClaim()
 			s.Advance(10 * time.Second)
 			res := s.claim()
-			s.wantState(res, idem.ClaimInFlight)
+			s.wantState(res, store.ClaimInFlight)
 			if want := lease + s.Skew - 10*time.Second; (res.ClaimableIn - want).Abs() > s.Tolerance {
 				s.Errorf("claimable in %v; want %v", res.ClaimableIn, want)
 			}
@@ -33,28 +33,28 @@ func leases() []test {
 			s.Advance(lease + s.Skew + time.Millisecond)
 			before := s.Raw(s.T, key)
 			res := s.claim(withoutTakeOver)
-			s.wantState(res, idem.ClaimLeaseOver)
+			s.wantState(res, store.ClaimLeaseOver)
 			s.wantUnchanged(key, before)
-			s.wantRecord(res.Record, rec)
+			s.wantRecord(res.Entry, rec)
 			res = s.claim()
-			s.wantState(res, idem.Claimed)
+			s.wantState(res, store.Claimed)
 			if !res.Stolen {
 				s.Error("a taken lease is not reported as stolen")
 			}
 		}},
 		{"the delay of a release counts without skew, and needs no TakeOver", func(s *suite) {
-			set := settlement(s.mustClaim(), idem.OpRelease)
+			set := settlement(s.mustClaim(), store.OpRelease)
 			set.Delay = 10 * time.Second
 			s.mustSettle(set)
 			s.Advance(10*time.Second - time.Millisecond - s.Tolerance)
 			res := s.claim(withoutTakeOver)
-			s.wantState(res, idem.ClaimInFlight)
+			s.wantState(res, store.ClaimInFlight)
 			if res.ClaimableIn <= 0 || res.ClaimableIn > time.Millisecond+2*s.Tolerance {
 				s.Errorf("claimable in %v; want 1ms", res.ClaimableIn)
 			}
 			s.Advance(time.Millisecond + s.Tolerance)
 			res = s.claim(withoutTakeOver)
-			s.wantState(res, idem.Claimed)
+			s.wantState(res, store.Claimed)
 			if res.Stolen {
 				s.Error("a released key is reported as stolen")
 			}
@@ -62,17 +62,17 @@ func leases() []test {
 		{"an extended one lives on", func(s *suite) {
 			rec := s.mustClaim()
 			s.Advance(lease - time.Second)
-			s.do(rec, idem.OpExtend)
+			s.do(rec, store.OpExtend)
 			s.Advance(lease)
-			s.wantState(s.claim(), idem.ClaimInFlight)
+			s.wantState(s.claim(), store.ClaimInFlight)
 			s.Advance(lease + s.Skew)
 			s.mustClaim()
 		}},
 		{"a delayed extension shortens nothing", func(s *suite) {
 			rec := s.mustClaim()
-			s.do(rec, idem.OpExtend)
+			s.do(rec, store.OpExtend)
 			long := s.get(key)
-			late := settlement(rec, idem.OpExtend)
+			late := settlement(rec, store.OpExtend)
 			late.Lease = time.Second
 			s.mustSettle(late)
 			if got := s.get(key); got.LeaseUntil.Before(long.LeaseUntil) || got.Expiry.Before(long.Expiry) {
@@ -87,7 +87,7 @@ func leases() []test {
 // the write must not land on a key that is not exactly as it was seen. A store that looks and writes in one step has no
 // such gap, and passes if the same happens just before.
 func interposed() []test {
-	gap := func(name string, want idem.ClaimState, happens func(s *suite, holder idem.Record)) test {
+	gap := func(name string, want store.ClaimState, happens func(s *suite, holder store.Entry)) test {
 		return test{"between look and steal: " + name, func(s *suite) {
 			holder := s.mustClaim()
 			s.Advance(lease + s.Skew + time.Millisecond)
@@ -99,22 +99,22 @@ func interposed() []test {
 			}
 			res := s.claim()
 			s.wantState(res, want)
-			s.wantRecord(res.Record, s.get(key))
+			s.wantRecord(res.Entry, s.get(key))
 		}}
 	}
 	return []test{
-		gap("the owner extends", idem.ClaimInFlight, func(s *suite, r idem.Record) { s.do(r, idem.OpExtend) }),
-		gap("the owner completes", idem.ClaimCompleted, func(s *suite, r idem.Record) { s.do(r, idem.OpComplete) }),
-		gap("the owner fails", idem.ClaimFailed, func(s *suite, r idem.Record) { s.do(r, idem.OpFail) }),
-		gap("the owner releases with a delay", idem.ClaimInFlight, func(s *suite, r idem.Record) {
-			set := settlement(r, idem.OpRelease)
+		gap("the owner extends", store.ClaimInFlight, func(s *suite, r store.Entry) { s.do(r, store.OpExtend) }),
+		gap("the owner completes", store.ClaimCompleted, func(s *suite, r store.Entry) { s.do(r, store.OpComplete) }),
+		gap("the owner fails", store.ClaimFailed, func(s *suite, r store.Entry) { s.do(r, store.OpFail) }),
+		gap("the owner releases with a delay", store.ClaimInFlight, func(s *suite, r store.Entry) {
+			set := settlement(r, store.OpRelease)
 			set.Delay = time.Hour
 			s.mustSettle(set)
 		}),
-		gap("the owner releases", idem.Claimed, func(s *suite, r idem.Record) { s.do(r, idem.OpRelease) }),
-		gap("another steals", idem.ClaimInFlight, func(s *suite, _ idem.Record) { s.mustClaim() }),
-		gap("the key is deleted", idem.Claimed, func(s *suite, r idem.Record) {
-			if err := s.admin().Delete(s.ctx(), key, r.Version); err != nil {
+		gap("the owner releases", store.Claimed, func(s *suite, r store.Entry) { s.do(r, store.OpRelease) }),
+		gap("another steals", store.ClaimInFlight, func(s *suite, _ store.Entry) { s.mustClaim() }),
+		gap("the key is deleted", store.Claimed, func(s *suite, r store.Entry) {
+			if err := s.admin().Delete(s.ctx(), key, r.Token); err != nil {
 				s.Fatal(err)
 			}
 		}),
@@ -122,7 +122,7 @@ func interposed() []test {
 }
 
 func attempts() []test {
-	want := func(s *suite, rec idem.Record, n int) {
+	want := func(s *suite, rec store.Entry, n int) {
 		s.Helper()
 		if rec.Attempts != n {
 			s.Errorf("%d attempts; want %d", rec.Attempts, n)
@@ -134,16 +134,16 @@ func attempts() []test {
 			s.Advance(lease + s.Skew + time.Millisecond)
 			rec := s.mustClaim()
 			want(s, rec, 2)
-			s.do(rec, idem.OpRelease)
+			s.do(rec, store.OpRelease)
 			want(s, s.get(key), 2)
 			rec = s.mustClaim()
 			want(s, rec, 3)
-			s.do(rec, idem.OpExtend)
+			s.do(rec, store.OpExtend)
 			want(s, s.get(key), 3)
 		}},
 		{"are given back by a release with a refund", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpRelease)
-			set := settlement(s.mustClaim(), idem.OpRelease)
+			s.do(s.mustClaim(), store.OpRelease)
+			set := settlement(s.mustClaim(), store.OpRelease)
 			set.Failure, set.Refund = nil, true
 			s.mustSettle(set)
 			rec := s.get(key)
@@ -154,8 +154,8 @@ func attempts() []test {
 			want(s, s.mustClaim(), 2)
 		}},
 		{"are kept by COMPLETED and FAILED", func(s *suite) {
-			for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail} {
-				s.do(s.mustClaim(withKey(op.String())), idem.OpRelease)
+			for _, op := range []store.SettleOp{store.OpComplete, store.OpFail} {
+				s.do(s.mustClaim(withKey(op.String())), store.OpRelease)
 				s.do(s.mustClaim(withKey(op.String())), op)
 				want(s, s.get(op.String()), 2)
 			}
@@ -175,12 +175,12 @@ func expiry() []test {
 				}
 			}
 			atLeast("claim", rec.LeaseUntil)
-			s.do(rec, idem.OpExtend)
+			s.do(rec, store.OpExtend)
 			atLeast("extension", s.get(key).LeaseUntil)
 			s.Advance(2*lease + s.Skew + time.Millisecond)
 			rec = s.mustClaim()
 			atLeast("steal", rec.LeaseUntil)
-			set := settlement(rec, idem.OpRelease)
+			set := settlement(rec, store.OpRelease)
 			set.Delay = 2 * retention
 			s.mustSettle(set)
 			atLeast("release", s.get(key).RetryAt)
@@ -190,19 +190,19 @@ func expiry() []test {
 		{"does not apply to STARTED: a lock past its expiry is one whose lease is over", func(s *suite) {
 			s.mustClaim()
 			s.Advance(lease + retention + s.Skew + 2*time.Second)
-			s.wantState(s.claim(withoutTakeOver), idem.ClaimLeaseOver)
+			s.wantState(s.claim(withoutTakeOver), store.ClaimLeaseOver)
 			rec := s.mustClaim()
 			if rec.Attempts != 2 {
 				s.Errorf("%d attempts; want 2: what is not final is not forgotten", rec.Attempts)
 			}
 		}},
 		{"a re-claim after it forgets attempts, result and failure", func(s *suite) {
-			for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail} {
-				s.do(s.mustClaim(withKey(op.String())), idem.OpRelease)
+			for _, op := range []store.SettleOp{store.OpComplete, store.OpFail} {
+				s.do(s.mustClaim(withKey(op.String())), store.OpRelease)
 				s.do(s.mustClaim(withKey(op.String())), op)
 				s.wantForgotten(op.String())
 			}
-			set := settlement(s.mustClaim(withKey("omitted")), idem.OpComplete)
+			set := settlement(s.mustClaim(withKey("omitted")), store.OpComplete)
 			set.Result, set.ResultOmitted = nil, 1<<20
 			s.mustSettle(set)
 			s.wantForgotten("omitted")
@@ -225,7 +225,7 @@ func (s *suite) wantForgotten(k string) {
 	s.Helper()
 	s.Advance(retention + s.Skew + time.Second)
 	res := s.claim(withKey(k))
-	s.wantState(res, idem.Claimed)
+	s.wantState(res, store.Claimed)
 	rec := s.get(k)
 	if rec.Attempts != 1 || rec.Result != nil || rec.ResultOmitted != 0 || rec.Failure != nil || res.Stolen {
 		s.Errorf("%s: stolen %t, %+v", k, res.Stolen, rec)
@@ -239,13 +239,13 @@ func contexts() []test {
 			rec := s.mustClaim(withKey("held"))
 			ctx, cancel := context.WithCancel(s.ctx())
 			cancel()
-			res := s.Store.Claim(ctx, []idem.ClaimRequest{s.request()})[0]
-			if res.State != idem.ClaimUnknown || !errors.Is(res.Err, context.Canceled) {
+			res := s.Store.Claim(ctx, []store.ClaimRequest{s.request()})[0]
+			if res.State != store.ClaimUnknown || !errors.Is(res.Err, context.Canceled) {
 				s.Errorf("claim: state %d, error %v; want context.Canceled", res.State, res.Err)
 			}
 			for _, op := range allOps() {
-				errs := s.Store.Settle(ctx, []idem.Settlement{settlement(rec, op)})
-				if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || errors.Is(errs[0], idem.ErrFenced) {
+				errs := s.Store.Settle(ctx, []store.Settlement{settlement(rec, op)})
+				if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || errors.Is(errs[0], store.ErrFenced) {
 					s.Errorf("%s: %v; want context.Canceled", op, errs)
 				}
 			}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/idemsk/idemsk/idem/store"
 
-	"github.com/idemsk/idemsk/idem"
+	"pgregory.net/rapid"
 )
 
 // AgreesWith runs random histories (claims, settlements by past and present owners, time, TTL, deletions) on two stores
@@ -37,7 +37,7 @@ type history struct {
 	tb            testing.TB
 	ctx           context.Context
 	under, oracle Harness
-	claims        []idem.Record // every claim ever made: the present owners, and the zombies
+	claims        []store.Entry // every claim ever made: the present owners, and the zombies
 	owners        int
 }
 
@@ -45,12 +45,12 @@ var historyKeys = []string{"a", "b", "c"}
 
 func (h *history) claim(t *rapid.T) {
 	n := rapid.IntRange(1, len(historyKeys)).Draw(t, "batch")
-	var reqs []idem.ClaimRequest
+	var reqs []store.ClaimRequest
 	for _, k := range rapid.Permutation(historyKeys).Draw(t, "keys")[:n] {
 		h.owners++
-		reqs = append(reqs, idem.ClaimRequest{
+		reqs = append(reqs, store.ClaimRequest{
 			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("t-0@", h.owners), Lease: lease, Retention: retention,
-			Fingerprint: rapid.SampledFrom([]idem.Fingerprint{{}, {1}, {1}, {1}, {2}}).Draw(t, "fingerprint"),
+			Fingerprint: rapid.SampledFrom([]store.Fingerprint{{}, {1}, {1}, {1}, {2}}).Draw(t, "fingerprint"),
 			TakeOver:    rapid.Bool().Draw(t, "take over"),
 			Redrive:     h.someVersion(t),
 		})
@@ -61,21 +61,21 @@ func (h *history) claim(t *rapid.T) {
 	got, want := h.under.Store.Claim(h.ctx, reqs), h.oracle.Store.Claim(h.ctx, reqs)
 	for i := range reqs {
 		h.sameResult(t, reqs[i], got[i], want[i])
-		if want[i].State == idem.Claimed {
-			h.claims = append(h.claims, want[i].Record)
+		if want[i].State == store.Claimed {
+			h.claims = append(h.claims, want[i].Entry)
 		}
 	}
 }
 
-func (h *history) sameResult(t *rapid.T, req idem.ClaimRequest, got, want idem.ClaimResult) {
+func (h *history) sameResult(t *rapid.T, req store.ClaimRequest, got, want store.ClaimResult) {
 	t.Helper()
 	if got.State != want.State || got.Stolen != want.Stolen || got.ClaimableIn != want.ClaimableIn ||
-		errors.Is(got.Err, idem.ErrFingerprintMismatch) != (want.Err != nil) || Diff(got.Record, want.Record) != "" {
-		t.Fatalf("claim %+v:\ngot  %+v\nwant %+v\n%s", req, got, want, Diff(got.Record, want.Record))
+		errors.Is(got.Err, store.ErrFingerprintMismatch) != (want.Err != nil) || Diff(got.Entry, want.Entry) != "" {
+		t.Fatalf("claim %+v:\ngot  %+v\nwant %+v\n%s", req, got, want, Diff(got.Entry, want.Entry))
 	}
 }
 
-func (h *history) someClaim(t *rapid.T) *idem.Record {
+func (h *history) someClaim(t *rapid.T) *store.Entry {
 	if len(h.claims) == 0 {
 		return nil
 	}
@@ -84,13 +84,13 @@ func (h *history) someClaim(t *rapid.T) *idem.Record {
 
 func (h *history) someVersion(t *rapid.T) int64 {
 	if c := h.someClaim(t); c != nil && rapid.Bool().Draw(t, "redrive") {
-		return c.Version
+		return c.Token
 	}
 	return 0
 }
 
 // someHolder is mostly the last that got a key: what others do is refused.
-func (h *history) someHolder(t *rapid.T) *idem.Record {
+func (h *history) someHolder(t *rapid.T) *store.Entry {
 	if rapid.IntRange(0, 3).Draw(t, "anybody") == 0 {
 		return h.someClaim(t)
 	}
@@ -110,21 +110,21 @@ func (h *history) settle(t *rapid.T) {
 	}
 	set := settlement(*c, rapid.SampledFrom(allOps()).Draw(t, "op"))
 	switch set.Op {
-	case idem.OpComplete:
+	case store.OpComplete:
 		set.ResultOmitted = rapid.SampledFrom([]int{0, 5000}).Draw(t, "omitted")
-	case idem.OpRelease:
+	case store.OpRelease:
 		set.Refund = rapid.Bool().Draw(t, "refund")
 		set.Delay = time.Duration(rapid.IntRange(0, 60_000).Draw(t, "delay ms")) * time.Millisecond
 		if rapid.Bool().Draw(t, "no failure") {
 			set.Failure = nil
 		}
-	case idem.OpFail:
-	case idem.OpExtend:
+	case store.OpFail:
+	case store.OpExtend:
 		set.Lease = time.Duration(rapid.IntRange(1, 120_000).Draw(t, "lease ms")) * time.Millisecond
 	}
-	ss := []idem.Settlement{set}
+	ss := []store.Settlement{set}
 	got, want := first(h.under.Store.Settle(h.ctx, ss)), first(h.oracle.Store.Settle(h.ctx, ss))
-	if errors.Is(got, idem.ErrFenced) != errors.Is(want, idem.ErrFenced) || (got == nil) != (want == nil) {
+	if errors.Is(got, store.ErrFenced) != errors.Is(want, store.ErrFenced) || (got == nil) != (want == nil) {
 		t.Fatalf("%+v:\ngot  %v\nwant %v", set, got, want)
 	}
 }
@@ -153,9 +153,9 @@ func (h *history) delete(t *rapid.T) {
 	if c == nil || rapid.IntRange(0, 4).Draw(t, "delete") > 0 {
 		return
 	}
-	got, want := adminOf(h.tb, h.under).Delete(h.ctx, c.Key, c.Version), adminOf(h.tb, h.oracle).Delete(h.ctx, c.Key, c.Version)
-	if (got == nil) != (want == nil) || errors.Is(got, idem.ErrNotFound) != errors.Is(want, idem.ErrNotFound) {
-		t.Fatalf("delete %q version %d:\ngot  %v\nwant %v", c.Key, c.Version, got, want)
+	got, want := adminOf(h.tb, h.under).Delete(h.ctx, c.Key, c.Token), adminOf(h.tb, h.oracle).Delete(h.ctx, c.Key, c.Token)
+	if (got == nil) != (want == nil) || errors.Is(got, store.ErrNotFound) != errors.Is(want, store.ErrNotFound) {
+		t.Fatalf("delete %q version %d:\ngot  %v\nwant %v", c.Key, c.Token, got, want)
 	}
 }
 
@@ -170,9 +170,9 @@ func (h *history) same(t *rapid.T) {
 	}
 }
 
-func adminOf(tb testing.TB, h Harness) idem.Admin {
+func adminOf(tb testing.TB, h Harness) store.Admin {
 	tb.Helper()
-	a, ok := h.Store.(idem.Admin)
+	a, ok := h.Store.(store.Admin)
 	if !ok {
 		tb.Fatalf("%T does not implement idem.Admin", h.Store)
 	}

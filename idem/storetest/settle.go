@@ -5,11 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 )
 
 func onlyTheOwner() []test {
-	late := func(name string, meanwhile func(s *suite, rec idem.Record)) test {
+	late := func(name string, meanwhile func(s *suite, rec store.Entry)) test {
 		return test{"a late owner can do nothing after " + name, func(s *suite) {
 			rec := s.mustClaim()
 			meanwhile(s, rec)
@@ -18,22 +20,22 @@ func onlyTheOwner() []test {
 			}
 		}}
 	}
-	steal := func(s *suite) idem.Record {
+	steal := func(s *suite) store.Entry {
 		s.Advance(lease + s.Skew + time.Millisecond)
 		return s.mustClaim()
 	}
 	return []test{
-		late("a steal", func(s *suite, _ idem.Record) { steal(s) }),
-		late("a steal and the thief's completion", func(s *suite, _ idem.Record) { s.do(steal(s), idem.OpComplete) }),
-		late("a steal and the thief's failure", func(s *suite, _ idem.Record) { s.do(steal(s), idem.OpFail) }),
-		late("a steal and the thief's release", func(s *suite, _ idem.Record) { s.do(steal(s), idem.OpRelease) }),
-		late("its key was deleted", func(s *suite, rec idem.Record) {
-			if err := s.admin().Delete(s.ctx(), key, rec.Version); err != nil {
+		late("a steal", func(s *suite, _ store.Entry) { steal(s) }),
+		late("a steal and the thief's completion", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpComplete) }),
+		late("a steal and the thief's failure", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpFail) }),
+		late("a steal and the thief's release", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpRelease) }),
+		late("its key was deleted", func(s *suite, rec store.Entry) {
+			if err := s.admin().Delete(s.ctx(), key, rec.Token); err != nil {
 				s.Fatal(err)
 			}
 		}),
-		late("its key was deleted and claimed anew", func(s *suite, rec idem.Record) {
-			if err := s.admin().Delete(s.ctx(), key, rec.Version); err != nil {
+		late("its key was deleted and claimed anew", func(s *suite, rec store.Entry) {
+			if err := s.admin().Delete(s.ctx(), key, rec.Token); err != nil {
 				s.Fatal(err)
 			}
 			s.Advance(time.Millisecond)
@@ -48,8 +50,8 @@ func onlyTheOwner() []test {
 		}},
 		{"the right owner with another version is refused", func(s *suite) {
 			rec := s.mustClaim()
-			for _, version := range []int64{rec.Version - 1, rec.Version + 1} {
-				rec.Version = version
+			for _, version := range []int64{rec.Token - 1, rec.Token + 1} {
+				rec.Token = version
 				for _, op := range allOps() {
 					s.wantFenced(settlement(rec, op))
 				}
@@ -63,33 +65,33 @@ func onlyTheOwner() []test {
 				other.Owner = "somebody else"
 				s.wantFenced(settlement(other, op))
 				other = rec
-				other.Version++
+				other.Token++
 				s.wantFenced(settlement(other, op))
 			}
 		}},
 		{"an owner that has released can't do anything else", func(s *suite) {
 			rec := s.mustClaim()
-			s.do(rec, idem.OpRelease)
-			for _, op := range []idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpExtend} {
+			s.do(rec, store.OpRelease)
+			for _, op := range []store.SettleOp{store.OpComplete, store.OpFail, store.OpExtend} {
 				s.wantFenced(settlement(rec, op))
 			}
 		}},
-		{"an owner that has completed can't do anything else", func(s *suite) { s.onlyOnce(idem.OpComplete) }},
-		{"an owner that has failed can't do anything else", func(s *suite) { s.onlyOnce(idem.OpFail) }},
+		{"an owner that has completed can't do anything else", func(s *suite) { s.onlyOnce(store.OpComplete) }},
+		{"an owner that has failed can't do anything else", func(s *suite) { s.onlyOnce(store.OpFail) }},
 		{"a lease that is over but not taken still settles", func(s *suite) {
 			for _, op := range allOps() {
 				rec := s.mustClaim(withKey(op.String()))
 				s.Advance(10 * lease)
 				set := settlement(rec, op)
 				s.mustSettle(set)
-				s.wantApproximately(s.get(rec.Key), idem.Settled(&set, &rec, s.Now()))
+				s.wantApproximately(s.get(rec.Key), store.Settled(&set, &rec, s.Now()))
 			}
 		}},
 		{"a batch settles key by key, in order", func(s *suite) { s.settleBatch() }},
 	}
 }
 
-func (s *suite) onlyOnce(first idem.SettleOp) {
+func (s *suite) onlyOnce(first store.SettleOp) {
 	s.Helper()
 	rec := s.mustClaim()
 	s.do(rec, first)
@@ -104,11 +106,11 @@ func (s *suite) settleBatch() {
 	lost := s.mustClaim(withKey("lost"))
 	s.Advance(lease + s.Skew + time.Millisecond)
 	s.mustClaim(withKey("lost"))
-	var ss []idem.Settlement
+	var ss []store.Settlement
 	for _, op := range allOps() {
 		ss = append(ss, settlement(s.mustClaim(withKey(op.String())), op))
 	}
-	ss = slices.Insert(ss, 2, settlement(lost, idem.OpComplete))
+	ss = slices.Insert(ss, 2, settlement(lost, store.OpComplete))
 	errs := s.Store.Settle(s.ctx(), ss)
 	if len(errs) != len(ss) {
 		s.Fatalf("%d errors for %d settlements, one of which is fenced", len(errs), len(ss))
@@ -118,8 +120,8 @@ func (s *suite) settleBatch() {
 			s.Errorf("%s of %q: %v", ss[i].Op, ss[i].Key, err)
 		}
 	}
-	for k, want := range map[string]idem.Status{
-		"complete": idem.StatusCompleted, "fail": idem.StatusFailed, "release": idem.StatusStarted, "extend": idem.StatusStarted,
+	for k, want := range map[string]store.Status{
+		"complete": store.StatusCompleted, "fail": store.StatusFailed, "release": store.StatusStarted, "extend": store.StatusStarted,
 	} {
 		if got := s.get(k); got.Status != want || got.Released() != (k == "release") {
 			s.Errorf("%s: %s, released %t", k, got.Status, got.Released())
@@ -128,7 +130,7 @@ func (s *suite) settleBatch() {
 }
 
 func finalStates() []test {
-	final := func(op idem.SettleOp, state idem.ClaimState) test {
+	final := func(op store.SettleOp, state store.ClaimState) test {
 		return test{op.String(), func(s *suite) {
 			rec := s.mustClaim()
 			s.do(rec, op)
@@ -137,7 +139,7 @@ func finalStates() []test {
 				s.Advance(d)
 				res := s.claim()
 				s.wantState(res, state)
-				s.wantRecord(res.Record, s.get(key))
+				s.wantRecord(res.Entry, s.get(key))
 			}
 			s.Advance(s.get(key).Expiry.Add(s.Skew - time.Millisecond - s.Tolerance).Sub(s.Now()))
 			s.wantState(s.claim(), state)
@@ -147,36 +149,36 @@ func finalStates() []test {
 		}}
 	}
 	return []test{
-		final(idem.OpComplete, idem.ClaimCompleted),
-		final(idem.OpFail, idem.ClaimFailed),
+		final(store.OpComplete, store.ClaimCompleted),
+		final(store.OpFail, store.ClaimFailed),
 		{"a duplicate gets the stored result", func(s *suite) {
 			rec := s.mustClaim()
-			set := settlement(rec, idem.OpComplete)
+			set := settlement(rec, store.OpComplete)
 			set.Result = []byte{0, 1, 2, 0xFF, '"', '\n'}
 			s.mustSettle(set)
 			res := s.claim()
-			s.wantState(res, idem.ClaimCompleted)
-			if got, err := res.Record.StoredResult(); err != nil || string(got) != string(set.Result) {
+			s.wantState(res, store.ClaimCompleted)
+			if got, err := res.Entry.StoredResult(); err != nil || string(got) != string(set.Result) {
 				s.Errorf("result %q, error %v; want %q", got, err, set.Result)
 			}
 		}},
 		{"a duplicate gets the stored failure", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpFail)
+			s.do(s.mustClaim(), store.OpFail)
 			res := s.claim()
-			s.wantState(res, idem.ClaimFailed)
-			f := res.Record.Failure
-			if f == nil || f.Code != idem.CodeError || f.Message != "failure of owner-1" {
+			s.wantState(res, store.ClaimFailed)
+			f := res.Entry.Failure
+			if f == nil || f.Code != store.CodeError || f.Message != "failure of owner-1" {
 				s.Fatalf("failure %v", f)
 			}
 			s.wantTime("the failure's time", f.At, s.Now())
 		}},
 		{"completion forgets the failures before it", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpRelease)
+			s.do(s.mustClaim(), store.OpRelease)
 			rec := s.mustClaim()
 			if rec.Failure == nil {
 				s.Error("the claim does not show the last failure")
 			}
-			s.do(rec, idem.OpComplete)
+			s.do(rec, store.OpComplete)
 			if f := s.get(key).Failure; f != nil {
 				s.Errorf("failure %v", f)
 			}
@@ -188,7 +190,7 @@ func lostReplies() []test {
 	tests := []test{
 		{"a fresh claim", func(s *suite) { s.lostClaim(1) }},
 		{"a claim of a released key", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpRelease)
+			s.do(s.mustClaim(), store.OpRelease)
 			s.lostClaim(2)
 		}},
 		{"a steal", func(s *suite) {
@@ -197,74 +199,74 @@ func lostReplies() []test {
 			s.lostClaim(2)
 		}},
 		{"a claim of an expired key", func(s *suite) {
-			s.do(s.mustClaim(), idem.OpComplete)
+			s.do(s.mustClaim(), store.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
 			s.lostClaim(1)
 		}},
 		{"a claim sent again later, after an extension, keeps the extended lease", func(s *suite) {
 			req := s.request()
-			s.wantState(s.claimAs(req), idem.Claimed)
+			s.wantState(s.claimAs(req), store.Claimed)
 			rec := s.get(key)
-			s.do(rec, idem.OpExtend)
+			s.do(rec, store.OpExtend)
 			s.Advance(time.Second)
 			res := s.claimAs(req)
-			s.wantState(res, idem.Claimed)
-			s.wantRecord(res.Record, s.get(key))
-			s.wantTime("the lease", res.Record.LeaseUntil, s.Now().Add(2*lease-time.Second))
+			s.wantState(res, store.Claimed)
+			s.wantRecord(res.Entry, s.get(key))
+			s.wantTime("the lease", res.Entry.LeaseUntil, s.Now().Add(2*lease-time.Second))
 		}},
 		{"a claim sent again after its lease's end is still its own, and not charged again", func(s *suite) {
 			req := s.request()
-			first := s.claimAs(req).Record
+			first := s.claimAs(req).Entry
 			s.Advance(lease + s.Skew + time.Millisecond)
 			before := s.Raw(s.T, key)
 			res := s.claimAs(req)
-			s.wantState(res, idem.Claimed)
-			s.wantRecord(res.Record, first)
+			s.wantState(res, store.Claimed)
+			s.wantRecord(res.Entry, first)
 			s.wantUnchanged(key, before)
 		}},
 		{"claims without an owner are not each other's, sent again", func(s *suite) {
-			nameless := s.request(func(r *idem.ClaimRequest) { r.Owner = "" })
-			s.wantState(s.claimAs(nameless), idem.Claimed)
-			s.wantState(s.claimAs(nameless), idem.ClaimInFlight)
+			nameless := s.request(func(r *store.ClaimRequest) { r.Owner = "" })
+			s.wantState(s.claimAs(nameless), store.Claimed)
+			s.wantState(s.claimAs(nameless), store.ClaimInFlight)
 			s.Advance(lease + s.Skew + time.Millisecond)
 			res := s.claimAs(nameless)
-			s.wantState(res, idem.Claimed)
+			s.wantState(res, store.Claimed)
 			if !res.Stolen {
 				s.Error("the second owner without a name did not steal the key of the first")
 			}
 		}},
 		{"a claim sent again after its completion gets the result", func(s *suite) {
 			req := s.request()
-			s.do(s.claimAs(req).Record, idem.OpComplete)
-			s.wantState(s.claimAs(req), idem.ClaimCompleted)
+			s.do(s.claimAs(req).Entry, store.OpComplete)
+			s.wantState(s.claimAs(req), store.ClaimCompleted)
 		}},
 		{"a claim sent again after its failure gets the failure", func(s *suite) {
 			req := s.request()
-			s.do(s.claimAs(req).Record, idem.OpFail)
-			s.wantState(s.claimAs(req), idem.ClaimFailed)
+			s.do(s.claimAs(req).Entry, store.OpFail)
+			s.wantState(s.claimAs(req), store.ClaimFailed)
 		}},
 		{"a claim sent again after its release is not its own any more", func(s *suite) {
 			req := s.request()
-			first := s.claimAs(req).Record
-			s.do(first, idem.OpRelease)
+			first := s.claimAs(req).Entry
+			s.do(first, store.OpRelease)
 			res := s.claimAs(req)
-			s.wantState(res, idem.Claimed)
-			if res.Record.Version != first.Version+1 || res.Record.Attempts != 2 {
-				s.Errorf("version %d, %d attempts; want %d and 2", res.Record.Version, res.Record.Attempts, first.Version+1)
+			s.wantState(res, store.Claimed)
+			if res.Entry.Token != first.Token+1 || res.Entry.Attempts != 2 {
+				s.Errorf("version %d, %d attempts; want %d and 2", res.Entry.Token, res.Entry.Attempts, first.Token+1)
 			}
 		}},
 		{"a settlement sent again after another owner's claim is fenced", func(s *suite) {
 			rec := s.mustClaim()
-			s.do(rec, idem.OpRelease)
+			s.do(rec, store.OpRelease)
 			s.mustClaim()
-			s.wantFenced(settlement(rec, idem.OpRelease))
+			s.wantFenced(settlement(rec, store.OpRelease))
 		}},
 	}
 	for _, op := range allOps() {
 		tests = append(tests, test{op.String(), func(s *suite) { s.lostSettlement(settlement(s.mustClaim(), op)) }})
 	}
 	return append(tests, test{"release with a refund", func(s *suite) {
-		set := settlement(s.mustClaim(), idem.OpRelease)
+		set := settlement(s.mustClaim(), store.OpRelease)
 		set.Refund = true
 		s.lostSettlement(set)
 		if got := s.get(key).Attempts; got != 0 {
@@ -278,25 +280,25 @@ func (s *suite) lostClaim(attempts int) {
 	s.Helper()
 	s.LoseReply()
 	res := s.claim()
-	s.wantState(res, idem.Claimed)
-	s.wantRecord(res.Record, s.get(key))
-	if res.Record.Attempts != attempts {
-		s.Errorf("%d attempts; want %d: a lost reply counts once", res.Record.Attempts, attempts)
+	s.wantState(res, store.Claimed)
+	s.wantRecord(res.Entry, s.get(key))
+	if res.Entry.Attempts != attempts {
+		s.Errorf("%d attempts; want %d: a lost reply counts once", res.Entry.Attempts, attempts)
 	}
-	s.do(res.Record, idem.OpComplete)
+	s.do(res.Entry, store.OpComplete)
 }
 
 // lostSettlement settles, loses the reply, and wants success; what is stored must be what one settlement makes.
-func (s *suite) lostSettlement(set idem.Settlement) {
+func (s *suite) lostSettlement(set store.Settlement) {
 	s.Helper()
 	before := s.get(set.Key)
 	s.LoseReply()
 	s.mustSettle(set)
-	s.wantApproximately(s.get(set.Key), idem.Settled(&set, &before, s.Now()))
+	s.wantApproximately(s.get(set.Key), store.Settled(&set, &before, s.Now()))
 }
 
 // wantApproximately compares records, times within the tolerance.
-func (s *suite) wantApproximately(got, want idem.Record) {
+func (s *suite) wantApproximately(got, want store.Entry) {
 	s.Helper()
 	s.wantTime("leaseUntil", got.LeaseUntil, want.LeaseUntil)
 	s.wantTime("retryAt", got.RetryAt, want.RetryAt)
@@ -318,17 +320,17 @@ func records() []test {
 			req := s.request(withKey(key))
 			now := s.Now()
 			res := s.claimAs(req)
-			s.wantState(res, idem.Claimed)
-			want := idem.Fresh(&req, now)
-			want.Version = res.Record.Version
+			s.wantState(res, store.Claimed)
+			want := store.Fresh(&req, now)
+			want.Token = res.Entry.Token
 			s.wantApproximately(s.get(key), want)
-			s.do(res.Record, idem.OpComplete)
-			s.wantState(s.claim(withKey(key)), idem.ClaimCompleted)
+			s.do(res.Entry, store.OpComplete)
+			s.wantState(s.claim(withKey(key)), store.ClaimCompleted)
 		}}
 	}
 	return []test{
 		roundTrip("a plain key", key),
-		roundTrip("the longest key", strings.Repeat("k", idem.MaxKeyBytes)),
+		roundTrip("the longest key", strings.Repeat("k", store.MaxKeyBytes)),
 		roundTrip("a key in several scripts", "платёж-支払い-💶"),
 		roundTrip("a key of control characters, quotes and expressions", "a\x00b\n'\"`:v #n; DROP TABLE x {hash}"),
 		{"the times of a key", func(s *suite) {
@@ -349,52 +351,52 @@ func records() []test {
 			}
 		}},
 		{"a large result", func(s *suite) {
-			set := settlement(s.mustClaim(), idem.OpComplete)
+			set := settlement(s.mustClaim(), store.OpComplete)
 			set.Result = []byte(strings.Repeat("\x00\xFFr", idem.MaxResultLimit/3))
 			s.mustSettle(set)
-			if got := s.claim().Record.Result; string(got) != string(set.Result) {
+			if got := s.claim().Entry.Result; string(got) != string(set.Result) {
 				s.Errorf("%d bytes came back; want the %d that were stored", len(got), len(set.Result))
 			}
 		}},
 		{"no result, an empty result and an omitted one", func(s *suite) {
-			for k, omitted := range map[string]int{"none": 0, "too large": 1 << 20, "unencodable": idem.ResultUnencodable} {
-				set := settlement(s.mustClaim(withKey(k)), idem.OpComplete)
+			for k, omitted := range map[string]int{"none": 0, "too large": 1 << 20, "unencodable": store.ResultUnencodable} {
+				set := settlement(s.mustClaim(withKey(k)), store.OpComplete)
 				set.Result, set.ResultOmitted = nil, omitted
 				s.mustSettle(set)
-				rec := s.claim(withKey(k)).Record
+				rec := s.claim(withKey(k)).Entry
 				if rec.ResultOmitted != omitted || len(rec.Result) != 0 {
 					s.Errorf("%s: omitted %d, result %q; want %d and none", k, rec.ResultOmitted, rec.Result, omitted)
 				}
 			}
 		}},
 		{"the longest failure message", func(s *suite) {
-			set := settlement(s.mustClaim(), idem.OpFail)
-			set.Failure.Message = strings.Repeat("ж", idem.MaxFailureMessage/2)
+			set := settlement(s.mustClaim(), store.OpFail)
+			set.Failure.Message = strings.Repeat("ж", store.MaxFailureMessage/2)
 			s.mustSettle(set)
-			if got := s.claim().Record.Failure.Message; got != set.Failure.Message {
+			if got := s.claim().Entry.Failure.Message; got != set.Failure.Message {
 				s.Errorf("message of %d bytes; want %d", len(got), len(set.Failure.Message))
 			}
 		}},
 		{"a caller may change what it got and what it gave", func(s *suite) {
 			result := []byte("result")
-			set := settlement(s.mustClaim(), idem.OpComplete)
+			set := settlement(s.mustClaim(), store.OpComplete)
 			set.Result = result
 			s.mustSettle(set)
 			result[0] = 'X'
 			before := s.Raw(s.T, key)
-			s.claim().Record.Result[1] = 'X'
+			s.claim().Entry.Result[1] = 'X'
 			s.get(key).Result[2] = 'X'
 			s.wantUnchanged(key, before)
-			if again := s.claim().Record.Result; string(again) != "result" {
+			if again := s.claim().Entry.Result; string(again) != "result" {
 				s.Errorf("the stored result is %q now", again)
 			}
 		}},
 		{"a caller may change the failure that it got and gave", func(s *suite) {
-			set := settlement(s.mustClaim(), idem.OpFail)
+			set := settlement(s.mustClaim(), store.OpFail)
 			s.mustSettle(set)
 			before := s.Raw(s.T, key)
 			set.Failure.Message = "changed"
-			s.claim().Record.Failure.Message = "changed"
+			s.claim().Entry.Failure.Message = "changed"
 			s.get(key).Failure.Message = "changed"
 			s.wantUnchanged(key, before)
 		}},

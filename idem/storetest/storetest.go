@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Harness is a store under test and the hands that the suite needs on it. The store must be empty.
 type Harness struct {
-	Store idem.Store // also an idem.Admin
+	Store store.Store // also an store.Admin
 
 	// Now is the time by which the store decides; Advance moves it on. A store with a server's clock moves the records
 	// back instead.
@@ -44,7 +44,7 @@ type Harness struct {
 	// Sweep physically deletes records past their expiry, as TTL does some day.
 	Sweep func(t testing.TB)
 
-	// Effects is for a store that is an idem.Transactor, nil for one that is none.
+	// Effects is for a store that is an store.Transactor, nil for one that is none.
 	Effects *Effects
 }
 
@@ -108,9 +108,9 @@ type suite struct {
 
 func (s *suite) ctx() context.Context { return s.Context() }
 
-func (s *suite) admin() idem.Admin {
+func (s *suite) admin() store.Admin {
 	s.Helper()
-	a, ok := s.Store.(idem.Admin)
+	a, ok := s.Store.(store.Admin)
 	if !ok {
 		s.Fatalf("%T does not implement idem.Admin", s.Store)
 	}
@@ -118,10 +118,10 @@ func (s *suite) admin() idem.Admin {
 }
 
 // request is a claim by a new owner that may take over.
-func (s *suite) request(options ...func(*idem.ClaimRequest)) idem.ClaimRequest {
+func (s *suite) request(options ...func(*store.ClaimRequest)) store.ClaimRequest {
 	s.owners++
-	req := idem.ClaimRequest{
-		Key: key, Fingerprint: idem.FingerprintOf([]byte("value")), Owner: "owner-" + strconv.Itoa(s.owners), Source: source,
+	req := store.ClaimRequest{
+		Key: key, Fingerprint: store.FingerprintOf([]byte("value")), Owner: "owner-" + strconv.Itoa(s.owners), Source: source,
 		Lease: lease, Retention: retention, TakeOver: true,
 	}
 	for _, o := range options {
@@ -130,29 +130,29 @@ func (s *suite) request(options ...func(*idem.ClaimRequest)) idem.ClaimRequest {
 	return req
 }
 
-func withKey(k string) func(*idem.ClaimRequest) {
-	return func(r *idem.ClaimRequest) { r.Key = k }
+func withKey(k string) func(*store.ClaimRequest) {
+	return func(r *store.ClaimRequest) { r.Key = k }
 }
 
-func withValue(v string) func(*idem.ClaimRequest) {
-	return func(r *idem.ClaimRequest) { r.Fingerprint = idem.FingerprintOf([]byte(v)) }
+func withValue(v string) func(*store.ClaimRequest) {
+	return func(r *store.ClaimRequest) { r.Fingerprint = store.FingerprintOf([]byte(v)) }
 }
 
-func withRedrive(version int64) func(*idem.ClaimRequest) {
-	return func(r *idem.ClaimRequest) { r.Redrive = version }
+func withRedrive(version int64) func(*store.ClaimRequest) {
+	return func(r *store.ClaimRequest) { r.Redrive = version }
 }
 
-func withoutTakeOver(r *idem.ClaimRequest)    { r.TakeOver = false }
-func withoutFingerprint(r *idem.ClaimRequest) { r.Fingerprint = idem.Fingerprint{} }
+func withoutTakeOver(r *store.ClaimRequest)    { r.TakeOver = false }
+func withoutFingerprint(r *store.ClaimRequest) { r.Fingerprint = store.Fingerprint{} }
 
-func (s *suite) claim(options ...func(*idem.ClaimRequest)) idem.ClaimResult {
+func (s *suite) claim(options ...func(*store.ClaimRequest)) store.ClaimResult {
 	s.Helper()
 	return s.claimAs(s.request(options...))
 }
 
-func (s *suite) claimAs(req idem.ClaimRequest) idem.ClaimResult {
+func (s *suite) claimAs(req store.ClaimRequest) store.ClaimResult {
 	s.Helper()
-	results := s.Store.Claim(s.ctx(), []idem.ClaimRequest{req})
+	results := s.Store.Claim(s.ctx(), []store.ClaimRequest{req})
 	if len(results) != 1 {
 		s.Fatalf("claim of 1 key gave %d results", len(results))
 	}
@@ -160,37 +160,37 @@ func (s *suite) claimAs(req idem.ClaimRequest) idem.ClaimResult {
 }
 
 // mustClaim claims the key and fails the test if that is refused.
-func (s *suite) mustClaim(options ...func(*idem.ClaimRequest)) idem.Record {
+func (s *suite) mustClaim(options ...func(*store.ClaimRequest)) store.Entry {
 	s.Helper()
 	res := s.claim(options...)
-	s.wantState(res, idem.Claimed)
-	return res.Record
+	s.wantState(res, store.Claimed)
+	return res.Entry
 }
 
-func (s *suite) wantState(res idem.ClaimResult, want idem.ClaimState) {
+func (s *suite) wantState(res store.ClaimResult, want store.ClaimState) {
 	s.Helper()
 	if res.Err != nil || res.State != want {
-		s.Fatalf("claim: state %d, error %v; want state %d. Record: %+v", res.State, res.Err, want, res.Record)
+		s.Fatalf("claim: state %d, error %v; want state %d. Record: %+v", res.State, res.Err, want, res.Entry)
 	}
 }
 
 // settlement is one by the owner of rec.
-func settlement(rec idem.Record, op idem.SettleOp) idem.Settlement {
-	set := idem.Settlement{Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: retention}
+func settlement(rec store.Entry, op store.SettleOp) store.Settlement {
+	set := store.Settlement{Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention}
 	switch op {
-	case idem.OpComplete:
+	case store.OpComplete:
 		set.Result = []byte("result of " + rec.Owner)
-	case idem.OpFail, idem.OpRelease:
-		set.Failure = &idem.Failure{Code: idem.CodeError, Message: "failure of " + rec.Owner}
-	case idem.OpExtend:
+	case store.OpFail, store.OpRelease:
+		set.Failure = &store.Failure{Code: store.CodeError, Message: "failure of " + rec.Owner}
+	case store.OpExtend:
 		set.Lease = 2 * lease
 	}
 	return set
 }
 
-func (s *suite) settle(set idem.Settlement) error {
+func (s *suite) settle(set store.Settlement) error {
 	s.Helper()
-	errs := s.Store.Settle(s.ctx(), []idem.Settlement{set})
+	errs := s.Store.Settle(s.ctx(), []store.Settlement{set})
 	switch len(errs) {
 	case 0:
 		return nil
@@ -201,25 +201,25 @@ func (s *suite) settle(set idem.Settlement) error {
 	return nil
 }
 
-func (s *suite) mustSettle(set idem.Settlement) {
+func (s *suite) mustSettle(set store.Settlement) {
 	s.Helper()
 	if err := s.settle(set); err != nil {
 		s.Fatalf("%s: %v", set.Op, err)
 	}
 }
 
-func (s *suite) do(rec idem.Record, op idem.SettleOp) {
+func (s *suite) do(rec store.Entry, op store.SettleOp) {
 	s.Helper()
 	s.mustSettle(settlement(rec, op))
 }
 
 // wantFenced checks that a settlement is refused, that nothing is changed by it, and that the error shows the key as it is.
-func (s *suite) wantFenced(set idem.Settlement) {
+func (s *suite) wantFenced(set store.Settlement) {
 	s.Helper()
 	before := s.Raw(s.T, set.Key)
 	err := s.settle(set)
-	var fenced *idem.FencedError
-	if !errors.Is(err, idem.ErrFenced) || !errors.As(err, &fenced) {
+	var fenced *store.FencedError
+	if !errors.Is(err, store.ErrFenced) || !errors.As(err, &fenced) {
 		s.Errorf("%s: %v; want a FencedError", set.Op, err)
 		return
 	}
@@ -240,7 +240,7 @@ func (s *suite) wantUnchanged(key string, before []byte) {
 	}
 }
 
-func (s *suite) get(key string) idem.Record {
+func (s *suite) get(key string) store.Entry {
 	s.Helper()
 	rec, err := s.admin().Get(s.ctx(), key)
 	if err != nil {
@@ -249,7 +249,7 @@ func (s *suite) get(key string) idem.Record {
 	return rec
 }
 
-func (s *suite) wantRecord(got, want idem.Record) {
+func (s *suite) wantRecord(got, want store.Entry) {
 	s.Helper()
 	if diff := Diff(got, want); diff != "" {
 		s.Errorf("records differ (got, want): %s", diff)
@@ -264,8 +264,8 @@ func (s *suite) wantTime(what string, got, want time.Time) {
 }
 
 // allOps are the settlements.
-func allOps() []idem.SettleOp {
-	return []idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend}
+func allOps() []store.SettleOp {
+	return []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend}
 }
 
 // Clock is a clock that stands still until it is moved. It is safe for concurrent use.
@@ -297,8 +297,8 @@ func (c *Clock) Advance(d time.Duration) {
 // Resender wraps a store that has no transport in which replies could be lost. After Arm, the next call is made twice with
 // the same arguments, and only the second answer is returned.
 type Resender struct {
-	idem.Store
-	idem.Admin
+	store.Store
+	store.Admin
 	mu    sync.Mutex
 	armed bool
 }
@@ -318,16 +318,16 @@ func (r *Resender) fire() bool {
 	return was
 }
 
-// Claim implements idem.Store.
-func (r *Resender) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+// Claim implements store.Store.
+func (r *Resender) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	if r.fire() {
 		r.Store.Claim(ctx, reqs)
 	}
 	return r.Store.Claim(ctx, reqs)
 }
 
-// Settle implements idem.Store.
-func (r *Resender) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store.
+func (r *Resender) Settle(ctx context.Context, ss []store.Settlement) []error {
 	if r.fire() {
 		r.Store.Settle(ctx, ss)
 	}

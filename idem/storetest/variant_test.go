@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
@@ -24,7 +25,7 @@ type variant struct {
 	skew  time.Duration
 
 	mu        sync.Mutex
-	recs      map[string]idem.Record
+	recs      map[string]store.Entry
 	counts    map[string]int // the effects
 	interpose func()
 }
@@ -32,19 +33,19 @@ type variant struct {
 // rules are the places at which a variant can be broken.
 type rules struct {
 	absent     func(found bool) bool // the condition of a fresh claim
-	mismatched func(rec *idem.Record)
-	shown      func(current idem.Record) idem.Record // in a refusal
-	fresh      func(req *idem.ClaimRequest, now time.Time) idem.Record
-	judge      func(req *idem.ClaimRequest, seen *idem.Record, now time.Time, skew time.Duration) (idem.Verdict, idem.ClaimResult)
-	asSeen     func(seen, now *idem.Record) bool // the condition of a take-over
-	take       func(req *idem.ClaimRequest, seen *idem.Record, now time.Time) idem.Record
-	holds      func(s *idem.Settlement, seen *idem.Record) bool // the condition of a settlement
-	own        func(s *idem.Settlement, seen *idem.Record) bool
-	settled    func(s *idem.Settlement, seen *idem.Record, now time.Time) idem.Record
-	swept      func(rec *idem.Record, now time.Time) bool
-	matches    func(q idem.ListQuery, rec *idem.Record, now time.Time) bool
-	deletes    func(rec *idem.Record, version int64) bool
-	copied     func(rec idem.Record) idem.Record
+	mismatched func(rec *store.Entry)
+	shown      func(current store.Entry) store.Entry // in a refusal
+	fresh      func(req *store.ClaimRequest, now time.Time) store.Entry
+	judge      func(req *store.ClaimRequest, seen *store.Entry, now time.Time, skew time.Duration) (store.Verdict, store.ClaimResult)
+	asSeen     func(seen, now *store.Entry) bool // the condition of a take-over
+	take       func(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.Entry
+	holds      func(s *store.Settlement, seen *store.Entry) bool // the condition of a settlement
+	own        func(s *store.Settlement, seen *store.Entry) bool
+	settled    func(s *store.Settlement, seen *store.Entry, now time.Time) store.Entry
+	swept      func(rec *store.Entry, now time.Time) bool
+	matches    func(q store.ListQuery, rec *store.Entry, now time.Time) bool
+	deletes    func(rec *store.Entry, version int64) bool
+	copied     func(rec store.Entry) store.Entry
 	ended      func(ctx context.Context) error
 	committing
 }
@@ -52,25 +53,25 @@ type rules struct {
 func goodRules() rules {
 	return rules{
 		absent:     func(found bool) bool { return !found },
-		mismatched: func(*idem.Record) {},
+		mismatched: func(*store.Entry) {},
 		shown:      deepCopy,
-		fresh:      idem.Fresh,
-		judge:      idem.Judge,
-		asSeen:     func(seen, now *idem.Record) bool { return storetest.Diff(*seen, *now) == "" },
-		take:       idem.Take,
-		holds:      idem.Holds,
-		own:        idem.OwnSettlement,
-		settled:    idem.Settled,
-		swept:      func(rec *idem.Record, now time.Time) bool { return !now.Before(rec.Expiry) },
-		matches:    func(q idem.ListQuery, rec *idem.Record, now time.Time) bool { return q.Matches(rec, now) },
-		deletes:    func(rec *idem.Record, version int64) bool { return rec.Version == version },
+		fresh:      store.Fresh,
+		judge:      store.Judge,
+		asSeen:     func(seen, now *store.Entry) bool { return storetest.Diff(*seen, *now) == "" },
+		take:       store.Take,
+		holds:      store.Holds,
+		own:        store.OwnSettlement,
+		settled:    store.Settled,
+		swept:      func(rec *store.Entry, now time.Time) bool { return !now.Before(rec.Expiry) },
+		matches:    func(q store.ListQuery, rec *store.Entry, now time.Time) bool { return q.Matches(rec, now) },
+		deletes:    func(rec *store.Entry, version int64) bool { return rec.Token == version },
 		copied:     deepCopy,
 		ended:      context.Context.Err,
 		committing: goodCommits(),
 	}
 }
 
-func deepCopy(rec idem.Record) idem.Record {
+func deepCopy(rec store.Entry) store.Entry {
 	rec.Result = slices.Clone(rec.Result)
 	if rec.Failure != nil {
 		f := *rec.Failure
@@ -80,7 +81,7 @@ func deepCopy(rec idem.Record) idem.Record {
 }
 
 func newVariant(r rules, skew time.Duration) *variant {
-	return &variant{rules: r, clock: storetest.NewClock(), skew: skew, recs: map[string]idem.Record{}, counts: map[string]int{}}
+	return &variant{rules: r, clock: storetest.NewClock(), skew: skew, recs: map[string]store.Entry{}, counts: map[string]int{}}
 }
 
 func (v *variant) harness() storetest.Harness {
@@ -102,12 +103,12 @@ func (v *variant) harness() storetest.Harness {
 		},
 		Sweep: func(testing.TB) {
 			now := v.clock.Now()
-			maps.DeleteFunc(v.recs, func(_ string, rec idem.Record) bool { return v.swept(&rec, now) })
+			maps.DeleteFunc(v.recs, func(_ string, rec store.Entry) bool { return v.swept(&rec, now) })
 		},
 	}
 }
 
-func (v *variant) look(key string) (idem.Record, bool) {
+func (v *variant) look(key string) (store.Entry, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	rec, ok := v.recs[key]
@@ -115,7 +116,7 @@ func (v *variant) look(key string) (idem.Record, bool) {
 }
 
 // write replaces a record under a condition.
-func (v *variant) write(next idem.Record, condition func(now *idem.Record, found bool) bool) bool {
+func (v *variant) write(next store.Entry, condition func(now *store.Entry, found bool) bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now, found := v.recs[next.Key]
@@ -126,7 +127,7 @@ func (v *variant) write(next idem.Record, condition func(now *idem.Record, found
 	return true
 }
 
-func (v *variant) touch(key string, f func(rec *idem.Record)) {
+func (v *variant) touch(key string, f func(rec *store.Entry)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if rec, ok := v.recs[key]; ok {
@@ -144,9 +145,9 @@ func (v *variant) gap(taking bool) {
 	}
 }
 
-// Claim implements idem.Store.
-func (v *variant) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
-	results := make([]idem.ClaimResult, len(reqs))
+// Claim implements store.Store.
+func (v *variant) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	results := make([]store.ClaimResult, len(reqs))
 	for i := range reqs {
 		if err := v.ended(ctx); err != nil {
 			results[i].Err = fmt.Errorf("variant: %w", err)
@@ -157,38 +158,38 @@ func (v *variant) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.Cl
 	return results
 }
 
-func (v *variant) claim(req *idem.ClaimRequest) idem.ClaimResult {
+func (v *variant) claim(req *store.ClaimRequest) store.ClaimResult {
 	for {
 		now := v.clock.Now()
 		seen, found := v.look(req.Key)
 		if !found {
 			v.gap(false)
 			rec := v.fresh(req, now)
-			if v.write(rec, func(_ *idem.Record, found bool) bool { return v.absent(found) }) {
-				return idem.ClaimResult{State: idem.Claimed, Record: v.copied(rec)}
+			if v.write(rec, func(_ *store.Entry, found bool) bool { return v.absent(found) }) {
+				return store.ClaimResult{State: store.Claimed, Entry: v.copied(rec)}
 			}
 			continue
 		}
 		verdict, res := v.judge(req, &seen, now, v.skew)
 		switch verdict {
-		case idem.VerdictReport:
+		case store.VerdictReport:
 			return res
-		case idem.VerdictMismatch:
+		case store.VerdictMismatch:
 			v.touch(req.Key, v.mismatched)
-			res.Err = idem.ErrFingerprintMismatch
+			res.Err = store.ErrFingerprintMismatch
 			return res
-		case idem.VerdictTake:
+		case store.VerdictTake:
 		}
 		v.gap(true)
 		rec := v.take(req, &seen, now)
-		if v.write(rec, func(now *idem.Record, found bool) bool { return found && v.asSeen(&seen, now) }) {
-			return idem.ClaimResult{State: idem.Claimed, Record: v.copied(rec), Stolen: idem.Stolen(&seen)}
+		if v.write(rec, func(now *store.Entry, found bool) bool { return found && v.asSeen(&seen, now) }) {
+			return store.ClaimResult{State: store.Claimed, Entry: v.copied(rec), Stolen: store.Stolen(&seen)}
 		}
 	}
 }
 
-// Settle implements idem.Store.
-func (v *variant) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store.
+func (v *variant) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	for i := range ss {
 		if errs[i] = v.ended(ctx); errs[i] == nil {
@@ -201,7 +202,7 @@ func (v *variant) Settle(ctx context.Context, ss []idem.Settlement) []error {
 	return nil
 }
 
-func (v *variant) settle(set *idem.Settlement) error {
+func (v *variant) settle(set *store.Settlement) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if set.Claim != nil {
@@ -216,23 +217,23 @@ func (v *variant) settle(set *idem.Settlement) error {
 	case held:
 		v.recs[set.Key] = v.copied(v.settled(set, &seen, v.clock.Now()))
 	case !found || !v.own(set, &seen):
-		return &idem.FencedError{Key: set.Key, Version: set.Version, Current: v.shown(seen)}
+		return &store.FencedError{Key: set.Key, Token: set.Token, Current: v.shown(seen)}
 	}
 	return nil
 }
 
-// Get implements idem.Admin.
-func (v *variant) Get(_ context.Context, key string) (idem.Record, error) {
+// Get implements store.Admin.
+func (v *variant) Get(_ context.Context, key string) (store.Entry, error) {
 	rec, ok := v.look(key)
 	if !ok {
-		return rec, fmt.Errorf("variant: %w: %q", idem.ErrNotFound, key)
+		return rec, fmt.Errorf("variant: %w: %q", store.ErrNotFound, key)
 	}
 	return rec, nil
 }
 
-// List implements idem.Admin.
-func (v *variant) List(_ context.Context, q idem.ListQuery) iter.Seq2[idem.Record, error] {
-	return func(yield func(idem.Record, error) bool) {
+// List implements store.Admin.
+func (v *variant) List(_ context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		for _, key := range slices.Sorted(maps.Keys(v.recs)) {
 			if rec := v.recs[key]; v.matches(q, &rec, v.clock.Now()) && !yield(v.copied(rec), nil) {
 				return
@@ -241,16 +242,16 @@ func (v *variant) List(_ context.Context, q idem.ListQuery) iter.Seq2[idem.Recor
 	}
 }
 
-// Delete implements idem.Admin.
+// Delete implements store.Admin.
 func (v *variant) Delete(_ context.Context, key string, version int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	rec, found := v.recs[key]
 	switch {
 	case !found:
-		return fmt.Errorf("variant: %w: %q", idem.ErrNotFound, key)
+		return fmt.Errorf("variant: %w: %q", store.ErrNotFound, key)
 	case !v.deletes(&rec, version):
-		return &idem.FencedError{Key: key, Version: version, Current: v.copied(rec)}
+		return &store.FencedError{Key: key, Token: version, Current: v.copied(rec)}
 	}
 	delete(v.recs, key)
 	return nil

@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -30,7 +32,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -155,11 +156,11 @@ func (s *stack) deliver(event string) {
 }
 
 // record is what the table of keys holds.
-func (s *stack) record(key string, status idem.Status) idem.Record {
+func (s *stack) record(key string, status store.Status) store.Entry {
 	s.Helper()
-	store, err := dynamostore.New(s.db, dynamostore.Config{Table: s.outputs.TableName})
+	st, err := dynamostore.New(s.db, dynamostore.Config{Table: s.outputs.TableName})
 	s.must(err)
-	rec, err := store.Get(s.Context(), key)
+	rec, err := st.Get(s.Context(), key)
 	s.must(err)
 	same(s, "status of "+key, rec.Status, status)
 	return rec
@@ -206,7 +207,7 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 	s.deliver("bad-json-value")
 	same(s, "balance after a record that can't be read, and one that can", s.balance(ledger), "5600")
 	s.checkDeadLetter("payments-0@6400", "payments-ledger#bad-json-value-1", `{"paymentId":"bad-json-value-1","amount":`)
-	before := s.record("payments-ledger#one-record-1", idem.StatusCompleted)
+	before := s.record("payments-ledger#one-record-1", store.StatusCompleted)
 
 	s.deploy("maxAttempts=3", "batchSize=50")
 	same(s, "the ledger after the update", s.checkFunction("3")["IDEMSK_LEDGER_TABLE"], ledger)
@@ -218,8 +219,8 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 		s.deliver(event)
 	}
 	same(s, "balance after all of it again", s.balance(ledger), "5600")
-	after := s.record("payments-ledger#one-record-1", idem.StatusCompleted)
-	same(s, "version of a key of before", after.Version, before.Version)
+	after := s.record("payments-ledger#one-record-1", store.StatusCompleted)
+	same(s, "version of a key of before", after.Token, before.Token)
 	same(s, "owner of a key of before", after.Owner, before.Owner)
 	s.checkEvents("one-record", "duplicate-in-batch", "bad-json-value")
 
@@ -338,7 +339,7 @@ func (s *stack) checkDeadLetter(source, key, value string) {
 	same(s, "source of the dead letter", letter.Source(), source)
 	same(s, "key of the dead letter", letter.IdempotencyKey, key)
 	same(s, "value of the dead letter", string(letter.Value), value)
-	same(s, "version of the dead letter", letter.Version, s.record(key, idem.StatusFailed).Version)
+	same(s, "version of the dead letter", letter.Version, s.record(key, store.StatusFailed).Token)
 }
 
 // takeDeadLetters empties the queue: of at most ten, as a sample leaves no more.

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
@@ -69,18 +70,18 @@ func (s *stack) play(name string, want sample) {
 		places = append(places, letter.Source())
 	}
 	same(s, name+": dead letters", strings.Join(places, ", "), want.dead)
-	same(s, name+": keys COMPLETED", after[idem.StatusCompleted]-before[idem.StatusCompleted], want.completed)
-	same(s, name+": keys FAILED", after[idem.StatusFailed]-before[idem.StatusFailed], len(places))
-	same(s, name+": keys STARTED", after[idem.StatusStarted], 0)
+	same(s, name+": keys COMPLETED", after[store.StatusCompleted]-before[store.StatusCompleted], want.completed)
+	same(s, name+": keys FAILED", after[store.StatusFailed]-before[store.StatusFailed], len(places))
+	same(s, name+": keys STARTED", after[store.StatusStarted], 0)
 }
 
 // keys counts those in the table.
-func (s *stack) keys() map[idem.Status]int {
+func (s *stack) keys() map[store.Status]int {
 	s.Helper()
-	store, err := dynamostore.New(s.db, dynamostore.Config{Table: s.outputs.TableName})
+	st, err := dynamostore.New(s.db, dynamostore.Config{Table: s.outputs.TableName})
 	s.must(err)
-	count := make(map[idem.Status]int)
-	for rec, err := range store.List(s.Context(), idem.ListQuery{}) {
+	count := make(map[store.Status]int)
+	for rec, err := range st.List(s.Context(), store.ListQuery{}) {
 		s.must(err)
 		count[rec.Status]++
 	}

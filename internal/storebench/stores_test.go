@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/pgstore"
@@ -28,21 +29,21 @@ import (
 // BenchmarkStores runs the stores' common benchmark on each, one record a call. Servers that promise to keep what they answered are
 // set so that they do.
 func BenchmarkStores(b *testing.B) {
-	for _, store := range []struct {
+	for _, st := range []struct {
 		name string
-		open func(b *testing.B) idem.Store
+		open func(b *testing.B) store.Store
 	}{
-		{"memory", func(*testing.B) idem.Store { return memstore.New(memstore.Config{}) }},
-		{"Redis", func(b *testing.B) idem.Store { return redis(b, redisserver.Redis, nil) }},
-		{"Redis, appendfsync always", func(b *testing.B) idem.Store {
+		{"memory", func(*testing.B) store.Store { return memstore.New(memstore.Config{}) }},
+		{"Redis", func(b *testing.B) store.Store { return redis(b, redisserver.Redis, nil) }},
+		{"Redis, appendfsync always", func(b *testing.B) store.Store {
 			return redis(b, redisserver.Redis, map[string]string{"appendonly": "yes", "appendfsync": "always"})
 		}},
-		{"Valkey", func(b *testing.B) idem.Store { return redis(b, redisserver.Valkey, nil) }},
+		{"Valkey", func(b *testing.B) store.Store { return redis(b, redisserver.Valkey, nil) }},
 		{"PostgreSQL, leases", leases},
 		{"PostgreSQL, transactions", transactions},
 		{"DynamoDB Local", dynamoDBLocal},
 	} {
-		b.Run(store.name, func(b *testing.B) { storetest.Benchmark(b, store.open(b)) })
+		b.Run(st.name, func(b *testing.B) { storetest.Benchmark(b, st.open(b)) })
 	}
 }
 
@@ -62,7 +63,7 @@ func closed(b *testing.B, end func() error) {
 	})
 }
 
-func redis(b *testing.B, kind redisserver.Kind, settings map[string]string) idem.Store {
+func redis(b *testing.B, kind redisserver.Kind, settings map[string]string) store.Store {
 	b.Helper()
 	server, err := redisserver.Start(b.Context(), redisserver.Config{Kind: kind, Settings: settings})
 	check(b, err)
@@ -70,9 +71,9 @@ func redis(b *testing.B, kind redisserver.Kind, settings map[string]string) idem
 	client, err := redisstore.NewClient(server.URL())
 	check(b, err)
 	closed(b, client.Close)
-	store, err := redisstore.New(client, redisstore.Config{})
+	st, err := redisstore.New(client, redisstore.Config{})
 	check(b, err)
-	return store
+	return st
 }
 
 func postgres(b *testing.B) *pgxpool.Pool {
@@ -88,30 +89,30 @@ func postgres(b *testing.B) *pgxpool.Pool {
 	return pool
 }
 
-func leases(b *testing.B) idem.Store {
-	store, err := pgstore.New(postgres(b), pgstore.Config{})
+func leases(b *testing.B) store.Store {
+	st, err := pgstore.New(postgres(b), pgstore.Config{})
 	check(b, err)
-	return store
+	return st
 }
 
-func transactions(b *testing.B) idem.Store {
-	store, err := pgstore.NewTx(postgres(b), pgstore.TxConfig{})
+func transactions(b *testing.B) store.Store {
+	st, err := pgstore.NewTx(postgres(b), pgstore.TxConfig{})
 	check(b, err)
-	b.Cleanup(store.Close)
-	return store
+	b.Cleanup(st.Close)
+	return st
 }
 
 // patience is for a DynamoDB Local that has to be installed first.
 const patience = 5 * time.Minute
 
-func dynamoDBLocal(b *testing.B) idem.Store {
+func dynamoDBLocal(b *testing.B) store.Store {
 	client := dynamostore.NewClient(aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String(startDynamoDBLocal(b)), Credentials: credentials.NewStaticCredentialsProvider("idemskBench", "none", ""),
 	})
 	check(b, dynamostore.CreateTable(b.Context(), client, dynamostore.DefaultTable))
-	store, err := dynamostore.New(client, dynamostore.Config{})
+	st, err := dynamostore.New(client, dynamostore.Config{})
 	check(b, err)
-	return store
+	return st
 }
 
 // startDynamoDBLocal starts one, and returns its endpoint.

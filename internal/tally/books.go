@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/kafka"
@@ -40,10 +42,10 @@ func NewBooks() *Books { return &Books{entries: make(map[string][]Credit)} }
 const manyAttempts = 1000
 
 // NewConsumer returns a consumer whose handler may fail often.
-func NewConsumer(t testing.TB, store idem.Store, cfg idem.Config, key kafka.KeyFunc, handler msk.Handler) *msk.Consumer {
+func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFunc, handler msk.Handler) *msk.Consumer {
 	t.Helper()
 	cfg.MaxAttempts = manyAttempts
-	engine, err := idem.New(store, cfg)
+	engine, err := idem.New(st, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -26,7 +28,7 @@ func letter() kafka.DeadLetter {
 		Topic: "payments", Partition: 3, Offset: 17, Key: []byte("k"), Value: []byte(`{"amount":1250}`),
 		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}},
 		IdempotencyKey: "payments#a", Version: 1767225600001, Attempts: 5,
-		Error: idem.Failure{Code: idem.CodeExhausted, Message: "boom", At: time.UnixMilli(1767225600002).UTC()},
+		Error: store.Failure{Code: store.CodeExhausted, Message: "boom", At: time.UnixMilli(1767225600002).UTC()},
 	}
 }
 
@@ -181,7 +183,7 @@ func TestTheWorstLetterFitsTheSmallestMessage(t *testing.T) {
 	l := letter()
 	l.Topic, l.TimestampType, l.Function = strings.Repeat("t", 249), strings.Repeat("T", 64), strings.Repeat("f", 170)
 	l.Cluster = strings.Repeat(strings.Repeat("b", 300)+",", 10) // https://docs.aws.amazon.com/lambda/latest/api/API_SelfManagedEventSource.html
-	l.IdempotencyKey, l.Error.Message = strings.Repeat("\x01", idem.MaxKeyBytes), strings.Repeat("<", idem.MaxFailureMessage)
+	l.IdempotencyKey, l.Error.Message = strings.Repeat("\x01", store.MaxKeyBytes), strings.Repeat("<", store.MaxFailureMessage)
 	l.Value, l.Key, l.Undecoded = make([]byte, 1<<20), make([]byte, 1<<20), make([]byte, 1<<20)
 	l.Headers = []kafka.DeadHeader{{Key: "h", Value: make([]byte, 1<<20)}}
 	if err := q.Send(t.Context(), l); err != nil {

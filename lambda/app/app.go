@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -98,11 +100,11 @@ func (b *Base) build(ctx context.Context, build Build, stdout io.Writer) (*msk.C
 }
 
 func (b *Base) consumer(ctx context.Context, handler msk.Handler, stdout io.Writer) (*msk.Consumer, error) {
-	store, err := b.store(ctx)
+	st, err := b.store(ctx)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := idem.New(store, b.Config.Engine)
+	engine, err := idem.New(st, b.Config.Engine)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func (b *Base) consumer(ctx context.Context, handler msk.Handler, stdout io.Writ
 	return msk.New(engine, handler, cfg)
 }
 
-func (b *Base) store(ctx context.Context) (idem.Store, error) {
+func (b *Base) store(ctx context.Context) (store.Store, error) {
 	switch b.Config.Store {
 	case StoreMemory:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=memory protects nothing beyond this process: for local runs only")

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -208,14 +210,14 @@ func TestAFunctionOnDynamoDBAndSQS(t *testing.T) {
 	if out, err := f.Invoke(ctx, []byte(event)); err != nil {
 		t.Fatalf("%s: %v: %s", out, err, f.stderr.String())
 	}
-	store := must(dynamostore.New(client, dynamostore.Config{Table: "payments-keys"}))
-	rec := must(store.Get(ctx, "ledger#payments#a"))
-	equal(t, "status", rec.Status, idem.StatusFailed)
+	st := must(dynamostore.New(client, dynamostore.Config{Table: "payments-keys"}))
+	rec := must(st.Get(ctx, "ledger#payments#a"))
+	equal(t, "status", rec.Status, store.StatusFailed)
 	got := must(sqs.NewFromConfig(awsCfg).ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url}))
 	equal(t, "messages", len(got.Messages), 1)
 	letter := must(kafka.ParseDeadLetter([]byte(*got.Messages[0].Body)))
 	equal(t, "source", letter.Source(), "payments-0@7")
-	equal(t, "version", letter.Version, rec.Version)
+	equal(t, "version", letter.Version, rec.Token)
 	equal(t, "function", letter.Function, "ledger")
 }
 

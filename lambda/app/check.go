@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // checkTimeout bounds what the check takes of the ten seconds that Lambda has for a start.
@@ -23,12 +23,12 @@ type verdicts struct {
 
 // checkStore looks at the store's server once: it costs the connection that the first record would make. What is wrong, which it
 // returns, is logged with what to do, and may be mended while the function runs: until then its records fail, and come again.
-func (b *Base) checkStore(ctx context.Context, store interface {
+func (b *Base) checkStore(ctx context.Context, st interface {
 	Check(ctx context.Context) error
 }, v verdicts) (found error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	found = store.Check(ctx)
+	found = st.Check(ctx)
 	switch {
 	case found == nil, v.refuse != nil && errors.Is(found, v.refuse):
 	case nothingBut(v.warning, found):
@@ -51,12 +51,12 @@ func nothingBut(target, err error) bool {
 }
 
 // unbatched hides that a store takes many elements in one request.
-type unbatched struct{ idem.Store }
+type unbatched struct{ store.Store }
 
 // batching returns the store as IDEMSK_BATCHING wants it.
-func (b *Base) batching(store idem.Store) idem.Store {
+func (b *Base) batching(st store.Store) store.Store {
 	if b.Config.Plain {
-		return unbatched{store}
+		return unbatched{st}
 	}
-	return store
+	return st
 }

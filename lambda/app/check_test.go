@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
 func TestBatchingCanBeTurnedOff(t *testing.T) {
-	store := memstore.New(memstore.Config{BatchSize: 25})
+	st := memstore.New(memstore.Config{BatchSize: 25})
 	for plain, want := range map[bool]bool{false: true, true: false} {
 		base := &Base{Config: Config{Plain: plain}}
-		_, batches := base.batching(store).(idem.Batcher)
+		_, batches := base.batching(st).(store.Batcher)
 		equal(t, "it takes batches", batches, want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/dynamostore"
@@ -61,7 +63,7 @@ func ReadConfig(v *Vars) Config {
 		Store:              readStore(v),
 		StoreURL:           v.String("IDEMSK_STORE_URL", ""),
 		StoreSecretARN:     v.String("IDEMSK_STORE_SECRET_ARN", ""),
-		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", idem.DefaultMaxClockSkew, 0, time.Minute),
+		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", store.DefaultMaxClockSkew, 0, time.Minute),
 		Engine:             readEngine(v),
 		DeadLetterQueueURL: v.URL("IDEMSK_DEAD_LETTER_QUEUE_URL"),
 		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqsdlq.DefaultMaxBytes, sqsdlq.SmallestMaxBytes, sqsdlq.LargestMaxBytes),

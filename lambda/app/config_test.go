@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -98,8 +100,8 @@ func variables() []variable {
 		{
 			"IDEMSK_FINGERPRINT", fingerprintOf,
 			map[string]any{
-				"": idem.FingerprintOf(aRecord().Value), "value": idem.FingerprintOf(aRecord().Value), "none": idem.Fingerprint{},
-				"json:$.b.c,$.a": idem.FingerprintOf([]byte(`[7,"x"]`)),
+				"": store.FingerprintOf(aRecord().Value), "value": store.FingerprintOf(aRecord().Value), "none": store.Fingerprint{},
+				"json:$.b.c,$.a": store.FingerprintOf([]byte(`[7,"x"]`)),
 			},
 			[]string{"json:", "json:b", "hash", "None"},
 		},
@@ -298,11 +300,11 @@ func TestTheConfigurationIsDocumented(t *testing.T) {
 
 // Where Lambda gives no name, another consumer could take this one's keys for its own.
 func TestTheNamespaceOfAConsumerWithoutAName(t *testing.T) {
-	for store, says := range map[string]string{"memory": "IDEMSK_NAMESPACE", "none": ""} {
-		v := vars(map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "", "IDEMSK_STORE": store})
+	for st, says := range map[string]string{"memory": "IDEMSK_NAMESPACE", "none": ""} {
+		v := vars(map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "", "IDEMSK_STORE": st})
 		ReadConfig(v)
 		if err := v.Err(); (err != nil) != (says != "") || (err != nil && !strings.Contains(err.Error(), says)) {
-			t.Errorf("store %s: error %v; want one that says %q", store, err, says)
+			t.Errorf("store %s: error %v; want one that says %q", st, err, says)
 		}
 	}
 }

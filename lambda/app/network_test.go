@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/kafka"
@@ -72,7 +73,7 @@ func TestADeadLetterIsSentWhenTheNetworkHasFallenSilent(t *testing.T) {
 		awsCfg: func(context.Context) (aws.Config, error) { return awsCfg, nil },
 	}
 	queue := must(base.deadLetters(t.Context()))
-	letter := kafka.DeadLetter{Topic: "payments", Value: make([]byte, sqsdlq.SmallestMaxBytes), Error: idem.Failure{Code: idem.CodePermanent}}
+	letter := kafka.DeadLetter{Topic: "payments", Value: make([]byte, sqsdlq.SmallestMaxBytes), Error: store.Failure{Code: store.CodePermanent}}
 	goesOn(t, proxy, func(ctx context.Context) error { return queue.Send(ctx, letter) })
 	equal(t, "the value is left out of a letter that is too large with it", size.Load() < sqsdlq.SmallestMaxBytes, true)
 }

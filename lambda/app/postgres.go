@@ -8,6 +8,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,7 +40,7 @@ func readPostgres(v *Vars, c *Config) {
 }
 
 // openPostgres returns a store in lease mode, or in transaction mode if the handler is to have its transaction.
-func (b *Base) openPostgres(ctx context.Context) (idem.Store, error) {
+func (b *Base) openPostgres(ctx context.Context) (store.Store, error) {
 	where, err := b.access(ctx, postgresScheme())
 	if err != nil {
 		return nil, err
@@ -58,12 +60,12 @@ func (b *Base) openPostgres(ctx context.Context) (idem.Store, error) {
 	onCheck := verdicts{warning: pgstore.ErrTableNewer}
 	cfg := pgstore.Config{Table: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)}
 	if !b.postgres.inTransaction {
-		store, err := pgstore.New(pool, cfg)
+		st, err := pgstore.New(pool, cfg)
 		if err != nil {
 			return nil, err
 		}
-		_ = b.checkStore(ctx, store, onCheck) // it is logged
-		return b.batching(store), nil
+		_ = b.checkStore(ctx, st, onCheck) // it is logged
+		return b.batching(st), nil
 	}
 	if b.postgres.tx, err = pgstore.NewTx(pool, pgstore.TxConfig{Config: cfg}); err != nil {
 		return nil, err

@@ -6,9 +6,10 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/redisstore"
 )
 
@@ -28,16 +29,16 @@ func readRedis(v *Vars, c *Config) {
 }
 
 // openRedis returns a store in Redis, Valkey, or a cluster of either.
-func (b *Base) openRedis(ctx context.Context) (idem.Store, error) {
+func (b *Base) openRedis(ctx context.Context) (store.Store, error) {
 	client, err := b.Redis(ctx)
 	if err != nil {
 		return nil, err
 	}
-	store, err := redisstore.New(client, redisstore.Config{Prefix: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)})
+	st, err := redisstore.New(client, redisstore.Config{Prefix: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)})
 	if err != nil {
 		return nil, err
 	}
-	return b.checkedRedis(ctx, store)
+	return b.checkedRedis(ctx, st)
 }
 
 // Redis returns a client of the store's server, for a handler that keeps something there too. It is closed with the function.

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/redisstore"
 )
 
@@ -18,15 +19,15 @@ var onRedis = verdicts{refuse: redisstore.ErrEvicts, warning: redisstore.ErrNotD
 
 // checkedRedis returns the store, looked at. Where the look told nothing of eviction, as the server was not there, no claim is
 // made before another has.
-func (b *Base) checkedRedis(ctx context.Context, store *redisstore.Store) (idem.Store, error) {
-	found := b.checkStore(ctx, store, onRedis)
+func (b *Base) checkedRedis(ctx context.Context, st *redisstore.Store) (store.Store, error) {
+	found := b.checkStore(ctx, st, onRedis)
 	switch {
 	case errors.Is(found, onRedis.refuse):
 		return nil, refusal(found)
 	case conclusive(found):
-		return b.batching(store), nil
+		return b.batching(st), nil
 	}
-	return b.batching(&unchecked{Store: store, base: b}), nil
+	return b.batching(&unchecked{Store: st, base: b}), nil
 }
 
 func refusal(found error) error { return fmt.Errorf("IDEMSK_STORE=%s: %w", StoreRedis, found) }
@@ -44,13 +45,13 @@ type unchecked struct {
 	done atomic.Bool
 }
 
-// Claim implements idem.Store. Claims that are made at the same time may all look.
-func (u *unchecked) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+// Claim implements store.Store. Claims that are made at the same time may all look.
+func (u *unchecked) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	if u.done.Load() {
 		return u.Store.Claim(ctx, reqs)
 	}
 	if found := u.base.checkStore(ctx, u.Store, onRedis); !conclusive(found) {
-		results := make([]idem.ClaimResult, len(reqs))
+		results := make([]store.ClaimResult, len(reqs))
 		for i := range results {
 			results[i].Err = refusal(found)
 		}

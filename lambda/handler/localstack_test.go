@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -28,7 +30,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -291,7 +292,7 @@ func TestInLocalStack(t *testing.T) {
 	}
 	l := letters[0]
 	rec, err := s.store.Get(t.Context(), l.IdempotencyKey)
-	if err != nil || rec.Status != idem.StatusFailed || rec.Version != l.Version || l.Error.Code != idem.CodePermanent {
+	if err != nil || rec.Status != store.StatusFailed || rec.Token != l.Version || l.Error.Code != store.CodePermanent {
 		t.Fatalf("the record is %+v (%v), its dead letter %+v", rec, err, l)
 	}
 	s.wantBooked(0, "poison-record") // delivered again: it is in the dead letters already
@@ -305,7 +306,7 @@ func TestInLocalStack(t *testing.T) {
 	if n := len(s.deadLetters()); n != 0 {
 		t.Errorf("%d dead letters after the redrive; want none. It said:\n%s", n, out)
 	}
-	if rec, err = s.store.Get(t.Context(), l.IdempotencyKey); err != nil || rec.Status != idem.StatusCompleted {
+	if rec, err = s.store.Get(t.Context(), l.IdempotencyKey); err != nil || rec.Status != store.StatusCompleted {
 		t.Errorf("after the redrive the record is %s (%v)", rec.Status, err)
 	}
 	if _, after := s.booked(); after != before+1 {

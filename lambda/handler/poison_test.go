@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/kafka"
@@ -76,7 +77,7 @@ func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 			t.Fatal(err)
 		}
 		want, poison := says[l.IdempotencyKey]
-		if !poison || l.Error.Code != idem.CodePermanent || !strings.Contains(l.Error.Message, want) {
+		if !poison || l.Error.Code != store.CodePermanent || !strings.Contains(l.Error.Message, want) {
 			t.Errorf("the dead letter of %s says %+v; want %q", l.IdempotencyKey, l.Error, want)
 		}
 		delete(says, l.IdempotencyKey)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
@@ -90,7 +92,7 @@ func TestWhatIsBehindAFailureIsGivenBack(t *testing.T) {
 			equal(t, "calls of the handler for "+key, s.ledger.calls[key], 0)
 		}
 		equal(t, "attempts of the one that failed", s.get("ledger#payments#k2").Attempts, 1)
-		equal(t, "releases", s.store.count(idem.OpRelease), 4)
+		equal(t, "releases", s.store.count(store.OpRelease), 4)
 		delete(s.ledger.on, "k2")
 		equalSlices(t, "reported places", s.deliver(manyRecords(6, 1)...))
 		equal(t, "effects", s.ledger.total(), 6)
@@ -122,15 +124,15 @@ func TestWhatIsNotBegunAtTheDeadlineIsGivenBack(t *testing.T) {
 func TestAUnitThatWaitsHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedSite(t, 25)
-		held := s.store.hold(elsewhere("k1", time.Minute)).Record
-		held.Fingerprint = idem.FingerprintOf([]byte("value of k1"))
+		held := s.store.hold(elsewhere("k1", time.Minute)).Entry
+		held.Fingerprint = store.FingerprintOf([]byte("value of k1"))
 		free := false
 		go func() {
 			pass(10 * time.Second)
 			rec := s.get("ledger#payments#k2")
 			free = rec.Released() && rec.Attempts == 0
-			s.store.Store.Settle(context.Background(), []idem.Settlement{
-				{Op: idem.OpComplete, Key: held.Key, Version: held.Version, Owner: held.Owner, Retention: time.Hour},
+			s.store.Store.Settle(context.Background(), []store.Settlement{
+				{Op: store.OpComplete, Key: held.Key, Token: held.Token, Owner: held.Owner, Retention: time.Hour},
 			})
 		}()
 		equalSlices(t, "reported places", s.deliver(manyRecords(4, 1)...))
@@ -146,10 +148,10 @@ func TestWhatWasInFlightIsGatheredAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedSite(t, 25)
 		const n = 100
-		var held []idem.Settlement
+		var held []store.Settlement
 		for i := range n {
-			rec := s.store.hold(elsewhere(fmt.Sprint("k", i), time.Minute)).Record
-			held = append(held, idem.Settlement{Op: idem.OpComplete, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Hour})
+			rec := s.store.hold(elsewhere(fmt.Sprint("k", i), time.Minute)).Entry
+			held = append(held, store.Settlement{Op: store.OpComplete, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour})
 		}
 		go func() {
 			pass(20 * time.Second)
@@ -182,10 +184,10 @@ func TestAGatheredClaimWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
 		s := newBatchedSite(t, 25)
 		s.engine.BreakerFailures = -1
 		var lost sync.Map // several units claim at once
-		s.store.onClaim = func(_ context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+		s.store.onClaim = func(_ context.Context, req *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
 			res := land()
 			if _, before := lost.LoadOrStore(req.Key, true); !before && req.Key > "ledger#payments#k3" { // the first two of each unit are at their turn
-				return idem.ClaimResult{Err: errNetwork}
+				return store.ClaimResult{Err: errNetwork}
 			}
 			return res
 		}
@@ -218,7 +220,7 @@ func TestATakeOverIsAlone(t *testing.T) {
 		pass(time.Minute)
 		var claimed, running int
 		s.ledger.on["k3"] = func(context.Context, msk.Record) error {
-			for rec, err := range s.store.List(context.Background(), idem.ListQuery{Status: idem.StatusStarted}) {
+			for rec, err := range s.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted}) {
 				if err != nil {
 					return err
 				}
@@ -261,7 +263,7 @@ func TestACrashChargesTheInnocentOnce(t *testing.T) {
 				equalSlices(t, "dead letters", s.letters.sources(), "payments-0@4", "payments-1@9")
 				for key, status := range s.keys() {
 					killer := key == "ledger#payments#k4" || key == "ledger#payments#k9"
-					equal(t, "FAILED: "+key, status == idem.StatusFailed, killer)
+					equal(t, "FAILED: "+key, status == store.StatusFailed, killer)
 					if got := s.get(key).Attempts; !killer && got > 2 {
 						t.Errorf("%s was charged %d attempts", key, got)
 					}
@@ -335,8 +337,8 @@ func TestClaimsAreGatheredNoFurtherThanTheirLeaseReaches(t *testing.T) {
 				s := newBatchedSite(t, 25)
 				s.cfg.Records.Order, s.cfg.Records.Concurrency = c.order, 32
 				var extends atomic.Int64
-				s.store.onSettle = func(_ context.Context, set *idem.Settlement, land func() error) error {
-					if set.Op == idem.OpExtend {
+				s.store.onSettle = func(_ context.Context, set *store.Settlement, land func() error) error {
+					if set.Op == store.OpExtend {
 						extends.Add(1)
 					}
 					return land()
@@ -356,8 +358,8 @@ func TestClaimsAreGatheredNoFurtherThanTheirLeaseReaches(t *testing.T) {
 func TestACompletionThatFailsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedSite(t, 25)
-		s.store.onSettle = func(ctx context.Context, set *idem.Settlement, land func() error) error {
-			if set.Op == idem.OpComplete && set.Key == "ledger#payments#k1" {
+		s.store.onSettle = func(ctx context.Context, set *store.Settlement, land func() error) error {
+			if set.Op == store.OpComplete && set.Key == "ledger#payments#k1" {
 				select {
 				case <-time.After(3 * time.Second):
 				case <-ctx.Done():

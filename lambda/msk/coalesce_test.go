@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -121,8 +123,8 @@ func TestAnotherFingerprintInTheBatchWaitsItsTurn(t *testing.T) {
 		equal(t, "coalesced", s.last().Coalesced, 1)
 		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@2", "payments-0@4")
 		got := s.get(keyA)
-		equal(t, "status of the key", got.Status, idem.StatusCompleted)
-		equal(t, "version of the key", got.Version, version)
+		equal(t, "status of the key", got.Status, store.StatusCompleted)
+		equal(t, "version of the key", got.Token, version)
 		equal(t, "source of the key", got.Source, "payments-0@1")
 		equal(t, "result of the key", string(got.Result), "receipt of a")
 	})

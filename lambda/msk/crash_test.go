@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -28,7 +30,7 @@ func (s *site) die(ctx context.Context) error {
 	s.ledger.mu.Unlock()
 	s.store.mu.Lock()
 	s.store.down(errDead)
-	s.store.losing(errDead, idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend)
+	s.store.losing(errDead, store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend)
 	s.store.mu.Unlock()
 	s.letters.mu.Lock()
 	s.letters.on = func(context.Context, kafka.DeadLetter) error { return errDead }
@@ -99,11 +101,11 @@ func TestARecordThatKillsItsProcessIsTheOneThatIsCharged(t *testing.T) {
 		equal(t, "deliveries", deliveries, idem.DefaultMaxAttempts+1)
 		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@2")
 		letter := s.letters.sent[0]
-		equal(t, "code", letter.Error.Code, idem.CodeExhausted)
+		equal(t, "code", letter.Error.Code, store.CodeExhausted)
 		says(t, letter.Error.Message, "a process died")
 		for key, status := range s.keys() {
 			killer := key == "ledger#payments#killer"
-			equal(t, "FAILED: "+key, status == idem.StatusFailed, killer)
+			equal(t, "FAILED: "+key, status == store.StatusFailed, killer)
 			// Those that died with it once were innocent, and were charged once, for the claim that they lost.
 			most := 1
 			if strings.Contains(key, "slow") {

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -24,8 +26,8 @@ func TestADeadLetterHoldsTheWholeRecord(t *testing.T) {
 			Topic: "payments", Partition: 3, Offset: 9007199254740993, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
 			Key: []byte("account-1"), Value: []byte("\x00\xff"),
 			Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}, {Key: "trace", Value: []byte("\x80")}},
-			IdempotencyKey: "ledger#payments#a", Version: s.get(keyA).Version, Attempts: 1,
-			Error:    idem.Failure{Code: idem.CodePermanent, Message: "boom", At: time.Now().UTC()},
+			IdempotencyKey: "ledger#payments#a", Version: s.get(keyA).Token, Attempts: 1,
+			Error:    store.Failure{Code: store.CodePermanent, Message: "boom", At: time.Now().UTC()},
 			Function: "ledger",
 		}
 		if got := s.letters.sent[0]; !reflect.DeepEqual(got, want) {
@@ -87,7 +89,7 @@ func letter() kafka.DeadLetter {
 		Key: []byte(strings.Repeat("k", 2000)), Value: []byte(strings.Repeat("v", 8000)), Undecoded: []byte(strings.Repeat("u", 3000)),
 		Headers:        []kafka.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("h", 4000))}, {Key: "null"}},
 		IdempotencyKey: "ledger#payments#a", Version: 1767225600001, Attempts: 5,
-		Error: idem.Failure{Code: idem.CodeExhausted, Message: "<boom>", At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger", Cluster: "arn:aws:kafka:c",
+		Error: store.Failure{Code: store.CodeExhausted, Message: "<boom>", At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger", Cluster: "arn:aws:kafka:c",
 	}
 }
 
@@ -96,7 +98,7 @@ func TestDeadLettersAreParsedAsTheyWereEncoded(t *testing.T) {
 		"all":         func(*kafka.DeadLetter) {},
 		"tombstone":   func(l *kafka.DeadLetter) { l.Value = nil },
 		"empty value": func(l *kafka.DeadLetter) { l.Value = []byte{} },
-		"little":      func(l *kafka.DeadLetter) { *l = kafka.DeadLetter{Topic: "t", Error: idem.Failure{Code: "error"}} },
+		"little":      func(l *kafka.DeadLetter) { *l = kafka.DeadLetter{Topic: "t", Error: store.Failure{Code: "error"}} },
 		// SQS takes neither; the escapes are the same text for whoever parses it.
 		"not for XML": func(l *kafka.DeadLetter) { l.IdempotencyKey, l.Headers[0].Key = "a\uFFFEb", "\uFFFF\x01\u2028" },
 	} {

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/kafka"
@@ -136,7 +138,7 @@ func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
 		letGo()
 		synctest.Wait()
 		got := s.get(keyA)
-		equal(t, "status", got.Status, idem.StatusStarted)
+		equal(t, "status", got.Status, store.StatusStarted)
 		equal(t, "released", got.Released(), false)
 		equal(t, "keys", len(s.keys()), 3)
 
@@ -217,7 +219,7 @@ func TestADeadLetterThatIsNotSentInTimeIsAStray(t *testing.T) {
 		wantErr(t, err, batch.ErrOverrun)
 		close(gate)
 		synctest.Wait()
-		equal(t, "status", s.get(keyA).Status, idem.StatusStarted)
+		equal(t, "status", s.get(keyA).Status, store.StatusStarted)
 	})
 }
 
@@ -247,7 +249,7 @@ func TestACancelledInvocationStartsNothingMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		equalSlices(t, "reported places", places(resp), "payments-0@8")
-		equal(t, "status", s.get(keyA).Status, idem.StatusCompleted)
+		equal(t, "status", s.get(keyA).Status, store.StatusCompleted)
 		equal(t, "not started", s.last().NotStarted, 1)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
@@ -17,9 +19,9 @@ func TestAForeignRecordIsReportedAndWakesSomebody(t *testing.T) {
 			s := newSite(t)
 			s.engine.StoreDown = idem.FailOpen
 			s.store.Store = memstore.New(memstore.Config{BatchSize: size})
-			s.store.onClaim = func(_ context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+			s.store.onClaim = func(_ context.Context, req *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
 				if req.Key == keyA {
-					return idem.ClaimResult{Err: fmt.Errorf("claim %q: %w", req.Key, idem.ErrForeignRecord)}
+					return store.ClaimResult{Err: fmt.Errorf("claim %q: %w", req.Key, store.ErrForeignEntry)}
 				}
 				return land()
 			}

@@ -7,14 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 // elsewhere is a claim of another process on a key of rec.
-func elsewhere(key string, lease time.Duration) idem.ClaimRequest {
-	return idem.ClaimRequest{
-		Key: "ledger#payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
+func elsewhere(key string, lease time.Duration) store.ClaimRequest {
+	return store.ClaimRequest{
+		Key: "ledger#payments#" + key, Fingerprint: store.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
 		Lease: lease, Retention: time.Hour,
 	}
 }
@@ -22,12 +24,12 @@ func elsewhere(key string, lease time.Duration) idem.ClaimRequest {
 func TestAKeyInFlightElsewhereIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		held := s.store.hold(elsewhere("a", time.Minute)).Record
+		held := s.store.hold(elsewhere("a", time.Minute)).Entry
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			pass(10 * time.Second)
-			s.store.Store.Settle(context.Background(), []idem.Settlement{
-				{Op: idem.OpComplete, Key: keyA, Version: held.Version, Owner: held.Owner, Result: []byte("theirs"), Retention: time.Hour},
+			s.store.Store.Settle(context.Background(), []store.Settlement{
+				{Op: store.OpComplete, Key: keyA, Token: held.Token, Owner: held.Owner, Result: []byte("theirs"), Retention: time.Hour},
 			})
 		})
 		begun := time.Now()
@@ -154,7 +156,7 @@ func TestAKeyThatIsTakenOverElsewhereIsWaitedFor(t *testing.T) {
 			pass(5 * time.Second)
 			return nil
 		}
-		s.store.onClaim = func(_ context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+		s.store.onClaim = func(_ context.Context, req *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
 			if req.Key == keyA {
 				<-begun
 			}
@@ -165,7 +167,7 @@ func TestAKeyThatIsTakenOverElsewhereIsWaitedFor(t *testing.T) {
 			pass(time.Second)
 			thief := elsewhere("a", 30*time.Second)
 			thief.Owner, thief.TakeOver = "the thief", true
-			equal(t, "state of the theft", s.store.hold(thief).State, idem.Claimed)
+			equal(t, "state of the theft", s.store.hold(thief).State, store.Claimed)
 		})
 		equalSlices(t, "reported places", s.deliver(rec("payments-1@3", "b"), rec("payments-0@7", "a")))
 		wg.Wait()
@@ -178,14 +180,14 @@ func TestAFencedRecordIsDiscardedAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.engine.Lease = 10 * time.Second
-		s.store.losing(errNetwork, idem.OpExtend)
+		s.store.losing(errNetwork, store.OpExtend)
 		var cause error
 		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			thief := elsewhere("a", time.Hour)
 			thief.Owner, thief.TakeOver = "the thief", true
-			equal(t, "state of the theft", s.store.hold(thief).State, idem.Claimed)
+			equal(t, "state of the theft", s.store.hold(thief).State, store.Claimed)
 			return nil
 		}
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
@@ -202,14 +204,14 @@ func TestAFencedRecordThatSomebodyCompletedIsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.engine.Lease = 10 * time.Second
-		s.store.losing(errNetwork, idem.OpExtend)
+		s.store.losing(errNetwork, store.OpExtend)
 		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
 			<-ctx.Done()
 			thief := elsewhere("a", time.Hour)
 			thief.Owner, thief.TakeOver = "the thief", true
-			held := s.store.hold(thief).Record
-			s.store.Store.Settle(context.Background(), []idem.Settlement{
-				{Op: idem.OpComplete, Key: keyA, Version: held.Version, Owner: held.Owner, Retention: time.Hour},
+			held := s.store.hold(thief).Entry
+			s.store.Store.Settle(context.Background(), []store.Settlement{
+				{Op: store.OpComplete, Key: keyA, Token: held.Token, Owner: held.Owner, Retention: time.Hour},
 			})
 			return nil
 		}
@@ -226,7 +228,7 @@ func TestALongHandlerKeepsItsLease(t *testing.T) {
 		s := newSite(t)
 		s.ledger.takes("a", 119*time.Second)
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
-		equal(t, "extensions", s.store.count(idem.OpExtend), 11)
+		equal(t, "extensions", s.store.count(store.OpExtend), 11)
 		equal(t, "executed", s.last().Executed, 1)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -116,7 +118,7 @@ func TestFingerprints(t *testing.T) {
 			equal(t, "they match", a.Matches(b), tc.same)
 		})
 	}
-	if f, err := part("$.a")(one(t, tombstone)); err != nil || f != idem.FingerprintOf(nil) {
+	if f, err := part("$.a")(one(t, tombstone)); err != nil || f != store.FingerprintOf(nil) {
 		t.Errorf("the fingerprint of a tombstone is %v, %v; want that of no value at all", f, err)
 	}
 	if _, err := part("$.a")(one(t, record{value: "{"})); err == nil || errors.Is(err, kafka.ErrNoKey) {
@@ -198,7 +200,7 @@ func TestHashedKeysAreNowhereToBeRead(t *testing.T) {
 		s := newSite(t)
 		s.engine.HashKeys = true
 		s.engine.Lease = time.Second
-		s.store.hold(idem.ClaimRequest{Key: hashed("ledger#payments#" + secret + "-held"), Lease: time.Hour, Retention: time.Hour})
+		s.store.hold(store.ClaimRequest{Key: hashed("ledger#payments#" + secret + "-held"), Lease: time.Hour, Retention: time.Hour})
 		var errs []string
 		for range 3 {
 			s.ledger.fails(secret+"-fails", errBoom)
@@ -209,7 +211,7 @@ func TestHashedKeysAreNowhereToBeRead(t *testing.T) {
 				rec("payments-1@1", secret+"-fails"), rec("payments-2@1", secret+"-poison"), rec("payments-3@1", secret+"-panics"),
 				rec("payments-4@1", secret+"-held"), rec("payments-5@1", secret+"a").header(kafka.DefaultKeyHeader, secret+"b"),
 			)
-			s.store.losing(errNetwork, idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend)
+			s.store.losing(errNetwork, store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend)
 			if err != nil {
 				errs = append(errs, err.Error())
 			}
@@ -233,7 +235,7 @@ func TestHashedKeysAreNowhereToBeRead(t *testing.T) {
 }
 
 func hashed(key string) string {
-	k, err := idem.StoreKey(key, true)
+	k, err := store.Key(key, true)
 	if err != nil {
 		panic(err)
 	}

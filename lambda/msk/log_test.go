@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func TestOneLineABatchAndOneForEachRecordThatWasNotSimplyExecuted(t *testing.T) {
@@ -48,7 +48,7 @@ func TestOneLineABatchAndOneForEachRecordThatWasNotSimplyExecuted(t *testing.T) 
 		equal(t, "a line about the one that was executed", s.log.about("payments-0@4") != nil, false)
 		line := s.log.about("payments-1@1")
 		equal(t, "attempt", line["attempt"], any(1.0))
-		equal(t, "version", int64(line["version"].(float64)), s.get("ledger#payments#later").Version)
+		equal(t, "version", int64(line["version"].(float64)), s.get("ledger#payments#later").Token)
 		equal(t, "error", line["error"], any("boom"))
 	})
 }
@@ -91,5 +91,5 @@ func TestAResultThatIsTooLargeIsNamedWithItsSize(t *testing.T) {
 	s.engine.MaxResult = -1 // none is wanted
 	s.deliver(rec("payments-0@1", key))
 	equal(t, "lines about records", len(s.log.of("record")), 0)
-	equal(t, "status", s.get("ledger#payments#"+key).Status, idem.StatusCompleted)
+	equal(t, "status", s.get("ledger#payments#"+key).Status, store.StatusCompleted)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
@@ -144,18 +146,18 @@ func (f *faults) install(s *site) {
 		defer s.store.mu.Unlock()
 		return f.next()
 	}
-	s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+	s.store.onClaim = func(_ context.Context, _ *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
 		if step() {
-			return idem.ClaimResult{Err: errNetwork}
+			return store.ClaimResult{Err: errNetwork}
 		}
 		res := land()
 		if step() {
-			return idem.ClaimResult{Err: errNetwork} // the answer is lost
+			return store.ClaimResult{Err: errNetwork} // the answer is lost
 		}
 		return res
 	}
-	s.store.onSettle = func(_ context.Context, set *idem.Settlement, land func() error) error {
-		if set.Op != idem.OpComplete && step() {
+	s.store.onSettle = func(_ context.Context, set *store.Settlement, land func() error) error {
+		if set.Op != store.OpComplete && step() {
 			return errNetwork
 		}
 		if err := land(); err != nil || !step() {
@@ -176,9 +178,9 @@ func checkEffects(t *rapid.T, s *site, records []record) {
 	for _, key := range keysOf(records) {
 		rec, err := s.store.Get(context.Background(), "ledger#payments#"+key)
 		switch {
-		case errors.Is(err, idem.ErrNotFound) || err == nil && rec.Status == idem.StatusStarted:
+		case errors.Is(err, store.ErrNotFound) || err == nil && rec.Status == store.StatusStarted:
 			t.Errorf("the key %s is not settled: %+v, %v", key, rec, err)
-		case rec.Status == idem.StatusCompleted:
+		case rec.Status == store.StatusCompleted:
 			equal(t, "effects of the completed key "+key, s.ledger.effects[key], 1)
 		default:
 			equal(t, "effects of the failed key "+key, s.ledger.effects[key], 0)
@@ -194,13 +196,13 @@ func checkLetters(t *rapid.T, s *site, records []record) {
 	}
 	for _, r := range records {
 		key, _ := s.store.Get(context.Background(), "ledger#payments#"+r.key)
-		own := key.Fingerprint == idem.FingerprintOf([]byte(r.value))
+		own := key.Fingerprint == store.FingerprintOf([]byte(r.value))
 		rejected := s.placeKey(r.place) != ""
 		switch {
 		case r.raw != "" || !own:
 			equal(t, r.place+" can never succeed and has a letter", buried[r.place], true)
 			equal(t, r.place+" can never succeed and is remembered", rejected, true)
-		case key.Status == idem.StatusFailed:
+		case key.Status == store.StatusFailed:
 			equal(t, r.place+" failed and "+key.Source+", which stands for it, has a letter", buried[key.Source], true)
 		default:
 			equal(t, r.place+" succeeded and is rejected", rejected, false)

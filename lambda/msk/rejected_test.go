@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -53,8 +55,8 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 			equal(t, "the letter's attempts", letter.Attempts, 1)
 			says(t, letter.Error.Message, tc.says)
 			rec := s.get(remembered)
-			equal(t, "status", rec.Status, idem.StatusFailed)
-			equal(t, "the letter's version", letter.Version, rec.Version)
+			equal(t, "status", rec.Status, store.StatusFailed)
+			equal(t, "the letter's version", letter.Version, rec.Token)
 			equal(t, "calls of the handler for it", s.ledger.calls["x"]+s.ledger.calls["payments-0@7"], 0)
 			equal(t, "effects of the one behind", s.ledger.effects["b"], len(records)-1)
 		})
@@ -76,14 +78,14 @@ func TestAMismatchBuriesTheRecordAndLeavesTheKeyAlone(t *testing.T) {
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("another value")))
 	}
 	after := s.get(keyA)
-	equal(t, "version", after.Version, before.Version)
+	equal(t, "version", after.Token, before.Token)
 	equal(t, "the time of the last change", after.UpdatedAt, before.UpdatedAt)
 	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
 	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
 	letter := s.letters.sent[0]
 	equal(t, "the letter's key", letter.IdempotencyKey, "ledger@payments-0@7@1767225600000")
 	says(t, letter.Error.Message, "another fingerprint")
-	equal(t, "code", letter.Error.Code, idem.CodePermanent)
+	equal(t, "code", letter.Error.Code, store.CodePermanent)
 }
 
 // Where no dead letters are configured, nothing is given up: the partition waits, and somebody is woken.
@@ -106,7 +108,7 @@ func TestWithoutDeadLettersNothingIsGivenUp(t *testing.T) {
 				checkCounts(t, s.last())
 			}
 			for key, status := range s.keys() {
-				equal(t, "FAILED: "+key, status == idem.StatusFailed, false)
+				equal(t, "FAILED: "+key, status == store.StatusFailed, false)
 			}
 			line := s.log.about("payments-0@7")
 			equal(t, "level", line["level"], any("ERROR"))
@@ -145,7 +147,7 @@ func TestALetterWhoseKeyCouldNotBeSetToFailedIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.ledger.fails("poison", idem.Permanent(errBoom))
-		s.store.losing(errNetwork, idem.OpFail)
+		s.store.losing(errNetwork, store.OpFail)
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "poison")), "payments-0@7")
 		equal(t, "completion failed", s.last().CompletionFailed, 1)
 		s.store.up()
@@ -173,8 +175,8 @@ func TestHostileKeys(t *testing.T) {
 	equal(t, "executed", s.last().Executed, len(records)-1)
 	equal(t, "keys", len(s.keys()), len(records))
 	for key, status := range s.keys() {
-		equal(t, "a record that was rejected is "+key, status == idem.StatusFailed, key == s.placeKey("payments-0@7"))
-		equal(t, "the length of "+key, len(key) <= idem.MaxKeyBytes, true)
+		equal(t, "a record that was rejected is "+key, status == store.StatusFailed, key == s.placeKey("payments-0@7"))
+		equal(t, "the length of "+key, len(key) <= store.MaxKeyBytes, true)
 	}
 	equalSlices(t, "reported places", s.deliver(records...))
 	equal(t, "replayed", s.last().Replayed, len(records)-1)
@@ -248,12 +250,12 @@ func TestAVersionThatWasNotIssuedOpensNoFailure(t *testing.T) {
 				equal(t, "calls of the handler", s.ledger.calls["a"], calls)
 			}
 			equal(t, "effects", s.ledger.effects["a"], 0)
-			equal(t, "the key's version", s.get(keyA).Version, failed.Version)
+			equal(t, "the key's version", s.get(keyA).Token, failed.Token)
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@9")
 			again := s.letters.sent[1]
 			equal(t, "the letter's key", again.IdempotencyKey, keyA)
-			equal(t, "the letter's version", again.Version, failed.Version)
-			says(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Version, 10))
+			equal(t, "the letter's version", again.Version, failed.Token)
+			says(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Token, 10))
 
 			s.deliver(rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(again.Version, 10)))
 			equal(t, "effects when that letter is redriven", s.ledger.effects["a"], 1)
@@ -266,7 +268,7 @@ func TestALetterThatWasFollowedByAnotherOpensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.ledger.on["poison"] = failing(2, idem.Permanent(errBoom))
-		s.store.losing(errNetwork, idem.OpFail)
+		s.store.losing(errNetwork, store.OpFail)
 		s.deliver(rec("payments-0@7", "poison"))
 		s.store.up()
 		s.deliver(rec("payments-0@7", "poison"))

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
@@ -68,7 +70,7 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t)
 				s.engine.Wait = -1
-				s.store.hold(idem.ClaimRequest{Key: keyA, Fingerprint: idem.FingerprintOf([]byte("value of a")), Lease: tc.lease, Retention: time.Hour})
+				s.store.hold(store.ClaimRequest{Key: keyA, Fingerprint: store.FingerprintOf([]byte("value of a")), Lease: tc.lease, Retention: time.Hour})
 				pass(10 * time.Minute)
 				s.deliver(rec("payments-0@1", "b"))
 				equal(t, "age without it", s.last().InProgressAge, 0)
@@ -103,11 +105,11 @@ func TestRecordAgeIsThatOfTheOldest(t *testing.T) {
 func TestStoreLatencyIsOfClaimsAndSettlements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+		s.store.onClaim = func(_ context.Context, _ *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
 			pass(7 * time.Millisecond)
 			return land()
 		}
-		s.store.onSettle = func(_ context.Context, _ *idem.Settlement, land func() error) error {
+		s.store.onSettle = func(_ context.Context, _ *store.Settlement, land func() error) error {
 			pass(11 * time.Millisecond)
 			return land()
 		}

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -149,9 +151,9 @@ func playSample(t *testing.T, name string, want sample) {
 func checkStatuses(t *testing.T, s *site, failed []string) {
 	t.Helper()
 	for key, status := range s.keys() {
-		want := idem.StatusCompleted
+		want := store.StatusCompleted
 		if slices.Contains(failed, key) {
-			want = idem.StatusFailed
+			want = store.StatusFailed
 		}
 		equal(t, "the status of "+key, status, want)
 	}

@@ -7,17 +7,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/kafka"
 )
 
 // Two functions read one topic, each in a consumer group of its own, and share a table: each handles every record.
 func TestConsumersDoNotShareKeys(t *testing.T) {
-	store := &spy{Store: memstore.New(memstore.Config{})}
+	st := &spy{Store: memstore.New(memstore.Config{})}
 	for _, name := range []string{"ledger", "mail"} {
 		s := newSite(t)
-		s.store, s.cfg.Records.Namespace, s.cfg.Records.MissingKey = store, name, kafka.Process
+		s.store, s.cfg.Records.Namespace, s.cfg.Records.MissingKey = st, name, kafka.Process
 		for range 2 {
 			equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", ""), undecodable("payments-0@3")))
 		}
@@ -73,7 +74,7 @@ func TestStoredKeysAreGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := strings.Repeat("k", idem.MaxKeyBytes)
+	long := strings.Repeat("k", store.MaxKeyBytes)
 	var got strings.Builder
 	for _, tc := range []struct {
 		name string

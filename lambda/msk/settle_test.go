@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -24,10 +26,10 @@ func TestAFreshRecordIsExecutedAndCompleted(t *testing.T) {
 	}
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
 	got := s.get(keyA)
-	equal(t, "status", got.Status, idem.StatusCompleted)
+	equal(t, "status", got.Status, store.StatusCompleted)
 	equal(t, "stored result", string(got.Result), "receipt of a")
 	equal(t, "source", got.Source, "payments-0@7")
-	equal(t, "what the handler knows", seen, idem.Attempt{Key: keyA, Token: got.Version, Number: 1, Source: "payments-0@7"})
+	equal(t, "what the handler knows", seen, idem.Attempt{Key: keyA, Token: got.Token, Number: 1, Source: "payments-0@7"})
 	equal(t, "claims", len(s.store.claims), 1)
 	equal(t, "settlements", len(s.store.settled), 1)
 	equal(t, "executed", s.last().Executed, 1)
@@ -137,9 +139,9 @@ func TestTheLastAttemptEndsInTheDeadLetters(t *testing.T) {
 	}
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
 	equal(t, "dead-lettered", s.last().DeadLettered, 1)
-	equal(t, "status", s.get(keyA).Status, idem.StatusFailed)
+	equal(t, "status", s.get(keyA).Status, store.StatusFailed)
 	letter := s.letters.sent[0]
-	equal(t, "code", letter.Error.Code, idem.CodeExhausted)
+	equal(t, "code", letter.Error.Code, store.CodeExhausted)
 	equal(t, "attempts", letter.Attempts, 3)
 	says(t, letter.Error.Message, "attempt 3 of 3", "boom")
 	equal(t, "calls of the handler", s.ledger.calls["a"], 3)
@@ -149,13 +151,13 @@ func TestAPermanentErrorEndsInTheDeadLettersAtOnce(t *testing.T) {
 	s := newSite(t)
 	s.ledger.fails("a", idem.Permanent(errBoom))
 	s.letters.on = func(context.Context, kafka.DeadLetter) error {
-		equal(t, "status while the letter is sent", s.get(keyA).Status, idem.StatusStarted)
+		equal(t, "status while the letter is sent", s.get(keyA).Status, store.StatusStarted)
 		return nil
 	}
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
 	got := s.get(keyA)
-	equal(t, "status", got.Status, idem.StatusFailed)
-	equal(t, "the letter's version", s.letters.sent[0].Version, got.Version)
+	equal(t, "status", got.Status, store.StatusFailed)
+	equal(t, "the letter's version", s.letters.sent[0].Version, got.Token)
 	equal(t, "effects of the one behind", s.ledger.effects["b"], 1)
 	line := s.log.about("payments-0@7")
 	equal(t, "level", line["level"], any("ERROR"))
@@ -173,7 +175,7 @@ func TestAPanicIsAFailureOfItsRecord(t *testing.T) {
 	for range 4 {
 		s.deliver(rec("payments-0@7", "a"))
 	}
-	equal(t, "the letter's code", s.letters.sent[0].Error.Code, idem.CodePanic)
+	equal(t, "the letter's code", s.letters.sent[0].Error.Code, store.CodePanic)
 }
 
 // A panic is an accident, whatever was thrown: the record has all its attempts.
@@ -200,7 +202,7 @@ func TestAHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
 			says(t, s.log.about(place)["error"].(string), "runtime.Goexit")
 		}
 		s.ledger.on["a"] = nil
-		equal(t, "status", s.get(keyA).Status, idem.StatusStarted)
+		equal(t, "status", s.get(keyA).Status, store.StatusStarted)
 		equal(t, "effects of the other key", s.ledger.effects["b"], 1)
 		begun := time.Now()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))

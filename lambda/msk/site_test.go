@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
@@ -115,7 +117,7 @@ func (s *site) last() kafka.Report {
 }
 
 // get returns a stored record.
-func (s *site) get(key string) idem.Record {
+func (s *site) get(key string) store.Entry {
 	s.t.Helper()
 	rec, err := s.store.Get(context.Background(), key)
 	if err != nil {
@@ -125,9 +127,9 @@ func (s *site) get(key string) idem.Record {
 }
 
 // keys are the stored keys and the states that they are in.
-func (s *site) keys() map[string]idem.Status {
-	keys := map[string]idem.Status{}
-	for rec, err := range s.store.List(context.Background(), idem.ListQuery{}) {
+func (s *site) keys() map[string]store.Status {
+	keys := map[string]store.Status{}
+	for rec, err := range s.store.List(context.Background(), store.ListQuery{}) {
 		if err != nil {
 			s.t.Fatal(err)
 		}

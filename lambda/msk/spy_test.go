@@ -5,7 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
@@ -14,15 +15,15 @@ type spy struct {
 	*memstore.Store
 
 	mu       sync.Mutex
-	onClaim  func(ctx context.Context, req *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult
-	onSettle func(ctx context.Context, set *idem.Settlement, land func() error) error
-	claims   []idem.ClaimRequest
-	settled  []idem.Settlement
+	onClaim  func(ctx context.Context, req *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult
+	onSettle func(ctx context.Context, set *store.Settlement, land func() error) error
+	claims   []store.ClaimRequest
+	settled  []store.Settlement
 	calls    []int // the sizes of the calls of Claim
 }
 
-// Claim implements idem.Store.
-func (s *spy) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimResult {
+// Claim implements store.Store.
+func (s *spy) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	s.mu.Lock()
 	s.claims = append(s.claims, reqs...)
 	s.calls = append(s.calls, len(reqs))
@@ -31,15 +32,15 @@ func (s *spy) Claim(ctx context.Context, reqs []idem.ClaimRequest) []idem.ClaimR
 	if on == nil {
 		return s.Store.Claim(ctx, reqs)
 	}
-	results := make([]idem.ClaimResult, len(reqs))
+	results := make([]store.ClaimResult, len(reqs))
 	for i := range reqs {
-		results[i] = on(ctx, &reqs[i], func() idem.ClaimResult { return s.Store.Claim(ctx, reqs[i:i+1])[0] })
+		results[i] = on(ctx, &reqs[i], func() store.ClaimResult { return s.Store.Claim(ctx, reqs[i:i+1])[0] })
 	}
 	return results
 }
 
-// Settle implements idem.Store.
-func (s *spy) Settle(ctx context.Context, ss []idem.Settlement) []error {
+// Settle implements store.Store.
+func (s *spy) Settle(ctx context.Context, ss []store.Settlement) []error {
 	s.mu.Lock()
 	s.settled = append(s.settled, ss...)
 	on := s.onSettle
@@ -63,26 +64,26 @@ func (s *spy) Settle(ctx context.Context, ss []idem.Settlement) []error {
 func (s *spy) claimed(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(slices.DeleteFunc(slices.Clone(s.claims), func(r idem.ClaimRequest) bool { return r.Key != key }))
+	return len(slices.DeleteFunc(slices.Clone(s.claims), func(r store.ClaimRequest) bool { return r.Key != key }))
 }
 
 // count counts the settlements of one kind.
-func (s *spy) count(op idem.SettleOp) int {
+func (s *spy) count(op store.SettleOp) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(slices.DeleteFunc(slices.Clone(s.settled), func(set idem.Settlement) bool { return set.Op != op }))
+	return len(slices.DeleteFunc(slices.Clone(s.settled), func(set store.Settlement) bool { return set.Op != op }))
 }
 
 // down makes every claim fail.
 func (s *spy) down(err error) {
-	s.onClaim = func(context.Context, *idem.ClaimRequest, func() idem.ClaimResult) idem.ClaimResult {
-		return idem.ClaimResult{Err: err}
+	s.onClaim = func(context.Context, *store.ClaimRequest, func() store.ClaimResult) store.ClaimResult {
+		return store.ClaimResult{Err: err}
 	}
 }
 
 // losing makes settlements of the kinds given fail.
-func (s *spy) losing(err error, ops ...idem.SettleOp) {
-	s.onSettle = func(_ context.Context, set *idem.Settlement, land func() error) error {
+func (s *spy) losing(err error, ops ...store.SettleOp) {
+	s.onSettle = func(_ context.Context, set *store.Settlement, land func() error) error {
 		if slices.Contains(ops, set.Op) {
 			return err
 		}
@@ -94,9 +95,9 @@ func (s *spy) losing(err error, ops ...idem.SettleOp) {
 func (s *spy) up() { s.onClaim, s.onSettle = nil, nil }
 
 // hold claims a key for another owner, who does nothing with it.
-func (s *spy) hold(req idem.ClaimRequest) idem.ClaimResult {
+func (s *spy) hold(req store.ClaimRequest) store.ClaimResult {
 	if req.Owner == "" {
 		req.Owner = "somebody else"
 	}
-	return s.Store.Claim(context.Background(), []idem.ClaimRequest{req})[0]
+	return s.Store.Claim(context.Background(), []store.ClaimRequest{req})[0]
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -75,21 +77,21 @@ func TestFailingOpenCallsWithoutProtection(t *testing.T) {
 func TestACompletionThatFailsIsAnAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.store.losing(errNetwork, idem.OpComplete)
+		s.store.losing(errNetwork, store.OpComplete)
 		begun := time.Now()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c").with("x")),
 			"payments-0@7", "payments-0@8", "payments-1@1")
 		equal(t, "tried until", time.Since(begun), timeout-idem.DefaultDeadlineMargin/4)
 		got := s.get(keyA)
-		equal(t, "status", got.Status, idem.StatusStarted)
+		equal(t, "status", got.Status, store.StatusStarted)
 		equal(t, "released", got.Released(), false)
 		equal(t, "completion failed", s.last().CompletionFailed, 2)
 		line := s.log.about("payments-0@7")
 		equal(t, "level", line["level"], any("ERROR"))
 		equal(t, "alarm", line["alarm"], any(true))
 		equal(t, "key", line["key"], any(keyA))
-		equal(t, "version", int64(line["version"].(float64)), got.Version)
-		says(t, line["error"].(string), keyA, strconv.FormatInt(got.Version, 10), "payments-0@7", "connection refused", "30s")
+		equal(t, "version", int64(line["version"].(float64)), got.Token)
+		says(t, line["error"].(string), keyA, strconv.FormatInt(got.Token, 10), "payments-0@7", "connection refused", "30s")
 
 		s.store.up()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c").with("x")))
@@ -101,7 +103,7 @@ func TestACompletionIsRetriedWithinTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		tries := 0
-		s.store.onSettle = func(_ context.Context, _ *idem.Settlement, land func() error) error {
+		s.store.onSettle = func(_ context.Context, _ *store.Settlement, land func() error) error {
 			if tries++; tries < 5 {
 				return errNetwork
 			}
@@ -116,9 +118,9 @@ func TestACompletionIsRetriedWithinTheDeadline(t *testing.T) {
 func TestAStoreThatHangsIsReportedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.store.onClaim = func(ctx context.Context, _ *idem.ClaimRequest, _ func() idem.ClaimResult) idem.ClaimResult {
+		s.store.onClaim = func(ctx context.Context, _ *store.ClaimRequest, _ func() store.ClaimResult) store.ClaimResult {
 			<-ctx.Done()
-			return idem.ClaimResult{Err: ctx.Err()}
+			return store.ClaimResult{Err: ctx.Err()}
 		}
 		begun := time.Now()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
@@ -131,7 +133,7 @@ func TestAStoreThatHangsIsReportedInTime(t *testing.T) {
 func TestAClaimThatCameTooLateIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		s.store.onClaim = func(_ context.Context, _ *idem.ClaimRequest, land func() idem.ClaimResult) idem.ClaimResult {
+		s.store.onClaim = func(_ context.Context, _ *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
 			pass(timeout - idem.DefaultDeadlineMargin + time.Millisecond)
 			return land()
 		}

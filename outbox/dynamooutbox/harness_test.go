@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -94,10 +96,10 @@ func (s *site) run(key string, f func(ctx context.Context) error) idem.Outcome {
 	return s.runOn(s.store, idem.Config{}, key, f)
 }
 
-func (s *site) runOn(store idem.Store, cfg idem.Config, key string, f func(ctx context.Context) error) idem.Outcome {
+func (s *site) runOn(st store.Store, cfg idem.Config, key string, f func(ctx context.Context) error) idem.Outcome {
 	s.Helper()
 	cfg.BreakerFailures = -1
-	e, err := idem.New(store, cfg)
+	e, err := idem.New(st, cfg)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -126,8 +128,8 @@ func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 func TestNothingToPublish(t *testing.T) {
 	s := newSite(t, dynamooutbox.Config{})
 	nothing := func(ctx context.Context) error { return outbox.Publish(ctx) }
-	for name, store := range map[string]idem.Store{"dynamostore": s.store, "memstore": memstore.New(memstore.Config{})} {
-		if out := s.runOn(store, idem.Config{}, "pay", nothing); out.Kind != idem.Executed || string(out.Result) != "pay" {
+	for name, st := range map[string]store.Store{"dynamostore": s.store, "memstore": memstore.New(memstore.Config{})} {
+		if out := s.runOn(st, idem.Config{}, "pay", nothing); out.Kind != idem.Executed || string(out.Result) != "pay" {
 			t.Errorf("%s: %v, %v, result %q", name, out.Kind, out.Err, out.Result)
 		}
 	}
@@ -212,7 +214,7 @@ func TestTheResultCantBeEncoded(t *testing.T) {
 		}
 		return errEncode
 	})
-	if out.Kind != idem.Executed || !errors.Is(out.Err, idem.ErrResultNotStored) || !s.booked("pay") {
+	if out.Kind != idem.Executed || !errors.Is(out.Err, store.ErrResultNotStored) || !s.booked("pay") {
 		t.Errorf("%v, %v, booked %v", out.Kind, out.Err, s.booked("pay"))
 	}
 	if items := s.items(dynamooutbox.ListQuery{}); len(items) != 1 {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -58,11 +60,11 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 		return err
 	}
 	f.record = recorder{}
-	store, err := dynamostore.New(&f.record, dynamostore.Config{Table: f.table, Concurrency: 1})
+	st, err := dynamostore.New(&f.record, dynamostore.Config{Table: f.table, Concurrency: 1})
 	if err != nil {
 		return err
 	}
-	var claims []idem.ClaimRequest
+	var claims []store.ClaimRequest
 	for p := range event.Partitions {
 		for r := range event.Partitions[p].Records {
 			rec := &event.Partitions[p].Records[r]
@@ -70,20 +72,20 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 			if err != nil {
 				return err
 			}
-			claims = append(claims, idem.ClaimRequest{
-				Key: rec.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: idem.FingerprintOf(rec.Value),
+			claims = append(claims, store.ClaimRequest{
+				Key: rec.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: store.FingerprintOf(rec.Value),
 				Source: rec.Source(), Lease: idem.DefaultLease, Retention: idem.DefaultRetention,
 			})
 		}
 	}
-	settlements := make([]idem.Settlement, len(claims))
-	for i, res := range store.Claim(ctx, claims) {
-		settlements[i] = idem.Settlement{
-			Op: idem.OpComplete, Key: res.Record.Key, Version: res.Record.Version, Owner: res.Record.Owner,
-			Result: fmt.Appendf(nil, "%q", res.Record.Key), Retention: idem.DefaultRetention,
+	settlements := make([]store.Settlement, len(claims))
+	for i, res := range st.Claim(ctx, claims) {
+		settlements[i] = store.Settlement{
+			Op: store.OpComplete, Key: res.Entry.Key, Token: res.Entry.Token, Owner: res.Entry.Owner,
+			Result: fmt.Appendf(nil, "%q", res.Entry.Key), Retention: idem.DefaultRetention,
 		}
 	}
-	return errors.Join(store.Settle(ctx, settlements)...)
+	return errors.Join(st.Settle(ctx, settlements)...)
 }
 
 // Invoke implements peer.Function.

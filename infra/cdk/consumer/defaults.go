@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 
 	"github.com/idemsk/idemsk/idem"
@@ -67,7 +69,7 @@ func (given *Props) withDefaults() Props {
 	p.Concurrency = cmp.Or(p.Concurrency, p.defaultConcurrency())
 	p.CommitWindow = cmp.Or(p.CommitWindow, idem.DefaultCommitWindow)
 	p.Lease = cmp.Or(p.Lease, idem.DefaultLease)
-	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, idem.DefaultMaxClockSkew)
+	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, store.DefaultMaxClockSkew)
 	p.Retention = cmp.Or(p.Retention, idem.DefaultRetention)
 	p.MaxAttempts = cmp.Or(p.MaxAttempts, idem.DefaultMaxAttempts)
 	p.DeadlineMargin = cmp.Or(p.DeadlineMargin, idem.DefaultDeadlineMargin)

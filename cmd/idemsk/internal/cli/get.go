@@ -11,8 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/idem"
 )
 
 func getVerb() verb {
@@ -52,19 +53,19 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	store, err := g.open(ctx)
+	st, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.close()
-	rec, err := find(ctx, store, key)
-	if errors.Is(err, idem.ErrNotFound) {
+	defer st.close()
+	rec, err := find(ctx, st, key)
+	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("there is no record of the key %q in %s. Keys are stored as <namespace>#<topic>#<key> (give the "+
 			"consumer's --namespace and the --topic; no topic with IDEMSK_KEY_SCOPE=namespace), those of records without a usable key as "+
-			"<namespace>@<topic>-<partition>@<offset>@<timestamp>; to look for one: idemsk list --key-has PART", key, store.place)
+			"<namespace>@<topic>-<partition>@<offset>@<timestamp>; to look for one: idemsk list --key-has PART", key, st.place)
 	}
 	if err != nil {
-		return store.explain(err)
+		return st.explain(err)
 	}
 	if g.json {
 		return printJSON(s, rec, "  ")
@@ -74,10 +75,10 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 }
 
 // find gets a record by its key, or by the key's hash.
-func find(ctx context.Context, store idem.Admin, key string) (rec idem.Record, err error) {
+func find(ctx context.Context, st store.Admin, key string) (rec store.Entry, err error) {
 	var last string
 	for _, hashed := range []bool{false, true} {
-		stored, err := idem.StoreKey(key, hashed)
+		stored, err := store.Key(key, hashed)
 		if err != nil {
 			return rec, err
 		}
@@ -85,11 +86,11 @@ func find(ctx context.Context, store idem.Admin, key string) (rec idem.Record, e
 			break
 		}
 		last = stored
-		if rec, err = store.Get(ctx, stored); !errors.Is(err, idem.ErrNotFound) {
+		if rec, err = st.Get(ctx, stored); !errors.Is(err, store.ErrNotFound) {
 			return rec, err
 		}
 	}
-	return rec, idem.ErrNotFound
+	return rec, store.ErrNotFound
 }
 
 func printJSON(s Streams, v any, indent string) error {
@@ -101,7 +102,7 @@ func printJSON(s Streams, v any, indent string) error {
 	return err
 }
 
-func recordTable(rec *idem.Record, now time.Time) string {
+func recordTable(rec *store.Entry, now time.Time) string {
 	var t term.Table
 	row := func(name, value string) {
 		if value != "" {
@@ -115,11 +116,11 @@ func recordTable(rec *idem.Record, now time.Time) string {
 	}
 	row("key", rec.Key)
 	row("status", statusText(rec, now))
-	row("version", strconv.FormatInt(rec.Version, 10))
+	row("version", strconv.FormatInt(rec.Token, 10))
 	row("attempts", strconv.Itoa(rec.Attempts))
 	row("source", rec.Source)
 	row("owner", rec.Owner)
-	if rec.Status == idem.StatusStarted && !rec.Released() { // else it means nothing
+	if rec.Status == store.StatusStarted && !rec.Released() { // else it means nothing
 		when("lease until", rec.LeaseUntil)
 	}
 	when("retry at", rec.RetryAt)
@@ -137,12 +138,12 @@ func recordTable(rec *idem.Record, now time.Time) string {
 }
 
 // statusText is the status, and what it means now.
-func statusText(rec *idem.Record, now time.Time) string {
+func statusText(rec *store.Entry, now time.Time) string {
 	text := string(rec.Status)
 	switch {
-	case rec.Status != idem.StatusStarted && !now.Before(rec.Expiry):
+	case rec.Status != store.StatusStarted && !now.Before(rec.Expiry):
 		return text + ", expired: counts as absent"
-	case rec.Status != idem.StatusStarted:
+	case rec.Status != store.StatusStarted:
 		return text
 	case rec.Released():
 		return text + ", released for another attempt"
@@ -156,7 +157,7 @@ func statusText(rec *idem.Record, now time.Time) string {
 const maxResult = 300
 
 // resultText shows a stored result as text if it is UTF-8, as hexadecimal otherwise.
-func resultText(rec *idem.Record) string {
+func resultText(rec *store.Entry) string {
 	result, err := rec.StoredResult()
 	switch {
 	case err != nil:

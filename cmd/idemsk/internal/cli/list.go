@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/idem"
 )
 
 func listVerb() verb {
@@ -25,7 +26,7 @@ a scan by the table's size; PostgreSQL reads pages of a thousand rows; Redis wal
 			var l list
 			l.declare(fs)
 			fs.Func("status", "only records of a `STATUS`: STARTED, COMPLETED or FAILED", func(text string) (err error) {
-				l.query.Status, err = idem.ParseStatus(text)
+				l.query.Status, err = store.ParseStatus(text)
 				return err
 			})
 			fs.BoolVar(&l.query.Overdue, "overdue", false, "only records that are STARTED, and whose lease or delay is over")
@@ -47,7 +48,7 @@ const defaultLimit = 100
 
 type list struct {
 	storeFlags
-	query idem.ListQuery
+	query store.ListQuery
 	limit int
 	json  bool
 }
@@ -72,15 +73,15 @@ func (l *list) run(ctx context.Context, s Streams, args []string) error {
 	case l.limit < 0:
 		return usagef("--limit is %d: want 0 (all) or more", l.limit)
 	}
-	store, err := l.open(ctx)
+	st, err := l.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.close()
-	s.sayf("idemsk list: %s\n", store.cost(ctx))
-	found, cut, err := l.print(ctx, s, store)
+	defer st.close()
+	s.sayf("idemsk list: %s\n", st.cost(ctx))
+	found, cut, err := l.print(ctx, s, st)
 	if err != nil {
-		return store.explain(err)
+		return st.explain(err)
 	}
 	more := ""
 	if cut {
@@ -91,10 +92,10 @@ func (l *list) run(ctx context.Context, s Streams, args []string) error {
 }
 
 // print prints what is found; cut says that there is more than the limit.
-func (l *list) print(ctx context.Context, s Streams, store idem.Admin) (found int, cut bool, err error) {
+func (l *list) print(ctx context.Context, s Streams, st store.Admin) (found int, cut bool, err error) {
 	var t term.Table
 	now := time.Now()
-	for rec, err := range store.List(ctx, l.query) {
+	for rec, err := range st.List(ctx, l.query) {
 		if err != nil {
 			return found, false, err
 		}
@@ -123,7 +124,7 @@ const (
 	failureWidth = 60
 )
 
-func listRow(t *term.Table, rec *idem.Record, now time.Time) {
+func listRow(t *term.Table, rec *store.Entry, now time.Time) {
 	if t.Len() == 0 {
 		t.Row("KEY", "STATUS", "ATTEMPTS", "UPDATED", "SOURCE", "FAILURE")
 		t.Right(2) //nolint:mnd // attempts
@@ -136,13 +137,13 @@ func listRow(t *term.Table, rec *idem.Record, now time.Time) {
 }
 
 // listStatus is the status in a word or two.
-func listStatus(rec *idem.Record, now time.Time) string {
+func listStatus(rec *store.Entry, now time.Time) string {
 	switch {
 	case rec.Released():
 		return string(rec.Status) + " released"
-	case rec.Status == idem.StatusStarted && !now.Before(rec.LeaseUntil):
+	case rec.Status == store.StatusStarted && !now.Before(rec.LeaseUntil):
 		return string(rec.Status) + " overdue"
-	case rec.Status != idem.StatusStarted && !now.Before(rec.Expiry):
+	case rec.Status != store.StatusStarted && !now.Before(rec.Expiry):
 		return string(rec.Status) + " expired"
 	}
 	return string(rec.Status)

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
@@ -51,15 +52,15 @@ func TestMigrateAndPrune(t *testing.T) {
 	if _, err := pgledger.Ledger("a-ledger").Balances(t.Context(), pool); err != nil {
 		t.Error(err)
 	}
-	store, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
+	st, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reqs := []idem.ClaimRequest{
+	reqs := []store.ClaimRequest{
 		{Key: "a", Owner: "o1", Lease: time.Hour, Retention: time.Hour}, {Key: "b", Owner: "o2", Lease: time.Hour, Retention: time.Hour},
 		{Key: "c", Owner: "o3", Lease: time.Hour, Retention: time.Hour},
 	}
-	for _, r := range store.Claim(t.Context(), reqs) {
+	for _, r := range st.Claim(t.Context(), reqs) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -4,18 +4,19 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/idem"
 )
 
 // recordLine is a line of the reconciliation: a record of the store, a row of the export, or both.
 type recordLine struct {
-	rec *idem.Record
+	rec *store.Entry
 	row *reconcile.Row
 }
 
-func records(recs []idem.Record) []recordLine {
+func records(recs []store.Entry) []recordLine {
 	lines := make([]recordLine, len(recs))
 	for i := range recs {
 		lines[i].rec = &recs[i]

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
@@ -17,45 +18,45 @@ import (
 func fill(t *testing.T, client *dynamodb.Client) {
 	t.Helper()
 	now := time.Now()
-	claim := func(key string, age, lease time.Duration) *idem.Record {
+	claim := func(key string, age, lease time.Duration) *store.Entry {
 		clock := func() time.Time { return now.Add(-age) }
-		store, err := dynamostore.New(client, dynamostore.Config{Clock: clock})
+		st, err := dynamostore.New(client, dynamostore.Config{Clock: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := store.Claim(t.Context(), []idem.ClaimRequest{{
-			Key: key, Owner: "owner-" + key, Source: "payments-0@7", Lease: lease, Retention: 168 * time.Hour, Fingerprint: idem.FingerprintOf([]byte("v")),
+		res := st.Claim(t.Context(), []store.ClaimRequest{{
+			Key: key, Owner: "owner-" + key, Source: "payments-0@7", Lease: lease, Retention: 168 * time.Hour, Fingerprint: store.FingerprintOf([]byte("v")),
 		}})
 		if res[0].Err != nil {
 			t.Fatal(res[0].Err)
 		}
-		return &res[0].Record
+		return &res[0].Entry
 	}
-	settle := func(rec *idem.Record, set idem.Settlement, age time.Duration) {
-		store, err := dynamostore.New(client, dynamostore.Config{Clock: func() time.Time { return now.Add(-age) }})
+	settle := func(rec *store.Entry, set store.Settlement, age time.Duration) {
+		st, err := dynamostore.New(client, dynamostore.Config{Clock: func() time.Time { return now.Add(-age) }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		set.Key, set.Version, set.Owner, set.Retention = rec.Key, rec.Version, rec.Owner, 168*time.Hour
-		if errs := store.Settle(t.Context(), []idem.Settlement{set}); errs != nil {
+		set.Key, set.Token, set.Owner, set.Retention = rec.Key, rec.Token, rec.Owner, 168*time.Hour
+		if errs := st.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 			t.Fatal(errs)
 		}
 	}
 	receipt := []byte(`{"balance":1250}` + "\x1b")
-	settle(claim("ledger#payments#done", 3*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, Result: receipt}, 3*time.Hour)
-	settle(claim("ledger#payments#binary", 2*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, Result: []byte{0xff, 0}}, 2*time.Hour)
-	settle(claim("ledger#payments#large", 2*time.Hour, time.Minute), idem.Settlement{Op: idem.OpComplete, ResultOmitted: 9999}, 2*time.Hour)
-	settle(claim("ledger@payments-0@6200@1767231800000", 50*time.Hour, time.Minute), idem.Settlement{Op: idem.OpFail,
-		Failure: &idem.Failure{Code: idem.CodePermanent, Message: "evil \x1b]0;x\a\nmessage " + strings.Repeat("x", 80)}}, 50*time.Hour)
-	settle(claim("ledger#payments#released", 10*time.Minute+30*time.Second, time.Minute), idem.Settlement{Op: idem.OpRelease, Delay: 3 * time.Hour,
-		Failure: &idem.Failure{Code: idem.CodeError, Message: "try again"}}, 10*time.Minute+30*time.Second)
+	settle(claim("ledger#payments#done", 3*time.Hour, time.Minute), store.Settlement{Op: store.OpComplete, Result: receipt}, 3*time.Hour)
+	settle(claim("ledger#payments#binary", 2*time.Hour, time.Minute), store.Settlement{Op: store.OpComplete, Result: []byte{0xff, 0}}, 2*time.Hour)
+	settle(claim("ledger#payments#large", 2*time.Hour, time.Minute), store.Settlement{Op: store.OpComplete, ResultOmitted: 9999}, 2*time.Hour)
+	settle(claim("ledger@payments-0@6200@1767231800000", 50*time.Hour, time.Minute), store.Settlement{Op: store.OpFail,
+		Failure: &store.Failure{Code: store.CodePermanent, Message: "evil \x1b]0;x\a\nmessage " + strings.Repeat("x", 80)}}, 50*time.Hour)
+	settle(claim("ledger#payments#released", 10*time.Minute+30*time.Second, time.Minute), store.Settlement{Op: store.OpRelease, Delay: 3 * time.Hour,
+		Failure: &store.Failure{Code: store.CodeError, Message: "try again"}}, 10*time.Minute+30*time.Second)
 	claim("ledger#payments#flying", 10*time.Minute+30*time.Second, 41*time.Minute)
 	claim("ledger#payments#dead", 90*time.Minute, time.Minute)
-	hashed, err := idem.StoreKey("ledger#payments#secret", true)
+	hashed, err := store.Key("ledger#payments#secret", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle(claim(hashed, time.Hour+time.Minute, time.Minute), idem.Settlement{Op: idem.OpComplete}, time.Hour+time.Minute)
+	settle(claim(hashed, time.Hour+time.Minute, time.Minute), store.Settlement{Op: store.OpComplete}, time.Hour+time.Minute)
 }
 
 func TestGet(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // storeFlags are the flags of the verbs that look into the store: a table in DynamoDB, or what a URL names.
@@ -36,9 +36,9 @@ func declareTable(fs *flag.FlagSet, table *string, otherwise, usage string) {
 	fs.StringVar(table, "table", cmp.Or(os.Getenv("IDEMSK_TABLE"), otherwise), usage+" (else IDEMSK_TABLE)")
 }
 
-// store is what the verbs look into.
-type store struct {
-	idem.Admin
+// adminStore is what the verbs look into.
+type adminStore struct {
+	store.Admin
 	place   string                           // for people: "the table idemsk"
 	cost    func(ctx context.Context) string // what it takes to read all
 	explain func(err error) error            // adds what to do, where the packages below don't
@@ -46,7 +46,7 @@ type store struct {
 }
 
 // open opens the store, without asking it.
-func (f *storeFlags) open(ctx context.Context) (*store, error) {
+func (f *storeFlags) open(ctx context.Context) (*adminStore, error) {
 	if f.url != "" && f.endpoint+f.region != "" {
 		return nil, usagef("--store-url names the store: --endpoint-url and --region are for DynamoDB")
 	}
@@ -66,7 +66,7 @@ func (f *storeFlags) open(ctx context.Context) (*store, error) {
 	return nil, usagef("the store's URL is not one of postgres://, redis:// and rediss:// (for DynamoDB give none)")
 }
 
-func (f *storeFlags) openDynamoDB(ctx context.Context) (*store, error) {
+func (f *storeFlags) openDynamoDB(ctx context.Context) (*adminStore, error) {
 	cfg, err := f.load(ctx)
 	if err != nil {
 		return nil, err
@@ -76,13 +76,13 @@ func (f *storeFlags) openDynamoDB(ctx context.Context) (*store, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	return &store{
+	return &adminStore{
 		Admin: admin, place: "the table " + f.table, explain: explainAWS, close: func() {},
 		cost: func(ctx context.Context) string { return scanCost(ctx, client, f.table) },
 	}, nil
 }
 
-func (f *storeFlags) openPostgres(url string) (*store, error) {
+func (f *storeFlags) openPostgres(url string) (*adminStore, error) {
 	pool, err := pgstore.NewPool(url)
 	if err != nil {
 		return nil, &usageError{err}
@@ -95,7 +95,7 @@ func (f *storeFlags) openPostgres(url string) (*store, error) {
 	return newStore(admin, "the table "+f.table+" in PostgreSQL", "it is read to the end, a thousand rows at a time", pool.Close), nil
 }
 
-func (f *storeFlags) openRedis(url string) (*store, error) {
+func (f *storeFlags) openRedis(url string) (*adminStore, error) {
 	client, err := redisstore.NewClient(url)
 	if err != nil {
 		return nil, &usageError{err}
@@ -109,8 +109,8 @@ func (f *storeFlags) openRedis(url string) (*store, error) {
 	return newStore(admin, "Redis, under "+f.table, "all names that the server has are walked over", end), nil
 }
 
-func newStore(admin idem.Admin, place, cost string, end func()) *store {
-	return &store{
+func newStore(admin store.Admin, place, cost string, end func()) *adminStore {
+	return &adminStore{
 		Admin: admin, place: place, close: end,
 		cost:    func(context.Context) string { return "reading " + term.Escape(place) + ": " + cost },
 		explain: func(err error) error { return err }, // it says all there is

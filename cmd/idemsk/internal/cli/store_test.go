@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/internal/pgserver"
@@ -15,7 +16,7 @@ import (
 )
 
 // postgresStore is a table in a PostgreSQL server of its own.
-func postgresStore(t *testing.T) (storeURL string, s idem.Store) {
+func postgresStore(t *testing.T) (storeURL string, s store.Store) {
 	t.Helper()
 	server, err := pgserver.Start(t.Context(), pgserver.Config{})
 	if err != nil {
@@ -34,15 +35,15 @@ func postgresStore(t *testing.T) (storeURL string, s idem.Store) {
 	if _, err := pgstore.Migrate(t.Context(), pool, "keys"); err != nil {
 		t.Fatal(err)
 	}
-	store, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
+	st, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.URL(), store
+	return server.URL(), st
 }
 
 // redisStore is a Redis server.
-func redisStore(t *testing.T) (storeURL string, s idem.Store) {
+func redisStore(t *testing.T) (storeURL string, s store.Store) {
 	t.Helper()
 	server, err := redisserver.Start(t.Context(), redisserver.Config{})
 	if err != nil {
@@ -60,42 +61,42 @@ func redisStore(t *testing.T) (storeURL string, s idem.Store) {
 			t.Error(err)
 		}
 	})
-	store, err := redisstore.New(client, redisstore.Config{Prefix: "keys"})
+	st, err := redisstore.New(client, redisstore.Config{Prefix: "keys"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.URL(), store
+	return server.URL(), st
 }
 
 // fillStore puts in a key that is done, one that failed, one that hangs, and one in flight.
-func fillStore(t *testing.T, s idem.Store) {
+func fillStore(t *testing.T, s store.Store) {
 	t.Helper()
-	claim := func(key string, lease time.Duration) idem.Record {
-		res := s.Claim(t.Context(), []idem.ClaimRequest{{Key: key, Owner: "owner-" + key, Source: "payments-0@7", Lease: lease, Retention: time.Hour}})
+	claim := func(key string, lease time.Duration) store.Entry {
+		res := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "owner-" + key, Source: "payments-0@7", Lease: lease, Retention: time.Hour}})
 		if res[0].Err != nil {
 			t.Fatal(res[0].Err)
 		}
-		return res[0].Record
+		return res[0].Entry
 	}
-	settle := func(rec idem.Record, set idem.Settlement) {
-		set.Key, set.Version, set.Owner, set.Retention = rec.Key, rec.Version, rec.Owner, time.Hour
-		if errs := s.Settle(t.Context(), []idem.Settlement{set}); errs != nil {
+	settle := func(rec store.Entry, set store.Settlement) {
+		set.Key, set.Token, set.Owner, set.Retention = rec.Key, rec.Token, rec.Owner, time.Hour
+		if errs := s.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 			t.Fatal(errs)
 		}
 	}
 	claim("ledger#payments#dead", time.Millisecond)
 	claim("ledger#payments#flying", time.Hour)
-	settle(claim("ledger#payments#done", time.Hour), idem.Settlement{Op: idem.OpComplete, Result: []byte(`{"balance":1250}`)})
-	settle(claim("ledger#payments#failed", time.Hour), idem.Settlement{Op: idem.OpFail, Failure: &idem.Failure{Code: idem.CodePermanent, Message: "no such account"}})
+	settle(claim("ledger#payments#done", time.Hour), store.Settlement{Op: store.OpComplete, Result: []byte(`{"balance":1250}`)})
+	settle(claim("ledger#payments#failed", time.Hour), store.Settlement{Op: store.OpFail, Failure: &store.Failure{Code: store.CodePermanent, Message: "no such account"}})
 }
 
 func TestOtherStores(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) (string, idem.Store){"PostgreSQL": postgresStore, "Redis": redisStore} {
+	for name, open := range map[string]func(t *testing.T) (string, store.Store){"PostgreSQL": postgresStore, "Redis": redisStore} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			where, store := open(t)
-			fillStore(t, store)
+			where, st := open(t)
+			fillStore(t, st)
 			flags := []string{"--store-url", where, "--table", "keys"}
 			t.Run("get", func(t *testing.T) { getFromStore(t, name, flags) })
 			t.Run("list", func(t *testing.T) { listStore(t, name, flags) })

@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/idem"
 )
 
 // Fate is how a record must have ended.
@@ -85,7 +86,7 @@ func (l *Ledger) add(p *mskevent.Partition, r mskevent.Record) error {
 	if err != nil && !errors.Is(err, errRejected) {
 		return err
 	}
-	place.Key, err = idem.StoreKey(place.Key, l.rules.HashKeys)
+	place.Key, err = store.Key(place.Key, l.rules.HashKeys)
 	l.places = append(l.places, place)
 	return err
 }

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/gate"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
@@ -22,7 +23,7 @@ type clock struct{ now time.Time }
 func (c *clock) Now() time.Time { return c.now }
 
 // realStore is the real store through a gate in front of an in-process DynamoDB.
-func realStore(t *testing.T, at idem.Clock) (*dynamostore.Store, *gate.Gate) {
+func realStore(t *testing.T, at store.Clock) (*dynamostore.Store, *gate.Gate) {
 	t.Helper()
 	db, err := dynamofake.New(dynamofake.Config{})
 	if err != nil {
@@ -36,28 +37,28 @@ func realStore(t *testing.T, at idem.Clock) (*dynamostore.Store, *gate.Gate) {
 	if err := dynamostore.CreateTable(t.Context(), client, "keys"); err != nil {
 		t.Fatal(err)
 	}
-	store, err := dynamostore.New(client, dynamostore.Config{Table: "keys", Clock: at})
+	st, err := dynamostore.New(client, dynamostore.Config{Table: "keys", Clock: at})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.gate.EndDelivery(false)
-	return store, f.gate
+	return st, f.gate
 }
 
-func claim(t *testing.T, store idem.Store, key string) idem.ClaimResult {
+func claim(t *testing.T, st store.Store, key string) store.ClaimResult {
 	t.Helper()
-	res := store.Claim(t.Context(), []idem.ClaimRequest{{Key: key, Owner: "me" + key, Lease: time.Second, Retention: time.Minute}})[0]
+	res := st.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "me" + key, Lease: time.Second, Retention: time.Minute}})[0]
 	if res.Err != nil {
 		t.Fatal(res.Err)
 	}
 	return res
 }
 
-func settle(t *testing.T, store idem.Store, op idem.SettleOp, rec *idem.Record) {
+func settle(t *testing.T, st store.Store, op store.SettleOp, rec *store.Entry) {
 	t.Helper()
-	errs := store.Settle(context.Background(), []idem.Settlement{{
-		Op: op, Key: rec.Key, Version: rec.Version, Owner: rec.Owner, Retention: time.Minute, Lease: time.Second,
-		Failure: &idem.Failure{Code: idem.CodePermanent, Message: "no"},
+	errs := st.Settle(context.Background(), []store.Settlement{{
+		Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Minute, Lease: time.Second,
+		Failure: &store.Failure{Code: store.CodePermanent, Message: "no"},
 	}})
 	if errs != nil {
 		t.Fatal(errs)
@@ -67,16 +68,16 @@ func settle(t *testing.T, store idem.Store, op idem.SettleOp, rec *idem.Record) 
 func TestCountsOfTheRealStore(t *testing.T) {
 	t.Parallel()
 	at := &clock{now: time.Unix(1_800_000_000, 0)}
-	store, g := realStore(t, at.Now)
-	fresh := claim(t, store, "fresh")
-	settle(t, store, idem.OpComplete, &fresh.Record)
-	failed := claim(t, store, "failed")
-	settle(t, store, idem.OpExtend, &failed.Record)
-	settle(t, store, idem.OpFail, &failed.Record)
+	st, g := realStore(t, at.Now)
+	fresh := claim(t, st, "fresh")
+	settle(t, st, store.OpComplete, &fresh.Entry)
+	failed := claim(t, st, "failed")
+	settle(t, st, store.OpExtend, &failed.Entry)
+	settle(t, st, store.OpFail, &failed.Entry)
 	if d := g.EndDelivery(false); d != (gate.Delivery{Completions: 1}) {
 		t.Errorf("the first delivery: %+v, want 1 completion", d)
 	}
-	if again := claim(t, store, "fresh"); again.State != idem.ClaimCompleted {
+	if again := claim(t, st, "fresh"); again.State != store.ClaimCompleted {
 		t.Fatalf("claimed again: %v", again.State)
 	}
 	if d := g.EndDelivery(false); d != (gate.Delivery{}) {
@@ -91,7 +92,7 @@ func TestCountsOfTheRealStore(t *testing.T) {
 	}
 	// A key that is claimed anew when its retention is over names COMPLETED in the condition: that is no completion.
 	at.now = at.now.Add(time.Hour)
-	if anew := claim(t, store, "fresh"); anew.State != idem.Claimed {
+	if anew := claim(t, st, "fresh"); anew.State != store.Claimed {
 		t.Fatalf("claimed after its retention: %v", anew.State)
 	}
 	if d := g.EndDelivery(true); d.Completions != 0 {

@@ -9,7 +9,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
@@ -106,7 +107,7 @@ func (r *request) completes() bool {
 	}
 	for _, m := range setting.FindAllStringSubmatch(r.UpdateExpression, -1) {
 		if v := r.ExpressionAttributeValues[m[2]].S; r.ExpressionAttributeNames[m[1]] == dynamostore.AttrStatus && v != nil {
-			return *v == string(idem.StatusCompleted)
+			return *v == string(store.StatusCompleted)
 		}
 	}
 	return false

@@ -33,7 +33,7 @@ type onFailure struct {
 
 // openDestination finds what OnFailure names, as DestinationConfig does: an ARN of a queue or bucket, or kafka://topic. A
 // queue may be named by its URL too, and a bucket as s3://bucket. It returns nothing if there is no destination.
-func openDestination(ctx context.Context, o *Options, s *store, brokers []string) (*onFailure, error) {
+func openDestination(ctx context.Context, o *Options, s *siteStore, brokers []string) (*onFailure, error) {
 	name := o.ESM.OnFailure
 	if topic, ok := esm.KafkaTopic(name); ok {
 		return openTopic(ctx, o.Kafka, topic, brokers)
@@ -60,7 +60,7 @@ type queue struct {
 }
 
 // openQueue looks the queue up; the one in this process is made.
-func openQueue(ctx context.Context, o *Options, s *store, name string) (*onFailure, error) {
+func openQueue(ctx context.Context, o *Options, s *siteStore, name string) (*onFailure, error) {
 	q := &queue{name: name, url: name}
 	arn, isARN := strings.CutPrefix(name, "arn:aws:sqs:")
 	short := arn[strings.LastIndexByte(arn, ':')+1:]

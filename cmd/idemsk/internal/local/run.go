@@ -62,7 +62,7 @@ type run struct {
 	chances *chances
 
 	brokers  []string
-	store    *store // nil: the function's own business
+	store    *siteStore // nil: the function's own business
 	endpoint *endpoint
 	mapping  *esm.ESM
 	closers  []func() error // what to close, in the reverse of its opening

@@ -20,8 +20,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/site"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
@@ -42,9 +42,9 @@ const (
 	letterQueue = "idemsk-dead-letters"
 )
 
-// store is the DynamoDB and SQS of a run. They are in this process, so that they outlive the function's processes and serve
+// siteStore is the DynamoDB and SQS of a run. They are in this process, so that they outlive the function's processes and serve
 // them all; the DynamoDB may be elsewhere on this machine.
-type store struct {
+type siteStore struct {
 	proof.Site
 
 	tables    *dynamofake.Server // nil: elsewhere
@@ -59,8 +59,8 @@ type store struct {
 	variables []string // that name it
 }
 
-func startStore(ctx context.Context, o *Options) (s *store, err error) {
-	s = &store{transport: &http.Transport{}}
+func startStore(ctx context.Context, o *Options) (s *siteStore, err error) {
+	s = &siteStore{transport: &http.Transport{}}
 	if s.queues, err = sqsfake.New(sqsfake.Config{Addr: loopback(o.Ports.SQS)}); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func startStore(ctx context.Context, o *Options) (s *store, err error) {
 	return s, nil
 }
 
-func (s *store) start(ctx context.Context, o *Options) error {
+func (s *siteStore) start(ctx context.Context, o *Options) error {
 	if err := s.queues.Start(); err != nil {
 		return fmt.Errorf("the SQS in this process (--sqs-port): %w", err)
 	}
@@ -106,7 +106,7 @@ func (s *store) start(ctx context.Context, o *Options) error {
 }
 
 // checkOutbox fails if the function is to publish into a table that is not there: each record would fail, again and again.
-func (s *store) checkOutbox(ctx context.Context, o *Options) error {
+func (s *siteStore) checkOutbox(ctx context.Context, o *Options) error {
 	if o.variable("IDEMSK_OUTBOX") != "on" || s.elsewhere != nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (s *store) checkOutbox(ctx context.Context, o *Options) error {
 }
 
 // describe says where the function's tables and queue are, for who wants to look at them or use them.
-func (s *store) describe() (lines []string) {
+func (s *siteStore) describe() (lines []string) {
 	switch {
 	case s.elsewhere != nil:
 		lines = append(lines, "Keys under "+s.keys+": idemsk list --table "+s.keys+", with the URL of --store in IDEMSK_STORE_URL")
@@ -132,7 +132,7 @@ func (s *store) describe() (lines []string) {
 	return append(lines, fmt.Sprintf("SQS in this process at %s, dead letters in %s.", s.queues.URL(), s.Queue))
 }
 
-func (s *store) checkDynamoDB(ctx context.Context) error {
+func (s *siteStore) checkDynamoDB(ctx context.Context) error {
 	return promptly(ctx, func(ctx context.Context) error {
 		_, err := s.Dynamo.ListTables(ctx, &dynamodb.ListTablesInput{})
 		return err
@@ -142,7 +142,7 @@ func (s *store) checkDynamoDB(ctx context.Context) error {
 func newSuffix() string { return "-" + strings.ToLower(rand.Text()[:8]) }
 
 // openElsewhere makes keys and ledger of a PostgreSQL or Redis, once that has answered.
-func (s *store) openElsewhere(ctx context.Context, kind, url string) error {
+func (s *siteStore) openElsewhere(ctx context.Context, kind, url string) error {
 	suffix := newSuffix()
 	table, ledger := dynamostore.DefaultTable+suffix, ledgerTable+suffix
 	there, err := site.Open(url, table, ledger)
@@ -165,7 +165,7 @@ func (s *store) openElsewhere(ctx context.Context, kind, url string) error {
 }
 
 // Balances reads the ledger of the function with its store.
-func (s *store) Balances(ctx context.Context) (map[string]int64, error) {
+func (s *siteStore) Balances(ctx context.Context) (map[string]int64, error) {
 	if s.elsewhere != nil {
 		return s.elsewhere.Balances(ctx)
 	}
@@ -173,14 +173,14 @@ func (s *store) Balances(ctx context.Context) (map[string]int64, error) {
 }
 
 // Statuses reads how the keys ended.
-func (s *store) Statuses(ctx context.Context) (map[string]idem.Status, error) {
+func (s *siteStore) Statuses(ctx context.Context) (map[string]store.Status, error) {
 	if s.elsewhere != nil {
 		return s.elsewhere.Statuses(ctx)
 	}
 	return s.Site.Statuses(ctx)
 }
 
-func (s *store) startTables(o *Options) (err error) {
+func (s *siteStore) startTables(o *Options) (err error) {
 	if s.tables, err = dynamofake.New(dynamofake.Config{Addr: loopback(o.Ports.DynamoDB)}); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (s *store) startTables(o *Options) (err error) {
 }
 
 // queue makes a queue, if it is not there yet, and returns its URL.
-func (s *store) queue(ctx context.Context, name string) (string, error) {
+func (s *siteStore) queue(ctx context.Context, name string) (string, error) {
 	out, err := s.SQS.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name})
 	if err != nil {
 		return "", fmt.Errorf("creating the queue %s: %w", name, err)
@@ -207,7 +207,7 @@ func (s *store) queue(ctx context.Context, name string) (string, error) {
 }
 
 // close removes the tables, unless they end with this process.
-func (s *store) close() error {
+func (s *siteStore) close() error {
 	var errs []error
 	if s.elsewhere != nil {
 		errs = append(errs, s.elsewhere.Remove(context.Background()))
@@ -239,7 +239,7 @@ func (o *Options) lease() time.Duration {
 
 // environment is what a function needs to know of the store. The lease is short, so that the keys of a killed process are soon
 // free, and long enough for a machine that has other things to do: a process that it holds up would lose its keys alive.
-func (s *store) environment(o *Options) []string {
+func (s *siteStore) environment(o *Options) []string {
 	failures := "batch"
 	if slices.Contains(o.ESM.FunctionResponseTypes, esm.ReportBatchItemFailures) {
 		failures = "partial"

@@ -3,13 +3,14 @@ package proof
 import (
 	"fmt"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 )
 
 // Lost says of each record that was delivered and has not ended as it must how it is lost.
-func Lost(places []expect.Place, statuses map[string]idem.Status, letters []kafka.DeadLetter) []string {
+func Lost(places []expect.Place, statuses map[string]store.Status, letters []kafka.DeadLetter) []string {
 	dead := make(map[string]bool, len(letters))
 	for i := range letters {
 		dead[letters[i].IdempotencyKey] = true
@@ -23,13 +24,13 @@ func Lost(places []expect.Place, statuses map[string]idem.Status, letters []kafk
 	return lost
 }
 
-func lostHow(place expect.Place, status idem.Status, dead bool) string {
-	want := idem.StatusFailed
+func lostHow(place expect.Place, status store.Status, dead bool) string {
+	want := store.StatusFailed
 	if place.Fate == expect.Booked {
-		want = idem.StatusCompleted
+		want = store.StatusCompleted
 	}
 	switch {
-	case status == want && (want == idem.StatusCompleted || dead):
+	case status == want && (want == store.StatusCompleted || dead):
 		return ""
 	case status == want:
 		return "its key is FAILED, but no dead letter was sent"

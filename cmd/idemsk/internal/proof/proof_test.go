@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -22,9 +23,9 @@ func TestEveryRecordMustHaveEnded(t *testing.T) {
 		{Source: "t-0@6", Key: "t#mute", Fate: expect.Failed},
 		{Source: "t-0@7", Key: "t#swapped", Fate: expect.Failed},
 	}
-	statuses := map[string]idem.Status{
-		"t#good": idem.StatusCompleted, "t#bad": idem.StatusFailed, "t@t-0@3": idem.StatusFailed,
-		"t#open": idem.StatusStarted, "t#mute": idem.StatusFailed, "t#swapped": idem.StatusCompleted,
+	statuses := map[string]store.Status{
+		"t#good": store.StatusCompleted, "t#bad": store.StatusFailed, "t@t-0@3": store.StatusFailed,
+		"t#open": store.StatusStarted, "t#mute": store.StatusFailed, "t#swapped": store.StatusCompleted,
 	}
 	lost := proof.Lost(places, statuses, []kafka.DeadLetter{{IdempotencyKey: "t#bad"}, {IdempotencyKey: "t@t-0@3"}, {IdempotencyKey: "t#swapped"}})
 	want := []string{

@@ -7,12 +7,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -113,13 +114,13 @@ func (s *Site) Remove(ctx context.Context) error {
 }
 
 // Statuses reads how the keys ended.
-func (s *Site) Statuses(ctx context.Context) (map[string]idem.Status, error) {
+func (s *Site) Statuses(ctx context.Context) (map[string]store.Status, error) {
 	keys, err := dynamostore.New(s.Dynamo, dynamostore.Config{Table: s.Table})
 	if err != nil {
 		return nil, err
 	}
-	statuses := make(map[string]idem.Status)
-	for rec, err := range keys.List(ctx, idem.ListQuery{}) {
+	statuses := make(map[string]store.Status)
+	for rec, err := range keys.List(ctx, store.ListQuery{}) {
 		if err != nil {
 			return nil, err
 		}

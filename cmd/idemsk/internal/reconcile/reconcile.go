@@ -6,16 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Report is what needs somebody's attention.
 type Report struct {
-	Overdue []idem.Record `json:"overdue"` // STARTED, free to be taken, and nobody has come
-	Failed  []idem.Record `json:"failed"`
+	Overdue []store.Entry `json:"overdue"` // STARTED, free to be taken, and nobody has come
+	Failed  []store.Entry `json:"failed"`
 
 	// What follows is nil without an export.
-	OnlyInStore  []idem.Record `json:"onlyInStore,omitempty"`  // COMPLETED, and not in the export
+	OnlyInStore  []store.Entry `json:"onlyInStore,omitempty"`  // COMPLETED, and not in the export
 	OnlyInExport []Row         `json:"onlyInExport,omitempty"` // no key that is COMPLETED
 	Unsettled    []Unsettled   `json:"unsettled,omitempty"`
 	Twice        []Row         `json:"twice,omitempty"` // the second and further rows of a key
@@ -28,7 +28,7 @@ type Report struct {
 // Unsettled is a business record whose key is there, but not COMPLETED.
 type Unsettled struct {
 	Row    Row         `json:"row"`
-	Record idem.Record `json:"record"`
+	Record store.Entry `json:"record"`
 }
 
 // Differs reports whether the export and the store disagree.
@@ -46,13 +46,13 @@ type Options struct {
 }
 
 // Run reads the store, and the export unless it is nil.
-func Run(ctx context.Context, store idem.Admin, export iter.Seq2[Row, error], o Options, now time.Time) (*Report, error) {
+func Run(ctx context.Context, st store.Admin, export iter.Seq2[Row, error], o Options, now time.Time) (*Report, error) {
 	r := &Report{}
 	rows, err := r.index(export, o.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	for rec, err := range store.List(ctx, idem.ListQuery{}) {
+	for rec, err := range st.List(ctx, store.ListQuery{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -66,10 +66,10 @@ func Run(ctx context.Context, store idem.Admin, export iter.Seq2[Row, error], o 
 	return r, nil
 }
 
-func (r *Report) judge(rec *idem.Record, now time.Time) {
-	overdue := idem.ListQuery{Overdue: true}
+func (r *Report) judge(rec *store.Entry, now time.Time) {
+	overdue := store.ListQuery{Overdue: true}
 	switch {
-	case rec.Status == idem.StatusFailed && now.Before(rec.Expiry):
+	case rec.Status == store.StatusFailed && now.Before(rec.Expiry):
 		r.Failed = append(r.Failed, *rec)
 	case overdue.Matches(rec, now):
 		r.Overdue = append(r.Overdue, *rec)
@@ -77,15 +77,15 @@ func (r *Report) judge(rec *idem.Record, now time.Time) {
 }
 
 // compare takes the record's row out of those that are left.
-func (r *Report) compare(left *index, rec *idem.Record, o Options) {
+func (r *Report) compare(left *index, rec *store.Entry, o Options) {
 	row, ok := left.take(rec.Key)
 	switch {
-	case ok && rec.Status == idem.StatusCompleted:
+	case ok && rec.Status == store.StatusCompleted:
 		r.Matched++
 	case ok:
 		r.Unsettled = append(r.Unsettled, Unsettled{Row: row, Record: *rec})
-	case !strings.HasPrefix(rec.Key, o.Prefix) && !idem.IsHashed(rec.Key):
-	case rec.Status == idem.StatusCompleted && !rec.UpdatedAt.Before(o.From) && (o.To.IsZero() || rec.UpdatedAt.Before(o.To)):
+	case !strings.HasPrefix(rec.Key, o.Prefix) && !store.IsHashed(rec.Key):
+	case rec.Status == store.StatusCompleted && !rec.UpdatedAt.Before(o.From) && (o.To.IsZero() || rec.UpdatedAt.Before(o.To)):
 		r.OnlyInStore = append(r.OnlyInStore, *rec)
 	}
 }
@@ -116,7 +116,7 @@ func (r *Report) index(export iter.Seq2[Row, error], prefix string) (*index, err
 		x.rows, x.taken = append(x.rows, row), append(x.taken, false)
 		x.stored[plain] = n
 		for _, hash := range []bool{false, true} {
-			if key, err := idem.StoreKey(plain, hash); err == nil {
+			if key, err := store.Key(plain, hash); err == nil {
 				x.stored[key] = n
 			}
 		}

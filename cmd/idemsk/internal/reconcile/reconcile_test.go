@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
@@ -19,29 +20,29 @@ func filled(t *testing.T) *memstore.Store {
 	t.Helper()
 	clock := now
 	s := memstore.New(memstore.Config{Clock: func() time.Time { return clock }})
-	add := func(key string, age time.Duration, op idem.SettleOp) {
+	add := func(key string, age time.Duration, op store.SettleOp) {
 		clock = now.Add(-age)
-		rec := s.Claim(t.Context(), []idem.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Record
-		set := idem.Settlement{Op: op, Key: key, Version: rec.Version, Owner: "o", Retention: 24 * time.Hour, Failure: &idem.Failure{Code: "error"}}
+		rec := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Entry
+		set := store.Settlement{Op: op, Key: key, Token: rec.Token, Owner: "o", Retention: 24 * time.Hour, Failure: &store.Failure{Code: "error"}}
 		if op != 0 {
-			if errs := s.Settle(t.Context(), []idem.Settlement{set}); errs != nil {
+			if errs := s.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 				t.Fatal(errs)
 			}
 		}
 		clock = now
 	}
-	add("ledger#payments#done", time.Hour, idem.OpComplete)
-	add("ledger#refunds#done", time.Hour, idem.OpComplete) // another topic's
-	add("ledger#payments#early", 10*time.Hour, idem.OpComplete)
-	add("ledger#payments#failed", time.Hour, idem.OpFail)
-	add("ledger#payments#expired", 48*time.Hour, idem.OpFail)
+	add("ledger#payments#done", time.Hour, store.OpComplete)
+	add("ledger#refunds#done", time.Hour, store.OpComplete) // another topic's
+	add("ledger#payments#early", 10*time.Hour, store.OpComplete)
+	add("ledger#payments#failed", time.Hour, store.OpFail)
+	add("ledger#payments#expired", 48*time.Hour, store.OpFail)
 	add("ledger#payments#dead", time.Hour, 0)
 	add("ledger#payments#flying", time.Second, 0)
-	hashed, err := idem.StoreKey("ledger#payments#secret", true)
+	hashed, err := store.Key("ledger#payments#secret", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	add(hashed, time.Hour, idem.OpComplete)
+	add(hashed, time.Hour, store.OpComplete)
 	return s
 }
 
@@ -53,7 +54,7 @@ func keys[T any](list []T, key func(T) string) string {
 	return strings.Join(names, " ")
 }
 
-func record(r idem.Record) string { return strings.TrimPrefix(r.Key, "ledger#payments#") }
+func record(r store.Entry) string { return strings.TrimPrefix(r.Key, "ledger#payments#") }
 
 func row(r reconcile.Row) string { return fmt.Sprintf("%s@%d", r.Key, r.Line) }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -18,7 +20,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -32,7 +33,7 @@ func letter(offset int64) kafka.DeadLetter {
 		Key: []byte("acc-1"), Value: []byte(`{"paymentId":"p"}`),
 		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("p")}, {Key: kafka.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
 		IdempotencyKey: "ledger#payments#p", Version: 1_700_000_000_123, Attempts: 5,
-		Error: idem.Failure{Code: idem.CodePermanent, Message: "no"},
+		Error: store.Failure{Code: store.CodePermanent, Message: "no"},
 	}
 }
 

@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
@@ -23,7 +24,7 @@ import (
 // Site is the keys and the ledger of a function. Close it.
 type Site struct {
 	server
-	keys  idem.Admin
+	keys  store.Admin
 	close func()
 }
 
@@ -98,9 +99,9 @@ func (s *Site) Remove(ctx context.Context) error {
 func (s *Site) Balances(ctx context.Context) (map[string]int64, error) { return s.balances(ctx) }
 
 // Statuses reads how the keys ended.
-func (s *Site) Statuses(ctx context.Context) (map[string]idem.Status, error) {
-	statuses := make(map[string]idem.Status)
-	for rec, err := range s.keys.List(ctx, idem.ListQuery{}) {
+func (s *Site) Statuses(ctx context.Context) (map[string]store.Status, error) {
+	statuses := make(map[string]store.Status)
+	for rec, err := range s.keys.List(ctx, store.ListQuery{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -162,11 +163,11 @@ func (r *inRedis) create(context.Context) error { return nil }
 
 func (r *inRedis) remove(ctx context.Context) error {
 	errs := []error{r.ledger.Drop(ctx, r.client)}
-	for rec, err := range r.keys.List(ctx, idem.ListQuery{}) {
+	for rec, err := range r.keys.List(ctx, store.ListQuery{}) {
 		if err == nil {
-			err = r.keys.Delete(ctx, rec.Key, rec.Version)
+			err = r.keys.Delete(ctx, rec.Key, rec.Token)
 		}
-		if err != nil && !errors.Is(err, idem.ErrNotFound) { // a list may yield a record twice
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // a list may yield a record twice
 			errs = append(errs, fmt.Errorf("removing the keys: %w", err))
 			break
 		}

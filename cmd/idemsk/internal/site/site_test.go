@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/site"
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
@@ -42,7 +43,7 @@ func ended(t *testing.T, end func() error) {
 }
 
 // check leaves a function's traces by use, and then reads and removes them.
-func check(t *testing.T, url string, use func(ctx context.Context) idem.Store) {
+func check(t *testing.T, url string, use func(ctx context.Context) store.Store) {
 	t.Helper()
 	s := must(site.Open(url, table, ledger))
 	defer s.Close()
@@ -51,8 +52,8 @@ func check(t *testing.T, url string, use func(ctx context.Context) idem.Store) {
 			t.Fatal(err)
 		}
 	}
-	store := use(t.Context())
-	res := store.Claim(t.Context(), []idem.ClaimRequest{{Key: "p#1", Owner: "o", Lease: time.Minute, Retention: time.Hour}})
+	st := use(t.Context())
+	res := st.Claim(t.Context(), []store.ClaimRequest{{Key: "p#1", Owner: "o", Lease: time.Minute, Retention: time.Hour}})
 	if res[0].Err != nil {
 		t.Fatal(res[0].Err)
 	}
@@ -61,7 +62,7 @@ func check(t *testing.T, url string, use func(ctx context.Context) idem.Store) {
 		t.Errorf("balances %v (%v)", balances, err)
 	}
 	statuses, err := s.Statuses(t.Context())
-	if err != nil || len(statuses) != 1 || statuses["p#1"] != idem.StatusStarted {
+	if err != nil || len(statuses) != 1 || statuses["p#1"] != store.StatusStarted {
 		t.Errorf("statuses %v (%v)", statuses, err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -84,7 +85,7 @@ func check(t *testing.T, url string, use func(ctx context.Context) idem.Store) {
 func TestPostgreSQL(t *testing.T) {
 	server := must(pgserver.Start(t.Context(), pgserver.Config{}))
 	ended(t, server.Close)
-	check(t, server.URL(), func(ctx context.Context) idem.Store {
+	check(t, server.URL(), func(ctx context.Context) store.Store {
 		pool := must(pgstore.NewPool(server.URL()))
 		t.Cleanup(pool.Close)
 		must(pgledger.Ledger(ledger).Add(ctx, pool, "a/EUR", 7))
@@ -95,7 +96,7 @@ func TestPostgreSQL(t *testing.T) {
 func TestRedis(t *testing.T) {
 	server := must(redisserver.Start(t.Context(), redisserver.Config{}))
 	ended(t, server.Close)
-	check(t, server.URL(), func(ctx context.Context) idem.Store {
+	check(t, server.URL(), func(ctx context.Context) store.Store {
 		client := must(redisstore.NewClient(server.URL()))
 		ended(t, client.Close)
 		must(redisledger.Ledger(ledger).Add(ctx, client, "a/EUR", 7))

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -183,7 +185,7 @@ func (d *deployment) check(t *testing.T, records int, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := make(map[idem.Status]int)
+	counts := make(map[store.Status]int)
 	for _, status := range statuses {
 		counts[status]++
 	}
@@ -191,7 +193,7 @@ func (d *deployment) check(t *testing.T, records int, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if counts[idem.StatusCompleted] != want.Booked() || counts[idem.StatusFailed] != len(letters) || len(counts) > 2 {
+	if counts[store.StatusCompleted] != want.Booked() || counts[store.StatusFailed] != len(letters) || len(counts) > 2 {
 		t.Errorf("the keys are %v, and there are %d letters; want %d COMPLETED", counts, len(letters), want.Booked())
 	}
 }

@@ -1,15 +1,16 @@
-package idem_test
+package store_test
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"pgregory.net/rapid"
+	"github.com/idemsk/idemsk/idem/store"
 
-	"github.com/idemsk/idemsk/idem"
+	"pgregory.net/rapid"
 )
 
 func hashed(key string) string {
@@ -17,8 +18,8 @@ func hashed(key string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func TestStoreKey(t *testing.T) {
-	long := strings.Repeat("k", idem.MaxKeyBytes)
+func TestKey(t *testing.T) {
+	long := strings.Repeat("k", store.MaxKeyBytes)
 	for _, tc := range []struct {
 		name, key string
 		hash      bool
@@ -33,7 +34,7 @@ func TestStoreKey(t *testing.T) {
 		{"hashing asked for", "payments#17", true, hashed("payments#17")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := idem.StoreKey(tc.key, tc.hash)
+			got, err := store.Key(tc.key, tc.hash)
 			if err != nil || got != tc.want {
 				t.Errorf("%q, %v; want %q", got, err, tc.want)
 			}
@@ -41,32 +42,33 @@ func TestStoreKey(t *testing.T) {
 	}
 }
 
-func TestStoreKeyRefusesAnEmptyKey(t *testing.T) {
+func TestKeyRefusesAnEmptyKey(t *testing.T) {
 	for _, hash := range []bool{false, true} {
-		_, err := idem.StoreKey("", hash)
-		wantErr(t, err, idem.ErrInvalidKey)
+		if _, err := store.Key("", hash); !errors.Is(err, store.ErrInvalidKey) {
+			t.Errorf("%v; want ErrInvalidKey", err)
+		}
 	}
 }
 
 // Two keys must never meet in one stored key, and every stored key must fit every store.
-func TestStoreKeysAreDistinctAndStorable(t *testing.T) {
+func TestKeysAreDistinctAndStorable(t *testing.T) {
 	anyKey := rapid.OneOf(
 		rapid.String(),
-		rapid.StringN(0, -1, 3*idem.MaxKeyBytes),
+		rapid.StringN(0, -1, 3*store.MaxKeyBytes),
 		rapid.Map(rapid.String(), hashed),
 		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
 	).Filter(func(s string) bool { return s != "" })
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyKey.Draw(t, "a"), anyKey.Draw(t, "b")
 		if rapid.Bool().Draw(t, "b is the stored form of a") {
-			b, _ = idem.StoreKey(a, rapid.Bool().Draw(t, "hashed"))
+			b, _ = store.Key(a, rapid.Bool().Draw(t, "hashed"))
 		}
-		sa, errA := idem.StoreKey(a, false)
-		sb, errB := idem.StoreKey(b, false)
+		sa, errA := store.Key(a, false)
+		sb, errB := store.Key(b, false)
 		if errA != nil || errB != nil {
 			t.Fatalf("%v, %v", errA, errB)
 		}
-		if len(sa) > idem.MaxKeyBytes || !utf8.ValidString(sa) {
+		if len(sa) > store.MaxKeyBytes || !utf8.ValidString(sa) {
 			t.Fatalf("stored as %q", sa)
 		}
 		if (a == b) != (sa == sb) {

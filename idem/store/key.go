@@ -1,4 +1,4 @@
-package idem
+package store
 
 import (
 	"crypto/sha256"
@@ -18,7 +18,7 @@ const hashedPrefix = "sha256:"
 
 // StoreKey returns the form in which a key is stored: the key itself, or "sha256:" and its SHA-256 in hexadecimal if it is
 // longer than MaxKeyBytes, is not valid UTF-8, or hash asks for it. An empty key is ErrInvalidKey.
-func StoreKey(key string, hash bool) (string, error) {
+func Key(key string, hash bool) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("%w: it is empty", ErrInvalidKey)
 	}

@@ -1,4 +1,4 @@
-package idem
+package store
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ var (
 	ErrContended = errors.New("idem: refused for what others do at the same time")
 	// ErrForeignRecord says that what the store holds under a key can't be read: something else wrote it. Nothing was changed,
 	// and nothing will get on with that key until somebody mends or deletes what is there; the store itself is well.
-	ErrForeignRecord = errors.New("idem: what the store holds under the key is not one of ours")
+	ErrForeignEntry = errors.New("idem: what the store holds under the key is not one of ours")
 	// ErrNotFound says that a store has no record of a key.
 	ErrNotFound = errors.New("idem: no such key")
 	// ErrInvalidKey says that a key can't be used: it is empty.
@@ -31,17 +31,17 @@ var (
 // gone.
 type FencedError struct {
 	Key     string
-	Version int64 // of the claim that was refused
-	Current Record
+	Token   int64 // of the claim that was refused
+	Current Entry
 }
 
 // Error tells who holds the key now.
 func (e *FencedError) Error() string {
 	if e.Current.Status == "" {
-		return fmt.Sprintf("%v: key %q, version %d: the record is gone", ErrFenced, e.Key, e.Version)
+		return fmt.Sprintf("%v: key %q, version %d: the record is gone", ErrFenced, e.Key, e.Token)
 	}
 	return fmt.Sprintf("%v: key %q, version %d: it is %s at version %d now, last claimed from %s",
-		ErrFenced, e.Key, e.Version, e.Current.Status, e.Current.Version, cmp.Or(e.Current.Source, "an unknown source"))
+		ErrFenced, e.Key, e.Token, e.Current.Status, e.Current.Token, cmp.Or(e.Current.Source, "an unknown source"))
 }
 
 // Unwrap returns ErrFenced.
@@ -70,11 +70,11 @@ var ErrClaimRefused = errors.New("idem: the key is not free")
 type ClaimRefusedError struct{ Result ClaimResult }
 
 func (e *ClaimRefusedError) Error() string {
-	rec := &e.Result.Record
+	rec := &e.Result.Entry
 	if rec.Status == "" && e.Result.Err != nil {
 		return fmt.Sprintf("%v: %v", ErrClaimRefused, e.Result.Err)
 	}
-	return fmt.Sprintf("%v: %q is %s, version %d, from %s", ErrClaimRefused, rec.Key, rec.Status, rec.Version, cmp.Or(rec.Source, "an unknown source"))
+	return fmt.Sprintf("%v: %q is %s, version %d, from %s", ErrClaimRefused, rec.Key, rec.Status, rec.Token, cmp.Or(rec.Source, "an unknown source"))
 }
 
 // Is matches ErrClaimRefused.

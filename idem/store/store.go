@@ -1,4 +1,4 @@
-package idem
+package store
 
 import (
 	"context"
@@ -36,11 +36,11 @@ type Batcher interface {
 // Admin is implemented by stores that people can look into.
 type Admin interface {
 	// Get returns the record of a key, or ErrNotFound (wrapped). The key is the stored one (see StoreKey).
-	Get(ctx context.Context, key string) (Record, error)
+	Get(ctx context.Context, key string) (Entry, error)
 
 	// List yields the records that q asks for, in no order, until the caller stops or the context ends; a last pair may
 	// carry an error. It reads the whole table unless the caller stops: each store says what that costs.
-	List(ctx context.Context, q ListQuery) iter.Seq2[Record, error]
+	List(ctx context.Context, q ListQuery) iter.Seq2[Entry, error]
 
 	// Delete removes a key if it still has the version given, so that nobody deletes what they have not seen. It returns
 	// ErrNotFound or a *FencedError (errors.Is ErrFenced) with the record as it is now.
@@ -89,7 +89,7 @@ type ClaimResult struct {
 	State ClaimState
 	// Record is the key's state after the claim: the new one if Claimed (with the last failure, if the key had one),
 	// otherwise the one that stood in the way. It is also set with ErrFingerprintMismatch.
-	Record Record
+	Entry Entry
 	// Stolen says that the claim took the key from an owner whose lease was over.
 	Stolen bool
 	// ClaimableIn is, for ClaimInFlight, how long it takes by the store's clock until the lease or the delay of a release
@@ -126,10 +126,10 @@ func (op SettleOp) String() string {
 
 // Settlement ends or extends a claim. Key, Version and Owner are those of the claimed Record.
 type Settlement struct {
-	Op      SettleOp
-	Key     string
-	Version int64
-	Owner   string
+	Op    SettleOp
+	Key   string
+	Token int64
+	Owner string
 
 	Retention time.Duration // remembered for so long after this settlement (OpExtend: after the new lease)
 
@@ -150,7 +150,7 @@ type Settlement struct {
 }
 
 // Matches reports whether rec is one of those that q asks for, at the time given.
-func (q ListQuery) Matches(rec *Record, now time.Time) bool {
+func (q ListQuery) Matches(rec *Entry, now time.Time) bool {
 	switch {
 	case q.Status != "" && rec.Status != q.Status:
 	case !q.Before.IsZero() && !rec.UpdatedAt.Before(q.Before):

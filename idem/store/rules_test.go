@@ -1,12 +1,13 @@
-package idem_test
+package store_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
+
 	"pgregory.net/rapid"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
@@ -23,34 +24,34 @@ func around(t *rapid.T, name string) time.Time {
 	return moment.Add(edge + time.Duration(rapid.IntRange(-2, 2).Draw(t, name+", ms"))*time.Millisecond)
 }
 
-func anyRecord(t *rapid.T) idem.Record {
-	rec := idem.Record{
-		Key: testKey, Status: rapid.SampledFrom([]idem.Status{idem.StatusStarted, idem.StatusCompleted, idem.StatusFailed}).Draw(t, "status"),
-		Version: rapid.Int64Range(1, 4).Draw(t, "version"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
+func anyRecord(t *rapid.T) store.Entry {
+	rec := store.Entry{
+		Key: testKey, Status: rapid.SampledFrom([]store.Status{store.StatusStarted, store.StatusCompleted, store.StatusFailed}).Draw(t, "status"),
+		Token: rapid.Int64Range(1, 4).Draw(t, "version"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
 		LeaseUntil: around(t, "lease"), Attempts: rapid.IntRange(1, 9).Draw(t, "attempts"), Fingerprint: anyFingerprint(t, "stored fingerprint"),
 		Source: "before", CreatedAt: moment.Add(-2 * time.Hour), UpdatedAt: moment.Add(-time.Minute), Expiry: around(t, "expiry").Truncate(time.Second),
 	}
 	switch rec.Status {
-	case idem.StatusStarted:
+	case store.StatusStarted:
 		if rapid.Bool().Draw(t, "released") {
 			rec.RetryAt = around(t, "retryAt")
 		}
-	case idem.StatusCompleted:
+	case store.StatusCompleted:
 		rec.Result = []byte("result")
-	case idem.StatusFailed:
+	case store.StatusFailed:
 	}
-	if rec.Status != idem.StatusCompleted && rapid.Bool().Draw(t, "failure") {
-		rec.Failure = &idem.Failure{Code: idem.CodeError, Message: "before", At: moment.Add(-time.Minute)}
+	if rec.Status != store.StatusCompleted && rapid.Bool().Draw(t, "failure") {
+		rec.Failure = &store.Failure{Code: store.CodeError, Message: "before", At: moment.Add(-time.Minute)}
 	}
 	return rec
 }
 
-func anyFingerprint(t *rapid.T, name string) idem.Fingerprint {
-	return rapid.SampledFrom([]idem.Fingerprint{{}, {1}, {1}, {2}}).Draw(t, name)
+func anyFingerprint(t *rapid.T, name string) store.Fingerprint {
+	return rapid.SampledFrom([]store.Fingerprint{{}, {1}, {1}, {2}}).Draw(t, name)
 }
 
-func anyClaim(t *rapid.T) idem.ClaimRequest {
-	return idem.ClaimRequest{
+func anyClaim(t *rapid.T) store.ClaimRequest {
+	return store.ClaimRequest{
 		Key: testKey, Fingerprint: anyFingerprint(t, "fingerprint"), Owner: rapid.SampledFrom([]string{"a", "c", "d"}).Draw(t, "claimant"),
 		Source: "claimant's", Lease: lease, Retention: time.Hour, Redrive: rapid.Int64Range(0, 4).Draw(t, "redrive"),
 		TakeOver: rapid.Bool().Draw(t, "take over"),
@@ -61,46 +62,46 @@ func anyClaim(t *rapid.T) idem.ClaimRequest {
 func TestJudgeDecidesAsTheModelDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen, req := anyRecord(t), anyClaim(t)
-		verdict, res := idem.Judge(&req, &seen, moment, skew)
+		verdict, res := store.Judge(&req, &seen, moment, skew)
 
-		started := seen.Status == idem.StatusStarted
+		started := seen.Status == store.StatusStarted
 		released := started && !seen.RetryAt.IsZero()
 		over := !moment.Before(seen.LeaseUntil.Add(skew))
 		if released {
 			over = !moment.Before(seen.RetryAt)
 		}
-		wantVerdict, wantState := idem.VerdictReport, idem.ClaimUnknown
+		wantVerdict, wantState := store.VerdictReport, store.ClaimUnknown
 		switch {
 		case started && !released && seen.Owner == req.Owner:
-			wantState = idem.Claimed
+			wantState = store.Claimed
 		case !started && !moment.Before(seen.Expiry.Add(skew)):
-			wantVerdict = idem.VerdictTake
+			wantVerdict = store.VerdictTake
 		case seen.Fingerprint != req.Fingerprint && !seen.Fingerprint.IsZero() && !req.Fingerprint.IsZero():
-			wantVerdict = idem.VerdictMismatch
-		case seen.Status == idem.StatusFailed && seen.Version == req.Redrive:
-			wantVerdict = idem.VerdictTake
-		case seen.Status == idem.StatusCompleted:
-			wantState = idem.ClaimCompleted
-		case seen.Status == idem.StatusFailed:
-			wantState = idem.ClaimFailed
+			wantVerdict = store.VerdictMismatch
+		case seen.Status == store.StatusFailed && seen.Token == req.Redrive:
+			wantVerdict = store.VerdictTake
+		case seen.Status == store.StatusCompleted:
+			wantState = store.ClaimCompleted
+		case seen.Status == store.StatusFailed:
+			wantState = store.ClaimFailed
 		case !over:
-			wantState = idem.ClaimInFlight
+			wantState = store.ClaimInFlight
 		case !released && !req.TakeOver:
-			wantState = idem.ClaimLeaseOver
+			wantState = store.ClaimLeaseOver
 		default:
-			wantVerdict = idem.VerdictTake
+			wantVerdict = store.VerdictTake
 		}
 		if verdict != wantVerdict || res.State != wantState {
 			t.Fatalf("%+v\non %+v:\nverdict %d, state %d; want %d, %d", req, seen, verdict, res.State, wantVerdict, wantState)
 		}
-		if res.Record.Version != seen.Version || res.Record.Owner != seen.Owner {
-			t.Fatalf("the answer shows %+v; want what was seen", res.Record)
+		if res.Entry.Token != seen.Token || res.Entry.Owner != seen.Owner {
+			t.Fatalf("the answer shows %+v; want what was seen", res.Entry)
 		}
 		until := seen.LeaseUntil.Add(skew)
 		if released {
 			until = seen.RetryAt
 		}
-		if wantState == idem.ClaimInFlight && res.ClaimableIn != until.Sub(moment) {
+		if wantState == store.ClaimInFlight && res.ClaimableIn != until.Sub(moment) {
 			t.Fatalf("claimable in %v; want %v", res.ClaimableIn, until.Sub(moment))
 		}
 	})
@@ -110,13 +111,13 @@ func TestAClaimBeginsOrContinuesAKeysLife(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen, req := anyRecord(t), anyClaim(t)
 		before := seen
-		next := idem.Take(&req, &seen, moment)
-		want := idem.Record{
-			Key: testKey, Status: idem.StatusStarted, Version: seen.Version + 1, Owner: req.Owner, LeaseUntil: moment.Add(lease),
+		next := store.Take(&req, &seen, moment)
+		want := store.Entry{
+			Key: testKey, Status: store.StatusStarted, Token: seen.Token + 1, Owner: req.Owner, LeaseUntil: moment.Add(lease),
 			Attempts: seen.Attempts + 1, Fingerprint: req.Fingerprint, Failure: seen.Failure, Source: req.Source,
 			CreatedAt: seen.CreatedAt, UpdatedAt: moment, Expiry: next.Expiry,
 		}
-		if seen.Status != idem.StatusStarted {
+		if seen.Status != store.StatusStarted {
 			want.Attempts, want.Failure, want.CreatedAt = 1, nil, moment
 		} else if req.Fingerprint.IsZero() {
 			want.Fingerprint = seen.Fingerprint
@@ -128,12 +129,12 @@ func TestAClaimBeginsOrContinuesAKeysLife(t *testing.T) {
 		if d := storetest.Diff(seen, before); d != "" {
 			t.Fatalf("Take changed what was seen: %s", d)
 		}
-		if idem.Stolen(&seen) != (seen.Status == idem.StatusStarted && seen.RetryAt.IsZero()) {
-			t.Fatalf("stolen %t from %+v", idem.Stolen(&seen), seen)
+		if store.Stolen(&seen) != (seen.Status == store.StatusStarted && seen.RetryAt.IsZero()) {
+			t.Fatalf("stolen %t from %+v", store.Stolen(&seen), seen)
 		}
 
-		fresh := idem.Fresh(&req, moment)
-		want.Version, want.Attempts, want.Failure, want.CreatedAt, want.Expiry = moment.UnixMilli(), 1, nil, moment, next.Expiry
+		fresh := store.Fresh(&req, moment)
+		want.Token, want.Attempts, want.Failure, want.CreatedAt, want.Expiry = moment.UnixMilli(), 1, nil, moment, next.Expiry
 		want.Fingerprint = req.Fingerprint
 		if d := storetest.Diff(fresh, want); d != "" {
 			t.Fatalf("fresh: %s", d)
@@ -144,69 +145,69 @@ func TestAClaimBeginsOrContinuesAKeysLife(t *testing.T) {
 func TestASettlementHoldsOnceAndKnowsItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen := anyRecord(t)
-		set := idem.Settlement{
-			Op:  rapid.SampledFrom([]idem.SettleOp{idem.OpComplete, idem.OpFail, idem.OpRelease, idem.OpExtend}).Draw(t, "op"),
-			Key: testKey, Version: rapid.Int64Range(1, 4).Draw(t, "its version"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "its owner"),
+		set := store.Settlement{
+			Op:  rapid.SampledFrom([]store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend}).Draw(t, "op"),
+			Key: testKey, Token: rapid.Int64Range(1, 4).Draw(t, "its version"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "its owner"),
 			Retention: time.Hour, Result: []byte("mine"), Lease: lease, Delay: time.Duration(rapid.IntRange(0, 2).Draw(t, "delay")) * time.Hour,
 			Refund: rapid.Bool().Draw(t, "refund"),
 		}
 		if rapid.Bool().Draw(t, "with a failure") {
-			set.Failure = &idem.Failure{Code: idem.CodePanic, Message: "mine"}
+			set.Failure = &store.Failure{Code: store.CodePanic, Message: "mine"}
 		}
-		mine := seen.Version == set.Version && seen.Owner == set.Owner
-		holds := mine && seen.Status == idem.StatusStarted && seen.RetryAt.IsZero()
-		if idem.Holds(&set, &seen) != holds {
+		mine := seen.Token == set.Token && seen.Owner == set.Owner
+		holds := mine && seen.Status == store.StatusStarted && seen.RetryAt.IsZero()
+		if store.Holds(&set, &seen) != holds {
 			t.Fatalf("%+v holds %+v: %t", set, seen, !holds)
 		}
 		if !holds {
-			landed := map[idem.SettleOp]bool{
-				idem.OpComplete: seen.Status == idem.StatusCompleted, idem.OpFail: seen.Status == idem.StatusFailed,
-				idem.OpRelease: seen.Status == idem.StatusStarted,
+			landed := map[store.SettleOp]bool{
+				store.OpComplete: seen.Status == store.StatusCompleted, store.OpFail: seen.Status == store.StatusFailed,
+				store.OpRelease: seen.Status == store.StatusStarted,
 			}[set.Op]
-			if idem.OwnSettlement(&set, &seen) != (mine && landed) {
+			if store.OwnSettlement(&set, &seen) != (mine && landed) {
 				t.Fatalf("%+v finds itself in %+v: %t", set, seen, !mine || !landed)
 			}
 			return
 		}
-		next := idem.Settled(&set, &seen, moment)
+		next := store.Settled(&set, &seen, moment)
 		wantSettled(t, &set, &seen, next)
-		if next.Version != seen.Version || next.Owner != seen.Owner || next.Fingerprint != seen.Fingerprint {
+		if next.Token != seen.Token || next.Owner != seen.Owner || next.Fingerprint != seen.Fingerprint {
 			t.Fatalf("%+v made %+v of %+v", set, next, seen)
 		}
-		if !idem.OwnSettlement(&set, &next) {
+		if !store.OwnSettlement(&set, &next) {
 			t.Fatalf("%+v does not find itself in %+v", set, next)
 		}
-		if idem.Holds(&set, &next) != (set.Op == idem.OpExtend) {
+		if store.Holds(&set, &next) != (set.Op == store.OpExtend) {
 			t.Fatalf("%+v can be made again on %+v", set, next)
 		}
 		req := anyClaim(t)
-		if taken := idem.Take(&req, &next, moment); idem.Holds(&set, &taken) || idem.OwnSettlement(&set, &taken) {
+		if taken := store.Take(&req, &next, moment); store.Holds(&set, &taken) || store.OwnSettlement(&set, &taken) {
 			t.Fatalf("%+v holds %+v, which was taken", set, taken)
 		}
 	})
 }
 
-func wantSettled(t *rapid.T, set *idem.Settlement, seen *idem.Record, next idem.Record) {
+func wantSettled(t *rapid.T, set *store.Settlement, seen *store.Entry, next store.Entry) {
 	want := *seen
 	want.UpdatedAt, want.Expiry = moment, next.Expiry
 	failure := seen.Failure
 	if set.Failure != nil {
-		failure = &idem.Failure{Code: set.Failure.Code, Message: set.Failure.Message, At: moment}
+		failure = &store.Failure{Code: set.Failure.Code, Message: set.Failure.Message, At: moment}
 	}
 	switch set.Op {
-	case idem.OpComplete:
-		want.Status, want.Result, want.Failure = idem.StatusCompleted, set.Result, nil
+	case store.OpComplete:
+		want.Status, want.Result, want.Failure = store.StatusCompleted, set.Result, nil
 		wantExpiry(t, next, moment)
-	case idem.OpFail:
-		want.Status, want.Failure = idem.StatusFailed, failure
+	case store.OpFail:
+		want.Status, want.Failure = store.StatusFailed, failure
 		wantExpiry(t, next, moment)
-	case idem.OpRelease:
+	case store.OpRelease:
 		want.RetryAt, want.Failure = moment.Add(set.Delay), failure
 		if set.Refund {
 			want.Attempts--
 		}
 		wantExpiry(t, next, next.RetryAt)
-	case idem.OpExtend:
+	case store.OpExtend:
 		if seen.LeaseUntil.After(moment.Add(lease)) {
 			want = *seen
 		} else {
@@ -220,7 +221,7 @@ func wantSettled(t *rapid.T, set *idem.Settlement, seen *idem.Record, next idem.
 }
 
 // wantExpiry checks rule 9: at least the retention after until, in whole seconds, and less than one more.
-func wantExpiry(t *rapid.T, rec idem.Record, until time.Time) {
+func wantExpiry(t *rapid.T, rec store.Entry, until time.Time) {
 	if over := rec.Expiry.Sub(until.Add(time.Hour)); over < 0 || over >= time.Second || rec.Expiry.Nanosecond() != 0 {
 		t.Fatalf("expiry %v of %v and an hour", rec.Expiry, until)
 	}
@@ -232,12 +233,12 @@ func TestAFreshTokenIsGreaterThanThoseBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		takes := rapid.IntRange(0, 1000).Draw(t, "takes")
 		req := anyClaim(t)
-		rec := idem.Fresh(&req, moment)
+		rec := store.Fresh(&req, moment)
 		for range takes {
-			rec = idem.Take(&req, &rec, moment)
+			rec = store.Take(&req, &rec, moment)
 		}
-		if again := idem.Fresh(&req, rec.Expiry); again.Version <= rec.Version {
-			t.Fatalf("token %d after %d", again.Version, rec.Version)
+		if again := store.Fresh(&req, rec.Expiry); again.Token <= rec.Token {
+			t.Fatalf("token %d after %d", again.Token, rec.Token)
 		}
 	})
 }

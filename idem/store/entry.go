@@ -1,4 +1,4 @@
-package idem
+package store
 
 import (
 	"crypto/sha256"
@@ -28,10 +28,10 @@ func ParseStatus(s string) (Status, error) {
 }
 
 // Record is what a store keeps of a key. Times have millisecond precision, Expiry whole seconds.
-type Record struct {
+type Entry struct {
 	Key         string      `json:"idempotencyKey"`
 	Status      Status      `json:"status"`
-	Version     int64       `json:"version"` // the fencing token
+	Token       int64       `json:"version"` // the fencing token
 	Owner       string      `json:"owner"`   // of the claim attempt that holds it, or held it last
 	LeaseUntil  time.Time   `json:"leaseUntil,omitzero"`
 	RetryAt     time.Time   `json:"retryAt,omitzero"` // set: released, not to be claimed before
@@ -48,10 +48,10 @@ type Record struct {
 }
 
 // Released reports whether the key is STARTED but given back by its owner.
-func (r *Record) Released() bool { return r.Status == StatusStarted && !r.RetryAt.IsZero() }
+func (r *Entry) Released() bool { return r.Status == StatusStarted && !r.RetryAt.IsZero() }
 
 // StoredResult returns the result of a COMPLETED key, or ErrResultNotStored (wrapped, with the size) if it was omitted.
-func (r *Record) StoredResult() ([]byte, error) {
+func (r *Entry) StoredResult() ([]byte, error) {
 	switch {
 	case r.ResultOmitted == ResultUnencodable:
 		return nil, fmt.Errorf("%w: it could not be encoded", ErrResultNotStored)
