@@ -149,7 +149,7 @@ func (w *world) observeClaim(req *store.ClaimRequest, before, now *store.Entry) 
 		return // its own, sent again
 	}
 	if o.owners[req.Owner] {
-		w.errorf("%s: owner %s got the key a second time, at version %d", req.Key, req.Owner, now.Token)
+		w.errorf("%s: owner %s got the key a second time, with token %d", req.Key, req.Owner, now.Token)
 	}
 	o.owners[req.Owner] = true
 	if now.Token <= o.token {

@@ -13,49 +13,44 @@ import (
 
 // Conditions that callers test for with errors.Is.
 var (
-	// ErrInFlight says that another owner held the key for as long as the caller was willing to wait.
+	// ErrInFlight means that another owner holds the key, and held it for as long as the engine waited.
 	ErrInFlight = errors.New("idem: the key is in flight elsewhere")
-	// ErrAlreadyFailed says that the key is FAILED; see AlreadyFailedError.
-	ErrAlreadyFailed = errors.New("idem: the key failed before")
-	// ErrAttemptsExhausted says that a task was given up after its last attempt.
+	// ErrAttemptsExhausted means that a task failed after its last attempt.
 	ErrAttemptsExhausted = errors.New("idem: attempts exhausted")
-	// ErrLeaseLost is the cause (context.Cause) with which a handler's context is cancelled when its claim is lost.
+	// ErrLeaseLost is the cause (context.Cause) of the end of a handler's context when its claim is lost.
 	ErrLeaseLost = errors.New("idem: the lease was lost while the handler ran")
-	// ErrDeadlineNear says that too little time was left to start a handler.
+	// ErrDeadlineNear means that too little time was left to start a handler.
 	ErrDeadlineNear = errors.New("idem: too little time left before the deadline")
-	// ErrStoreUnavailable says that the store could not be asked, or that its circuit breaker is open.
+	// ErrStoreUnavailable means that the store did not answer, or that the circuit breaker is open.
 	ErrStoreUnavailable = errors.New("idem: the store is unavailable")
-	// ErrInvalidConfig says that a configuration was refused; all its faults are in the message.
+	// ErrInvalidConfig means that a configuration is invalid. The message names every invalid field.
 	ErrInvalidConfig = errors.New("idem: invalid configuration")
-	// ErrNoDeadLetters says that a task can't become FAILED, as nothing is there to take its dead letter.
+	// ErrNoDeadLetters means that a task can't become FAILED because it has no dead-letter sink.
 	ErrNoDeadLetters = errors.New("idem: no dead letters are configured, so the message is kept for another delivery")
-	// ErrDeadLetterNotSent says that a task has failed for good, but that what takes its dead letter did not take it.
+	// ErrDeadLetterNotSent means that a task has failed for good, but that its dead-letter sink returned an error.
 	ErrDeadLetterNotSent = errors.New("idem: the dead letter could not be sent, so the message is kept for another delivery")
 )
 
-// AlreadyFailedError says that the key is FAILED, and why it became so.
+// AlreadyFailedError means that the key is FAILED. Failure is the stored failure.
 type AlreadyFailedError struct {
 	Key     string
 	Token   int64
 	Failure store.Failure
 }
 
-// Error tells the stored failure.
+// Error describes the stored failure.
 func (e *AlreadyFailedError) Error() string {
-	return fmt.Sprintf("%v: key %q, version %d, at %s: %s: %s", ErrAlreadyFailed, e.Key, e.Token,
+	return fmt.Sprintf("idem: the key failed before: key %q, token %d, at %s: %s: %s", e.Key, e.Token,
 		e.Failure.At.UTC().Format(time.RFC3339), e.Failure.Code, e.Failure.Message)
 }
 
-// Unwrap returns ErrAlreadyFailed.
-func (e *AlreadyFailedError) Unwrap() error { return ErrAlreadyFailed }
-
-// PanicError is what a panic becomes: of a handler, or of what takes its dead letters.
+// PanicError is the error of a handler, or of a dead-letter sink, that panicked.
 type PanicError struct {
 	Value any
 	Stack []byte // of the goroutine that panicked
 }
 
-// Error tells the panic's value; the stack is for the log.
+// Error returns the panic's value as text. The stack is for the log.
 func (e *PanicError) Error() string { return fmt.Sprintf("panicked: %v", e.Value) }
 
 // Unwrap returns the panic's value if it is an error.
@@ -67,30 +62,29 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Permanent marks an error that no other attempt will mend: the task goes to the dead letters at once. It returns nil if
-// err is nil.
+// Permanent marks an error that would occur in every attempt. The engine sends the task to the dead-letter sink at once. Permanent
+// returns nil if err is nil.
 func Permanent(err error) error { return classify(err, permanent, 0) }
 
-// RetryAfter marks an error that may pass, and says how long to leave the key alone before the next attempt. It returns
-// nil if err is nil.
+// RetryAfter marks a transient error. The key can't be claimed again before d has passed. RetryAfter returns nil if err is nil.
 func RetryAfter(err error, d time.Duration) error { return classify(err, retriable, max(0, d)) }
 
-// Unavailable marks an error that the message is not to blame for: something that the handler needs is down. The attempt
-// is given back, however often it happens. It returns nil if err is nil.
+// Unavailable marks an error that the message did not cause: a dependency of the handler is down. The attempt is not counted.
+// Unavailable returns nil if err is nil.
 func Unavailable(err error) error { return classify(err, unavailable, 0) }
 
-// ResultUnavailable tells that the handler's effect took place but its result can't be encoded: the key completes without
-// a stored result, for after the effect there is no going back. It returns nil if err is nil.
+// ResultUnavailable marks the error of a handler whose effect took place but whose result can't be encoded. The key completes
+// without a stored result. ResultUnavailable returns nil if err is nil.
 func ResultUnavailable(err error) error { return classify(err, resultless, 0) }
 
 // IsPermanent reports whether err is, or wraps, an error marked by Permanent.
 func IsPermanent(err error) bool { return classOf(err).class == permanent }
 
+// RetryDelay returns the delay of an error that is, or wraps, an error marked by RetryAfter, and 0 for any other.
+func RetryDelay(err error) time.Duration { return classOf(err).delay }
+
 // IsUnavailable reports whether err is, or wraps, an error marked by Unavailable.
 func IsUnavailable(err error) bool { return classOf(err).class == unavailable }
-
-// RetryDelay returns the delay of an error marked by RetryAfter, 0 for any other.
-func RetryDelay(err error) time.Duration { return classOf(err).delay }
 
 type class uint8
 
@@ -126,7 +120,7 @@ func classOf(err error) classified {
 	return classified{err: err}
 }
 
-// thrown reports whether a mark is on what somebody panicked with, where it does not count: a panic is an accident.
+// thrown reports whether a marked error is the value of a panic. Such a mark does not count: a panic is not a decision of the handler.
 func thrown(err error, mark *classified) bool {
 	var p *PanicError
 	var c *classified
@@ -150,13 +144,12 @@ func failureOf(err error) *store.Failure {
 	return f
 }
 
-// isStoreFault reports whether err says something about the store's health: not one of the store's proper answers, and
-// not the caller's own change of mind.
+// isStoreFault reports whether err is a failure of the store: not one of its defined answers, and not a cancellation by the caller.
 func isStoreFault(err error) bool {
 	return err != nil && !errors.Is(err, store.ErrFingerprintMismatch) && !answered(err) && !errors.Is(err, store.ErrContended) && !errors.Is(err, context.Canceled)
 }
 
-// truncateUTF8 returns the longest valid beginning of s that has at most n bytes; invalid bytes are replaced.
+// truncateUTF8 returns the longest valid prefix of s with at most n bytes. Invalid bytes are replaced.
 func truncateUTF8(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {

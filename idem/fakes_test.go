@@ -134,7 +134,7 @@ type graveyard struct {
 }
 
 // DeadLetter implements idem.DeadLetterer.
-func (g *graveyard) DeadLetter(ctx context.Context, b idem.DeadLetter) error {
+func (g *graveyard) Send(ctx context.Context, b idem.DeadLetter) error {
 	g.burials = append(g.burials, b)
 	if g.onBury == nil {
 		return nil

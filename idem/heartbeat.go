@@ -154,6 +154,6 @@ func (h *heartbeat) again(d time.Duration) {
 }
 
 func (h *heartbeat) lose(err error) {
-	h.lost = fmt.Errorf("%w: key %q, version %d: %w", ErrLeaseLost, h.extend.Key, h.extend.Token, err)
+	h.lost = fmt.Errorf("%w: key %q, token %d: %w", ErrLeaseLost, h.extend.Key, h.extend.Token, err)
 	h.handler.end(h.lost)
 }

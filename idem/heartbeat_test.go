@@ -273,7 +273,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 		},
 		{
 			"success, and the thief failed", nil,
-			func(t *testing.T, st store.Store) { steal(t, st, returning("", errBoom)) }, idem.Fenced, "", []string{"STARTED at version"},
+			func(t *testing.T, st store.Store) { steal(t, st, returning("", errBoom)) }, idem.Fenced, "", []string{"STARTED with token"},
 		},
 		{
 			"success, and another request under the key completed", nil,
@@ -285,7 +285,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 				task := taskOf(returning("another's", nil))
 				task.Fingerprint = store.FingerprintOf([]byte("another value"))
 				newEngine(t, st, idem.Config{}).Do(context.Background(), task)
-			}, idem.Fenced, "", []string{"COMPLETED at version", testSource},
+			}, idem.Fenced, "", []string{"COMPLETED with token", testSource},
 		},
 		{
 			"success, and the key was deleted", nil,
@@ -294,7 +294,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Token); err != nil {
 					t.Fatal(err)
 				}
-			}, idem.Fenced, "", []string{"the record is gone"},
+			}, idem.Fenced, "", []string{"the entry is gone"},
 		},
 		{
 			"an error, and the thief completed", errBoom,
@@ -305,7 +305,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 			func(t *testing.T, st store.Store) {
 				s := session(t, newEngine(t, st, idem.Config{Lease: lease}), context.Background())
 				s.Claim([]*idem.Claim{{Task: taskOf(nil), TakeOver: true}})
-			}, idem.Fenced, "", []string{"boom", "STARTED at version"},
+			}, idem.Fenced, "", []string{"boom", "STARTED with token"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -271,7 +271,7 @@ func (s *Session) sendDeadLetter(to DeadLetterSink, b DeadLetter) (err error) {
 	}()
 	ctx, cancel := s.letterContext()
 	defer cancel()
-	return to.DeadLetter(ctx, b)
+	return to.Send(ctx, b)
 }
 
 // letterContext bounds a dead letter so that time is left to settle the key by what came of it: a quarter of the margin.

@@ -78,7 +78,7 @@ func (s *Session) notSettled(t *Claim, out Outcome, set store.Settlement, err er
 		what = "the store did not say whether the task's effect and its completion were committed; if they were not, the task"
 	}
 	out.Kind = CompletionFailed
-	out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, version %d, from %s: %s: %w",
+	out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, token %d, from %s: %s: %w",
 		what, s.engine.cfg.Lease, set.Key, set.Token, cmp.Or(t.Task.Source, "an unknown source"), set.Op, err)
 	return out
 }

@@ -13,21 +13,21 @@ import (
 type Task struct {
 	Key         string
 	Fingerprint store.Fingerprint
-	Source      string // where the message comes from: topic-partition@offset
-	// Redrive is the version in a redriven dead letter's header, or 0. If the key FAILED at a lower one (AlreadyFailedError),
-	// that version was not issued for it, or the store has lost what it knew.
+	Source      string // the place of the message: topic-partition@offset
+	// Redrive is the token in the header of a redriven dead letter, or 0. If the key FAILED with a lower token (AlreadyFailedError),
+	// the token was not issued for this key, or the store has lost data.
 	Redrive int64
 	Handler Handler
-	// DeadLetters takes the task when it has failed for good; only then the key becomes FAILED. Without it no key does: the
-	// task is released, whatever its error, and handled again with the next delivery.
+	// DeadLetters receives the task when it has failed for good; only then the key becomes FAILED. Without DeadLetters the
+	// task is released after every error and handled again with the next delivery.
 	DeadLetters DeadLetterSink
 }
 
-// Handler has the effect of a task.
+// Handler performs the effect of a task.
 type Handler interface {
-	// Handle is called by one owner at a time, as far as leases can tell. Its context ends at the deadline less the
-	// margin, or with the cause ErrLeaseLost when the claim is lost; AttemptFrom finds the fencing token in it.
-	// The bytes returned are stored as the result. An error may be marked by Permanent, RetryAfter or Unavailable.
+	// Handle is called by one owner at a time, within the limits of leases. Its context ends at the deadline less the
+	// margin, or with the cause ErrLeaseLost when the claim is lost. AttemptFrom returns the fencing token from it.
+	// The returned bytes are stored as the result. An error may be marked by Permanent, RetryAfter or Unavailable.
 	Handle(ctx context.Context) ([]byte, error)
 }
 
@@ -37,48 +37,49 @@ type HandlerFunc func(ctx context.Context) ([]byte, error)
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context) ([]byte, error) { return f(ctx) }
 
-// DeadLetterer takes tasks that have failed for good.
+// DeadLetterSink receives tasks that have failed for good.
 type DeadLetterSink interface {
-	// DeadLetter hands the task on. It may be called more than once for the same task; Attempt.Token tells one failure
-	// from another, but for tasks that run without a claim, which have none. If it returns an error, the task is released for another attempt.
-	DeadLetter(ctx context.Context, b DeadLetter) error
+	// Send sends the dead letter of a task. It may be called more than once for the same task. Attempt.Token distinguishes
+	// failures; it is 0 for tasks without a claim. After an error the task is released for another attempt.
+	Send(ctx context.Context, letter DeadLetter) error
 }
 
-// DeadLetterFunc is a function as a DeadLetterer.
-type DeadLetterFunc func(ctx context.Context, b DeadLetter) error
+// DeadLetterFunc is a function as a DeadLetterSink.
+type DeadLetterFunc func(ctx context.Context, letter DeadLetter) error
 
-// DeadLetter calls f.
-func (f DeadLetterFunc) DeadLetter(ctx context.Context, b DeadLetter) error { return f(ctx, b) }
+// Send calls f.
+func (f DeadLetterFunc) Send(ctx context.Context, letter DeadLetter) error { return f(ctx, letter) }
 
-// Burial is what a dead letter should tell.
+// DeadLetter describes a task that has failed for good.
 type DeadLetter struct {
 	Attempt   Attempt
-	StoredKey string        // see StoreKey
+	StoredKey string        // see store.Key
 	Failure   store.Failure // as it will be stored; At is zero
 	Err       error         // the handler's error, or one that wraps ErrAttemptsExhausted
 }
 
-// Ticket is a task and what came of its claim. The zero value but for Task and TakeOver is ready for Session.Claim.
+// Claim is a task and the result of its claim. Callers that schedule many tasks create one for each, set Task and TakeOver, and pass it
+// to Session.Claim and then to Session.Run.
 type Claim struct {
 	Task Task
-	// TakeOver allows the claim to take the key from an owner whose lease is over. A caller that runs tasks concurrently
-	// leaves it out at first, and claims again, with nothing else in flight, if State says ClaimLeaseOver: so that a
-	// message that kills its process is the one that is charged for it.
+	// TakeOver allows the claim to take the key from an owner whose lease has ended. A caller that runs tasks concurrently sends
+	// claims without it first. If State is store.ClaimLeaseOver, it claims again with TakeOver while no other handler runs, so that
+	// only the message that killed its process is charged an attempt (rule 7).
 	TakeOver bool
 
 	res       store.ClaimResult
 	key       string // as stored
 	owner     string
-	claimedAt time.Time // on the local monotonic clock, before the request was sent: a bound for the lease
+	claimedAt time.Time // local monotonic time before the request was sent: the lease ends no earlier than a lease after it
 	took      time.Duration
 	waitUntil time.Time
 	waits     int
-	beat      *heartbeat          // keeps the claim from before its handler begins until it is settled
-	onCommit  *store.ClaimRequest // the claim that is left to the completion
-	leased    bool                // its claims are made when they are asked for, also with Config.ClaimOnCommit
+	beat      *heartbeat          // extends the claim from before its handler begins until it is settled
+	onCommit  *store.ClaimRequest // the claim that the completion makes (Config.ClaimOnCommit)
+	leased    bool                // claims before the handler, also with Config.ClaimOnCommit
 }
 
-// State says what came of the last claim.
+// State returns the result of the last claim.
 func (t *Claim) State() store.ClaimState { return t.res.State }
 
 // Err returns the error of the last claim.
@@ -88,7 +89,7 @@ func (t *Claim) attempt() Attempt {
 	return Attempt{Key: t.Task.Key, Token: t.res.Entry.Token, Number: t.res.Entry.Attempts, Source: t.Task.Source}
 }
 
-// outcome is the outcome of a ticket that is not claimed; for a claimed one it is what there is to tell before it has run.
+// outcome returns the outcome of a task that was not claimed. For a claimed one it has what is known before the handler runs.
 func (t *Claim) outcome() Outcome {
 	rec := &t.res.Entry
 	out := Outcome{Key: t.key, Token: rec.Token, FirstClaimed: rec.CreatedAt, Err: t.res.Err, ClaimTook: t.took}
@@ -102,10 +103,10 @@ func (t *Claim) outcome() Outcome {
 		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: t.key, Token: rec.Token, Failure: valueOf(rec.Failure)}
 	case store.ClaimInFlight, store.ClaimLeaseOver:
 		out.Kind, out.Err = InFlight, fmt.Errorf("%w: key %q", ErrInFlight, t.key)
-		if rec.Status == "" { // others write it at this moment
+		if rec.Status == "" { // a concurrent write
 			break
 		}
-		out.Err = fmt.Errorf("%w: key %q, attempt %d of version %d, claimed from %s, %s",
+		out.Err = fmt.Errorf("%w: key %q, attempt %d, token %d, claimed from %s, %s",
 			ErrInFlight, t.key, rec.Attempts, rec.Token, cmp.Or(rec.Source, "an unknown source"), t.untilWhen())
 	case store.ClaimUnknown:
 		out.Kind = claimErrorKind(t.res.Err)

@@ -93,7 +93,7 @@ func (t *task) Handle(ctx context.Context) ([]byte, error) {
 }
 
 // DeadLetter implements idem.DeadLetterer.
-func (t *task) DeadLetter(ctx context.Context, b idem.DeadLetter) error {
+func (t *task) Send(ctx context.Context, b idem.DeadLetter) error {
 	return t.processor.cfg.DeadLetters.Send(ctx, newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
 }
 

@@ -227,7 +227,7 @@ func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimR
 func (s *Store) judge(req *store.ClaimRequest, seen *store.Entry) (res store.ClaimResult, final bool) {
 	verdict, res := store.Judge(req, seen, s.clock.Now(), s.skew)
 	if verdict == store.VerdictMismatch {
-		res.Err = fmt.Errorf("dynamostore: %w: key %q, version %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, seen.Token, seen.Source)
+		res.Err = fmt.Errorf("dynamostore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, seen.Token, seen.Source)
 	}
 	return res, verdict != store.VerdictTake
 }

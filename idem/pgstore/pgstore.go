@@ -232,7 +232,7 @@ func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimReq
 func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.ClaimResult, final bool) {
 	verdict, res := store.Judge(req, &found.rec, found.now, s.skew)
 	if verdict == store.VerdictMismatch {
-		res.Err = fmt.Errorf("pgstore: %w: key %q, version %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, found.rec.Token, found.rec.Source)
+		res.Err = fmt.Errorf("pgstore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, found.rec.Token, found.rec.Source)
 	}
 	return res, verdict != store.VerdictTake
 }

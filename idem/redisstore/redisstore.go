@@ -155,7 +155,7 @@ func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) s
 	case "failed":
 		res.State = store.ClaimFailed
 	case "mismatch":
-		res.Err = fmt.Errorf("redisstore: %w: key %q, version %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, a.rec.Token, a.rec.Source)
+		res.Err = fmt.Errorf("redisstore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, a.rec.Token, a.rec.Source)
 	default:
 		res.Err = s.explain(ctx, "claim", req.Key, unknownAnswer(a.what))
 	}

@@ -236,7 +236,7 @@ func TestACrashWithoutAOFForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := settle(t, st, settlement(held, store.OpComplete))
-	wantError(t, err, "no longer held", "the record is gone")
+	wantError(t, err, "no longer held", "the entry is gone")
 	next := mustClaim(t, st, request("held", 2))
 	if next.Token <= held.Token {
 		t.Errorf("version %d after %d; want the fencing token to grow all the same", next.Token, held.Token)

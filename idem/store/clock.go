@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// Clock tells the time to stores that have no server clock of their own. nil means time.Now.
+// Clock is the clock of stores whose server has none. nil means time.Now.
 type Clock func() time.Time
 
 // Now returns the clock's time.
@@ -13,6 +13,6 @@ func (c Clock) Now() time.Time {
 	return c()
 }
 
-// DefaultMaxClockSkew is the most by which the clocks of two hosts are expected to differ: one second, far above what
-// hosts with NTP or the Amazon Time Sync Service show.
+// DefaultMaxClockSkew is the maximum difference expected between the clocks of two hosts: one second, far above the difference of
+// hosts with NTP or the Amazon Time Sync Service.
 const DefaultMaxClockSkew = time.Second

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Status is the stored state of a key.
+// Status is the stored status of a key.
 type Status string
 
-// The stored states. What some literature calls PROCESSING is STARTED with a live lease.
+// The statuses.
 const (
-	StatusStarted   Status = "STARTED"   // claimed; governed by its lease, or released when RetryAt is set
-	StatusCompleted Status = "COMPLETED" // final until its retention is over
-	StatusFailed    Status = "FAILED"    // final until its retention is over, or a redrive
+	StatusStarted   Status = "STARTED"   // claimed until its lease ends; released if RetryAt is set
+	StatusCompleted Status = "COMPLETED" // final until its retention ends
+	StatusFailed    Status = "FAILED"    // final until its retention ends, or until a redrive
 )
 
-// ParseStatus returns the status of that name, in capitals as it is stored.
+// ParseStatus returns the status with that name, in capitals, as stored.
 func ParseStatus(s string) (Status, error) {
 	switch st := Status(s); st {
 	case StatusStarted, StatusCompleted, StatusFailed:
@@ -27,30 +27,31 @@ func ParseStatus(s string) (Status, error) {
 	return "", fmt.Errorf("idem: unknown status %q: want %s, %s or %s", s, StatusStarted, StatusCompleted, StatusFailed)
 }
 
-// Record is what a store keeps of a key. Times have millisecond precision, Expiry whole seconds.
+// Entry is what a store keeps of a key. Times have millisecond precision, Expiry has whole seconds. The JSON names are those of the
+// attributes in DynamoDB; the fencing token is the attribute version there.
 type Entry struct {
 	Key         string      `json:"idempotencyKey"`
 	Status      Status      `json:"status"`
 	Token       int64       `json:"version"` // the fencing token
-	Owner       string      `json:"owner"`   // of the claim attempt that holds it, or held it last
+	Owner       string      `json:"owner"`   // the claim attempt that holds the key, or held it last
 	LeaseUntil  time.Time   `json:"leaseUntil,omitzero"`
-	RetryAt     time.Time   `json:"retryAt,omitzero"` // set: released, not to be claimed before
+	RetryAt     time.Time   `json:"retryAt,omitzero"` // if set, the key is released and can be claimed from then on
 	Attempts    int         `json:"attempts"`
 	Fingerprint Fingerprint `json:"requestFingerprint,omitzero"`
 	Result      []byte      `json:"responsePayload,omitempty"`
-	// ResultOmitted is the size in bytes of a result that was too large to be stored, or ResultUnencodable.
+	// ResultOmitted is the size in bytes of a result that was too large to store, or ResultUnencodable.
 	ResultOmitted int       `json:"resultOmitted,omitempty"`
-	Failure       *Failure  `json:"failure,omitempty"` // the last one, also while STARTED
-	Source        string    `json:"source,omitempty"`  // topic-partition@offset that last claimed it
+	Failure       *Failure  `json:"failure,omitempty"` // the last failure, also while STARTED
+	Source        string    `json:"source,omitempty"`  // topic-partition@offset of the record that last claimed the key
 	CreatedAt     time.Time `json:"createdAt,omitzero"`
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
 	Expiry        time.Time `json:"expiryTimestamp,omitzero"`
 }
 
-// Released reports whether the key is STARTED but given back by its owner.
+// Released reports whether the key is STARTED and its owner has released it.
 func (r *Entry) Released() bool { return r.Status == StatusStarted && !r.RetryAt.IsZero() }
 
-// StoredResult returns the result of a COMPLETED key, or ErrResultNotStored (wrapped, with the size) if it was omitted.
+// StoredResult returns the result of a COMPLETED key. If the result was not stored, it returns ErrResultNotStored (wrapped, with the size).
 func (r *Entry) StoredResult() ([]byte, error) {
 	switch {
 	case r.ResultOmitted == ResultUnencodable:
@@ -61,19 +62,19 @@ func (r *Entry) StoredResult() ([]byte, error) {
 	return r.Result, nil
 }
 
-// ResultUnencodable stands in Record.ResultOmitted for a result that could not be encoded.
+// ResultUnencodable is the value of ResultOmitted for a result that could not be encoded.
 const ResultUnencodable = -1
 
 // The codes of a stored failure.
 const (
-	CodeError       = "error"       // the handler returned an error that may pass
-	CodePermanent   = "permanent"   // the handler returned an error wrapped by Permanent
+	CodeError       = "error"       // the handler returned an unmarked error
+	CodePermanent   = "permanent"   // the handler returned an error marked by idem.Permanent
 	CodePanic       = "panic"       // the handler panicked
-	CodeExhausted   = "exhausted"   // attempts ran out: by an error with the last one, or because processes died in mid-handler
-	CodeUnavailable = "unavailable" // the handler returned an error wrapped by Unavailable
+	CodeExhausted   = "exhausted"   // no attempts were left: the last one failed, or processes died while the handler ran
+	CodeUnavailable = "unavailable" // the handler returned an error marked by idem.Unavailable
 )
 
-// MaxFailureMessage is the most bytes of a failure's message that are stored.
+// MaxFailureMessage is the maximum size in bytes of a stored failure message.
 const MaxFailureMessage = 1024
 
 // Failure is the stored form of an error.
@@ -83,12 +84,12 @@ type Failure struct {
 	At      time.Time `json:"at,omitzero"` // set by the store
 }
 
-// Fingerprint is a SHA-256 over what a request asks for. A key that comes back with another fingerprint is a different
-// request under a key already used. The zero Fingerprint is none: it is never compared.
+// Fingerprint is the SHA-256 of a request. A second fingerprint under the same key means that the key was used for a different
+// request. The zero Fingerprint is not compared.
 type Fingerprint [sha256.Size]byte
 
-// FingerprintOf returns the SHA-256 of value. A nil value (a Kafka tombstone) has a fingerprint of its own, unlike that
-// of an empty one: 32 bytes of 0xFF, which no value is known to hash to.
+// FingerprintOf returns the SHA-256 of value. A nil value (a Kafka tombstone) has a fingerprint different from that of an empty
+// value: 32 bytes of 0xFF, a SHA-256 of no known value.
 func FingerprintOf(value []byte) Fingerprint {
 	if value == nil {
 		var f Fingerprint
@@ -100,13 +101,13 @@ func FingerprintOf(value []byte) Fingerprint {
 	return sha256.Sum256(value)
 }
 
-// IsZero reports whether f is no fingerprint.
+// IsZero reports whether f is the zero Fingerprint.
 func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
 
-// Matches reports whether f and g may belong to the same request: they are equal, or one of them is none.
+// Matches reports whether f and g may belong to the same request: they are equal, or one of them is zero.
 func (f Fingerprint) Matches(g Fingerprint) bool { return f == g || f.IsZero() || g.IsZero() }
 
-// String returns f in hexadecimal, "" if it is none.
+// String returns f in hexadecimal, or "" if it is zero.
 func (f Fingerprint) String() string {
 	if f.IsZero() {
 		return ""

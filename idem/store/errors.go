@@ -8,39 +8,38 @@ import (
 
 // Conditions that callers test for with errors.Is.
 var (
-	// ErrFenced says that the caller no longer owns the key; see FencedError.
+	// ErrFenced means that the caller no longer owns the key; see FencedError.
 	ErrFenced = errors.New("idem: the claim is no longer held")
-	// ErrFingerprintMismatch says that the key was used before for a request that looked different.
+	// ErrFingerprintMismatch means that the key was used before for a different request.
 	ErrFingerprintMismatch = errors.New("idem: the key was used before with another fingerprint")
-	// ErrResultNotStored says that the key completed, but that its result was not kept.
+	// ErrResultNotStored means that the key completed without a stored result.
 	ErrResultNotStored = errors.New("idem: the result was not stored")
-	// ErrContended says that a store refused a settlement for what others do at the same time: a transaction that writes the
-	// same item, or a table of an effect that is throttled. Nothing was changed, and the same settlement may be sent again. The
-	// store itself is well.
-	ErrContended = errors.New("idem: refused for what others do at the same time")
-	// ErrForeignRecord says that what the store holds under a key can't be read: something else wrote it. Nothing was changed,
-	// and nothing will get on with that key until somebody mends or deletes what is there; the store itself is well.
-	ErrForeignEntry = errors.New("idem: what the store holds under the key is not one of ours")
-	// ErrNotFound says that a store has no record of a key.
+	// ErrContended means that a concurrent write made the store refuse a settlement: another transaction writes the same item, or
+	// the table of an effect is throttled. Nothing was changed, and the same settlement may be sent again. The store is available.
+	ErrContended = errors.New("idem: refused because of a concurrent write")
+	// ErrForeignEntry means that the entry of a key can't be read because another program wrote it. Nothing was changed, and
+	// the key stays unusable until an operator repairs or deletes the entry. The store is available.
+	ErrForeignEntry = errors.New("idem: the entry of the key was not written by idemsk")
+	// ErrNotFound means that a store has no entry of a key.
 	ErrNotFound = errors.New("idem: no such key")
-	// ErrInvalidKey says that a key can't be used: it is empty.
+	// ErrInvalidKey means that a key is empty.
 	ErrInvalidKey = errors.New("idem: invalid key")
 )
 
-// FencedError says that a settlement was refused. Current is the record as it is now; its zero value means that the key is
-// gone.
+// FencedError means that a settlement was refused because the caller no longer owns the key. Current is the current entry; its zero
+// value means that there is none.
 type FencedError struct {
 	Key     string
 	Token   int64 // of the claim that was refused
 	Current Entry
 }
 
-// Error tells who holds the key now.
+// Error describes the current owner of the key.
 func (e *FencedError) Error() string {
 	if e.Current.Status == "" {
-		return fmt.Sprintf("%v: key %q, version %d: the record is gone", ErrFenced, e.Key, e.Token)
+		return fmt.Sprintf("%v: key %q, token %d: the entry is gone", ErrFenced, e.Key, e.Token)
 	}
-	return fmt.Sprintf("%v: key %q, version %d: it is %s at version %d now, last claimed from %s",
+	return fmt.Sprintf("%v: key %q, token %d: it is now %s with token %d, last claimed from %s",
 		ErrFenced, e.Key, e.Token, e.Current.Status, e.Current.Token, cmp.Or(e.Current.Source, "an unknown source"))
 }
 
@@ -50,8 +49,8 @@ func (e *FencedError) Unwrap() error { return ErrFenced }
 // ErrRejected is matched by every RejectedError.
 var ErrRejected = errors.New("idem: the effect was rejected")
 
-// RejectedError says that an effect can't be committed as it is: one of its own conditions does not hold, or the store can't
-// take it. Nothing was changed, and the key is held as before. The engine takes Err for the error of the handler.
+// RejectedError means that an effect can't be committed: one of its own conditions does not hold, or the store does not
+// accept it. Nothing was changed, and the claim is still held. The engine treats Err as the error of the handler.
 type RejectedError struct{ Err error }
 
 func (e *RejectedError) Error() string { return e.Err.Error() }
@@ -64,9 +63,8 @@ func (e *RejectedError) Unwrap() error { return e.Err }
 // ErrClaimRefused is matched by every ClaimRefusedError.
 var ErrClaimRefused = errors.New("idem: the key is not free")
 
-// ClaimRefusedError says that a completion was to claim its key too (Settlement.Claim), and that there is a record under the
-// key. Nothing was changed. Result is what a claim would have been answered; its State is ClaimUnknown, without an error, if
-// the claim would have taken the key.
+// ClaimRefusedError means that a completion that also claims its key (Settlement.Claim) found an entry. Nothing was changed. Result is
+// the result that a claim would have had. Its State is ClaimUnknown, without an error, if the claim would have taken the key.
 type ClaimRefusedError struct{ Result ClaimResult }
 
 func (e *ClaimRefusedError) Error() string {
@@ -74,7 +72,7 @@ func (e *ClaimRefusedError) Error() string {
 	if rec.Status == "" && e.Result.Err != nil {
 		return fmt.Sprintf("%v: %v", ErrClaimRefused, e.Result.Err)
 	}
-	return fmt.Sprintf("%v: %q is %s, version %d, from %s", ErrClaimRefused, rec.Key, rec.Status, rec.Token, cmp.Or(rec.Source, "an unknown source"))
+	return fmt.Sprintf("%v: %q is %s, token %d, from %s", ErrClaimRefused, rec.Key, rec.Status, rec.Token, cmp.Or(rec.Source, "an unknown source"))
 }
 
 // Is matches ErrClaimRefused.

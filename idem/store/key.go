@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// MaxKeyBytes is the length of the longest key that is stored as it is. (DynamoDB allows 2,048 bytes in a partition key;
-// half of that leaves every store room for a prefix.)
+// MaxKeyBytes is the maximum length in bytes of a key that is stored unhashed. DynamoDB allows 2,048 bytes in a partition key;
+// half of that leaves room for a prefix in every store.
 const MaxKeyBytes = 1024
 
-// hashedPrefix begins the stored form of a hashed key. A plain key that begins so is hashed too, so that nobody can write
-// a key that looks like the hash of another.
+// hashedPrefix begins the stored form of a hashed key. A plain key with this prefix is hashed too, so that no producer can send
+// a key that equals the hash of another.
 const hashedPrefix = "sha256:"
 
-// StoreKey returns the form in which a key is stored: the key itself, or "sha256:" and its SHA-256 in hexadecimal if it is
-// longer than MaxKeyBytes, is not valid UTF-8, or hash asks for it. An empty key is ErrInvalidKey.
+// Key returns the stored form of a key: the key itself, or "sha256:" and its SHA-256 in hexadecimal if it is longer than
+// MaxKeyBytes, is not valid UTF-8, has the prefix "sha256:", or if hash is true. An empty key is ErrInvalidKey.
 func Key(key string, hash bool) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("%w: it is empty", ErrInvalidKey)
@@ -29,5 +29,5 @@ func Key(key string, hash bool) (string, error) {
 	return key, nil
 }
 
-// IsHashed reports whether a stored key is the hash of one.
+// IsHashed reports whether a stored key is a hash.
 func IsHashed(stored string) bool { return strings.HasPrefix(stored, hashedPrefix) }

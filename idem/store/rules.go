@@ -2,36 +2,42 @@ package store
 
 import "time"
 
-// This file states the rules that stores keep, each in one place. memstore applies these functions under a lock;
-// dynamostore judges by them what a failed condition returned, and writes what they say. A store that runs its own code
-// at the server (Lua, SQL) is held to them by storetest.
+// This file states the rules that stores keep, one function each. memstore calls these functions under a lock. dynamostore applies
+// them to the item that a failed condition returned, and writes the entry that they return. redisstore and pgstore state the rules
+// in Lua and SQL; package storetest checks that they agree.
 //
-// Rule 1 (one winner) is the atomicity of a store's conditional write, and needs no code here.
+// Rule 1 (one owner at a time) is the atomicity of a store's conditional write, and needs no code here.
+//
+// Three rules have a second half in another place, where more than one entry is known:
+//   - Rule 3: an owner that was fenced by a completion of the same request reports that result (Session.fenced, idem/settle.go).
+//   - Rule 7: a claim of a lease that has ended is sent first without TakeOver and then, with no other handler running, with it
+//     (idem/batch/isolate.go), so that a record that kills its process is the only one whose attempt is counted.
+//   - Rule 8: the limit of attempts (Engine.attemptLimit, idem/run.go).
 
-// FreshVersion is rule 2: a fresh claim starts the fencing token at the time in epoch milliseconds, and every take-over
-// adds one. So the token grows even if TTL physically deletes the item between two claims.
+// FreshToken is rule 2: a fresh claim starts the fencing token at the time in epoch milliseconds, and every take-over
+// adds one. The token therefore grows even if TTL deletes the item between two claims.
 func FreshToken(now time.Time) int64 { return now.UnixMilli() }
 
-// Holds is rule 3: a settlement succeeds only for the owner of the current version that has not released it.
+// Holds is rule 3: a settlement succeeds only for the owner of the current token that has not released the key.
 func Holds(s *Settlement, seen *Entry) bool {
 	return seen.Status == StatusStarted && seen.Token == s.Token && seen.Owner == s.Owner && seen.RetryAt.IsZero()
 }
 
-// Final is rule 4: COMPLETED and FAILED stay until retention is over. skew is added because the clock that set the
-// expiry may have been another host's (rule 7).
+// Final is rule 4: COMPLETED and FAILED stay until retention ends. skew is added because another host's clock may have set
+// the expiry (rule 7).
 func Final(seen *Entry, now time.Time, skew time.Duration) bool {
 	return seen.Status != StatusStarted && now.Before(seen.Expiry.Add(skew))
 }
 
-// OwnClaim is the first half of rule 5: a claim that finds itself in the key had landed before; its reply was lost. One
-// without an owner never finds itself.
+// OwnClaim is the first half of rule 5: a claim that finds its own owner in the entry was applied before, and its reply was lost.
+// A claim without an owner never matches.
 func OwnClaim(req *ClaimRequest, seen *Entry) bool {
 	return seen.Status == StatusStarted && seen.Owner == req.Owner && req.Owner != "" && seen.RetryAt.IsZero()
 }
 
-// OwnSettlement is the other half of rule 5: a settlement that is refused has landed before if the key is in the state
-// that it would have made, under its own owner and version. An extend that is refused while the key is still held found
-// a longer lease there: a later extend of the same claim overtook it.
+// OwnSettlement is the second half of rule 5: a refused settlement was applied before if the entry has the status that it
+// would have written, with its own owner and token. An extend that is refused while the claim is still held found a longer
+// lease, because a later extend of the same claim arrived first.
 func OwnSettlement(s *Settlement, seen *Entry) bool {
 	if seen.Owner != s.Owner || seen.Token != s.Token {
 		return false
@@ -49,13 +55,13 @@ func OwnSettlement(s *Settlement, seen *Entry) bool {
 	return false
 }
 
-// Mismatch is rule 6: another fingerprint under an unexpired key is refused, in every state.
+// Mismatch is rule 6: another fingerprint under an unexpired key is refused, in every status.
 func Mismatch(req *ClaimRequest, seen *Entry) bool {
 	return !seen.Fingerprint.Matches(req.Fingerprint)
 }
 
-// ClaimableIn is rule 7 for a STARTED key: how long until a contender may take it. Its lease is over when it is over on
-// every clock that differs by at most skew; the delay of a release counts without skew, as it protects nothing.
+// ClaimableIn is rule 7 for a STARTED key: the time until another owner may take it. A lease has ended when it has ended on
+// every clock that differs by at most skew. The delay of a release is measured without skew, because it protects nothing.
 func ClaimableIn(seen *Entry, now time.Time, skew time.Duration) time.Duration {
 	if !seen.RetryAt.IsZero() {
 		return max(0, seen.RetryAt.Sub(now))
@@ -63,8 +69,8 @@ func ClaimableIn(seen *Entry, now time.Time, skew time.Duration) time.Duration {
 	return max(0, seen.LeaseUntil.Add(skew).Sub(now))
 }
 
-// nextAttempts is rule 8: attempts are charged with the claim, kept across steal and release, and begin anew when the
-// key's life does.
+// nextAttempts is rule 8: attempts are counted with the claim and kept across steal and release. A new life of the key starts
+// again at 1.
 func nextAttempts(seen *Entry) int {
 	if seen.Status == StatusStarted {
 		return seen.Attempts + 1
@@ -72,8 +78,8 @@ func nextAttempts(seen *Entry) int {
 	return 1
 }
 
-// Expiry is rule 9: until is the end of a lease or of a settlement's moment. TTL and logical expiry count in whole
-// seconds; rounding up keeps "at least".
+// Expiry is rule 9: an entry is kept for at least retention after until, which is the end of a lease or the time of a settlement.
+// TTL and logical expiry have whole seconds, so the time is rounded up.
 func Expiry(until time.Time, retention time.Duration) time.Time {
 	t := until.Add(retention)
 	if s := t.Truncate(time.Second); !s.Equal(t) {
@@ -82,25 +88,24 @@ func Expiry(until time.Time, retention time.Duration) time.Time {
 	return t
 }
 
-// Redriven is rule 10: a dead letter carries the version of the failure that it stands for; the record that brings it
-// back opens the key that FAILED at that very version, once. A later failure has a dead letter of its own; and a version that
-// was never issued for the key opens nothing, whoever wrote it.
+// Redriven is rule 10: a dead letter carries the token of its failure. A redriven record claims the key that FAILED with exactly
+// that token, once. A later failure has its own dead letter. A token that was never issued for the key claims nothing.
 func Redriven(req *ClaimRequest, seen *Entry) bool {
 	return seen.Status == StatusFailed && seen.Token == req.Redrive
 }
 
-// Verdict is what Judge says of a claim on a key that exists.
+// Verdict is the decision of Judge on a claim of a key that has an entry.
 type Verdict uint8
 
 // The verdicts.
 const (
-	VerdictReport   Verdict = iota // answer with the ClaimResult; nothing is written
-	VerdictTake                    // write Take's record, on condition that the key is exactly as seen
-	VerdictMismatch                // ErrFingerprintMismatch
+	VerdictReport   Verdict = iota // return the ClaimResult and write nothing
+	VerdictTake                    // write the entry of Take, on condition that the stored one is exactly as seen
+	VerdictMismatch                // return ErrFingerprintMismatch
 )
 
-// Judge decides a claim on the key as seen, in the order that the model was checked with: one's own claim first, expiry
-// before the fingerprint, the fingerprint before everything else. ClaimResult is complete but for VerdictTake.
+// Judge decides a claim on the entry seen, in the order that the model was checked with: the caller's own claim first, then expiry,
+// then the fingerprint. The ClaimResult is complete, except with VerdictTake.
 func Judge(req *ClaimRequest, seen *Entry, now time.Time, skew time.Duration) (Verdict, ClaimResult) {
 	res := ClaimResult{Entry: *seen}
 	switch {
@@ -135,7 +140,7 @@ func judgeStarted(req *ClaimRequest, seen *Entry, now time.Time, skew time.Durat
 	return VerdictReport, res
 }
 
-// Fresh returns the record that a claim on an absent key writes.
+// Fresh returns the entry that a claim of an absent key writes.
 func Fresh(req *ClaimRequest, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
 	rec := Entry{Key: req.Key, Token: FreshToken(now), Attempts: 1, CreatedAt: now}
@@ -143,8 +148,8 @@ func Fresh(req *ClaimRequest, now time.Time) Entry {
 	return rec
 }
 
-// Take returns the record that a claim writes over the one seen: a steal, a re-claim after a release or after the end of
-// retention, or a redrive. A key whose life begins anew forgets result and failure.
+// Take returns the entry that a claim writes over the one seen: a steal, a new claim after a release or after the end of
+// retention, or a redrive. A new life of the key drops result and failure.
 func Take(req *ClaimRequest, seen *Entry, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
 	rec := *seen
@@ -155,12 +160,12 @@ func Take(req *ClaimRequest, seen *Entry, now time.Time) Entry {
 	rec.RetryAt = time.Time{}
 	hold(&rec, req, now)
 	if seen.Status == StatusStarted && req.Fingerprint.IsZero() {
-		rec.Fingerprint = seen.Fingerprint // what the key stands for is still known
+		rec.Fingerprint = seen.Fingerprint // the request is still known
 	}
 	return rec
 }
 
-// Stolen reports whether a take-over of the key as seen takes it from an owner that did not let go.
+// Stolen reports whether a claim that takes the key as seen takes it from an owner that has not released it.
 func Stolen(seen *Entry) bool { return seen.Status == StatusStarted && !seen.Released() }
 
 func hold(rec *Entry, req *ClaimRequest, now time.Time) {
@@ -169,7 +174,7 @@ func hold(rec *Entry, req *ClaimRequest, now time.Time) {
 	rec.Expiry = Expiry(rec.LeaseUntil, req.Retention)
 }
 
-// Settled returns the record that a settlement writes over the one seen, which must be held (Holds).
+// Settled returns the entry that a settlement writes over the one seen, which must be held (see Holds).
 func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
 	rec := *seen
@@ -189,7 +194,7 @@ func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 		}
 	case OpExtend:
 		until := now.Add(s.Lease.Truncate(time.Millisecond))
-		if until.Before(seen.LeaseUntil) { // a delayed extend shortens nothing
+		if until.Before(seen.LeaseUntil) { // a delayed extend does not shorten the lease
 			return *seen
 		}
 		rec.LeaseUntil, rec.Expiry = until, Expiry(until, s.Retention)
@@ -197,13 +202,13 @@ func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 	return rec
 }
 
-// FreshlySettled returns the record that a completion writes which claims its absent key too (Settlement.Claim).
+// FreshlySettled returns the entry of a completion that also claims its absent key (Settlement.Claim).
 func FreshlySettled(s *Settlement, now time.Time) Entry {
 	rec := Fresh(s.Claim, time.UnixMilli(s.Token))
 	return Settled(s, &rec, now)
 }
 
-// FailureAt returns f dated now, or the one before if f is nil.
+// FailureAt returns f with the time now, or the previous failure if f is nil.
 func FailureAt(f, before *Failure, now time.Time) *Failure {
 	if f == nil {
 		return before

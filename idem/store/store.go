@@ -7,54 +7,54 @@ import (
 	"time"
 )
 
-// Store keeps the state of keys by conditional writes, under the ten rules in rules.go.
+// Store keeps the entries of keys by conditional writes, under the ten rules in rules.go.
 //
-// Methods take batches; elements are independent of each other, and a key stands at most once in a batch. A store must
-// not retain the slices it is given, and must be safe for concurrent use.
+// Methods take batches. The elements of a batch are independent of each other, and a batch contains a key at most once. A store
+// must not retain the slices it is given, and must be safe for concurrent use.
 type Store interface {
 	// Claim tries to take each key for its owner and returns one result for each request, in order. A result's Err is
-	// nil, ErrFingerprintMismatch or ErrForeignRecord (wrapped; the key is untouched), or any other error, which means that the
-	// store could not be asked or did not answer, and that the key may or may not have been claimed: the same request, with
-	// the same owner, may be sent again. A key that others write at the same time is ClaimInFlight, not an error.
+	// nil, ErrFingerprintMismatch or ErrForeignEntry (wrapped; the entry is unchanged), or any other error. Any other error means that
+	// the store could not be asked or did not answer, and that the key may or may not have been claimed. The caller may then send
+	// the same request, with the same owner, again. A key that others write at the same time is ClaimInFlight, not an error.
 	Claim(ctx context.Context, reqs []ClaimRequest) []ClaimResult
 
-	// Settle completes, fails, releases or extends claims and returns one error for each, in order; a nil slice means that
-	// all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer holds the key, nothing was
-	// changed), ErrForeignRecord (wrapped; nothing was changed), those of a Transactor (*RejectedError, *ClaimRefusedError),
-	// ErrContended (wrapped), or any other error, which means that the outcome is unknown: after these two the same settlement
-	// may be sent again, and counts once.
+	// Settle completes, fails, releases or extends claims and returns one error for each, in order. A nil slice means that
+	// all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer holds the key), ErrForeignEntry (wrapped), one of
+	// a Transactor's (*RejectedError, *ClaimRefusedError), ErrContended (wrapped), or any other error. After all but the last the entry is
+	// unchanged. After any other error the outcome is unknown. After it, and after ErrContended, the caller may send the same settlement
+	// again; it takes effect once.
 	Settle(ctx context.Context, ss []Settlement) []error
 }
 
-// Batcher is implemented by stores for which many elements cost less in one call than in calls of their own. For such a
-// store claims are worth gathering ahead of their turn, and completions behind it (see Session.RunAsync).
+// Batcher is implemented by stores that send many elements in one request. The engine prefetches claims and groups completions
+// for such a store.
 type Batcher interface {
 	// BatchSize is how many elements one request takes; 1 if each has its own.
 	BatchSize() int
 }
 
-// Admin is implemented by stores that people can look into.
+// Admin is implemented by stores whose entries operators can read and delete.
 type Admin interface {
-	// Get returns the record of a key, or ErrNotFound (wrapped). The key is the stored one (see StoreKey).
+	// Get returns the entry of a stored key (see Key), or ErrNotFound (wrapped).
 	Get(ctx context.Context, key string) (Entry, error)
 
-	// List yields the records that q asks for, in no order, until the caller stops or the context ends; a last pair may
-	// carry an error. It reads the whole table unless the caller stops: each store says what that costs.
+	// List yields the entries that match q, in no order, until the caller stops or the context ends. The last pair may
+	// carry an error. List reads the whole table unless the caller stops; each store documents the cost.
 	List(ctx context.Context, q ListQuery) iter.Seq2[Entry, error]
 
-	// Delete removes a key if it still has the version given, so that nobody deletes what they have not seen. It returns
-	// ErrNotFound or a *FencedError (errors.Is ErrFenced) with the record as it is now.
+	// Delete removes an entry if it still has the given fencing token. Otherwise it returns ErrNotFound, or a *FencedError
+	// (errors.Is ErrFenced) with the current entry.
 	//
-	// Deleting a STARTED key lets a second owner in beside the first; deleting a COMPLETED one lets its message run again.
-	Delete(ctx context.Context, key string, version int64) error
+	// Deleting a STARTED entry admits a second owner beside the first. Deleting a COMPLETED one lets its message run again.
+	Delete(ctx context.Context, key string, token int64) error
 }
 
-// ListQuery says what to list. The zero value lists everything.
+// ListQuery selects entries. The zero value selects all.
 type ListQuery struct {
-	Status  Status    // only this status, if not empty
-	Before  time.Time // only records last updated before, if not zero
-	KeyHas  string    // only keys that contain this, if not empty
-	Overdue bool      // only STARTED ones whose lease or retryAt has passed
+	Status  Status    // entries in this status, if not empty
+	Before  time.Time // entries last updated before this time, if not zero
+	KeyHas  string    // entries whose key contains this text, if not empty
+	Overdue bool      // STARTED entries whose lease or retry time has passed
 }
 
 // ClaimRequest asks for a key.
@@ -62,43 +62,42 @@ type ClaimRequest struct {
 	Key         string
 	Fingerprint Fingerprint
 	Owner       string        // unique for each claim attempt, not empty; the same when a request is sent again
-	Source      string        // where the message comes from: topic-partition@offset
-	Lease       time.Duration // how long the key is held unless extended
-	Retention   time.Duration // how long the key is remembered after the lease
-	Redrive     int64         // the version that a redriven dead letter carries, or 0 (rule 10)
-	// TakeOver allows a key to be taken that is STARTED, not released, with its lease over: its owner died, or lives on
-	// unaware. Without it such a key is reported as ClaimLeaseOver.
+	Source      string        // the place of the message: topic-partition@offset
+	Lease       time.Duration // how long the claim holds the key unless extended
+	Retention   time.Duration // how long the entry is kept after the lease
+	Redrive     int64         // the token that a redriven dead letter carries, or 0 (rule 10)
+	// TakeOver allows the claim to take a STARTED key, not released, whose lease has ended: its owner died, or does not know
+	// yet that it lost the key. Without TakeOver such a key is reported as ClaimLeaseOver.
 	TakeOver bool
 }
 
-// ClaimState says what came of a claim.
+// ClaimState is the result of a claim.
 type ClaimState uint8
 
-// What comes of a claim.
+// The results of a claim.
 const (
-	ClaimUnknown   ClaimState = iota // ClaimResult.Err says why
+	ClaimUnknown   ClaimState = iota // see ClaimResult.Err
 	Claimed                          // the caller owns the key
-	ClaimInFlight                    // somebody else holds it, or it is released and its time has not come
-	ClaimLeaseOver                   // its lease is over, and TakeOver was not set
-	ClaimCompleted                   // COMPLETED: Record holds the stored result
-	ClaimFailed                      // FAILED: Record holds the failure
+	ClaimInFlight                    // another owner holds the key, or it is released and its retry time has not come
+	ClaimLeaseOver                   // the lease has ended, and TakeOver was not set
+	ClaimCompleted                   // COMPLETED: Entry holds the stored result
+	ClaimFailed                      // FAILED: Entry holds the failure
 )
 
 // ClaimResult is the answer to a ClaimRequest.
 type ClaimResult struct {
 	State ClaimState
-	// Record is the key's state after the claim: the new one if Claimed (with the last failure, if the key had one),
-	// otherwise the one that stood in the way. It is also set with ErrFingerprintMismatch.
+	// Entry is the entry after the claim: the new one if Claimed (with the last failure, if there was one), otherwise the
+	// existing one. It is also set with ErrFingerprintMismatch.
 	Entry Entry
-	// Stolen says that the claim took the key from an owner whose lease was over.
+	// Stolen reports that the claim took the key from an owner whose lease had ended.
 	Stolen bool
-	// ClaimableIn is, for ClaimInFlight, how long it takes by the store's clock until the lease or the delay of a release
-	// is over.
+	// ClaimableIn is, for ClaimInFlight, the time by the store's clock until the lease, or the delay of a release, ends.
 	ClaimableIn time.Duration
 	Err         error
 }
 
-// SettleOp is a transition that only the owner of a claim can make.
+// SettleOp is a transition that only the owner of a claim may make.
 type SettleOp uint8
 
 // The settlements.
@@ -109,7 +108,7 @@ const (
 	OpExtend
 )
 
-// String returns the operation's name as it stands in errors and metrics.
+// String returns the name of the operation in errors and metrics.
 func (op SettleOp) String() string {
 	switch op {
 	case OpComplete:
@@ -124,32 +123,32 @@ func (op SettleOp) String() string {
 	return "unknown"
 }
 
-// Settlement ends or extends a claim. Key, Version and Owner are those of the claimed Record.
+// Settlement ends or extends a claim. Key, Token and Owner are those of the claimed Entry.
 type Settlement struct {
 	Op    SettleOp
 	Key   string
 	Token int64
 	Owner string
 
-	Retention time.Duration // remembered for so long after this settlement (OpExtend: after the new lease)
+	Retention time.Duration // how long the entry is kept after this settlement (OpExtend: after the new lease)
 
-	// Claim is set for an OpComplete that claims its key too, which must be absent (Config.ClaimOnCommit): its owner and
-	// version are the settlement's. Only a Transactor has to take it. A key that is there is a *ClaimRefusedError.
+	// Claim is set for an OpComplete that also claims its key, which must be absent (idem.Config.ClaimOnCommit). Owner and
+	// Token are the settlement's. Only a Transactor has to accept it. An existing entry is a *ClaimRefusedError.
 	Claim *ClaimRequest
-	// Effect is committed with an OpComplete, or neither is. It comes from the store's own NewEffect. Where the effect is what
-	// can't be committed, that is a *RejectedError.
+	// Effect commits together with an OpComplete, or neither commits. It comes from NewEffect of the same store. An effect
+	// that can't be committed is a *RejectedError.
 	Effect Effect
 
 	Result        []byte   // OpComplete
-	ResultOmitted int      // OpComplete: the size of a result that is not stored, or ResultUnencodable
-	Failure       *Failure // OpFail, OpRelease: the error, with At left to the store; nil keeps the one before
+	ResultOmitted int      // OpComplete: the size in bytes of a result that is not stored, or ResultUnencodable
+	Failure       *Failure // OpFail, OpRelease: the error, without At, which the store sets; nil keeps the previous one
 
 	Lease  time.Duration // OpExtend: the new lease, from now
-	Delay  time.Duration // OpRelease: not to be claimed before
-	Refund bool          // OpRelease: gives the attempt back (rule 8)
+	Delay  time.Duration // OpRelease: the time for which the key can't be claimed
+	Refund bool          // OpRelease: does not count the attempt (rule 8)
 }
 
-// Matches reports whether rec is one of those that q asks for, at the time given.
+// Matches reports whether q selects the entry at the given time.
 func (q ListQuery) Matches(rec *Entry, now time.Time) bool {
 	switch {
 	case q.Status != "" && rec.Status != q.Status:
