@@ -35,14 +35,14 @@ func BenchmarkEngine(b *testing.B) {
 				keys[i] = "payments#" + strconv.Itoa(i)
 			}
 			handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
-			tickets := make([]*idem.Claim, benchKeys)
+			claims := make([]*idem.Claim, benchKeys)
 			fresh := make([]idem.Claim, benchKeys)
 			var s *idem.Session
 			record := func(i int, want idem.Kind) {
 				if i%bm.claim == 0 {
-					s.Claim(tickets[i : i+bm.claim])
+					s.Claim(claims[i : i+bm.claim])
 				}
-				if out := s.Run(tickets[i]); out.Kind != want {
+				if out := s.Run(claims[i]); out.Kind != want {
 					b.Fatalf("%v: %v", out.Kind, out.Err)
 				}
 			}
@@ -50,14 +50,14 @@ func BenchmarkEngine(b *testing.B) {
 				if s == nil || bm.want == idem.Executed {
 					s = session(b, newEngine(b, memstore.New(memstore.Config{}), idem.Config{}), ctx)
 				}
-				for i := range tickets {
-					tickets[i] = &fresh[i]
+				for i := range claims {
+					claims[i] = &fresh[i]
 					fresh[i] = idem.Claim{Task: idem.Task{Key: keys[i], Fingerprint: store.Fingerprint{1}, Source: "payments-3@17", Handler: handler}}
 				}
 			}
 			renew()
 			if bm.want == idem.Replayed {
-				for i := range tickets {
+				for i := range claims {
 					record(i, idem.Executed)
 				}
 			}

@@ -295,12 +295,12 @@ func TestABatchThatWasAnsweredInPartIsNoFault(t *testing.T) {
 	}
 	s := session(t, newEngine(t, st, idem.Config{BreakerFailures: 1}), t.Context())
 	for _, second := range []string{"b", "c"} {
-		tickets := []*idem.Claim{{}, {}}
-		tickets[0].Task, tickets[1].Task = taskOf(nil), taskOf(nil)
-		tickets[1].Task.Key = second
-		s.Claim(tickets)
-		wantErr(t, tickets[0].Err(), errNetwork)
-		equal(t, "state of the second", tickets[1].State(), store.Claimed)
+		claims := []*idem.Claim{{}, {}}
+		claims[0].Task, claims[1].Task = taskOf(nil), taskOf(nil)
+		claims[1].Task.Key = second
+		s.Claim(claims)
+		wantErr(t, claims[0].Err(), errNetwork)
+		equal(t, "state of the second", claims[1].State(), store.Claimed)
 	}
 }
 
@@ -342,11 +342,11 @@ func TestAProbeThatIsNeverSent(t *testing.T) {
 			wantKind(t, e.Do(ctx, taskOf(booked(new(int), nil))), idem.NotStarted)
 		},
 		"it is given back": func(t *testing.T, e *idem.Engine) {
-			tickets := []*idem.Claim{{Task: taskOf(booked(new(int), nil))}}
+			claims := []*idem.Claim{{Task: taskOf(booked(new(int), nil))}}
 			s := session(t, e, t.Context())
-			s.Claim(tickets)
-			equal(t, "state", tickets[0].State(), store.Claimed)
-			s.Release(tickets)
+			s.Claim(claims)
+			equal(t, "state", claims[0].State(), store.Claimed)
+			s.Release(claims)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -163,7 +163,7 @@ func TestACommitThatIsNeverAnsweredSaysSo(t *testing.T) {
 	})
 }
 
-// The handler's context is the only way to an effect; a stray that comes late finds it closed.
+// The handler's context is the only way to an effect; a handler that overran finds it closed.
 func TestNothingIsEnlistedAfterTheHandler(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
@@ -239,9 +239,9 @@ func TestACompletionThatFindsADeadOwnersKeyTakesItOver(t *testing.T) {
 		dead.Close()
 		later := newEngine(t, s, idem.Config{ClaimOnCommit: true}).Session(t.Context())
 		defer later.Close()
-		ticket := &idem.Claim{Task: taskOf(booked(&count, nil))} // not one that takes over
-		later.Claim([]*idem.Claim{ticket})
-		out := later.Run(ticket)
+		claim := &idem.Claim{Task: taskOf(booked(&count, nil))} // not one that takes over
+		later.Claim([]*idem.Claim{claim})
+		out := later.Run(claim)
 		wantKind(t, out, idem.Executed)
 		equal(t, "stolen", out.Stolen, true)
 		equal(t, "attempts", out.Attempt, 2)
@@ -260,9 +260,9 @@ func TestNothingIsSentForATaskThatIsNotBegun(t *testing.T) {
 
 		session := e.Session(t.Context())
 		defer session.Close()
-		tickets := []*idem.Claim{{Task: taskOf(booked(new(int), nil))}}
-		session.Claim(tickets)
-		session.Release(tickets)
+		claims := []*idem.Claim{{Task: taskOf(booked(new(int), nil))}}
+		session.Claim(claims)
+		session.Release(claims)
 		equal(t, "settlements", len(s.settled), 0)
 		equal(t, "claims", s.claimed(), 0)
 	})
@@ -349,19 +349,19 @@ func deliveries(t *testing.T, faults []int, modes []bool, rounds, batch int) (wr
 		for _, onCommit := range modes {
 			e := newEngine(t, s, idem.Config{ClaimOnCommit: onCommit, Lease: lease, BreakerFailures: -1, Wait: -1})
 			session := e.Session(t.Context())
-			var tickets []*idem.Claim
+			var claims []*idem.Claim
 			for i := range effectKeys {
 				task := taskOf(booked(&counts[i], nil))
 				task.Key = keyOf(i)
-				tickets = append(tickets, &idem.Claim{Task: task, TakeOver: true})
+				claims = append(claims, &idem.Claim{Task: task, TakeOver: true})
 			}
 			all.Go(func() {
 				defer session.Close()
-				session.Claim(tickets)
+				session.Claim(claims)
 				var told sync.WaitGroup
-				told.Add(len(tickets))
-				for _, ticket := range tickets {
-					session.RunAsync(ticket, func(idem.Outcome) { told.Done() })
+				told.Add(len(claims))
+				for _, claim := range claims {
+					session.RunAsync(claim, func(idem.Outcome) { told.Done() })
 				}
 				told.Wait()
 			})

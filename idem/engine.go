@@ -167,11 +167,11 @@ func (e *Engine) Config() Config { return e.cfg }
 func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	s := e.Session(ctx)
 	defer s.Close()
-	tickets := []*Claim{{Task: task, TakeOver: true}}
+	claims := []*Claim{{Task: task, TakeOver: true}}
 	for {
-		s.Claim(tickets)
-		if !s.Wait(tickets[0]) {
-			return s.Run(tickets[0])
+		s.Claim(claims)
+		if !s.Wait(claims[0]) {
+			return s.Run(claims[0])
 		}
 	}
 }

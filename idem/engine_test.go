@@ -71,7 +71,7 @@ func TestADuplicateOfAFailureIsNotCalled(t *testing.T) {
 	if !errors.As(out.Err, &failed) {
 		t.Fatalf("error %v; want an AlreadyFailedError", out.Err)
 	}
-	equal(t, "version", failed.Token, first.Token)
+	equal(t, "token", failed.Token, first.Token)
 	equal(t, "code", failed.Failure.Code, store.CodePermanent)
 	equal(t, "message", failed.Failure.Message, "boom")
 	equal(t, "time is known", failed.Failure.At.IsZero(), false)
@@ -89,7 +89,7 @@ func TestAnotherFingerprintIsRefused(t *testing.T) {
 	wantKind(t, out, idem.Mismatched)
 	wantErr(t, out.Err, store.ErrFingerprintMismatch)
 	equal(t, "calls of the handler", h.calls, 0)
-	equal(t, "version", get(t, st, testKey).Token, before.Token)
+	equal(t, "token", get(t, st, testKey).Token, before.Token)
 	equal(t, "settlements", len(st.settled), 1)
 }
 

@@ -162,16 +162,16 @@ func ExampleSession() {
 	session := engine.Session(ctx)
 	defer session.Close()
 
-	tickets := []*idem.Claim{{}, {}, {}}
+	claims := []*idem.Claim{{}, {}, {}}
 	for i, key := range []string{"p-17", "p-18", ""} {
-		tickets[i].Task = idem.Task{Key: key, Source: fmt.Sprintf("payments-0@%d", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+		claims[i].Task = idem.Task{Key: key, Source: fmt.Sprintf("payments-0@%d", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			return []byte("receipt of " + key), nil
 		})}
 	}
-	session.Claim(tickets)
-	session.Release(tickets[1:2]) // not to be run now; its attempt is given back
-	for i := range tickets {
-		out := session.Run(tickets[i])
+	session.Claim(claims)
+	session.Release(claims[1:2]) // not to be run now; its attempt is given back
+	for i := range claims {
+		out := session.Run(claims[i])
 		fmt.Printf("%v %s %v\n", out.Kind, out.Result, out.Err)
 	}
 	// Output:

@@ -51,10 +51,10 @@ func TestAGivenBackClaimOnAForeignRecordIsNotSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		s := session(t, newEngine(t, st, idem.Config{}), until(t, lease))
-		tickets := []*idem.Claim{{Task: taskOf(returning("receipt", nil))}}
-		s.Claim(tickets)
+		claims := []*idem.Claim{{Task: taskOf(returning("receipt", nil))}}
+		s.Claim(claims)
 		st.onSettle = func(context.Context, store.Settlement, func() error) error { return errForeign }
-		s.Release(tickets)
+		s.Release(claims)
 		equal(t, "settlements", st.count(store.OpRelease), 1)
 	})
 }

@@ -40,14 +40,14 @@ func TestAHandlersContextEndsWithIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kept := make(chan context.Context, 1)
-				tickets := []*idem.Claim{{Task: taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				claims := []*idem.Claim{{Task: taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 					look(ctx)
 					kept <- ctx
 					return nil, nil
 				}})}}
 				s := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context())
-				s.Claim(tickets)
-				wantKind(t, s.Run(tickets[0]), idem.Executed)
+				s.Claim(claims)
+				wantKind(t, s.Run(claims[0]), idem.Executed)
 				ctx := <-kept
 				stopped := false
 				context.AfterFunc(ctx, func() { stopped = true })

@@ -43,23 +43,23 @@ type heartbeat struct {
 
 // keep begins the heartbeat of a claim; a task that is settled within a third of the lease costs no request. It lasts until
 // the ticket is let go.
-func (s *Session) keep(t *Claim) {
+func (s *Session) keep(claim *Claim) {
 	lease := s.engine.cfg.Lease
 	h := &heartbeat{
-		session: s, extend: t.settlement(store.OpExtend, s.engine.cfg.Retention),
-		due: t.claimedAt.Add(s.engine.cfg.beat()), leaseEnd: t.claimedAt.Add(lease),
-		handler: handlerContext{Context: s.handlers, attempt: t.attempt(), transactor: s.engine.transactor},
+		session: s, extend: claim.settlement(store.OpExtend, s.engine.cfg.Retention),
+		due: claim.claimedAt.Add(s.engine.cfg.beat()), leaseEnd: claim.claimedAt.Add(lease),
+		handler: handlerContext{Context: s.handlers, attempt: claim.attempt(), transactor: s.engine.transactor},
 	}
 	h.extend.Lease = lease
-	t.beat = h
+	claim.beat = h
 	s.firstBeats.add(h)
 }
 
 // letGo ends the heartbeat of a ticket, if it has one.
-func (t *Claim) letGo() {
-	if t.beat != nil {
-		t.beat.stop()
-		t.beat = nil
+func (claim *Claim) letGo() {
+	if claim.beat != nil {
+		claim.beat.stop()
+		claim.beat = nil
 	}
 }
 

@@ -392,10 +392,10 @@ func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 					st := newSpy()
 					st.onSettle = tc.settle
 					s := session(t, newEngine(t, batcherOf{st, batch}, idem.Config{Lease: lease}), until(t, time.Hour))
-					ticket := &idem.Claim{Task: tc.task}
-					s.Claim([]*idem.Claim{ticket})
+					claim := &idem.Claim{Task: tc.task}
+					s.Claim([]*idem.Claim{claim})
 					out := make(chan idem.Outcome, 1)
-					go s.RunAsync(ticket, func(o idem.Outcome) { out <- o })
+					go s.RunAsync(claim, func(o idem.Outcome) { out <- o })
 					for range 15 {
 						pass(lease / 10)
 						contender := newEngine(t, st.Store, idem.Config{Lease: lease, Wait: -1})
@@ -542,10 +542,10 @@ func TestAHandlerIsNotBegunWhenItsExtensionIsAnsweredTooLate(t *testing.T) {
 				}
 				s := session(t, newEngine(t, st, idem.Config{Lease: lease}), t.Context())
 				h := returning("late", nil)
-				ticket := &idem.Claim{Task: taskOf(h)}
-				s.Claim([]*idem.Claim{ticket})
+				claim := &idem.Claim{Task: taskOf(h)}
+				s.Claim([]*idem.Claim{claim})
 				pass(lease / 2)
-				wantKind(t, s.Run(ticket), tc.kind)
+				wantKind(t, s.Run(claim), tc.kind)
 				equal(t, "calls of the handler", h.calls, 0)
 				if tc.kind == idem.StoreDown {
 					rec := get(t, st, testKey)

@@ -364,10 +364,10 @@ func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 		st := newSpy()
 		s := session(t, newEngine(t, st, idem.Config{}), until(t, time.Second))
 		h := returning("receipt", nil)
-		tickets := []*idem.Claim{{Task: taskOf(h)}}
-		s.Claim(tickets)
+		claims := []*idem.Claim{{Task: taskOf(h)}}
+		s.Claim(claims)
 		<-s.Handlers().Done()
-		out := s.Run(tickets[0])
+		out := s.Run(claims[0])
 		wantKind(t, out, idem.NotStarted)
 		wantErr(t, out.Err, idem.ErrDeadlineNear)
 		equal(t, "calls of the handler", h.calls, 0)
@@ -385,10 +385,10 @@ func TestACancelledTaskIsNotStarted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s := session(t, newEngine(t, st, idem.Config{}), ctx)
 	h := returning("receipt", nil)
-	tickets := []*idem.Claim{{Task: taskOf(h)}}
-	s.Claim(tickets)
+	claims := []*idem.Claim{{Task: taskOf(h)}}
+	s.Claim(claims)
 	cancel(errBoom)
-	out := s.Run(tickets[0])
+	out := s.Run(claims[0])
 	wantKind(t, out, idem.NotStarted)
 	wantErr(t, out.Err, errBoom)
 	equal(t, "calls of the handler", h.calls, 0)

@@ -83,15 +83,15 @@ type claimScratch struct {
 // The keys of the tickets must differ from each other.
 //
 // With Config.ClaimOnCommit nothing is sent: the claims go with the completions.
-func (s *Session) Claim(tickets []*Claim) {
+func (s *Session) Claim(claims []*Claim) {
 	if s.engine.cfg.ClaimOnCommit {
-		tickets = s.claimLater(tickets)
+		claims = s.claimLater(claims)
 	}
-	s.claim(tickets, false)
+	s.claim(claims, false)
 }
 
 // claim sends the claims of the tickets, unless the breaker is open; or also then, if it has allowed them before.
-func (s *Session) claim(tickets []*Claim, allowed bool) {
+func (s *Session) claim(claims []*Claim, allowed bool) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
 		clear(buf.reqs)
@@ -99,8 +99,8 @@ func (s *Session) claim(tickets []*Claim, allowed bool) {
 		scratch.Put(buf)
 	}()
 	started := time.Now()
-	for i, t := range tickets {
-		if req, ok := s.engine.request(t, started); ok {
+	for i, claim := range claims {
+		if req, ok := s.engine.request(claim, started); ok {
 			buf.reqs, buf.which = append(buf.reqs, req), append(buf.which, i)
 		}
 	}
@@ -109,16 +109,16 @@ func (s *Session) claim(tickets []*Claim, allowed bool) {
 	}
 	if s.ctx.Err() != nil {
 		for _, i := range buf.which {
-			tickets[i].res = store.ClaimResult{Err: s.whyNotStarted()}
+			claims[i].res = store.ClaimResult{Err: s.whyNotStarted()}
 		}
 		return
 	}
 	results, took := s.engine.claim(s.ctx, buf.reqs, started, allowed)
 	for i := range results {
-		t := tickets[buf.which[i]]
-		t.res, t.took = results[i], took
-		if t.res.Err != nil && isStoreFault(t.res.Err) {
-			t.res.Err = unavailableStore(t.res.Err)
+		claim := claims[buf.which[i]]
+		claim.res, claim.took = results[i], took
+		if claim.res.Err != nil && isStoreFault(claim.res.Err) {
+			claim.res.Err = unavailableStore(claim.res.Err)
 		}
 	}
 }
@@ -126,22 +126,22 @@ func (s *Session) claim(tickets []*Claim, allowed bool) {
 func unavailableStore(err error) error { return fmt.Errorf("%w: %w", ErrStoreUnavailable, err) }
 
 // request makes the claim of a ticket; false if its key is invalid.
-func (e *Engine) request(t *Claim, now time.Time) (store.ClaimRequest, bool) {
-	if t.key == "" {
-		key, err := store.Key(t.Task.Key, e.cfg.HashKeys)
+func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool) {
+	if claim.key == "" {
+		key, err := store.Key(claim.Task.Key, e.cfg.HashKeys)
 		if err != nil {
-			t.res = store.ClaimResult{Err: fmt.Errorf("%w (from %s)", err, cmp.Or(t.Task.Source, "an unknown source"))}
+			claim.res = store.ClaimResult{Err: fmt.Errorf("%w (from %s)", err, cmp.Or(claim.Task.Source, "an unknown source"))}
 			return store.ClaimRequest{}, false
 		}
-		t.key = key
+		claim.key = key
 	}
-	if t.owner == "" || t.res.State != store.ClaimUnknown || now.Sub(t.claimedAt) >= e.cfg.Lease {
+	if claim.owner == "" || claim.res.State != store.ClaimUnknown || now.Sub(claim.claimedAt) >= e.cfg.Lease {
 		// Otherwise it is the earlier claim, sent again: if that had landed, the lease runs since then.
-		t.owner, t.claimedAt = e.owners.next(), now
+		claim.owner, claim.claimedAt = e.owners.next(), now
 	}
 	return store.ClaimRequest{
-		Key: t.key, Fingerprint: t.Task.Fingerprint, Owner: t.owner, Source: t.Task.Source,
-		Lease: e.cfg.Lease, Retention: e.cfg.Retention, Redrive: t.Task.Redrive, TakeOver: t.TakeOver,
+		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: claim.owner, Source: claim.Task.Source,
+		Lease: e.cfg.Lease, Retention: e.cfg.Retention, Redrive: claim.Task.Redrive, TakeOver: claim.TakeOver,
 	}, true
 }
 
@@ -202,14 +202,14 @@ func claimErrorKind(err error) Kind {
 // Release gives back claims that were not begun, with their attempts, in one call to the store. A key that can't be given
 // back is free when its lease is over. A ticket may be claimed again afterwards, by a new owner, even if its release lands
 // late.
-func (s *Session) Release(tickets []*Claim) {
+func (s *Session) Release(claims []*Claim) {
 	var ss []store.Settlement
-	for _, t := range tickets {
-		if t.res.State == store.Claimed && t.onCommit == nil {
-			set := t.settlement(store.OpRelease, s.engine.cfg.Retention)
+	for _, claim := range claims {
+		if claim.res.State == store.Claimed && claim.onCommit == nil {
+			set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)
-			t.res, t.owner = store.ClaimResult{}, ""
+			claim.res, claim.owner = store.ClaimResult{}, ""
 		}
 	}
 	if len(ss) == 0 {
@@ -245,24 +245,24 @@ const (
 // Wait waits until it may be worth claiming a ticket again whose key is in flight elsewhere: with exponential backoff and
 // jitter, and not beyond the end of its lease or of its delay. It returns false at once if the ticket is not in flight,
 // or if it can't become claimable within Config.Wait and the deadline less the margin; and when that time is over.
-func (s *Session) Wait(t *Claim) bool {
-	if t.res.State != store.ClaimInFlight || s.engine.cfg.Wait < 0 {
+func (s *Session) Wait(claim *Claim) bool {
+	if claim.res.State != store.ClaimInFlight || s.engine.cfg.Wait < 0 {
 		return false
 	}
 	now := time.Now()
-	if t.waitUntil.IsZero() {
-		t.waitUntil = s.waitLimit(now)
+	if claim.waitUntil.IsZero() {
+		claim.waitUntil = s.waitLimit(now)
 	}
-	pause := t.res.ClaimableIn + time.Millisecond // stores count in milliseconds
-	left := t.waitUntil.Sub(now)
-	if t.res.Entry.Released() { // nothing happens to it before its time
+	pause := claim.res.ClaimableIn + time.Millisecond // stores count in milliseconds
+	left := claim.waitUntil.Sub(now)
+	if claim.res.Entry.Released() { // nothing happens to it before its time
 		if pause > left {
 			return false
 		}
 	} else {
-		pause = min(pause, backoff(t.waits), left)
+		pause = min(pause, backoff(claim.waits), left)
 	}
-	t.waits++
+	claim.waits++
 	return pause > 0 && sleep(s.handlers, pause)
 }
 

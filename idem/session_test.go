@@ -37,20 +37,20 @@ func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
 	e.Do(t.Context(), done)
 	s := session(t, e, t.Context())
 	h := returning("receipt", nil)
-	tickets := []*idem.Claim{{}, {}, {}, {}}
+	claims := []*idem.Claim{{}, {}, {}, {}}
 	for i, key := range []string{"a", "", "done", "b"} {
-		tickets[i].Task = taskOf(h)
-		tickets[i].Task.Key = key
+		claims[i].Task = taskOf(h)
+		claims[i].Task.Key = key
 	}
-	s.Claim(tickets)
+	s.Claim(claims)
 	equal(t, "calls of the store", len(st.claims), 2)
 	equal(t, "claims in the second", len(st.claims[1]), 3)
 	for i, want := range []store.ClaimState{store.Claimed, store.ClaimUnknown, store.ClaimCompleted, store.Claimed} {
-		equal(t, "state of ticket "+strconv.Itoa(i), tickets[i].State(), want)
+		equal(t, "state of ticket "+strconv.Itoa(i), claims[i].State(), want)
 	}
-	wantErr(t, tickets[1].Err(), store.ErrInvalidKey)
+	wantErr(t, claims[1].Err(), store.ErrInvalidKey)
 	for i, want := range []idem.Kind{idem.Executed, idem.InvalidKey, idem.Replayed, idem.Executed} {
-		wantKind(t, s.Run(tickets[i]), want)
+		wantKind(t, s.Run(claims[i]), want)
 	}
 	equal(t, "calls of the handler", h.calls, 2)
 	owners := st.owners()
@@ -93,18 +93,18 @@ func TestAClaimWhoseReplyWasLostIsAdopted(t *testing.T) {
 		st.onClaim = loseReply()
 		s := session(t, newEngine(t, st, idem.Config{}), t.Context())
 		h := returning("receipt", nil)
-		tickets := []*idem.Claim{{Task: taskOf(h)}}
-		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), store.ClaimUnknown)
-		wantErr(t, tickets[0].Err(), errNetwork, idem.ErrStoreUnavailable)
-		wantKind(t, s.Run(tickets[0]), idem.StoreDown)
+		claims := []*idem.Claim{{Task: taskOf(h)}}
+		s.Claim(claims)
+		equal(t, "state", claims[0].State(), store.ClaimUnknown)
+		wantErr(t, claims[0].Err(), errNetwork, idem.ErrStoreUnavailable)
+		wantKind(t, s.Run(claims[0]), idem.StoreDown)
 		equal(t, "calls of the handler", h.calls, 0)
 
 		pass(time.Second)
-		s.Claim(tickets)
+		s.Claim(claims)
 		owners := st.owners()
 		equal(t, "the owner of the claim sent again", owners[1], owners[0])
-		out := s.Run(tickets[0])
+		out := s.Run(claims[0])
 		wantKind(t, out, idem.Executed)
 		equal(t, "attempt", out.Attempt, 1)
 		equal(t, "token", out.Token, get(t, st, testKey).Token)
@@ -118,12 +118,12 @@ func TestAnAdoptedLeaseIsReckonedFromTheFirstClaim(t *testing.T) {
 		st := newSpy()
 		st.onClaim = loseReply()
 		s := session(t, newEngine(t, st, idem.Config{Lease: lease}), t.Context())
-		tickets := []*idem.Claim{{Task: taskOf(taking(8*time.Second, "receipt", nil))}}
-		s.Claim(tickets)
+		claims := []*idem.Claim{{Task: taskOf(taking(8*time.Second, "receipt", nil))}}
+		s.Claim(claims)
 		pass(25 * time.Second)
-		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), store.Claimed)
-		wantKind(t, s.Run(tickets[0]), idem.Executed)
+		s.Claim(claims)
+		equal(t, "state", claims[0].State(), store.Claimed)
+		wantKind(t, s.Run(claims[0]), idem.Executed)
 		if st.count(store.OpExtend) == 0 {
 			t.Error("the lease ended in mid-handler, and nobody had extended it")
 		}
@@ -139,13 +139,13 @@ func TestAClaimSentAgainAfterALeaseIsANewOne(t *testing.T) {
 		st := newSpy()
 		st.onClaim = loseReply()
 		s := session(t, newEngine(t, st, idem.Config{Lease: lease}), t.Context())
-		tickets := []*idem.Claim{{Task: taskOf(returning("receipt", nil)), TakeOver: true}}
-		s.Claim(tickets)
+		claims := []*idem.Claim{{Task: taskOf(returning("receipt", nil)), TakeOver: true}}
+		s.Claim(claims)
 		pass(lease)
-		s.Claim(tickets)
+		s.Claim(claims)
 		owners := st.owners()
 		equal(t, "the same owner", owners[1] == owners[0], false)
-		out := s.Run(tickets[0])
+		out := s.Run(claims[0])
 		wantKind(t, out, idem.Executed)
 		equal(t, "attempt", out.Attempt, 2)
 		equal(t, "stolen", out.Stolen, true)
@@ -159,10 +159,10 @@ func TestEveryClaimWithAProperAnswerIsByAnotherOwner(t *testing.T) {
 	held := []*idem.Claim{{Task: taskOf(returning("", nil))}}
 	holder.Claim(held)
 	s := session(t, e, t.Context())
-	tickets := []*idem.Claim{{Task: taskOf(returning("", nil))}}
-	s.Claim(tickets)
-	s.Claim(tickets)
-	equal(t, "state", tickets[0].State(), store.ClaimInFlight)
+	claims := []*idem.Claim{{Task: taskOf(returning("", nil))}}
+	s.Claim(claims)
+	s.Claim(claims)
+	equal(t, "state", claims[0].State(), store.ClaimInFlight)
 	owners := st.owners()
 	slices.Sort(owners)
 	equal(t, "different owners", len(slices.Compact(owners)), 3)
@@ -172,22 +172,22 @@ func TestReleaseGivesAttemptsBack(t *testing.T) {
 	st := newSpy()
 	s := session(t, newEngine(t, st, idem.Config{}), t.Context())
 	h := returning("receipt", nil)
-	tickets := []*idem.Claim{{Task: taskOf(h)}, {Task: taskOf(h)}, {}}
-	tickets[1].Task.Key = "b"
-	s.Claim(tickets)
-	s.Release(tickets)
+	claims := []*idem.Claim{{Task: taskOf(h)}, {Task: taskOf(h)}, {}}
+	claims[1].Task.Key = "b"
+	s.Claim(claims)
+	s.Release(claims)
 	for _, key := range []string{testKey, "b"} {
 		rec := get(t, st, key)
 		equal(t, "released", rec.Released(), true)
 		equal(t, "attempts", rec.Attempts, 0)
 	}
-	equal(t, "state", tickets[0].State(), store.ClaimUnknown)
+	equal(t, "state", claims[0].State(), store.ClaimUnknown)
 	equal(t, "calls of the handler", h.calls, 0)
 
-	s.Release(tickets)
+	s.Release(claims)
 	equal(t, "releases", st.count(store.OpRelease), 2)
-	s.Claim(tickets[:1])
-	out := s.Run(tickets[0])
+	s.Claim(claims[:1])
+	out := s.Run(claims[0])
 	wantKind(t, out, idem.Executed)
 	equal(t, "attempt", out.Attempt, 1)
 }
@@ -199,11 +199,11 @@ func TestAClaimAfterAReleaseIsByAnotherOwner(t *testing.T) {
 		st := newSpy()
 		st.onSettle = failing(store.OpRelease)
 		s := session(t, newEngine(t, st, idem.Config{}), t.Context())
-		tickets := []*idem.Claim{{Task: taskOf(returning("receipt", nil))}}
-		s.Claim(tickets)
-		s.Release(tickets)
-		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), store.ClaimInFlight)
+		claims := []*idem.Claim{{Task: taskOf(returning("receipt", nil))}}
+		s.Claim(claims)
+		s.Release(claims)
+		s.Claim(claims)
+		equal(t, "state", claims[0].State(), store.ClaimInFlight)
 		owners := st.owners()
 		equal(t, "the same owner", owners[1] == owners[0], false)
 	})
@@ -218,17 +218,17 @@ func TestWithoutTakeOverALeaseThatIsOverIsReported(t *testing.T) {
 		pass(lease)
 		s := session(t, e, t.Context())
 		h := returning("receipt", nil)
-		tickets := []*idem.Claim{{Task: taskOf(h)}}
-		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), store.ClaimLeaseOver)
-		equal(t, "worth waiting", s.Wait(tickets[0]), false)
-		out := s.Run(tickets[0])
+		claims := []*idem.Claim{{Task: taskOf(h)}}
+		s.Claim(claims)
+		equal(t, "state", claims[0].State(), store.ClaimLeaseOver)
+		equal(t, "worth waiting", s.Wait(claims[0]), false)
+		out := s.Run(claims[0])
 		wantKind(t, out, idem.InFlight)
 		wantErr(t, out.Err, idem.ErrInFlight)
 		equal(t, "calls of the handler", h.calls, 0)
-		tickets[0].TakeOver = true
-		s.Claim(tickets)
-		out = s.Run(tickets[0])
+		claims[0].TakeOver = true
+		s.Claim(claims)
+		out = s.Run(claims[0])
 		wantKind(t, out, idem.Executed)
 		equal(t, "stolen", out.Stolen, true)
 		equal(t, "attempt", out.Attempt, 2)

@@ -11,29 +11,29 @@ import (
 )
 
 // retry releases the key for another attempt and keeps the one that was charged.
-func (s *Session) retry(t *Claim, out Outcome, err error, delay time.Duration) Outcome {
+func (s *Session) retry(claim *Claim, out Outcome, err error, delay time.Duration) Outcome {
 	out.Kind, out.Err = Retry, err
-	return s.released(t, out, s.release(t, failureOf(err), delay, false))
+	return s.released(claim, out, s.release(claim, failureOf(err), delay, false))
 }
 
 // giveBack releases the key with its attempt.
-func (s *Session) giveBack(t *Claim, out Outcome, f *store.Failure) Outcome {
-	return s.released(t, out, s.release(t, f, 0, true))
+func (s *Session) giveBack(claim *Claim, out Outcome, f *store.Failure) Outcome {
+	return s.released(claim, out, s.release(claim, f, 0, true))
 }
 
-func (s *Session) release(t *Claim, f *store.Failure, delay time.Duration, refund bool) settled {
-	set := t.settlement(store.OpRelease, s.engine.cfg.Retention)
+func (s *Session) release(claim *Claim, f *store.Failure, delay time.Duration, refund bool) settled {
+	set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
 	set.Failure, set.Delay, set.Refund = f, delay, refund
 	return s.send(set)
 }
 
 // released adds to an outcome how its release went. A key that could not be released is free when its lease is over.
-func (s *Session) released(t *Claim, out Outcome, r settled) Outcome {
+func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
 	out.SettleTook = r.took
 	var fenced *store.FencedError
 	if errors.As(r.err, &fenced) {
 		before := out.Err
-		if out = s.fenced(t, out, fenced); out.Kind == Fenced {
+		if out = s.fenced(claim, out, fenced); out.Kind == Fenced {
 			out.Err = fmt.Errorf("%w; before that: %w", out.Err, before)
 		}
 	} else if r.err != nil {
@@ -43,35 +43,35 @@ func (s *Session) released(t *Claim, out Outcome, r settled) Outcome {
 }
 
 // concluded adds to an outcome how its settlement went.
-func (s *Session) concluded(t *Claim, out Outcome, set store.Settlement, r settled) Outcome {
-	defer t.letGo()
+func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r settled) Outcome {
+	defer claim.letGo()
 	if set.Claim != nil {
 		s.engine.breaker.report(time.Now(), healthOf(s.settling, []store.ClaimResult{{Err: r.err}}, r.took))
 	}
 	out.SettleTook = r.took
 	if r.err != nil {
-		out = s.notSettled(t, out, set, r.err)
+		out = s.notSettled(claim, out, set, r.err)
 	}
-	t.spend(&store.Settlement{})
+	claim.spend(&store.Settlement{})
 	return out
 }
 
 // notSettled is what became of a task whose settlement failed. One that was refused for its effect, or that found its key
 // taken, goes on.
-func (s *Session) notSettled(t *Claim, out Outcome, set store.Settlement, err error) Outcome {
+func (s *Session) notSettled(claim *Claim, out Outcome, set store.Settlement, err error) Outcome {
 	var fenced *store.FencedError
 	var refused *store.ClaimRefusedError
 	var rejected *store.RejectedError
 	switch {
 	case errors.As(err, &fenced):
-		return s.fenced(t, out, fenced)
+		return s.fenced(claim, out, fenced)
 	case errors.As(err, &refused):
-		return s.claimRefused(t, refused)
-	case errors.As(err, &rejected) && t.onCommit != nil:
-		return s.failedUnclaimed(t, rejected.Err)
+		return s.claimRefused(claim, refused)
+	case errors.As(err, &rejected) && claim.onCommit != nil:
+		return s.failedUnclaimed(claim, rejected.Err)
 	case errors.As(err, &rejected):
 		out.Kind, out.Result, out.Err = KindUnknown, nil, nil
-		return s.failed(t, out, rejected.Err)
+		return s.failed(claim, out, rejected.Err)
 	}
 	what := "the task is done, but its key could not be set to say so and"
 	if set.Effect != nil || set.Claim != nil {
@@ -79,23 +79,23 @@ func (s *Session) notSettled(t *Claim, out Outcome, set store.Settlement, err er
 	}
 	out.Kind = CompletionFailed
 	out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, token %d, from %s: %s: %w",
-		what, s.engine.cfg.Lease, set.Key, set.Token, cmp.Or(t.Task.Source, "an unknown source"), set.Op, err)
+		what, s.engine.cfg.Lease, set.Key, set.Token, cmp.Or(claim.Task.Source, "an unknown source"), set.Op, err)
 	return out
 }
 
 // fenced is rule 3's other half: whoever took the key has completed the same request, so the task is done, with that
 // owner's result.
-func (s *Session) fenced(t *Claim, out Outcome, err *store.FencedError) Outcome {
+func (s *Session) fenced(claim *Claim, out Outcome, err *store.FencedError) Outcome {
 	out.Kind, out.Fenced, out.Result, out.Err = Fenced, true, nil, err
-	if cur := &err.Current; cur.Status == store.StatusCompleted && cur.Fingerprint.Matches(t.Task.Fingerprint) {
+	if cur := &err.Current; cur.Status == store.StatusCompleted && cur.Fingerprint.Matches(claim.Task.Fingerprint) {
 		out.Kind, out.Token = Replayed, cur.Token
 		out.Result, out.Err = cur.StoredResult()
 	}
 	return out
 }
 
-func (t *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
-	return store.Settlement{Op: op, Key: t.key, Token: t.res.Entry.Token, Owner: t.owner, Retention: retention}
+func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
+	return store.Settlement{Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.owner, Retention: retention}
 }
 
 // settled is how a settlement went.

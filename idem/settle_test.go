@@ -74,7 +74,7 @@ func TestACompletionThatIsNeverAnswered(t *testing.T) {
 				equal(t, "status", rec.Status, store.StatusStarted)
 				equal(t, "released", rec.Released(), false)
 				equal(t, "dead letters", len(graves.burials), tc.burial)
-				for _, says := range []string{testKey, testSource, tc.name, "lease of 30s", "version " + strconv.FormatInt(rec.Token, 10)} {
+				for _, says := range []string{testKey, testSource, tc.name, "lease of 30s", "token " + strconv.FormatInt(rec.Token, 10)} {
 					if !strings.Contains(out.Err.Error(), says) {
 						t.Errorf("%q does not say %q", out.Err, says)
 					}

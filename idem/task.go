@@ -80,42 +80,42 @@ type Claim struct {
 }
 
 // State returns the result of the last claim.
-func (t *Claim) State() store.ClaimState { return t.res.State }
+func (claim *Claim) State() store.ClaimState { return claim.res.State }
 
 // Err returns the error of the last claim.
-func (t *Claim) Err() error { return t.res.Err }
+func (claim *Claim) Err() error { return claim.res.Err }
 
-func (t *Claim) attempt() Attempt {
-	return Attempt{Key: t.Task.Key, Token: t.res.Entry.Token, Number: t.res.Entry.Attempts, Source: t.Task.Source}
+func (claim *Claim) attempt() Attempt {
+	return Attempt{Key: claim.Task.Key, Token: claim.res.Entry.Token, Number: claim.res.Entry.Attempts, Source: claim.Task.Source}
 }
 
 // outcome returns the outcome of a task that was not claimed. For a claimed one it has what is known before the handler runs.
-func (t *Claim) outcome() Outcome {
-	rec := &t.res.Entry
-	out := Outcome{Key: t.key, Token: rec.Token, FirstClaimed: rec.CreatedAt, Err: t.res.Err, ClaimTook: t.took}
-	switch t.res.State {
+func (claim *Claim) outcome() Outcome {
+	rec := &claim.res.Entry
+	out := Outcome{Key: claim.key, Token: rec.Token, FirstClaimed: rec.CreatedAt, Err: claim.res.Err, ClaimTook: claim.took}
+	switch claim.res.State {
 	case store.Claimed:
-		out.Attempt, out.Stolen = rec.Attempts, t.res.Stolen
+		out.Attempt, out.Stolen = rec.Attempts, claim.res.Stolen
 	case store.ClaimCompleted:
 		out.Kind = Replayed
 		out.Result, out.Err = rec.StoredResult()
 	case store.ClaimFailed:
-		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: t.key, Token: rec.Token, Failure: valueOf(rec.Failure)}
+		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: claim.key, Token: rec.Token, Failure: valueOf(rec.Failure)}
 	case store.ClaimInFlight, store.ClaimLeaseOver:
-		out.Kind, out.Err = InFlight, fmt.Errorf("%w: key %q", ErrInFlight, t.key)
+		out.Kind, out.Err = InFlight, fmt.Errorf("%w: key %q", ErrInFlight, claim.key)
 		if rec.Status == "" { // a concurrent write
 			break
 		}
 		out.Err = fmt.Errorf("%w: key %q, attempt %d, token %d, claimed from %s, %s",
-			ErrInFlight, t.key, rec.Attempts, rec.Token, cmp.Or(rec.Source, "an unknown source"), t.untilWhen())
+			ErrInFlight, claim.key, rec.Attempts, rec.Token, cmp.Or(rec.Source, "an unknown source"), claim.untilWhen())
 	case store.ClaimUnknown:
-		out.Kind = claimErrorKind(t.res.Err)
+		out.Kind = claimErrorKind(claim.res.Err)
 	}
 	return out
 }
 
-func (t *Claim) untilWhen() string {
-	rec := &t.res.Entry
+func (claim *Claim) untilWhen() string {
+	rec := &claim.res.Entry
 	what, until := "lease", rec.LeaseUntil
 	if rec.Released() {
 		what, until = "released", rec.RetryAt

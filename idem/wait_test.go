@@ -16,9 +16,9 @@ import (
 func holder(t *testing.T, st store.Store, held time.Duration) {
 	t.Helper()
 	s := session(t, newEngine(t, st, idem.Config{Lease: held}), t.Context())
-	tickets := []*idem.Claim{{Task: taskOf(nil)}}
-	s.Claim(tickets)
-	equal(t, "the holder's claim", tickets[0].State(), store.Claimed)
+	claims := []*idem.Claim{{Task: taskOf(nil)}}
+	s.Claim(claims)
+	equal(t, "the holder's claim", claims[0].State(), store.Claimed)
 }
 
 func TestHowLongToWait(t *testing.T) {
@@ -72,11 +72,11 @@ func TestPausesGrowUpToABound(t *testing.T) {
 		st := newSpy()
 		holder(t, st, 30*time.Minute)
 		s := session(t, newEngine(t, st, idem.Config{}), until(t, 10*time.Minute))
-		tickets := []*idem.Claim{{Task: taskOf(nil)}}
+		claims := []*idem.Claim{{Task: taskOf(nil)}}
 		for n, upper := 0, 50*time.Millisecond; n < 20; n++ {
-			s.Claim(tickets)
+			s.Claim(claims)
 			begun := time.Now()
-			equal(t, "worth waiting", s.Wait(tickets[0]), true)
+			equal(t, "worth waiting", s.Wait(claims[0]), true)
 			if took := time.Since(begun); took < upper/2 || took > upper {
 				t.Errorf("pause %d took %v; want %v to %v", n, took, upper/2, upper)
 			}
@@ -91,13 +91,13 @@ func TestAWaitEndsWithTheLease(t *testing.T) {
 		holder(t, st, 30*time.Second)
 		pass(30*time.Second - 7*time.Millisecond)
 		s := session(t, newEngine(t, st, idem.Config{}), t.Context())
-		tickets := []*idem.Claim{{Task: taskOf(nil), TakeOver: true}}
-		s.Claim(tickets)
+		claims := []*idem.Claim{{Task: taskOf(nil), TakeOver: true}}
+		s.Claim(claims)
 		begun := time.Now()
-		equal(t, "worth waiting", s.Wait(tickets[0]), true)
+		equal(t, "worth waiting", s.Wait(claims[0]), true)
 		equal(t, "the pause", time.Since(begun), 8*time.Millisecond)
-		s.Claim(tickets)
-		equal(t, "state", tickets[0].State(), store.Claimed)
+		s.Claim(claims)
+		equal(t, "state", claims[0].State(), store.Claimed)
 	})
 }
 
@@ -160,11 +160,11 @@ func TestOnlyAKeyInFlightIsWaitedFor(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
 	s := session(t, e, t.Context())
-	tickets := []*idem.Claim{{Task: taskOf(returning("", nil))}}
-	equal(t, "a ticket that was never claimed", s.Wait(tickets[0]), false)
-	s.Claim(tickets)
-	equal(t, "a claimed one", s.Wait(tickets[0]), false)
-	s.Run(tickets[0])
-	s.Claim(tickets)
-	equal(t, "a completed one", s.Wait(tickets[0]), false)
+	claims := []*idem.Claim{{Task: taskOf(returning("", nil))}}
+	equal(t, "a ticket that was never claimed", s.Wait(claims[0]), false)
+	s.Claim(claims)
+	equal(t, "a claimed one", s.Wait(claims[0]), false)
+	s.Run(claims[0])
+	s.Claim(claims)
+	equal(t, "a completed one", s.Wait(claims[0]), false)
 }

@@ -43,7 +43,7 @@ type DeadLetter struct {
 	Omitted      []string `json:"omitted,omitempty"`
 
 	IdempotencyKey string        `json:"idempotencyKey"` // as stored
-	Version        int64         `json:"version"`        // of the FAILED record: what a redriven record carries in RedriveHeader; 0 if no key is FAILED
+	Token          int64         `json:"token"`        // of the FAILED record: what a redriven record carries in RedriveHeader; 0 if no key is FAILED
 	Attempts       int           `json:"attempts"`
 	Error          store.Failure `json:"error"` // its At is unique to the failure
 	// Function is the function that failed, and Cluster the one that the topic is of: its ARN, or the bootstrap servers of one
@@ -65,10 +65,10 @@ func (l DeadLetter) Source() string {
 	return r.Source()
 }
 
-// ID is unique to the failure that the letter stands for: the cluster and the function, the record's place, the version and the
+// ID is unique to the failure that the letter stands for: the cluster and the function, the record's place, the token and the
 // time. The same letter sent again has the same ID. It has 64 hexadecimal digits.
 func (l DeadLetter) ID() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %s %d %d", l.Cluster, l.Function, l.Source(), l.Version, l.Error.At.UnixNano()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %s %d %d", l.Cluster, l.Function, l.Source(), l.Token, l.Error.At.UnixNano()))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -76,7 +76,7 @@ func newDeadLetter(r *Record, b idem.DeadLetter, function, cluster string) DeadL
 	l := DeadLetter{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, TimestampType: r.TimestampType,
 		Key: r.Key, Value: r.Value,
-		IdempotencyKey: b.StoredKey, Version: b.Attempt.Token, Attempts: b.Attempt.Number, Error: b.Failure,
+		IdempotencyKey: b.StoredKey, Token: b.Attempt.Token, Attempts: b.Attempt.Number, Error: b.Failure,
 		Function: function, Cluster: cluster,
 	}
 	if !r.Timestamp.IsZero() {
@@ -85,11 +85,11 @@ func newDeadLetter(r *Record, b idem.DeadLetter, function, cluster string) DeadL
 	if r.Undecodable != nil {
 		l.Undecoded = r.Undecodable.Raw
 	}
-	var unknown *unknownVersionError
+	var unknown *unknownTokenError
 	if errors.As(b.Err, &unknown) {
-		l.IdempotencyKey, l.Version = unknown.failed.Key, unknown.failed.Token
+		l.IdempotencyKey, l.Token = unknown.failed.Key, unknown.failed.Token
 	}
-	l.Error.At = time.Now().UTC().Round(0) // to the nanosecond: letters without a version differ in nothing else
+	l.Error.At = time.Now().UTC().Round(0) // to the nanosecond: letters without a token differ in nothing else
 	for _, h := range r.Headers {
 		l.Headers = append(l.Headers, DeadHeader(h))
 	}

@@ -24,7 +24,7 @@ func (b *Batch) Log(ctx context.Context, r *Report, err error) {
 func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	attrs := []slog.Attr{
 		slog.Int("records", r.Records), slog.Int("partitions", r.Partitions), slog.Float64("tookMs", float64(r.Took.Microseconds())/1000),
-		slog.Int("executed", r.Executed), slog.Int("replayed", r.Replayed), slog.Int("coalesced", r.Coalesced),
+		slog.Int("executed", r.Executed), slog.Int("replayed", r.Replayed), slog.Int("duplicates", r.Duplicates),
 		slog.Int("deadLettered", r.DeadLettered), slog.Int("reported", r.Reported),
 	}
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 		n    int
 	}{
 		{"replayedFailed", r.ReplayedFailed}, {"retried", r.Retried}, {"inFlight", r.InFlight}, {"notStarted", r.NotStarted},
-		{"completionFailed", r.CompletionFailed}, {"storeDown", r.StoreDown}, {"stray", r.Stray}, {"stolen", r.Stolen}, {"fenced", r.Fenced},
+		{"completionFailed", r.CompletionFailed}, {"storeDown", r.StoreDown}, {"overruns", r.Overruns}, {"stolen", r.Stolen}, {"fenced", r.Fenced},
 		{"failedOpen", r.FailedOpen}, {"unprotected", r.Unprotected},
 	} {
 		if c.n > 0 {
@@ -59,7 +59,7 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	attrs := append(make([]slog.Attr, 0, 9), slog.String("source", m.Task.Source))
 	switch m.State {
 	case batch.Overrun:
-		attrs = append(attrs, slog.String("outcome", "Stray"), slog.String("error", batch.ErrOverrun.Error()))
+		attrs = append(attrs, slog.String("outcome", "Overrun"), slog.String("error", batch.ErrOverrun.Error()))
 	case batch.BehindOverrun:
 		attrs = append(attrs, slog.String("outcome", "Behind"))
 	case batch.Ended:
@@ -89,13 +89,13 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 		attrs = append(attrs, slog.String("key", out.Key))
 	}
 	if out.Token != 0 {
-		attrs = append(attrs, slog.Int64("version", out.Token))
+		attrs = append(attrs, slog.Int64("token", out.Token))
 	}
 	if out.Attempt != 0 {
 		attrs = append(attrs, slog.Int("attempt", out.Attempt))
 	}
 	if m.Duplicate {
-		attrs = append(attrs, slog.Bool("coalesced", true))
+		attrs = append(attrs, slog.Bool("duplicate", true))
 	}
 	if out.Err != nil {
 		attrs = append(attrs, slog.String("error", out.Err.Error()))

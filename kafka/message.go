@@ -26,7 +26,7 @@ type Message struct {
 // place if its key is refused.
 type task Message
 
-// prepare finds the record's redrive version, key and fingerprint.
+// prepare finds the record's redrive token, key and fingerprint.
 func (m *Message) prepare(p *Processor, r *Record, cluster string) {
 	m.processor, m.Record, m.cluster, m.Substitute = p, r, cluster, (*task)(m)
 	m.Unprotected = p.cfg.Unprotected
@@ -34,8 +34,8 @@ func (m *Message) prepare(p *Processor, r *Record, cluster string) {
 	if p.cfg.DeadLetters != nil {
 		m.Task.DeadLetters = (*task)(m)
 	}
-	version, badHeader := redriveVersion(r)
-	m.Task.Redrive = version
+	token, badHeader := redriveToken(r)
+	m.Task.Redrive = token
 	switch {
 	case r.Undecodable != nil:
 		m.Task = m.reject(r.Undecodable)

@@ -7,7 +7,7 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// Report is what came of a batch. Each record is counted once, from Executed to Stray.
+// Report is what came of a batch. Each record is counted once, from Executed to Overruns.
 type Report struct {
 	Records    int
 	Partitions int
@@ -16,7 +16,7 @@ type Report struct {
 	Executed         int
 	Replayed         int
 	ReplayedFailed   int
-	Coalesced        int // shared the outcome of another record of the batch
+	Duplicates       int // shared the outcome of another record of the batch
 	DeadLettered     int
 	FailedOpen       int
 	Unprotected      int
@@ -25,7 +25,7 @@ type Report struct {
 	NotStarted       int // too little time, or behind a record that is not settled
 	CompletionFailed int
 	StoreDown        int
-	Stray            int
+	Overruns         int
 
 	Stolen   int // claims taken from an owner whose lease was over; counted beside the outcome
 	Fenced   int // claims lost on the way; counted beside the outcome
@@ -54,11 +54,11 @@ func (r *Report) add(m *Message, started time.Time) {
 	}
 	switch {
 	case m.State == batch.Overrun:
-		r.Stray++
+		r.Overruns++
 	case m.State == batch.BehindOverrun:
 		r.NotStarted++
 	case m.Duplicate:
-		r.Coalesced++
+		r.Duplicates++
 	default:
 		r.addOutcome(&m.Outcome)
 		if first := m.Outcome.FirstClaimed; !first.IsZero() && (m.Outcome.Stolen || !m.Outcome.Kind.Settled()) {

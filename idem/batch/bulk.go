@@ -138,13 +138,13 @@ func (b *bulk) process(round []*Item) {
 
 // claim claims the keys of items.
 func (b *bulk) claim(items []*Item) {
-	tickets := make([]*idem.Claim, 0, len(items))
+	claims := make([]*idem.Claim, 0, len(items))
 	for _, it := range items {
 		if !it.Unprotected {
-			tickets = append(tickets, &it.ticket)
+			claims = append(claims, &it.ticket)
 		}
 	}
-	b.session.Claim(tickets)
+	b.session.Claim(claims)
 }
 
 // wait waits until each of the items may be claimed again, all at once, or ends those for which time is over.

@@ -12,33 +12,33 @@ import (
 
 // claimAndRun claims an item's key, waiting while it is in flight elsewhere, and runs it; alone, if its owner's lease is over.
 func (l *lane) claimAndRun(it *Item) idem.Outcome {
-	session, t := l.run.session, &it.ticket
-	if it.claimed && t.State() == store.ClaimUnknown {
-		return session.Run(t)
+	session, claim := l.run.session, &it.ticket
+	if it.claimed && claim.State() == store.ClaimUnknown {
+		return session.Run(claim)
 	}
 	alone := false
 	for claimed := it.claimed; ; claimed = false {
 		if !claimed {
-			out := l.tryOnce(t, alone)
+			out := l.tryOnce(claim, alone)
 			switch {
-			case out.Kind == idem.NotStarted && t.State() == store.ClaimInFlight: // its time ran out while it waited for the key
-				return session.Run(t)
+			case out.Kind == idem.NotStarted && claim.State() == store.ClaimInFlight: // its time ran out while it waited for the key
+				return session.Run(claim)
 			case out.Kind != idem.KindUnknown:
 				return out
 			}
 		}
-		alone = t.State() == store.ClaimLeaseOver
-		if !alone && !session.Wait(t) { // without a slot: others get on meanwhile
-			return session.Run(t)
+		alone = claim.State() == store.ClaimLeaseOver
+		if !alone && !session.Wait(claim) { // without a slot: others get on meanwhile
+			return session.Run(claim)
 		}
 	}
 }
 
 // tryOnce claims a ticket and runs it, unless that has to wait: then the outcome is none.
-func (l *lane) tryOnce(t *idem.Claim, alone bool) idem.Outcome {
-	tickets := [1]*idem.Claim{t}
+func (l *lane) tryOnce(claim *idem.Claim, alone bool) idem.Outcome {
+	tickets := [1]*idem.Claim{claim}
 	slots := int64(1)
-	if t.TakeOver = alone; alone {
+	if claim.TakeOver = alone; alone {
 		slots = int64(l.run.scheduler.concurrency)
 	}
 	return l.withSlots(slots, func() idem.Outcome {
@@ -46,10 +46,10 @@ func (l *lane) tryOnce(t *idem.Claim, alone bool) idem.Outcome {
 			l.run.empty()
 		}
 		l.run.session.Claim(tickets[:])
-		if s := t.State(); s == store.ClaimInFlight || (s == store.ClaimLeaseOver && !alone) {
+		if s := claim.State(); s == store.ClaimInFlight || (s == store.ClaimLeaseOver && !alone) {
 			return idem.Outcome{}
 		}
-		return l.run.session.Run(t)
+		return l.run.session.Run(claim)
 	})
 }
 

@@ -98,11 +98,11 @@ func (r *run) claimHeads(i, requests int) bool {
 	h := &r.heads
 	each := r.scheduler.latency.fit(r.prefetch, r.mayWait())
 	from := h.claimed
-	var tickets []*idem.Claim
-	for limit, lanes := requests*r.scheduler.engine.BatchSize(), r.startSoon(i); h.claimed < lanes && len(tickets) < limit; h.claimed++ {
-		tickets = r.lanes[h.claimed].collect(tickets, 0, each)
+	var claims []*idem.Claim
+	for limit, lanes := requests*r.scheduler.engine.BatchSize(), r.startSoon(i); h.claimed < lanes && len(claims) < limit; h.claimed++ {
+		claims = r.lanes[h.claimed].collect(claims, 0, each)
 	}
-	if len(tickets) == 0 {
+	if len(claims) == 0 {
 		return false
 	}
 	w := window{from: from, to: h.claimed, answered: make(chan struct{})}
@@ -110,7 +110,7 @@ func (r *run) claimHeads(i, requests int) bool {
 	h.sent++
 	h.pending.Go(func() {
 		defer close(w.answered)
-		r.session.Claim(tickets)
+		r.session.Claim(claims)
 	})
 	return true
 }
@@ -146,7 +146,7 @@ func (l *lane) fit(n int) int {
 }
 
 // collect adds the tickets of up to n items from item i on, and marks them as claimed.
-func (l *lane) collect(tickets []*idem.Claim, i, n int) []*idem.Claim {
+func (l *lane) collect(claims []*idem.Claim, i, n int) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range l.items[i:min(i+n, len(l.items))] {
@@ -154,9 +154,9 @@ func (l *lane) collect(tickets []*idem.Claim, i, n int) []*idem.Claim {
 			break
 		}
 		it.claimed = true
-		tickets = append(tickets, &it.ticket)
+		claims = append(claims, &it.ticket)
 	}
-	return tickets
+	return claims
 }
 
 // beginsUnclaimed reports whether the lane's first item is one whose claim is to be prefetched.
@@ -175,7 +175,7 @@ func (l *lane) giveBack() {
 
 // unbegun adds the tickets of items that are claimed and not begun, and marks them as not claimed; as it does those that were in
 // flight elsewhere, or whose claim failed, so that they are claimed anew.
-func (l *lane) unbegun(tickets []*idem.Claim) []*idem.Claim {
+func (l *lane) unbegun(claims []*idem.Claim) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range l.items {
@@ -184,14 +184,14 @@ func (l *lane) unbegun(tickets []*idem.Claim) []*idem.Claim {
 		}
 		switch it.ticket.State() {
 		case store.Claimed:
-			tickets = append(tickets, &it.ticket)
+			claims = append(claims, &it.ticket)
 			it.claimed = false
 		case store.ClaimInFlight, store.ClaimUnknown:
 			it.claimed = false
 		case store.ClaimLeaseOver, store.ClaimCompleted, store.ClaimFailed:
 		}
 	}
-	return tickets
+	return claims
 }
 
 // giveBack gives back the claims that have not been begun of some of the lanes, none of which may be claiming. It reports whether
@@ -200,12 +200,12 @@ func (r *run) giveBack(of func(*lane) bool) bool {
 	if r.prefetch == 1 {
 		return false
 	}
-	var tickets []*idem.Claim
+	var claims []*idem.Claim
 	for i := range r.lanes {
 		if l := &r.lanes[i]; of(l) {
-			tickets = l.unbegun(tickets)
+			claims = l.unbegun(claims)
 		}
 	}
-	r.session.Release(tickets)
-	return len(tickets) > 0
+	r.session.Release(claims)
+	return len(claims) > 0
 }

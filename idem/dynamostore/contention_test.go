@@ -112,18 +112,18 @@ func TestClaimsOfABatchThatMeetATransactionFindTheirKeysInFlight(t *testing.T) {
 	}
 	session := strict(t, s, 0, false).Session(t.Context())
 	defer session.Close()
-	tickets := make([]*idem.Claim, 3)
-	for i := range tickets {
-		tickets[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+	claims := make([]*idem.Claim, 3)
+	for i := range claims {
+		claims[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			t.Error("the handler of a COMPLETED key was called")
 			return nil, nil
 		})}}
 	}
 	for _, want := range []store.ClaimState{store.ClaimInFlight, store.ClaimCompleted} {
-		session.Claim(tickets)
-		for i, ticket := range tickets {
-			equalState(t, fmt.Sprint("key-", i), ticket.State(), want)
-			session.Run(ticket)
+		session.Claim(claims)
+		for i, claim := range claims {
+			equalState(t, fmt.Sprint("key-", i), claim.State(), want)
+			session.Run(claim)
 		}
 		m.statements = nil
 	}

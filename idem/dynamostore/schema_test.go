@@ -115,7 +115,7 @@ func TestItemsThatAreNotOurs(t *testing.T) {
 		}, `unknown status "INPROGRESS"`},
 		"a version that is text": {func(av map[string]types.AttributeValue) {
 			av[AttrVersion] = &types.AttributeValueMemberS{Value: "1"}
-		}, "not one of ours"},
+		}, "not written by idemsk"},
 		"a fingerprint of another length": {func(av map[string]types.AttributeValue) {
 			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: []byte{1, 2, 3}}
 		}, "fingerprint of 3 bytes"},

@@ -275,9 +275,9 @@ func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int, write func(i in
 	}
 	s := e.Session(t.Context())
 	defer s.Close()
-	tickets := make([]*idem.Claim, keys)
-	for i := range tickets {
-		tickets[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+	claims := make([]*idem.Claim, keys)
+	for i := range claims {
+		claims[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 			tx, err := dynamostore.TxFrom(ctx)
 			if err != nil {
 				return nil, err
@@ -285,13 +285,13 @@ func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int, write func(i in
 			return nil, tx.Enlist(write(i))
 		})}}
 	}
-	s.Claim(tickets)
+	s.Claim(claims)
 	var mu sync.Mutex
 	kinds := map[idem.Kind]int{}
 	var wg sync.WaitGroup
-	for _, ticket := range tickets {
+	for _, claim := range claims {
 		wg.Go(func() {
-			s.RunAsync(ticket, func(out idem.Outcome) {
+			s.RunAsync(claim, func(out idem.Outcome) {
 				mu.Lock()
 				defer mu.Unlock()
 				kinds[out.Kind]++

@@ -124,7 +124,7 @@ func TestStrangersUnderTheName(t *testing.T) {
 	client.HSet(t.Context(), st.Name("broken"), "status", "STARTED", "version", "many", "owner", "o", "leaseUntil", "0", "attempts", "1", "expiryTimestamp", "0")
 	for key, texts := range map[string][]string{
 		"string": {`claim "string"`, "WRONGTYPE", "give the store a Prefix"},
-		"hash":   {`claim "hash"`, "not one of ours", "give the store a Prefix"},
+		"hash":   {`claim "hash"`, "not written by idemsk", "give the store a Prefix"},
 	} {
 		wantError(t, claim(t, st, request(key, 1)).Err, texts...)
 	}
@@ -138,12 +138,12 @@ func TestStrangersUnderTheName(t *testing.T) {
 	_, err := st.Get(t.Context(), "broken")
 	wantError(t, err, "broken", `version is "many"`)
 	_, err = st.Get(t.Context(), "hash")
-	wantError(t, err, "not one of ours")
-	wantError(t, settle(t, st, settlement(store.Entry{Key: "hash", Token: 1, Owner: "o"}, store.OpComplete)), "not one of ours")
+	wantError(t, err, "not written by idemsk")
+	wantError(t, settle(t, st, settlement(store.Entry{Key: "hash", Token: 1, Owner: "o"}, store.OpComplete)), "not written by idemsk")
 	found := 0
 	for _, err := range st.List(t.Context(), store.ListQuery{}) {
 		found++
-		wantError(t, err, "not one of ours")
+		wantError(t, err, "not written by idemsk")
 	}
 	if found != 1 {
 		t.Errorf("%d pairs; want the error alone", found)

@@ -206,8 +206,8 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 	same(s, "balance after two payments in three records", s.balance(ledger), "4250")
 	s.deliver("bad-json-value")
 	same(s, "balance after a record that can't be read, and one that can", s.balance(ledger), "5600")
-	s.checkDeadLetter("payments-0@6400", "payments-ledger#bad-json-value-1", `{"paymentId":"bad-json-value-1","amount":`)
-	before := s.record("payments-ledger#one-record-1", store.StatusCompleted)
+	s.checkDeadLetter("payments-0@6400", "payments-ledger#payments#bad-json-value-1", `{"paymentId":"bad-json-value-1","amount":`)
+	before := s.record("payments-ledger#payments#one-record-1", store.StatusCompleted)
 
 	s.deploy("maxAttempts=3", "batchSize=50")
 	same(s, "the ledger after the update", s.checkFunction("3")["IDEMSK_LEDGER_TABLE"], ledger)
@@ -219,7 +219,7 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 		s.deliver(event)
 	}
 	same(s, "balance after all of it again", s.balance(ledger), "5600")
-	after := s.record("payments-ledger#one-record-1", store.StatusCompleted)
+	after := s.record("payments-ledger#payments#one-record-1", store.StatusCompleted)
 	same(s, "version of a key of before", after.Token, before.Token)
 	same(s, "owner of a key of before", after.Owner, before.Owner)
 	s.checkEvents("one-record", "duplicate-in-batch", "bad-json-value")
@@ -339,7 +339,7 @@ func (s *stack) checkDeadLetter(source, key, value string) {
 	same(s, "source of the dead letter", letter.Source(), source)
 	same(s, "key of the dead letter", letter.IdempotencyKey, key)
 	same(s, "value of the dead letter", string(letter.Value), value)
-	same(s, "version of the dead letter", letter.Version, s.record(key, store.StatusFailed).Token)
+	same(s, "version of the dead letter", letter.Token, s.record(key, store.StatusFailed).Token)
 }
 
 // takeDeadLetters empties the queue: of at most ten, as a sample leaves no more.

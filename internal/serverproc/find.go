@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -13,16 +14,21 @@ import (
 	"strings"
 )
 
-// FreePort returns a port of 127.0.0.1 on which nobody listens.
-func FreePort(ctx context.Context) (port int, err error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("no free port: %w", err)
+// FreePort returns a free port of 127.0.0.1 for a server that is started on it, and started again after a crash. The port is below
+// those that the kernel gives to outgoing connections, which would otherwise take it between two starts.
+func FreePort(ctx context.Context) (int, error) {
+	const first, ports, tries = 20_000, 12_000, 100
+	var failed error
+	for range tries {
+		port := first + rand.N(ports) //nolint:gosec // a port is no secret
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			failed = err
+			continue
+		}
+		return port, l.Close()
 	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok {
-		port = addr.Port
-	}
-	return port, l.Close()
+	return 0, fmt.Errorf("no free port: %w", failed)
 }
 
 // Repository returns the folder that holds go.mod, above the working directory.

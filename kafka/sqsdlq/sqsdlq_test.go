@@ -27,7 +27,7 @@ func letter() kafka.DeadLetter {
 	return kafka.DeadLetter{
 		Topic: "payments", Partition: 3, Offset: 17, Key: []byte("k"), Value: []byte(`{"amount":1250}`),
 		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}},
-		IdempotencyKey: "payments#a", Version: 1767225600001, Attempts: 5,
+		IdempotencyKey: "payments#a", Token: 1767225600001, Attempts: 5,
 		Error: store.Failure{Code: store.CodeExhausted, Message: "boom", At: time.UnixMilli(1767225600002).UTC()},
 	}
 }
@@ -70,14 +70,14 @@ func letterOf(change func(l *kafka.DeadLetter)) kafka.DeadLetter {
 func TestAFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
 	client, url := newFIFO(t, nil)
 	q := newQueue(t, client, sqsdlq.Config{URL: url})
-	unversioned := letterOf(func(l *kafka.DeadLetter) { l.Version = 0 })
+	unversioned := letterOf(func(l *kafka.DeadLetter) { l.Token = 0 })
 	letters := []kafka.DeadLetter{
 		letter(), unversioned,
-		letterOf(func(l *kafka.DeadLetter) { l.Version++ }),
+		letterOf(func(l *kafka.DeadLetter) { l.Token++ }),
 		letterOf(func(l *kafka.DeadLetter) { l.Offset++ }),
 		letterOf(func(l *kafka.DeadLetter) { l.Function = "audit" }),
 		letterOf(func(l *kafka.DeadLetter) { l.Cluster = "arn:aws:kafka:eu-central-1:123456789012:cluster/other/1" }),
-		letterOf(func(l *kafka.DeadLetter) { l.Version, l.Error.At = 0, l.Error.At.Add(time.Nanosecond) }), // failed again
+		letterOf(func(l *kafka.DeadLetter) { l.Token, l.Error.At = 0, l.Error.At.Add(time.Nanosecond) }), // failed again
 		letterOf(func(l *kafka.DeadLetter) { l.Topic, l.Partition = strings.Repeat("t", 249), math.MaxInt32 }),
 	}
 	for _, l := range append(letters, letter(), unversioned) { // the last two are copies
@@ -107,7 +107,7 @@ func TestALetterWhoseReplyIsLostIsThereOnce(t *testing.T) {
 			t.Cleanup(lossy.next.CloseIdleConnections)
 			client, url := newFIFO(t, lossy)
 			lossy.armed.Store(true)
-			if err := newQueue(t, client, sqsdlq.Config{URL: url}).Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Version = version })); err != nil {
+			if err := newQueue(t, client, sqsdlq.Config{URL: url}).Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Token = version })); err != nil {
 				t.Fatal(err)
 			}
 			if lossy.armed.Load() {

@@ -190,11 +190,11 @@ func (f *Function) Close() { f.close() }
 var _ lambda.Handler = (*Function)(nil)
 
 // Invoke implements lambda.Handler. After a handler that did not return, the process ends: in a sandbox that is thawed for
-// the next invocation, the stray would go on.
+// the next invocation, the handler that overran would go on.
 func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	out, err := f.consumer.Invoke(ctx, payload)
 	if errors.Is(err, batch.ErrOverrun) {
-		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Stray", ShouldExit: true}
+		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Overrun", ShouldExit: true}
 	}
 	return out, err
 }

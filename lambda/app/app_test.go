@@ -126,7 +126,7 @@ func TestAStrayEndsTheProcess(t *testing.T) {
 			t.Errorf("the error is a %T around it", err)
 		}
 		equal(t, "the process is to exit", response.ShouldExit, true)
-		equal(t, "type", response.Type, "Stray")
+		equal(t, "type", response.Type, "Overrun")
 		if !strings.Contains(response.Message, "payments-0@7") {
 			t.Errorf("%q does not name the record", response.Message)
 		}
@@ -217,7 +217,7 @@ func TestAFunctionOnDynamoDBAndSQS(t *testing.T) {
 	equal(t, "messages", len(got.Messages), 1)
 	letter := must(kafka.ParseDeadLetter([]byte(*got.Messages[0].Body)))
 	equal(t, "source", letter.Source(), "payments-0@7")
-	equal(t, "version", letter.Version, rec.Token)
+	equal(t, "token", letter.Token, rec.Token)
 	equal(t, "function", letter.Function, "ledger")
 }
 

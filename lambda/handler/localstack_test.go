@@ -292,7 +292,7 @@ func TestInLocalStack(t *testing.T) {
 	}
 	l := letters[0]
 	rec, err := s.store.Get(t.Context(), l.IdempotencyKey)
-	if err != nil || rec.Status != store.StatusFailed || rec.Token != l.Version || l.Error.Code != store.CodePermanent {
+	if err != nil || rec.Status != store.StatusFailed || rec.Token != l.Token || l.Error.Code != store.CodePermanent {
 		t.Fatalf("the record is %+v (%v), its dead letter %+v", rec, err, l)
 	}
 	s.wantBooked(0, "poison-record") // delivered again: it is in the dead letters already

@@ -26,7 +26,7 @@ func TestADeadLetterHoldsTheWholeRecord(t *testing.T) {
 			Topic: "payments", Partition: 3, Offset: 9007199254740993, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
 			Key: []byte("account-1"), Value: []byte("\x00\xff"),
 			Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}, {Key: "trace", Value: []byte("\x80")}},
-			IdempotencyKey: "ledger#payments#a", Version: s.get(keyA).Token, Attempts: 1,
+			IdempotencyKey: "ledger#payments#a", Token: s.get(keyA).Token, Attempts: 1,
 			Error:    store.Failure{Code: store.CodePermanent, Message: "boom", At: time.Now().UTC()},
 			Function: "ledger",
 		}
@@ -76,7 +76,7 @@ func TestEachFailureHasATimeOfItsOwn(t *testing.T) {
 	}
 	times := map[time.Time]bool{}
 	for _, l := range s.letters.sent {
-		equal(t, "version", l.Version, 0)
+		equal(t, "token", l.Token, 0)
 		times[l.Error.At] = true
 	}
 	equal(t, "times", len(times), 50)
@@ -88,7 +88,7 @@ func letter() kafka.DeadLetter {
 		Topic: "payments", Partition: 3, Offset: 17, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
 		Key: []byte(strings.Repeat("k", 2000)), Value: []byte(strings.Repeat("v", 8000)), Undecoded: []byte(strings.Repeat("u", 3000)),
 		Headers:        []kafka.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("h", 4000))}, {Key: "null"}},
-		IdempotencyKey: "ledger#payments#a", Version: 1767225600001, Attempts: 5,
+		IdempotencyKey: "ledger#payments#a", Token: 1767225600001, Attempts: 5,
 		Error: store.Failure{Code: store.CodeExhausted, Message: "<boom>", At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger", Cluster: "arn:aws:kafka:c",
 	}
 }
@@ -135,7 +135,7 @@ func TestTheFormOfADeadLetter(t *testing.T) {
 	}
 	equal(t, "JSON", string(data), `{"topic":"payments","partition":3,"offset":17,"timestamp":1767225600000,"timestampType":"CREATE_TIME",`+
 		`"key":"aw==","value":null,"headers":[{"key":"h","value":"dg=="},{"key":"n","value":null}],`+
-		`"idempotencyKey":"ledger#payments#a","version":1767225600001,"attempts":5,`+
+		`"idempotencyKey":"ledger#payments#a","token":1767225600001,"attempts":5,`+
 		`"error":{"code":"exhausted","message":"\u003cboom\u003e","at":"2026-01-01T00:00:00.002Z"},"function":"ledger","cluster":"arn:aws:kafka:c"}`)
 }
 

@@ -94,8 +94,8 @@ func TestAHandlerThatHeedsItsContextIsSettled(t *testing.T) {
 	})
 }
 
-// stray is a handler that does not heed its context until the test lets it go.
-func stray(s *site, key string) (letGo func()) {
+// overrun is a handler that does not heed its context until the test lets it go.
+func overrun(s *site, key string) (letGo func()) {
 	gate := make(chan struct{})
 	s.ledger.on[key] = func(context.Context, msk.Record) error {
 		<-gate
@@ -107,7 +107,7 @@ func stray(s *site, key string) (letGo func()) {
 func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		letGo := stray(s, "a")
+		letGo := overrun(s, "a")
 		begun := time.Now()
 		resp, err := s.process(rec("payments-0@6", "before"), rec("payments-0@7", "a"), rec("payments-0@8", "behind"), rec("payments-1@1", "other"))
 		wantErr(t, err, batch.ErrOverrun)
@@ -118,20 +118,20 @@ func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
 			t.Errorf("the answer came after %v; want it in the margin before %v", took, timeout)
 		}
 		r := s.last()
-		equal(t, "strays", r.Stray, 1)
+		equal(t, "overruns", r.Overruns, 1)
 		equal(t, "not started", r.NotStarted, 1)
 		equal(t, "executed", r.Executed, 2)
 		equal(t, "to be delivered again", r.Reported, 2)
 		checkCounts(t, r)
 		line := s.log.about("payments-0@7")
-		equal(t, "outcome", line["outcome"], any("Stray"))
+		equal(t, "outcome", line["outcome"], any("Overrun"))
 		equal(t, "alarm", line["alarm"], any(true))
 		equal(t, "the line of the one behind", s.log.about("payments-0@8")["outcome"], any("Behind"))
 
 		// The sandbox is thawed, and the handler returns at last: too late for its key, and for what was behind it.
 		s.ledger.mu.Lock()
 		s.ledger.on["behind"] = func(context.Context, msk.Record) error {
-			t.Error("the record behind a stray was begun")
+			t.Error("the record behind an overrun was begun")
 			return nil
 		}
 		s.ledger.mu.Unlock()
@@ -148,21 +148,21 @@ func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
 	})
 }
 
-// A follower of a stray, in another partition, is not one: it was waiting, and heeds the deadline.
+// A follower of an overrun, in another partition, is not one: it was waiting, and heeds the deadline.
 func TestAFollowerOfAStrayIsNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		letGo := stray(s, "a")
+		letGo := overrun(s, "a")
 		_, err := s.process(rec("payments-0@7", "a"), rec("payments-1@1", "a"))
 		wantErr(t, err, batch.ErrOverrun)
-		equal(t, "strays", s.last().Stray, 1)
+		equal(t, "overruns", s.last().Overruns, 1)
 		equal(t, "not started", s.last().NotStarted, 1)
 		letGo()
 		synctest.Wait()
 	})
 }
 
-// Whoever returns at the very moment when he is given up is a stray or not, but counted once in any case.
+// Whoever returns at the very moment when he is given up is an overrun or not, but counted once in any case.
 func TestHandlersThatReturnWhenTheyAreGivenUp(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestHandlersThatReturnWhenTheyAreGivenUp(t *testing.T) {
 func TestManyStraysAreNamedBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		letGo := stray(s, "x")
+		letGo := overrun(s, "x")
 		var records []record
 		for n := range 8 {
 			key := string(rune('a' + n))
@@ -199,13 +199,13 @@ func TestManyStraysAreNamedBriefly(t *testing.T) {
 		_, err := s.process(records...)
 		wantErr(t, err, batch.ErrOverrun)
 		says(t, err.Error(), "payments-0@1", "payments-4@1", "and 3 more")
-		equal(t, "strays", s.last().Stray, 8)
+		equal(t, "overruns", s.last().Overruns, 8)
 		letGo()
 		synctest.Wait()
 	})
 }
 
-// What takes the dead letters may be a stray too.
+// What takes the dead letters may be an overrun too.
 func TestADeadLetterThatIsNotSentInTimeIsAStray(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

@@ -53,10 +53,10 @@ func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 		name string
 		n    int
 	}{
-		{"Executed", r.Executed}, {"Replayed", r.Replayed}, {"ReplayedFailed", r.ReplayedFailed}, {"Coalesced", r.Coalesced},
+		{"Executed", r.Executed}, {"Replayed", r.Replayed}, {"ReplayedFailed", r.ReplayedFailed}, {"Duplicates", r.Duplicates},
 		{"InFlight", r.InFlight}, {"Stolen", r.Stolen}, {"Fenced", r.Fenced}, {"Retried", r.Retried},
 		{"DeadLettered", r.DeadLettered}, {"CompletionFailed", r.CompletionFailed}, {"FailedOpen", r.FailedOpen},
-		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown}, {"Stray", r.Stray},
+		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown}, {"Overruns", r.Overruns},
 		{"Blocked", r.Blocked}, {"Reported", r.Reported}, {"BatchSize", r.Records},
 	} {
 		line[m.name] = m.n

@@ -34,7 +34,7 @@ func Example() {
 	consumer, err := msk.New(engine, msk.JSON(book), msk.Config{
 		Records: kafka.Config{Namespace: "ledger", Logger: slog.New(slog.DiscardHandler)}, Failures: msk.FailPartial,
 		Report: func(_ context.Context, r kafka.Report) {
-			fmt.Printf("%d records: %d executed, %d replayed, %d coalesced\n", r.Records, r.Executed, r.Replayed, r.Coalesced)
+			fmt.Printf("%d records: %d executed, %d replayed, %d duplicates\n", r.Records, r.Executed, r.Replayed, r.Duplicates)
 		},
 	})
 	if err != nil {
@@ -50,9 +50,9 @@ func Example() {
 	fmt.Println("balance:", balances["acc-1"])
 	// Output:
 	// booked 1250 to acc-1 for key ledger#payments#p-1
-	// 2 records: 1 executed, 0 replayed, 1 coalesced
+	// 2 records: 1 executed, 0 replayed, 1 duplicates
 	// {"batchItemFailures":[]} <nil>
-	// 1 records: 0 executed, 1 replayed, 0 coalesced
+	// 1 records: 0 executed, 1 replayed, 0 duplicates
 	// {"batchItemFailures":[]} <nil>
 	// balance: 1250
 }

@@ -36,7 +36,7 @@ func TestAForeignRecordIsReportedAndWakesSomebody(t *testing.T) {
 			equal(t, "level", line["level"], any("ERROR"))
 			equal(t, "alarm", line["alarm"], any(true))
 			equal(t, "key", line["key"], any(keyA))
-			says(t, line["error"].(string), keyA, "not one of ours")
+			says(t, line["error"].(string), keyA, "not written by idemsk")
 			equal(t, "calls for it", s.ledger.calls["a"], 0)
 			equal(t, "effects of the others", s.ledger.total(), 2)
 			equal(t, "dead letters", len(s.letters.sent), 0)

@@ -18,12 +18,12 @@ func TestOneLineABatchAndOneForEachRecordThatWasNotSimplyExecuted(t *testing.T) 
 		lines := s.log.of("batch")
 		equal(t, "lines of the batch", len(lines), 1)
 		for field, want := range map[string]float64{
-			"records": 8, "partitions": 2, "executed": 1, "replayed": 1, "replayedFailed": 1, "coalesced": 1, "deadLettered": 1, "retried": 1,
+			"records": 8, "partitions": 2, "executed": 1, "replayed": 1, "replayedFailed": 1, "duplicates": 1, "deadLettered": 1, "retried": 1,
 			"notStarted": 2, "reported": 3,
 		} {
 			equal(t, field, lines[0][field], any(want))
 		}
-		for _, field := range []string{"stray", "fenced", "storeDown"} {
+		for _, field := range []string{"overruns", "fenced", "storeDown"} {
 			equal(t, field, lines[0][field], nil)
 		}
 		equal(t, "level of the batch", lines[0]["level"], any("WARN"))
@@ -43,12 +43,12 @@ func TestOneLineABatchAndOneForEachRecordThatWasNotSimplyExecuted(t *testing.T) 
 			key, _ := line["key"].(string)
 			equal(t, source+": key", key, want.key)
 		}
-		equal(t, "coalesced", s.log.about("payments-0@6")["coalesced"], any(true))
+		equal(t, "duplicates", s.log.about("payments-0@6")["duplicate"], any(true))
 		equal(t, "lines about records", len(s.log.of("record")), 7)
 		equal(t, "a line about the one that was executed", s.log.about("payments-0@4") != nil, false)
 		line := s.log.about("payments-1@1")
 		equal(t, "attempt", line["attempt"], any(1.0))
-		equal(t, "version", int64(line["version"].(float64)), s.get("ledger#payments#later").Token)
+		equal(t, "token", int64(line["token"].(float64)), s.get("ledger#payments#later").Token)
 		equal(t, "error", line["error"], any("boom"))
 	})
 }

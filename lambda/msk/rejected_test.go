@@ -29,8 +29,8 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 		"can't be decoded":   {bad: undecodable("payments-0@7"), says: "value: illegal base64"},
 		"has no key":         {bad: rec("payments-0@7", ""), says: `no idempotency key in the header "idempotency-key"`},
 		"has two keys":       {bad: rec("payments-0@7", "x").header("idempotency-key", "y"), says: "more than once"},
-		"has a bad redrive":  {bad: rec("payments-0@7", "x").header("idemsk-redrive", "soon"), says: "version of a dead letter"},
-		"redrives version 0": {bad: rec("payments-0@7", "x").header("idemsk-redrive", "0"), says: "version of a dead letter"},
+		"has a bad redrive":  {bad: rec("payments-0@7", "x").header("idemsk-redrive", "soon"), says: "token of a dead letter"},
+		"redrives version 0": {bad: rec("payments-0@7", "x").header("idemsk-redrive", "0"), says: "token of a dead letter"},
 		"makes its key fail": {bad: rec("payments-0@7", "x"), key: keyPanics, says: "panicked: no such field"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 			says(t, letter.Error.Message, tc.says)
 			rec := s.get(remembered)
 			equal(t, "status", rec.Status, store.StatusFailed)
-			equal(t, "the letter's version", letter.Version, rec.Token)
+			equal(t, "the letter's version", letter.Token, rec.Token)
 			equal(t, "calls of the handler for it", s.ledger.calls["x"]+s.ledger.calls["payments-0@7"], 0)
 			equal(t, "effects of the one behind", s.ledger.effects["b"], len(records)-1)
 		})
@@ -78,7 +78,7 @@ func TestAMismatchBuriesTheRecordAndLeavesTheKeyAlone(t *testing.T) {
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("another value")))
 	}
 	after := s.get(keyA)
-	equal(t, "version", after.Token, before.Token)
+	equal(t, "token", after.Token, before.Token)
 	equal(t, "the time of the last change", after.UpdatedAt, before.UpdatedAt)
 	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
 	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
@@ -153,7 +153,7 @@ func TestALetterWhoseKeyCouldNotBeSetToFailedIsSentAgain(t *testing.T) {
 		s.store.up()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "poison")))
 		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@7")
-		if a, b := s.letters.sent[0].Version, s.letters.sent[1].Version; b != a+1 {
+		if a, b := s.letters.sent[0].Token, s.letters.sent[1].Token; b != a+1 {
 			t.Errorf("versions %d and %d; want one after the other", a, b)
 		}
 	})
@@ -186,7 +186,7 @@ func TestARedrivenRecordOpensItsFailure(t *testing.T) {
 	s := newSite(t)
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 	s.deliver(rec("payments-0@7", "a"))
-	version := s.letters.sent[0].Version
+	version := s.letters.sent[0].Token
 	again := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(version, 10))
 	again = again.header(kafka.RedriveHeader, "1") // that of a failure before
 	equalSlices(t, "reported places", s.deliver(again))
@@ -201,7 +201,7 @@ func TestARedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 	s := newSite(t)
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 	s.deliver(rec("payments-0@7", "a"))
-	again := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Version, 10))
+	again := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Token, 10))
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), again, rec("payments-0@10", "a")))
 	r := s.last()
 	equal(t, "replayed failures", r.ReplayedFailed, 1)
@@ -215,7 +215,7 @@ func TestARejectedRecordThatIsRedrivenInItsPlaceIsJudgedAgain(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Records.Key = kafka.HeaderKey("payment-id")
 	s.deliver(rec("payments-0@7", "x"))
-	version := strconv.FormatInt(s.letters.sent[0].Version, 10)
+	version := strconv.FormatInt(s.letters.sent[0].Token, 10)
 	back := rec("payments-0@7", "x").header(kafka.RedriveHeader, version)
 
 	s.deliver(back)
@@ -254,10 +254,10 @@ func TestAVersionThatWasNotIssuedOpensNoFailure(t *testing.T) {
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@9")
 			again := s.letters.sent[1]
 			equal(t, "the letter's key", again.IdempotencyKey, keyA)
-			equal(t, "the letter's version", again.Version, failed.Token)
+			equal(t, "the letter's version", again.Token, failed.Token)
 			says(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Token, 10))
 
-			s.deliver(rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(again.Version, 10)))
+			s.deliver(rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(again.Token, 10)))
 			equal(t, "effects when that letter is redriven", s.ledger.effects["a"], 1)
 		})
 	}
@@ -273,7 +273,7 @@ func TestALetterThatWasFollowedByAnotherOpensNothing(t *testing.T) {
 		s.store.up()
 		s.deliver(rec("payments-0@7", "poison"))
 		for n, effects := range []int{0, 1} {
-			s.deliver(rec("payments-0@7", "poison").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[n].Version, 10)))
+			s.deliver(rec("payments-0@7", "poison").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[n].Token, 10)))
 			equal(t, "effects", s.ledger.effects["poison"], effects)
 		}
 		equal(t, "dead letters", len(s.letters.sent), 2)

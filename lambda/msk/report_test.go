@@ -18,14 +18,14 @@ import (
 // checkCounts checks that every record of a batch was counted once.
 func checkCounts(t rapid.TB, r kafka.Report) {
 	t.Helper()
-	sum := r.Executed + r.Replayed + r.ReplayedFailed + r.Coalesced + r.DeadLettered + r.FailedOpen + r.Unprotected + r.Retried +
-		r.InFlight + r.NotStarted + r.CompletionFailed + r.StoreDown + r.Stray
+	sum := r.Executed + r.Replayed + r.ReplayedFailed + r.Duplicates + r.DeadLettered + r.FailedOpen + r.Unprotected + r.Retried +
+		r.InFlight + r.NotStarted + r.CompletionFailed + r.StoreDown + r.Overruns
 	if sum != r.Records {
 		t.Errorf("%d outcomes were counted for %d records: %+v", sum, r.Records, r)
 	}
 }
 
-// mixed is a batch in which much happens: one executed, one replayed, one coalesced, one dead letter, one replayed failure,
+// mixed is a batch in which much happens: one executed, one replayed, one duplicates, one dead letter, one replayed failure,
 // one retried and two behind it.
 func mixed(s *site) []record {
 	s.ledger.fails("poison", idem.Permanent(errBoom))
@@ -46,7 +46,7 @@ func TestEveryRecordIsCountedOnce(t *testing.T) {
 		checkCounts(t, r)
 		r.Took, r.RecordAge, r.StoreLatency = 0, 0, nil
 		want := kafka.Report{
-			Records: 8, Partitions: 2, Executed: 1, Replayed: 1, ReplayedFailed: 1, Coalesced: 1, DeadLettered: 1, Retried: 1, NotStarted: 2,
+			Records: 8, Partitions: 2, Executed: 1, Replayed: 1, ReplayedFailed: 1, Duplicates: 1, DeadLettered: 1, Retried: 1, NotStarted: 2,
 			Reported: 3,
 		}
 		if !reflect.DeepEqual(r, want) {

@@ -25,7 +25,7 @@ const samples = "../../events"
 type sample struct {
 	executed   int
 	replayed   int
-	coalesced  int
+	duplicates int
 	dead       []string // places
 	deliveries int      // 0: one
 	failed     []string // the keys that are FAILED; none: those of dead, under their places
@@ -45,11 +45,11 @@ func sampleOutcomes() map[string]sample {
 		"hundred-records-three-partitions": {executed: 100},
 		"empty-records":                    {},
 		"empty-partition":                  {executed: 1},
-		"duplicate-in-batch":               {executed: 2, coalesced: 2, check: claims(2)},
+		"duplicate-in-batch":               {executed: 2, duplicates: 2, check: claims(2)},
 		"duplicate-across-batches-1":       {executed: 2},
 		"duplicate-across-batches-2":       {executed: 1, replayed: 2, before: "duplicate-across-batches-1"},
 		"fingerprint-mismatch":             {executed: 1, dead: []string{"payments-0@2201"}},
-		"composite-key":                    {executed: 2, coalesced: 1},
+		"composite-key":                    {executed: 2, duplicates: 1},
 		"unsorted-offsets":                 {executed: 3, check: inOrder("payments-0@3000", "payments-0@3001", "payments-0@3002")},
 		"partition-ten-and-two":            {executed: 4},
 		"topic-names-with-dashes":          {executed: 2, check: stored("ledger#payments#topic-names-1", "ledger#payments-1#topic-names-2")},
@@ -129,7 +129,7 @@ func playSample(t *testing.T, name string, want sample) {
 		r := s.last()
 		equal(t, "executed", r.Executed, want.executed)
 		equal(t, "replayed", r.Replayed, want.replayed)
-		equal(t, "coalesced", r.Coalesced, want.coalesced)
+		equal(t, "duplicates", r.Duplicates, want.duplicates)
 		equal(t, "dead-lettered", r.DeadLettered, len(want.dead))
 	}
 	if want.failed == nil {

@@ -157,7 +157,7 @@ func TestAPermanentErrorEndsInTheDeadLettersAtOnce(t *testing.T) {
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
 	got := s.get(keyA)
 	equal(t, "status", got.Status, store.StatusFailed)
-	equal(t, "the letter's version", s.letters.sent[0].Version, got.Token)
+	equal(t, "the letter's version", s.letters.sent[0].Token, got.Token)
 	equal(t, "effects of the one behind", s.ledger.effects["b"], 1)
 	line := s.log.about("payments-0@7")
 	equal(t, "level", line["level"], any("ERROR"))

@@ -90,7 +90,7 @@ func TestACompletionThatFailsIsAnAlarm(t *testing.T) {
 		equal(t, "level", line["level"], any("ERROR"))
 		equal(t, "alarm", line["alarm"], any(true))
 		equal(t, "key", line["key"], any(keyA))
-		equal(t, "version", int64(line["version"].(float64)), got.Token)
+		equal(t, "token", int64(line["token"].(float64)), got.Token)
 		says(t, line["error"].(string), keyA, strconv.FormatInt(got.Token, 10), "payments-0@7", "connection refused", "30s")
 
 		s.store.up()

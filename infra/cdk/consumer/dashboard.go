@@ -22,9 +22,9 @@ func (c *Consumer) addDashboard() {
 		Title: jsii.String("Alarms of " + c.props.ConsumerGroup), Alarms: &alarms, Width: jsii.Number(24), Height: jsii.Number(3),
 	}))
 	c.Dashboard.AddWidgets(
-		graph("Outcomes: records", true, c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Coalesced", "InFlight", "Retried", "DeadLettered",
+		graph("Outcomes: records", true, c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Duplicates", "InFlight", "Retried", "DeadLettered",
 			"FailedOpen", "Unprotected", "NotStarted")...),
-		graph("Trouble: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed", "Reported", "StoreDown", "Stray")...),
+		graph("Trouble: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed", "Reported", "StoreDown", "Overruns")...),
 		graph("Age of records and of keys in progress: ms", false, c.own("RecordAge", median), c.own("RecordAge", maximum), c.own("InProgressAge", maximum)),
 	)
 	c.Dashboard.AddWidgets(

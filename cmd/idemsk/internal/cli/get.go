@@ -116,7 +116,7 @@ func recordTable(rec *store.Entry, now time.Time) string {
 	}
 	row("key", rec.Key)
 	row("status", statusText(rec, now))
-	row("version", strconv.FormatInt(rec.Token, 10))
+	row("token", strconv.FormatInt(rec.Token, 10))
 	row("attempts", strconv.Itoa(rec.Attempts))
 	row("source", rec.Source)
 	row("owner", rec.Owner)

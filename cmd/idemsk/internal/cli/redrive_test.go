@@ -208,7 +208,7 @@ func TestRedriveOfARecordWithoutKey(t *testing.T) {
 }
 
 func letterJSON(offset int) string {
-	return fmt.Sprintf(`{"topic":"payments","partition":1,"offset":%d,"key":null,"value":"e30=","idempotencyKey":"payments#p-%d\u001b","version":17,
+	return fmt.Sprintf(`{"topic":"payments","partition":1,"offset":%d,"key":null,"value":"e30=","idempotencyKey":"payments#p-%d\u001b","token":17,
 		"attempts":1,"error":{"code":"permanent","message":"no\u001b[31m"}}`, offset, offset)
 }
 

@@ -77,7 +77,7 @@ func (r *Report) Beside(without *Report) string {
 	count("records delivered", func(r *Report) int { return r.Delivered })
 	count("  executed (killed processes can't tell)", func(r *Report) int { return r.Outcomes.Executed + r.Outcomes.Unprotected + r.Outcomes.FailedOpen })
 	count("  replayed: the stored result, no call", func(r *Report) int { return r.Outcomes.Replayed })
-	count("  in-batch duplicates", func(r *Report) int { return r.Outcomes.Coalesced })
+	count("  in-batch duplicates", func(r *Report) int { return r.Outcomes.Duplicates })
 	count("  failed before: no second letter", func(r *Report) int { return r.Outcomes.ReplayedFailed })
 	count("  dead-lettered", func(r *Report) int { return r.Outcomes.DeadLettered })
 	count("  to be retried", func(r *Report) int { return toRetry(&r.Outcomes) })

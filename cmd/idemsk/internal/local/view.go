@@ -225,7 +225,7 @@ func outcomes(c *Counts) []string {
 	}
 	add(o.Executed, "executed")
 	add(o.Replayed, "replayed")
-	add(o.Coalesced, "coalesced")
+	add(o.Duplicates, "duplicates")
 	add(o.Unprotected+o.FailedOpen, "executed without protection")
 	add(toRetry(o), "to be retried")
 	add(o.InFlight, "in flight elsewhere")

@@ -12,7 +12,7 @@ type Outcomes struct {
 	Executed         int `json:"executed"`
 	Replayed         int `json:"replayed"`
 	ReplayedFailed   int `json:"replayedFailed"`
-	Coalesced        int `json:"coalesced"`
+	Duplicates       int `json:"duplicates"`
 	DeadLettered     int `json:"deadLettered"`
 	FailedOpen       int `json:"failedOpen"`
 	Unprotected      int `json:"unprotected"`
@@ -21,7 +21,7 @@ type Outcomes struct {
 	NotStarted       int `json:"notStarted"`
 	CompletionFailed int `json:"completionFailed"`
 	StoreDown        int `json:"storeDown"`
-	Stray            int `json:"stray"`
+	Overruns         int `json:"overruns"`
 
 	Stolen    int `json:"stolen"` // beside the outcome, as are the others below
 	Fenced    int `json:"fenced"`
@@ -35,7 +35,7 @@ func (o *Outcomes) Add(other *Outcomes) {
 	o.Executed += other.Executed
 	o.Replayed += other.Replayed
 	o.ReplayedFailed += other.ReplayedFailed
-	o.Coalesced += other.Coalesced
+	o.Duplicates += other.Duplicates
 	o.DeadLettered += other.DeadLettered
 	o.FailedOpen += other.FailedOpen
 	o.Unprotected += other.Unprotected
@@ -44,7 +44,7 @@ func (o *Outcomes) Add(other *Outcomes) {
 	o.NotStarted += other.NotStarted
 	o.CompletionFailed += other.CompletionFailed
 	o.StoreDown += other.StoreDown
-	o.Stray += other.Stray
+	o.Overruns += other.Overruns
 	o.Stolen += other.Stolen
 	o.Fenced += other.Fenced
 	o.Blocked += other.Blocked
@@ -54,8 +54,8 @@ func (o *Outcomes) Add(other *Outcomes) {
 
 // Sum is how many records the outcomes speak of. One that is fenced may have no other outcome.
 func (o *Outcomes) Sum() (least, most int) {
-	n := o.Executed + o.Replayed + o.ReplayedFailed + o.Coalesced + o.DeadLettered + o.FailedOpen + o.Unprotected + o.Retried +
-		o.InFlight + o.NotStarted + o.CompletionFailed + o.StoreDown + o.Stray
+	n := o.Executed + o.Replayed + o.ReplayedFailed + o.Duplicates + o.DeadLettered + o.FailedOpen + o.Unprotected + o.Retried +
+		o.InFlight + o.NotStarted + o.CompletionFailed + o.StoreDown + o.Overruns
 	return n, n + o.Fenced
 }
 

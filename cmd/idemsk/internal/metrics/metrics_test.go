@@ -13,16 +13,16 @@ import (
 func TestParseReadsWhatAFunctionPrints(t *testing.T) {
 	t.Parallel()
 	r := kafka.Report{
-		Executed: 1, Replayed: 2, ReplayedFailed: 3, Coalesced: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
-		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Stray: 13,
+		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
+		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Overruns: 13,
 		Stolen: 14, Fenced: 15, Reported: 16, Records: 17, Blocked: 18, StoreLatency: []time.Duration{time.Second},
 	}
 	var line bytes.Buffer
 	msk.EMF(&line, "payments")(t.Context(), r)
 	got, ok := metrics.Parse(line.Bytes())
 	want := metrics.Outcomes{
-		Executed: 1, Replayed: 2, ReplayedFailed: 3, Coalesced: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
-		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Stray: 13,
+		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
+		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Overruns: 13,
 		Stolen: 14, Fenced: 15, Reported: 16, BatchSize: 17, Blocked: 18,
 	}
 	if !ok || got != want {
@@ -33,7 +33,7 @@ func TestParseReadsWhatAFunctionPrints(t *testing.T) {
 	}
 	sum := got
 	sum.Add(&want)
-	if sum.Executed != 2 || sum.BatchSize != 34 || sum.Stray != 26 {
+	if sum.Executed != 2 || sum.BatchSize != 34 || sum.Overruns != 26 {
 		t.Errorf("added: %+v", sum)
 	}
 }

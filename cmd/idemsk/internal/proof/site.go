@@ -190,7 +190,7 @@ func ParseLetters(bodies []string) ([]kafka.DeadLetter, error) {
 		if err != nil {
 			return nil, err
 		}
-		if id := (failure{l.Source(), l.Version}); !seen[id] {
+		if id := (failure{l.Source(), l.Token}); !seen[id] {
 			seen[id] = true
 			letters = append(letters, l)
 		}

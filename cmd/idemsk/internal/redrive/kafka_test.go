@@ -52,7 +52,7 @@ func TestLetterWithoutVersionGetsNoHeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	l := letter(1)
-	l.Version = 0
+	l.Token = 0
 	if _, err := dial(t, c, redrive.Security{}).Send(t.Context(), &l); err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,8 @@ func headers(l *kafka.DeadLetter) []header {
 			all = append(all, header(h))
 		}
 	}
-	if l.Version > 0 {
-		all = append(all, header{kafka.RedriveHeader, []byte(strconv.FormatInt(l.Version, 10))})
+	if l.Token > 0 {
+		all = append(all, header{kafka.RedriveHeader, []byte(strconv.FormatInt(l.Token, 10))})
 	}
 	return all
 }

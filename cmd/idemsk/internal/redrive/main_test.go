@@ -32,7 +32,7 @@ func letter(offset int64) kafka.DeadLetter {
 		Topic: "payments", Partition: 1, Offset: offset, Timestamp: 1_700_000_000_000, TimestampType: "CREATE_TIME",
 		Key: []byte("acc-1"), Value: []byte(`{"paymentId":"p"}`),
 		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("p")}, {Key: kafka.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
-		IdempotencyKey: "ledger#payments#p", Version: 1_700_000_000_123, Attempts: 5,
+		IdempotencyKey: "ledger#payments#p", Token: 1_700_000_000_123, Attempts: 5,
 		Error: store.Failure{Code: store.CodePermanent, Message: "no"},
 	}
 }

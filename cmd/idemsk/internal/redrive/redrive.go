@@ -82,7 +82,7 @@ type Result struct {
 	Outcome  Outcome `json:"outcome"`
 	Source   string  `json:"source,omitempty"` // topic-partition@offset
 	Key      string  `json:"idempotencyKey,omitempty"`
-	Version  int64   `json:"version,omitempty"`
+	Token    int64   `json:"token,omitempty"`
 	Function string  `json:"function,omitempty"`
 	Cluster  string  `json:"cluster,omitempty"`
 	Cause    string  `json:"cause,omitempty"` // why it became a dead letter
@@ -155,10 +155,10 @@ type runner struct {
 
 func (r *runner) redrive(ctx context.Context, m *Message, l *kafka.DeadLetter) Result {
 	res := Result{
-		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Version: l.Version, Function: l.Function, Cluster: l.Cluster,
+		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Token: l.Token, Function: l.Function, Cluster: l.Cluster,
 		Cause: l.Error.Code + ": " + l.Error.Message,
 	}
-	id := letterID{l.Cluster, l.Function, l.Source(), l.Version}
+	id := letterID{l.Cluster, l.Function, l.Source(), l.Token}
 	err := r.send(ctx, m, l, id, &res)
 	if err != nil {
 		res.Error = err.Error()

@@ -71,7 +71,7 @@ func (r *Report) rows() []row {
 		{"  executed", count((*Pass).executed)},
 		{"  replayed: the stored result, no call", count(func(p *Pass) int { return p.Outcomes.Replayed })},
 		{"  replayed as failed: no second letter", count(func(p *Pass) int { return p.Outcomes.ReplayedFailed })},
-		{"  in-batch duplicates", count(func(p *Pass) int { return p.Outcomes.Coalesced })},
+		{"  in-batch duplicates", count(func(p *Pass) int { return p.Outcomes.Duplicates })},
 		{"  retried", count(func(p *Pass) int { return p.Outcomes.Retried })},
 		{"  dead-lettered", count(func(p *Pass) int { return p.Outcomes.DeadLettered })},
 		{"  not begun: behind a retried one, or cut off", count((*Pass).notBegun)},
@@ -96,7 +96,7 @@ func (r *Report) rows() []row {
 func (p *Pass) notBegun() int {
 	o := &p.Outcomes
 	counted, _ := o.Sum()
-	return p.Delivered - p.ExecutedUnreported - (counted - o.NotStarted - o.InFlight - o.CompletionFailed - o.StoreDown - o.Stray)
+	return p.Delivered - p.ExecutedUnreported - (counted - o.NotStarted - o.InFlight - o.CompletionFailed - o.StoreDown - o.Overruns)
 }
 
 func (r *Report) table() string {

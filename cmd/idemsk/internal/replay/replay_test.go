@@ -85,8 +85,8 @@ func TestStreamWithKills(t *testing.T) {
 	if w.Outcomes.Stolen == 0 {
 		t.Error("no key was stolen from a killed process")
 	}
-	if w.Redelivered == 0 || w.Outcomes.Coalesced == 0 || w.Outcomes.Retried == 0 {
-		t.Errorf("redelivered %d, coalesced %d, retried %d: want some of each", w.Redelivered, w.Outcomes.Coalesced, w.Outcomes.Retried)
+	if w.Redelivered == 0 || w.Outcomes.Duplicates == 0 || w.Outcomes.Retried == 0 {
+		t.Errorf("redelivered %d, duplicates %d, retried %d: want some of each", w.Redelivered, w.Outcomes.Duplicates, w.Outcomes.Retried)
 	}
 	if r.Without == nil || len(r.Without.Off) == 0 || r.Without.Outcomes.Unprotected == 0 || r.Without.Killed != 4 {
 		t.Errorf("without idemsk: %+v; want a ledger that is off, and 4 kills", r.Without)

@@ -41,7 +41,7 @@ func report() *replay.Report {
 		With: replay.Pass{
 			Invocations: 116, Delivered: 17_569, Redelivered: 3000, ExecutedUnreported: 55, ColdStarts: 9, Killed: 3, Crashes: 5,
 			Outcomes: metrics.Outcomes{
-				Executed: 9893, Replayed: 4914, ReplayedFailed: 4, Coalesced: 266, DeadLettered: 22, Retried: 54, NotStarted: 2000, BatchSize: 17_153,
+				Executed: 9893, Replayed: 4914, ReplayedFailed: 4, Duplicates: 266, DeadLettered: 22, Retried: 54, NotStarted: 2000, BatchSize: 17_153,
 			},
 			RecordsPerSecond: 1234.5, RequestsPerFresh: 2, RequestsPerDuplicate: 1, Ledger: map[string]int64{"EUR": 488729421},
 			DeadLetters: []replay.DeadLetter{

@@ -25,7 +25,7 @@ func TestDuplicatesInABatchCostOneClaim(t *testing.T) {
 			equal(t, "claims", len(s.store.claims), 2)
 			equal(t, "settlements", len(s.store.settled), 2)
 			equal(t, "effects", s.ledger.total(), 2)
-			equal(t, "coalesced", s.last().Coalesced, 3)
+			equal(t, "duplicates", s.last().Duplicates, 3)
 			checkCounts(t, s.last())
 		})
 	}
@@ -50,7 +50,7 @@ func TestTheOutcomeIsSharedInEveryPartition(t *testing.T) {
 			equal(t, "calls", s.ledger.calls["a"], 1)
 			equal(t, "claims", s.store.claimed(keyA), 1)
 			equal(t, "dead letters", len(s.letters.sent), tc.letters)
-			equal(t, "coalesced", s.last().Coalesced, 1)
+			equal(t, "duplicates", s.last().Duplicates, 1)
 			equal(t, "calls for the one behind", s.ledger.calls["b"], 1-len(tc.reported)/3)
 		})
 	}
@@ -67,7 +67,7 @@ func TestFollowersHoldNoSlot(t *testing.T) {
 			equalSlices(t, "reported places", s.deliver(
 				rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-1@1", "b"), rec("payments-1@2", "a")))
 			equal(t, "effects", s.ledger.total(), 2)
-			equal(t, "coalesced", s.last().Coalesced, 2)
+			equal(t, "duplicates", s.last().Duplicates, 2)
 		})
 	}
 }
@@ -120,7 +120,7 @@ func TestAnotherFingerprintInTheBatchWaitsItsTurn(t *testing.T) {
 			rec("payments-0@1", "a"), rec("payments-0@2", "a").with("wrong"), rec("payments-0@3", "a"), rec("payments-0@4", "a").with("wrong")))
 		equal(t, "calls", s.ledger.calls["a"], 1)
 		equal(t, "executed", s.last().Executed, 1)
-		equal(t, "coalesced", s.last().Coalesced, 1)
+		equal(t, "duplicates", s.last().Duplicates, 1)
 		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@2", "payments-0@4")
 		got := s.get(keyA)
 		equal(t, "status of the key", got.Status, store.StatusCompleted)
@@ -159,7 +159,7 @@ func TestWithoutFingerprintsAllWithAKeyAreOne(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Records.Fingerprint = kafka.NoFingerprint
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a").with("other")))
-	equal(t, "coalesced", s.last().Coalesced, 1)
+	equal(t, "duplicates", s.last().Duplicates, 1)
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@3", "a").with("yet another")))
 	equal(t, "replayed", s.last().Replayed, 1)
 	equal(t, "effects", s.ledger.effects["a"], 1)
