@@ -156,7 +156,7 @@ func TestACommitThatIsNeverAnsweredSaysSo(t *testing.T) {
 		defer cancel()
 		out := newEngine(t, s, cfg).Do(ctx, taskOf(booked(new(int), nil)))
 		wantKind(t, out, idem.CompletionFailed)
-		want := "the store did not say whether the task's effect and its completion were committed"
+		want := "the store did not confirm the commit of the task's effect and completion"
 		if out.Err == nil || out.Err.Error()[:len(want)] != want {
 			t.Errorf("error %v", out.Err)
 		}

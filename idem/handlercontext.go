@@ -7,56 +7,26 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// handlerContext is the context of a handler: that of its session, with the attempt for AttemptFrom, and with an end of its
-// own, which comes when the claim is lost or the handler has returned.
-//
-// The context that has this end is made when somebody first looks for it. To make it is to register with the session's
-// context, where all handlers of a batch would queue; a handler that does not wait for anything has no use for it.
+// handlerContext is the context of a handler: that of its session, with the attempt for AttemptFrom, the effect for store.EffectFrom, and
+// an end of its own, when the claim is lost or the handler has returned.
 type handlerContext struct {
-	context.Context // the session's
-	attempt         Attempt
-	transactor      store.Transactor // nil if the store is none
+	context.Context
+	end context.CancelCauseFunc // a nil cause is the usual end
+
+	attempt    Attempt
+	transactor store.Transactor // nil if the store is none
 
 	mu     sync.Mutex
-	ending context.Context // nil until somebody looks
-	cancel context.CancelCauseFunc
-	over   bool
-	cause  error        // why it is over
-	effect store.Effect // nil until somebody asks for it
+	effect store.Effect // nil until the handler asks for it
 }
 
-// end ends the context, unless it has ended. A nil cause is the usual end.
-func (c *handlerContext) end(cause error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over {
-		return
-	}
-	c.over, c.cause = true, cause
-	if c.cancel != nil {
-		c.cancel(cause)
-	}
+// begin begins the context of a claim's handler.
+func (c *handlerContext) begin(s *Session, claim *Claim) {
+	c.attempt, c.transactor = claim.attempt(), s.engine.transactor
+	c.Context, c.end = context.WithCancelCause(s.handlers)
 }
 
-func (c *handlerContext) own() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ending == nil {
-		c.ending, c.cancel = context.WithCancelCause(c.Context)
-		if c.over {
-			c.cancel(c.cause)
-		}
-	}
-	return c.ending
-}
-
-// Done implements context.Context.
-func (c *handlerContext) Done() <-chan struct{} { return c.own().Done() }
-
-// Err implements context.Context.
-func (c *handlerContext) Err() error { return c.own().Err() }
-
-// Value returns the attempt, the function for EffectFrom, or what the context below holds.
+// Value returns the attempt, the function for store.EffectFrom, or the value of the session's context.
 func (c *handlerContext) Value(key any) any {
 	switch key {
 	case attemptKey{}:
@@ -67,5 +37,31 @@ func (c *handlerContext) Value(key any) any {
 		}
 		return c.enlisting
 	}
-	return c.own().Value(key)
+	return c.Context.Value(key)
+}
+
+// enlisting returns the handler's effect.
+func (c *handlerContext) enlisting() store.Effect {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.effect == nil {
+		c.effect = c.transactor.NewEffect()
+	}
+	return c.effect
+}
+
+// sealed returns the effect if the handler has enlisted anything, nil otherwise.
+func (c *handlerContext) sealed() (store.Effect, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.effect == nil {
+		return nil, nil //nolint:nilnil // nothing enlisted
+	}
+	switch enlisted, err := c.effect.Seal(); {
+	case err != nil:
+		return nil, err
+	case !enlisted:
+		return nil, nil //nolint:nilnil // nothing enlisted
+	}
+	return c.effect, nil
 }

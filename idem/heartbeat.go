@@ -11,28 +11,22 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// minBeatTimeout leaves a store that is slow, or makes a connection, the time for an answer under a short lease.
+// minBeatTimeout is the minimum time for the answer to an extension, for slow stores and new connections under a short lease.
 const minBeatTimeout = 250 * time.Millisecond
 
 // heartbeat extends a claim at every third of its lease, from before the handler begins until the settlement of the key has
-// an answer. It cancels the handler's context when the claim is lost: because the store says so, or because the lease is over
-// by the local monotonic clock and no extension came through. The local reckoning starts before the claim was sent, so it
-// never ends later than the lease in the store does.
+// been answered. It ends the handler's context when the claim is lost: when the store refuses the extension, or when the lease has ended
+// by the local monotonic clock. The local lease begins before the claim was sent, so it never ends later than the lease in the store.
 //
-// An extension is given a tenth of the lease to be answered, at least minBeatTimeout, and is sent again a tenth later: one that
-// meets with a network that fell silent is made up for while the lease lasts.
-//
-// It holds the handler's context.
+// An extension has a tenth of the lease to be answered, at least minBeatTimeout, and is sent again a tenth later. The lease therefore
+// outlasts one network connection that stops carrying data.
 type heartbeat struct {
 	session *Session
 	extend  store.Settlement
 	handler handlerContext
 
-	due        time.Time  // of the first beat
-	next, prev *heartbeat // among those that wait for it; see firstBeats
-
 	mu       sync.Mutex
-	timer    *time.Timer // of the beats; nil until the first is due
+	timer    *time.Timer // of the next beat
 	leaseEnd time.Time
 	beating  chan struct{}      // closed when the beat in progress has ended; nil if there is none
 	cancel   context.CancelFunc // of the beat in progress
@@ -41,21 +35,21 @@ type heartbeat struct {
 	lost     error
 }
 
-// keep begins the heartbeat of a claim; a task that is settled within a third of the lease costs no request. It lasts until
-// the ticket is let go.
+// keep starts the heartbeat of a claim, which lasts until letGo. A task that is settled before the first beat costs no request.
 func (s *Session) keep(claim *Claim) {
-	lease := s.engine.cfg.Lease
+	cfg := &s.engine.cfg
 	h := &heartbeat{
-		session: s, extend: claim.settlement(store.OpExtend, s.engine.cfg.Retention),
-		due: claim.claimedAt.Add(s.engine.cfg.beat()), leaseEnd: claim.claimedAt.Add(lease),
-		handler: handlerContext{Context: s.handlers, attempt: claim.attempt(), transactor: s.engine.transactor},
+		session: s, extend: claim.settlement(store.OpExtend, cfg.Retention), leaseEnd: claim.claimedAt.Add(cfg.Lease),
 	}
-	h.extend.Lease = lease
+	h.extend.Lease = cfg.Lease
+	h.handler.begin(s, claim)
 	claim.beat = h
-	s.firstBeats.add(h)
+	h.mu.Lock() // the beat may run before the assignment
+	defer h.mu.Unlock()
+	h.timer = time.AfterFunc(time.Until(claim.claimedAt.Add(cfg.beat())), h.beat)
 }
 
-// letGo ends the heartbeat of a ticket, if it has one.
+// letGo stops the heartbeat of a claim, if it has one.
 func (claim *Claim) letGo() {
 	if claim.beat != nil {
 		claim.beat.stop()
@@ -63,8 +57,8 @@ func (claim *Claim) letGo() {
 	}
 }
 
-// returned ends the handler's context, waits for a beat in progress, and says why the claim was lost, if it was. The lease is
-// extended further: it may take a while until the settlement of the key has an answer.
+// returned ends the handler's context, waits for a beat in progress, and returns the reason if the claim was lost. The heartbeat
+// continues, because the settlement of the key may take time.
 func (h *heartbeat) returned() error {
 	h.handler.end(nil)
 	h.mu.Lock()
@@ -76,9 +70,6 @@ func (h *heartbeat) returned() error {
 // stop ends the heartbeat and waits for a beat in progress.
 func (h *heartbeat) stop() {
 	h.handler.end(nil)
-	if h.session.firstBeats.remove(h) {
-		return
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopped = true
@@ -94,13 +85,6 @@ func (h *heartbeat) join() {
 		<-beating
 		h.mu.Lock()
 	}
-}
-
-// begin makes the first beat, in a goroutine of its own.
-func (h *heartbeat) begin() {
-	h.mu.Lock() // the beat may be there before the assignment
-	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(0, h.beat)
 }
 
 func (h *heartbeat) beat() {
@@ -128,7 +112,7 @@ func (h *heartbeat) beat() {
 	h.after(sent, err)
 }
 
-// after decides on the answer to an extension; h.mu is held.
+// after handles the answer to an extension; h.mu is held.
 func (h *heartbeat) after(sent time.Time, err error) {
 	cfg := &h.session.engine.cfg
 	left := time.Until(h.leaseEnd)

@@ -11,9 +11,9 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Run takes a ticket that Claim has filled in to its outcome. A claimed one is executed and settled; one whose store is
-// down is executed without protection if the engine fails open; any other is not executed. When Run returns, the handler
-// has returned and nothing of it is left running.
+// Run runs a task after its claim and returns the outcome. A claimed task is executed and settled. If the store is unavailable and
+// the engine fails open, the task is executed without protection. Any other task is not executed. When Run returns, the handler
+// has returned.
 func (s *Session) Run(claim *Claim) Outcome {
 	out, set := s.attempt(claim)
 	if set.Op == 0 {
@@ -22,20 +22,21 @@ func (s *Session) Run(claim *Claim) Outcome {
 	return s.concluded(claim, out, set, s.send(set))
 }
 
-// RunAsync is Run for many tasks on a store that is a Batcher: it returns when the handler has returned, and calls done
-// with the outcome when that is known, before it returns or later, from another goroutine. Completions are sent at once
-// while none is on its way, and are gathered otherwise. At most Config.CommitWindow of them are under way: RunAsync waits
-// before it calls the handler. The ticket must be left alone, and the session open, until done has been called.
+// RunAsync is Run with group commit, for many tasks on a store that is a Batcher. It returns when the handler has returned, and calls
+// done with the outcome before it returns or later, from another goroutine. A completion is sent at once if none is being sent;
+// otherwise it is sent together with others in the next request. At most Config.CommitWindow completions are unconfirmed: RunAsync waits
+// for one before it calls the handler. The caller must not use the claim, nor close the session, until done has been called.
 //
-// A completion that has an effect to commit, or its key to claim, is gathered with those of other goroutines, but RunAsync
-// waits for it: the next handler of this one may be meant to see the effect. On any other store RunAsync is Run.
+// RunAsync does not wait for a plain completion, because the effect already happened when the handler returned. It waits for a
+// completion that commits an effect or claims its key, because the next handler may have to see the effect. On a store that
+// is no Batcher RunAsync is Run.
 func (s *Session) RunAsync(claim *Claim, done func(Outcome)) {
 	if claim.res.State != store.Claimed || !s.commits.enter(s.handlers) {
 		done(s.Run(claim))
 		return
 	}
 	gathered := false
-	defer func() { // deferred for handlers that end their goroutine
+	defer func() { // deferred, because a handler may end its goroutine
 		if !gathered {
 			s.commits.leave()
 		}
@@ -53,8 +54,8 @@ func (s *Session) RunAsync(claim *Claim, done func(Outcome)) {
 	s.commits.add(commit{set: set, done: func(set store.Settlement, r settled) { done(s.concluded(claim, out, set, r)) }})
 }
 
-// attempt executes a ticket, if it is to be executed. The outcome is final, unless there is a settlement that is still to
-// be made.
+// attempt executes a task, unless its claim says otherwise. The outcome is final unless a settlement is returned, which the
+// caller sends.
 func (s *Session) attempt(claim *Claim) (Outcome, store.Settlement) {
 	out := claim.outcome()
 	switch {
@@ -75,7 +76,7 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 	}()
 	if limit := s.engine.attemptLimit(&claim.Task); claim.res.Entry.Attempts > limit {
 		s.keep(claim)
-		return s.bury(claim, out, exhausted(claim, limit)), store.Settlement{}
+		return s.deadLetter(claim, out, exhausted(claim, limit)), store.Settlement{}
 	}
 	if s.handlers.Err() != nil {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
@@ -92,23 +93,23 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 	}
 	result, effect, lost, err := s.execute(claim)
 	if err != nil && lost != nil {
-		// The error may be nothing but our own cancellation, and somebody else may be at work on the task by now: no dead
-		// letter, no attempt given back.
+		// The error may be the result of our own cancellation, and another owner may handle the task now: send no dead letter,
+		// and count the attempt.
 		return s.retry(claim, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0), store.Settlement{}
 	}
 	return s.conclude(claim, out, result, effect, err)
 }
 
-// spend makes a ticket that has run ready for another claim: it is good for one run. One whose completion has an effect to
-// commit, or its key to claim, may be refused that, and then goes on.
+// spend resets a claim after its run, so that the task can be claimed again. A claim whose completion commits an effect or claims
+// the key is reset later, because the completion may be refused.
 func (claim *Claim) spend(left *store.Settlement) {
 	if left.Effect == nil && left.Claim == nil {
 		claim.res, claim.owner, claim.onCommit = store.ClaimResult{}, "", nil
 	}
 }
 
-// renew extends a claim that has waited for its turn for a third of its lease, before its handler begins: another owner may
-// have taken the key meanwhile, and a handler that has begun can't be told soon enough.
+// renew extends a claim that is older than the interval of heartbeats before its handler begins: another owner may have taken the key,
+// and a running handler would learn it too late.
 func (s *Session) renew(claim *Claim, out Outcome) (over Outcome, lost bool) {
 	if time.Since(claim.claimedAt) < s.engine.cfg.beat() {
 		return out, false
@@ -125,7 +126,7 @@ func (s *Session) renew(claim *Claim, out Outcome) (over Outcome, lost bool) {
 		claim.claimedAt = sent
 	}
 	if time.Since(claim.claimedAt) < s.engine.cfg.Lease {
-		return out, false // held, or held for as long as the heartbeat will tell
+		return out, false // the claim is held, or the heartbeat will find that it is not
 	}
 	out.Kind = StoreDown
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *Session) renew(claim *Claim, out Outcome) (over Outcome, lost bool) {
 	return s.giveBack(claim, out, nil), true
 }
 
-// attemptLimit is the number of the last attempt. What can't be dead-lettered is tried for ever.
+// attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has no limit.
 func (e *Engine) attemptLimit(task *Task) int {
 	if e.cfg.MaxAttempts < 0 || task.DeadLetters == nil {
 		return math.MaxInt
@@ -155,7 +156,7 @@ func exhausted(claim *Claim, limit int) error {
 		"or the dead letter could not be sent; last recorded failure: %s", ErrAttemptsExhausted, limit, last)
 }
 
-// errNotStarted says that the caller's time had ended, or its context was cancelled, before a task was begun.
+// errNotStarted means that the caller's context ended before a task was begun.
 var errNotStarted = errors.New("idem: not started")
 
 func (s *Session) whyNotStarted() error {
@@ -165,13 +166,13 @@ func (s *Session) whyNotStarted() error {
 	return fmt.Errorf("%w: less than %v", ErrDeadlineNear, s.engine.cfg.DeadlineMargin)
 }
 
-// execute calls the handler. lost says why the claim was lost meanwhile, if it
-// was.
+// execute calls the handler. lost is the reason if the claim was lost meanwhile.
 func (s *Session) execute(claim *Claim) (result []byte, effect store.Effect, lost, err error) {
 	if claim.onCommit != nil {
-		ctx := &handlerContext{Context: s.handlers, attempt: claim.attempt(), transactor: s.engine.transactor}
+		var ctx handlerContext
+		ctx.begin(s, claim)
 		defer ctx.end(nil)
-		result, effect, err = callSealed(ctx, claim.Task.Handler)
+		result, effect, err = callSealed(&ctx, claim.Task.Handler)
 		return result, effect, nil, err
 	}
 	defer claim.beat.handler.end(nil)
@@ -179,7 +180,7 @@ func (s *Session) execute(claim *Claim) (result []byte, effect store.Effect, los
 	return result, effect, claim.beat.returned(), err
 }
 
-// callSealed calls the handler and takes what it has enlisted. What a handler enlists that fails is dropped.
+// callSealed calls the handler and returns the effect that it enlisted. The effect of a handler that fails is dropped.
 func callSealed(ctx *handlerContext, h Handler) (result []byte, effect store.Effect, err error) {
 	result, err = call(ctx, h)
 	effect, wrong := ctx.sealed()
@@ -189,8 +190,8 @@ func callSealed(ctx *handlerContext, h Handler) (result []byte, effect store.Eff
 	return result, effect, err
 }
 
-// call calls the handler and turns a panic into a PanicError: also one of the returned error's own methods, as those of a
-// nil pointer that was returned as an error.
+// call calls the handler and turns a panic into a PanicError, also a panic in a method of the returned error, such as that of a nil
+// pointer returned as an error.
 func call(ctx context.Context, h Handler) (result []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -203,7 +204,7 @@ func call(ctx context.Context, h Handler) (result []byte, err error) {
 	return result, err
 }
 
-// conclude settles the key by what the handler returned, but for a completion: that is returned, still to be made.
+// conclude settles the key by the handler's result. A completion is returned for the caller to send.
 func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect store.Effect, err error) (Outcome, store.Settlement) {
 	switch {
 	case err == nil:
@@ -224,9 +225,9 @@ func (s *Session) failed(claim *Claim, out Outcome, err error) Outcome {
 		out.Kind, out.Err = DependencyDown, err
 		return s.giveBack(claim, out, failureOf(err))
 	case c.class == permanent && claim.Task.DeadLetters != nil:
-		return s.bury(claim, out, err)
+		return s.deadLetter(claim, out, err)
 	case claim.res.Entry.Attempts >= s.engine.attemptLimit(&claim.Task):
-		return s.bury(claim, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, claim.res.Entry.Attempts, s.engine.cfg.MaxAttempts, err))
+		return s.deadLetter(claim, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, claim.res.Entry.Attempts, s.engine.cfg.MaxAttempts, err))
 	case c.class == permanent:
 		return s.retry(claim, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), 0)
 	default:
@@ -245,9 +246,9 @@ func (s *Session) complete(claim *Claim, out Outcome, result []byte, omitted int
 	return out, set
 }
 
-// bury sends the dead letter first and then fails the key, so that nothing is lost in between. A dead letter that can't be
-// sent leaves the task for another attempt.
-func (s *Session) bury(claim *Claim, out Outcome, cause error) Outcome {
+// deadLetter sends the dead letter first and then fails the key, so that a crash in between loses nothing. If the dead letter can't be
+// sent, the task is released for another attempt.
+func (s *Session) deadLetter(claim *Claim, out Outcome, cause error) Outcome {
 	failure := failureOf(cause)
 	b := DeadLetter{Attempt: claim.attempt(), StoredKey: claim.key, Failure: *failure, Err: cause}
 	if err := s.sendDeadLetter(claim.Task.DeadLetters, b); err != nil {
@@ -274,7 +275,7 @@ func (s *Session) sendDeadLetter(to DeadLetterSink, b DeadLetter) (err error) {
 	return to.Send(ctx, b)
 }
 
-// letterContext bounds a dead letter so that time is left to settle the key by what came of it: a quarter of the margin.
+// letterContext bounds the sending of a dead letter so that a quarter of the margin is left to settle the key.
 func (s *Session) letterContext() (context.Context, context.CancelFunc) {
 	if end, ok := s.settling.Deadline(); ok {
 		return context.WithDeadline(s.settling, s.engine.cfg.lettersEnd(end))

@@ -12,25 +12,24 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Session is an engine at work until a deadline: that of the context it was made with, as an invocation of a function
-// has one. It keeps the contexts that its tasks need, which is why they are made once and not for each task. Config.DeadlineMargin
-// says how much time before the deadline is kept free: for settlements and dead letters, and its last quarter for the caller.
+// Session runs tasks until the deadline of the context that it was created with, for example that of an invocation. Handlers get
+// contexts that end Config.DeadlineMargin before the deadline. The margin is for settlements and dead letters, and its last quarter
+// for the caller; see budget.go.
 //
 // A session is safe for concurrent use.
 type Session struct {
 	engine   *Engine
-	ctx      context.Context // the caller's, less what is left to it for its answer: claims are made under it
+	ctx      context.Context // for claims: the caller's, less the time for its answer
 	handlers context.Context // ends at the deadline less the margin
-	settling context.Context // as ctx, but does not end with the caller's cancellation: an effect that took place is recorded
+	settling context.Context // as ctx, but does not end when the caller cancels: an effect that took place is recorded
 	deadline time.Time       // the caller's
-	bounded  bool            // there is one
+	bounded  bool            // the caller's context has a deadline
 	cancel   context.CancelFunc
 
-	firstBeats firstBeats
-	commits    commits
+	commits commits
 }
 
-// Session begins a session. Close must be called when its tasks have ended.
+// Session returns a session. The caller must call Close when its tasks have ended.
 func (e *Engine) Session(ctx context.Context) *Session {
 	s := &Session{engine: e}
 	if e.BatchSize() > 1 {
@@ -57,18 +56,17 @@ func (e *Engine) Session(ctx context.Context) *Session {
 
 // Close ends the session's contexts.
 func (s *Session) Close() {
-	s.firstBeats.stop()
 	s.cancel()
 }
 
-// WaitForCommits waits until the completions that RunAsync has taken over have landed, or time is over: before a task that
-// may end the process.
+// WaitForCommits waits until the completions of RunAsync have been answered, or until the session's time ends. Call it before a task
+// that may end the process.
 func (s *Session) WaitForCommits() { s.commits.wait(s.handlers) }
 
-// Handlers returns the context that handlers run under, which ends at the deadline less the margin.
+// Handlers returns the parent of the handlers' contexts, which ends at the deadline less the margin.
 func (s *Session) Handlers() context.Context { return s.handlers }
 
-// scratch holds the requests of a claim, so that a claim of one allocates nothing for them.
+// scratch holds the requests of a claim, so that a claim of one task does not allocate a slice.
 var scratch = sync.Pool{New: func() any { return new(claimScratch) }}
 
 var settleScratch = sync.Pool{New: func() any { return new([1]store.Settlement) }}
@@ -78,11 +76,10 @@ type claimScratch struct {
 	which []int
 }
 
-// Claim sends the claims of the tickets to the store in one call and fills in what came of them. A ticket whose claim
-// ended in an unknown error may be claimed again: it keeps its owner for the length of a lease, and so recognises itself.
-// The keys of the tickets must differ from each other.
+// Claim sends the claims to the store in one call and fills in their results. A claim that ended in an unknown error may be sent
+// again: it keeps its owner for the length of a lease, so that the store recognises it (rule 5). The keys must differ from each other.
 //
-// With Config.ClaimOnCommit nothing is sent: the claims go with the completions.
+// With Config.ClaimOnCommit nothing is sent: the completions claim the keys.
 func (s *Session) Claim(claims []*Claim) {
 	if s.engine.cfg.ClaimOnCommit {
 		claims = s.claimLater(claims)
@@ -90,7 +87,7 @@ func (s *Session) Claim(claims []*Claim) {
 	s.claim(claims, false)
 }
 
-// claim sends the claims of the tickets, unless the breaker is open; or also then, if it has allowed them before.
+// claim sends the claims, unless the breaker is open and allowed is false.
 func (s *Session) claim(claims []*Claim, allowed bool) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
@@ -125,7 +122,7 @@ func (s *Session) claim(claims []*Claim, allowed bool) {
 
 func unavailableStore(err error) error { return fmt.Errorf("%w: %w", ErrStoreUnavailable, err) }
 
-// request makes the claim of a ticket; false if its key is invalid.
+// request returns the request of a claim; false if its key is invalid.
 func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool) {
 	if claim.key == "" {
 		key, err := store.Key(claim.Task.Key, e.cfg.HashKeys)
@@ -136,7 +133,7 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 		claim.key = key
 	}
 	if claim.owner == "" || claim.res.State != store.ClaimUnknown || now.Sub(claim.claimedAt) >= e.cfg.Lease {
-		// Otherwise it is the earlier claim, sent again: if that had landed, the lease runs since then.
+		// Otherwise it is the earlier request, sent again: if that was applied, its lease began then.
 		claim.owner, claim.claimedAt = e.owners.next(), now
 	}
 	return store.ClaimRequest{
@@ -145,7 +142,7 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 	}, true
 }
 
-// claim asks the store, unless the breaker is open and has not allowed it, and tells the breaker how it went.
+// claim sends requests to the store, unless the breaker is open and allowed is false, and reports the result to the breaker.
 func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest, started time.Time, allowed bool) (results []store.ClaimResult, took time.Duration) {
 	if !allowed {
 		if err := e.breaker.allow(started); err != nil {
@@ -162,11 +159,11 @@ func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest, started t
 	return results, took
 }
 
-// fairTime is how long a store must have had before a missing answer tells of the store, and not of the caller's deadline.
+// fairTime is the time after which a missing answer is a failure of the store, and not a result of the caller's short deadline.
 const fairTime = time.Second
 
-// healthOf says what the answers tell of the store: one proper answer shows that it is up; a claim that its caller gave
-// up, or had next to no time for, shows nothing.
+// healthOf derives the health of the store from its answers: one defined answer shows that it is up. A claim that its caller
+// cancelled, or that had less than fairTime, shows nothing.
 func healthOf(ctx context.Context, results []store.ClaimResult, took time.Duration) health {
 	h := healthUnknown
 	for i := range results {
@@ -199,9 +196,8 @@ func claimErrorKind(err error) Kind {
 	return KindUnknown
 }
 
-// Release gives back claims that were not begun, with their attempts, in one call to the store. A key that can't be given
-// back is free when its lease is over. A ticket may be claimed again afterwards, by a new owner, even if its release lands
-// late.
+// Release releases claims that were not run, without counting their attempts, in one call to the store. A key that can't be
+// released is free when its lease ends. The task may be claimed again afterwards, by a new owner.
 func (s *Session) Release(claims []*Claim) {
 	var ss []store.Settlement
 	for _, claim := range claims {
@@ -225,7 +221,7 @@ func (s *Session) Release(claims []*Claim) {
 	}
 }
 
-// unknown returns the settlements that the store has not given a proper answer for.
+// unknown returns the settlements that the store has not answered.
 func unknown(ss []store.Settlement, errs []error) []store.Settlement {
 	var left []store.Settlement
 	for i, err := range errs {
@@ -236,15 +232,15 @@ func unknown(ss []store.Settlement, errs []error) []store.Settlement {
 	return left
 }
 
-// The pauses between two looks at a key that is in flight elsewhere.
+// The pauses between two claims of a key that is in flight elsewhere.
 const (
 	firstWait = 50 * time.Millisecond
 	longWait  = 2 * time.Second
 )
 
-// Wait waits until it may be worth claiming a ticket again whose key is in flight elsewhere: with exponential backoff and
-// jitter, and not beyond the end of its lease or of its delay. It returns false at once if the ticket is not in flight,
-// or if it can't become claimable within Config.Wait and the deadline less the margin; and when that time is over.
+// Wait waits before the next claim of a key that is in flight elsewhere: with exponential backoff and jitter, and no longer than
+// its lease or delay. It returns false at once if the key is not in flight, or if it can't become claimable within Config.Wait and the
+// deadline less the margin, and when that time ends.
 func (s *Session) Wait(claim *Claim) bool {
 	if claim.res.State != store.ClaimInFlight || s.engine.cfg.Wait < 0 {
 		return false
@@ -255,7 +251,7 @@ func (s *Session) Wait(claim *Claim) bool {
 	}
 	pause := claim.res.ClaimableIn + time.Millisecond // stores count in milliseconds
 	left := claim.waitUntil.Sub(now)
-	if claim.res.Entry.Released() { // nothing happens to it before its time
+	if claim.res.Entry.Released() { // it stays as it is until its retry time
 		if pause > left {
 			return false
 		}
@@ -267,7 +263,7 @@ func (s *Session) Wait(claim *Claim) bool {
 }
 
 func (s *Session) waitLimit(now time.Time) time.Time {
-	limit := now.Add(MaxLease * 24) // no deadline, no limit: as good as for ever
+	limit := now.Add(MaxLease * 24) // neither a deadline nor a limit
 	if d, ok := s.handlers.Deadline(); ok {
 		limit = d
 	}

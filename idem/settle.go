@@ -16,7 +16,7 @@ func (s *Session) retry(claim *Claim, out Outcome, err error, delay time.Duratio
 	return s.released(claim, out, s.release(claim, failureOf(err), delay, false))
 }
 
-// giveBack releases the key with its attempt.
+// giveBack releases the key and does not count the attempt.
 func (s *Session) giveBack(claim *Claim, out Outcome, f *store.Failure) Outcome {
 	return s.released(claim, out, s.release(claim, f, 0, true))
 }
@@ -27,7 +27,7 @@ func (s *Session) release(claim *Claim, f *store.Failure, delay time.Duration, r
 	return s.send(set)
 }
 
-// released adds to an outcome how its release went. A key that could not be released is free when its lease is over.
+// released adds the result of a release to an outcome. A key that could not be released is free when its lease ends.
 func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
 	out.SettleTook = r.took
 	var fenced *store.FencedError
@@ -42,7 +42,7 @@ func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
 	return out
 }
 
-// concluded adds to an outcome how its settlement went.
+// concluded adds the result of a settlement to an outcome.
 func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r settled) Outcome {
 	defer claim.letGo()
 	if set.Claim != nil {
@@ -56,8 +56,7 @@ func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r s
 	return out
 }
 
-// notSettled is what became of a task whose settlement failed. One that was refused for its effect, or that found its key
-// taken, goes on.
+// notSettled returns the outcome of a task whose settlement failed. A task whose effect was rejected, or whose key was taken, continues.
 func (s *Session) notSettled(claim *Claim, out Outcome, set store.Settlement, err error) Outcome {
 	var fenced *store.FencedError
 	var refused *store.ClaimRefusedError
@@ -73,9 +72,9 @@ func (s *Session) notSettled(claim *Claim, out Outcome, set store.Settlement, er
 		out.Kind, out.Result, out.Err = KindUnknown, nil, nil
 		return s.failed(claim, out, rejected.Err)
 	}
-	what := "the task is done, but its key could not be set to say so and"
+	what := "the task is done, but its completion could not be stored; it"
 	if set.Effect != nil || set.Claim != nil {
-		what = "the store did not say whether the task's effect and its completion were committed; if they were not, the task"
+		what = "the store did not confirm the commit of the task's effect and completion; if they were not committed, the task"
 	}
 	out.Kind = CompletionFailed
 	out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, token %d, from %s: %s: %w",
@@ -83,8 +82,7 @@ func (s *Session) notSettled(claim *Claim, out Outcome, set store.Settlement, er
 	return out
 }
 
-// fenced is rule 3's other half: whoever took the key has completed the same request, so the task is done, with that
-// owner's result.
+// fenced is the second half of rule 3: if the new owner has completed the same request, the task is done, with that owner's result.
 func (s *Session) fenced(claim *Claim, out Outcome, err *store.FencedError) Outcome {
 	out.Kind, out.Fenced, out.Result, out.Err = Fenced, true, nil, err
 	if cur := &err.Current; cur.Status == store.StatusCompleted && cur.Fingerprint.Matches(claim.Task.Fingerprint) {
@@ -98,16 +96,16 @@ func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store
 	return store.Settlement{Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.owner, Retention: retention}
 }
 
-// settled is how a settlement went.
+// settled is the result of a settlement.
 type settled struct {
 	err  error
 	took time.Duration
 }
 
-// releaseTries bounds how often a release is sent; completions and failures are sent until the session's deadline.
+// releaseTries is the maximum number of times that a release is sent. Completions and failures are sent until the session's deadline.
 const releaseTries = 3
 
-// send sends a settlement until the store has given a proper answer, or time or patience are over.
+// send sends a settlement until the store has answered it, or its time or number of tries has ended.
 func (s *Session) send(set store.Settlement) settled {
 	started := time.Now()
 	ctx, cancel := s.settleContext()
@@ -120,12 +118,18 @@ func (s *Session) send(set store.Settlement) settled {
 	}
 }
 
-// settleContext bounds a settlement, or a dead letter, by the session's deadline, or by a lease if it has none.
+// settleContext bounds a settlement, or a dead letter, by the session's deadline, or by a lease if there is none.
 func (s *Session) settleContext() (context.Context, context.CancelFunc) {
 	if s.bounded {
 		return s.settling, func() {}
 	}
 	return context.WithTimeout(s.settling, s.engine.cfg.Lease)
+}
+
+// answered reports whether a settlement need not be sent again: it was applied, or the store refused it.
+func answered(err error) bool {
+	return err == nil || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrClaimRefused) ||
+		errors.Is(err, store.ErrForeignEntry)
 }
 
 func (e *Engine) settleOne(ctx context.Context, set store.Settlement) error {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// RunUnprotected runs a task without any claim, as if there were no engine: for messages without a key, and for comparison.
+// RunUnprotected runs a task without a claim, as if there were no engine, for comparison.
 func (s *Session) RunUnprotected(task *Task) Outcome {
 	return s.runUnprotected(task, Outcome{}, Unprotected)
 }
@@ -24,14 +24,14 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
 	case c.class == permanent && task.DeadLetters != nil:
-		return s.buryUnprotected(task, out, err)
+		return s.deadLetterUnprotected(task, out, err)
 	default:
 		out.Kind, out.Err = Retry, err
 	}
 	return out
 }
 
-func (s *Session) buryUnprotected(task *Task, out Outcome, cause error) Outcome {
+func (s *Session) deadLetterUnprotected(task *Task, out Outcome, cause error) Outcome {
 	b := DeadLetter{Attempt: Attempt{Key: task.Key, Source: task.Source}, StoredKey: out.Key, Failure: *failureOf(cause), Err: cause}
 	out.Kind, out.Err = DeadLettered, cause
 	if err := s.sendDeadLetter(task.DeadLetters, b); err != nil {
