@@ -98,7 +98,7 @@ func (s *stack) cdk(ctx context.Context, args ...string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join("..", "..", "scripts", "cdk.sh"), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join("..", "..", "..", "scripts", "cdk.sh"), args...)
 	cmd.WaitDelay = 10 * time.Second // what it has started may hold its output open
 	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+s.endpoint, "AWS_REGION=us-east-1",
 		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_SESSION_TOKEN=", "AWS_PROFILE=")
@@ -141,7 +141,7 @@ func (s *stack) destroy(ctx context.Context) {
 // deliver hands an event of events/ to the alias, and wants nothing of it to be reported.
 func (s *stack) deliver(event string) {
 	s.Helper()
-	payload, err := os.ReadFile(filepath.Join("..", "..", "events", event+".json"))
+	payload, err := os.ReadFile(filepath.Join("..", "..", "..", "events", event+".json"))
 	s.must(err)
 	out, err := s.fn.Invoke(s.Context(), &lambda.InvokeInput{FunctionName: &s.outputs.AliasArn, Payload: payload})
 	s.must(err)

@@ -42,7 +42,7 @@ func sampleOutcomes() map[string]sample {
 func (s *stack) checkEvents(played ...string) {
 	s.Helper()
 	want := sampleOutcomes()
-	files, err := filepath.Glob(filepath.Join("..", "..", "events", "*.json"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "events", "*.json"))
 	s.must(err)
 	same(s, "number of samples", len(files), len(want))
 	for _, file := range files {

@@ -97,6 +97,15 @@ func event(topic, key string, n, size int) outbox.Event {
 // read returns the IDs of n records, in the order of each partition.
 func read(t *testing.T, c *kfake.Cluster, n int, topics ...string) (ids []string) {
 	t.Helper()
+	for _, r := range readRecords(t, c, n, topics...) {
+		ids = append(ids, string(r.Headers[0].Value))
+	}
+	return ids
+}
+
+// readRecords returns n records, in the order of each partition. The first header of each is its event's ID.
+func readRecords(t *testing.T, c *kfake.Cluster, n int, topics ...string) (records []*kgo.Record) {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topics...))
 	if err != nil {
 		t.Fatal(err)
@@ -104,18 +113,18 @@ func read(t *testing.T, c *kfake.Cluster, n int, topics ...string) (ids []string
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	for len(ids) < n {
+	for len(records) < n {
 		for _, r := range client.PollFetches(ctx).Records() {
 			if len(r.Headers) == 0 || r.Headers[0].Key != outbox.IDHeader {
 				t.Fatalf("%+v has no event-id", r)
 			}
-			ids = append(ids, string(r.Headers[0].Value))
+			records = append(records, r)
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("%d records have come, want %d", len(ids), n)
+			t.Fatalf("%d records have come, want %d", len(records), n)
 		}
 	}
-	return ids
+	return records
 }
 
 func TestEventsArriveInOrder(t *testing.T) {
