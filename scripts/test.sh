@@ -29,7 +29,7 @@ redis=$!
 { scripts/kafka.sh install && outbox/debezium/debezium.sh install; } &
 debezium=$!
 scripts/build.sh
-go vet -tags localstack,postgres,redis,docs ./...
+go vet -tags localstack,docs ./...
 wait "$localstack"
 wait "$runtimes"
 wait "$postgres"
@@ -46,5 +46,4 @@ make --no-print-directory test-docs
 trap 'localstack/localstack.sh down' EXIT
 localstack/localstack.sh up >/dev/null
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
-  go test -race -tags localstack,postgres,redis -timeout 20m "$@" ./...
-go test -race ./lambda/app # the default build, without further stores
+  go test -race -tags localstack -timeout 20m "$@" ./...
