@@ -3,7 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tags=localstack,postgres,redis
 missing=()
 command -v go >/dev/null || missing+=("Go 1.26 or newer (https://go.dev/dl)")
 command -v gcc >/dev/null || missing+=("gcc (the race detector needs it; Debian: build-essential)")
@@ -30,7 +29,7 @@ redis=$!
 { scripts/kafka.sh install && outbox/debezium/debezium.sh install; } &
 debezium=$!
 scripts/build.sh
-go vet -tags "$tags,docs" work # the packages of all modules
+go vet -tags localstack,docs work # the packages of all modules
 wait "$localstack"
 wait "$runtimes"
 wait "$postgres"
@@ -47,5 +46,4 @@ make --no-print-directory test-docs
 trap 'localstack/localstack.sh down' EXIT
 localstack/localstack.sh up >/dev/null
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
-  go test -race -tags "$tags" -timeout 20m "$@" $(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$')
-go test -race ./lambda/app # the default build, without further stores
+  go test -race -tags localstack -timeout 20m "$@" $(go list -tags localstack work | grep -vE '/infra/cdk(/consumer)?$')
