@@ -47,7 +47,7 @@ test-docs:
 ## test-stores: the stores alone, against real servers
 test-stores:
 	scripts/postgres.sh install && scripts/redis.sh install
-	go test -race -tags postgres,redis ./idem/pgstore ./idem/redisstore ./lambda/app ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/site
+	go test -race ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/site
 
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test
@@ -68,15 +68,16 @@ bench-peers:
 bench-stores:
 	scripts/bench-stores.sh
 
+# The packages of all modules: ./... has those of the root's alone.
+MODULES = $$(go list -m -f '{{.Dir}}/...')
 ## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
-	scripts/tool.sh golangci-lint run --build-tags localstack,postgres,redis,docs ./...
-	cd infra/cdk && ../../scripts/tool.sh golangci-lint run ./...
+	scripts/tool.sh golangci-lint run --build-tags localstack,docs $(MODULES)
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:
-	scripts/tool.sh govulncheck ./...
+	scripts/tool.sh govulncheck $(MODULES)
 
 ## synth: the template of a plain example with provisioned pollers, in infra/cdk/cdk.out
 synth: build

@@ -23,9 +23,9 @@ compile() {
   done >&2
 }
 
-# lambda_function OUTPUT PACKAGE OS ARCH [STORE]
+# lambda_function OUTPUT PACKAGE OS ARCH
 lambda_function() {
-  CGO_ENABLED=0 GOOS=$3 GOARCH=$4 compile "$1/bootstrap" "$2" -tags "lambda.norpc${5:+,$5}" -ldflags '-s -w'
+  CGO_ENABLED=0 GOOS=$3 GOARCH=$4 compile "$1/bootstrap" "$2" -tags lambda.norpc -ldflags '-s -w'
 }
 
 # own_handler [STORE]: the example's function for this machine.
@@ -34,14 +34,14 @@ own_handler() {
   os=$(go env GOOS) arch=$(go env GOARCH)
   name=$arch # as Lambda has it
   [[ $os == linux ]] || name=$os-$arch
-  lambda_function "dist/handler-$name${1:+-$1}" ./lambda/handler "$os" "$arch" "${1:-}"
+  lambda_function "dist/handler-$name${1:+-$1}" "./lambda/handler${1:+/$1}" "$os" "$arch"
 }
 
 everything() {
   local arch store
   for arch in ${ARCHS:-amd64 arm64}; do
     for store in '' postgres redis; do
-      lambda_function "dist/handler-$arch${store:+-$store}" ./lambda/handler linux "$arch" "$store"
+      lambda_function "dist/handler-$arch${store:+-$store}" "./lambda/handler${store:+/$store}" linux "$arch"
     done
     lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
   done

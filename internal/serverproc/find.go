@@ -31,16 +31,16 @@ func FreePort(ctx context.Context) (int, error) {
 	return 0, fmt.Errorf("no free port: %w", failed)
 }
 
-// Repository returns the folder that holds go.mod, above the working directory.
+// Repository returns the folder that holds go.work, above the working directory: each module of the repository has a go.mod.
 func Repository() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil && dir != "/" {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "go.work")); missing == nil {
 			return dir, nil
 		}
 		dir = filepath.Dir(dir)
 	}
-	return "", errors.Join(err, errors.New("no go.mod above the working directory"))
+	return "", errors.Join(err, errors.New("no go.work above the working directory"))
 }
 
 // LibraryPath returns the environment that the programs of a private installation need to find their libraries; none if it has

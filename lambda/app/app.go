@@ -30,8 +30,8 @@ import (
 )
 
 // Start runs a handler as this process's Lambda function, and returns only by ending the process.
-func Start(handler msk.Handler) {
-	StartFunc(func(context.Context, *Base) (msk.Handler, error) { return handler, nil })
+func Start(handler msk.Handler, options ...Option) {
+	StartFunc(func(context.Context, *Base) (msk.Handler, error) { return handler, nil }, options...)
 }
 
 // Build makes a function's handler. What is wrong with its own environment variables it leaves in base.Vars, to be reported
@@ -39,9 +39,9 @@ func Start(handler msk.Handler) {
 type Build func(ctx context.Context, base *Base) (msk.Handler, error)
 
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
-func StartFunc(build Build) {
+func StartFunc(build Build, options ...Option) {
 	tuneMemory(os.LookupEnv)
-	fn, err := New(context.Background(), build, Environment(), os.Stdout, os.Stderr)
+	fn, err := New(context.Background(), build, Environment(), os.Stdout, os.Stderr, options...)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the function can't start:\n%v\n", err)
 		os.Exit(1)
@@ -56,13 +56,11 @@ type Base struct {
 	Logger *slog.Logger
 	awsCfg func(ctx context.Context) (aws.Config, error)
 	opened []func() // closes what is held open, in the order in which it was opened
-
-	postgres postgres
-	redis    redisState
+	passed *Store   // the configured one; nil if it is one that every function has
 }
 
-// onClose has something closed when the function is.
-func (b *Base) onClose(f func()) { b.opened = append(b.opened, f) }
+// OnClose has something closed when the function is.
+func (b *Base) OnClose(f func()) { b.opened = append(b.opened, f) }
 
 func (b *Base) close() {
 	for _, f := range slices.Backward(b.opened) {
@@ -76,9 +74,9 @@ func (b *Base) AWS(ctx context.Context) (aws.Config, error) { return b.awsCfg(ct
 
 // New wires a function from the variables: metrics go to stdout, logs to stderr. It returns all errors of the configuration
 // at once.
-func New(ctx context.Context, build Build, vars *Vars, stdout, stderr io.Writer) (*Function, error) {
-	cfg := ReadConfig(vars)
-	base := &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce()}
+func New(ctx context.Context, build Build, vars *Vars, stdout, stderr io.Writer, options ...Option) (*Function, error) {
+	cfg := ReadConfig(vars, options...)
+	base := &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(), passed: passed(options, cfg.Store)}
 	consumer, err := base.build(ctx, build, stdout)
 	if err != nil {
 		base.close()
@@ -122,6 +120,9 @@ func (b *Base) consumer(ctx context.Context, handler msk.Handler, stdout io.Writ
 }
 
 func (b *Base) store(ctx context.Context) (store.Store, error) {
+	if b.passed != nil {
+		return b.passed.Open(ctx, b)
+	}
 	switch b.Config.Store {
 	case StoreMemory:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=memory protects nothing beyond this process: for local runs only")
@@ -129,10 +130,6 @@ func (b *Base) store(ctx context.Context) (store.Store, error) {
 	case StoreNone:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
 		return memstore.New(memstore.Config{}), nil
-	case StorePostgres:
-		return b.openPostgres(ctx)
-	case StoreRedis:
-		return b.openRedis(ctx)
 	}
 	awsCfg, err := b.AWS(ctx)
 	if err != nil {

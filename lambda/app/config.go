@@ -20,8 +20,8 @@ import (
 // The stores that IDEMSK_STORE can name.
 const (
 	StoreDynamoDB = "dynamodb"
-	StorePostgres = "postgres" // by build tag
-	StoreRedis    = "redis"    // by build tag
+	StorePostgres = "postgres" // of package pgapp
+	StoreRedis    = "redis"    // of package redisapp
 	StoreMemory   = "memory"
 	StoreNone     = "none" // unprotected, for comparison
 )
@@ -57,8 +57,8 @@ const (
 	maxConcurrency = 10_000 // the largest batch
 )
 
-// ReadConfig reads the configuration; what is wrong with it is collected in v.
-func ReadConfig(v *Vars) Config {
+// ReadConfig reads the configuration of a function with these options; what is wrong with it is collected in v.
+func ReadConfig(v *Vars, options ...Option) Config {
 	cfg := Config{
 		Store:              readStore(v),
 		StoreURL:           v.String("IDEMSK_STORE_URL", ""),
@@ -77,11 +77,15 @@ func ReadConfig(v *Vars) Config {
 		cfg.Failures = msk.FailPartial
 	}
 	cfg.LogLevel = readLogLevel(v)
-	switch cfg.Store {
-	case StorePostgres:
-		readPostgres(v, &cfg)
-	case StoreRedis:
-		readRedis(v, &cfg)
+	switch s := passed(options, cfg.Store); {
+	case s != nil:
+		s.Read(v, &cfg)
+	case cfg.Store == StorePostgres:
+		v.Fail("IDEMSK_STORE", cfg.Store, imported("pgapp"))
+	case cfg.Store == StoreRedis:
+		v.Fail("IDEMSK_STORE", cfg.Store, imported("redisapp"))
+	case cfg.Store == StoreDynamoDB && cfg.StoreURL != "":
+		v.Fail("IDEMSK_STORE", cfg.Store, "postgres or redis, as IDEMSK_STORE_URL is set")
 	default:
 		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
 	}

@@ -3,13 +3,10 @@ package dynamooutbox_test
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
-	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -17,8 +14,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/outbox"
@@ -333,63 +328,4 @@ func TestTheItemIsGone(t *testing.T) {
 			t.Errorf("%+v, published %q", res, k.log)
 		}
 	})
-}
-
-// The real producer and what a broker says: a topic that does not exist, and a record that is too large for it.
-func TestRelayToABroker(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "2000"}),
-		kfake.ListenFn(func(_, _ string) (net.Listener, error) {
-			return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	p, err := relay.New(relay.Config{Options: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	aside := &table{}
-	r, err := dynamooutbox.NewRelay(newOutbox(t, dynamooutbox.Config{}), aside, p, dynamooutbox.RelayConfig{
-		MaxAttempts: 2, RetryDelay: time.Millisecond, Logger: discard(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	large, nowhere := item("a", "a2"), item("a", "nowhere")
-	large.Events[0].Value = make([]byte, 5000)
-	_, _ = rand.Read(large.Events[0].Value) // so that compression does not make it small; it never fails
-	nowhere.Events[0].Topic = "nowhere"
-	res := r.Send(t.Context(), []dynamooutbox.Item{item("a", "a1"), nowhere, large, item("a", "a3"), item("b", "b1")})
-	if err := errors.Join(res.Errs...); err != nil || res.Published != 3 || res.SetAside != 2 {
-		t.Errorf("%+v", res)
-	}
-	slices.Sort(aside.aside)
-	if !slices.Equal(aside.aside, []string{"a2", "nowhere"}) {
-		t.Errorf("%q were set aside", aside.aside)
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("t"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	var got []string
-	for len(got) < 3 && ctx.Err() == nil {
-		for _, rec := range client.PollFetches(ctx).Records() {
-			if len(rec.Headers) != 2 || rec.Headers[0].Key != outbox.IDHeader || string(rec.Headers[0].Value) != string(rec.Value) {
-				t.Errorf("headers %v of event %.20q", rec.Headers, rec.Value)
-			}
-			if string(rec.Key) == "a" {
-				got = append(got, string(rec.Value))
-			} else {
-				got = append([]string{string(rec.Value)}, got...)
-			}
-		}
-	}
-	if !reflect.DeepEqual(got, []string{"b1", "a1", "a3"}) {
-		t.Errorf("the topic holds %q", got)
-	}
 }

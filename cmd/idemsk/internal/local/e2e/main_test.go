@@ -41,7 +41,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	handler = filepath.Join(dir, "bootstrap")
-	if err := build(handler, "lambda.norpc"); err != nil {
+	if err := build(handler, theFunction); err != nil {
 		return 0, err
 	}
 	if code = m.Run(); code == 0 {
@@ -51,9 +51,12 @@ func run(m *testing.M) (code int, err error) {
 	return code, err
 }
 
-// build builds the function as scripts/build.sh does.
-func build(path, tags string) error {
-	command := exec.Command("go", "build", "-tags", tags, "-o", path, "github.com/idemsk/idemsk/lambda/handler")
+// theFunction is the example's program with DynamoDB alone. The programs with other stores are in folders of it.
+const theFunction = "github.com/idemsk/idemsk/lambda/handler"
+
+// build builds a function as scripts/build.sh does.
+func build(path, pkg string) error {
+	command := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", path, pkg)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("the function can't be built: %w\n%s", err, out)

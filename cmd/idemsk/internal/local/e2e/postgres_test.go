@@ -23,7 +23,7 @@ func TestKillsOnPostgreSQL(t *testing.T) {
 		}
 	})
 	program := filepath.Join(t.TempDir(), "bootstrap")
-	if err := build(program, "lambda.norpc,postgres"); err != nil {
+	if err := build(program, theFunction+"/postgres"); err != nil {
 		t.Fatal(err)
 	}
 	o := options(t, 5000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.2})

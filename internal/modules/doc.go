@@ -1,0 +1,2 @@
+// Package modules has the tests of what the modules of this repository require.
+package modules

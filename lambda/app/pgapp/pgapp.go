@@ -1,0 +1,99 @@
+// Package pgapp gives a function a store in PostgreSQL. Its main package imports it:
+//
+//	func main() {
+//		app.Start(handler, pgapp.Store())
+//	}
+//
+// The variable IDEMSK_STORE=postgres then selects it.
+package pgapp
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
+)
+
+// Store returns the option that adds the store, in lease mode.
+func Store() app.Option {
+	return app.WithStore(app.Store{Name: app.StorePostgres, Read: read, Open: open})
+}
+
+func scheme() *storeserver.Scheme {
+	return &storeserver.Scheme{
+		Names: []string{"postgres", "postgresql"}, Want: "postgres://user:password@host:port/database", Composed: "postgres", Options: "sslmode=require",
+	}
+}
+
+func read(v *app.Vars, c *app.Config) {
+	c.Table = v.String("IDEMSK_TABLE", pgstore.DefaultTable)
+	if !pgstore.ValidTable(c.Table) {
+		v.Fail("IDEMSK_TABLE", c.Table, "for PostgreSQL a table's name, or its schema and name")
+	}
+	storeserver.ReadAccess(v, c, scheme())
+}
+
+func open(ctx context.Context, b *app.Base) (store.Store, error) {
+	pool, err := openPool(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	st, err := pgstore.New(pool, config(b))
+	if err != nil {
+		return nil, err
+	}
+	check(ctx, b, st)
+	return storeserver.Batching(b, st), nil
+}
+
+func openPool(ctx context.Context, b *app.Base, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error) {
+	where, err := storeserver.Find(ctx, b, scheme())
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgstore.NewPool(where.URL, append(options, func(c *pgxpool.Config) {
+		if where.Secret != nil {
+			followRotation(c, where.Secret)
+		}
+	})...)
+	if err != nil {
+		return nil, err
+	}
+	b.OnClose(pool.Close)
+	return pool, nil
+}
+
+func config(b *app.Base) pgstore.Config {
+	return pgstore.Config{Table: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)}
+}
+
+// check logs what is wrong with the server or the table.
+func check(ctx context.Context, b *app.Base, st interface {
+	Check(ctx context.Context) error
+}) {
+	_ = storeserver.Check(ctx, b, st, storeserver.Verdicts{Warning: pgstore.ErrTableNewer})
+}
+
+// followRotation has connections made with the secret's login, and the secret read again after the server refused it.
+func followRotation(c *pgxpool.Config, s *storeserver.Secret) {
+	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
+		l, err := s.Login(ctx, storeserver.Login{User: cc.User, Password: cc.Password})
+		cc.User, cc.Password = l.User, l.Password
+		return err
+	}
+	next := c.ConnConfig.OnPgError
+	c.ConnConfig.OnPgError = func(conn *pgconn.PgConn, said *pgconn.PgError) bool {
+		if slices.Contains([]string{"28P01", "28000"}, said.Code) { // invalid password, invalid authorization
+			s.Refuse()
+		}
+		return next(conn, said)
+	}
+}

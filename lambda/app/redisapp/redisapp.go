@@ -1,0 +1,101 @@
+// Package redisapp gives a function a store in Redis, Valkey, or a cluster of either. Its main package imports it:
+//
+//	func main() {
+//		app.Start(handler, redisapp.Store())
+//	}
+//
+// The variable IDEMSK_STORE=redis then selects it.
+package redisapp
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
+)
+
+// Store returns the option that adds the store.
+func Store() app.Option {
+	return app.WithStore(app.Store{Name: app.StoreRedis, Read: read, Open: open})
+}
+
+func scheme() *storeserver.Scheme {
+	return &storeserver.Scheme{
+		Names: []string{"redis", "rediss"}, Want: "redis://user:password@host:port/database, or rediss:// for TLS", Composed: "rediss",
+	}
+}
+
+func read(v *app.Vars, c *app.Config) {
+	c.Table = v.String("IDEMSK_TABLE", redisstore.DefaultPrefix)
+	if !redisstore.ValidPrefix(c.Table) {
+		v.Fail("IDEMSK_TABLE", c.Table, "for Redis a prefix of 1 to 128 letters, digits, '_', '.', ':' or '-'")
+	}
+	storeserver.ReadAccess(v, c, scheme())
+}
+
+func open(ctx context.Context, b *app.Base) (store.Store, error) {
+	client, err := Client(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	st, err := redisstore.New(client, redisstore.Config{Prefix: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)})
+	if err != nil {
+		return nil, err
+	}
+	return checked(ctx, b, st)
+}
+
+// Client returns a client of the store's server, for a handler that keeps something there too. It is closed with the function. Where
+// IDEMSK_STORE_SECRET_ARN is set, each client reads the secret.
+func Client(ctx context.Context, b *app.Base, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
+	where, err := storeserver.Find(ctx, b, scheme())
+	if err != nil {
+		return nil, err
+	}
+	s := where.Secret
+	client, err := redisstore.NewClient(where.URL, append(options, func(o *redis.UniversalOptions) {
+		if s != nil {
+			atStart := storeserver.Login{User: o.Username, Password: o.Password}
+			o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+				l, err := s.Login(ctx, atStart)
+				return l.User, l.Password, err
+			}
+		}
+	})...)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		client.AddHook(noticeRefusal{s})
+	}
+	b.OnClose(func() { _ = client.Close() }) // what has not been answered by then is sent again by another
+	return client, nil
+}
+
+// noticeRefusal has the secret read again after the server refused its login.
+type noticeRefusal struct{ secret *storeserver.Secret }
+
+func (n noticeRefusal) notice(err error) error {
+	if redis.HasErrorPrefix(err, "WRONGPASS") {
+		n.secret.Refuse()
+	}
+	return err
+}
+
+// DialHook implements redis.Hook.
+func (n noticeRefusal) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (n noticeRefusal) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return n.notice(next(ctx, cmd)) }
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (n noticeRefusal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { return n.notice(next(ctx, cmds)) }
+}

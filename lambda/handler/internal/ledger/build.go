@@ -1,0 +1,86 @@
+// Package ledger is the business of the example: a payment ledger, in which a payment that is booked twice can be seen. Its
+// programs, one for each store, are in the folders above. A team that brings its own business replaces all of them.
+package ledger
+
+import (
+	"context"
+
+	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// Books are a ledger, and what its bookings need around the handler.
+type Books struct {
+	Ledger Ledger
+	Within func(msk.Handler) msk.Handler // nil for nothing
+}
+
+// Server opens books on the store's own server.
+type Server func(ctx context.Context, base *app.Base, table string, events Publishing) (Books, error)
+
+// Build returns what builds the handler of a program. server is that of the store that the program has besides those of every
+// function, nil for none.
+func Build(server Server) app.Build {
+	return func(ctx context.Context, base *app.Base) (msk.Handler, error) {
+		simulate := base.Vars.OneOf("IDEMSK_SIMULATE", "off", "on") == "on"
+		s := readSettings(base)
+		if err := base.Vars.Err(); err != nil {
+			return nil, err
+		}
+		books, err := s.open(ctx, base, server)
+		if err != nil {
+			return nil, err
+		}
+		h := msk.JSON((&bookkeeper{ledger: books.Ledger, events: s.events, simulate: simulate, trouble: newTrouble()}).book)
+		if books.Within != nil {
+			h = books.Within(h)
+		}
+		return h, nil
+	}
+}
+
+// settings say where the books are.
+type settings struct {
+	table  string
+	audit  string // the audit's table, or ""
+	atomic bool
+	events Publishing
+}
+
+func readSettings(base *app.Base) settings {
+	s := settings{
+		table:  base.Vars.Table("IDEMSK_LEDGER_TABLE", "idemsk-ledger"),
+		atomic: base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" && base.Config.Store != app.StoreNone,
+	}
+	audit := base.Vars.Table("IDEMSK_AUDIT_TABLE", "idemsk-audit")
+	if base.Vars.OneOf("IDEMSK_AUDIT", "off", "on") == "on" {
+		s.audit = audit
+	}
+	s.events = readPublishing(base, s.atomic)
+	return s
+}
+
+func (s *settings) open(ctx context.Context, base *app.Base, server Server) (Books, error) {
+	switch base.Config.Store {
+	case app.StoreMemory:
+		if s.atomic {
+			return Books{Ledger: memoryAtomicLedger{newMemoryLedger()}}, nil
+		}
+		return Books{Ledger: newMemoryLedger()}, nil
+	case app.StorePostgres, app.StoreRedis:
+		return server(ctx, base, s.table, s.events)
+	}
+	if s.atomic {
+		within, err := s.events.inDynamoDB(base)
+		return Books{atomicLedger{table: s.table, audit: s.audit}, within}, err
+	}
+	awsCfg, err := base.AWS(ctx)
+	if err != nil {
+		return Books{}, err
+	}
+	ledger := newDynamoLedger(awsCfg, s.table)
+	if s.audit != "" {
+		return Books{Ledger: &auditLedger{dynamoLedger: ledger, audit: s.audit}}, nil
+	}
+	return Books{Ledger: ledger}, nil
+}

@@ -1,0 +1,158 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+)
+
+// What the crash test plays: crashBatches of crashBatch payments each, and crashKills deliveries of each are killed.
+const (
+	crashBatches  = 100
+	crashBatch    = 100
+	crashKills    = 2
+	crashAccounts = 50
+)
+
+// In atomic mode payments are booked to the cent, at whatever moment the process is killed.
+func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
+	program := buildProgram(t, theFunction)
+	for name, env := range map[string]map[string]string{
+		"claims first":                      {"IDEMSK_CLAIM": "first"},
+		"claims on commit":                  {"IDEMSK_CLAIM": "commit"},
+		"claims first, with the outbox":     {"IDEMSK_CLAIM": "first", "IDEMSK_OUTBOX": "on"},
+		"claims on commit, with the outbox": {"IDEMSK_CLAIM": "commit", "IDEMSK_OUTBOX": "on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait for leases most of the time
+			killAtRandom(t, program, env)
+		})
+	}
+}
+
+func killAtRandom(t *testing.T, program string, env map[string]string) {
+	t.Helper()
+	seed := tally.NewSeed(t)
+	random := seed.Rand("payments and kills")
+	db, cfg := startDynamo(t, dynamofake.Config{})
+	all := dynamoEnv(db)
+	maps.Copy(all, map[string]string{
+		"IDEMSK_LEDGER": "atomic", "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_MAX_ATTEMPTS": "1000", "IDEMSK_LEASE": "100ms", "IDEMSK_LOG_LEVEL": "error",
+	})
+	maps.Copy(all, env)
+	if env["IDEMSK_OUTBOX"] == "on" {
+		createOutbox(t, db)
+	}
+	p := startProcess(t, program, all)
+	took := 50 * time.Millisecond
+	made := map[string][]tally.Credit{}
+	killed := 0
+	for n := range crashBatches {
+		event := paymentsEvent(t, random, n, made)
+		for kills := 0; kills < crashKills; {
+			if p.invokeAndKill(event, time.Duration(random.Int64N(int64(took)))) {
+				kills++
+				killed++
+			}
+		}
+		begun := time.Now()
+		p.deliver(event)
+		took = (3*took + time.Since(begun)) / 4
+	}
+	t.Logf("%d processes were killed at work; a batch took some %v", killed, took)
+	want := tally.Sums(made)
+	for account, amount := range want {
+		if balance, _ := booked(t, cfg, account); balance != fmt.Sprint(amount) {
+			t.Errorf("account %s has %s; want %d", account, balance, amount)
+		}
+	}
+	equal(t, "open transactions of payments", p.sum("CompletionFailed"), 0)
+	if env["IDEMSK_OUTBOX"] == "on" {
+		wantCredited(t, cfg, made)
+		wantCounted(t, seed, cfg, made, want)
+	}
+}
+
+// wantCounted has the outbox relayed by relays that die, and a second consumer told of the events with batches that come again. It
+// wants each credit counted once, and what was counted to be what the ledger has.
+func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string][]tally.Credit, ledger map[string]int64) {
+	t.Helper()
+	box, err := dynamooutbox.New(dynamooutbox.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "credited"), kfake.ListenFn(func(_, _ string) (net.Listener, error) {
+		return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	booked := make(chan struct{})
+	close(booked) // all are
+	stream := tally.NewStream(t, seed, dynamodb.NewFromConfig(cfg), box, cluster.ListenAddrs(), crashBatch)
+	stream.Relay(booked)
+	books := tally.NewBooks()
+	second := tally.NewSource(t, seed, cluster.ListenAddrs(), "credited", crashBatch, books.Consumer(t, seed.Flaws("second")))
+	if !second.Drain() {
+		t.FailNow()
+	}
+	t.Logf("%d relays died at work; %d batches of events came again, %d records of %d events", stream.Died, second.Again, second.Records, stream.Items())
+	second.WantAll(stream.Items() + crashBatch)
+	if stream.Died < 5 {
+		t.Errorf("only %d relays died", stream.Died)
+	}
+	books.WantOnce(t, made)
+	books.WantBalances(t, ledger)
+}
+
+// invokeAndKill invokes the function and kills its process after a while, and reports whether it was at work then.
+func (p *process) invokeAndKill(event []byte, after time.Duration) bool {
+	p.t.Helper()
+	kill := time.AfterFunc(after, func() { p.Kill() })
+	defer kill.Stop()
+	_, err := p.Invoke(p.t.Context(), event)
+	var crash *runtimeapi.CrashError
+	return errors.As(err, &crash)
+}
+
+// deliver invokes the function until it is content.
+func (p *process) deliver(event []byte) {
+	p.t.Helper()
+	for n := 0; ; n++ {
+		_, err := p.Invoke(p.t.Context(), event)
+		var failed *runtimeapi.FunctionError
+		var unstarted *runtimeapi.StartError // a late kill
+		switch {
+		case err == nil:
+			return
+		case n > 100, !errors.As(err, &failed) && !errors.As(err, &unstarted):
+			p.t.Fatalf("delivery %d: %v", n, err)
+		}
+	}
+}
+
+// paymentsEvent is a batch over two partitions, whose payments are added to those of each account.
+func paymentsEvent(t *testing.T, random *rand.Rand, n int, made map[string][]tally.Credit) []byte {
+	t.Helper()
+	partitions := map[int][]Payment{}
+	for i := range crashBatch {
+		p := Payment{PaymentID: fmt.Sprintf("p-%d-%d", n, i), Account: fmt.Sprint("acc-", random.IntN(crashAccounts)), Amount: random.Int64N(1000) + 1, Currency: "EUR"}
+		made[p.Account] = append(made[p.Account], tally.Credit{PaymentID: p.PaymentID, Account: p.Account, Amount: p.Amount, Currency: p.Currency})
+		partitions[i%2] = append(partitions[i%2], p)
+	}
+	return kafkaEvent(t, n*crashBatch, partitions)
+}

@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/dynamofake"
+)
+
+// startDynamo starts an in-process DynamoDB with the tables of the function, and returns the SDK's configuration for it.
+func startDynamo(t *testing.T, cfg dynamofake.Config) (*dynamofake.Server, aws.Config) {
+	t.Helper()
+	db, err := dynamofake.New(cfg)
+	if err == nil {
+		err = db.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	awsCfg := aws.Config{
+		Region: "eu-central-1", BaseEndpoint: aws.String(db.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	}
+	client := dynamodb.NewFromConfig(awsCfg)
+	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName: aws.String(ledgerTable), BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String(attrAccount), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(attrAccount), KeyType: types.KeyTypeHash}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, awsCfg
+}
+
+const ledgerTable = "idemsk-ledger"
+
+// booked reads an account's balance and the number of its bookings.
+func booked(t *testing.T, cfg aws.Config, account string) (balance, bookings string) {
+	t.Helper()
+	out, err := dynamodb.NewFromConfig(cfg).GetItem(context.Background(), &dynamodb.GetItemInput{
+		TableName: aws.String(ledgerTable), Key: map[string]types.AttributeValue{attrAccount: &types.AttributeValueMemberS{Value: account}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(name string) string {
+		n, _ := out.Item[name].(*types.AttributeValueMemberN)
+		if n == nil {
+			return ""
+		}
+		return n.Value
+	}
+	return number(attrBalance), number(attrBookings)
+}
+
+func TestTheDynamoLedgerAddsUp(t *testing.T) {
+	_, cfg := startDynamo(t, dynamofake.Config{})
+	ledger := newDynamoLedger(cfg, ledgerTable)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := ledger.Add(t.Context(), "acc-1", "EUR", 5); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	got, err := ledger.Add(t.Context(), "acc-1", "EUR", -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "the new balance", got, 99)
+	balance, bookings := booked(t, cfg, "acc-1/EUR")
+	equal(t, "balance", balance, "99")
+	equal(t, "bookings", bookings, "21")
+}
+
+// Whatever is wrong with the ledger, a payment is not given up for it.
+func TestAFaultOfTheLedgerIsNotThePayments(t *testing.T) {
+	_, cfg := startDynamo(t, dynamofake.Config{})
+	for name, table := range map[string]string{"no such table": "elsewhere", "another table's key": dynamostore.DefaultTable} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newDynamoLedger(cfg, table).Add(t.Context(), "acc-1", "EUR", 1)
+			equal(t, "unavailable", idem.IsUnavailable(err), true)
+			equal(t, "permanent", idem.IsPermanent(err), false)
+			if !strings.Contains(err.Error(), "the ledger "+table) {
+				t.Errorf("%q does not name the table", err)
+			}
+		})
+	}
+}
+
+// An addition whose answer was lost may have taken place: the SDK must not repeat it.
+func TestAnAdditionIsSentOnce(t *testing.T) {
+	var sent atomic.Int64
+	_, cfg := startDynamo(t, dynamofake.Config{Fault: func(operation string, _ []byte) dynamofake.Fault {
+		if operation != "UpdateItem" {
+			return dynamofake.Fault{}
+		}
+		sent.Add(1)
+		return dynamofake.Fault{DropReply: true}
+	}})
+	_, err := newDynamoLedger(cfg, ledgerTable).Add(t.Context(), "acc-1", "EUR", 1250)
+	equal(t, "unavailable", idem.IsUnavailable(err), true)
+	equal(t, "requests", sent.Load(), 1)
+	balance, _ := booked(t, cfg, "acc-1/EUR")
+	equal(t, "balance", balance, "1250")
+}
+
+func TestTheMemoryLedgerTakesConcurrentBookings(t *testing.T) {
+	l := newMemoryLedger()
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { _, _ = l.Add(context.Background(), "acc-1", "EUR", 2) })
+	}
+	wg.Wait()
+	equal(t, "balance", l.balances["acc-1/EUR"], 100)
+}

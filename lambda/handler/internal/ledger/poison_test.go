@@ -1,0 +1,111 @@
+package ledger
+
+import (
+	"maps"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/idem/store"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// The balances that poisonOnePartition leaves.
+const (
+	poisonedBalance = "700" // of acc-1/EUR: all but the poison
+	fullBalance     = "9223372036854775807"
+)
+
+// poisonOnePartition delivers payments that can be booked, and among them some that can't, by a balance that would overflow and
+// by a name that no database takes. Those become dead letters at once, and hold nobody up.
+func poisonOnePartition(t *testing.T, program string, env map[string]string) {
+	t.Helper()
+	queues, err := sqsfake.New(sqsfake.Config{})
+	if err == nil {
+		err = queues.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = queues.Close() })
+	client := sqs.NewFromConfig(aws.Config{
+		Region: "eu-central-1", BaseEndpoint: aws.String(queues.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+	queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{
+		"AWS_ENDPOINT_URL_SQS": queues.URL(), "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"IDEMSK_DEAD_LETTER_QUEUE_URL": *queue.QueueUrl, "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_LOG_LEVEL": "error",
+	}
+	maps.Copy(all, env)
+	p := startProcess(t, program, all)
+	batch := kafkaEvent(t, 0, map[int][]Payment{
+		0: {
+			{PaymentID: "fills", Account: "acc-full", Amount: math.MaxInt64, Currency: "EUR"},
+			{PaymentID: "before", Account: "acc-1", Amount: 100, Currency: "EUR"},
+			{PaymentID: "overflows", Account: "acc-full", Amount: 1, Currency: "EUR"},
+			{PaymentID: "unwritable", Account: "acc-\x00", Amount: 1, Currency: "EUR"},
+			{PaymentID: "behind", Account: "acc-1", Amount: 200, Currency: "EUR"},
+		},
+		1: {{PaymentID: "beside", Account: "acc-1", Amount: 400, Currency: "EUR"}},
+	})
+	for n := range 2 {
+		result, err := p.Invoke(t.Context(), batch)
+		if err != nil {
+			t.Fatalf("delivery %d: %v", n+1, err)
+		}
+		equal(t, "answer", string(result.Payload), `{"batchItemFailures":[]}`)
+	}
+	equal(t, "executed", p.sum("Executed"), 4)
+	got, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: queue.QueueUrl, MaxNumberOfMessages: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := map[string]string{"ledger#payments#overflows": "ledger", "ledger#payments#unwritable": "want no control characters"}
+	for _, m := range got.Messages {
+		l, err := kafka.ParseDeadLetter([]byte(*m.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, poison := says[l.IdempotencyKey]
+		if !poison || l.Error.Code != store.CodePermanent || !strings.Contains(l.Error.Message, want) {
+			t.Errorf("the dead letter of %s says %+v; want %q", l.IdempotencyKey, l.Error, want)
+		}
+		delete(says, l.IdempotencyKey)
+	}
+	if len(says) > 0 {
+		t.Errorf("no dead letters of %v", says)
+	}
+}
+
+// On DynamoDB, whose ledger has bounds of its own.
+func TestPoisonHoldsNobodyUpOnDynamoDB(t *testing.T) {
+	program := buildProgram(t, theFunction)
+	for name, env := range map[string]map[string]string{
+		"atomic, claims on commit": {"IDEMSK_LEDGER": "atomic", "IDEMSK_CLAIM": "commit"},
+		"atomic, claims first":     {"IDEMSK_LEDGER": "atomic", "IDEMSK_CLAIM": "first"},
+		"plain":                    {"IDEMSK_LEDGER": "plain"},
+		"plain, with the audit":    {"IDEMSK_LEDGER": "plain", "IDEMSK_AUDIT": "on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, cfg := startDynamo(t, dynamofake.Config{})
+			createAudit(t, cfg)
+			all := dynamoEnv(db)
+			maps.Copy(all, env)
+			poisonOnePartition(t, program, all)
+			for account, want := range map[string]string{"acc-1/EUR": poisonedBalance, "acc-full/EUR": fullBalance} {
+				balance, _ := booked(t, cfg, account)
+				equal(t, "the balance of "+account, balance, want)
+			}
+		})
+	}
+}

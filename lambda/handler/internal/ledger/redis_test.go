@@ -1,0 +1,34 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/idemsk/idemsk/internal/redisserver"
+)
+
+func TestTheProcessOnRedis(t *testing.T) {
+	server, err := redisserver.Start(t.Context(), redisserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	program := buildProgram(t, theFunction+"/redis")
+	balance := func(of string) any {
+		t.Helper()
+		balance, err := server.Do(t.Context(), "HGET", of, "balance")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return balance
+	}
+	processOnStore(t, program, "redis", map[string]string{"IDEMSK_STORE_URL": server.URL()})
+	equal(t, "balance", balance("a-ledger:acc-1/EUR"), any("5600")) // as on DynamoDB
+
+	poisonOnePartition(t, program, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL(), "IDEMSK_LEDGER_TABLE": "poisoned"})
+	equal(t, "balance beside poison", balance("poisoned:acc-1/EUR"), any(poisonedBalance))
+	equal(t, "balance that can't grow", balance("poisoned:acc-full/EUR"), any(fullBalance))
+}

@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// troubled is a bookkeeper that makes trouble on request, and the status that it would have ended the process with.
+func troubled(simulate bool) (b *bookkeeper, ledger *memoryLedger, exited *int) {
+	ledger = newMemoryLedger()
+	tr := newTrouble()
+	code := 0
+	tr.exit = func(c int) { code = c }
+	return &bookkeeper{ledger: ledger, simulate: simulate, trouble: tr}, ledger, &code
+}
+
+func asking(simulate string) Payment {
+	p := good()
+	p.Simulate = simulate
+	return p
+}
+
+func TestTroubleIsMadeOnRequestOnly(t *testing.T) {
+	for _, simulate := range []string{"permanent", "retry", "panic", "exit", "sleep:1h", "nonsense"} {
+		b, ledger, exited := troubled(false)
+		if _, err := b.book(t.Context(), asking(simulate), msk.Record{}); err != nil {
+			t.Errorf("%s: %v", simulate, err)
+		}
+		equal(t, "balance after "+simulate, ledger.balances["acc-1/EUR"], 1250)
+		equal(t, "exit after "+simulate, *exited, 0)
+	}
+}
+
+func TestTrouble(t *testing.T) {
+	for simulate, tc := range map[string]struct {
+		permanent bool
+		says      string
+		exit      int
+	}{
+		"permanent": {true, "simulated failure", 0},
+		"retry":     {false, "simulated failure", 0},
+		"exit":      {false, "simulated failure", exitCode},
+		"retry:x":   {true, "simulate retry:x: want a number of failures", 0},
+		"sleep:x":   {true, "simulate sleep:x: want a duration like 200ms", 0},
+		"sleep":     {true, "want a duration like 200ms", 0},
+		"nonsense":  {true, `simulate is "nonsense": want permanent, retry`, 0},
+	} {
+		t.Run(simulate, func(t *testing.T) {
+			b, ledger, exited := troubled(true)
+			_, err := b.book(t.Context(), asking(simulate), msk.Record{})
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Fatalf("error %v; want one that says %q", err, tc.says)
+			}
+			equal(t, "permanent", idem.IsPermanent(err), tc.permanent)
+			equal(t, "exit", *exited, tc.exit)
+			equal(t, "accounts", len(ledger.balances), 0) // the trouble comes before the effect
+		})
+	}
+}
+
+func TestASimulatedPanic(t *testing.T) {
+	b, _, _ := troubled(true)
+	defer func() {
+		if err, ok := recover().(error); !ok || !errors.Is(err, errSimulated) {
+			t.Errorf("it panicked with %v", err)
+		}
+	}()
+	_, _ = b.book(t.Context(), asking("panic"), msk.Record{})
+}
+
+func TestASimulatedSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, ledger, _ := troubled(true)
+		begun := time.Now()
+		if _, err := b.book(t.Context(), asking("sleep:200ms"), msk.Record{}); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "it took", time.Since(begun), 200*time.Millisecond)
+		equal(t, "balance", ledger.balances["acc-1/EUR"], 1250)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := b.book(ctx, asking("sleep:1h"), msk.Record{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v; want the context's", err)
+		}
+		equal(t, "it heeds its context", time.Since(begun), 1200*time.Millisecond)
+	})
+}
+
+// With protection the store counts the attempts, beyond the life of a process; without, the process has to.
+func TestFailuresAreCountedByAttempts(t *testing.T) {
+	for name, protected := range map[string]bool{"protected": true, "unprotected": false} {
+		t.Run(name, func(t *testing.T) {
+			engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := engine.Session(t.Context())
+			defer s.Close()
+			b, ledger, _ := troubled(true)
+			deliver := func() idem.Kind {
+				if protected {
+					b.trouble = newTrouble() // another process
+				}
+				task := idem.Task{Key: "p-1", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+					_, err := b.book(ctx, asking("retry:2"), msk.Record{})
+					return nil, err
+				})}
+				if !protected {
+					return s.RunUnprotected(&task).Kind
+				}
+				return engine.Do(t.Context(), task).Kind
+			}
+			for range 2 {
+				equal(t, "outcome", deliver(), idem.Retry)
+			}
+			equal(t, "settled", deliver().Settled(), true)
+			equal(t, "balance", ledger.balances["acc-1/EUR"], 1250)
+		})
+	}
+}

@@ -1,0 +1,44 @@
+// The function of the example, with Redis beside the stores that every function has.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/redisledger"
+	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/lambda/app/redisapp"
+	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
+)
+
+func main() {
+	app.StartFunc(ledger.Build(open), redisapp.Store())
+}
+
+// redisLedger is a ledger beside the keys. A booking does not commit with its key's completion: a process that dies between
+// them books again.
+type redisLedger struct {
+	client redis.UniversalClient
+	name   redisledger.Ledger
+}
+
+func open(ctx context.Context, base *app.Base, name string, _ ledger.Publishing) (ledger.Books, error) {
+	client, err := redisapp.Client(ctx, base, redisledger.SendOnce)
+	return ledger.Books{Ledger: redisLedger{client, redisledger.Ledger(name)}}, err
+}
+
+// Add implements ledger.Ledger.
+func (l redisLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
+	balance, err := l.name.Add(ctx, l.client, ledger.AccountID(account, currency), amount)
+	switch {
+	case errors.Is(err, redisledger.ErrRefused):
+		return 0, idem.Permanent(fmt.Errorf("on Redis: %w", err))
+	case err != nil: // the ledger's fault: a payment is not given up for that
+		return 0, idem.Unavailable(fmt.Errorf("on Redis: %w", err))
+	}
+	return balance, nil
+}

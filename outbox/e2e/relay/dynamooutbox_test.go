@@ -1,0 +1,76 @@
+package relay_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+)
+
+// table is a dynamooutbox.Client that remembers the IDs of what is set aside, and has nothing set aside before.
+type table struct{ aside []string }
+
+// UpdateItem implements dynamooutbox.Client.
+func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	c.aside = append(c.aside, in.ExpressionAttributeValues[":ids"].(*types.AttributeValueMemberSS).Value...)
+	return &dynamodb.UpdateItemOutput{}, nil
+}
+
+// BatchGetItem implements dynamooutbox.Client.
+func (*table) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return &dynamodb.BatchGetItemOutput{}, nil
+}
+
+// The relay of a DynamoDB outbox with the real producer, and what a broker says: a topic that does not exist, and a record that is
+// too large for it.
+func TestRelayToABroker(t *testing.T) {
+	c := newSmallCluster(t)
+	box, err := dynamooutbox.New(dynamooutbox.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside := &table{}
+	r, err := dynamooutbox.NewRelay(box, aside, newProducer(t, c, 0), dynamooutbox.RelayConfig{
+		MaxAttempts: 2, RetryDelay: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := func(key, id string) dynamooutbox.Item {
+		return dynamooutbox.Item{Aggregate: one + "#" + key, ID: id, CreatedAt: time.Now(), Events: []outbox.Event{
+			{ID: id, Topic: one, Key: []byte(key), Value: []byte(id)},
+		}}
+	}
+	large, nowhere := item("a", "a2"), item("a", "nowhere")
+	large.Events[0].Value = make([]byte, 5000)
+	_, _ = rand.Read(large.Events[0].Value) // so that compression does not make it small; it never fails
+	nowhere.Events[0].Topic = "nowhere"
+	res := r.Send(t.Context(), []dynamooutbox.Item{item("a", "a1"), nowhere, large, item("a", "a3"), item("b", "b1")})
+	if err := errors.Join(res.Errs...); err != nil || res.Published != 3 || res.SetAside != 2 {
+		t.Errorf("%+v", res)
+	}
+	slices.Sort(aside.aside)
+	if !slices.Equal(aside.aside, []string{"a2", "nowhere"}) {
+		t.Errorf("%q were set aside", aside.aside)
+	}
+	got := make(map[string][]string) // values by key
+	for _, r := range readRecords(t, c, 3, one) {
+		if len(r.Headers) != 2 || string(r.Headers[0].Value) != string(r.Value) {
+			t.Errorf("headers %v of event %.20q", r.Headers, r.Value)
+		}
+		got[string(r.Key)] = append(got[string(r.Key)], string(r.Value))
+	}
+	if !reflect.DeepEqual(got, map[string][]string{"a": {"a1", "a3"}, "b": {"b1"}}) {
+		t.Errorf("the topic holds %q", got)
+	}
+}

@@ -1,0 +1,412 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/relay"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The topics of a cluster.
+const (
+	one  = "one" // partition
+	many = "many"
+)
+
+func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	loopback := kfake.ListenFn(func(_, _ string) (net.Listener, error) {
+		return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	})
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, one), kfake.SeedTopics(4, many), loopback}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func newProducer(t *testing.T, c *kfake.Cluster, timeout time.Duration, options ...kgo.Opt) *relay.Producer {
+	t.Helper()
+	p, err := relay.New(relay.Config{Options: append(options, kgo.SeedBrokers(c.ListenAddrs()...)), Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// newSmallCluster returns one whose topics refuse batches of more than 2,000 bytes.
+func newSmallCluster(t *testing.T) *kfake.Cluster {
+	t.Helper()
+	c := newCluster(t)
+	admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	for _, topic := range []string{one, many} {
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+		cfg := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		cfg.Name, cfg.Value = "max.message.bytes", kmsg.StringPtr("2000")
+		r.Configs = append(r.Configs, cfg)
+		req.Resources = append(req.Resources, r)
+	}
+	resp, err := req.RequestWith(t.Context(), admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resp.Resources {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// event returns one whose ID has n in it.
+func event(topic, key string, n, size int) outbox.Event {
+	e := outbox.Event{ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: topic, Value: make([]byte, size)}
+	if key != "" {
+		e.Key = []byte(key)
+	}
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(e.Value) // what can't be compressed; it never fails
+	return e
+}
+
+// read returns the IDs of n records, in the order of each partition.
+func read(t *testing.T, c *kfake.Cluster, n int, topics ...string) (ids []string) {
+	t.Helper()
+	for _, r := range readRecords(t, c, n, topics...) {
+		ids = append(ids, string(r.Headers[0].Value))
+	}
+	return ids
+}
+
+// readRecords returns n records, in the order of each partition. The first header of each is its event's ID.
+func readRecords(t *testing.T, c *kfake.Cluster, n int, topics ...string) (records []*kgo.Record) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topics...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for len(records) < n {
+		for _, r := range client.PollFetches(ctx).Records() {
+			if len(r.Headers) == 0 || r.Headers[0].Key != outbox.IDHeader {
+				t.Fatalf("%+v has no event-id", r)
+			}
+			records = append(records, r)
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%d records have come, want %d", len(records), n)
+		}
+	}
+	return records
+}
+
+func TestEventsArriveInOrder(t *testing.T) {
+	c := newCluster(t)
+	p := newProducer(t, c, 0)
+	if err := p.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var events []outbox.Event
+	for n := range 3000 { // more than a wave
+		events = append(events, event(one, fmt.Sprint(n%7), n, 1000))
+	}
+	if errs := p.Send(t.Context(), nil); len(errs) != 0 {
+		t.Errorf("%v for nothing", errs)
+	}
+	for i, err := range p.Send(t.Context(), events) {
+		if err != nil {
+			t.Fatalf("event %d: %v", i, err)
+		}
+	}
+	for i, id := range read(t, c, len(events), one) {
+		if id != events[i].ID {
+			t.Fatalf("record %d is of event %s", i, id)
+		}
+	}
+}
+
+// Whatever is too large, wherever it is: it is rejected, nobody else is, and nobody passes it by.
+func TestAnEventThatIsTooLargeHoldsUpItsKeyAlone(t *testing.T) {
+	c := newSmallCluster(t)
+	p := newProducer(t, c, 0)
+	random := tally.NewSeed(t).Rand("events")
+	n := 0
+	sent := 0
+	for round := range 40 {
+		if round%4 == 0 { // one that does not know the topics yet
+			p = newProducer(t, c, 0)
+		}
+		var events []outbox.Event
+		for range 1 + random.IntN(60) {
+			key, size := fmt.Sprint(random.IntN(6)), 20
+			if random.IntN(15) == 0 {
+				size = 3000
+			}
+			if random.IntN(5) == 0 {
+				key = ""
+			}
+			n++
+			events = append(events, event([]string{one, many}[random.IntN(2)], key, n, size))
+		}
+		behind := make(map[string]bool)
+		for i, err := range p.Send(t.Context(), events) {
+			e := events[i]
+			of := e.Topic + "/" + string(e.Key)
+			switch {
+			case e.Key != nil && behind[of]:
+				if !errors.Is(err, relay.ErrHeldBack) {
+					t.Fatalf("round %d: event %d is behind a rejected one, and the answer is %v", round, i, err)
+				}
+			case len(e.Value) > 2000:
+				if !errors.Is(err, relay.ErrRejected) || !errors.Is(err, kerr.MessageTooLarge) {
+					t.Fatalf("round %d: event %d has %d bytes, and the answer is %v", round, i, len(e.Value), err)
+				}
+				behind[of] = true
+			case err != nil:
+				t.Fatalf("round %d: event %d: %v", round, i, err)
+			default:
+				sent++
+			}
+		}
+	}
+	ids := read(t, c, sent, one, many)
+	slices.Sort(ids)
+	if len(slices.Compact(ids)) != sent {
+		t.Errorf("%d records, %d events", sent, len(slices.Compact(ids)))
+	}
+}
+
+// The client learns where a topic's partitions are while events are waiting, and may send some of them before others.
+func TestTheFirstEventsOfATopicKeepTheirOrder(t *testing.T) {
+	c := newSmallCluster(t)
+	var events []outbox.Event
+	for n := range 2000 {
+		events = append(events, event(one, "a", n, 20))
+	}
+	c.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		<-time.After(20 * time.Millisecond) // so that the client is being flushed when it comes
+		return nil, nil, false
+	})
+	events[0] = event(one, "a", 0, 3000)
+	for range 20 {
+		for i, err := range newProducer(t, c, 0).Send(t.Context(), events) {
+			if err == nil {
+				t.Fatalf("event %d was published, which is behind a rejected one", i)
+			}
+		}
+	}
+}
+
+// Who may not ask for a topic's limit finds out.
+func TestAnEventThatIsTooLargeIsFoundAmongOthers(t *testing.T) {
+	c := newSmallCluster(t)
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := kmsg.NewPtrDescribeConfigsResponse()
+		resp.SetVersion(req.GetVersion())
+		for _, asked := range req.(*kmsg.DescribeConfigsRequest).Resources {
+			r := kmsg.NewDescribeConfigsResponseResource()
+			r.ResourceType, r.ResourceName, r.ErrorCode = asked.ResourceType, asked.ResourceName, kerr.TopicAuthorizationFailed.Code
+			resp.Resources = append(resp.Resources, r)
+		}
+		return resp, nil, true
+	})
+	var events []outbox.Event
+	for n := range 100 {
+		events = append(events, event(one, fmt.Sprint(n), n, 20))
+	}
+	events[17], events[90] = event(one, "17", 17, 3000), event(one, "90", 90, 3000)
+	for i, err := range newProducer(t, c, 0).Send(t.Context(), events) {
+		if tooLarge := i == 17 || i == 90; errors.Is(err, relay.ErrRejected) != tooLarge || err == nil == tooLarge {
+			t.Errorf("event %d: %v", i, err)
+		}
+	}
+	if ids := read(t, c, 98, one); len(ids) != 98 {
+		t.Errorf("%d came", len(ids))
+	}
+}
+
+func TestATopicThatDoesNotExistHoldsUpNobodyElse(t *testing.T) {
+	c := newCluster(t)
+	p := newProducer(t, c, 0)
+	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 0, 1)}); errs[0] != nil {
+		t.Fatal(errs)
+	}
+	began := time.Now()
+	errs := p.Send(t.Context(), []outbox.Event{event("missing", "a", 1, 1), event("missing", "a", 2, 1), event("missing", "", 3, 1), event(one, "a", 4, 1)})
+	for i, want := range []error{relay.ErrRejected, relay.ErrHeldBack, relay.ErrRejected, nil} {
+		if !errors.Is(errs[i], want) {
+			t.Errorf("event %d: %v, want %v", i, errs[i], want)
+		}
+	}
+	if !strings.Contains(errs[0].Error(), `"missing"`) || !errors.Is(errs[0], kerr.UnknownTopicOrPartition) {
+		t.Errorf("%v", errs[0])
+	}
+	if took := time.Since(began); took > metadataAge {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// metadataAge is what the client waits at least before it believes that a topic does not exist.
+const metadataAge = 250 * time.Millisecond
+
+// A topic that was there, and is gone.
+func TestATopicThatIsDeletedIsRejected(t *testing.T) {
+	c := newCluster(t)
+	p := newProducer(t, c, 0)
+	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)}); errs[0] != nil {
+		t.Fatal(errs)
+	}
+	admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	topic := kmsg.NewDeleteTopicsRequestTopic()
+	topic.Topic = kmsg.StringPtr(one)
+	req.Topics, req.TopicNames = append(req.Topics, topic), []string{one}
+	if _, err := req.RequestWith(t.Context(), admin); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		began := time.Now()
+		if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 2, 1), event(many, "a", 3, 1)}); !errors.Is(errs[0], relay.ErrRejected) || errs[1] != nil {
+			t.Errorf("%v", errs)
+		}
+		if took := time.Since(began); n > 0 && took > metadataAge {
+			t.Errorf("it took %v", took)
+		}
+	}
+}
+
+// hang has the cluster answer no request to produce, until it is told to go on.
+func hang(c *kfake.Cluster) (goOn func()) {
+	var mu sync.Mutex
+	hanging := true
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if hanging {
+			c.KeepControl()
+			return nil, errors.New("no answer"), true
+		}
+		return nil, nil, false
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		hanging = false
+	}
+}
+
+func TestKafkaThatDoesNotAnswerIsUnavailable(t *testing.T) {
+	c := newCluster(t)
+	p := newProducer(t, c, time.Second)
+	goOn := hang(c)
+	var events []outbox.Event
+	for n := range 300 {
+		events = append(events, event(one, "", n, 30_000)) // ten waves and more
+	}
+	began := time.Now()
+	for i, err := range p.Send(t.Context(), events) {
+		if !errors.Is(err, relay.ErrUnavailable) && !errors.Is(err, relay.ErrHeldBack) || i == 0 && !errors.Is(err, relay.ErrUnavailable) {
+			t.Fatalf("event %d: %v", i, err)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second { // it does not wait for each wave
+		t.Errorf("it took %v", took)
+	}
+	goOn()
+	events = events[:10]
+	for i, err := range p.Send(t.Context(), events) {
+		if err != nil {
+			t.Fatalf("event %d: %v", i, err)
+		}
+	}
+}
+
+func TestNoKafkaIsUnavailable(t *testing.T) {
+	c := newCluster(t)
+	p := newProducer(t, c, 300*time.Millisecond)
+	c.Close()
+	if err := p.Ping(t.Context()); !errors.Is(err, relay.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)}); !errors.Is(errs[0], relay.ErrUnavailable) {
+		t.Errorf("%v", errs)
+	}
+}
+
+func TestNothingIsSentWhenTheContextHasEndedOrTheProducerIsClosed(t *testing.T) {
+	c := newCluster(t)
+	p := newProducer(t, c, 0)
+	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)}); errs[0] != nil {
+		t.Fatal(errs)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if errs := p.Send(ended, []outbox.Event{event(one, "a", 2, 1), event(one, "", 3, 1)}); !errors.Is(errs[0], relay.ErrUnavailable) || !errors.Is(errs[1], relay.ErrUnavailable) {
+		t.Errorf("%v", errs)
+	}
+	p.Close()
+	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 4, 1)}); !errors.Is(errs[0], relay.ErrUnavailable) {
+		t.Errorf("%v", errs)
+	}
+	if got := read(t, c, 1, one); len(got) != 1 {
+		t.Errorf("%v came", got)
+	}
+}
+
+func TestManyCanSendAtOnce(t *testing.T) {
+	c := newCluster(t)
+	p := newProducer(t, c, 0)
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			for i, err := range p.Send(t.Context(), []outbox.Event{event(many, fmt.Sprint(g), 2*g, 10), event(many, fmt.Sprint(g), 2*g+1, 10)}) {
+				if err != nil {
+					t.Errorf("event %d: %v", i, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	read(t, c, 16, many)
+}
+
+func TestConfigurationsAreChecked(t *testing.T) {
+	for _, cfg := range []relay.Config{{Timeout: -1}, {Options: []kgo.Opt{kgo.SeedBrokers()}}, {Options: []kgo.Opt{kgo.DisableIdempotentWrite()}}, {Options: []kgo.Opt{kgo.TransactionalID("a")}}} {
+		if _, err := relay.New(cfg); !errors.Is(err, relay.ErrInvalidConfig) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+}
