@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 )
@@ -52,7 +50,7 @@ func BenchmarkEngine(b *testing.B) {
 				}
 				for i := range claims {
 					claims[i] = &fresh[i]
-					fresh[i] = idem.Claim{Task: idem.Task{Key: keys[i], Fingerprint: store.Fingerprint{1}, Source: "payments-3@17", Handler: handler}}
+					fresh[i] = idem.Claim{Task: idem.Task{Key: keys[i], Fingerprint: idem.Fingerprint{1}, Source: "payments-3@17", Handler: handler}}
 				}
 			}
 			renew()

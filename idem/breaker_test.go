@@ -70,7 +70,7 @@ func TestFailingOpenIsForAStoreThatIsDownOnly(t *testing.T) {
 		h := returning("receipt", nil)
 		wantKind(t, e.Do(t.Context(), taskOf(h)), idem.InFlight)
 		other := taskOf(h)
-		other.Fingerprint = store.FingerprintOf([]byte("another value"))
+		other.Fingerprint = idem.FingerprintOf([]byte("another value"))
 		wantKind(t, e.Do(t.Context(), other), idem.Mismatched)
 		wantKind(t, e.Do(t.Context(), idem.Task{Handler: h}), idem.InvalidKey)
 		equal(t, "calls of the handler", h.calls, 0)
@@ -246,7 +246,7 @@ func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
 					return down(ctx.Err())(ctx, reqs, land)
 				}
 				e := newEngine(t, st, idem.Config{})
-				for range idem.DefaultBreakerFailures {
+				for range idem.Defaults().BreakerFailures {
 					wantKind(t, e.Do(until(t, tc.time), taskOf(returning("receipt", nil))), tc.kind)
 				}
 				wantKind(t, e.Do(t.Context(), taskOf(returning("receipt", nil))), tc.next)
@@ -260,7 +260,7 @@ func TestProperAnswersAreNoFaults(t *testing.T) {
 	e := newEngine(t, st, idem.Config{BreakerFailures: 1})
 	e.Do(t.Context(), taskOf(returning("receipt", nil)))
 	other := taskOf(nil)
-	other.Fingerprint = store.FingerprintOf([]byte("another value"))
+	other.Fingerprint = idem.FingerprintOf([]byte("another value"))
 	for range 3 {
 		out := e.Do(t.Context(), other)
 		wantKind(t, out, idem.Mismatched)
@@ -337,7 +337,7 @@ func TestAProbeThatIsNeverSent(t *testing.T) {
 			wantKind(t, e.Do(t.Context(), taskOf(returning("", errors.New("no funds")))), idem.Retry)
 		},
 		"it is not begun": func(t *testing.T, e *idem.Engine) {
-			ctx, cancel := context.WithTimeout(t.Context(), idem.DefaultDeadlineMargin/2)
+			ctx, cancel := context.WithTimeout(t.Context(), idem.Defaults().DeadlineMargin/2)
 			defer cancel()
 			wantKind(t, e.Do(ctx, taskOf(booked(new(int), nil))), idem.NotStarted)
 		},

@@ -278,7 +278,7 @@ func TestACompletionThatIsFenced(t *testing.T) {
 		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 3, returning("receipt", nil))
 		steal := func(key string) store.Entry {
 			pass(lease + 2*time.Second)
-			req := store.ClaimRequest{Key: key, Owner: "the thief", Fingerprint: store.FingerprintOf([]byte("value")), Lease: time.Hour, Retention: time.Hour, TakeOver: true}
+			req := store.ClaimRequest{Key: key, Owner: "the thief", Fingerprint: idem.FingerprintOf([]byte("value")), Lease: time.Hour, Retention: time.Hour, TakeOver: true}
 			return st.Store.Claim(context.Background(), []store.ClaimRequest{req})[0].Entry
 		}
 		a.tickets[0].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { steal("payments#0"); return nil, nil })

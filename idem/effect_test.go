@@ -254,7 +254,7 @@ func TestNothingIsSentForATaskThatIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpy()
 		e := newEngine(t, s, idem.Config{ClaimOnCommit: true})
-		ctx, cancel := context.WithTimeout(t.Context(), idem.DefaultDeadlineMargin/2)
+		ctx, cancel := context.WithTimeout(t.Context(), idem.Defaults().DeadlineMargin/2)
 		defer cancel()
 		wantKind(t, e.Do(ctx, taskOf(booked(new(int), nil))), idem.NotStarted)
 

@@ -13,17 +13,19 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Defaults of a Config.
-const (
-	DefaultLease           = 30 * time.Second
-	DefaultRetention       = 168 * time.Hour
-	DefaultMaxAttempts     = 5
-	DefaultMaxResult       = 4096
-	DefaultDeadlineMargin  = 500 * time.Millisecond
-	DefaultCommitWindow    = 256
-	DefaultBreakerFailures = 5
-	DefaultBreakerCooldown = 5 * time.Second
-)
+// Defaults returns the configuration that the zero Config stands for.
+func Defaults() Config {
+	return Config{
+		Lease:           30 * time.Second,
+		Retention:       168 * time.Hour,
+		MaxAttempts:     5,
+		MaxResult:       4096,
+		DeadlineMargin:  500 * time.Millisecond,
+		CommitWindow:    256,
+		BreakerFailures: 5,
+		BreakerCooldown: 5 * time.Second,
+	}
+}
 
 // Bounds of a Config.
 const (
@@ -31,11 +33,11 @@ const (
 	MaxLease = time.Hour
 	// MaxResultLimit leaves room in a DynamoDB item (400 KB) for the other attributes.
 	MaxResultLimit = 350 << 10
-	// MaxCommitWindow is the largest batch that an event source hands over.
+	// MaxCommitWindow is the maximum batch size of an event source mapping.
 	MaxCommitWindow = 10_000
 )
 
-// StoreDownPolicy says what to do with a task while the store can't be asked.
+// StoreDownPolicy decides what happens to a task while the store is unavailable.
 type StoreDownPolicy uint8
 
 // The policies for an unavailable store.
@@ -46,53 +48,54 @@ const (
 
 // Config configures an Engine. Every field's zero value stands for its default.
 type Config struct {
-	// Lease is how long a claim holds a key (default 30 s, from 100 ms to 1 h). A heartbeat extends it at a third, so a
-	// handler may take longer; what it bounds is how long the key of a dead process stays taken.
+	// Lease is how long a claim holds a key (default 30 s, from 100 ms to 1 h). A heartbeat extends it at each third, so a
+	// handler may take longer. It bounds how long the key of a dead process stays claimed.
 	Lease time.Duration
-	// Retention is how long COMPLETED and FAILED are remembered (default 7 days, at least the lease). It must outlive the
-	// longest time after which a message may be delivered again.
+	// Retention is how long COMPLETED and FAILED entries are kept (default 7 days, at least the lease). It must be longer than the
+	// longest time after which a message may be redelivered.
 	Retention time.Duration
-	// MaxAttempts is how often a task is begun before it goes to the dead letters (default 5; -1: no limit). Attempts are
-	// counted in the store and survive the process. Tasks without DeadLetters have no limit: they have nowhere to go.
+	// MaxAttempts is the number of attempts before a task goes to its dead-letter sink (default 5; -1: no limit). Attempts are
+	// counted in the store and survive the process. Tasks without DeadLetters have no limit.
 	MaxAttempts int
-	// MaxResult is the size in bytes of the largest result that is stored (default 4,096, at most 350 KiB; -1: none is).
-	// The key of a larger one completes without it.
+	// MaxResult is the maximum size in bytes of a stored result (default 4,096, at most 350 KiB; -1: no result is stored).
+	// The key of a larger result completes without it.
 	MaxResult int
-	// DeadlineMargin is kept free between the end of a handler's context and the deadline of the session, for
+	// DeadlineMargin is the time between the end of the handlers' contexts and the deadline of the session, for
 	// settlements and dead letters (default 500 ms).
 	DeadlineMargin time.Duration
 	// Wait is how long to wait for a key that is in flight elsewhere (default: until the deadline less the margin, or, in
 	// a context without one, for ever; -1: not at all).
 	Wait time.Duration
-	// CommitWindow is for how many tasks of a session handlers may have returned while their completion is still on its way
-	// to the store (default 256; 1 to 10,000). It matters to Session.RunAsync on a store that is a Batcher. A process that dies
-	// executes at most so many of them again.
+	// CommitWindow is the maximum number of tasks of a session whose handler has returned and whose completion is not confirmed yet
+	// (default 256; 1 to 10,000). It applies to Session.RunAsync on a store that is a Batcher. After the death of a process at most
+	// this many tasks are executed again.
 	CommitWindow int
-	// ClaimOnCommit leaves out the claim, for stores that are Transactors: the handler runs at once, and the completion takes
-	// the key together with the effect, or finds it taken. It saves the claim's request. For that two owners may run their
-	// handlers at the same time, of which one commits; the handlers of duplicates run too, for nothing; and an attempt that
-	// ends with its process is not counted. It is for handlers that do nothing but what they enlist. Where the key is not
-	// simply absent, and after a handler's error, the engine claims as it does otherwise.
+	// ClaimOnCommit omits the claim, for stores that are Transactors: the handler runs at once, and the completion claims the
+	// key together with the effect, or finds it claimed. This saves the request of the claim. In return, two owners may run their
+	// handlers at the same time, of which one commits; the handlers of duplicates run, without effect; and an attempt that
+	// ends with its process is not counted. Use it only for handlers whose effects are all enlisted. If the key has an entry, and
+	// after an error of the handler, the engine claims the key as usual.
 	ClaimOnCommit bool
 	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
 	HashKeys bool
-	// StoreDown says what to do while the store is unavailable (default: the handler is not called).
+	// StoreDown decides what happens while the store is unavailable (default: FailClosed).
 	StoreDown StoreDownPolicy
-	// BreakerFailures is the number of failed claims in a row after which the store is left alone (default 5; -1: never),
-	// BreakerCooldown for how long (default 5 s), before one claim is let through to try it.
+	// BreakerFailures is the number of consecutive failed claims after which the circuit breaker opens (default 5; -1: never).
+	// After BreakerCooldown (default 5 s) one claim is sent to try the store.
 	BreakerFailures int
 	BreakerCooldown time.Duration
 }
 
 func (c Config) withDefaults() Config {
-	c.Lease = cmp.Or(c.Lease, DefaultLease)
-	c.Retention = cmp.Or(c.Retention, DefaultRetention)
-	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
-	c.MaxResult = cmp.Or(c.MaxResult, DefaultMaxResult)
-	c.DeadlineMargin = cmp.Or(c.DeadlineMargin, DefaultDeadlineMargin)
-	c.CommitWindow = cmp.Or(c.CommitWindow, DefaultCommitWindow)
-	c.BreakerFailures = cmp.Or(c.BreakerFailures, DefaultBreakerFailures)
-	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, DefaultBreakerCooldown)
+	d := Defaults()
+	c.Lease = cmp.Or(c.Lease, d.Lease)
+	c.Retention = cmp.Or(c.Retention, d.Retention)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, d.MaxAttempts)
+	c.MaxResult = cmp.Or(c.MaxResult, d.MaxResult)
+	c.DeadlineMargin = cmp.Or(c.DeadlineMargin, d.DeadlineMargin)
+	c.CommitWindow = cmp.Or(c.CommitWindow, d.CommitWindow)
+	c.BreakerFailures = cmp.Or(c.BreakerFailures, d.BreakerFailures)
+	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, d.BreakerCooldown)
 	return c
 }
 
@@ -130,7 +133,7 @@ type Engine struct {
 	transactor store.Transactor
 }
 
-// New returns an engine on store. It returns ErrInvalidConfig, naming every field at fault.
+// New returns an engine on a store. It returns ErrInvalidConfig, which names every invalid field.
 func New(st store.Store, cfg Config) (*Engine, error) {
 	if st == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidConfig)
@@ -149,9 +152,9 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// BatchSize is how many claims are worth gathering ahead of their turn, and completions behind it: what one request of the
-// store takes, 1 if the store is no Batcher. It is 1 too where a single attempt is all there is: a process that dies charges
-// one for every claim that it had gathered, begun or not, and for every completion that it had not sent.
+// BatchSize returns how many claims to prefetch, and how many completions to send together: what one request of the
+// store takes, or 1 if the store is no Batcher. It is also 1 if MaxAttempts is 1, because a process that dies counts an
+// attempt for every claim that it has prefetched and every completion that it has not sent.
 func (e *Engine) BatchSize() int {
 	if e.cfg.MaxAttempts == 1 {
 		return 1
@@ -162,8 +165,7 @@ func (e *Engine) BatchSize() int {
 // Config returns the configuration in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
-// Do takes one task the whole way: it claims the key, waits while it is in flight elsewhere, runs the handler and settles.
-// The session lasts as long as the call.
+// Do runs one task: it claims the key, waits while it is in flight elsewhere, runs the handler and settles the key.
 func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	s := e.Session(ctx)
 	defer s.Close()
@@ -176,7 +178,7 @@ func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	}
 }
 
-// ownerNames makes owners: unique across processes by 128 random bits and more, within one by a counter.
+// ownerNames makes owner names, which are unique across processes by at least 128 random bits, and within a process by a counter.
 type ownerNames struct {
 	prefix string
 	n      atomic.Uint64

@@ -84,7 +84,7 @@ func TestAnotherFingerprintIsRefused(t *testing.T) {
 	before := get(t, st, testKey)
 	h := returning("other", nil)
 	task := taskOf(h)
-	task.Fingerprint = store.FingerprintOf([]byte("another value"))
+	task.Fingerprint = idem.FingerprintOf([]byte("another value"))
 	out := e.Do(t.Context(), task)
 	wantKind(t, out, idem.Mismatched)
 	wantErr(t, out.Err, store.ErrFingerprintMismatch)
@@ -254,8 +254,8 @@ func TestBoundsOfAConfiguration(t *testing.T) {
 		{"a shorter one", idem.Config{Lease: idem.MinLease - 1}, false},
 		{"the longest lease", idem.Config{Lease: idem.MaxLease}, true},
 		{"a longer one", idem.Config{Lease: idem.MaxLease + 1}, false},
-		{"the shortest retention", idem.Config{Retention: idem.DefaultLease}, true},
-		{"a shorter one", idem.Config{Retention: idem.DefaultLease - 1}, false},
+		{"the shortest retention", idem.Config{Retention: idem.Defaults().Lease}, true},
+		{"a shorter one", idem.Config{Retention: idem.Defaults().Lease - 1}, false},
 		{"no attempts limit, stored results, waiting, breaker", idem.Config{MaxAttempts: -1, MaxResult: -1, Wait: -1, BreakerFailures: -1}, true},
 		{"the largest result", idem.Config{MaxResult: idem.MaxResultLimit}, true},
 		{"MaxResult below its -1", idem.Config{MaxResult: -2}, false},

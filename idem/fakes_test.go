@@ -167,7 +167,7 @@ func taking(d time.Duration, result string, err error) *handler {
 }
 
 func taskOf(h idem.Handler) idem.Task {
-	return idem.Task{Key: testKey, Fingerprint: store.FingerprintOf([]byte("value")), Source: testSource, Handler: h}
+	return idem.Task{Key: testKey, Fingerprint: idem.FingerprintOf([]byte("value")), Source: testSource, Handler: h}
 }
 
 func buriedBy(g idem.DeadLetterSink, h idem.Handler) idem.Task {

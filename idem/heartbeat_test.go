@@ -36,7 +36,7 @@ func TestAHandlerUnderAThirdOfTheLeaseCostsNoExtension(t *testing.T) {
 				}
 				for _, set := range st.all(store.OpExtend) {
 					equal(t, "the new lease", set.Lease, lease)
-					equal(t, "retention", set.Retention, idem.DefaultRetention)
+					equal(t, "retention", set.Retention, idem.Defaults().Retention)
 				}
 			})
 		})
@@ -268,7 +268,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 		{
 			"success, and the thief completed without a stored result", nil,
 			func(t *testing.T, st store.Store) {
-				steal(t, st, returning(strings.Repeat("r", idem.DefaultMaxResult+1), nil))
+				steal(t, st, returning(strings.Repeat("r", idem.Defaults().MaxResult+1), nil))
 			}, idem.Replayed, "", []string{"the result was not stored"},
 		},
 		{
@@ -283,7 +283,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 					t.Fatal(err)
 				}
 				task := taskOf(returning("another's", nil))
-				task.Fingerprint = store.FingerprintOf([]byte("another value"))
+				task.Fingerprint = idem.FingerprintOf([]byte("another value"))
 				newEngine(t, st, idem.Config{}).Do(context.Background(), task)
 			}, idem.Fenced, "", []string{"COMPLETED with token", testSource},
 		},

@@ -242,10 +242,10 @@ func TestWithoutALimitAttemptsGoOn(t *testing.T) {
 	graves := &graveyard{}
 	e := newEngine(t, newSpy(), idem.Config{MaxAttempts: -1})
 	h := returning("", errBoom)
-	for range 2 * idem.DefaultMaxAttempts {
+	for range 2 * idem.Defaults().MaxAttempts {
 		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
 	}
-	equal(t, "calls of the handler", h.calls, 2*idem.DefaultMaxAttempts)
+	equal(t, "calls of the handler", h.calls, 2*idem.Defaults().MaxAttempts)
 	equal(t, "dead letters", len(graves.burials), 0)
 }
 
@@ -321,7 +321,7 @@ func TestALongMessageIsStoredShortened(t *testing.T) {
 }
 
 func TestResultsThatAreNotStored(t *testing.T) {
-	large := strings.Repeat("r", idem.DefaultMaxResult+1)
+	large := strings.Repeat("r", idem.Defaults().MaxResult+1)
 	for _, tc := range []struct {
 		name      string
 		maxResult int

@@ -69,7 +69,7 @@ func TestACompletionThatIsNeverAnswered(t *testing.T) {
 				out := e.Do(until(t, 10*time.Second), buriedBy(graves, returning("receipt", tc.err)))
 				wantKind(t, out, idem.CompletionFailed)
 				wantErr(t, out.Err, errNetwork)
-				equal(t, "it took", time.Since(begun), 10*time.Second-idem.DefaultDeadlineMargin/4) // the rest is for the answer
+				equal(t, "it took", time.Since(begun), 10*time.Second-idem.Defaults().DeadlineMargin/4) // the rest is for the answer
 				rec := get(t, st, testKey)
 				equal(t, "status", rec.Status, store.StatusStarted)
 				equal(t, "released", rec.Released(), false)

@@ -9,10 +9,16 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
+// Fingerprint is the SHA-256 of a request; see store.Fingerprint.
+type Fingerprint = store.Fingerprint
+
+// FingerprintOf returns the SHA-256 of value; see store.FingerprintOf.
+func FingerprintOf(value []byte) Fingerprint { return store.FingerprintOf(value) }
+
 // Task is a message to be handled once.
 type Task struct {
 	Key         string
-	Fingerprint store.Fingerprint
+	Fingerprint Fingerprint
 	Source      string // the place of the message: topic-partition@offset
 	// Redrive is the token in the header of a redriven dead letter, or 0. If the key FAILED with a lower token (AlreadyFailedError),
 	// the token was not issued for this key, or the store has lost data.

@@ -80,7 +80,7 @@ func (m *Message) identify() (err error) {
 func (m *Message) reject(err error) idem.Task {
 	m.rejected = err
 	t := m.Task
-	t.Key, t.Fingerprint = m.processor.storedPlace(m.Record), store.Fingerprint{}
+	t.Key, t.Fingerprint = m.processor.storedPlace(m.Record), idem.Fingerprint{}
 	return t
 }
 

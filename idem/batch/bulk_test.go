@@ -22,7 +22,7 @@ func TestBulkHandlerGetsWhatIsToBeExecuted(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		first := f.items("a", "b", "a", "c")
 		other := f.item("b")
-		other.Task.Fingerprint = store.FingerprintOf([]byte("another request"))
+		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
 		first = append(first, other)
 		f.bulk(first, func(_ context.Context, it *batch.Item) error {
 			if it.Task.Key == "c" {
@@ -208,7 +208,7 @@ func TestBulkSubstitutes(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		f.bulk(f.items("a"), nil)
 		other := f.item("a")
-		other.Task.Fingerprint = store.FingerprintOf([]byte("another request"))
+		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
 		other.Substitute = substitute{f.item("place of a").Task}
 		empty := f.item("")
 		empty.Substitute = substitute{f.item("place of none").Task}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 )
 
@@ -21,7 +19,7 @@ type group struct {
 // request is what two items with one key must have in common to share an outcome. A redriven message does not share that of
 // the delivery that failed.
 type request struct {
-	fingerprint store.Fingerprint
+	fingerprint idem.Fingerprint
 	redrive     int64
 }
 

@@ -7,8 +7,6 @@ import (
 	"log"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/memstore"
@@ -31,7 +29,7 @@ func Example() {
 	lanes := map[string][]*batch.Item{}
 	for _, m := range messages {
 		lanes[m.Account] = append(lanes[m.Account], &batch.Item{Task: idem.Task{
-			Key: m.ID, Fingerprint: store.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
+			Key: m.ID, Fingerprint: idem.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
 			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 				fmt.Println(m.Account+":", m.Text)
 				return nil, nil

@@ -45,7 +45,7 @@ func newFixture(t *testing.T, cfg idem.Config) *fixture {
 
 // item is one with a key, whose own handler notes that it was called.
 func (f *fixture) item(key string) *batch.Item {
-	return &batch.Item{Task: idem.Task{Key: key, Source: "source of " + key, Fingerprint: store.FingerprintOf([]byte(key)),
+	return &batch.Item{Task: idem.Task{Key: key, Source: "source of " + key, Fingerprint: idem.FingerprintOf([]byte(key)),
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *fixture) bulk(items []*batch.Item, fail func(ctx context.Context, it *b
 func (f *fixture) hold(key string, lease time.Duration) store.Entry {
 	f.Helper()
 	res := f.store.Claim(context.Background(), []store.ClaimRequest{{
-		Key: key, Owner: "another", Fingerprint: store.FingerprintOf([]byte(key)), Lease: lease, Retention: time.Hour,
+		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease, Retention: time.Hour,
 	}})[0]
 	if res.State != store.Claimed {
 		f.Fatalf("state %v: %v", res.State, res.Err)

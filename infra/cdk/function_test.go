@@ -69,8 +69,8 @@ func TestTheFunction(t *testing.T) {
 	equal(t, "namespace", cfg.Records.Namespace, "payments-ledger")
 	equal(t, "failures", cfg.Failures, msk.FailPartial)
 	equal(t, "engine", cfg.Engine, idem.Config{
-		Lease: idem.DefaultLease, Retention: idem.DefaultRetention, MaxAttempts: idem.DefaultMaxAttempts,
-		MaxResult: idem.DefaultMaxResult, DeadlineMargin: idem.DefaultDeadlineMargin, CommitWindow: idem.DefaultCommitWindow,
+		Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention, MaxAttempts: idem.Defaults().MaxAttempts,
+		MaxResult: idem.Defaults().MaxResult, DeadlineMargin: idem.Defaults().DeadlineMargin, CommitWindow: idem.Defaults().CommitWindow,
 	})
 }
 

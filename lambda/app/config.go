@@ -122,13 +122,13 @@ func readStore(v *Vars) string {
 
 func readEngine(v *Vars) idem.Config {
 	cfg := idem.Config{
-		Lease:          v.Duration("IDEMSK_LEASE", idem.DefaultLease, idem.MinLease, idem.MaxLease),
-		Retention:      v.Duration("IDEMSK_RETENTION", idem.DefaultRetention, time.Second, maxRetention),
-		MaxAttempts:    v.Int("IDEMSK_MAX_ATTEMPTS", idem.DefaultMaxAttempts, 1, maxAttempts),
-		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.DefaultMaxResult, 0, idem.MaxResultLimit),
-		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.DefaultDeadlineMargin, time.Millisecond, time.Minute),
+		Lease:          v.Duration("IDEMSK_LEASE", idem.Defaults().Lease, idem.MinLease, idem.MaxLease),
+		Retention:      v.Duration("IDEMSK_RETENTION", idem.Defaults().Retention, time.Second, maxRetention),
+		MaxAttempts:    v.Int("IDEMSK_MAX_ATTEMPTS", idem.Defaults().MaxAttempts, 1, maxAttempts),
+		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.Defaults().MaxResult, 0, idem.MaxResultLimit),
+		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond, time.Minute),
 		Wait:           readWait(v),
-		CommitWindow:   v.Int("IDEMSK_COMMIT_WINDOW", idem.DefaultCommitWindow, 1, idem.MaxCommitWindow),
+		CommitWindow:   v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, idem.MaxCommitWindow),
 		ClaimOnCommit:  v.OneOf("IDEMSK_CLAIM", "first", "commit") == "commit",
 		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
 	}

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -100,8 +98,8 @@ func variables() []variable {
 		{
 			"IDEMSK_FINGERPRINT", fingerprintOf,
 			map[string]any{
-				"": store.FingerprintOf(aRecord().Value), "value": store.FingerprintOf(aRecord().Value), "none": store.Fingerprint{},
-				"json:$.b.c,$.a": store.FingerprintOf([]byte(`[7,"x"]`)),
+				"": idem.FingerprintOf(aRecord().Value), "value": idem.FingerprintOf(aRecord().Value), "none": idem.Fingerprint{},
+				"json:$.b.c,$.a": idem.FingerprintOf([]byte(`[7,"x"]`)),
 			},
 			[]string{"json:", "json:b", "hash", "None"},
 		},

@@ -125,7 +125,7 @@ func TestAUnitThatWaitsHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedSite(t, 25)
 		held := s.store.hold(elsewhere("k1", time.Minute)).Entry
-		held.Fingerprint = store.FingerprintOf([]byte("value of k1"))
+		held.Fingerprint = idem.FingerprintOf([]byte("value of k1"))
 		free := false
 		go func() {
 			pass(10 * time.Second)

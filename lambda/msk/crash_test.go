@@ -97,8 +97,8 @@ func TestARecordThatKillsItsProcessIsTheOneThatIsCharged(t *testing.T) {
 			return s.die(ctx)
 		}
 		deliveries := s.deliverAll(records...)
-		equal(t, "deaths", deaths, idem.DefaultMaxAttempts)
-		equal(t, "deliveries", deliveries, idem.DefaultMaxAttempts+1)
+		equal(t, "deaths", deaths, idem.Defaults().MaxAttempts)
+		equal(t, "deliveries", deliveries, idem.Defaults().MaxAttempts+1)
 		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@2")
 		letter := s.letters.sent[0]
 		equal(t, "code", letter.Error.Code, store.CodeExhausted)
@@ -138,7 +138,7 @@ func TestADeathAfterTheEffectRepeatsIt(t *testing.T) {
 		equal(t, "deliveries", s.deliverAll(rec("payments-0@1", "a")), 2)
 		equal(t, "effects", s.ledger.effects["a"], 2)
 		equal(t, "attempts", s.get(keyA).Attempts, 2)
-		equal(t, "it waited for the lease", time.Since(begun) >= idem.DefaultLease, true)
+		equal(t, "it waited for the lease", time.Since(begun) >= idem.Defaults().Lease, true)
 		equal(t, "stolen", s.last().Stolen, 1)
 	})
 }

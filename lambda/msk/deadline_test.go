@@ -21,7 +21,7 @@ func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.cfg.Records.Concurrency = 1
-		s.ledger.takes("a", timeout-idem.DefaultDeadlineMargin+time.Millisecond) // it does not heed its context, but is done in time
+		s.ledger.takes("a", timeout-idem.Defaults().DeadlineMargin+time.Millisecond) // it does not heed its context, but is done in time
 		resp := s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-0@9", "c"))
 		equalSlices(t, "reported places", resp, "payments-0@8", "payments-0@9")
 		equal(t, "calls", len(s.ledger.order), 1)
@@ -64,7 +64,7 @@ func TestUnitsThatFoundNoSlotBeforeTheDeadlineAreUntouched(t *testing.T) {
 func TestAnInvocationWithoutTimeStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		ctx, cancel := context.WithTimeout(context.Background(), idem.DefaultDeadlineMargin)
+		ctx, cancel := context.WithTimeout(context.Background(), idem.Defaults().DeadlineMargin)
 		defer cancel()
 		resp, err := s.processUnder(ctx, batchOf(t, rec("payments-0@7", "a"), rec("payments-1@8", "b")))
 		if err != nil {
@@ -88,7 +88,7 @@ func TestAHandlerThatHeedsItsContextIsSettled(t *testing.T) {
 			return ctx.Err()
 		}
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
-		equal(t, "the end of its context", ended, timeout-idem.DefaultDeadlineMargin)
+		equal(t, "the end of its context", ended, timeout-idem.Defaults().DeadlineMargin)
 		equal(t, "released", s.get(keyA).RetryAt.IsZero(), false)
 		equal(t, "attempts", s.get(keyA).Attempts, 1)
 	})
@@ -114,7 +114,7 @@ func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
 		says(t, err.Error(), "payments-0@7", "this process has to end")
 		says(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: batch: a handler did not return")
 		equal(t, "answer", len(resp.BatchItemFailures), 0)
-		if took := time.Since(begun); took < timeout-idem.DefaultDeadlineMargin || took >= timeout {
+		if took := time.Since(begun); took < timeout-idem.Defaults().DeadlineMargin || took >= timeout {
 			t.Errorf("the answer came after %v; want it in the margin before %v", took, timeout)
 		}
 		r := s.last()
@@ -170,7 +170,7 @@ func TestHandlersThatReturnWhenTheyAreGivenUp(t *testing.T) {
 			var records []record
 			for p := range 16 {
 				key := strconv.Itoa(p)
-				s.ledger.takes(key, timeout-idem.DefaultDeadlineMargin/8)
+				s.ledger.takes(key, timeout-idem.Defaults().DeadlineMargin/8)
 				records = append(records, rec(place("payments-"+key, 1), key))
 				if p%2 == 0 {
 					records = append(records, rec(place("payments-"+key, 2), "behind "+key))

@@ -25,7 +25,7 @@ func TestAForeignRecordIsReportedAndWakesSomebody(t *testing.T) {
 				}
 				return land()
 			}
-			for range idem.DefaultBreakerFailures + 1 {
+			for range idem.Defaults().BreakerFailures + 1 {
 				equalSlices(t, "reported places",
 					s.deliver(rec("payments-0@6", "z"), rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c")), "payments-0@7", "payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)

@@ -16,7 +16,7 @@ import (
 // elsewhere is a claim of another process on a key of rec.
 func elsewhere(key string, lease time.Duration) store.ClaimRequest {
 	return store.ClaimRequest{
-		Key: "ledger#payments#" + key, Fingerprint: store.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
+		Key: "ledger#payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
 		Lease: lease, Retention: time.Hour,
 	}
 }
@@ -47,7 +47,7 @@ func TestAKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wait, took time.Duration
 	}{
-		"up to the deadline": {0, timeout - idem.DefaultDeadlineMargin},
+		"up to the deadline": {0, timeout - idem.Defaults().DeadlineMargin},
 		"as configured":      {7 * time.Second, 7 * time.Second},
 		"not at all":         {-1, 0},
 	} {

@@ -118,7 +118,7 @@ func TestFingerprints(t *testing.T) {
 			equal(t, "they match", a.Matches(b), tc.same)
 		})
 	}
-	if f, err := part("$.a")(one(t, tombstone)); err != nil || f != store.FingerprintOf(nil) {
+	if f, err := part("$.a")(one(t, tombstone)); err != nil || f != idem.FingerprintOf(nil) {
 		t.Errorf("the fingerprint of a tombstone is %v, %v; want that of no value at all", f, err)
 	}
 	if _, err := part("$.a")(one(t, record{value: "{"})); err == nil || errors.Is(err, kafka.ErrNoKey) {

@@ -196,7 +196,7 @@ func checkLetters(t *rapid.T, s *site, records []record) {
 	}
 	for _, r := range records {
 		key, _ := s.store.Get(context.Background(), "ledger#payments#"+r.key)
-		own := key.Fingerprint == store.FingerprintOf([]byte(r.value))
+		own := key.Fingerprint == idem.FingerprintOf([]byte(r.value))
 		rejected := s.placeKey(r.place) != ""
 		switch {
 		case r.raw != "" || !own:

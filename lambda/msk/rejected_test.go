@@ -103,7 +103,7 @@ func TestWithoutDeadLettersNothingIsGivenUp(t *testing.T) {
 			s.ledger.fails("poison", idem.Permanent(errBoom))
 			s.ledger.fails("fails", errBoom)
 			s.deliver(rec("payments-0@1", "a"))
-			for range idem.DefaultMaxAttempts + 2 {
+			for range idem.Defaults().MaxAttempts + 2 {
 				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b"), rec("payments-1@1", "c")), "payments-0@7", "payments-0@8")
 				checkCounts(t, s.last())
 			}
@@ -125,7 +125,7 @@ func TestADeadLetterThatCannotBeSentIsReportedUntilItCan(t *testing.T) {
 			s := newSite(t)
 			s.ledger.fails("poison", idem.Permanent(errBoom))
 			s.letters.on = func(context.Context, kafka.DeadLetter) error { return errNetwork }
-			for n := 1; n <= idem.DefaultMaxAttempts+2; n++ {
+			for n := 1; n <= idem.Defaults().MaxAttempts+2; n++ {
 				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)
 				equal(t, "blocked", s.last().Blocked, 1)

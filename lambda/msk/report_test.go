@@ -70,7 +70,7 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t)
 				s.engine.Wait = -1
-				s.store.hold(store.ClaimRequest{Key: keyA, Fingerprint: store.FingerprintOf([]byte("value of a")), Lease: tc.lease, Retention: time.Hour})
+				s.store.hold(store.ClaimRequest{Key: keyA, Fingerprint: idem.FingerprintOf([]byte("value of a")), Lease: tc.lease, Retention: time.Hour})
 				pass(10 * time.Minute)
 				s.deliver(rec("payments-0@1", "b"))
 				equal(t, "age without it", s.last().InProgressAge, 0)

@@ -41,11 +41,11 @@ func TestTheBreakerLeavesAStoreAlone(t *testing.T) {
 			records = append(records, rec(place("payments-0", int64(n)), strconv.Itoa(n)))
 		}
 		s.deliver(records...)
-		equal(t, "claims", len(s.store.claims), idem.DefaultBreakerFailures)
+		equal(t, "claims", len(s.store.claims), idem.Defaults().BreakerFailures)
 		equal(t, "store down", s.last().StoreDown, 100)
 		s.store.up()
 		equal(t, "reported while it is left alone", len(s.deliver(records...)), 100)
-		pass(idem.DefaultBreakerCooldown)
+		pass(idem.Defaults().BreakerCooldown)
 		equal(t, "reported afterwards", len(s.deliver(records...)), 0)
 	})
 }
@@ -81,7 +81,7 @@ func TestACompletionThatFailsIsAnAlarm(t *testing.T) {
 		begun := time.Now()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c").with("x")),
 			"payments-0@7", "payments-0@8", "payments-1@1")
-		equal(t, "tried until", time.Since(begun), timeout-idem.DefaultDeadlineMargin/4)
+		equal(t, "tried until", time.Since(begun), timeout-idem.Defaults().DeadlineMargin/4)
 		got := s.get(keyA)
 		equal(t, "status", got.Status, store.StatusStarted)
 		equal(t, "released", got.Released(), false)
@@ -134,7 +134,7 @@ func TestAClaimThatCameTooLateIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.store.onClaim = func(_ context.Context, _ *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
-			pass(timeout - idem.DefaultDeadlineMargin + time.Millisecond)
+			pass(timeout - idem.Defaults().DeadlineMargin + time.Millisecond)
 			return land()
 		}
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")

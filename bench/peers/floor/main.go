@@ -27,11 +27,11 @@ import (
 )
 
 // How idemsk sends: claims are gathered 1, 2, 3 and then 4 requests at a time, and up to 6 times before the first of them are
-// answered and their records at work; of completions idem.DefaultCommitWindow may be on their way.
+// answered and their records at work; of completions idem.Defaults().CommitWindow may be on their way.
 const (
 	claimsAtOnce      = 4
 	aheadAtOnce       = 6
-	completionsAtOnce = idem.DefaultCommitWindow / dynamostore.MaxBatchSize
+	completionsAtOnce = 256 / dynamostore.MaxBatchSize // 256 is the default of idem.Config.CommitWindow
 )
 
 func main() {
@@ -73,8 +73,8 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 				return err
 			}
 			claims = append(claims, store.ClaimRequest{
-				Key: rec.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: store.FingerprintOf(rec.Value),
-				Source: rec.Source(), Lease: idem.DefaultLease, Retention: idem.DefaultRetention,
+				Key: rec.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: idem.FingerprintOf(rec.Value),
+				Source: rec.Source(), Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention,
 			})
 		}
 	}
@@ -82,7 +82,7 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 	for i, res := range st.Claim(ctx, claims) {
 		settlements[i] = store.Settlement{
 			Op: store.OpComplete, Key: res.Entry.Key, Token: res.Entry.Token, Owner: res.Entry.Owner,
-			Result: fmt.Appendf(nil, "%q", res.Entry.Key), Retention: idem.DefaultRetention,
+			Result: fmt.Appendf(nil, "%q", res.Entry.Key), Retention: idem.Defaults().Retention,
 		}
 	}
 	return errors.Join(st.Settle(ctx, settlements)...)

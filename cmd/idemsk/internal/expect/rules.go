@@ -29,7 +29,7 @@ func ReadRules(function string, variables []string) (Rules, error) {
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value
 	}
-	attempts := cmp.Or(env["IDEMSK_MAX_ATTEMPTS"], strconv.Itoa(idem.DefaultMaxAttempts))
+	attempts := cmp.Or(env["IDEMSK_MAX_ATTEMPTS"], strconv.Itoa(idem.Defaults().MaxAttempts))
 	rules := Rules{
 		Key: cmp.Or(env["IDEMSK_KEY"], "header:idempotency-key"), Namespace: cmp.Or(env["IDEMSK_NAMESPACE"], function),
 		KeyScope: env["IDEMSK_KEY_SCOPE"], MissingKey: env["IDEMSK_MISSING_KEY"], HashKeys: env["IDEMSK_HASH_KEYS"] == "true",

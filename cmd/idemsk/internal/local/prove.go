@@ -120,7 +120,7 @@ func (r *run) judge(ctx context.Context, p *Proof, want *expect.Ledger, found ma
 		if err != nil {
 			return err
 		}
-		p.Repeats, unaccounted = proof.Bookings(want.Places(), executions, killsOf(report.Kills), idem.DefaultCommitWindow)
+		p.Repeats, unaccounted = proof.Bookings(want.Places(), executions, killsOf(report.Kills), idem.Defaults().CommitWindow)
 		for i := range p.Repeats {
 			accounted[p.Repeats[i].Account] += p.Repeats[i].Amount
 		}

@@ -165,7 +165,7 @@ func TestFromLocalStack(t *testing.T) {
 // check wants the ledger exact to the cent, each key settled, and a letter for each payment that can't be booked.
 func (d *deployment) check(t *testing.T, records int, seed uint64) {
 	t.Helper()
-	want := expect.New(expect.Rules{Key: "header:idempotency-key", MaxAttempts: idem.DefaultMaxAttempts, Simulate: true})
+	want := expect.New(expect.Rules{Key: "header:idempotency-key", MaxAttempts: idem.Defaults().MaxAttempts, Simulate: true})
 	for batch, err := range (stream.Config{Records: records, Partitions: 1, BatchSize: 1000, Seed: seed}).Batches() {
 		if err != nil {
 			t.Fatal(err)
