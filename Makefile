@@ -32,6 +32,10 @@ dev:
 	@$(BUILD)
 	@$(LOCAL)
 
+## test-go: the tests that need Go alone, in all modules, and what that leaves out
+test-go:
+	scripts/test-go.sh
+
 ## test: run every test; LocalStack must be down: it is started, and stopped again
 test:
 	scripts/test.sh
@@ -47,7 +51,7 @@ test-docs:
 ## test-stores: the stores alone, against real servers
 test-stores:
 	scripts/postgres.sh install && scripts/redis.sh install
-	go test -race ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/site
+	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/site
 
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test
@@ -73,7 +77,7 @@ MODULES = $$(go list -m -f '{{.Dir}}/...')
 ## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
-	scripts/tool.sh golangci-lint run --build-tags localstack,docs $(MODULES)
+	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs $(MODULES)
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:
@@ -109,4 +113,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-local test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-local test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
