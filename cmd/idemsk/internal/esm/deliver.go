@@ -12,11 +12,11 @@ import (
 
 // poller has some partitions, an invoker, and one batch at a time.
 type poller struct {
-	m         *ESM
-	number    int
-	invoker   Invoker
-	client    *kgo.Client
-	collector collector
+	m       *ESM
+	number  int
+	invoker Invoker
+	feed    batches
+	client  *kgo.Client // nil: of recorded events
 }
 
 func (p *poller) close(ctx context.Context) {
@@ -33,7 +33,7 @@ func (p *poller) run(stop, work context.Context) error {
 		if !open {
 			return nil
 		}
-		b, err := p.collector.next(while)
+		b, err := p.feed.next(while)
 		done()
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func (p *poller) settle(stop, work context.Context, b *batch) error {
 		p.observeBatch(b, Event{Kind: Redelivered, Records: len(b.records)}, true)
 		rest, err = p.deliver(stop, work, b)
 	}
-	if commitErr := p.m.commit(context.WithoutCancel(work), b.ends.unless(rest)); commitErr != nil {
+	if commitErr := p.m.commit(context.WithoutCancel(work), b.doneUntil(rest)); commitErr != nil {
 		return errors.Join(err, commitErr)
 	}
 	p.observeBatch(b, Event{Kind: Committed, Records: b.done()}, len(rest) == 0)
@@ -74,13 +74,13 @@ func (p *poller) once(stop, work context.Context, b *batch) (rest []delivery, er
 }
 
 func (p *poller) again(b *batch) bool {
-	return p.m.parts.Faults != nil && len(b.records) > 0 && p.m.parts.Faults.Again(b.records[0].Place())
+	return p.m.parts.Faults != nil && b.delivered() && p.m.parts.Faults.Again(b.first())
 }
 
 // deliver invokes the function until nothing of the batch is left to be delivered, and returns what is left when it had to
 // end before. While the mapping is disabled it waits: a batch that fails is not delivered again then.
 func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery, err error) {
-	if len(b.records) == 0 {
+	if !b.delivered() {
 		return nil, nil
 	}
 	rest = []delivery{{records: b.records}}
@@ -111,7 +111,7 @@ func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery,
 // step invokes the function once, with what may still be sent of d, and returns what is to be delivered again of it.
 func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again []delivery, err error) {
 	young, old := p.m.config.tooOld(d.records, time.Now())
-	if err := p.giveUp(ctx, b, RecordAgeExceeded, d, old); err != nil || len(young) == 0 {
+	if err := p.giveUp(ctx, b, RecordAgeExceeded, d, old); err != nil || len(young) == 0 && len(old) > 0 {
 		return nil, err
 	}
 	d.records = young
@@ -130,8 +130,8 @@ func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again 
 // invoke invokes the function and returns the records that failed, with d saying what it answered.
 func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (failed []Record, err error) {
 	inv := &Invocation{
-		Poller: p.number, Batch: b.name(), First: b.records[0].Place(), Number: n,
-		Records: len(d.records), Payload: p.m.envelope.payload(d.records),
+		Poller: p.number, Batch: b.name(), First: b.first(), Number: n,
+		Records: len(d.records), Payload: b.payload(d.records),
 	}
 	begun := time.Now()
 	answer, err := p.invoker.Invoke(ctx, inv)
@@ -140,7 +140,7 @@ func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (fail
 	}
 	d.invocations++
 	d.last = answer
-	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun), Injected: answer.Injected}
+	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun), Injected: answer.Injected, Answer: answer.Payload}
 	if answer.FunctionError != "" {
 		e.Err = errors.New(answer.Message)
 	}
@@ -187,7 +187,7 @@ func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *deli
 	}
 	destination := p.m.parts.Destination
 	if destination != nil {
-		f := p.m.failure(condition, d, records)
+		f := p.m.failure(condition, b, d, records)
 		var err error
 		for n := 1; n <= sendAttempts; n++ {
 			if err = destination.Send(ctx, f); err == nil || ctx.Err() != nil {
@@ -241,9 +241,31 @@ func (p *poller) observeBatch(b *batch, e Event, ifSo bool) {
 	}
 }
 
-// name is the batch's first record, and how many are behind it.
-func (b *batch) name() string {
+// delivered reports whether the function gets the batch: a gathered one needs records.
+func (b *batch) delivered() bool { return b.event != nil || len(b.records) > 0 }
+
+// doneUntil is how far the batch is done with. A recorded event is done with when nothing of it is left.
+func (b *batch) doneUntil(rest []delivery) offsets {
+	if b.event != nil && len(rest) > 0 {
+		return nil
+	}
+	return b.ends.unless(rest)
+}
+
+// first is the place of the first record; of an event without records, its name.
+func (b *batch) first() Place {
 	if len(b.records) == 0 {
+		return Place{Partition: b.name()}
+	}
+	return b.records[0].Place()
+}
+
+// name is the event's own, or the batch's first record and how many are behind it.
+func (b *batch) name() string {
+	switch {
+	case b.event != nil:
+		return b.event.Name
+	case len(b.records) == 0:
 		return "no records"
 	}
 	return fmt.Sprintf("%s+%d", b.records[0].Place(), len(b.records)-1)

@@ -17,9 +17,9 @@ import (
 func TestParametersThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for says, spoil := range map[string]func(c *esm.Config){
-		"Topics has 0 names":                    func(c *esm.Config) { c.Topics = nil },
+		"there are 0 topics":                    func(c *esm.Config) { c.Topics = nil },
 		`the topic is "bad topic"`:              func(c *esm.Config) { c.Topics = []string{"bad topic"} },
-		"Topics has 2 names":                    func(c *esm.Config) { c.Topics = []string{"a", "b"} },
+		"there are 2 topics":                    func(c *esm.Config) { c.Topics = []string{"a", "b"} },
 		"--consumer-group-id":                   func(c *esm.Config) { c.ConsumerGroup = "" },
 		"--batch-size is 0":                     func(c *esm.Config) { c.BatchSize = 0 },
 		"--batch-size is 10001":                 func(c *esm.Config) { c.BatchSize = 10_001 },

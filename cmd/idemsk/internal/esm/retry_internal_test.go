@@ -13,10 +13,11 @@ import (
 func some(places ...string) []Record {
 	var all []Record
 	for _, place := range places {
-		r := Record{Topic: "t", json: []byte("{}")}
+		var r Record
 		if _, err := fmt.Sscanf(place, "%d@%d", &r.Partition, &r.Offset); err != nil {
 			panic(err)
 		}
+		r.JSON, r.PartitionID = []byte("{}"), fmt.Sprintf("t-%d", r.Partition)
 		all = append(all, r)
 	}
 	return all

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -41,14 +41,10 @@ const invokeTimeout = 16 * time.Minute
 func (f *function) String() string { return "the function " + f.name }
 
 func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error) {
-	payload, err := eventOf(l)
-	if err != nil {
-		return "", err
-	}
 	ctx, cancel := context.WithTimeout(ctx, invokeTimeout)
 	defer cancel()
 	out, err := f.client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: &f.name, Payload: payload, InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
+		FunctionName: &f.name, Payload: eventOf(l), InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
 	})
 	if err != nil {
 		return "", f.explain(err)
@@ -66,7 +62,7 @@ func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string,
 const noTimestamp = -1
 
 // eventOf is the event of a letter's record alone.
-func eventOf(l *kafka.DeadLetter) ([]byte, error) {
+func eventOf(l *kafka.DeadLetter) []byte {
 	m := mskevent.Message{
 		Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp, TimestampType: l.TimestampType,
 		Key: l.Key, Value: l.Value,
@@ -77,14 +73,7 @@ func eventOf(l *kafka.DeadLetter) ([]byte, error) {
 	for _, h := range headers(l) {
 		m.Headers = append(m.Headers, mskevent.Header(h))
 	}
-	b, err := mskevent.New("redrive", []mskevent.Message{m})
-	if err != nil {
-		return nil, err
-	}
-	if l.Cluster != "" {
-		b.SetCluster(l.Cluster)
-	}
-	return b.Payload(), nil
+	return mskevent.Cluster(l.Cluster).Messages(m)
 }
 
 // errorMessage is what a failed function says.
