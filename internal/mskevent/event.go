@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -17,6 +18,18 @@ type Record struct {
 	Offset      int64
 	JSON        json.RawMessage
 }
+
+// Place is where a record is. Its Partition is an event's map key, "<topic>-<number>".
+type Place struct {
+	Partition string
+	Offset    int64
+}
+
+// String is topic-partition@offset.
+func (p Place) String() string { return p.Partition + "@" + strconv.FormatInt(p.Offset, 10) }
+
+// Place returns where the record is.
+func (r *Record) Place() Place { return Place{Partition: r.PartitionID, Offset: r.Offset} }
 
 // Topic is the topic in the partition's ID; topics may hold dashes themselves.
 func (r *Record) Topic() string {

@@ -40,7 +40,7 @@ type batch struct {
 	ends     offsets  // behind all that was looked at
 	filtered int      // records that FilterCriteria dropped
 	tooLarge []Record // records that no event can hold
-	givenUp  map[Place]bool
+	givenUp  map[mskevent.Place]bool
 	size     mskevent.Size
 	raw      []*kgo.Record // all that was looked at
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // poller has some partitions, an invoker, and one batch at a time.
@@ -154,7 +156,7 @@ func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (fail
 // read returns the records that failed by the function's answer.
 func (p *poller) read(b *batch, d *delivery) (failed []Record) {
 	sent := sync.OnceValue(d.places) // most answers name nothing
-	named, err := failures(d.last.Payload, func(at Place) bool { return sent()[at] })
+	named, _, err := mskevent.Failures(d.last.Payload, func(at mskevent.Place) bool { return sent()[at] })
 	if !p.m.config.partial() { // any answer is a success, as on AWS: what it names is lost
 		fresh := b.giveUp(pick(d.records, named))
 		p.observeBatch(b, Event{Kind: Ignored, Records: fresh}, fresh > 0)
@@ -169,8 +171,8 @@ func (p *poller) read(b *batch, d *delivery) (failed []Record) {
 }
 
 // places are where the records of a delivery are.
-func (d *delivery) places() map[Place]bool {
-	all := make(map[Place]bool, len(d.records))
+func (d *delivery) places() map[mskevent.Place]bool {
+	all := make(map[mskevent.Place]bool, len(d.records))
 	for i := range d.records {
 		all[d.records[i].Place()] = true
 	}
@@ -210,7 +212,7 @@ func (b *batch) giveUp(records []Record) (fresh int) {
 		return 0
 	}
 	if b.givenUp == nil {
-		b.givenUp = make(map[Place]bool, len(records))
+		b.givenUp = make(map[mskevent.Place]bool, len(records))
 	}
 	before := len(b.givenUp)
 	for i := range records {
@@ -253,9 +255,9 @@ func (b *batch) doneUntil(rest []delivery) offsets {
 }
 
 // first is the place of the first record; of an event without records, its name.
-func (b *batch) first() Place {
+func (b *batch) first() mskevent.Place {
 	if len(b.records) == 0 {
-		return Place{Partition: b.name()}
+		return mskevent.Place{Partition: b.name()}
 	}
 	return b.records[0].Place()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 func TestAFailedBatchIsRetriedAsAWhole(t *testing.T) {
@@ -177,7 +178,7 @@ func TestFunctionThatCannotBeInvoked(t *testing.T) {
 // again repeats the first batch once.
 type again struct{ done bool }
 
-func (a *again) Again(first esm.Place) bool {
+func (a *again) Again(first mskevent.Place) bool {
 	if a.done {
 		return false
 	}

@@ -31,7 +31,7 @@ func (f *function) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer,
 	}
 	var got []string
 	for _, r := range b.Records {
-		got = append(got, esm.Place{Partition: r.PartitionID, Offset: r.Offset}.String())
+		got = append(got, mskevent.Place{Partition: r.PartitionID, Offset: r.Offset}.String())
 	}
 	f.mu.Lock()
 	f.calls = append(f.calls, strings.Join(got, " "))

@@ -2,7 +2,6 @@ package esm
 
 import (
 	"encoding/json"
-	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -17,18 +16,6 @@ type Record struct {
 	Timestamp int64 // epoch ms, as Kafka has it: negative if it has none
 	Key       []byte
 }
-
-// Place is where a record is. Its Partition is an event's map key, "<topic>-<number>".
-type Place struct {
-	Partition string
-	Offset    int64
-}
-
-// String is topic-partition@offset.
-func (p Place) String() string { return p.Partition + "@" + strconv.FormatInt(p.Offset, 10) }
-
-// Place returns where the record is.
-func (r *Record) Place() Place { return Place{Partition: r.PartitionID, Offset: r.Offset} }
 
 // newRecord encodes what was read as it will stand in events.
 func newRecord(r *kgo.Record) Record {

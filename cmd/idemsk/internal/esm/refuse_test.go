@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 func TestParametersThatAreWrong(t *testing.T) {
@@ -126,7 +127,7 @@ func TestACoordinatorThatIsNotThereYet(t *testing.T) {
 
 func TestPartitionIDs(t *testing.T) {
 	t.Parallel()
-	if s := (esm.Place{Partition: "a-b-1", Offset: 7}).String(); s != "a-b-1@7" {
+	if s := (mskevent.Place{Partition: "a-b-1", Offset: 7}).String(); s != "a-b-1@7" {
 		t.Error(s)
 	}
 	if topic, ok := esm.KafkaTopic("kafka://a"); topic != "a" || !ok {

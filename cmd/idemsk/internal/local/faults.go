@@ -29,14 +29,16 @@ const (
 )
 
 // roll is a number from 0 to 1.
-func (c *chances) roll(purpose string, first esm.Place, number int) float64 {
+func (c *chances) roll(purpose string, first mskevent.Place, number int) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(purpose + " " + first.String() + " " + strconv.Itoa(number))) // never fails
 	return rand.New(rand.NewPCG(c.seed, h.Sum64())).Float64()                           //nolint:gosec // it has to give the same numbers again
 }
 
 // Again implements esm.Faults.
-func (c *chances) Again(first esm.Place) bool { return c.roll(forDuplicate, first, 0) < c.Duplicate }
+func (c *chances) Again(first mskevent.Place) bool {
+	return c.roll(forDuplicate, first, 0) < c.Duplicate
+}
 
 // killable is an invoker whose process can be killed.
 type killable interface {
@@ -175,7 +177,7 @@ func killOf(inv *esm.Invocation, answer *esm.Answer, begun time.Time) Kill {
 	k := Kill{Begun: begun, At: time.Now(), Batch: inv.Batch, RequestID: answer.RequestID}
 	if b, err := mskevent.Parse(inv.Batch, inv.Payload); err == nil { // it is the mapping's own
 		for _, r := range b.Records {
-			k.Records = append(k.Records, esm.Place{Partition: r.PartitionID, Offset: r.Offset}.String())
+			k.Records = append(k.Records, mskevent.Place{Partition: r.PartitionID, Offset: r.Offset}.String())
 		}
 	}
 	return k

@@ -52,7 +52,7 @@ func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string,
 	if out.FunctionError != nil {
 		return "", fmt.Errorf("%s failed (%s): %s", f, *out.FunctionError, errorMessage(out.Payload))
 	}
-	if err := settled(out.Payload); err != nil {
+	if err := settled(out.Payload, l.Source()); err != nil {
 		return "", fmt.Errorf("%s %w", f, err)
 	}
 	return f.verdict(l, aws.ToString(out.LogResult))
@@ -89,14 +89,12 @@ func errorMessage(payload []byte) string {
 }
 
 // settled returns an error unless the answer says that the record is done with.
-func settled(payload []byte) error {
-	var answer struct {
-		BatchItemFailures *[]json.RawMessage `json:"batchItemFailures"`
-	}
-	switch err := json.Unmarshal(payload, &answer); {
-	case err != nil || answer.BatchItemFailures == nil:
+func settled(payload []byte, source string) error {
+	failed, listed, err := mskevent.Failures(payload, func(p mskevent.Place) bool { return p.String() == source })
+	switch {
+	case err != nil || !listed:
 		return fmt.Errorf("gave an answer that is no partial batch response (is it built on idemsk?): %.200s", payload)
-	case len(*answer.BatchItemFailures) > 0:
+	case len(failed) > 0:
 		return errors.New("reported the record as not settled: it is in flight elsewhere, or failed again and will be tried again; its log says which")
 	}
 	return nil
