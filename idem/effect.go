@@ -12,27 +12,37 @@ func answered(err error) bool {
 		errors.Is(err, store.ErrForeignEntry)
 }
 
+// enlisting returns the effect of the handler, nil if the handler has returned and has none.
 func (c *handlerContext) enlisting() store.Effect {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.effect == nil {
+	if c.effect == nil && !c.returned {
 		c.effect = c.transactor.NewEffect()
 	}
 	return c.effect
 }
 
-// sealed returns what the handler has enlisted, nil if nothing.
+// sealed returns what the handler has enlisted, nil if nothing; it is the caller's to settle or to discard. What can't be committed is
+// discarded.
 func (c *handlerContext) sealed() (store.Effect, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.effect == nil {
+	effect := c.effect
+	c.returned = true
+	c.mu.Unlock()
+	if effect == nil {
 		return nil, nil //nolint:nilnil // nothing enlisted
 	}
-	switch enlisted, err := c.effect.Seal(); {
-	case err != nil:
+	enlisted, err := effect.Seal()
+	if err != nil || !enlisted {
+		effect.Discard()
 		return nil, err
-	case !enlisted:
-		return nil, nil //nolint:nilnil // nothing enlisted
 	}
-	return c.effect, nil
+	return effect, nil
+}
+
+// discard gives up an effect that is not to be committed; nil is none.
+func discard(effect store.Effect) {
+	if effect != nil {
+		effect.Discard()
+	}
 }

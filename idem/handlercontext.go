@@ -22,7 +22,9 @@ type handlerContext struct {
 	cancel context.CancelCauseFunc
 	over   bool
 	cause  error        // why it is over
-	effect store.Effect // nil until somebody asks for it
+	effect store.Effect // nil until the handler asks for it
+	// returned: the handler has returned, so that nothing can be enlisted any more
+	returned bool
 }
 
 // end ends the context, unless it has ended. A nil cause is the usual end.

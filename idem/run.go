@@ -92,6 +92,7 @@ func (s *Session) attemptClaimed(t *Claim, out Outcome) (_ Outcome, set store.Se
 	}
 	result, effect, lost, err := s.execute(t)
 	if err != nil && lost != nil {
+		discard(effect)
 		// The error may be nothing but our own cancellation, and somebody else may be at work on the task by now: no dead
 		// letter, no attempt given back.
 		return s.retry(t, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0), store.Settlement{}
@@ -179,11 +180,20 @@ func (s *Session) execute(t *Claim) (result []byte, effect store.Effect, lost, e
 	return result, effect, t.beat.returned(), err
 }
 
-// callSealed calls the handler and takes what it has enlisted. What a handler enlists that fails is dropped.
+// callSealed calls the handler and takes what it has enlisted: the caller's to settle or to discard.
 func callSealed(ctx *handlerContext, h Handler) (result []byte, effect store.Effect, err error) {
-	result, err = call(ctx, h)
-	effect, wrong := ctx.sealed()
-	if err == nil && wrong != nil {
+	var wrong error
+	func() {
+		returned := false
+		defer func() { // deferred for handlers that end their goroutine
+			if effect, wrong = ctx.sealed(); !returned {
+				discard(effect)
+			}
+		}()
+		result, err = call(ctx, h)
+		returned = true
+	}()
+	if wrong != nil && (err == nil || classOf(err).class == resultless) {
 		return nil, nil, wrong
 	}
 	return result, effect, err
@@ -211,7 +221,9 @@ func (s *Session) conclude(t *Claim, out Outcome, result []byte, effect store.Ef
 	case classOf(err).class == resultless:
 		out.Err = fmt.Errorf("%w: %w", store.ErrResultNotStored, err)
 		return s.complete(t, out, nil, store.ResultUnencodable, effect)
-	case t.onCommit != nil:
+	}
+	discard(effect)
+	if t.onCommit != nil {
 		return s.failedUnclaimed(t, err), store.Settlement{}
 	}
 	return s.failed(t, out, err), store.Settlement{}

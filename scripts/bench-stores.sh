@@ -23,7 +23,7 @@ awk -v cpu="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" -v co
   }
   function cell(store, kind, ns, base) {
     ns = median(seen[store, kind])
-    base = median(seen["PostgreSQL, leases", kind])
+    base = median(seen["PostgreSQL", kind])
     return sprintf(ns < 10000 ? "%.4f ms" : "%.2f ms", ns / 1e6) sprintf(ns / base < 0.095 ? " (%.3f)" : " (%.1f)", ns / base)
   }
   /^BenchmarkStores\// {

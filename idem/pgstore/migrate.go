@@ -26,6 +26,9 @@ var (
 	ErrTableNewer = errors.New("pgstore: the table is newer than this program")
 )
 
+// migrationLock is the number of the advisory lock under which migrations run.
+const migrationLock = 0x6964656d736b // "idemsk"
+
 // OldestServer is the oldest version of PostgreSQL that will do, as server_version_num has it.
 const OldestServer = 150000
 
