@@ -135,11 +135,16 @@ func TestRoundTripsOfTransactions(t *testing.T) {
 			return nil, fails
 		})})
 	}
+	alone := func(key string) {
+		onCommit.Do(t.Context(), idem.Task{Key: key, Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
+	}
 	for _, tc := range []struct {
 		name string
 		do   func(n int)
 		want int64
 	}{
+		{"a fresh record without a transaction, claimed on commit", func(n int) { alone(fmt.Sprint("alone ", n)) }, 1},
+		{"a duplicate without a transaction, claimed on commit", func(int) { alone("alone 1") }, 2},
 		{"a fresh record, but for its handler's", func(n int) { task(first, fmt.Sprint("fresh ", n), 0, nil) }, 3},
 		{"a fresh record whose handler has three", func(n int) { task(first, fmt.Sprint("three ", n), 3, nil) }, 6},
 		{"a duplicate", func(int) { task(first, "fresh 1", 0, nil) }, 1},
