@@ -294,9 +294,9 @@ func TestAnEffectIsSettledOrDiscarded(t *testing.T) {
 // A handler's goroutine that outlives it gets nothing that nobody would give back.
 func TestNoEffectIsMadeAfterTheHandler(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
-		var kept context.Context //nolint:fatcontext // that is the point
+		var kept context.Context
 		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-			kept = ctx
+			kept = ctx //nolint:fatcontext // that is the point
 			return nil, nil
 		}}
 		wantKind(t, newEngine(t, s, cfg).Do(t.Context(), taskOf(h)), idem.Executed)

@@ -163,9 +163,9 @@ func TestACallerThatGivesUpLeavesNoTransaction(t *testing.T) {
 
 func TestNoTransactionBeginsAfterItsHandler(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
-	var kept context.Context //nolint:fatcontext // that is the point
+	var kept context.Context
 	b.want(b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, _ pgx.Tx) ([]byte, error) {
-		kept = ctx
+		kept = ctx //nolint:fatcontext // that is the point
 		return nil, nil
 	})), idem.Executed)
 	if _, err := pgstore.TxFrom(kept); err == nil {

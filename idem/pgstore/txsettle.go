@@ -62,8 +62,8 @@ func (s *Store) settleTransaction(ctx context.Context, set *store.Settlement) er
 // errNotFree is for a key that is not its owner's any more, or that was to be absent and is not: the handler's writes are undone.
 var errNotFree = errors.New("pgstore: the completion was refused")
 
-// commit completes the key and commits, in one round trip; the connection is the caller's to end. A completion that is refused is an error to the server, so that the COMMIT
-// behind it is not reached.
+// commit completes the key and commits, in one round trip; the connection is the caller's to end. A completion that is refused is an
+// error to the server, so that the COMMIT behind it is not reached.
 func (s *Store) commit(ctx context.Context, set *store.Settlement, conn *pgxpool.Conn) error {
 	if err := ctx.Err(); err != nil {
 		return s.explain("complete", set.Key, err)
