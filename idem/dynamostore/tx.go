@@ -145,6 +145,9 @@ func (tx *Tx) Seal() (enlisted bool, err error) {
 	return len(tx.writes) > 0, tx.err
 }
 
+// Discard implements store.Effect: nothing was sent.
+func (tx *Tx) Discard() {}
+
 // NewEffect implements store.Transactor.
 func (s *Store) NewEffect() store.Effect { return &Tx{own: s.table, name: rand.Text()} }
 

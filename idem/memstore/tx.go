@@ -58,6 +58,9 @@ func (tx *Tx) Seal() (enlisted bool, err error) {
 	return len(tx.checks)+len(tx.writes) > 0, nil
 }
 
+// Discard implements store.Effect: nothing was written.
+func (tx *Tx) Discard() {}
+
 // NewEffect implements store.Transactor.
 func (s *Store) NewEffect() store.Effect { return new(Tx) }
 

@@ -163,6 +163,7 @@ func effects() []test {
 type foreign struct{}
 
 func (foreign) Seal() (enlisted bool, err error) { return true, nil }
+func (foreign) Discard()                         {}
 
 func claimsOnCommit() []test {
 	tests := []test{

@@ -39,6 +39,7 @@ type counted struct {
 
 // Seal implements store.Effect.
 func (c *counted) Seal() (enlisted bool, err error) { return len(c.names) > 0, nil }
+func (c *counted) Discard()                         {}
 
 // NewEffect implements store.Transactor.
 func (*variant) NewEffect() store.Effect { return new(counted) }

@@ -89,7 +89,7 @@ func ReadConfig(v *Vars, options ...Option) Config {
 	default:
 		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
 	}
-	if cfg.Engine.ClaimOnCommit && (cfg.Store == StorePostgres || cfg.Store == StoreRedis) {
+	if cfg.Engine.ClaimOnCommit && cfg.Store == StoreRedis {
 		v.Fail("IDEMSK_CLAIM", "commit", "first with IDEMSK_STORE="+cfg.Store)
 	}
 	cfg.Plain = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"

@@ -1,8 +1,8 @@
 // Package pgoutbox is an outbox in a table of a PostgreSQL database: events are rows that are written in the transaction of
 // the effect which they tell of, and a relay sends them to Kafka when it has committed.
 //
-// An [Outbox] writes in any pgx.Tx ([Outbox.Publish]). Around a handler in pgstore's transaction mode, [Outbox.Handler] has
-// outbox.Publish write in the handler's own transaction.
+// An [Outbox] writes in any pgx.Tx ([Outbox.Publish]), such as the one that a handler gets by pgstore.TxFrom. With the context of
+// [Outbox.NewContext], outbox.Publish writes there.
 //
 // The table is made by [Outbox.Migrate], which nothing else calls. What is in it is sent by a [Relay], of which any number may
 // be at work, or by Debezium, whose outbox event router takes its columns as they are. See docs/outbox.md.
@@ -88,12 +88,6 @@ func (o *Outbox) Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event)
 // NewContext returns a context in which outbox.Publish writes in tx.
 func (o *Outbox) NewContext(ctx context.Context, tx pgx.Tx) context.Context {
 	return outbox.NewContext(ctx, recorder{o, tx}, o.maxSize)
-}
-
-// Handler returns a pgstore.TxHandler that calls h, also one, with a context in which outbox.Publish writes in its
-// transaction.
-func (o *Outbox) Handler(h func(ctx context.Context, tx pgx.Tx) ([]byte, error)) func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-	return func(ctx context.Context, tx pgx.Tx) ([]byte, error) { return h(o.NewContext(ctx, tx), tx) }
 }
 
 // recorder implements outbox.Recorder.

@@ -68,20 +68,23 @@ func TestEventsOfAHandlerCommitWithItsKey(t *testing.T) {
 	if _, err := pgstore.Migrate(t.Context(), pool, keys); err != nil {
 		t.Fatal(err)
 	}
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: keys}})
+	store, err := pgstore.New(pool, pgstore.Config{Table: keys})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
 	engine, err := idem.New(store, idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	failure := errors.New("not this time")
 	task := func() idem.Task {
-		return idem.Task{Key: "payment", Handler: store.Handler(o.Handler(func(ctx context.Context, _ pgx.Tx) ([]byte, error) {
-			return []byte("ok"), errors.Join(outbox.Publish(ctx, outbox.Event{Topic: "t"}), failure)
-		}))}
+		return idem.Task{Key: "payment", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			tx, err := pgstore.TxFrom(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return []byte("ok"), errors.Join(outbox.Publish(o.NewContext(ctx, tx), outbox.Event{Topic: "t"}), failure)
+		})}
 	}
 	if out := engine.Do(t.Context(), task()); !errors.Is(out.Err, failure) {
 		t.Fatalf("%v: %v", out.Kind, out.Err)

@@ -86,10 +86,10 @@ func (c *Consumer) deliveryAlarms() []alarm {
 			c.own("InProgressAge", maximum), float64(p.MaxInProgress.Milliseconds()), 3, late},
 		{AlarmBlocked, "A record holds up its partition until somebody mends the cause: its dead letter can't be sent, or its key's item can't be read.",
 			c.own("Blocked", sum), 1, 1, 1},
-		{AlarmFenced, "A handler lost its lock while it ran. What it had enlisted for its completion (atomic and transaction mode) was not committed; " +
+		{AlarmFenced, "A handler lost its lock while it ran. What it had enlisted for its completion (atomic mode) was not committed; " +
 			"any other effect of it may have taken place twice.", c.own("Fenced", sum), 1, 1, 1},
 		{AlarmCompletionFailed, "What became of a record could not be recorded: it is handled again when the lease is over. " +
-			"What was enlisted for its completion (atomic and transaction mode) takes place once all the same; any other effect takes place again.",
+			"What was enlisted for its completion (atomic mode) takes place once all the same; any other effect takes place again.",
 			c.own("CompletionFailed", sum), 1, 1, 1},
 	}
 }

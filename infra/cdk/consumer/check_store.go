@@ -50,8 +50,8 @@ func (c *checker) server(p *Props, want string, schemes ...string) {
 	if p.StoreSecretKeyARN != "" && p.StoreSecretARN == "" {
 		c.fail("StoreSecretKeyARN", p.StoreSecretKeyARN, "StoreSecretARN with it")
 	}
-	if p.ClaimOnCommit {
-		c.fail("ClaimOnCommit", true, "false with Store %s: only DynamoDB's transactions take the key themselves", p.Store)
+	if p.ClaimOnCommit && p.Store != StorePostgres {
+		c.fail("ClaimOnCommit", true, "false with Store %s: only the transactions of DynamoDB and PostgreSQL take the key themselves", p.Store)
 	}
 	if p.Outbox != nil {
 		c.fail("Outbox", "set", "none with Store %s: this one is DynamoDB's; docs/outbox.md tells of the others", p.Store)

@@ -229,8 +229,8 @@ func TestEachCheck(t *testing.T) {
 		`Outbox is "set": want none with Store redis: this one is DynamoDB's; docs/outbox.md tells of the others`: boxed(func(p *consumer.Props, _ *consumer.OutboxProps) {
 			p.Store, p.StoreURL = consumer.StoreRedis, "redis://h"
 		}),
-		`ClaimOnCommit is "true": want false with Store postgres: only DynamoDB's transactions take the key themselves`: func(p *consumer.Props) {
-			p.Store, p.StoreURL, p.ClaimOnCommit = consumer.StorePostgres, "postgres://h/d", true
+		`ClaimOnCommit is "true": want false with Store redis: only the transactions of DynamoDB and PostgreSQL take the key themselves`: func(p *consumer.Props) {
+			p.Store, p.StoreURL, p.ClaimOnCommit = consumer.StoreRedis, "redis://h", true
 		},
 		`Outbox.TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.TableName = "a b" }),
 		`Outbox.TableName is "keys": want another one than TableName: a transaction can't write the table of keys`: boxed(func(p *consumer.Props, o *consumer.OutboxProps) {

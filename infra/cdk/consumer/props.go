@@ -95,12 +95,12 @@ type Props struct {
 	Key, Fingerprint, Order, MissingKey, StoreDown string
 	// HashKeys is IDEMSK_HASH_KEYS.
 	HashKeys bool
-	// Concurrency is IDEMSK_CONCURRENCY: records handled at once, 1 to 10,000. Default: 32, and 8 with StorePostgres: in transaction mode
-	// each handler at work holds a connection.
+	// Concurrency is IDEMSK_CONCURRENCY: records handled at once, 1 to 10,000. Default: 32, and 8 with StorePostgres: each
+	// handler that has a transaction holds a connection.
 	Concurrency int
 	// Unbatched is IDEMSK_BATCHING=off: a request to the table for each claim and each completion.
 	Unbatched bool
-	// ClaimOnCommit is IDEMSK_CLAIM=commit, for handlers that do nothing but enlist: see docs/atomic.md. StoreDynamoDB only.
+	// ClaimOnCommit is IDEMSK_CLAIM=commit, for handlers that do nothing but enlist: see docs/atomic.md. Not with StoreRedis.
 	ClaimOnCommit bool
 	// CommitWindow is IDEMSK_COMMIT_WINDOW, 1 to 10,000: how many handlers may have returned whose completion is on its way.
 	// Default: 256.

@@ -52,9 +52,19 @@ func NothingBut(target, err error) bool {
 // unbatched hides that a store takes many elements in one request.
 type unbatched struct{ store.Store }
 
+// unbatchedTransactor is unbatched for a store that commits effects.
+type unbatchedTransactor struct {
+	store.Store
+	store.Transactor
+}
+
 // Batching returns the store as IDEMSK_BATCHING wants it.
 func Batching(b *app.Base, st store.Store) store.Store {
-	if b.Config.Plain {
+	tx, transacts := st.(store.Transactor)
+	switch {
+	case b.Config.Plain && transacts:
+		return unbatchedTransactor{st, tx}
+	case b.Config.Plain:
 		return unbatched{st}
 	}
 	return st

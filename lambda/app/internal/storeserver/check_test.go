@@ -17,6 +17,10 @@ func TestBatchingCanBeTurnedOff(t *testing.T) {
 		base := &app.Base{Config: app.Config{Plain: plain}}
 		_, batches := Batching(base, st).(store.Batcher)
 		apptest.Equal(t, "it takes batches", batches, want)
+		_, transacts := Batching(base, st).(store.Transactor)
+		apptest.Equal(t, "it commits effects", transacts, true)
+		_, transacts = Batching(base, struct{ store.Store }{st}).(store.Transactor)
+		apptest.Equal(t, "one that does not commits effects", transacts, false)
 	}
 }
 
