@@ -111,7 +111,7 @@ func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
 		begun := time.Now()
 		resp, err := s.process(rec("payments-0@6", "before"), rec("payments-0@7", "a"), rec("payments-0@8", "behind"), rec("payments-1@1", "other"))
 		wantErr(t, err, batch.ErrOverrun)
-		says(t, err.Error(), "payments-0@7", "this process has to end")
+		says(t, err.Error(), "payments-0@7", "the process must end")
 		says(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: batch: a handler did not return")
 		equal(t, "answer", len(resp.BatchItemFailures), 0)
 		if took := time.Since(begun); took < timeout-idem.Defaults().DeadlineMargin || took >= timeout {

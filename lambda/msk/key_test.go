@@ -59,7 +59,7 @@ func TestKeys(t *testing.T) {
 		"JSON, object":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":{}}`}, says: "$.id is an object or an array"},
 		"JSON, tombstone":           {key: jsonKey(t, "$.id"), r: record{null: true}, says: "tombstone", noKey: true},
 		"JSON, not JSON":            {key: jsonKey(t, "$.id"), r: record{value: `{"id":`}, says: "the value (6 bytes) is not JSON"},
-		"JSON, more than JSON":      {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"} {}`}, says: "something follows the first"},
+		"JSON, more than JSON":      {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"} {}`}, says: "there is data after the first"},
 		"JSON, empty value":         {key: jsonKey(t, "$.id"), r: record{}, says: "is not JSON"},
 		"composite":                 {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"a":"x","b":1.0}`}, want: `["x",1.0]`},
 		"composite, with separator": {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"a":"x\",\"y","b":""}`}, want: `["x\",\"y",""]`},
@@ -133,7 +133,7 @@ func TestAFingerprintThatCannotBeTakenBuriesTheRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{"), rec("payments-0@8", "b").with(`{"a":1}`)))
-	says(t, s.letters.sent[0].Error.Message, "the fingerprint can't be taken", "not JSON")
+	says(t, s.letters.sent[0].Error.Message, "the fingerprint can't be computed", "not JSON")
 	equal(t, "executed", s.last().Executed, 1)
 }
 

@@ -1,4 +1,4 @@
-// The function of the example, with PostgreSQL beside the stores that every function has.
+// The example function, with PostgreSQL in addition to the built-in stores.
 package main
 
 import (
@@ -25,10 +25,10 @@ func main() {
 	app.StartFunc(ledger.Build(open), transactions.Store())
 }
 
-// postgresLedger is a ledger in the database that holds the keys. A booking commits with its key's completion.
+// postgresLedger is a ledger in the database of the store. A booking commits with its key's completion.
 type postgresLedger struct{ table pgledger.Ledger }
 
-// inTransactions returns what has a handler publish in its PostgreSQL transactions.
+// inTransactions returns a wrapper that makes a handler publish its events in its PostgreSQL transactions.
 func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.Handler) msk.Handler, error) {
 	if events == "" {
 		return func(h msk.Handler) msk.Handler { return h }, nil
@@ -53,7 +53,7 @@ func (l postgresLedger) Add(ctx context.Context, account, currency string, amoun
 	switch {
 	case errors.Is(err, pgledger.ErrRefused):
 		return 0, idem.Permanent(fmt.Errorf("on PostgreSQL: %w", err))
-	case err != nil: // the ledger's fault: a payment is not given up for that
+	case err != nil: // the ledger failed, so the payment is retried
 		return 0, idem.Unavailable(fmt.Errorf("on PostgreSQL: %w", err))
 	}
 	return balance, nil

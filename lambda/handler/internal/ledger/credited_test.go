@@ -112,7 +112,7 @@ func TestAPaymentThatCannotBeToldOfIsNotBooked(t *testing.T) {
 		"a fault of the outbox": {0, errFull, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &bookkeeper{ledger: newMemoryLedger(), events: "credited", trouble: newTrouble()}
+			b := &bookkeeper{ledger: newMemoryLedger(), events: "credited", simulation: newSimulation()}
 			_, err := b.book(outbox.NewContext(t.Context(), failing{}, c.maxSize), good(), msk.Record{})
 			if !errors.Is(err, c.cause) {
 				t.Errorf("%v; want %v", err, c.cause)
