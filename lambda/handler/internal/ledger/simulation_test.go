@@ -66,7 +66,7 @@ func TestSimulatedFailures(t *testing.T) {
 	}
 }
 
-func TestASimulatedPanic(t *testing.T) {
+func TestSimulatedPanic(t *testing.T) {
 	b, _, _ := simulating(true)
 	defer func() {
 		if err, ok := recover().(error); !ok || !errors.Is(err, errSimulated) {
@@ -76,7 +76,7 @@ func TestASimulatedPanic(t *testing.T) {
 	_, _ = b.book(t.Context(), asking("panic"), msk.Record{})
 }
 
-func TestASimulatedSleep(t *testing.T) {
+func TestSimulatedSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, ledger, _ := simulating(true)
 		begun := time.Now()
