@@ -42,7 +42,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s *spy, cfg idem.Config)) {
 	}
 }
 
-func TestAnEffectCommitsWithTheCompletion(t *testing.T) {
+func TestEffectCommitsWithTheCompletion(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
 		e, h := newEngine(t, s, cfg), booked(&count, nil)
@@ -59,7 +59,7 @@ func TestAnEffectCommitsWithTheCompletion(t *testing.T) {
 	})
 }
 
-func TestWhatAFailedHandlerEnlistedIsDropped(t *testing.T) {
+func TestEffectOfAFailedHandlerIsDropped(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
 		e := newEngine(t, s, cfg)
@@ -84,7 +84,7 @@ func TestWhatAFailedHandlerEnlistedIsDropped(t *testing.T) {
 }
 
 // What a condition says is what the handler says.
-func TestARejectedEffectIsTheHandlersError(t *testing.T) {
+func TestRejectedEffectIsTheHandlersError(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		refusal  error
@@ -98,8 +98,8 @@ func TestARejectedEffectIsTheHandlersError(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
-				count, g := 0, &graveyard{}
-				out := newEngine(t, s, cfg).Do(t.Context(), buriedBy(g, booked(&count, tc.refusal)))
+				count, g := 0, &deadLetters{}
+				out := newEngine(t, s, cfg).Do(t.Context(), taskWithDeadLetters(g, booked(&count, tc.refusal)))
 				wantKind(t, out, tc.kind)
 				wantErr(t, out.Err, errBoom)
 				equal(t, "effects", count, 0)
@@ -116,22 +116,22 @@ func TestARejectedEffectIsTheHandlersError(t *testing.T) {
 	}
 }
 
-func TestAttemptsRunOutForAnEffectThatIsAlwaysRejected(t *testing.T) {
+func TestAlwaysRejectedEffectIsDeadLettered(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		cfg.MaxAttempts = 3
-		count, g := 0, &graveyard{}
-		e, task := newEngine(t, s, cfg), buriedBy(g, booked(new(int), errBoom))
+		count, g := 0, &deadLetters{}
+		e, task := newEngine(t, s, cfg), taskWithDeadLetters(g, booked(new(int), errBoom))
 		for range 2 {
 			wantKind(t, e.Do(t.Context(), task), idem.Retry)
 		}
 		wantKind(t, e.Do(t.Context(), task), idem.DeadLettered)
-		equal(t, "dead letters", len(g.burials), 1)
-		wantKind(t, e.Do(t.Context(), buriedBy(g, booked(&count, nil))), idem.ReplayedFailed)
+		equal(t, "dead letters", len(g.sent), 1)
+		wantKind(t, e.Do(t.Context(), taskWithDeadLetters(g, booked(&count, nil))), idem.ReplayedFailed)
 		equal(t, "effects", count, 0)
 	})
 }
 
-func TestACompletionThatWasNotAnsweredIsSentAgain(t *testing.T) {
+func TestUnansweredCompletionIsRetried(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count, sent := 0, 0
 		s.onSettle = func(_ context.Context, _ store.Settlement, land func() error) error {
@@ -150,7 +150,7 @@ func TestACompletionThatWasNotAnsweredIsSentAgain(t *testing.T) {
 	})
 }
 
-func TestACommitThatIsNeverAnsweredSaysSo(t *testing.T) {
+func TestErrorOfAnUnansweredCommit(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		s.onSettle = failing(store.OpComplete)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -165,7 +165,7 @@ func TestACommitThatIsNeverAnsweredSaysSo(t *testing.T) {
 }
 
 // The handler's context is the only way to an effect; a handler that overran finds it closed.
-func TestNothingIsEnlistedAfterTheHandler(t *testing.T) {
+func TestEnlistAfterTheHandlerIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
 		var kept *memstore.Tx
@@ -195,7 +195,7 @@ type badSeal struct{}
 func (badSeal) Seal() (enlisted bool, err error) { return true, errBoom }
 func (badSeal) Discard()                         {}
 
-func TestAnEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
+func TestEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 			_, ok := store.EffectFrom(ctx)
@@ -314,7 +314,7 @@ func TestClaimOnCommitNeedsATransactor(t *testing.T) {
 }
 
 // A completion that finds its key in other hands waits for them, and does not have its effect a second time.
-func TestACompletionThatFindsItsKeyHeldWaits(t *testing.T) {
+func TestRefusedCompletionWaitsForTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, count := newSpy(), 0
 		first := newEngine(t, s, idem.Config{Lease: lease}).Session(t.Context())
@@ -331,7 +331,7 @@ func TestACompletionThatFindsItsKeyHeldWaits(t *testing.T) {
 	})
 }
 
-func TestACompletionThatFindsADeadOwnersKeyTakesItOver(t *testing.T) {
+func TestRefusedCompletionTakesOverADeadOwnersKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, count := newSpy(), 0
 		dead := newEngine(t, s, idem.Config{Lease: lease}).Session(t.Context())
@@ -350,7 +350,7 @@ func TestACompletionThatFindsADeadOwnersKeyTakesItOver(t *testing.T) {
 }
 
 // A claim that is left to the completion needs no giving back.
-func TestNothingIsSentForATaskThatIsNotBegun(t *testing.T) {
+func TestClaimOnCommitSendsNothingForATaskThatIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpy()
 		e := newEngine(t, s, idem.Config{ClaimOnCommit: true})
@@ -369,7 +369,7 @@ func TestNothingIsSentForATaskThatIsNotBegun(t *testing.T) {
 }
 
 // The next handler may be meant to see the effect of the one before it.
-func TestAnEffectIsThereBeforeTheNextHandler(t *testing.T) {
+func TestEffectIsCommittedBeforeTheNextHandler(t *testing.T) {
 	for _, onCommit := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			st, count := newSlowStore(), 0
@@ -386,14 +386,14 @@ func TestAnEffectIsThereBeforeTheNextHandler(t *testing.T) {
 }
 
 // The effects of several goroutines share a request.
-func TestEffectsAreGathered(t *testing.T) {
+func TestEffectsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, counts := newSlowStore(), [9]int{}
 		s := session(t, newEngine(t, st, idem.Config{ClaimOnCommit: true}), t.Context())
 		a := newAsync(s, len(counts), nil)
 		var all sync.WaitGroup
 		for i := range counts {
-			a.tickets[i].Task.Handler = booked(&counts[i], nil)
+			a.claims[i].Task.Handler = booked(&counts[i], nil)
 			all.Go(func() { a.start(i) })
 		}
 		all.Wait()
@@ -402,7 +402,7 @@ func TestEffectsAreGathered(t *testing.T) {
 	})
 }
 
-func TestAnOpenBreakerStopsHandlersWithoutAClaim(t *testing.T) {
+func TestOpenBreakerStopsHandlersWithoutAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpy()
 		s.onSettle = failing(store.OpComplete)

@@ -1,4 +1,4 @@
-// The function of the example, with PostgreSQL beside the stores that every function has.
+// The example function, with PostgreSQL in addition to the built-in stores.
 package main
 
 import (
@@ -25,10 +25,10 @@ func open(_ context.Context, base *app.Base, table string, events ledger.Publish
 	return ledger.Books{Ledger: postgresLedger{pgledger.Ledger(table)}, Within: within}, err
 }
 
-// postgresLedger is a ledger in the database that holds the keys. A booking commits with its key's completion.
+// postgresLedger is a ledger in the database of the store. A booking commits with its key's completion.
 type postgresLedger struct{ table pgledger.Ledger }
 
-// inTransactions returns what has a handler publish in its PostgreSQL transactions, nil if no events are published.
+// inTransactions returns a wrapper that makes a handler publish its events in its PostgreSQL transactions, nil if no events are published.
 func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.Handler) msk.Handler, error) {
 	if events == "" {
 		return nil, nil //nolint:nilnil // see above
@@ -61,7 +61,7 @@ func (l postgresLedger) Add(ctx context.Context, account, currency string, amoun
 	switch {
 	case errors.Is(err, pgledger.ErrRefused):
 		return 0, idem.Permanent(fmt.Errorf("on PostgreSQL: %w", err))
-	case err != nil: // the ledger's fault: a payment is not given up for that
+	case err != nil: // the ledger failed, so the payment is retried
 		return 0, idem.Unavailable(fmt.Errorf("on PostgreSQL: %w", err))
 	}
 	return balance, nil

@@ -24,7 +24,7 @@ func TestBatchingCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-func TestAWarningIsOneOnlyIfNothingElseIsWrong(t *testing.T) {
+func TestWarningWithAnotherErrorIsAnError(t *testing.T) {
 	warning, worse := errors.New("warning"), errors.New("worse")
 	wrapped := fmt.Errorf("port 1: %w: mend it", warning)
 	for _, tc := range []struct {
