@@ -24,8 +24,8 @@ const patience = 10 * time.Second
 // halfway is a proxy that breaks the connection in the middle of a batch. It can then connect to another server, as a failover
 // of a DNS name does.
 type halfway struct {
-	mu      sync.Mutex
-	addr    string
+	mu    sync.Mutex
+	addr  string
 	fault func()
 }
 
