@@ -118,10 +118,10 @@ func TestForeignItemsAreRefused(t *testing.T) {
 		}, "not written by idemsk"},
 		"a fingerprint of another length": {func(av map[string]types.AttributeValue) {
 			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: []byte{1, 2, 3}}
-		}, "fingerprint of 3 bytes"},
+		}, "fingerprint has 3 bytes"},
 		"a fingerprint that is too long": {func(av map[string]types.AttributeValue) {
 			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: make([]byte, 33)}
-		}, "fingerprint of 33 bytes"},
+		}, "fingerprint has 33 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := goldenEntries()["v1-started"]

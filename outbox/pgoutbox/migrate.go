@@ -14,32 +14,32 @@ import (
 	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 
-// What is wrong with a table, for errors.Is. The error tells what to do.
+// The faults of a table, for errors.Is.
 var (
-	// ErrNoTable says that the table has not been made.
-	ErrNoTable = errors.New("pgoutbox: the table has not been made")
-	// ErrTableOlder says that there are migrations which the table has not had.
+	// ErrNoTable means that the table does not exist.
+	ErrNoTable = errors.New("pgoutbox: the table does not exist")
+	// ErrTableOlder means that migrations have not been applied to the table.
 	ErrTableOlder = errors.New("pgoutbox: the table is older than this program")
-	// ErrTableNewer says that the table has had migrations which this program does not know.
+	// ErrTableNewer means that the table has migrations that this program does not know.
 	ErrTableNewer = errors.New("pgoutbox: the table is newer than this program")
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrations returns the steps, for a table, in order.
+// migrations returns the migrations of a table, in order.
 func migrations(t table) ([]pgmigrate.Step, error) {
 	return pgmigrate.Steps(migrationFiles, strings.NewReplacer("{{table}}", t.sql(""), "{{wake}}", t.sql("_wake")))
 }
 
-// migrationLock keeps migrations from each other. It has no meaning.
+// migrationLock is the advisory lock of migrations. The number has no meaning.
 const migrationLock = 0x6f7574626f78
 
-// Migrate makes a table (default DefaultTable), or brings an older one up to date, and returns the names of the migrations
-// that were applied: none if there was nothing to do. All are one transaction: they are applied or they are not. Any number of
-// processes may call it at once. Nothing else in this package changes a schema.
+// Migrate creates a table, or updates an older one, and returns the names of the applied migrations. All are applied in one
+// transaction. Any number of processes may call it concurrently. Nothing else in this package changes a schema. Default name:
+// DefaultTable.
 //
-// The role needs CREATE on the schema, and must own a table that is there already.
+// The role needs CREATE on the schema, and must own an existing table.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []string, err error) {
 	t, err := parseTable(cmp.Or(name, DefaultTable))
 	if err != nil {
@@ -60,24 +60,24 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []st
 	return applied, nil
 }
 
-// Check looks at the table, and returns ErrNoTable, ErrTableOlder, or what keeps it from looking, wrapped.
+// Check checks the table. It returns ErrNoTable or ErrTableOlder (wrapped), or the error of the query.
 //
-// ErrTableNewer is a warning. Migrations only add, so that a program goes on working while a newer one is rolled out.
+// ErrTableNewer is a warning: migrations only add, so a program keeps working while a newer one is deployed.
 func (o *Outbox) Check(ctx context.Context, db Querier) error {
 	steps, err := migrations(o.table)
 	if err != nil {
 		return fmt.Errorf("pgoutbox: %w", err)
 	}
-	var there bool
+	var exists bool
 	var version int
 	err = db.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`,
-		o.table.sql(""), o.table.sql(pgmigrate.Suffix)).Scan(&there)
-	if err == nil && there {
+		o.table.sql(""), o.table.sql(pgmigrate.Suffix)).Scan(&exists)
+	if err == nil && exists {
 		version, err = pgmigrate.Version(ctx, db, o.table.sql(pgmigrate.Suffix))
 	}
 	switch {
 	case err != nil:
-	case !there:
+	case !exists:
 		err = fmt.Errorf("%w in this database: run pgoutbox.Migrate (idemsk relay --migrate), or name the right table", ErrNoTable)
 	case version < len(steps):
 		err = fmt.Errorf("%w: it is at version %d, and the program wants %d: run pgoutbox.Migrate (idemsk relay --migrate)", ErrTableOlder, version, len(steps))

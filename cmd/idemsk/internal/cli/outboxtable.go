@@ -95,7 +95,7 @@ func (o *outboxCommand) open(ctx context.Context) (*outboxTable, error) {
 
 func asideInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.Pool, limit int) iter.Seq2[outboxEntry, error] {
 	return func(yield func(outboxEntry, error) bool) {
-		for found, err := range box.ListAside(ctx, pool, limit) {
+		for found, err := range box.ListParked(ctx, pool, limit) {
 			e := outboxEntry{
 				ID: found.ID, Topic: found.Topic, CreatedAt: found.CreatedAt.UTC(), SetAsideAt: found.At.UTC(), Attempts: found.Attempts, Failure: found.Failure,
 			}
