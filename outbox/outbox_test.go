@@ -59,7 +59,7 @@ func TestInvalidEventsAreNamedAndNothingIsWritten(t *testing.T) {
 		"the header event-id is":    {Topic: "a", Headers: []outbox.Header{{Key: outbox.IDHeader}}},
 		"a header has no name":      {Topic: "a", Headers: []outbox.Header{{}}},
 		"not UTF-8, or has a NUL":   {Topic: "a", Headers: []outbox.Header{{Key: "a\xff"}}},
-		"or contains a NUL":        {Topic: "a", Headers: []outbox.Header{{Key: "a\x00"}}},
+		"or contains a NUL":         {Topic: "a", Headers: []outbox.Header{{Key: "a\x00"}}},
 		"number 1, event \"" + id:   {ID: id},
 		"another event of this cal": {Topic: "a", ID: "019a7c54-0000-7000-8000-000000000000"},
 	} {

@@ -32,7 +32,7 @@ func TestAlarms(t *testing.T) {
 		equal(t, name+": comparison", a["ComparisonOperator"], "GreaterThanOrEqualToThreshold")
 		equal(t, name+": nothing happened", a["TreatMissingData"], "notBreaching")
 		equal(t, name+": period", a["Period"], 60)
-		equal(t, name+": tells nobody", a["AlarmActions"], nil)
+		equal(t, name+": has no action", a["AlarmActions"], nil)
 		if !strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+".") {
 			t.Errorf("%s: the description %q does not say where to read on", name, a["AlarmDescription"])
 		}

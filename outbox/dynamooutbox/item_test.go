@@ -40,9 +40,9 @@ func TestDecodeNames(t *testing.T) {
 		"a header without name": {
 			"events", list(object(map[string]types.AttributeValue{"id": str("x"), "headers": list(object(nil))})), "attribute key",
 		},
-		"a time that is none": {"createdAt", &types.AttributeValueMemberN{Value: "1.5"}, "attribute createdAt"},
-		"parked, of another type":       {"aside", str("x"), "attribute aside"},
-		"parked, without a reason":  {"aside", &types.AttributeValueMemberSS{Value: []string{firstID}}, "attribute asideAt"},
+		"a time that is none":      {"createdAt", &types.AttributeValueMemberN{Value: "1.5"}, "attribute createdAt"},
+		"parked, of another type":  {"aside", str("x"), "attribute aside"},
+		"parked, without a reason": {"aside", &types.AttributeValueMemberSS{Value: []string{firstID}}, "attribute asideAt"},
 	} {
 		av := valid()
 		av[tc.attribute] = tc.value

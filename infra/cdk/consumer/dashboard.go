@@ -9,7 +9,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// addDashboard adds one dashboard: the alarms, what became of the records, and what the parts are doing.
+// addDashboard adds a dashboard with the alarms, the outcomes of records, and the state of the components.
 func (c *Consumer) addDashboard() {
 	c.Dashboard = awscloudwatch.NewDashboard(c.Construct, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{
 		DefaultInterval: awscdk.Duration_Hours(jsii.Number(3)),
