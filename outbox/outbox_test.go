@@ -51,17 +51,17 @@ func TestPublishWithoutTransactionNamesTheRemedy(t *testing.T) {
 func TestInvalidEventsAreNamedAndNothingIsWritten(t *testing.T) {
 	const id = "019a7c54-0000-7000-8000-000000000001"
 	for says, e := range map[string]outbox.Event{
-		"no topic":                  {},
-		"can't have that name":      {Topic: "a b"},
-		"up to 249 letters":         {Topic: ".."},
-		"not a UUID":                {Topic: "a", ID: "1"},
-		"may have 300":              {Topic: "a", Value: make([]byte, 300)},
-		"the header event-id is":    {Topic: "a", Headers: []outbox.Header{{Key: outbox.IDHeader}}},
-		"a header has no name":      {Topic: "a", Headers: []outbox.Header{{}}},
-		"not UTF-8, or has a NUL":   {Topic: "a", Headers: []outbox.Header{{Key: "a\xff"}}},
-		"or contains a NUL":         {Topic: "a", Headers: []outbox.Header{{Key: "a\x00"}}},
-		"number 1, event \"" + id:   {ID: id},
-		"another event of this cal": {Topic: "a", ID: "019a7c54-0000-7000-8000-000000000000"},
+		"no topic":                    {},
+		"name is invalid":             {Topic: "a b"},
+		"up to 249 letters":           {Topic: ".."},
+		"not a UUID":                  {Topic: "a", ID: "1"},
+		"maximum is 300":              {Topic: "a", Value: make([]byte, 300)},
+		"the header event-id is":      {Topic: "a", Headers: []outbox.Header{{Key: outbox.IDHeader}}},
+		"a header has no name":        {Topic: "a", Headers: []outbox.Header{{}}},
+		"not UTF-8 or contains a NUL": {Topic: "a", Headers: []outbox.Header{{Key: "a\xff"}}},
+		"or contains a NUL":           {Topic: "a", Headers: []outbox.Header{{Key: "a\x00"}}},
+		"number 1, event \"" + id:     {ID: id},
+		"another event of this cal":   {Topic: "a", ID: "019a7c54-0000-7000-8000-000000000000"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			var r recorder

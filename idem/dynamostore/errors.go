@@ -19,10 +19,6 @@ import (
 //	contention  MaxAttempts, with backoff  the store is available: a claim finds its key in flight, a settlement gets ErrContended
 //	overload    MaxAttempts, with backoff  the store is unavailable
 //	other       by the SDK, if at all      the store is unavailable, unless the error is one that store.Store defines
-//	cause       sent again                 then, to the engine
-//	contention  MaxAttempts, with backoff  the store is well: a claim finds its key in flight, a settlement is ErrContended
-//	overload    MaxAttempts, with backoff  the store is down: it could not be asked
-//	other       by the SDK, if at all      the store is down, unless the error is one of the proper answers of store.Store
 type cause uint8
 
 const (

@@ -109,8 +109,8 @@ func TestTheAlarmOfFailingOpen(t *testing.T) {
 func TestTheAlarmsTellTheModesApart(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	for name, says := range map[string][2]string{
-		"Fenced":           {"(atomic and transaction mode) was not committed", "any other effect of it may have taken place twice"},
-		"CompletionFailed": {"(atomic and transaction mode) takes place once all the same", "any other effect takes place again"},
+		"Fenced":           {"(atomic and transaction mode) were not committed", "any other effect may have taken place twice"},
+		"CompletionFailed": {"(atomic and transaction mode) take place once", "any other effect takes place again"},
 	} {
 		text := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]["AlarmDescription"].(string)
 		for _, part := range says {

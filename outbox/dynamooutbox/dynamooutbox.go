@@ -22,28 +22,6 @@
 //
 // Items stay in the table for the retention, whether published or not. The stream keeps them for 24 hours; [Outbox.Requeue]
 // brings back items that were not read in time. An event that Kafka rejects is parked on its item, which then has no expiry:
-// see [Outbox.List].
-//
-//	handler := dynamooutbox.Handler(box, func(ctx context.Context, r msk.Record) ([]byte, error) {
-//		…
-//		return nil, outbox.Publish(ctx, outbox.Event{Topic: "credited", Key: []byte(account), Value: value})
-//	})
-//
-// What is in the table is sent by a [Relay], which the function lambda/relay runs on the table's stream.
-//
-// # Order
-//
-// Events of one topic and key are sent in the order in which their transactions commit and, of one transaction, in that of the
-// calls of Publish. That comes of two things. All that a transaction publishes for one topic and key is one item, as the
-// stream may show the items of a transaction in any order. And all items of a topic and key have the same partition key, so
-// that the stream shows them in one shard, which Lambda reads from its start to its end. (A shard that is split is read before
-// its halves are, and new items, whose IDs grow with time, all go to one of these.)
-//
-// # What stays
-//
-// Items stay in the table for the retention, published or not: the stream forgets after 24 hours, and what it has forgotten
-// unread can be brought back by [Outbox.Requeue] as long as the item is there. An event that Kafka rejects is set aside on its
-// item, which then stays for good: see [Outbox.List].
 package dynamooutbox
 
 import (

@@ -117,7 +117,7 @@ func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 	t.Run("there is no transaction", func(t *testing.T) {
 		s := newEnv(t, dynamooutbox.Config{})
 		out := s.runOn(memstore.New(memstore.Config{}), idem.Config{}, "pay", publish)
-		if out.Kind != idem.DependencyDown || !strings.Contains(out.Err.Error(), "no transaction to enlist in") {
+		if out.Kind != idem.DependencyDown || !strings.Contains(out.Err.Error(), "there is no transaction") {
 			t.Errorf("%v, %v", out.Kind, out.Err)
 		}
 		s.wantNothing("pay", out, out.Err)

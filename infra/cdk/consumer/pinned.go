@@ -17,11 +17,6 @@ import (
 //
 // changes the value on purpose. A pipeline that deploys without "previous parameters" has no such protection; set
 // DeployedNamespace and DeployedKeyScope there.
-//
-//	cdk deploy --parameters PARAMETER=NEW
-//
-// changes it on purpose. A pipeline that deploys without "previous parameters" has no such guard: give it DeployedNamespace and
-// DeployedKeyScope.
 func (c *Consumer) pinKeys() {
 	p := &c.props
 	c.NamespaceParameter, c.NamespaceOutput = c.pin("Namespace", p.Namespace, "the namespace of the keys",
