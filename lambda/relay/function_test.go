@@ -76,7 +76,7 @@ func TestItemsBecomeRecords(t *testing.T) {
 	if !slices.Equal(values, []string{"one", "two", "requeued"}) {
 		t.Errorf("the topic holds %q", values)
 	}
-	s.wantMetrics(map[string]float64{"OutboxItems": 4, "OutboxPublished": 3, "OutboxFailed": 0, "OutboxSetAside": 0, "OutboxRejected": 0})
+	s.wantMetrics(map[string]float64{"OutboxItems": 4, "OutboxPublished": 3, "OutboxFailed": 0, "OutboxParked": 0, "OutboxRejected": 0})
 	if age := s.metrics()["OutboxAge"].(float64); age < 60_000 || age > 120_000 {
 		t.Errorf("OutboxAge is %v ms; want a minute", age)
 	}
@@ -97,7 +97,7 @@ func TestRejectedEventIsParked(t *testing.T) {
 	if !slices.Equal(a.updates, []string{"item-1", "item-2"}) {
 		t.Errorf("%q were set aside", a.updates)
 	}
-	s.wantMetrics(map[string]float64{"OutboxItems": 3, "OutboxPublished": 1, "OutboxSetAside": 2, "OutboxRejected": 1})
+	s.wantMetrics(map[string]float64{"OutboxItems": 3, "OutboxPublished": 1, "OutboxParked": 2, "OutboxRejected": 1})
 	if logs := s.logs.String(); !strings.Contains(logs, "event-1") || !strings.Contains(logs, "nowhere") || !strings.Contains(logs, "attribute createdAt") {
 		t.Errorf("the log says %s", logs)
 	}
@@ -114,7 +114,7 @@ func TestRejectedEventIsParked(t *testing.T) {
 		if reported := s.deliver(insert(4, "nowhere", "k", "x"), insert(5, "nowhere", "k", "x"), unreadable, insert(6, "t", "k", "good")); !slices.Equal(reported, tc.reported) {
 			t.Errorf("%q are reported while %s; want %q", reported, tc.what, tc.reported)
 		}
-		s.wantMetrics(map[string]float64{"OutboxFailed": float64(len(tc.reported)), "OutboxSetAside": 0})
+		s.wantMetrics(map[string]float64{"OutboxFailed": float64(len(tc.reported)), "OutboxParked": 0})
 		if logs := s.logs.String(); !strings.Contains(logs, "the role needs dynamodb:BatchGetItem and UpdateItem") {
 			t.Errorf("the log does not say what to do: %s", logs)
 		}

@@ -25,7 +25,7 @@ func (m *metrics) report(d *delivery) {
 		n    int
 	}{
 		{"OutboxItems", d.records}, {"OutboxPublished", d.result.Published}, {"OutboxRejected", d.result.Rejected},
-		{"OutboxSetAside", d.result.SetAside + d.parked}, {"OutboxFailed", d.failed},
+		{"OutboxParked", d.result.Parked + d.parked}, {"OutboxFailed", d.failed},
 	}
 	line := map[string]any{"OutboxAge": millis(d.age(now)), "OutboxDuration": millis(now.Sub(d.begun))}
 	list := []metric{{"OutboxAge", "Milliseconds"}, {"OutboxDuration", "Milliseconds"}}

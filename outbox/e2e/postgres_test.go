@@ -21,8 +21,8 @@ import (
 
 const ledger = pgledger.Ledger("ledger")
 
-// On PostgreSQL and Kafka, with relays that are killed: the second consumer counts what the ledger has, each event once and in
-// its account's order.
+// On PostgreSQL and Kafka, with relays that are killed: the second consumer counts each event of the ledger once and in the
+// order of its account.
 func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	const n = 4000
 	pool := newPool(t)
@@ -82,7 +82,7 @@ func newPool(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// migrate makes the tables.
+// migrate creates the tables.
 func migrate(t *testing.T, pool *pgxpool.Pool) *pgoutbox.Outbox {
 	t.Helper()
 	if err := ledger.Create(t.Context(), pool); err != nil {
@@ -101,7 +101,7 @@ func migrate(t *testing.T, pool *pgxpool.Pool) *pgoutbox.Outbox {
 	return box
 }
 
-// bookkeeper returns the first consumer. It books as the example function does.
+// bookkeeper returns the first consumer, which books as the example function does.
 func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox, flaws *tally.Flaws) *msk.Consumer {
 	t.Helper()
 	store, err := pgstore.New(pool, pgstore.Config{})

@@ -43,7 +43,7 @@ func ExampleOutbox_NewContext() {
 	_ = credit
 }
 
-// A relay is a program of its own, or part of one that is there anyway. Any number of them may run.
+// A relay is a separate program or a part of another one. Any number may run.
 func ExampleRelay() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,7 +66,7 @@ func ExampleRelay() {
 	}
 	r, err := pgoutbox.NewRelay(box, pool, producer, pgoutbox.RelayConfig{
 		Stats: func(s pgoutbox.Stats) {
-			slog.Info("outbox", "published", s.Published, "pending", s.Pending, "age", s.OldestAge, "aside", s.Aside)
+			slog.Info("outbox", "published", s.Published, "pending", s.Pending, "age", s.OldestAge, "parked", s.TotalParked)
 		},
 	})
 	if err != nil {
