@@ -520,7 +520,7 @@ func TestHandlerIsNotBegunAfterALateExtension(t *testing.T) {
 		meanwhile func(t *testing.T, st *spy)
 		kind      idem.Kind
 	}{
-		"nobody took the key":        {func(*testing.T, *spy) {}, idem.StoreDown},
+		"no owner took the key":      {func(*testing.T, *spy) {}, idem.StoreDown},
 		"another owner completed it": {func(t *testing.T, st *spy) { steal(t, st.Store, returning("the new owner's", nil)) }, idem.Replayed},
 		"another owner is at work": {func(t *testing.T, st *spy) {
 			thief := session(t, newEngine(t, st.Store, idem.Config{}), context.Background())

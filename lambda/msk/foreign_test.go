@@ -41,7 +41,7 @@ func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 			equal(t, "dead letters", len(s.letters.sent), 0)
 
 			s.store.up()
-			equalSlices(t, "reported places once it is mended", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+			equalSlices(t, "reported places once it is fixed", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
 			equal(t, "effects", s.ledger.total(), 4)
 		})
 	}

@@ -190,9 +190,9 @@ func checkEffects(t *rapid.T, s *fixture, records []record) {
 
 // checkLetters checks that a record has the effect of its key, or a letter: its own, or that of its failed request.
 func checkLetters(t *rapid.T, s *fixture, records []record) {
-	buried := map[string]bool{}
+	lettered := map[string]bool{}
 	for i := range s.letters.sent {
-		buried[s.letters.sent[i].Source()] = true
+		lettered[s.letters.sent[i].Source()] = true
 	}
 	for _, r := range records {
 		key, _ := s.store.Get(context.Background(), "ledger#payments#"+r.key)
@@ -200,10 +200,10 @@ func checkLetters(t *rapid.T, s *fixture, records []record) {
 		rejected := s.placeKey(r.place) != ""
 		switch {
 		case r.raw != "" || !own:
-			equal(t, r.place+" can never succeed and has a letter", buried[r.place], true)
+			equal(t, r.place+" can never succeed and has a letter", lettered[r.place], true)
 			equal(t, r.place+" can never succeed and is remembered", rejected, true)
 		case key.Status == store.StatusFailed:
-			equal(t, r.place+" failed and "+key.Source+", which stands for it, has a letter", buried[key.Source], true)
+			equal(t, r.place+" failed and "+key.Source+", which stands for it, has a letter", lettered[key.Source], true)
 		default:
 			equal(t, r.place+" succeeded and is rejected", rejected, false)
 		}

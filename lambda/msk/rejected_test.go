@@ -220,13 +220,13 @@ func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 	back := rec("payments-0@7", "x").header(kafka.RedriveHeader, version)
 
 	s.deliver(back)
-	equal(t, "replayed failures while its cause is not mended", s.last().ReplayedFailed, 0)
+	equal(t, "replayed failures while its cause is not fixed", s.last().ReplayedFailed, 0)
 	equal(t, "dead letters", len(s.letters.sent), 2)
 
 	s.cfg.Records.Key = nil // the default
 	s.start()
 	s.deliver(back)
-	equal(t, "effects when its cause is mended", s.ledger.effects["x"], 1)
+	equal(t, "effects when its cause is fixed", s.ledger.effects["x"], 1)
 }
 
 // An unknown token does not redrive a key: whatever a producer writes into the header, the handler is not called again. Since
