@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
-// booked is a handler whose effect adds one to a count; refusal is what its condition says.
+// booked returns a handler whose effect adds one to a count; refusal is the result of the effect's condition.
 func booked(count *int, refusal error) *handler {
 	return &handler{handle: func(ctx context.Context, call int) ([]byte, error) {
 		tx, err := memstore.TxFrom(ctx)
@@ -83,7 +83,7 @@ func TestEffectOfAFailedHandlerIsDropped(t *testing.T) {
 	})
 }
 
-// What a condition says is what the handler says.
+// The error of a failed condition is treated as the handler's error.
 func TestRejectedEffectIsTheHandlersError(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -164,7 +164,7 @@ func TestErrorOfAnUnansweredCommit(t *testing.T) {
 	})
 }
 
-// The handler's context is the only way to an effect; a handler that overran finds it closed.
+// An effect can be enlisted only during the handler; after an overrun it is refused.
 func TestEnlistAfterTheHandlerIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
@@ -313,7 +313,7 @@ func TestClaimOnCommitNeedsATransactor(t *testing.T) {
 	}
 }
 
-// A completion that finds its key in other hands waits for them, and does not have its effect a second time.
+// A completion that finds its key claimed by another owner waits, and does not commit its effect a second time.
 func TestRefusedCompletionWaitsForTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, count := newSpy(), 0
@@ -349,7 +349,7 @@ func TestRefusedCompletionTakesOverADeadOwnersKey(t *testing.T) {
 	})
 }
 
-// A claim that is left to the completion needs no giving back.
+// A claim that is left to the completion needs no release.
 func TestClaimOnCommitSendsNothingForATaskThatIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpy()
@@ -368,7 +368,7 @@ func TestClaimOnCommitSendsNothingForATaskThatIsNotBegun(t *testing.T) {
 	})
 }
 
-// The next handler may be meant to see the effect of the one before it.
+// The next handler may depend on the effect of the one before it.
 func TestEffectIsCommittedBeforeTheNextHandler(t *testing.T) {
 	for _, onCommit := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -421,8 +421,8 @@ func TestOpenBreakerStopsHandlersWithoutAClaim(t *testing.T) {
 	})
 }
 
-// Deliveries of a few keys to a few processes at once, whose line to the store loses requests and answers: each key's effect
-// takes place once, whether its claim comes first or with the completion.
+// Several processes handle deliveries of several keys concurrently, and their requests and answers are lost at random. The
+// effect of each key takes place once, whether it is claimed first or with the completion.
 func TestEffectsTakePlaceOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		faults := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 40).Draw(rt, "faults")
@@ -480,7 +480,7 @@ func deliveries(t *testing.T, faults []int, modes []bool, rounds, batch int) (wr
 	return ""
 }
 
-// flaky is a store in memory whose calls of Settle meet the faults given, one after the other.
+// flaky is a memory store whose calls of Settle fail with the given faults, one after the other.
 type flaky struct {
 	*memstore.Store
 	mu     sync.Mutex

@@ -78,7 +78,7 @@ func TestExtendedLeaseIsNotTakenOver(t *testing.T) {
 	})
 }
 
-// steal lets the lease of the key end and takes the key for another process, which ends as h says.
+// steal waits for the end of the key's lease and takes the key for another process, whose handler is h.
 func steal(t testing.TB, st store.Store, h idem.Handler) idem.Outcome {
 	t.Helper()
 	return newEngine(t, st, idem.Config{Lease: lease}).Do(context.Background(), taskOf(h))
@@ -165,7 +165,7 @@ func TestUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 	}
 }
 
-// An extension that took its time lengthened the lease from when it was sent, not from when it was answered.
+// An extension with a late answer extends the lease from the time of the request, not from that of the answer.
 func TestExtendedLeaseStartsWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -209,7 +209,7 @@ func TestFailedHeartbeatsAreRetried(t *testing.T) {
 	})
 }
 
-// A network that falls silent takes away the beats that are under way. Over another connection the next one gets through.
+// After a silent network failure the heartbeats in progress get no answer. The next one succeeds over another connection.
 func TestUnansweredHeartbeatLeavesTimeForAnother(t *testing.T) {
 	for lease, lost := range map[time.Duration]int{time.Second: 1, lease: 3, time.Hour: 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestUnansweredHeartbeatLeavesTimeForAnother(t *testing.T) {
 	}
 }
 
-// The claim counts as lost by the local clock, but nobody has taken the key: the effect took place, and is recorded.
+// The claim counts as lost by the local clock, but no other owner has taken the key: the effect is recorded.
 func TestSuccessAfterALocalLossCompletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -345,7 +345,7 @@ func TestOutcomeOfATaskWhoseKeyWasTaken(t *testing.T) {
 	}
 }
 
-// The dead letter has been sent, but a thief was quicker: its completion counts.
+// The dead letter was sent, but a new owner completed the key first: its completion counts.
 func TestDeadLetteredTaskCompletedElsewhereIsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -363,8 +363,7 @@ func TestDeadLetteredTaskCompletedElsewhereIsAReplay(t *testing.T) {
 	})
 }
 
-// A key is kept until its settlement has an answer, however long that takes: a contender that comes meanwhile does not run the
-// task a second time.
+// The lease is extended until the settlement is answered, so that another owner does not run the task a second time.
 func TestLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 	slow := func(_ context.Context, set store.Settlement, land func() error) error {
 		if set.Op != store.OpExtend {
@@ -431,7 +430,7 @@ func TestEndOfAHandlerWaitsForAHeartbeatInProgress(t *testing.T) {
 	})
 }
 
-// The handler's error and the news that the key was taken come at the same moment: the news counts, and nothing is deadLettered.
+// The handler returns an error at the moment when the loss of the key is detected. The loss counts, and no dead letter is sent.
 func TestLossDetectedWhileTheHandlerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -450,8 +449,7 @@ func TestLossDetectedWhileTheHandlerEnds(t *testing.T) {
 	})
 }
 
-// A handler that does not return when its time is over is not extended any more: nobody waits for it. Its key stays taken
-// until the lease ends.
+// The lease of a handler that overruns its time is not extended any more. Its key stays claimed until the lease ends.
 func TestHeartbeatEndsForAnOverrun(t *testing.T) {
 	for _, tc := range []struct {
 		takes time.Duration
@@ -480,7 +478,7 @@ func TestHeartbeatEndsForAnOverrun(t *testing.T) {
 	}
 }
 
-// A claim that was run late, in a process that had been paused since its claim, knows that its lease is over.
+// A claim that is run after a pause of the process knows that its lease is over.
 func TestClaimWhoseKeyWasTakenIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -515,14 +513,14 @@ func TestOldClaimIsExtendedBeforeItsHandlerBegins(t *testing.T) {
 	})
 }
 
-// The key was held when the extension was written, but by the time of the answer its lease may have ended and another owner
-// may be at work.
+// The key was held when the extension was written, but the answer came after the end of the lease, when another owner may be
+// running.
 func TestHandlerIsNotBegunAfterALateExtension(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(t *testing.T, st *spy)
 		kind      idem.Kind
 	}{
-		"nobody took the key":        {func(*testing.T, *spy) {}, idem.StoreDown},
+		"no owner took the key":      {func(*testing.T, *spy) {}, idem.StoreDown},
 		"another owner completed it": {func(t *testing.T, st *spy) { steal(t, st.Store, returning("the new owner's", nil)) }, idem.Replayed},
 		"another owner is at work": {func(t *testing.T, st *spy) {
 			thief := session(t, newEngine(t, st.Store, idem.Config{}), context.Background())

@@ -50,7 +50,7 @@ func TestKeyRefusesAnEmptyKey(t *testing.T) {
 	}
 }
 
-// Two keys must never meet in one stored key, and every stored key must fit every store.
+// Two keys must never have the same stored key, and every stored key must fit every store.
 func TestKeysAreDistinctAndStorable(t *testing.T) {
 	anyKey := rapid.OneOf(
 		rapid.String(),

@@ -176,7 +176,7 @@ func TestBuildErrorIsReported(t *testing.T) {
 	}
 }
 
-// The way of production, up to the network: the SDK's configuration, DynamoDB, SQS.
+// The production setup except for the network: the SDK's configuration, DynamoDB, SQS.
 func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	db := must(dynamofake.New(dynamofake.Config{}))
 	queue := must(sqsfake.New(sqsfake.Config{}))

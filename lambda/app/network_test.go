@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )
 
-// An invocation has 15 seconds, say: one that waits for SQS as long has no time left to give the record's key back.
+// With a timeout of 15 seconds, a function that waits for SQS as long could not release the record's key.
 func TestDeadLetterIsSentAfterConnectionsFallSilent(t *testing.T) {
 	t.Parallel()
 	var size atomic.Int64

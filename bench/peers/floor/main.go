@@ -36,7 +36,7 @@ const (
 
 func main() {
 	peer.Main(func(ctx context.Context) (peer.Function, error) {
-		// It does not know what to do about a reply that was lost: it waits longer for it than idemsk does. And it keeps its
+		// It does not handle lost replies: it waits longer for it than idemsk does. And it keeps its
 		// connections, of which the SDK would keep 10.
 		patient := awshttp.NewBuildableClient().WithTimeout(time.Minute).WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 32 })
 		cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(patient))

@@ -301,7 +301,7 @@ func TestInLocalStack(t *testing.T) {
 	}
 
 	_, before := s.booked()
-	s.setenv("IDEMSK_SIMULATE", "off") // the cause is mended
+	s.setenv("IDEMSK_SIMULATE", "off") // the cause is fixed
 	out := s.redrive()
 	if n := len(s.deadLetters()); n != 0 {
 		t.Errorf("%d dead letters after the redrive; want none. It said:\n%s", n, out)
