@@ -106,7 +106,7 @@ func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string]
 	stream := tally.NewStream(t, seed, dynamodb.NewFromConfig(cfg), box, cluster.ListenAddrs(), crashBatch)
 	stream.Relay(booked)
 	books := tally.NewBooks()
-	second := tally.NewSource(t, seed, cluster.ListenAddrs(), "credited", crashBatch, books.Consumer(t, seed.Flaws("second")))
+	second := tally.NewSource(t, seed, cluster.ListenAddrs(), "credited", crashBatch, books.Consumer(t, seed.Faults("second")))
 	if !second.Drain() {
 		t.FailNow()
 	}
