@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func TestNoHandlerIsCalledWhileTheStoreIsDown(t *testing.T) {

@@ -10,12 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Random histories of several processes that compete for two keys: they die while holding claims, pause and continue late, lose

@@ -7,10 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // process is an engine whose requests to the store fail as planned.

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func ExampleEngine_Do() {

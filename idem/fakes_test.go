@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // The defaults of the tests' tasks.

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 var errForeign = fmt.Errorf("claim %q: %w", testKey, store.ErrForeignEntry)

@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // session returns a session that is closed at the end of the test.

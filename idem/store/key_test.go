@@ -8,9 +8,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func hashed(key string) string {

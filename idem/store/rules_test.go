@@ -4,10 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 

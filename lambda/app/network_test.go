@@ -6,12 +6,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // A key whose entry is foreign blocks only its own partition and raises an alarm, because redeliveries do not help.

@@ -7,11 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 

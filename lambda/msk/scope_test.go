@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // spy is a memory store that records its requests and lets a test intervene: land passes the request on.

@@ -10,8 +10,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -22,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/bench/internal/peer"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )

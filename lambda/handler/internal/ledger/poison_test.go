@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/kafka"
