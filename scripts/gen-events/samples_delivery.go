@@ -115,7 +115,7 @@ func orderSamples() []sample {
 		{
 			name:    "partition-ten-and-two",
 			shows:   "`payments-10` before `payments-2`, as text sorts them",
-			settles: "Executes 4: each partition is its own unit, whatever its place in the map",
+			settles: "Executes 4: each partition is its own lane, in any order of the map",
 			event: msk(
 				pay("partition-ten-1", 1010).to("acc-10").at(10, 3000),
 				pay("partition-ten-2", 1020).to("acc-10").at(10, 3001),

@@ -8,7 +8,7 @@ func badRecordSamples() []sample {
 	return []sample{
 		{
 			name:    "duplicate-header-keys-two-values",
-			shows:   "The key's header twice, with two values: nobody can say which is meant",
+			shows:   "The key's header twice, with two values: it is ambiguous",
 			settles: settles,
 			event: msk(
 				pay("two-keys-1", 1250).at(0, 6000).withHeaders(headers(idempotencyKey("two-keys-1"), idempotencyKey("two-keys-1-other"))),
@@ -78,7 +78,7 @@ func handlerSamples() []sample {
 		},
 		{
 			name:    "always-fails-retriable",
-			shows:   "A payment that always fails, each time with hope (`retry`), before a good one",
+			shows:   "A payment that always fails with a temporary error (`retry`), before a good one",
 			settles: "Released and reported until its 5 attempts are used up, then a dead letter and FAILED; then executes the second",
 			event: msk(
 				pay("always-fails-1", 1250).simulating("retry").at(0, 7200),
