@@ -22,8 +22,9 @@ LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local
   $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER))
 run:
 	@$(BUILD)
-	@echo "The sample events in events/, by idemsk replay:"
-	@set -o pipefail; bin/idemsk replay --records 0 --env IDEMSK_LEASE=500ms events | tail -n 2
+	@echo "The sample events in events/:"
+	@set -o pipefail; bin/idemsk local --events events --prove --function-response-types ReportBatchItemFailures --env IDEMSK_LEASE=500ms \
+	  --log dist/events.log 2>dist/events.txt | tail -n 2 || { cat dist/events.txt; exit 1; }
 	@echo
 	@$(LOCAL) --until-drained --prove --compare $(if $(filter plain,$(LEDGER)),--env IDEMSK_BATCHING=off) $(FAULTS)
 
@@ -31,6 +32,10 @@ run:
 dev:
 	@$(BUILD)
 	@$(LOCAL)
+
+## test-go: the tests that need Go alone, in all modules, and what that leaves out
+test-go:
+	scripts/test-go.sh
 
 ## test: run every test; LocalStack must be down: it is started, and stopped again
 test:
@@ -47,7 +52,7 @@ test-docs:
 ## test-stores: the stores alone, against real servers
 test-stores:
 	scripts/postgres.sh install && scripts/redis.sh install
-	go test -race ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/site
+	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/site
 
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test
@@ -73,7 +78,7 @@ MODULES = $$(go list -m -f '{{.Dir}}/...')
 ## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
-	scripts/tool.sh golangci-lint run --build-tags localstack,docs $(MODULES)
+	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs $(MODULES)
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:
@@ -109,4 +114,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-local test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-local test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

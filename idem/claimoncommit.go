@@ -64,7 +64,8 @@ func (s *Session) failedUnclaimed(claim *Claim, err error) Outcome {
 // handler runs again: what it enlisted was discarded.
 func (s *Session) claimRefused(claim *Claim, refused *store.ClaimRefusedError) Outcome {
 	res := refused.Result
-	final := res.State == store.ClaimCompleted || res.State == store.ClaimFailed || errors.Is(res.Err, store.ErrFingerprintMismatch) || errors.Is(res.Err, store.ErrForeignEntry)
+	final := res.State == store.ClaimCompleted || res.State == store.ClaimFailed ||
+		errors.Is(res.Err, store.ErrFingerprintMismatch) || errors.Is(res.Err, store.ErrForeignEntry)
 	if final {
 		claim.onCommit, claim.res = nil, res
 		return claim.outcome()

@@ -146,7 +146,8 @@ func failureOf(err error) *store.Failure {
 
 // isStoreFault reports whether err is a failure of the store: not one of its defined answers, and not a cancellation by the caller.
 func isStoreFault(err error) bool {
-	return err != nil && !errors.Is(err, store.ErrFingerprintMismatch) && !answered(err) && !errors.Is(err, store.ErrContended) && !errors.Is(err, context.Canceled)
+	return err != nil && !answered(err) && !errors.Is(err, store.ErrFingerprintMismatch) &&
+		!errors.Is(err, store.ErrContended) && !errors.Is(err, context.Canceled)
 }
 
 // truncateUTF8 returns the longest valid prefix of s with at most n bytes. Invalid bytes are replaced.

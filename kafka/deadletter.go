@@ -43,7 +43,7 @@ type DeadLetter struct {
 	Omitted      []string `json:"omitted,omitempty"`
 
 	IdempotencyKey string        `json:"idempotencyKey"` // as stored
-	Token          int64         `json:"token"`        // of the FAILED record: what a redriven record carries in RedriveHeader; 0 if no key is FAILED
+	Token          int64         `json:"token"`          // of the FAILED record: what a redriven record carries in RedriveHeader; 0 if no key is FAILED
 	Attempts       int           `json:"attempts"`
 	Error          store.Failure `json:"error"` // its At is unique to the failure
 	// Function is the function that failed, and Cluster the one that the topic is of: its ARN, or the bootstrap servers of one

@@ -3,9 +3,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+tags=servers,localstack # of the tests that need PostgreSQL, Redis, Kafka or DynamoDB Local, and of those that need LocalStack
 missing=()
 command -v go >/dev/null || missing+=("Go 1.26 or newer (https://go.dev/dl)")
-command -v gcc >/dev/null || missing+=("gcc (the race detector needs it; Debian: build-essential)")
+[[ $(go env GOOS 2>/dev/null) == darwin ]] || command -v gcc >/dev/null || missing+=("gcc (the race detector needs cgo, except on macOS; Debian: build-essential)")
 command -v javac >/dev/null || missing+=("a JDK, 17 or later (Debian: openjdk-17-jdk-headless)")
 command -v mvn >/dev/null || missing+=("Maven (Debian: maven)")
 if [ ${#missing[@]} -gt 0 ]; then
@@ -29,7 +30,7 @@ redis=$!
 { scripts/kafka.sh install && outbox/debezium/debezium.sh install; } &
 debezium=$!
 scripts/build.sh
-go vet -tags localstack,docs work # the packages of all modules
+go vet -tags "$tags,docs" work # the packages of all modules
 wait "$localstack"
 wait "$runtimes"
 wait "$postgres"
@@ -46,4 +47,4 @@ make --no-print-directory test-docs
 trap 'localstack/localstack.sh down' EXIT
 localstack/localstack.sh up >/dev/null
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
-  go test -race -tags localstack -timeout 20m "$@" $(go list -tags localstack work | grep -vE '/infra/cdk(/consumer)?$')
+  go test -race -tags "$tags" -timeout 20m "$@" $(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$')

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -27,34 +26,18 @@ const (
 	end   = "<!-- end of figures -->"
 )
 
-// write puts the figures and their plots into the folder of docs.
+// write writes the figures into performance.md in the folder docs.
 func (rep *report) write(docs string) error {
 	page := filepath.Join(docs, "performance.md")
 	text, err := os.ReadFile(page) //nolint:gosec // the caller's own folder
 	if err != nil {
 		return fmt.Errorf("the page that the figures go into: %w", err)
 	}
-	plots := rep.plots()
-	replaced, err := between(string(text), links(plots)+rep.markdown())
+	replaced, err := between(string(text), rep.markdown())
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
-	for name, svg := range plots {
-		if err := os.WriteFile(filepath.Join(docs, name), []byte(svg), 0o644); err != nil { //nolint:gosec // to be read by all
-			return err
-		}
-	}
 	return os.WriteFile(page, []byte(replaced), 0o644) //nolint:gosec // to be read by all
-}
-
-// links shows the plots, which are files by their names.
-func links(plots map[string]string) string {
-	var b strings.Builder
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(plots))) { // throughput before CPU
-		title := strings.TrimSuffix(strings.TrimPrefix(name, "performance-"), ".svg")
-		fmt.Fprintf(&b, "![%s](%s)\n\n", title, name)
-	}
-	return b.String()
 }
 
 // between replaces what is between the two lines of a page.

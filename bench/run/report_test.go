@@ -70,12 +70,8 @@ func TestWriteReplacesWhatIsBetweenTheLinesAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "before\n" + begin + "\n\n" + links(rep.plots()) + rep.markdown() + "\n" + end + "\nafter\n"; string(text) != want {
+	if want := "before\n" + begin + "\n\n" + rep.markdown() + "\n" + end + "\nafter\n"; string(text) != want {
 		t.Errorf("the page is\n%s\nwant\n%s", text, want)
-	}
-	plots, err := filepath.Glob(filepath.Join(docs, "performance-*.svg"))
-	if err != nil || len(plots) != len(rep.plots()) || !strings.Contains(string(text), "](performance-cpu.svg)") {
-		t.Errorf("plots: %v, %v; want %d", plots, err, len(rep.plots()))
 	}
 }
 

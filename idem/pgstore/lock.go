@@ -5,9 +5,6 @@ import (
 	"encoding/binary"
 )
 
-// migrationLock is the number of the advisory lock under which migrations run.
-const migrationLock = 0x6964656d736b // "idemsk"
-
 // lockOf returns the number of a key's advisory lock, but for the table, which the server adds (statements.lock): 64 bits of
 // a hash. Where two keys share one, the second waits for the first, which does no harm.
 func lockOf(key string) int64 {

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,9 +31,14 @@ const OldestServer = 150000
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrations returns the steps, for a table, in order.
-func migrations(t table) ([]pgmigrate.Step, error) {
-	return pgmigrate.Steps(migrationFiles, strings.NewReplacer("{{table}}", t.sql("")))
+// migrationLock is the number of the advisory lock under which migrations run.
+const migrationLock = 0x6964656d736b // "idemsk"
+
+func schema() *pgmigrate.Schema {
+	return &pgmigrate.Schema{
+		Files: migrationFiles, Lock: migrationLock, Command: "idemsk migrate", Rename: "set IDEMSK_TABLE to the right one", Before: checkServerOf,
+		NoTable: ErrNoTable, Older: ErrTableOlder, Newer: ErrTableNewer,
+	}
 }
 
 // Migrate makes a table (default DefaultTable), or brings an older one up to date, and returns the names of the migrations
@@ -43,23 +47,11 @@ func migrations(t table) ([]pgmigrate.Step, error) {
 //
 // The role needs CREATE on the schema, and must own a table that is there already.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []string, err error) {
-	t, err := parseTable(cmp.Or(name, DefaultTable))
+	t, err := pgmigrate.ParseTable(cmp.Or(name, DefaultTable))
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, err)
 	}
-	steps, err := migrations(t)
-	if err != nil {
-		return nil, fmt.Errorf("pgstore: %w", err)
-	}
-	todo := pgmigrate.Migration{Had: t.sql(pgmigrate.Suffix), Lock: migrationLock, Steps: steps, Newer: tableNewer}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if err := checkServerOf(ctx, tx); err != nil {
-			return err
-		}
-		applied, err = todo.Apply(ctx, tx)
-		return err
-	})
-	if err != nil {
+	if applied, err = schema().Migrate(ctx, pool, t); err != nil {
 		return nil, fmt.Errorf("pgstore: migrating table %s: %w%s", t, err, hint(err))
 	}
 	return applied, nil
@@ -80,11 +72,11 @@ func checkServerOf(ctx context.Context, tx pgx.Tx) error {
 func (s *Store) Check(ctx context.Context) error {
 	var server int
 	var encoding string
-	var readOnly, there bool
+	var readOnly bool
+	var version int
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		return conn.QueryRow(w.Context(), `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
-			current_setting('transaction_read_only')::bool, to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`,
-			s.table.sql(""), s.table.sql(pgmigrate.Suffix)).Scan(&server, &encoding, &readOnly, &there)
+			current_setting('transaction_read_only')::bool`).Scan(&server, &encoding, &readOnly)
 	})
 	if err != nil {
 		return s.complain("check", err)
@@ -97,41 +89,20 @@ func (s *Store) Check(ctx context.Context) error {
 	if encoding != "UTF8" {
 		errs = append(errs, fmt.Errorf("the database's encoding is %s: want UTF8, as keys are", encoding))
 	}
-	if there {
-		errs = append(errs, s.checkVersion(ctx))
+	err = s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
+		version, err = pgmigrate.Version(w.Context(), conn, s.table)
+		return err
+	})
+	if err == nil {
+		err = schema().Check(s.table, version)
 	} else {
-		errs = append(errs, fmt.Errorf("%w in this database: run idemsk migrate, or set IDEMSK_TABLE to the right one", ErrNoTable))
+		err = fmt.Errorf("%w%s", err, hint(err))
 	}
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("pgstore: check of table %s: %w", s.table, err)
 	}
 	return nil
-}
-
-func (s *Store) checkVersion(ctx context.Context) error {
-	steps, err := migrations(s.table)
-	if err != nil {
-		return err
-	}
-	var version int
-	err = s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
-		version, err = pgmigrate.Version(w.Context(), conn, s.table.sql(pgmigrate.Suffix))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("%w%s", err, hint(err))
-	}
-	switch {
-	case version < len(steps):
-		return fmt.Errorf("%w: it is at version %d, and the program wants %d: run idemsk migrate", ErrTableOlder, version, len(steps))
-	case version > len(steps):
-		return tableNewer(version, len(steps))
-	}
-	return nil
-}
-
-func tableNewer(version, known int) error {
-	return fmt.Errorf("%w: it is at version %d, and the program knows versions up to %d: deploy the newer program", ErrTableNewer, version, known)
 }
 
 func checkServer(version int) error {

@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/chunks"
+	"github.com/idemsk/idemsk/internal/pgmigrate"
 	"github.com/idemsk/idemsk/internal/pgtrip"
 	"github.com/idemsk/idemsk/internal/silence"
 )
@@ -59,7 +59,7 @@ type Config struct {
 // Store is a store in PostgreSQL, in lease mode. It is safe for concurrent use.
 type Store struct {
 	pool  *pgtrip.Pool
-	table table
+	table pgmigrate.Table
 	skew  time.Duration
 	limit time.Duration // of a round trip
 	sql   *statements
@@ -81,7 +81,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	if pool == nil {
 		errs = append(errs, errors.New("the pool is nil"))
 	}
-	table, err := parseTable(cfg.Table)
+	table, err := pgmigrate.ParseTable(cfg.Table)
 	if err != nil {
 		errs = append(errs, err)
 	}
@@ -99,41 +99,8 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// table is the name of a table.
-type table struct {
-	schema string // "" is the first of the search path
-	name   string
-}
-
-var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_-]{0,62})\.)?([A-Za-z_][A-Za-z0-9_-]{0,47})$`)
-
 // ValidTable reports whether name can be a Config's Table.
-func ValidTable(name string) bool { return tableName.MatchString(name) }
-
-func parseTable(name string) (table, error) {
-	m := tableName.FindStringSubmatch(name)
-	if m == nil {
-		return table{}, fmt.Errorf("Table is %q: want up to 48 letters, digits, '_' and '-', not beginning with a digit, "+
-			"with a schema and a dot before it or not", name)
-	}
-	return table{schema: m[1], name: m[2]}, nil
-}
-
-// sql returns the name, with a suffix, as it stands in a statement.
-func (t table) sql(suffix string) string {
-	if t.schema == "" {
-		return pgx.Identifier{t.name + suffix}.Sanitize()
-	}
-	return pgx.Identifier{t.schema, t.name + suffix}.Sanitize()
-}
-
-// String returns the name as Config has it.
-func (t table) String() string {
-	if t.schema == "" {
-		return t.name
-	}
-	return t.schema + "." + t.name
-}
+func ValidTable(name string) bool { _, err := pgmigrate.ParseTable(name); return err == nil }
 
 // Table returns the name of the store's table.
 func (s *Store) Table() string { return s.table.String() }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 
 // serverClock is the clock that decides.
@@ -29,8 +31,8 @@ type statements struct {
 }
 
 // newStatements returns the statements for a table. clock is an SQL expression.
-func newStatements(t table, clock string) *statements {
-	fill := strings.NewReplacer("{table}", t.sql(""), "{columns}", columns,
+func newStatements(t pgmigrate.Table, clock string) *statements {
+	fill := strings.NewReplacer("{table}", t.SQL(""), "{columns}", columns,
 		"{lock10}", lockNumber("$10", t), "{lock1}", lockNumber("$1", t), "{now}", "date_trunc('milliseconds', "+clock+")",
 		"{lease}", lease, "{expiry}", ceilSecond("now", "$4"), "{extendedExpiry}", ceilSecond(lease, "$4"),
 		"{releasedExpiry}", ceilSecond("now + $7::bigint * interval '1 millisecond'", "$4"),
@@ -56,8 +58,8 @@ const clockCTE = `WITH clock AS MATERIALIZED (SELECT {now} AS now)`
 const lease = `now + $5::bigint * interval '1 millisecond'`
 
 // lockNumber is that of the key, and of the table, however it is named.
-func lockNumber(key string, t table) string {
-	return key + `::bigint # '` + t.sql("") + `'::regclass::oid::bigint`
+func lockNumber(key string, t pgmigrate.Table) string {
+	return key + `::bigint # '` + t.SQL("") + `'::regclass::oid::bigint`
 }
 
 // In transaction mode the key's lock comes first. It is held until the transaction ends.

@@ -1,3 +1,5 @@
+//go:build servers
+
 package dynamofake_test
 
 import (

@@ -1,4 +1,4 @@
-// Package pgmigrate brings a table of PostgreSQL up to date by numbered steps, each applied once.
+// Package pgmigrate brings a table of PostgreSQL up to date by numbered steps, each applied once, and tells whether it is.
 package pgmigrate
 
 import (
@@ -9,72 +9,96 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Suffix is what a table's name gets to name the table of the steps that it has had.
-const Suffix = "_migrations"
+// suffix is what a table's name gets to name the table of the steps that it has had.
+const suffix = "_migrations"
 
-// Step leads from one version of a table to the next; the first to version 1.
-type Step struct {
-	Name string // of its file
-	SQL  string
+// Schema is what a kind of tables consists of.
+type Schema struct {
+	Files                 fs.FS                               // the steps, migrations/0001_create.sql and so on; {{table}} is the table's name
+	Also                  func(t Table) (oldnew []string)     // what else stands for names in them, as strings.NewReplacer takes it; may be nil
+	Lock                  int64                               // the advisory lock that keeps migrations from each other
+	Command               string                              // that migrates, for messages
+	Rename                string                              // what to do where another table is meant, for messages
+	Before                func(context.Context, pgx.Tx) error // looks at the server before a migration; may be nil
+	NoTable, Older, Newer error                               // what Check returns, wrapped
 }
+
+// step leads from one version of a table to the next; the first to version 1.
+type step struct{ name, sql string }
 
 var fileName = regexp.MustCompile(`^(\d{4})_[a-z_]+\.sql$`)
 
-// Steps reads the steps in the folder migrations, in order, and replaces what stands for names in them.
-func Steps(files fs.FS, names *strings.Replacer) ([]Step, error) {
-	entries, err := fs.ReadDir(files, "migrations")
+// steps are those of a table, in order.
+func (s *Schema) steps(t Table) ([]step, error) {
+	entries, err := fs.ReadDir(s.Files, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	var steps []Step
+	oldnew := []string{"{{table}}", t.SQL("")}
+	if s.Also != nil {
+		oldnew = append(oldnew, s.Also(t)...)
+	}
+	names := strings.NewReplacer(oldnew...)
+	var steps []step
 	for _, f := range entries { // in the order of names
 		version := fmt.Sprintf("%04d", len(steps)+1)
 		if m := fileName.FindStringSubmatch(f.Name()); m == nil || m[1] != version {
 			return nil, fmt.Errorf("migration %s: want a name like %s_create.sql", f.Name(), version)
 		}
-		text, err := fs.ReadFile(files, "migrations/"+f.Name())
+		text, err := fs.ReadFile(s.Files, "migrations/"+f.Name())
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, Step{Name: f.Name(), SQL: names.Replace(string(text))})
+		steps = append(steps, step{name: f.Name(), sql: names.Replace(string(text))})
 	}
 	return steps, nil
 }
 
-// Migration brings a table up to date.
-type Migration struct {
-	Had   string // the table of the steps that it has had, as SQL has it
-	Lock  int64  // the advisory lock that keeps migrations from each other
-	Steps []Step
-	Newer func(version, known int) error // the error if it has had more
-}
-
-// Apply applies what the table has not had, and returns the names of these steps.
-func (m *Migration) Apply(ctx context.Context, tx pgx.Tx) (applied []string, err error) {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, m.Lock); err != nil {
-		return nil, err
-	}
-	if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+m.Had+` (
-		version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`); err != nil {
-		return nil, err
-	}
-	version, err := Version(ctx, tx, m.Had)
+// Migrate makes a table, or brings it up to date, in one transaction. It returns the names of the steps that were applied.
+func (s *Schema) Migrate(ctx context.Context, pool *pgxpool.Pool, t Table) (applied []string, err error) {
+	steps, err := s.steps(t)
 	if err != nil {
 		return nil, err
 	}
-	if version > len(m.Steps) {
-		return nil, m.Newer(version, len(m.Steps))
-	}
-	for n, step := range m.Steps[version:] {
-		if _, err := tx.Conn().PgConn().Exec(ctx, step.SQL).ReadAll(); err != nil {
-			return nil, fmt.Errorf("%s: %w", step.Name, err)
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if s.Before != nil {
+			if err := s.Before(ctx, tx); err != nil {
+				return err
+			}
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO `+m.Had+` (version, name) VALUES ($1, $2)`, version+n+1, step.Name); err != nil {
+		applied, err = s.apply(ctx, tx, t.SQL(suffix), steps)
+		return err
+	})
+	return applied, err
+}
+
+// apply applies what the table has not had, by the table of the steps that it has had.
+func (s *Schema) apply(ctx context.Context, tx pgx.Tx, had string, steps []step) (applied []string, err error) {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, s.Lock); err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+had+` (
+		version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`); err != nil {
+		return nil, err
+	}
+	version, err := lastStep(ctx, tx, had)
+	if err != nil {
+		return nil, err
+	}
+	if version > len(steps) {
+		return nil, s.newer(version, len(steps))
+	}
+	for n, step := range steps[version:] {
+		if _, err := tx.Conn().PgConn().Exec(ctx, step.sql).ReadAll(); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.name, err)
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO `+had+` (version, name) VALUES ($1, $2)`, version+n+1, step.name); err != nil {
 			return nil, err
 		}
-		applied = append(applied, step.Name)
+		applied = append(applied, step.name)
 	}
 	return applied, nil
 }
@@ -84,8 +108,37 @@ type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Version returns which step was the last that a table had, by the table of its steps.
-func Version(ctx context.Context, db Querier, had string) (version int, err error) {
+// Version returns which step was the last that a table had; -1 if the table has not been made.
+func Version(ctx context.Context, db Querier, t Table) (int, error) {
+	var there bool
+	err := db.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`, t.SQL(""), t.SQL(suffix)).Scan(&there)
+	if err != nil || !there {
+		return -1, err
+	}
+	return lastStep(ctx, db, t.SQL(suffix))
+}
+
+func lastStep(ctx context.Context, db Querier, had string) (version int, err error) {
 	err = db.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+had).Scan(&version)
 	return version, err
+}
+
+// Check says of a table, by its Version, why this program can't use it: NoTable or Older, wrapped. Newer is a warning.
+func (s *Schema) Check(t Table, version int) error {
+	steps, err := s.steps(t)
+	switch {
+	case err != nil:
+		return err
+	case version < 0:
+		return fmt.Errorf("%w in this database: run %s, or %s", s.NoTable, s.Command, s.Rename)
+	case version < len(steps):
+		return fmt.Errorf("%w: it is at version %d, and the program wants %d: run %s", s.Older, version, len(steps), s.Command)
+	case version > len(steps):
+		return s.newer(version, len(steps))
+	}
+	return nil
+}
+
+func (s *Schema) newer(version, known int) error {
+	return fmt.Errorf("%w: it is at version %d, and the program knows versions up to %d: deploy the newer program", s.Newer, version, known)
 }

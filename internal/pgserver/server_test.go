@@ -1,3 +1,5 @@
+//go:build servers
+
 package pgserver_test
 
 import (

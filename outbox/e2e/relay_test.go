@@ -1,3 +1,5 @@
+//go:build servers
+
 package e2e_test
 
 import (

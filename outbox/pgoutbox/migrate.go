@@ -6,9 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/internal/pgmigrate"
@@ -27,13 +25,16 @@ var (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrations returns the steps, for a table, in order.
-func migrations(t table) ([]pgmigrate.Step, error) {
-	return pgmigrate.Steps(migrationFiles, strings.NewReplacer("{{table}}", t.sql(""), "{{wake}}", t.sql("_wake")))
-}
-
 // migrationLock keeps migrations from each other. It has no meaning.
 const migrationLock = 0x6f7574626f78
+
+func schema() *pgmigrate.Schema {
+	return &pgmigrate.Schema{
+		Files: migrationFiles, Lock: migrationLock, Command: "pgoutbox.Migrate (idemsk relay --migrate)", Rename: "name the right table",
+		Also:    func(t pgmigrate.Table) []string { return []string{"{{wake}}", t.SQL("_wake")} },
+		NoTable: ErrNoTable, Older: ErrTableOlder, Newer: ErrTableNewer,
+	}
+}
 
 // Migrate makes a table (default DefaultTable), or brings an older one up to date, and returns the names of the migrations
 // that were applied: none if there was nothing to do. All are one transaction: they are applied or they are not. Any number of
@@ -41,20 +42,11 @@ const migrationLock = 0x6f7574626f78
 //
 // The role needs CREATE on the schema, and must own a table that is there already.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []string, err error) {
-	t, err := parseTable(cmp.Or(name, DefaultTable))
+	t, err := pgmigrate.ParseTable(cmp.Or(name, DefaultTable))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
-	steps, err := migrations(t)
-	if err != nil {
-		return nil, fmt.Errorf("pgoutbox: %w", err)
-	}
-	todo := pgmigrate.Migration{Had: t.sql(pgmigrate.Suffix), Lock: migrationLock, Steps: steps, Newer: tableNewer}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		applied, err = todo.Apply(ctx, tx)
-		return err
-	})
-	if err != nil {
+	if applied, err = schema().Migrate(ctx, pool, t); err != nil {
 		return nil, fmt.Errorf("pgoutbox: migrating table %s: %w", t, err)
 	}
 	return applied, nil
@@ -64,32 +56,12 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []st
 //
 // ErrTableNewer is a warning. Migrations only add, so that a program goes on working while a newer one is rolled out.
 func (o *Outbox) Check(ctx context.Context, db Querier) error {
-	steps, err := migrations(o.table)
-	if err != nil {
-		return fmt.Errorf("pgoutbox: %w", err)
-	}
-	var there bool
-	var version int
-	err = db.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`,
-		o.table.sql(""), o.table.sql(pgmigrate.Suffix)).Scan(&there)
-	if err == nil && there {
-		version, err = pgmigrate.Version(ctx, db, o.table.sql(pgmigrate.Suffix))
-	}
-	switch {
-	case err != nil:
-	case !there:
-		err = fmt.Errorf("%w in this database: run pgoutbox.Migrate (idemsk relay --migrate), or name the right table", ErrNoTable)
-	case version < len(steps):
-		err = fmt.Errorf("%w: it is at version %d, and the program wants %d: run pgoutbox.Migrate (idemsk relay --migrate)", ErrTableOlder, version, len(steps))
-	case version > len(steps):
-		err = tableNewer(version, len(steps))
+	version, err := pgmigrate.Version(ctx, db, o.table)
+	if err == nil {
+		err = schema().Check(o.table, version)
 	}
 	if err != nil {
 		return fmt.Errorf("pgoutbox: check of table %s: %w", o.table, err)
 	}
 	return nil
-}
-
-func tableNewer(version, known int) error {
-	return fmt.Errorf("%w: it is at version %d, and the program knows versions up to %d: deploy the newer program", ErrTableNewer, version, known)
 }

@@ -19,11 +19,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/idemsk/idemsk/internal/pgmigrate"
 	"github.com/idemsk/idemsk/outbox"
 )
 
@@ -47,7 +47,7 @@ type Config struct {
 
 // Outbox writes events. It is safe for concurrent use.
 type Outbox struct {
-	table   table
+	table   pgmigrate.Table
 	maxSize int
 	logOnly bool
 	sql     statements
@@ -55,7 +55,7 @@ type Outbox struct {
 
 // New returns an outbox on a table, which it does not look at.
 func New(cfg Config) (*Outbox, error) {
-	t, err := parseTable(cmp.Or(cfg.Table, DefaultTable))
+	t, err := pgmigrate.ParseTable(cmp.Or(cfg.Table, DefaultTable))
 	if cfg.MaxSize < 0 {
 		err = errors.Join(err, fmt.Errorf("MaxSize is %d: want 0, for %d, or more", cfg.MaxSize, outbox.DefaultMaxSize))
 	}
@@ -114,37 +114,4 @@ type Querier interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-// table is the name of a table.
-type table struct {
-	schema string // "" is the first of the search path
-	name   string
-}
-
-var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_-]{0,62})\.)?([A-Za-z_][A-Za-z0-9_-]{0,47})$`)
-
-func parseTable(name string) (table, error) {
-	m := tableName.FindStringSubmatch(name)
-	if m == nil {
-		return table{}, fmt.Errorf("the table is %q: want up to 48 letters, digits, '_' and '-', not beginning with a digit, "+
-			"with a schema and a dot before it or not", name)
-	}
-	return table{schema: m[1], name: m[2]}, nil
-}
-
-// sql returns the name, with a suffix, as it stands in a statement.
-func (t table) sql(suffix string) string {
-	if t.schema == "" {
-		return pgx.Identifier{t.name + suffix}.Sanitize()
-	}
-	return pgx.Identifier{t.schema, t.name + suffix}.Sanitize()
-}
-
-// String returns the name as Config has it.
-func (t table) String() string {
-	if t.schema == "" {
-		return t.name
-	}
-	return t.schema + "." + t.name
 }

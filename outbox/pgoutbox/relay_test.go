@@ -1,3 +1,5 @@
+//go:build servers
+
 package pgoutbox_test
 
 import (

@@ -1,6 +1,10 @@
 package pgoutbox
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/idemsk/idemsk/internal/pgmigrate"
+)
 
 // statements are the SQL of one table.
 type statements struct {
@@ -45,9 +49,9 @@ const take = `WITH taken AS MATERIALIZED (
 
 const besides = `AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($3::text[], $4::bytea[])))`
 
-func newStatements(t table) statements {
+func newStatements(t pgmigrate.Table) statements {
 	fill := func(sql string) string {
-		return strings.NewReplacer("{{ready}}", strings.ReplaceAll(ready, "{{table}}", t.sql("")), "{{pending}}", pending, "{{table}}", t.sql("")).Replace(sql)
+		return strings.NewReplacer("{{ready}}", strings.ReplaceAll(ready, "{{table}}", t.SQL("")), "{{pending}}", pending, "{{table}}", t.SQL("")).Replace(sql)
 	}
 	return statements{
 		insert: fill(`INSERT INTO {{table}} (id, aggregatetype, aggregateid, type, payload, headers)

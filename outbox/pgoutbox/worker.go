@@ -74,7 +74,7 @@ func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 	defer w.close()
 	var oid *uint32
 	err = w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) error {
-		return conn.QueryRow(watch.Context(), r.outbox.sql.oid, r.outbox.table.sql("")).Scan(&oid)
+		return conn.QueryRow(watch.Context(), r.outbox.sql.oid, r.outbox.table.SQL("")).Scan(&oid)
 	})
 	if err != nil {
 		return false, err

@@ -56,7 +56,7 @@ type action func(ctx context.Context, s Streams, args []string) error
 // verbs are all there are.
 func verbs() []verb {
 	return []verb{
-		localVerb(), replayVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb(), topicVerb(), produceVerb(),
+		localVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb(), topicVerb(), produceVerb(),
 		migrateVerb(), pruneVerb(), relayVerb(), outboxVerb(),
 	}
 }

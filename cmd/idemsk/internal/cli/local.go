@@ -19,7 +19,6 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/replay"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
@@ -33,6 +32,7 @@ for MSK does: docs/local.md says row by row where it differs. Without --brokers 
 without --function the built function of this project is run. The function is any command that speaks the Lambda Runtime API
 (a provided.* bootstrap, python3 -m awslambdaric, aws-lambda-ric), one process for each poller; or it is at an Invoke
 endpoint. DynamoDB tables and an SQS queue for it are in this process, and its environment points there (--store fake).
+With --events there is no topic: the function gets recorded events, also broken ones, and each answer is shown.
 ` + kafkaCredentials + `
 
 Ctrl-C reads no more, waits for what is with the function, for as long as its timeout, and commits what is done with; a second
@@ -46,6 +46,7 @@ records were lost: given up where there is no on-failure destination, or named a
 			"idemsk local --function 'python3 -m awslambdaric app.handler' --store none --env PYTHONPATH=.",
 			"idemsk local --invoke http://127.0.0.1:4566 --function-name payments --topic payments --brokers 127.0.0.1:9092",
 			"idemsk local --from-localstack --brokers 127.0.0.1:9092",
+			"idemsk local --events events --prove",
 			"idemsk local --produce 10000 --duplicate 0.3 --kill 0.05 --concurrent-duplicates 0.1 --seed 7 --until-drained",
 		},
 		flags: func(fs *flag.FlagSet) action {
@@ -60,6 +61,7 @@ type localCommand struct {
 	awsFlags
 	kafkaFlags
 	opt       local.Options
+	events    string // --events
 	topic     string
 	age       time.Duration
 	responses string
@@ -85,6 +87,9 @@ func (l *localCommand) declare(fs *flag.FlagSet) {
 
 func (l *localCommand) declareSource(fs *flag.FlagSet) {
 	c := &l.opt.ESM
+	fs.StringVar(&l.events, "events", "",
+		"deliver recorded MSK events in the place of a topic's records, each as it is: the `PATH` of a file, or of a folder with *.json;\n"+
+			"the run ends when they are delivered")
 	fs.StringVar(&l.brokers, "brokers", "", "the cluster's `ADDRESSES`, parted by commas (default: a broker in this process)")
 	l.declareSecurity(fs)
 	fs.StringVar(&l.topic, "topic", "payments", "the `TOPIC`")
@@ -150,6 +155,8 @@ func (l *localCommand) declareRun(fs *flag.FlagSet) {
 	f := &l.opt.Faults
 	fs.Float64Var(&f.Duplicate, "duplicate", 0, "the `CHANCE` that a batch that is done with is delivered again")
 	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed in the middle of an invocation")
+	fs.StringVar(&f.KillAt, "kill-at", local.KillAny, "the `MOMENT` of a --kill: any, before-effect or after-effect: exactly before, or after, a write to\n"+
+		"a table other than that of the keys (--store fake)")
 	fs.Float64Var(&f.Concurrent, "concurrent-duplicates", 0, "the `CHANCE` that an invocation is made twice at once, as when partitions change hands")
 	fs.DurationVar(&f.Slow, "slow", 0, "delay invocations by up to this `TIME`")
 }
@@ -161,7 +168,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if err := l.resolve(ctx); err != nil {
 		return err
 	}
-	log, err := openLog("local", l.logFile)
+	log, err := openLog(l.logFile)
 	if err != nil {
 		return err
 	}
@@ -249,6 +256,43 @@ func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	return err
 }
 
+// resolveMapping fills in the parameters of the event source mapping that flags have in another form.
+func (l *localCommand) resolveMapping() error {
+	c := &l.opt.ESM
+	if l.age != 0 {
+		c.MaximumRecordAge = l.age
+	}
+	if l.responses != "" {
+		c.FunctionResponseTypes = strings.Split(l.responses, ",")
+	}
+	if c.FilterCriteria = l.filter; strings.HasPrefix(l.filter, "@") {
+		text, err := os.ReadFile(l.filter[1:])
+		if err != nil {
+			return err
+		}
+		c.FilterCriteria = string(text)
+	}
+	if l.events != "" {
+		return l.readEvents()
+	}
+	return nil
+}
+
+// readEvents has recorded events take the place of a topic.
+func (l *localCommand) readEvents() (err error) {
+	excluded := []string{
+		"brokers", "broker-port", "topic", "partitions", "consumer-group-id", "produce", "producer-duplicates", "batch-size", "maximum-batching-window",
+		"starting-position", "starting-position-timestamp", "filter-criteria", "pollers",
+	}
+	for _, name := range l.given() {
+		if slices.Contains(excluded, name) {
+			return usagef("--%s and --events exclude each other: recorded events are delivered as they are, one after another", name)
+		}
+	}
+	l.opt.ESM.Events, err = local.ReadEvents(l.events)
+	return err
+}
+
 // resolve fills in what flags leave open.
 func (l *localCommand) resolve(ctx context.Context) (err error) {
 	o := &l.opt
@@ -265,18 +309,8 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 	if l.deployed {
 		return l.fromLocalStack(ctx)
 	}
-	if l.age != 0 {
-		o.ESM.MaximumRecordAge = l.age
-	}
-	if l.responses != "" {
-		o.ESM.FunctionResponseTypes = strings.Split(l.responses, ",")
-	}
-	if o.ESM.FilterCriteria = l.filter; strings.HasPrefix(l.filter, "@") {
-		text, err := os.ReadFile(l.filter[1:])
-		if err != nil {
-			return err
-		}
-		o.ESM.FilterCriteria = string(text)
+	if err := l.resolveMapping(); err != nil {
+		return err
 	}
 	if o.Store == "postgres" || o.Store == "redis" {
 		if o.Store = os.Getenv("IDEMSK_STORE_URL"); o.Store == "" {
@@ -284,7 +318,7 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 		}
 	}
 	if o.Function == "" && o.Invoke == "" {
-		path, err := replay.FindFunction(o.Build())
+		path, err := local.FindFunction(o.Build())
 		if err != nil {
 			return err
 		}

@@ -54,6 +54,23 @@ func TestLocalProves(t *testing.T) {
 	}
 }
 
+// The function gets recorded events, once more without idemsk, and the answers are shown.
+func TestLocalDeliversEvents(t *testing.T) {
+	t.Parallel()
+	r := idemsk(t, "local", "--function", handler, "--events", filepath.Join("..", "..", "..", "..", "events", "duplicate-across-batches-1.json"),
+		"--duplicate", "1", "--prove", "--compare")
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	for _, want := range []string{
+		"duplicate-across-batches-1.json: 2 records, answered ", "2 records, delivered 4 times, booked 2 payments exactly once each", "without idemsk the ledger would be off by ",
+	} {
+		if !strings.Contains(squeezed(r.out+r.err), squeezed(want)) {
+			t.Errorf("not said: %q\n%s\n%s", want, r.out, r.err)
+		}
+	}
+}
+
 // squeezed is a text with all blanks and line ends alike.
 func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
 

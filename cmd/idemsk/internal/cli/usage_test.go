@@ -39,15 +39,15 @@ func TestUsageErrors(t *testing.T) {
 		"redrive --file f --brokers b:9092 --yes --sasl plain":            "unencrypted",
 		"redrive --file f --brokers b --yes --tls-cert c":                 "go together",
 		"redrive --queue-url q --brokers b --yes --visibility-timeout 1s": "--visibility-timeout is 1s",
-		"replay --records 0 --function f":                                 "nothing to play",
-		"replay --kills 3 --records 2 --function f":                       "to kill before",
-		"topic":                                                    "want create and the name of one topic",
-		"topic delete payments --brokers b":                        "want create and the name of one topic",
-		"topic create payments":                                    "no brokers are named",
-		"topic create bad/topic --brokers b":                       `the topic is "bad/topic"`,
-		"topic create payments --brokers b --partitions 0":         "--partitions is 0",
-		"topic create payments --brokers b --replication-factor 0": "--replication-factor is 0",
-		"topic create payments --brokers b --config x":             "want NAME=VALUE",
+		"local --events . --topic t --function f":                         "--topic and --events exclude each other",
+		"local --events . --from-localstack":                              "--events and --from-localstack exclude each other",
+		"topic":                                                           "want create and the name of one topic",
+		"topic delete payments --brokers b":                               "want create and the name of one topic",
+		"topic create payments":                                           "no brokers are named",
+		"topic create bad/topic --brokers b":                              `the topic is "bad/topic"`,
+		"topic create payments --brokers b --partitions 0":                "--partitions is 0",
+		"topic create payments --brokers b --replication-factor 0":        "--replication-factor is 0",
+		"topic create payments --brokers b --config x":                    "want NAME=VALUE",
 		"produce":                                   "no brokers are named",
 		"produce a b --brokers b":                   "want one FILE, got 2",
 		"produce --brokers b --format avro":         `--format is "avro"`,
@@ -59,7 +59,6 @@ func TestUsageErrors(t *testing.T) {
 		"relay --brokers b --store-url mysql://x":   "postgres://",
 		"relay --brokers b --store-url postgres://u@h/d --table a.b.c":               `"a.b.c"`,
 		"relay --brokers 127.0.0.1:1 --store-url postgres://u@h/d --max-attempts -1": "--max-attempts is -1",
-		"replay --env IDEMSK_STORE=redis --function f":                               "redis",
 		"outbox x":                                   "give --requeue",
 		"outbox --limit -1":                          "--limit is -1",
 		"outbox --all":                               "--all is for --requeue",
@@ -97,7 +96,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"local", "replay", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
+	for _, verb := range []string{"local", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
 		page := idemsk(t, "help", verb)
 		if page.code != 0 {
 			t.Errorf("help %s: %+v", verb, page)
@@ -117,7 +116,7 @@ func TestHelp(t *testing.T) {
 func TestHostileArgumentsAreEscaped(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"\x1b[2J"}, {"list", "\x1b[2J"}, {"help", "\x1b[2J"}, {"get", "--\x1b[2J"}, {"replay", "--function", "f", "/nowhere/\x1b[2J"},
+		{"\x1b[2J"}, {"list", "\x1b[2J"}, {"help", "\x1b[2J"}, {"get", "--\x1b[2J"}, {"local", "--function", "f", "--events", "/nowhere/\x1b[2J"},
 	} {
 		r := idemsk(t, args...)
 		if r.code == 0 || strings.Contains(r.err, "\x1b") || !strings.Contains(r.err, `\x1b`) {

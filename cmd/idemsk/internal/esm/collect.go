@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // source gives records, at most so many, and waits until there are some or the context is done: then it gives none.
@@ -30,15 +32,34 @@ func (k kafka) poll(ctx context.Context, most int) ([]*kgo.Record, error) {
 	return fetches.Records(), nil
 }
 
-// batch is what was gathered for the function.
+// batch is what the function is to get.
 type batch struct {
+	event    *mskevent.Event // that was recorded, and is delivered as it is; nil: the batch was gathered
+	envelope mskevent.Envelope
 	records  []Record
 	ends     offsets  // behind all that was looked at
 	filtered int      // records that FilterCriteria dropped
 	tooLarge []Record // records that no event can hold
-	givenUp  map[Place]bool
-	size     size
+	givenUp  map[mskevent.Place]bool
+	size     mskevent.Size
 	raw      []*kgo.Record // all that was looked at
+}
+
+// batches gives one batch after another; none when the context is done.
+type batches interface {
+	next(ctx context.Context) (*batch, error)
+}
+
+// payload is the event of some records of the batch: one that was recorded is as it came, unless a part of it is left out.
+func (b *batch) payload(records []Record) []byte {
+	if b.event != nil && len(records) == len(b.event.Records) {
+		return b.event.Payload
+	}
+	return payload(b.envelope, records)
+}
+
+func payload(e mskevent.Envelope, records []Record) []byte {
+	return e.Event(len(records), func(i int) *mskevent.Record { return &records[i].Record })
 }
 
 // collector gathers records into batches.
@@ -46,7 +67,7 @@ type collector struct {
 	config   *Config
 	source   source
 	filters  filters
-	envelope envelope
+	envelope mskevent.Envelope
 	carry    []*kgo.Record // read, and not in a batch yet
 }
 
@@ -61,7 +82,7 @@ func (c *collector) next(ctx context.Context) (*batch, error) {
 		}
 		c.carry = records
 	}
-	b := &batch{ends: make(offsets), size: c.envelope.size()}
+	b := &batch{envelope: c.envelope, ends: make(offsets), size: c.envelope.Size()}
 	window, cancel := context.WithTimeout(ctx, c.config.MaximumBatchingWindow)
 	defer cancel()
 	for !c.take(b) {
@@ -106,12 +127,12 @@ func (c *collector) add(b *batch, r *kgo.Record) bool {
 }
 
 func (c *collector) append(b *batch, r Record) bool {
-	if len(r.json) > MaxPayload/2 && c.envelope.size().with(&r).bytes > MaxPayload {
+	if len(r.JSON) > MaxPayload/2 && c.envelope.Size().With(&r.Record).Bytes > MaxPayload {
 		b.tooLarge = append(b.tooLarge, r)
 		return true
 	}
-	grown := b.size.with(&r)
-	if grown.bytes > MaxPayload || len(b.records) == c.config.BatchSize {
+	grown := b.size.With(&r.Record)
+	if grown.Bytes > MaxPayload || len(b.records) == c.config.BatchSize {
 		return false
 	}
 	b.records, b.size = append(b.records, r), grown

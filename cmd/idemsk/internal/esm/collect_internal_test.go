@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -38,7 +39,7 @@ func (f *feed) poll(ctx context.Context, most int) ([]*kgo.Record, error) {
 
 func newCollector(c Config, patterns ...string) (*collector, *feed) {
 	f := &feed{records: make(chan []*kgo.Record, 100)}
-	all := &collector{config: &c, source: f, envelope: newEnvelope("arn", []string{"b:1"})}
+	all := &collector{config: &c, source: f, envelope: mskevent.MSK("arn", "b:1")}
 	for _, p := range patterns {
 		one, err := parseFilter(p)
 		if err != nil {
@@ -130,15 +131,15 @@ func TestTheEventIsCutAtItsEncodedSize(t *testing.T) {
 			if err != nil || list(b.records) != want {
 				t.Fatalf("%v, %v; want %s", b, err, want)
 			}
-			if payload := c.envelope.payload(b.records); len(payload) > MaxPayload || len(payload) != b.size.bytes {
-				t.Errorf("%d bytes, counted %d, at most %d", len(payload), b.size.bytes, MaxPayload)
+			if payload := b.payload(b.records); len(payload) > MaxPayload || len(payload) != b.size.Bytes {
+				t.Errorf("%d bytes, counted %d, at most %d", len(payload), b.size.Bytes, MaxPayload)
 			}
 		}
 		// A third byte by byte: what fits exactly is sent whole, with one byte more it is cut.
 		for more, want := range []string{"0@1 0@2", "0@1"} {
 			first, second := read(0, 1, "a"), read(0, 2, "b")
 			one, two := newRecord(first), newRecord(second)
-			free := MaxPayload - c.envelope.size().with(&one).with(&two).bytes
+			free := MaxPayload - c.envelope.Size().With(&one.Record).With(&two.Record).Bytes
 			second.Headers = []kgo.RecordHeader{{Key: strings.Repeat("h", free-len(`{"":null}`)+more)}}
 			f.records <- []*kgo.Record{first, second}
 			if b, err := c.next(t.Context()); err != nil || list(b.records) != want {
@@ -180,13 +181,13 @@ func TestPayloadIsReadByTheFunction(t *testing.T) {
 	c, _ := newCollector(Config{BatchSize: 10})
 	r := read(10, 1<<60, `{"a":"ü"}`)
 	r.Key, r.Headers = []byte("k"), []kgo.RecordHeader{{Key: "h", Value: []byte{0xff}}}
-	b := &batch{ends: offsets{}, size: c.envelope.size()}
+	b := &batch{envelope: c.envelope, ends: offsets{}, size: c.envelope.Size()}
 	for _, r := range []*kgo.Record{r, read(2, 5, "x"), {Topic: "a-topic", Partition: 10, Offset: 1<<60 + 1}} {
 		c.add(b, r)
 	}
-	payload := c.envelope.payload(b.records)
-	if len(payload) != b.size.bytes || !json.Valid(payload) {
-		t.Errorf("%d bytes, counted %d: %s", len(payload), b.size.bytes, payload)
+	payload := b.payload(b.records)
+	if len(payload) != b.size.Bytes || !json.Valid(payload) {
+		t.Errorf("%d bytes, counted %d: %s", len(payload), b.size.Bytes, payload)
 	}
 	event, err := msk.Decode(payload)
 	if err != nil || len(event.Partitions) != 2 {

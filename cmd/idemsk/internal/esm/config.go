@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
+	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
@@ -52,6 +53,9 @@ const (
 
 // Config are the parameters, named as in CreateEventSourceMapping. DefaultConfig has AWS's defaults.
 type Config struct {
+	// Events are delivered in the place of a topic's records, one after another, each as it is. They are not gathered,
+	// filtered or committed: what says how applies to topics alone.
+	Events        []*mskevent.Event
 	Topics        []string // one, as on AWS
 	ConsumerGroup string   // its committed offsets win over StartingPosition
 
@@ -110,8 +114,9 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(len(c.Topics) == 1 && c.topic() != "", "Topics has %d names: want one topic, as on AWS", len(c.Topics))
-	check(c.ConsumerGroup != "" && len(c.ConsumerGroup) <= maxGroup, "--consumer-group-id is %q: want 1 to %d bytes", c.ConsumerGroup, maxGroup)
+	if !c.recorded() {
+		errs = append(errs, c.checkTopic())
+	}
 	check(c.BatchSize >= 1 && c.BatchSize <= MaxBatchSize, "--batch-size is %d: want 1 to %d", c.BatchSize, MaxBatchSize)
 	check(c.MaximumBatchingWindow >= 0 && c.MaximumBatchingWindow <= MaxBatchingWindow,
 		"--maximum-batching-window is %s: want 0s to %s", c.MaximumBatchingWindow, MaxBatchingWindow)
@@ -131,8 +136,8 @@ func (c *Config) Validate() error {
 	check(c.Timeout >= time.Second && c.Timeout <= MaxTimeout, "--timeout is %s: want 1s to %s", c.Timeout, MaxTimeout)
 	check(c.Retry == RetryNamed || c.Retry == RetryFromLowest, "--retry is %q: want %s or %s", c.Retry, RetryNamed, RetryFromLowest)
 	check(c.RetryDelay >= 0, "RetryDelay is %s: want 0s or more", c.RetryDelay)
-	for _, topic := range c.Topics {
-		errs = append(errs, kafkaclient.CheckTopic(topic))
+	for _, e := range c.Events {
+		check(len(e.Payload) <= MaxPayload, "the event %s has %d bytes: a function takes %d at most", e.Name, len(e.Payload), MaxPayload)
 	}
 	_, err := parseFilters(c.FilterCriteria)
 	errs = append(errs, err)
@@ -141,6 +146,24 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// checkTopic refuses what is no topic with its consumer group.
+func (c *Config) checkTopic() error {
+	var errs []error
+	if len(c.Topics) != 1 || c.topic() == "" {
+		errs = append(errs, fmt.Errorf("there are %d topics: want one, as on AWS", len(c.Topics)))
+	}
+	if c.ConsumerGroup == "" || len(c.ConsumerGroup) > maxGroup {
+		errs = append(errs, fmt.Errorf("--consumer-group-id is %q: want 1 to %d bytes", c.ConsumerGroup, maxGroup))
+	}
+	for _, topic := range c.Topics {
+		errs = append(errs, kafkaclient.CheckTopic(topic))
+	}
+	return errors.Join(errs...)
+}
+
+// recorded reports whether there are recorded events in the place of a topic.
+func (c *Config) recorded() bool { return len(c.Events) > 0 }
 
 // kafkaScheme begins the name of a destination that is a topic of the same cluster.
 const kafkaScheme = "kafka://"

@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // poller has some partitions, an invoker, and one batch at a time.
 type poller struct {
-	m         *ESM
-	number    int
-	invoker   Invoker
-	client    *kgo.Client
-	collector collector
+	m       *ESM
+	number  int
+	invoker Invoker
+	feed    batches
+	client  *kgo.Client // nil: of recorded events
 }
 
 func (p *poller) close(ctx context.Context) {
@@ -33,7 +35,7 @@ func (p *poller) run(stop, work context.Context) error {
 		if !open {
 			return nil
 		}
-		b, err := p.collector.next(while)
+		b, err := p.feed.next(while)
 		done()
 		if err != nil {
 			return err
@@ -58,7 +60,7 @@ func (p *poller) settle(stop, work context.Context, b *batch) error {
 		p.observeBatch(b, Event{Kind: Redelivered, Records: len(b.records)}, true)
 		rest, err = p.deliver(stop, work, b)
 	}
-	if commitErr := p.m.commit(context.WithoutCancel(work), b.ends.unless(rest)); commitErr != nil {
+	if commitErr := p.m.commit(context.WithoutCancel(work), b.doneUntil(rest)); commitErr != nil {
 		return errors.Join(err, commitErr)
 	}
 	p.observeBatch(b, Event{Kind: Committed, Records: b.done()}, len(rest) == 0)
@@ -74,13 +76,13 @@ func (p *poller) once(stop, work context.Context, b *batch) (rest []delivery, er
 }
 
 func (p *poller) again(b *batch) bool {
-	return p.m.parts.Faults != nil && len(b.records) > 0 && p.m.parts.Faults.Again(b.records[0].Place())
+	return p.m.parts.Faults != nil && b.delivered() && p.m.parts.Faults.Again(b.first())
 }
 
 // deliver invokes the function until nothing of the batch is left to be delivered, and returns what is left when it had to
 // end before. While the mapping is disabled it waits: a batch that fails is not delivered again then.
 func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery, err error) {
-	if len(b.records) == 0 {
+	if !b.delivered() {
 		return nil, nil
 	}
 	rest = []delivery{{records: b.records}}
@@ -111,7 +113,7 @@ func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery,
 // step invokes the function once, with what may still be sent of d, and returns what is to be delivered again of it.
 func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again []delivery, err error) {
 	young, old := p.m.config.tooOld(d.records, time.Now())
-	if err := p.giveUp(ctx, b, RecordAgeExceeded, d, old); err != nil || len(young) == 0 {
+	if err := p.giveUp(ctx, b, RecordAgeExceeded, d, old); err != nil || len(young) == 0 && len(old) > 0 {
 		return nil, err
 	}
 	d.records = young
@@ -130,8 +132,8 @@ func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again 
 // invoke invokes the function and returns the records that failed, with d saying what it answered.
 func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (failed []Record, err error) {
 	inv := &Invocation{
-		Poller: p.number, Batch: b.name(), First: b.records[0].Place(), Number: n,
-		Records: len(d.records), Payload: p.m.envelope.payload(d.records),
+		Poller: p.number, Batch: b.name(), First: b.first(), Number: n,
+		Records: len(d.records), Payload: b.payload(d.records),
 	}
 	begun := time.Now()
 	answer, err := p.invoker.Invoke(ctx, inv)
@@ -140,7 +142,7 @@ func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (fail
 	}
 	d.invocations++
 	d.last = answer
-	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun), Injected: answer.Injected}
+	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun), Injected: answer.Injected, Answer: answer.Payload}
 	if answer.FunctionError != "" {
 		e.Err = errors.New(answer.Message)
 	}
@@ -154,7 +156,7 @@ func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (fail
 // read returns the records that failed by the function's answer.
 func (p *poller) read(b *batch, d *delivery) (failed []Record) {
 	sent := sync.OnceValue(d.places) // most answers name nothing
-	named, err := failures(d.last.Payload, func(at Place) bool { return sent()[at] })
+	named, _, err := mskevent.Failures(d.last.Payload, func(at mskevent.Place) bool { return sent()[at] })
 	if !p.m.config.partial() { // any answer is a success, as on AWS: what it names is lost
 		fresh := b.giveUp(pick(d.records, named))
 		p.observeBatch(b, Event{Kind: Ignored, Records: fresh}, fresh > 0)
@@ -169,8 +171,8 @@ func (p *poller) read(b *batch, d *delivery) (failed []Record) {
 }
 
 // places are where the records of a delivery are.
-func (d *delivery) places() map[Place]bool {
-	all := make(map[Place]bool, len(d.records))
+func (d *delivery) places() map[mskevent.Place]bool {
+	all := make(map[mskevent.Place]bool, len(d.records))
 	for i := range d.records {
 		all[d.records[i].Place()] = true
 	}
@@ -187,7 +189,7 @@ func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *deli
 	}
 	destination := p.m.parts.Destination
 	if destination != nil {
-		f := p.m.failure(condition, d, records)
+		f := p.m.failure(condition, b, d, records)
 		var err error
 		for n := 1; n <= sendAttempts; n++ {
 			if err = destination.Send(ctx, f); err == nil || ctx.Err() != nil {
@@ -210,7 +212,7 @@ func (b *batch) giveUp(records []Record) (fresh int) {
 		return 0
 	}
 	if b.givenUp == nil {
-		b.givenUp = make(map[Place]bool, len(records))
+		b.givenUp = make(map[mskevent.Place]bool, len(records))
 	}
 	before := len(b.givenUp)
 	for i := range records {
@@ -241,9 +243,31 @@ func (p *poller) observeBatch(b *batch, e Event, ifSo bool) {
 	}
 }
 
-// name is the batch's first record, and how many are behind it.
-func (b *batch) name() string {
+// delivered reports whether the function gets the batch: a gathered one needs records.
+func (b *batch) delivered() bool { return b.event != nil || len(b.records) > 0 }
+
+// doneUntil is how far the batch is done with. A recorded event is done with when nothing of it is left.
+func (b *batch) doneUntil(rest []delivery) offsets {
+	if b.event != nil && len(rest) > 0 {
+		return nil
+	}
+	return b.ends.unless(rest)
+}
+
+// first is the place of the first record; of an event without records, its name.
+func (b *batch) first() mskevent.Place {
 	if len(b.records) == 0 {
+		return mskevent.Place{Partition: b.name()}
+	}
+	return b.records[0].Place()
+}
+
+// name is the event's own, or the batch's first record and how many are behind it.
+func (b *batch) name() string {
+	switch {
+	case b.event != nil:
+		return b.event.Name
+	case len(b.records) == 0:
 		return "no records"
 	}
 	return fmt.Sprintf("%s+%d", b.records[0].Place(), len(b.records)-1)

@@ -4,6 +4,7 @@
 // An [ESM] has pollers. Each has partitions of its own, an [Invoker] of its own and one batch at a time, so that a
 // partition's records are delivered in order and pollers work side by side. A batch goes through these steps:
 //
+//	recorded.go  recorded events are taken as they are, where there is no topic
 //	collect.go   records are read, filtered and gathered: by size, window and bytes of the encoded event
 //	deliver.go   the function is invoked, again and again, until every record of the batch is done with
 //	answer.go    what the function's answer says

@@ -11,11 +11,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // Parts are what a mapping works with.
 type Parts struct {
-	Brokers []string  // host:port
+	Brokers []string  // host:port; none: Config.Events are delivered
 	Kafka   []kgo.Opt // how to prove who one is; may be empty
 	// Invoker makes a poller's invoker; pollers are counted from 0. It is called for one after another.
 	Invoker     func(ctx context.Context, poller int) (Invoker, error)
@@ -33,7 +35,7 @@ type ESM struct {
 	config   Config
 	parts    Parts
 	filters  filters
-	envelope envelope
+	envelope mskevent.Envelope
 	gate     *gate
 
 	cluster *cluster
@@ -48,15 +50,15 @@ func New(c Config, parts Parts) (*ESM, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if (c.OnFailure != "") != (parts.Destination != nil) || parts.Invoker == nil || len(parts.Brokers) == 0 {
-		return nil, fmt.Errorf("%w: it needs brokers, an invoker, and a destination if OnFailure is set", ErrConfig)
+	if (c.OnFailure != "") != (parts.Destination != nil) || parts.Invoker == nil || (len(parts.Brokers) == 0) != c.recorded() {
+		return nil, fmt.Errorf("%w: it needs brokers or recorded events, an invoker, and a destination if OnFailure is set", ErrConfig)
 	}
 	filters, err := parseFilters(c.FilterCriteria)
 	if err != nil {
 		return nil, err
 	}
 	return &ESM{
-		config: c, parts: parts, filters: filters, envelope: newEnvelope(c.EventSourceARN, parts.Brokers),
+		config: c, parts: parts, filters: filters, envelope: mskevent.MSK(c.EventSourceARN, parts.Brokers...),
 		gate: newGate(), states: make(map[int32]*PartitionState),
 	}, nil
 }
@@ -132,6 +134,9 @@ func (m *ESM) Run(ctx context.Context) (err error) {
 
 // open connects to the cluster, finds where to begin and makes the pollers.
 func (m *ESM) open(ctx context.Context) (err error) {
+	if m.config.recorded() {
+		return m.openRecorded(ctx)
+	}
 	if m.cluster, err = dial(ctx, m.parts.Brokers, m.parts.Kafka, &m.config); err != nil {
 		return err
 	}
@@ -173,7 +178,7 @@ func (m *ESM) addPoller(ctx context.Context, number int, partitions []int32, beg
 	if p.client, err = m.cluster.consumer(begin, partitions); err != nil {
 		return err
 	}
-	p.collector = collector{config: &m.config, source: kafka{p.client}, filters: m.filters, envelope: m.envelope}
+	p.feed = &collector{config: &m.config, source: kafka{p.client}, filters: m.filters, envelope: m.envelope}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range partitions {
@@ -242,6 +247,9 @@ func (m *ESM) draining() bool {
 }
 
 func (m *ESM) look(ctx context.Context) error {
+	if m.cluster == nil { // of recorded events, all are known
+		return nil
+	}
 	var numbers []int32
 	for _, s := range m.Partitions() {
 		numbers = append(numbers, s.Partition)
@@ -276,8 +284,10 @@ func (m *ESM) commit(ctx context.Context, done offsets) error {
 	if len(done) == 0 {
 		return nil
 	}
-	if err := m.cluster.commit(ctx, done); err != nil {
-		return err
+	if m.cluster != nil { // recorded events have no offsets to be kept
+		if err := m.cluster.commit(ctx, done); err != nil {
+			return err
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -288,10 +298,10 @@ func (m *ESM) commit(ctx context.Context, done offsets) error {
 }
 
 // failure describes what is given up.
-func (m *ESM) failure(condition string, d *delivery, records []Record) *Failure {
+func (m *ESM) failure(condition string, b *batch, d *delivery, records []Record) *Failure {
 	return &Failure{
 		Condition: condition, Invocations: d.invocations, Last: d.last, Records: records, At: time.Now(),
-		envelope: m.envelope, functionARN: m.config.FunctionARN, eventSourceARN: m.config.EventSourceARN,
+		envelope: b.envelope, functionARN: m.config.FunctionARN, eventSourceARN: m.config.EventSourceARN,
 		brokers: strings.Join(m.parts.Brokers, ","),
 	}
 }

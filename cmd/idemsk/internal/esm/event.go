@@ -32,6 +32,7 @@ type Event struct {
 	Condition string        // of GivenUp
 	Sent      bool          // of GivenUp: the destination has it
 	Injected  bool          // of Invoked: it failed by one of the Faults
+	Answer    []byte        // of Invoked: what the function answered, if it did not fail
 	Err       error
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // Why records are given up.
@@ -28,7 +30,7 @@ type Failure struct {
 	Records     []Record
 	At          time.Time
 
-	envelope       envelope
+	envelope       mskevent.Envelope
 	functionARN    string
 	eventSourceARN string
 	brokers        string
@@ -82,7 +84,7 @@ func (f *Failure) Metadata() ([]byte, error) { return f.encode(f.message(f.Recor
 // WithPayload is the object for S3: the metadata, and the whole event as a string.
 func (f *Failure) WithPayload() ([]byte, error) {
 	m := f.message(f.Records)
-	m.Payload = string(f.envelope.payload(f.Records))
+	m.Payload = string(payload(f.envelope, f.Records))
 	return f.encode(m)
 }
 
@@ -104,7 +106,7 @@ func (f *Failure) TopicMessages() ([]TopicMessage, error) {
 		if f.Condition == RetryAttemptsExhausted {
 			m.RequestContext.Condition = retriesExhausted
 		}
-		m.Payload = json.RawMessage(f.envelope.payload(f.Records[i : i+1]))
+		m.Payload = json.RawMessage(payload(f.envelope, f.Records[i:i+1]))
 		value, err := f.encode(m)
 		if err != nil {
 			return nil, err
@@ -130,7 +132,7 @@ func (f *Failure) message(records []Record) *failureMessage {
 		Version: "1.0", Timestamp: f.At.UTC().Format(stamp),
 		KafkaBatchInfo: kafkaBatchInfo{
 			BatchSize: len(records), EventSourceARN: f.eventSourceARN, BootstrapServers: f.brokers,
-			PayloadSize: len(f.envelope.payload(records)), RecordsInfo: infoOf(records),
+			PayloadSize: len(payload(f.envelope, records)), RecordsInfo: infoOf(records),
 		},
 	}
 	if f.Invocations > 0 {
@@ -144,12 +146,12 @@ func infoOf(records []Record) map[string]recordsInfo {
 	for i := range records {
 		r := &records[i]
 		at, offset := millis(r.Timestamp), strconv.FormatInt(r.Offset, 10)
-		in, known := info[r.partitionID()]
+		in, known := info[r.PartitionID]
 		if !known {
 			in.FirstRecordOffset, in.FirstRecordTimestamp = offset, at
 		}
 		in.LastRecordOffset, in.LastRecordTimestamp = offset, at
-		info[r.partitionID()] = in
+		info[r.PartitionID] = in
 	}
 	return info
 }

@@ -3,14 +3,16 @@ package esm
 import (
 	"context"
 	"fmt"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // Invocation is one call of the function.
 type Invocation struct {
 	Poller  int
-	Batch   string // names the batch, for people: "payments-3@17+500"
-	First   Place  // of the batch: the same however often it is delivered
-	Number  int    // counts the batch's invocations, from 1
+	Batch   string         // names the batch, for people: "payments-3@17+500"
+	First   mskevent.Place // of the batch: the same however often it is delivered
+	Number  int            // counts the batch's invocations, from 1
 	Records int
 	Payload []byte // the event, at most MaxPayload bytes; not to be changed, nor looked at after the return
 }
@@ -55,5 +57,5 @@ type Destination interface {
 type Faults interface {
 	// Again reports whether a batch that is done with, named by its first record, is delivered once more before its offsets
 	// are committed, as when partitions change hands.
-	Again(first Place) bool
+	Again(first mskevent.Place) bool
 }

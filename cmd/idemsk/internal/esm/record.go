@@ -1,36 +1,21 @@
 package esm
 
 import (
-	"strconv"
+	"encoding/json"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // Record is a record on its way to the function.
 type Record struct {
-	Topic     string
-	Partition int32
-	Offset    int64
+	mskevent.Record
+
+	Partition int32 // of the topic; 0 if the record is of a recorded event
 	Timestamp int64 // epoch ms, as Kafka has it: negative if it has none
 	Key       []byte
-	json      []byte // as it stands in an event
 }
-
-// Place is where a record is. Its Partition is an event's map key, "<topic>-<number>".
-type Place struct {
-	Partition string
-	Offset    int64
-}
-
-// String is topic-partition@offset.
-func (p Place) String() string { return p.Partition + "@" + strconv.FormatInt(p.Offset, 10) }
-
-// Place returns where the record is.
-func (r *Record) Place() Place { return Place{Partition: r.partitionID(), Offset: r.Offset} }
-
-func (r *Record) partitionID() string { return r.Topic + "-" + strconv.Itoa(int(r.Partition)) }
 
 // newRecord encodes what was read as it will stand in events.
 func newRecord(r *kgo.Record) Record {
@@ -44,10 +29,20 @@ func newRecord(r *kgo.Record) Record {
 	for _, h := range r.Headers {
 		m.Headers = append(m.Headers, mskevent.Header(h))
 	}
-	return Record{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: m.Timestamp, Key: r.Key,
-		json: m.AppendJSON(make([]byte, 0, encodedSize(r))),
+	encoded := mskevent.Record{PartitionID: m.PartitionID(), Offset: m.Offset, JSON: m.AppendJSON(make([]byte, 0, encodedSize(r)))}
+	return Record{Record: encoded, Partition: r.Partition, Timestamp: m.Timestamp, Key: r.Key}
+}
+
+// recordedRecord is a record of a recorded event. One whose timestamp can't be read has none.
+func recordedRecord(r mskevent.Record) Record {
+	var in struct {
+		Timestamp *int64 `json:"timestamp"`
 	}
+	record := Record{Record: r, Timestamp: -1}
+	if json.Unmarshal(r.JSON, &in) == nil && in.Timestamp != nil {
+		record.Timestamp = *in.Timestamp
+	}
+	return record
 }
 
 // encodedSize is about what a record takes in an event.

@@ -12,14 +12,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 func TestParametersThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for says, spoil := range map[string]func(c *esm.Config){
-		"Topics has 0 names":                    func(c *esm.Config) { c.Topics = nil },
+		"there are 0 topics":                    func(c *esm.Config) { c.Topics = nil },
 		`the topic is "bad topic"`:              func(c *esm.Config) { c.Topics = []string{"bad topic"} },
-		"Topics has 2 names":                    func(c *esm.Config) { c.Topics = []string{"a", "b"} },
+		"there are 2 topics":                    func(c *esm.Config) { c.Topics = []string{"a", "b"} },
 		"--consumer-group-id":                   func(c *esm.Config) { c.ConsumerGroup = "" },
 		"--batch-size is 0":                     func(c *esm.Config) { c.BatchSize = 0 },
 		"--batch-size is 10001":                 func(c *esm.Config) { c.BatchSize = 10_001 },
@@ -126,7 +127,7 @@ func TestACoordinatorThatIsNotThereYet(t *testing.T) {
 
 func TestPartitionIDs(t *testing.T) {
 	t.Parallel()
-	if s := (esm.Place{Partition: "a-b-1", Offset: 7}).String(); s != "a-b-1@7" {
+	if s := (mskevent.Place{Partition: "a-b-1", Offset: 7}).String(); s != "a-b-1@7" {
 		t.Error(s)
 	}
 	if topic, ok := esm.KafkaTopic("kafka://a"); topic != "a" || !ok {

@@ -3,6 +3,8 @@ package esm
 import (
 	"math"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // delivery is what the function gets in one invocation, and how it came to that.
@@ -44,7 +46,7 @@ func (c *Config) judge(d *delivery, failed []Record, functionError bool) verdict
 }
 
 // retried are the records that are delivered again when the function named some of them as failed.
-func (c *Config) retried(records []Record, named map[Place]bool) []Record {
+func (c *Config) retried(records []Record, named map[mskevent.Place]bool) []Record {
 	if c.Retry == RetryFromLowest {
 		named = fromLowest(records, named)
 	}
@@ -52,7 +54,7 @@ func (c *Config) retried(records []Record, named map[Place]bool) []Record {
 }
 
 // pick returns the records at some places.
-func pick(records []Record, at map[Place]bool) []Record {
+func pick(records []Record, at map[mskevent.Place]bool) []Record {
 	if len(at) == 0 {
 		return nil
 	}
@@ -66,14 +68,14 @@ func pick(records []Record, at map[Place]bool) []Record {
 }
 
 // fromLowest adds what comes behind the lowest failure of each partition.
-func fromLowest(records []Record, named map[Place]bool) map[Place]bool {
+func fromLowest(records []Record, named map[mskevent.Place]bool) map[mskevent.Place]bool {
 	lowest := make(map[string]int64)
 	for place := range named {
 		if before, ok := lowest[place.Partition]; !ok || place.Offset < before {
 			lowest[place.Partition] = place.Offset
 		}
 	}
-	all := make(map[Place]bool)
+	all := make(map[mskevent.Place]bool)
 	for i := range records {
 		place := records[i].Place()
 		if from, ok := lowest[place.Partition]; ok && place.Offset >= from {

@@ -1,22 +1,24 @@
 package esm
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // some makes records: "0@5" is offset 5 of partition 0.
 func some(places ...string) []Record {
 	var all []Record
 	for _, place := range places {
-		r := Record{Topic: "t", json: []byte("{}")}
+		var r Record
 		if _, err := fmt.Sscanf(place, "%d@%d", &r.Partition, &r.Offset); err != nil {
 			panic(err)
 		}
+		r.JSON, r.PartitionID = []byte("{}"), fmt.Sprintf("t-%d", r.Partition)
 		all = append(all, r)
 	}
 	return all
@@ -30,66 +32,10 @@ func list(records []Record) string {
 	return strings.Join(all, " ")
 }
 
-// What AWS says of a partial batch response; see docs/local.md.
-func TestAnswers(t *testing.T) {
-	t.Parallel()
-	has := func(p Place) bool { return p.Partition == "a-b-1" && p.Offset >= 5 && p.Offset <= 9 }
-	item := func(id string) string { return `{"batchItemFailures":[{"itemIdentifier":` + id + `}]}` }
-	for answer, want := range map[string]string{
-		"": "", "null\n": "", "{}": "", "[]": "", `""`: "", `{"batchItemFailures":[]}`: "", `{"batchItemFailures":null}`: "", `{"statusCode":200}`: "",
-		item(`{"partition":"a-b-1","offset":7}`): "a-b-1@7",
-		`{"batchItemFailures":[{"itemIdentifier":{"partition":"a-b-1","offset":5}},{"itemIdentifier":{"offset":5,"partition":"a-b-1"}}]}`: "a-b-1@5",
-	} {
-		failed, err := failures([]byte(answer), has)
-		var got []string
-		for place := range failed {
-			got = append(got, place.String())
-		}
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: %v, %v; want %q", answer, got, err, want)
-		}
-	}
-	for answer, says := range map[string]string{
-		"ok":                          "is no partial batch response",
-		`"ok"`:                        "is no partial batch response",
-		`[1]`:                         "is no partial batch response",
-		`{"batchItemFailures":[]} x`:  "is no partial batch response",
-		`{"batchItemFailures":{}}`:    "no list of objects",
-		`{"batchItemFailures":[1]}`:   "no list of objects",
-		`{"batchItemFailures":[{}]}`:  "there is no itemIdentifier",
-		item(`null`):                  "missing",
-		item(`""`):                    "bad identifier",
-		item(`"a-b-1@7"`):             "bad identifier",
-		item(`{"partition":"a-b-1"}`): "missing",
-		item(`{"partition":"a-b-1","offset":"7"}`): "bad identifier",
-		item(`{"partition":"a-b-1","offset":7.5}`): "bad identifier",
-		item(`{"partition":"a-b-1","offset":4}`):   "a-b-1@4 in batchItemFailures[0], a record that was not in the event",
-		item(`{"partition":"b-1","offset":7}`):     "not in the event",
-		item(`{"Partition":"a-b-1","Offset":7}`):   "missing",
-	} {
-		_, err := failures([]byte(answer), has)
-		if wrong := (*AnswerError)(nil); !errors.As(err, &wrong) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v; want an AnswerError that says %q", answer, err, says)
-		}
-	}
-}
-
-func FuzzAnswer(f *testing.F) {
-	f.Add(`{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":1}}]}`)
-	f.Fuzz(func(t *testing.T, answer string) {
-		failed, err := failures([]byte(answer), func(p Place) bool { return p.Offset == 1 })
-		for place := range failed {
-			if err != nil || place.Offset != 1 {
-				t.Fatalf("%s: %v, %v", answer, failed, err)
-			}
-		}
-	})
-}
-
 func TestWhatIsRetried(t *testing.T) {
 	t.Parallel()
 	records := some("0@1", "1@7", "0@2", "0@3", "1@8")
-	named := map[Place]bool{{"t-0", 2}: true, {"t-1", 7}: true}
+	named := map[mskevent.Place]bool{{Partition: "t-0", Offset: 2}: true, {Partition: "t-1", Offset: 7}: true}
 	for retry, want := range map[string]string{RetryNamed: "1@7 0@2", RetryFromLowest: "1@7 0@2 0@3 1@8"} {
 		c := Config{Retry: retry}
 		if got := list(c.retried(records, named)); got != want {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/store"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // Fate is how a record must have ended.
@@ -52,20 +52,17 @@ func New(rules Rules) *Ledger {
 }
 
 // Add adds the records of an event. One that was added before is the same record delivered again.
-func (l *Ledger) Add(b *mskevent.Batch) error {
-	for i := range b.Partitions {
-		p := &b.Partitions[i]
-		for _, r := range ascending(p.Records) {
-			if err := l.add(p, r); err != nil {
-				return fmt.Errorf("%s: record %s@%d: %w", b.Name, p.ID, r.Offset, err)
-			}
+func (l *Ledger) Add(records []mskevent.Record) error {
+	for _, r := range ascending(records) {
+		source := r.PartitionID + "@" + strconv.FormatInt(r.Offset, 10)
+		if err := l.add(source, &r); err != nil {
+			return fmt.Errorf("record %s: %w", source, err)
 		}
 	}
 	return nil
 }
 
-func (l *Ledger) add(p *mskevent.Partition, r mskevent.Record) error {
-	source := p.ID + "@" + strconv.FormatInt(r.Offset, 10)
+func (l *Ledger) add(source string, r *mskevent.Record) error {
 	if l.known[source] {
 		return nil
 	}
@@ -77,7 +74,7 @@ func (l *Ledger) add(p *mskevent.Partition, r mskevent.Record) error {
 		var key string
 		switch key, err = l.rules.key(rec, where); {
 		case err == nil:
-			l.decide(&place, l.rules.storedKey(p.Topic(), key), rec)
+			l.decide(&place, l.rules.storedKey(r.Topic(), key), rec)
 		case errors.Is(err, errNoKey) && l.rules.MissingKey == "process":
 			l.decide(&place, place.Key, rec)
 			err = nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 func rules() expect.Rules {
@@ -29,13 +29,13 @@ func payment(amount int, more string) string {
 
 func ledgerOf(t *testing.T, r expect.Rules, messages ...mskevent.Message) *expect.Ledger {
 	t.Helper()
-	b, err := mskevent.New("test", messages)
-	if err != nil {
-		t.Fatal(err)
+	var records []mskevent.Record
+	for i := range messages {
+		records = append(records, messages[i].Record())
 	}
 	l := expect.New(r)
 	for range 2 { // a second delivery changes nothing
-		if err := l.Add(b); err != nil {
+		if err := l.Add(records); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,8 +132,7 @@ func TestKeys(t *testing.T) {
 	}
 	r = rules()
 	r.Key = "json:$.paymentId"
-	b, _ := mskevent.New("test", []mskevent.Message{m})
-	if err := expect.New(r).Add(b); err == nil || !strings.Contains(err.Error(), "json:$.paymentId") {
+	if err := expect.New(r).Add([]mskevent.Record{m.Record()}); err == nil || !strings.Contains(err.Error(), "json:$.paymentId") {
 		t.Errorf("a key that is not understood: %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // errRejected says that a record has no usable key.
@@ -127,6 +127,15 @@ func (r *record) header(name string) ([]byte, error) {
 	return value, nil
 }
 
+// ascending has the partitions as they come, and the records of each by their offsets.
 func ascending(records []mskevent.Record) []mskevent.Record {
-	return slices.SortedStableFunc(slices.Values(records), func(a, b mskevent.Record) int { return cmp.Compare(a.Offset, b.Offset) })
+	order := make(map[string]int)
+	for i := range records {
+		if _, known := order[records[i].PartitionID]; !known {
+			order[records[i].PartitionID] = i
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(records), func(a, b mskevent.Record) int {
+		return cmp.Or(cmp.Compare(order[a.PartitionID], order[b.PartitionID]), cmp.Compare(a.Offset, b.Offset))
+	})
 }

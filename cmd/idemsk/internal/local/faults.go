@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // chances decides by seed what goes wrong: the same with the same batch, whatever else happens meanwhile.
@@ -29,19 +29,23 @@ const (
 )
 
 // roll is a number from 0 to 1.
-func (c *chances) roll(purpose string, first esm.Place, number int) float64 {
+func (c *chances) roll(purpose string, first mskevent.Place, number int) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(purpose + " " + first.String() + " " + strconv.Itoa(number))) // never fails
 	return rand.New(rand.NewPCG(c.seed, h.Sum64())).Float64()                           //nolint:gosec // it has to give the same numbers again
 }
 
 // Again implements esm.Faults.
-func (c *chances) Again(first esm.Place) bool { return c.roll(forDuplicate, first, 0) < c.Duplicate }
+func (c *chances) Again(first mskevent.Place) bool {
+	return c.roll(forDuplicate, first, 0) < c.Duplicate
+}
 
 // killable is an invoker whose process can be killed.
 type killable interface {
 	esm.Invoker
 	kill()
+	// arm has the next effect of the process kill it, until disarm is called; false if its effects are not seen.
+	arm() (disarm func(), ok bool)
 	// killed reports whether the last invocation ended by kill.
 	killed() bool
 }
@@ -97,17 +101,28 @@ func (f *faulty) mayKill(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 		f.learn(time.Since(begun))
 		return answer, err
 	}
-	moment := time.Duration(f.chances.roll(forMoment, inv.First, inv.Number) * float64(f.guess()))
-	fired := make(chan struct{})
-	timer := time.AfterFunc(moment, func() { defer close(fired); main.kill() })
-	answer, err := main.Invoke(ctx, inv)
-	if !timer.Stop() {
-		<-fired // not later, in the middle of another invocation
+	disarm, ok := main.arm()
+	if !ok {
+		disarm = f.killLater(main, inv)
 	}
+	answer, err := main.Invoke(ctx, inv)
+	disarm()
 	if err == nil && main.killed() {
 		f.tally.killed(killOf(inv, &answer, begun))
 	}
 	return answer, err
+}
+
+// killLater kills the process somewhere in the middle of an invocation that begins now, and not after disarm.
+func (f *faulty) killLater(main killable, inv *esm.Invocation) (disarm func()) {
+	moment := time.Duration(f.chances.roll(forMoment, inv.First, inv.Number) * float64(f.guess()))
+	fired := make(chan struct{})
+	timer := time.AfterFunc(moment, func() { defer close(fired); main.kill() })
+	return func() {
+		if !timer.Stop() {
+			<-fired
+		}
+	}
 }
 
 func (f *faulty) guess() time.Duration {
@@ -122,7 +137,11 @@ func (f *faulty) guess() time.Duration {
 func (f *faulty) learn(took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.usual = (f.usual + took) / 2 //nolint:mnd // the mean of what was known and what is new
+	if f.usual == 0 || took < f.usual {
+		f.usual = took
+		return
+	}
+	f.usual += (took - f.usual) / 8 //nolint:mnd // a longer one counts little: the first has the start of a process in it
 }
 
 func (f *faulty) other(ctx context.Context) (esm.Invoker, error) {
@@ -157,10 +176,8 @@ type Kill struct {
 func killOf(inv *esm.Invocation, answer *esm.Answer, begun time.Time) Kill {
 	k := Kill{Begun: begun, At: time.Now(), Batch: inv.Batch, RequestID: answer.RequestID}
 	if b, err := mskevent.Parse(inv.Batch, inv.Payload); err == nil { // it is the mapping's own
-		for _, p := range b.Partitions {
-			for _, r := range p.Records {
-				k.Records = append(k.Records, esm.Place{Partition: p.ID, Offset: r.Offset}.String())
-			}
+		for _, r := range b.Records {
+			k.Records = append(k.Records, mskevent.Place{Partition: r.PartitionID, Offset: r.Offset}.String())
 		}
 	}
 	return k

@@ -16,12 +16,13 @@ const unhandled = "Unhandled"
 // process invokes a process of the function through the Runtime API.
 type process struct {
 	function *runtimeapi.Function
+	point    *killPoint  // its DynamoDB, if it is killed at effects; else nil
 	hit      atomic.Bool // kill was called since the last invocation began
 	cut      bool        // the last invocation ended by it
 }
 
 // startProcess starts a process of the function. Each line that it prints goes to the log, and to the tally.
-func startProcess(ctx context.Context, o *Options, command, env []string, t *tally, log *lineWriter) (*process, error) {
+func startProcess(ctx context.Context, o *Options, command, env []string, point *killPoint, t *tally, log *lineWriter) (*process, error) {
 	f, err := runtimeapi.Start(ctx, runtimeapi.Config{
 		Command: command,
 		Env:     slices.Concat(env, o.Env),
@@ -32,10 +33,15 @@ func startProcess(ctx context.Context, o *Options, command, env []string, t *tal
 		Stdout: func(line []byte) { t.printed(line); log.line(line) },
 		Stderr: log.line,
 	})
+	p := &process{function: f, point: point}
 	if err != nil {
+		p.closePoint()
 		return nil, advised(err)
 	}
-	return &process{function: f}, nil
+	if point != nil {
+		point.kill = p.kill
+	}
+	return p, nil
 }
 
 // advised names the flag that helps a process that takes its time to start.
@@ -76,7 +82,24 @@ func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 }
 
 // Close implements esm.Invoker.
-func (p *process) Close(ctx context.Context) { p.function.Close(ctx) }
+func (p *process) Close(ctx context.Context) {
+	p.function.Close(ctx)
+	p.closePoint()
+}
+
+func (p *process) closePoint() {
+	if p.point != nil {
+		p.point.close()
+	}
+}
+
+func (p *process) arm() (disarm func(), ok bool) {
+	if p.point == nil {
+		return nil, false
+	}
+	p.point.armed.Store(true)
+	return func() { p.point.armed.Store(false) }, true
+}
 
 func (p *process) kill() {
 	p.hit.Store(true)

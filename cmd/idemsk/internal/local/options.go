@@ -57,7 +57,8 @@ func (o *Options) storeKind() string {
 
 // Options say what to run, on what, and what is to go wrong.
 type Options struct {
-	// ESM are the parameters of the event source mapping; FunctionARN is set by Run.
+	// ESM are the parameters of the event source mapping; FunctionARN is set by Run. Where it has Events, they take the place
+	// of a topic, and the run ends when they are delivered: then there is no broker.
 	ESM esm.Config
 	// Brokers are the cluster's addresses; none: a broker in this process, with a topic of so many Partitions.
 	Brokers    []string
@@ -127,12 +128,16 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 type Faults struct {
 	Duplicate  float64 // a batch that is done with is delivered again before its offsets are committed
 	Kill       float64 // the function's process is killed in the middle of an invocation
+	KillAt     string  // at which moment of it: KillAny, KillBeforeEffect or KillAfterEffect; "" is KillAny
 	Concurrent float64 // an invocation is made twice at once, to two processes
 	// Slow delays each invocation by up to this time.
 	Slow time.Duration
 }
 
-func (f *Faults) any() bool { return *f != Faults{} }
+func (f *Faults) any() bool { return *f != Faults{KillAt: f.KillAt} }
+
+// atEffect reports whether processes are killed exactly before or after an effect.
+func (f *Faults) atEffect() bool { return f.KillAt == KillBeforeEffect || f.KillAt == KillAfterEffect }
 
 // ErrOptions is what Run returns for options that make no sense.
 var ErrOptions = errors.New("options that make no sense")
@@ -145,7 +150,10 @@ func (e *optionsError) Unwrap() []error { return []error{ErrOptions, e.err} }
 
 func optionsf(format string, args ...any) error { return &optionsError{fmt.Errorf(format, args...)} }
 
-const maxPort = 1<<16 - 1
+const (
+	maxPort       = 1<<16 - 1
+	maxPartitions = 1000 // of the broker in this process
+)
 
 // checkOwn refuses what makes no sense of the broker, the tables and the queue in this process.
 func (o *Options) checkOwn() error {
@@ -187,7 +195,7 @@ func (o *Options) validate() (command []string, err error) {
 	}
 	check((o.Function == "") != (o.Invoke == ""), "give a function: --function with its command, or --invoke with the URL of an Invoke endpoint; not both")
 	check(o.storeKind() != "", "--store is %q: want %s, %s, or a URL with http, https, postgres, redis or rediss", o.Store, StoreFake, StoreNone)
-	check(o.Partitions >= 1 && o.Partitions <= stream.MaxPartitions, "--partitions is %d: want 1 to %d", o.Partitions, stream.MaxPartitions)
+	check(o.Partitions >= 1 && o.Partitions <= maxPartitions, "--partitions is %d: want 1 to %d", o.Partitions, maxPartitions)
 	check(o.Produce >= 0 && o.Produce <= stream.MaxRecords, "--produce is %d: want 0 to %d", o.Produce, stream.MaxRecords)
 	check(o.Copies >= 0 && o.Copies <= 1, "--producer-duplicates is %v: want a share from 0 to 1", o.Copies)
 	for name, chance := range map[string]float64{
@@ -199,11 +207,16 @@ func (o *Options) validate() (command []string, err error) {
 	check(o.InitTimeout >= 0, "--init-timeout is %s: want 0s or more", o.InitTimeout)
 	check(o.Invoke == "" || o.InitTimeout == 0, "--init-timeout needs --function: what runs behind an endpoint is not started from here")
 	check(o.Invoke == "" || o.Faults.Kill == 0, "--kill needs --function: what runs behind an endpoint can't be killed from here")
+	check(o.Faults.atEffect() || o.Faults.KillAt == "" || o.Faults.KillAt == KillAny, "--kill-at is %q: want %s, %s or %s",
+		o.Faults.KillAt, KillAny, KillBeforeEffect, KillAfterEffect)
+	check(!o.Faults.atEffect() || o.Faults.Kill > 0 && o.storeKind() == StoreFake,
+		"--kill-at %s needs --kill, and --store fake: it watches the DynamoDB in this process", o.Faults.KillAt)
 	check(o.Invoke == "" || len(o.Env) == 0, "--env needs --function: what runs behind an endpoint has its own environment")
 	for _, entry := range o.Env {
 		name, _, ok := strings.Cut(entry, "=")
 		check(ok && name != "", "--env %q is neither NAME=VALUE nor a variable that is set here", entry)
 	}
+	o.checkEvents(check)
 	if o.Function != "" {
 		var err error
 		command, err = Words(o.Function)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
@@ -38,7 +39,15 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"--producer-duplicates is 2":      func(o *local.Options) { o.Copies = 2 },
 		"--prove needs --until-drained":   func(o *local.Options) { o.Prove, o.UntilDrained = true, false },
 		"--prove needs a --store":         func(o *local.Options) { o.Prove, o.Store = true, local.StoreNone },
-		"--prove allows nothing":          func(o *local.Options) { o.Prove, o.ESM.MaximumRetryAttempts = true, 1 },
+		"--prove allows nothing":          func(o *local.Options) { o.Prove, o.ESM.OnFailure = true, "s3://letters" },
+		`--kill-at is "noon"`:             func(o *local.Options) { o.Faults.KillAt = "noon" },
+		"--kill-at before-effect needs":   func(o *local.Options) { o.Faults.KillAt = local.KillBeforeEffect },
+		"--kill-at after-effect needs": func(o *local.Options) {
+			o.Faults, o.Store = local.Faults{Kill: 1, KillAt: local.KillAfterEffect}, "http://127.0.0.1:1"
+		},
+		"--events excludes --brokers":     func(o *local.Options) { o.ESM.Events, o.Produce = []*mskevent.Event{{}}, 1 },
+		"--events excludes --filter-crit": func(o *local.Options) { o.ESM.Events, o.ESM.FilterCriteria = []*mskevent.Event{{}}, "{}" },
+		"--events has none":               func(o *local.Options) { o.ESM.Events, o.ESM.OnFailure = []*mskevent.Event{{}}, "kafka://letters" },
 		"--prove and --kill don't go":     func(o *local.Options) { o.Prove, o.Store, o.Faults.Kill = true, "redis://127.0.0.1:1", 0.1 },
 		"--prove needs --function":        func(o *local.Options) { o.Prove, o.Function, o.Env, o.Invoke = true, "", nil, "http://x" },
 		"IDEMSK_MAX_ATTEMPTS is":          func(o *local.Options) { o.Prove = true; o.Env = append(o.Env, "IDEMSK_MAX_ATTEMPTS=0") },

@@ -11,10 +11,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
 )
 
-const (
-	produceTimeout = 30 * time.Second
-	produceBatch   = 1000 // records that the stream makes at once: how far a copy may be from its original
-)
+const produceTimeout = 30 * time.Second
 
 // produce writes generated payments to the topic; Kafka's own partitioner places them by their keys.
 func produce(ctx context.Context, o *Options, brokers []string) error {
@@ -25,27 +22,19 @@ func produce(ctx context.Context, o *Options, brokers []string) error {
 		return fmt.Errorf("the Kafka client: %w", err)
 	}
 	defer client.Close()
-	payments := stream.Config{Records: o.Produce, Partitions: 1, BatchSize: produceBatch, Seed: o.Seed, Copies: o.Copies}
-	for batch, err := range payments.Batches() {
+	first := kgo.AbortingFirstErrPromise(client)
+	for m, err := range (stream.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies}).Messages(topic) {
 		if err != nil {
 			return err
 		}
-		for _, p := range batch.Partitions {
-			for i := range p.Records {
-				m, err := p.Records[i].Message()
-				if err != nil {
-					return err
-				}
-				r := &kgo.Record{Key: slices.Clone(m.Key), Value: m.Value}
-				for _, h := range m.Headers {
-					r.Headers = append(r.Headers, kgo.RecordHeader(h))
-				}
-				client.TryProduce(ctx, r, nil)
-			}
+		r := &kgo.Record{Key: m.Key, Value: m.Value}
+		for _, h := range m.Headers {
+			r.Headers = append(r.Headers, kgo.RecordHeader(h))
 		}
-		if err := client.Flush(ctx); err != nil {
-			return fmt.Errorf("producing to %s: %w", topic, err)
-		}
+		client.Produce(ctx, r, first.Promise())
+	}
+	if err := first.Err(); err != nil {
+		return fmt.Errorf("producing to %s: %w", topic, err)
 	}
 	return nil
 }

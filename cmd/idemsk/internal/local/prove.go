@@ -46,13 +46,13 @@ func (o *Options) checkProof() error {
 	}
 	c := &o.ESM
 	kind := o.storeKind()
-	check(o.UntilDrained, "--prove needs --until-drained: before everything is delivered, nobody can say what must be there")
+	check(o.UntilDrained || len(c.Events) > 0, "--prove needs --until-drained: before everything is delivered, nobody can say what must be there")
 	check(kind != StoreNone, "--prove needs a --store: that is where it looks for the ledger")
 	check(kind != storeRedis || o.Faults.Kill == 0, "--prove and --kill don't go together on Redis: a payment that is booked again there could not be "+
 		"accounted for, as there is no audit")
 	check(o.Function != "", "--prove needs --function: the ledger of a function behind an endpoint is not in reach")
-	check(c.FilterCriteria == "" && c.OnFailure == "" && c.MaximumRetryAttempts == esm.Infinite && c.MaximumRecordAge == esm.Infinite,
-		"--prove allows nothing that gives records up: no --filter-criteria, --on-failure, --maximum-retry-attempts, --maximum-record-age")
+	check(c.FilterCriteria == "" && c.OnFailure == "" && c.MaximumRecordAge == esm.Infinite,
+		"--prove allows nothing that takes records away: no --filter-criteria, --on-failure, --maximum-record-age")
 	_, err := o.rules()
 	return errors.Join(append(errs, err)...)
 }
@@ -86,7 +86,7 @@ func (r *run) prove(ctx context.Context, report *Report, messages []string) (*Pr
 		return nil, err
 	}
 	want := expect.New(rules)
-	if err := reread(ctx, r.brokers, r.o.Kafka, r.o.ESM.Topics[0], report.Partitions, want.Add); err != nil {
+	if err := r.reread(ctx, report.Partitions, want.Add); err != nil {
 		return nil, err
 	}
 	balances := r.store.Balances

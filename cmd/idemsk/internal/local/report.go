@@ -14,6 +14,7 @@ import (
 // Report is what came of a run.
 type Report struct {
 	Counts
+	Events     int // recorded ones that took the place of a topic
 	Partitions []esm.PartitionState
 	Took       time.Duration
 	First      time.Duration // from the start of the run to the end of the first invocation; 0 if there was none
@@ -23,13 +24,13 @@ type Report struct {
 	Proof      *Proof             // if Options.Prove asks for it
 }
 
-// Lag is the number of offsets that are not committed.
+// Lag is the number of offsets that are not committed, or of recorded events that are not done with.
 func (r *Report) Lag() int64 { lag, _ := sums(r.Partitions); return lag }
 
 // Text is the closing table, and what it proves.
 func (r *Report) Text() string {
 	var b strings.Builder
-	for _, line := range partitionLines(r.Partitions, shownPartitions) {
+	for _, line := range sourceLines(r.Events, r.Partitions, shownPartitions) {
 		b.WriteString(line + "\n")
 	}
 	b.WriteString("\n")
@@ -48,9 +49,13 @@ func (r *Report) Text() string {
 	if r.LastError != "" {
 		b.WriteString("\n" + term.Wrap("last error: "+r.LastError, width) + "\n")
 	}
-	left := "everything is committed"
+	all, missing, thing, things := "everything is committed", " not committed", "record is", "records are"
+	if r.Events > 0 {
+		all, missing, thing, things = "everything is done with", " not done with", "event is", "events are"
+	}
+	left := all
 	if lag := r.Lag(); lag > 0 {
-		left = term.Plural(int(lag), "record is", "records are") + " not committed"
+		left = term.Plural(int(lag), thing, things) + missing
 	}
 	fmt.Fprintf(&b, "\n%s after %s\n", left, r.Took.Round(time.Millisecond))
 	for _, line := range lost(&r.Counts) {

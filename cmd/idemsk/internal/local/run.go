@@ -24,10 +24,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	o.ESM.FunctionARN = arnOf(o.FunctionName)
+	o.UntilDrained = o.UntilDrained || len(o.ESM.Events) > 0
 	r := &run{o: &o, command: command, log: &lineWriter{w: o.Log}, produced: make(chan struct{}), cut: make(chan struct{})}
 	ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
-	r.tally = &tally{begun: time.Now(), fail: func(err error) { r.end(&brokenError{err}) }, say: o.Say}
+	r.tally = &tally{begun: time.Now(), fail: func(err error) { r.end(&brokenError{err}) }, say: o.Say, recorded: len(o.ESM.Events) > 0}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
@@ -73,6 +74,7 @@ type run struct {
 // prepare opens everything but the mapping itself.
 func (r *run) prepare(ctx context.Context) error {
 	o := r.o
+	r.sayBroken()
 	if err := r.openBroker(); err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (r *run) prepare(ctx context.Context) error {
 // openBroker finds the brokers, or starts one.
 func (r *run) openBroker() error {
 	r.brokers = r.o.Brokers
-	if len(r.brokers) > 0 {
+	if len(r.brokers) > 0 || len(r.o.ESM.Events) > 0 {
 		return nil
 	}
 	broker, err := startBroker(r.o)
@@ -143,16 +145,24 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 		return r.endpoint, nil
 	}
 	var env []string
+	var point *killPoint
 	if r.store != nil {
 		env = r.store.environment(r.o)
 	}
-	return startProcess(ctx, r.o, r.command, env, r.tally, r.log)
+	if r.o.Faults.atEffect() {
+		var err error
+		if point, err = startKillPoint(r.store.tables, r.store.Table, r.o.Faults.KillAt == KillAfterEffect); err != nil {
+			return nil, err
+		}
+		env = append(env, "AWS_ENDPOINT_URL_DYNAMODB="+point.url)
+	}
+	return startProcess(ctx, r.o, r.command, env, point, r.tally, r.log)
 }
 
 // serve runs the mapping, and what goes on beside it, until it ends.
 func (r *run) serve(ctx context.Context) error {
 	if r.o.Show != nil {
-		stop := r.o.Show(&View{title: r.title(), mapping: r.mapping, tally: r.tally, lease: r.o.lease()})
+		stop := r.o.Show(&View{title: r.title(), mapping: r.mapping, tally: r.tally, events: len(r.o.ESM.Events), lease: r.o.lease()})
 		defer stop()
 	}
 	group, beside := errgroup.WithContext(ctx)
@@ -190,6 +200,9 @@ func (r *run) leave(ctx context.Context, over <-chan struct{}) {
 }
 
 func (r *run) title() string {
+	if n := len(r.o.ESM.Events); n > 0 {
+		return term.Plural(n, "recorded event", "recorded events")
+	}
 	pollers := min(r.o.ESM.Pollers, r.o.Partitions)
 	if len(r.o.Brokers) > 0 {
 		pollers = r.o.ESM.Pollers
@@ -238,7 +251,7 @@ func (r *run) close() error {
 
 // report looks at what the run has left.
 func (r *run) report(ctx context.Context) (*Report, error) {
-	out := &Report{Counts: r.tally.snapshot(), Partitions: r.mapping.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed}
+	out := &Report{Counts: r.tally.snapshot(), Partitions: r.mapping.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
 	if !r.tally.first.IsZero() {
 		out.First = r.tally.first.Sub(r.tally.begun)
 	}

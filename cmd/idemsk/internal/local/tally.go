@@ -8,6 +8,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
 // Counts are what came of a run so far.
@@ -43,6 +44,8 @@ func (c *Counts) Gone() int { return c.Lost + c.Ignored }
 type tally struct {
 	fail func(error) // ends the run
 	say  func(line string)
+	// recorded says that events are delivered that were recorded: each answer is said.
+	recorded bool
 
 	warnIgnored sync.Once
 
@@ -64,6 +67,10 @@ func (t *tally) Observe(e esm.Event) {
 		t.say("The event source mapping is enabled again.")
 	case esm.Disabled:
 		t.say("The event source mapping is disabled: an invocation under way is finished, nothing more is read or retried.")
+	case esm.Invoked:
+		if t.recorded {
+			t.say(answerLine(&e))
+		}
 	case esm.Ignored:
 		t.warnIgnored.Do(func() {
 			t.say("WARNING: the function names records that failed, and the event source is without ReportBatchItemFailures: there AWS takes any answer " +
@@ -123,6 +130,18 @@ func (t *tally) invoked(e *esm.Event) {
 		t.counts.Failed++
 		t.counts.LastError = e.Batch + ": " + withoutID(e.Err.Error())
 	}
+}
+
+// answerLine says what the function made of an event.
+func answerLine(e *esm.Event) string {
+	came := "answered " + string(e.Answer)
+	switch {
+	case e.Injected:
+		came = "killed"
+	case e.Err != nil:
+		came = "failed: " + withoutID(e.Err.Error())
+	}
+	return term.Escape(e.Batch) + ": " + term.Plural(e.Records, "record", "records") + ", " + term.Cut(term.Escape(came), lineError)
 }
 
 // withoutID leaves out the request ID that Lambda puts into messages of its own: the batch tells more.

@@ -9,14 +9,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // rereadTimeout bounds how long the topic may give nothing while it is read again.
 const rereadTimeout = 30 * time.Second
 
-// reread calls each with all records that the run was to deliver, read from the topic by a client of its own.
-func reread(ctx context.Context, brokers []string, opts []kgo.Opt, topic string, partitions []esm.PartitionState, each func(*mskevent.Batch) error) error {
+// reread calls each with all records that the run was to deliver.
+func (r *run) reread(ctx context.Context, partitions []esm.PartitionState, each func([]mskevent.Record) error) error {
+	for _, e := range r.o.ESM.Events {
+		if err := each(e.Records); err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
+		}
+	}
+	if len(r.o.ESM.Events) > 0 {
+		return nil
+	}
+	return readTopic(ctx, r.brokers, r.o.Kafka, r.o.ESM.Topics[0], partitions, each)
+}
+
+// readTopic reads the topic once more, by a client of its own.
+func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic string, partitions []esm.PartitionState, each func([]mskevent.Record) error) error {
 	from, left := make(map[int32]kgo.Offset), make(map[int32]int64)
 	for i := range partitions {
 		if p := &partitions[i]; p.Begin < p.End {
@@ -35,15 +48,11 @@ func reread(ctx context.Context, brokers []string, opts []kgo.Opt, topic string,
 	}
 	defer client.Close()
 	for len(left) > 0 {
-		messages, err := poll(ctx, client, left)
+		records, err := poll(ctx, client, left)
 		if err != nil {
 			return fmt.Errorf("reading %s again: %w", topic, err)
 		}
-		b, err := mskevent.New(topic, messages)
-		if err != nil {
-			return err
-		}
-		if err := each(b); err != nil {
+		if err := each(records); err != nil {
 			return err
 		}
 	}
@@ -51,7 +60,7 @@ func reread(ctx context.Context, brokers []string, opts []kgo.Opt, topic string,
 }
 
 // poll reads some records, and takes partitions that are read to their end out of left.
-func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (messages []mskevent.Message, err error) {
+func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (records []mskevent.Record, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, rereadTimeout, errors.New("the brokers give no more records"))
 	defer cancel()
 	fetches := client.PollFetches(ctx)
@@ -67,10 +76,11 @@ func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (messag
 			delete(left, r.Partition)
 		}
 		if !r.Attrs.IsControl() {
-			messages = append(messages, message(r))
+			m := message(r)
+			records = append(records, m.Record())
 		}
 	}
-	return messages, nil
+	return records, nil
 }
 
 func message(r *kgo.Record) mskevent.Message {

@@ -19,6 +19,7 @@ type View struct {
 	title   string
 	mapping *esm.ESM
 	tally   *tally
+	events  int           // that are delivered in the place of a topic's records
 	lease   time.Duration // of the function; 0 if it is not known
 	recent  window
 }
@@ -43,7 +44,7 @@ func (v *View) Lines(room term.Room) []string {
 	below = append(below, errorLines(counts.LastError, room.Columns)...)
 	const heading, others = 1, 1 // lines around those of partitions
 	fitting := room.Rows - len(lines) - heading - others - len(below)
-	lines = append(lines, partitionLines(v.mapping.Partitions(), min(max(fitting, 0), shownPartitions))...)
+	lines = append(lines, sourceLines(v.events, v.mapping.Partitions(), min(max(fitting, 0), shownPartitions))...)
 	return append(lines, below...)
 }
 
@@ -137,6 +138,15 @@ func sums(partitions []esm.PartitionState) (lag int64, flight int) {
 		flight += partitions[i].InFlight
 	}
 	return lag, flight
+}
+
+// sourceLines say how far the recorded events have come or, where there are none, each partition.
+func sourceLines(events int, partitions []esm.PartitionState, most int) []string {
+	if events == 0 {
+		return partitionLines(partitions, most)
+	}
+	lag, _ := sums(partitions)
+	return []string{fmt.Sprintf("%s of %s done with", term.Count(int64(events)-lag), term.Plural(events, "event", "events"))}
 }
 
 // partitionLines are a table of at most so many partitions.

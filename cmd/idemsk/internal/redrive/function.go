@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -41,14 +41,10 @@ const invokeTimeout = 16 * time.Minute
 func (f *function) String() string { return "the function " + f.name }
 
 func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error) {
-	payload, err := eventOf(l)
-	if err != nil {
-		return "", err
-	}
 	ctx, cancel := context.WithTimeout(ctx, invokeTimeout)
 	defer cancel()
 	out, err := f.client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: &f.name, Payload: payload, InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
+		FunctionName: &f.name, Payload: eventOf(l), InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
 	})
 	if err != nil {
 		return "", f.explain(err)
@@ -56,7 +52,7 @@ func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string,
 	if out.FunctionError != nil {
 		return "", fmt.Errorf("%s failed (%s): %s", f, *out.FunctionError, errorMessage(out.Payload))
 	}
-	if err := settled(out.Payload); err != nil {
+	if err := settled(out.Payload, l.Source()); err != nil {
 		return "", fmt.Errorf("%s %w", f, err)
 	}
 	return f.verdict(l, aws.ToString(out.LogResult))
@@ -66,7 +62,7 @@ func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string,
 const noTimestamp = -1
 
 // eventOf is the event of a letter's record alone.
-func eventOf(l *kafka.DeadLetter) ([]byte, error) {
+func eventOf(l *kafka.DeadLetter) []byte {
 	m := mskevent.Message{
 		Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp, TimestampType: l.TimestampType,
 		Key: l.Key, Value: l.Value,
@@ -77,14 +73,7 @@ func eventOf(l *kafka.DeadLetter) ([]byte, error) {
 	for _, h := range headers(l) {
 		m.Headers = append(m.Headers, mskevent.Header(h))
 	}
-	b, err := mskevent.New("redrive", []mskevent.Message{m})
-	if err != nil {
-		return nil, err
-	}
-	if l.Cluster != "" {
-		b.SetCluster(l.Cluster)
-	}
-	return b.Payload(), nil
+	return mskevent.Cluster(l.Cluster).Messages(m)
 }
 
 // errorMessage is what a failed function says.
@@ -100,14 +89,12 @@ func errorMessage(payload []byte) string {
 }
 
 // settled returns an error unless the answer says that the record is done with.
-func settled(payload []byte) error {
-	var answer struct {
-		BatchItemFailures *[]json.RawMessage `json:"batchItemFailures"`
-	}
-	switch err := json.Unmarshal(payload, &answer); {
-	case err != nil || answer.BatchItemFailures == nil:
+func settled(payload []byte, source string) error {
+	failed, listed, err := mskevent.Failures(payload, func(p mskevent.Place) bool { return p.String() == source })
+	switch {
+	case err != nil || !listed:
 		return fmt.Errorf("gave an answer that is no partial batch response (is it built on idemsk?): %.200s", payload)
-	case len(*answer.BatchItemFailures) > 0:
+	case len(failed) > 0:
 		return errors.New("reported the record as not settled: it is in flight elsewhere, or failed again and will be tried again; its log says which")
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package stream generates payments as Kafka would deliver them: the same ones for the same seed.
+// Package stream generates payments for the example's function: the same ones for the same seed.
 package stream
 
 import (
@@ -10,32 +10,23 @@ import (
 	"strconv"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// Bounds of a Config.
-const (
-	MaxRecords    = 10_000_000
-	MaxPartitions = 1000
-	MaxBatchSize  = 10_000 // the event source mapping's own
-)
+// MaxRecords bounds Config.Records.
+const MaxRecords = 10_000_000
 
 // Config says what to generate.
 type Config struct {
-	Records    int // 0 to MaxRecords
-	Partitions int // 1 to MaxPartitions
-	BatchSize  int // 1 to MaxBatchSize
-	Seed       uint64
-	// Copies is the chance that the producer sends one of the batch's records again: same key and value, another offset.
+	Records int // 0 to MaxRecords
+	Seed    uint64
+	// Copies is the chance that the producer sends one of the latest 1,000 records again: same key and value, another offset.
 	// 0 is DefaultCopies.
 	Copies float64
 }
 
 // DefaultCopies is the share of copies in a stream.
 const DefaultCopies = 0.02
-
-// Topic is the topic of all generated records: none that the sample events have.
-const Topic = "payments-replay"
 
 // Accounts is the number of accounts that payments go to.
 const Accounts = 20
@@ -47,76 +38,35 @@ const (
 	perMille       = 1000.0
 )
 
-// start is the time of the first record, 2026-01-01T00:00:00Z; each is a millisecond later than the one before.
-const start = 1_767_225_600_000
+// latest is how many records a copy may be behind its original.
+const latest = 1000
 
-// The random sequences that a seed gives, so that none depends on how much is taken from another.
-const (
-	sequenceRecords = 1
-	sequenceRepeats = 2
-	sequenceKills   = 3
-)
-
-func (c Config) random(sequence uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(c.Seed, sequence)) //nolint:gosec // it has to give the same numbers again
-}
-
-// Batches yields the events in their order.
-func (c Config) Batches() iter.Seq2[*mskevent.Batch, error] {
-	return func(yield func(*mskevent.Batch, error) bool) {
-		g := generator{Config: c, rand: c.random(sequenceRecords), offsets: make([]int64, c.Partitions)}
-		for n := 1; g.made < c.Records; n++ {
-			b, err := g.batch(n, min(c.BatchSize, c.Records-g.made))
-			if !yield(b, err) || err != nil {
+// Messages yields the records in their order: of the topic, all in partition 0.
+func (c Config) Messages(topic string) iter.Seq2[mskevent.Message, error] {
+	return func(yield func(mskevent.Message, error) bool) {
+		g := generator{Config: c, topic: topic, rand: rand.New(rand.NewPCG(c.Seed, 1))} //nolint:gosec // it has to give the same numbers again
+		for offset := range int64(c.Records) {
+			m, err := g.message()
+			m.Offset = offset
+			if !yield(m, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// Repeats says, for one batch after another, whether it is delivered again once it is settled.
-func (c Config) Repeats(chance float64) func() bool {
-	r := c.random(sequenceRepeats)
-	return func() bool { return r.Float64() < chance }
-}
-
-// Kills picks n different numbers from 1 to the number of effects, at random: before which of them to kill. There must be
-// at least n.
-func (c Config) Kills(n, effects int) []int {
-	r := c.random(sequenceKills)
-	picked := r.Perm(effects)[:n]
-	for i := range picked {
-		picked[i]++
-	}
-	return picked
-}
-
 type generator struct {
 	Config
-	rand    *rand.Rand
-	offsets []int64
-	made    int // records
-	paid    int // payments
+	topic  string
+	rand   *rand.Rand
+	latest []mskevent.Message
+	paid   int // payments
 }
 
-func (g *generator) batch(number, size int) (*mskevent.Batch, error) {
-	messages := make([]mskevent.Message, 0, size)
-	for range size {
-		m, err := g.message(messages)
-		if err != nil {
-			return nil, err
-		}
-		messages = append(messages, m)
-	}
-	return mskevent.New(fmt.Sprintf("batch %d", number), messages)
-}
-
-// message makes the next record: a new payment, or a copy of one in the batch.
-func (g *generator) message(batch []mskevent.Message) (mskevent.Message, error) {
-	g.made++
-	if len(batch) > 0 && g.rand.Float64() < cmp.Or(g.Copies, DefaultCopies) {
-		m := batch[g.rand.IntN(len(batch))]
-		return g.place(m, int(m.Partition)), nil
+// message makes the next record: a new payment, or a copy of one of the latest.
+func (g *generator) message() (mskevent.Message, error) {
+	if n := len(g.latest); n > 0 && g.rand.Float64() < cmp.Or(g.Copies, DefaultCopies) {
+		return g.latest[g.rand.IntN(n)], nil
 	}
 	g.paid++
 	p := expect.Payment{
@@ -136,15 +86,13 @@ func (g *generator) message(batch []mskevent.Message) (mskevent.Message, error) 
 		return mskevent.Message{}, fmt.Errorf("encoding payment %s: %w", p.PaymentID, err)
 	}
 	m := mskevent.Message{
-		Topic: Topic, TimestampType: "CREATE_TIME", Key: []byte(p.Account), Value: value,
+		Topic: g.topic, Key: []byte(p.Account), Value: value,
 		Headers: []mskevent.Header{{Key: "idempotency-key", Value: []byte(p.PaymentID)}, {Key: "trace", Value: []byte(strconv.Itoa(g.paid))}},
 	}
-	return g.place(m, g.rand.IntN(g.Partitions)), nil
-}
-
-// place puts a record at the end of a partition.
-func (g *generator) place(m mskevent.Message, partition int) mskevent.Message {
-	m.Partition, m.Offset, m.Timestamp = int32(partition), g.offsets[partition], start+int64(g.made)
-	g.offsets[partition]++
-	return m
+	if len(g.latest) < latest {
+		g.latest = append(g.latest, m)
+	} else {
+		g.latest[g.paid%latest] = m
+	}
+	return m, nil
 }

@@ -1,96 +1,59 @@
 package stream_test
 
 import (
-	"bytes"
-	"slices"
+	"reflect"
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
-	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-func payloads(t *testing.T, c stream.Config) [][]byte {
+func messages(t *testing.T, c stream.Config) []mskevent.Message {
 	t.Helper()
-	var all [][]byte
-	for b, err := range c.Batches() {
+	var all []mskevent.Message
+	for m, err := range c.Messages("payments") {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, b.Payload())
+		all = append(all, m)
 	}
 	return all
 }
 
 func TestSameSeedSameStream(t *testing.T) {
 	t.Parallel()
-	c := stream.Config{Records: 1050, Partitions: 3, BatchSize: 100, Seed: 5}
-	first, second := payloads(t, c), payloads(t, c)
-	if len(first) != 11 || !slices.EqualFunc(first, second, bytes.Equal) {
-		t.Errorf("%d batches, or they differ", len(first))
+	c := stream.Config{Records: 1050, Seed: 5}
+	first, second := messages(t, c), messages(t, c)
+	if len(first) != 1050 || !reflect.DeepEqual(first, second) {
+		t.Errorf("%d records, or they differ", len(first))
 	}
 	c.Seed = 6
-	if bytes.Equal(first[0], payloads(t, c)[0]) {
+	if reflect.DeepEqual(first[0], messages(t, c)[0]) {
 		t.Error("another seed gives the same stream")
 	}
 }
 
-// Every offset of a partition comes once and in order, and some records are copies of one in their batch.
-func TestRecords(t *testing.T) {
+// Some records are copies of one that is not far behind.
+func TestCopies(t *testing.T) {
 	t.Parallel()
-	c := stream.Config{Records: 3000, Partitions: 4, BatchSize: 250, Seed: 1}
-	next := make(map[int32]int64)
-	records, copies := 0, 0
-	for _, payload := range payloads(t, c) {
-		event, err := msk.Decode(payload)
-		if err != nil {
-			t.Fatal(err)
+	values, places := make(map[string]string), make(map[string]int64)
+	copies := 0
+	for i, m := range messages(t, stream.Config{Records: 3000, Seed: 1}) {
+		if m.Topic != "payments" || m.Offset != int64(i) || m.Headers[0].Key != "idempotency-key" {
+			t.Fatalf("record %d: %+v", i, m)
 		}
-		keys := make(map[string]string)
-		for _, p := range event.Partitions {
-			for i := range p.Records {
-				r := &p.Records[i]
-				if r.Undecodable != nil || r.Topic != stream.Topic || r.Offset != next[r.Partition] {
-					t.Fatalf("record %s: %v, want the offset %d", r.Source(), r.Undecodable, next[r.Partition])
-				}
-				next[r.Partition]++
-				records++
-				key, err := kafka.HeaderKey(kafka.DefaultKeyHeader)(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if before, ok := keys[key]; ok {
-					copies++
-					if before != string(r.Value) {
-						t.Fatalf("key %s has two values", key)
-					}
-				}
-				keys[key] = string(r.Value)
+		key := string(m.Headers[0].Value)
+		if before, ok := values[key]; ok {
+			copies++
+			if before != string(m.Value) || m.Offset-places[key] > 1100 {
+				t.Errorf("the key %s of record %d had another value, or was last seen at %d", key, i, places[key])
 			}
+		} else {
+			places[key] = m.Offset
 		}
+		values[key] = string(m.Value)
 	}
-	if records != c.Records || len(next) != c.Partitions || copies < 30 || copies > 100 {
-		t.Errorf("%d records over %d partitions, %d of them copies; want %d, %d and about 60", records, len(next), copies, c.Records, c.Partitions)
+	if copies < 30 || copies > 100 {
+		t.Errorf("%d of 3,000 records are copies; want about 60", copies)
 	}
 }
-
-func TestRepeatsAndKills(t *testing.T) {
-	t.Parallel()
-	c := stream.Config{Seed: 9}
-	again, n := c.Repeats(0.3), 0
-	for range 1000 {
-		if again() {
-			n++
-		}
-	}
-	if n < 240 || n > 360 {
-		t.Errorf("%d of 1,000 batches come again, want about 300", n)
-	}
-	kills := c.Kills(50, 100)
-	slices.Sort(kills)
-	if len(slices.Compact(slices.Clone(kills))) != 50 || kills[0] < 1 || kills[49] > 100 || !slices.Equal(kills, sorted(c.Kills(50, 100))) {
-		t.Errorf("kills before %v: want 50 different ones of 1 to 100, the same each time", kills)
-	}
-}
-
-func sorted(s []int) []int { slices.Sort(s); return s }

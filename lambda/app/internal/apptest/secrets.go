@@ -11,7 +11,7 @@ import (
 )
 
 // SecretARN names the one secret.
-const SecretARN = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:payments/database-AbCdEf"
+const SecretARN = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:payments/database-AbCdEf" //nolint:gosec // an ARN, no secret
 
 // Secrets is a Secrets Manager with one secret.
 type Secrets struct {

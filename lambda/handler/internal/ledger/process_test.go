@@ -2,10 +2,8 @@ package ledger
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -103,25 +102,17 @@ func event(t testing.TB, name string) []byte {
 // kafkaEvent is a batch of payments, by the number of their partition, each with offsets from first on.
 func kafkaEvent(t *testing.T, first int, partitions map[int][]Payment) []byte {
 	t.Helper()
-	records := map[string][]map[string]any{}
+	var messages []mskevent.Message
 	for partition, payments := range partitions {
-		id := fmt.Sprint("payments-", partition)
 		for i, p := range payments {
 			value, err := json.Marshal(p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			records[id] = append(records[id], map[string]any{
-				"topic": "payments", "partition": partition, "offset": first + i, "timestamp": 1, "timestampType": "CREATE_TIME",
-				"value": base64.StdEncoding.EncodeToString(value), "headers": []any{},
-			})
+			messages = append(messages, mskevent.Message{Topic: "payments", Partition: int32(partition), Offset: int64(first + i), Timestamp: 1, Value: value})
 		}
 	}
-	event, err := json.Marshal(map[string]any{"eventSource": "aws:kafka", "records": records})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return event
+	return mskevent.MSK("arn").Messages(messages...)
 }
 
 // settle invokes the function with an event until it is content, and returns how often it took.

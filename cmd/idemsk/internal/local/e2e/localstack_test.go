@@ -29,6 +29,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // deployment is a function with its tables, its queue and its event source mapping in LocalStack, all of one name.
@@ -166,11 +167,11 @@ func TestFromLocalStack(t *testing.T) {
 func (d *deployment) check(t *testing.T, records int, seed uint64) {
 	t.Helper()
 	want := expect.New(expect.Rules{Key: "header:idempotency-key", MaxAttempts: idem.Defaults().MaxAttempts, Simulate: true})
-	for batch, err := range (stream.Config{Records: records, Partitions: 1, BatchSize: 1000, Seed: seed}).Batches() {
+	for m, err := range (stream.Config{Records: records, Seed: seed}).Messages("payments") {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := want.Add(batch); err != nil {
+		if err := want.Add([]mskevent.Record{m.Record()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,15 +1,12 @@
-package replay
+package local
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-
-	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
 // FindFunction looks for the built handler around the tool, and then in the working directory. Its error says what to do. store
@@ -40,30 +37,4 @@ func FindFunction(store string) (string, error) {
 func builtName(system, arch, store string) string {
 	parts := []string{"handler", system, arch, store}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" || p == "linux" }), "-")
-}
-
-// functionName is the function's, and the namespace of its keys.
-const functionName = "idemsk-replay"
-
-// variables are those of env as NAME=VALUE.
-func variables(env map[string]string) []string {
-	list := make([]string, 0, len(env))
-	for name, value := range env {
-		list = append(list, name+"="+value)
-	}
-	return list
-}
-
-// startFunction starts the function for a pass. Each line that it prints goes to the log, and to metrics.
-func startFunction(ctx context.Context, o *Options, env map[string]string, metrics func(line []byte)) (*runtimeapi.Function, error) {
-	log := func(line []byte) { _, _ = o.Log.Write(append(line[:len(line):len(line)], '\n')) } // a log is not worth the run
-	return runtimeapi.Start(ctx, runtimeapi.Config{
-		Command: []string{o.Function},
-		Env:     variables(env),
-		Name:    functionName,
-		Region:  region,
-		Timeout: o.Timeout,
-		Stdout:  func(line []byte) { metrics(line); log(line) },
-		Stderr:  log,
-	})
 }

@@ -1,4 +1,4 @@
-package esm
+package mskevent
 
 import (
 	"bytes"
@@ -7,8 +7,7 @@ import (
 	"fmt"
 )
 
-// AnswerError is an answer that does not say which records failed, where the mapping expects that. The whole batch counts
-// as failed.
+// AnswerError is an answer of the function that does not say which records failed.
 type AnswerError struct {
 	Problem string
 	Answer  []byte // its beginning
@@ -20,37 +19,39 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("the answer %.*q %s", shownAnswer, e.Answer, e.Problem)
 }
 
-// failures reads a partial batch response. Nothing, null and an empty document say that nothing failed; so does one without
-// batchItemFailures. has tells which places were delivered.
-func failures(payload []byte, has func(Place) bool) (map[Place]bool, error) {
+// Failures reads a partial batch response: the places that it names, each of which must be one that was delivered, as has
+// tells. Nothing, null and an empty document say that nothing failed; so does one without batchItemFailures. listed reports
+// whether there is such a list. The error is an *AnswerError: for an event source mapping, the whole batch has failed.
+func Failures(payload []byte, has func(Place) bool) (failed map[Place]bool, listed bool, err error) {
 	bad := func(format string, args ...any) error {
 		return &AnswerError{Problem: fmt.Sprintf(format, args...), Answer: payload[:min(len(payload), shownAnswer)]}
 	}
 	var answer map[string]json.RawMessage
 	if isEmpty(payload) {
-		return nil, nil //nolint:nilnil // nothing failed, and nothing is wrong
+		return nil, false, nil
 	}
 	if err := json.Unmarshal(payload, &answer); err != nil {
-		return nil, bad(`is no partial batch response (want {"batchItemFailures":[…]}): %v`, err)
+		return nil, false, bad(`is no partial batch response (want {"batchItemFailures":[…]}): %v`, err)
 	}
 	var items []map[string]json.RawMessage
-	if list, ok := answer["batchItemFailures"]; ok {
+	list, listed := answer["batchItemFailures"]
+	if listed {
 		if err := json.Unmarshal(list, &items); err != nil {
-			return nil, bad("has batchItemFailures that are no list of objects: %v", err)
+			return nil, false, bad("has batchItemFailures that are no list of objects: %v", err)
 		}
 	}
-	failed := make(map[Place]bool, len(items))
+	failed = make(map[Place]bool, len(items))
 	for i, item := range items {
 		place, err := identifier(item["itemIdentifier"])
 		if err != nil {
-			return nil, bad(`has a bad identifier, batchItemFailures[%d] (want {"itemIdentifier":{"partition":"<topic>-<n>","offset":<n>}}): %v`, i, err)
+			return nil, false, bad(`has a bad identifier, batchItemFailures[%d] (want {"itemIdentifier":{"partition":"<topic>-<n>","offset":<n>}}): %v`, i, err)
 		}
 		if !has(place) {
-			return nil, bad("names %s in batchItemFailures[%d], a record that was not in the event", place, i)
+			return nil, false, bad("names %s in batchItemFailures[%d], a record that was not in the event", place, i)
 		}
 		failed[place] = true
 	}
-	return failed, nil
+	return failed, listed, nil
 }
 
 // isEmpty reports whether an answer is nothing at all, in one of the ways in which that can be said.

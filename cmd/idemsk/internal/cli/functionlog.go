@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+// functionLog is the file that the function's output goes to, and its last lines.
+type functionLog struct {
+	file      *os.File
+	temporary bool
+	keep      string // why it is worth keeping, although the run did not fail
+	last      []string
+}
+
+// How many lines are shown when a run fails, and how many runes of each.
+const (
+	lastLines = 10
+	maxLine   = 300
+)
+
+// oldLog is the age at which a log that an earlier run has kept is removed.
+const oldLog = 24 * time.Hour
+
+// openLog opens the log: the file that is named, or a temporary one, for which those that are old make room.
+func openLog(path string) (*functionLog, error) {
+	if path != "" {
+		file, err := os.Create(path) //nolint:gosec // named by the user
+		if err != nil {
+			return nil, fmt.Errorf("the function's log: %w", err)
+		}
+		return &functionLog{file: file}, nil
+	}
+	pattern := "idemsk-local-*.log"
+	earlier, _ := filepath.Glob(filepath.Join(os.TempDir(), pattern)) // the pattern is well-formed
+	for _, name := range earlier {
+		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > oldLog {
+			_ = os.Remove(name) // another user's stays
+		}
+	}
+	file, err := os.CreateTemp("", pattern)
+	if err != nil {
+		return nil, fmt.Errorf("a file for the function's log (name one with --log): %w", err)
+	}
+	return &functionLog{file: file, temporary: true}, nil
+}
+
+// Write takes one line at a time.
+func (l *functionLog) Write(line []byte) (int, error) {
+	if len(l.last) == lastLines {
+		l.last = slices.Delete(l.last, 0, 1)
+	}
+	l.last = append(l.last, strings.TrimRight(string(line), "\n"))
+	return l.file.Write(line)
+}
+
+// close shows the end of the log if the run failed. A temporary file is kept only then, or if there is a reason to keep it.
+func (l *functionLog) close(failed bool, s Streams) error {
+	err := l.file.Close()
+	switch {
+	case failed && len(l.last) > 0:
+		s.sayf("The function's log is in %s; it ends with:\n", l.file.Name())
+		for _, line := range l.last {
+			s.sayf("  %s\n", term.Cut(term.Escape(line), maxLine))
+		}
+	case l.keep != "" && len(l.last) > 0:
+		s.sayf("%s: the function's log is in %s.\n", l.keep, l.file.Name())
+	case l.temporary:
+		err = errors.Join(err, os.Remove(l.file.Name()))
+	}
+	return err
+}

@@ -1,0 +1,16 @@
+package local
+
+import "testing"
+
+// On a machine that is not Linux, the functions for Lambda are beside the one that runs here.
+func TestTheFunctionOfThisMachine(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[string]string{
+		"handler-amd64": builtName("linux", "amd64", ""), "handler-arm64-postgres": builtName("linux", "arm64", "postgres"),
+		"handler-darwin-arm64": builtName("darwin", "arm64", ""), "handler-darwin-arm64-redis": builtName("darwin", "arm64", "redis"),
+	} {
+		if got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+)
+
+// ledger are options that run this project's function, and hold its ledger against the records.
+func ledger(t *testing.T, env ...string) (local.Options, *transcript) {
+	t.Helper()
+	o, s := options(t, "")
+	o.Function, o.Example, o.Prove = "'"+handler+"'", true, true
+	o.Env = append([]string{"IDEMSK_LEASE=500ms"}, env...)
+	o.ESM.FunctionResponseTypes = []string{esm.ReportBatchItemFailures}
+	return o, s
+}
+
+// deliver has some of the sample events take the place of the topic; all, if none is named.
+func deliver(t *testing.T, o *local.Options, names ...string) {
+	t.Helper()
+	dir := filepath.Join("..", "..", "..", "..", "events")
+	if len(names) == 0 {
+		events, err := local.ReadEvents(dir)
+		if err != nil || len(events) < 16 {
+			t.Fatalf("%d sample events: %v", len(events), err)
+		}
+		o.ESM.Events = events
+	}
+	for _, name := range names {
+		events, err := local.ReadEvents(filepath.Join(dir, name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.ESM.Events = append(o.ESM.Events, events...)
+	}
+}
+
+func prove(t *testing.T, o local.Options) *local.Report {
+	t.Helper()
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestSampleEvents(t *testing.T) {
+	t.Parallel()
+	o, s := ledger(t)
+	deliver(t, &o)
+	report := prove(t, o)
+	if !report.Proof.OK() {
+		t.Fatalf("problems: %q", report.Proof.Problems)
+	}
+	// The samples with a record that must end in the dead letters, and how often; events/README.md says why.
+	want := []string{
+		"payments-0@2201", "payments-0@4401", "payments-0@4501", "payments-0@4600", "payments-0@5400", "payments-0@5500", "payments-0@5600",
+		"payments-0@6000", "payments-0@6100", "payments-0@6200", "payments-0@6300", "payments-0@6400",
+		"payments-0@7001", "payments-0@7200", "payments-0@7300", "payments-0@7401",
+	}
+	var got []string
+	for i := range report.Letters {
+		got = append(got, report.Letters[i].Source())
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("dead letters:\n got %v\nwant %v", got, want)
+	}
+	if died := strings.Count(s.String(), "process-dies.json: 3 records, failed: Runtime.ExitError") +
+		strings.Count(s.String(), "process-dies.json: 2 records, failed: Runtime.ExitError"); died != 5 || report.Failed != 5 {
+		t.Errorf("%d processes died, %d invocations failed; want the 5 attempts of process-dies:\n%s", died, report.Failed, s)
+	}
+	for _, want := range []string{"40 of 40 events done with", "everything is done with after", "exactly once each, to the cent"} {
+		if !strings.Contains(report.Text(), want) {
+			t.Errorf("no %q in the closing table:\n%s", want, report.Text())
+		}
+	}
+	if !strings.Contains(s.String(), `one-record.json: 1 record, answered {"batchItemFailures":[]}`) {
+		t.Errorf("the function's answers are not shown:\n%s", s)
+	}
+}
+
+// What is settled is not delivered again with what is not.
+func TestPartOfAnEventIsDeliveredAgain(t *testing.T) {
+	t.Parallel()
+	o, _ := ledger(t)
+	deliver(t, &o, "handler-panics")
+	if r := prove(t, o); !r.Proof.OK() || r.Invocations != 5 || r.Delivered != 6 {
+		t.Errorf("%d records in %d deliveries, want 2 and 4 times 1; problems: %q", r.Delivered, r.Invocations, r.Proof.Problems)
+	}
+}
+
+// Without partial responses the invocation fails, and the whole event is delivered again.
+func TestAnEventIsDeliveredAgainAsAWhole(t *testing.T) {
+	t.Parallel()
+	o, _ := ledger(t, "IDEMSK_HASH_KEYS=true", "IDEMSK_NAMESPACE=shop")
+	o.ESM.FunctionResponseTypes = nil
+	deliver(t, &o, "fails-twice-then-succeeds", "poison-record")
+	if r := prove(t, o); !r.Proof.OK() || r.Invocations != 4 || r.Failed != 2 {
+		t.Errorf("%d invocations, %d failed; want 3 and 1, of which 2; problems: %q", r.Invocations, r.Failed, r.Proof.Problems)
+	}
+}
+
+// A run that gives records up proves nothing, and names them.
+func TestAProofNamesWhatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	o, _ := ledger(t, "IDEMSK_DEAD_LETTER_QUEUE_URL=", "IDEMSK_BATCHING=off")
+	o.ESM.MaximumRetryAttempts = 2
+	deliver(t, &o, "always-fails-retriable")
+	text := strings.Join(prove(t, o).Proof.Problems, "\n")
+	for _, want := range []string{
+		"2 records lost: given up, no on-failure destination",
+		"record payments-0@7200 is lost or unsettled: its key is STARTED, must be FAILED",
+		"record payments-0@7201 is lost or unsettled: there is no item of its key",
+		"the ledger is off: acc-1/EUR has 0, must have 1350",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the problems do not say %q:\n%s", want, text)
+		}
+	}
+}
+
+// A function that takes records twice is found out.
+func TestAProofFailsWithoutProtection(t *testing.T) {
+	t.Parallel()
+	o, _ := ledger(t, "IDEMSK_STORE=none")
+	deliver(t, &o, "one-record", "one-record")
+	report := prove(t, o)
+	if report.Proof.OK() || len(report.Proof.Off) != 1 || !strings.Contains(report.Text(), "Not proven") {
+		t.Errorf("off %v, problems %q", report.Proof.Off, report.Proof.Problems)
+	}
+}
+
+// What is no event is delivered once, as it is, and the answer is shown.
+func TestWhatIsNoEvent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "order.json")
+	if err := os.WriteFile(path, []byte(`{"Records":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, s := ledger(t)
+	o.Prove = false
+	var err error
+	if o.ESM.Events, err = local.ReadEvents(dir); err != nil {
+		t.Fatal(err)
+	}
+	if r := prove(t, o); r.Invocations != 1 || r.Failed != 1 {
+		t.Errorf("%+v; want one invocation, which fails", r.Counts)
+	}
+	for _, want := range []string{`order.json is no event of a Kafka event source mapping: it has no "records": it is delivered once, as it is.`, "order.json: 0 records, failed: "} {
+		if !strings.Contains(s.String(), want) {
+			t.Errorf("not said: %s in\n%s", want, s)
+		}
+	}
+	if _, err := local.ReadEvents(t.TempDir()); err == nil || !strings.Contains(err.Error(), "there is no *.json in") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if _, err := local.ReadEvents(path + ".not"); err == nil || !strings.Contains(err.Error(), "order.json.not") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// A kill at an effect hits it exactly. Before it, nothing was booked: one payment at a time, plain mode books none again. After
+// it, plain mode books it again, and the audit names the kill; where the booking commits with its completion, none is.
+func TestKillsAtEffects(t *testing.T) {
+	t.Parallel()
+	one := []string{"IDEMSK_CONCURRENCY=1", "IDEMSK_BATCHING=off", "IDEMSK_MAX_ATTEMPTS=25"}
+	for _, test := range []struct {
+		at, ledger string
+		again      bool
+	}{
+		{local.KillBeforeEffect, "plain", false}, {local.KillAfterEffect, "plain", true},
+		{local.KillBeforeEffect, "atomic", false}, {local.KillAfterEffect, "atomic", false},
+	} {
+		t.Run(test.at+" "+test.ledger, func(t *testing.T) {
+			t.Parallel()
+			o, _ := ledger(t, append(one, "IDEMSK_LEDGER="+test.ledger)...)
+			o.Produce, o.ESM.BatchSize, o.ESM.RetryDelay = 60, 10, 100*time.Millisecond
+			o.Faults = local.Faults{Kill: 0.3, KillAt: test.at}
+			report := prove(t, o)
+			if !report.Proof.OK() || len(report.Kills) == 0 {
+				t.Fatalf("%d kills, problems: %q", len(report.Kills), report.Proof.Problems)
+			}
+			if want := map[bool]int{true: len(report.Kills)}[test.again]; len(report.Proof.Repeats) != want {
+				t.Errorf("%d kills made %d payments be booked again; want %d", len(report.Kills), len(report.Proof.Repeats), want)
+			}
+		})
+	}
+}

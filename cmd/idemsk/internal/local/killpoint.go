@@ -1,0 +1,115 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// The moments of an invocation at which a process is killed. An effect is a write to a table other than that of the keys.
+const (
+	KillAny          = "any"           // whichever, by chance
+	KillBeforeEffect = "before-effect" // when it asks for an effect, which is then not performed
+	KillAfterEffect  = "after-effect"  // when an effect is performed, and before its answer
+)
+
+// killPoint is the DynamoDB of one process of the function: it kills the process exactly before or after an effect.
+type killPoint struct {
+	tables http.Handler
+	keys   string // the table of keys
+	after  bool
+	kill   func()
+	armed  atomic.Bool
+
+	url    string
+	server *http.Server
+	served chan struct{} // closed when the accepting goroutine has ended
+}
+
+// startKillPoint listens on a free port of 127.0.0.1 in front of the tables.
+func startKillPoint(tables http.Handler, keys string, after bool) (*killPoint, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", loopback(0))
+	if err != nil {
+		return nil, fmt.Errorf("the DynamoDB endpoint for a process (--kill-at): %w", err)
+	}
+	k := &killPoint{tables: tables, keys: keys, after: after, url: "http://" + listener.Addr().String(), served: make(chan struct{})}
+	k.server = &http.Server{Handler: k, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		defer close(k.served)
+		_ = k.server.Serve(listener) // ends with close
+	}()
+	return k, nil
+}
+
+func (k *killPoint) close() {
+	_ = k.server.Close() // its process has ended
+	<-k.served
+}
+
+// ServeHTTP performs a request. The one that is due ends the process, which gets no answer to it.
+func (k *killPoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the process is gone
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if !k.effect(r, body) || !k.armed.CompareAndSwap(true, false) {
+		k.tables.ServeHTTP(w, r)
+		return
+	}
+	if k.after {
+		answer := answer{header: make(http.Header), status: http.StatusOK}
+		k.tables.ServeHTTP(&answer, r)
+		if answer.status != http.StatusOK { // there was no effect
+			k.armed.Store(true)
+			answer.copy(w)
+			return
+		}
+	}
+	k.kill()
+	<-r.Context().Done() // its connection ends with it
+}
+
+// tableNames finds the tables of a request. In the strings of items, quotes are escaped.
+var tableNames = regexp.MustCompile(`"TableName"\s*:\s*"([^"]*)"`)
+
+func (k *killPoint) effect(r *http.Request, body []byte) bool {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	switch operation {
+	case "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems":
+	default:
+		return false
+	}
+	for _, name := range tableNames.FindAllSubmatch(body, -1) {
+		if string(name[1]) != k.keys {
+			return true
+		}
+	}
+	return false
+}
+
+// answer keeps what is answered.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+func (a *answer) copy(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes()) // the process is gone
+}

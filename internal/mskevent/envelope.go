@@ -1,0 +1,100 @@
+package mskevent
+
+import "strings"
+
+// Envelope is what stands in an event before its records.
+type Envelope []byte
+
+const closing = "}}"
+
+// MSK is the envelope of a cluster of Amazon MSK.
+func MSK(arn string, brokers ...string) Envelope {
+	source := appendField(nil, "eventSource", "aws:kafka")
+	source = appendField(source, "eventSourceArn", arn)
+	return open(appendField(source, "bootstrapServers", strings.Join(brokers, ",")))
+}
+
+// Cluster is the envelope of a cluster that is named as dead letters name it: by the ARN of one in MSK, or by the bootstrap
+// servers of one that is self-managed. Without a name it has neither.
+func Cluster(name string) Envelope {
+	switch {
+	case name == "":
+		return open(appendField(nil, "eventSource", "aws:kafka"))
+	case strings.HasPrefix(name, "arn:"):
+		return open(appendField(appendField(nil, "eventSource", "aws:kafka"), "eventSourceArn", name))
+	}
+	return open(appendField(appendField(nil, "eventSource", "SelfManagedKafka"), "bootstrapServers", name))
+}
+
+func appendField(dst []byte, name, value string) []byte {
+	return append(appendString(append(appendString(dst, name), ':'), value), ',')
+}
+
+// open makes an envelope of the fields beside the records, each with a comma behind it.
+func open(source []byte) Envelope {
+	return append(append([]byte{'{'}, source...), `"records":{`...)
+}
+
+// Size counts the bytes of an event while records are added to it.
+type Size struct {
+	Bytes      int
+	partitions []string
+}
+
+// Size is that of an event without records.
+func (e Envelope) Size() Size { return Size{Bytes: len(e) + len(closing)} }
+
+// With is the size when a record is added.
+func (s Size) With(r *Record) Size {
+	s.Bytes += len(r.JSON)
+	for _, id := range s.partitions {
+		if id == r.PartitionID {
+			s.Bytes += len(",")
+			return s
+		}
+	}
+	if len(s.partitions) > 0 {
+		s.Bytes += len(",")
+	}
+	s.Bytes += len(appendString(nil, r.PartitionID)) + len(`:[]`)
+	s.partitions = append(s.partitions[:len(s.partitions):len(s.partitions)], r.PartitionID)
+	return s
+}
+
+// Event is the event of n records: its partitions in the order of their first record.
+func (e Envelope) Event(n int, record func(i int) *Record) []byte {
+	total := e.Size()
+	for i := range n {
+		total = total.With(record(i))
+	}
+	out := append(make([]byte, 0, total.Bytes), e...)
+	for i, id := range total.partitions {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendString(out, id), ":["...)
+		first := true
+		for i := range n {
+			r := record(i)
+			if r.PartitionID != id {
+				continue
+			}
+			if !first {
+				out = append(out, ',')
+			}
+			first = false
+			out = append(out, r.JSON...)
+		}
+		out = append(out, ']')
+	}
+	return append(out, closing...)
+}
+
+// Messages is the event of some messages.
+func (e Envelope) Messages(messages ...Message) []byte {
+	records := make([]Record, 0, len(messages))
+	for i := range messages {
+		records = append(records, messages[i].Record())
+	}
+	return e.Event(len(records), func(i int) *Record { return &records[i] })
+}

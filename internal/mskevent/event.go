@@ -1,0 +1,129 @@
+// Package mskevent writes and reads the events of a Kafka event source mapping. Records stay the JSON that they are, so that
+// broken ones arrive broken.
+package mskevent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Record is a record as it stands in an event.
+type Record struct {
+	PartitionID string // the event's map key, "<topic>-<number>"
+	Offset      int64
+	JSON        json.RawMessage
+}
+
+// Place is where a record is. Its Partition is an event's map key, "<topic>-<number>".
+type Place struct {
+	Partition string
+	Offset    int64
+}
+
+// String is topic-partition@offset.
+func (p Place) String() string { return p.Partition + "@" + strconv.FormatInt(p.Offset, 10) }
+
+// Place returns where the record is.
+func (r *Record) Place() Place { return Place{Partition: r.PartitionID, Offset: r.Offset} }
+
+// Topic is the topic in the partition's ID; topics may hold dashes themselves.
+func (r *Record) Topic() string {
+	if dash := strings.LastIndexByte(r.PartitionID, '-'); dash > 0 {
+		return r.PartitionID[:dash]
+	}
+	return r.PartitionID
+}
+
+// Event is an event that was recorded.
+type Event struct {
+	Name     string // for people: a file's name
+	Payload  []byte // as it came
+	Envelope Envelope
+	Records  []Record // one partition after another, in the order of the payload
+	Broken   error    // not nil: it is none, has no Records, and can only be delivered as it is
+}
+
+// Parse reads an event. It returns an error if the payload is none, or has a record without an offset: such a record could
+// not be told from others in an answer.
+func Parse(name string, payload []byte) (*Event, error) {
+	e := &Event{Name: name, Payload: payload}
+	var source []byte // the fields beside the records
+	known := false
+	err := eachField(payload, func(key string, value json.RawMessage) error {
+		if key != "records" {
+			source = append(append(append(appendString(source, key), ':'), value...), ',')
+			return nil
+		}
+		if known {
+			return errors.New(`it has "records" twice`)
+		}
+		known = true
+		return eachField(value, e.parsePartition)
+	})
+	if err == nil && !known {
+		err = errors.New(`it has no "records"`)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no event of a Kafka event source mapping: %w", name, err)
+	}
+	e.Envelope = open(source)
+	return e, nil
+}
+
+func (e *Event) parsePartition(id string, records json.RawMessage) error {
+	var raw []json.RawMessage
+	if err := json.Unmarshal(records, &raw); err != nil {
+		return fmt.Errorf("records[%q]: %w", id, err)
+	}
+	for i, r := range raw {
+		var place struct {
+			Offset *int64 `json:"offset"`
+		}
+		if err := json.Unmarshal(r, &place); err != nil || place.Offset == nil {
+			return fmt.Errorf("records[%q][%d] has no whole number as its offset", id, i)
+		}
+		e.Records = append(e.Records, Record{PartitionID: id, Offset: *place.Offset, JSON: r})
+	}
+	return nil
+}
+
+// eachField calls f for each member of a JSON object, in its order, which a map would lose.
+func eachField(object []byte, f func(key string, value json.RawMessage) error) error {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return errors.Join(errors.New("it is not a JSON object"), ignoreEOF(err))
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		name, _ := key.(string) // the decoder allows nothing else in an object
+		if err := f(name, value); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return fmt.Errorf("the JSON ends too early: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON object")
+	}
+	return nil
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
