@@ -18,7 +18,7 @@ const benchKeys = 1000
 func BenchmarkEngine(b *testing.B) {
 	for _, bm := range []struct {
 		name  string
-		claim int // tickets in one call of Claim
+		claim int // claims in one call of Claim
 		want  idem.Kind
 	}{
 		{"fresh", 1, idem.Executed},

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// breaker leaves a store alone that has failed several times in a row, and lets one claim through from time to time to
-// see whether it is back. Settlements are never held back: what has happened must be recorded if it can be. With
-// Config.ClaimOnCommit a claim is allowed when its handler is about to run, and reported when it is sent, which may be never.
+// breaker is a circuit breaker for claims. It opens after several consecutive failures of the store, and then allows one claim
+// for each cooldown to test whether the store is available. Settlements are always sent. With Config.ClaimOnCommit a claim is
+// allowed before its handler runs, and reported when it is sent, which may not happen.
 type breaker struct {
 	threshold int
 	cooldown  time.Duration
 
-	// sound says that there is nothing below to look at or to change, so that claims don't queue here while all is well.
-	sound atomic.Bool
+	// healthy is set while there are no failures and no probe, so that claims do not wait for the mutex.
+	healthy atomic.Bool
 
 	mu       sync.Mutex
 	failures int
-	until    time.Time // open until then; zero: closed
-	probing  time.Time // a claim is trying until then: one that is never reported counts no longer than a cooldown
+	until    time.Time // the breaker is open until this time; zero: closed
+	probing  time.Time // until this time one claim probes the store; a probe that is not reported ends after a cooldown
 }
 
 func newBreaker(cfg *Config) *breaker {
@@ -28,11 +28,11 @@ func newBreaker(cfg *Config) *breaker {
 		return nil
 	}
 	b := &breaker{threshold: cfg.BreakerFailures, cooldown: cfg.BreakerCooldown}
-	b.sound.Store(true)
+	b.healthy.Store(true)
 	return b
 }
 
-// health is what a claim shows of its store.
+// health is the state of the store as a claim shows it.
 type health uint8
 
 const (
@@ -43,7 +43,7 @@ const (
 
 // allow returns an error while the breaker is open. A nil breaker is always closed.
 func (b *breaker) allow(now time.Time) error {
-	if b == nil || b.sound.Load() {
+	if b == nil || b.healthy.Load() {
 		return nil
 	}
 	b.mu.Lock()
@@ -52,15 +52,15 @@ func (b *breaker) allow(now time.Time) error {
 		return nil
 	}
 	if now.Before(b.until) || now.Before(b.probing) {
-		return fmt.Errorf("it failed %d times in a row and is left alone for %v", b.failures, b.cooldown)
+		return fmt.Errorf("the circuit breaker is open: %d consecutive requests failed; one request is sent every %v", b.failures, b.cooldown)
 	}
 	b.probing = now.Add(b.cooldown)
 	return nil
 }
 
-// report tells how a claim that was allowed went.
+// report records the result of a claim that was allowed.
 func (b *breaker) report(now time.Time, h health) {
-	if b == nil || (b.sound.Load() && h != healthDown) {
+	if b == nil || (b.healthy.Load() && h != healthDown) {
 		return
 	}
 	b.mu.Lock()
@@ -75,5 +75,5 @@ func (b *breaker) report(now time.Time, h health) {
 			b.until = now.Add(b.cooldown)
 		}
 	}
-	b.sound.Store(b.failures == 0)
+	b.healthy.Store(b.failures == 0)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-func TestWhileTheStoreIsDownNothingIsCalled(t *testing.T) {
+func TestNoHandlerIsCalledWhileTheStoreIsDown(t *testing.T) {
 	st := newSpy()
 	st.onClaim = down(errNetwork)
 	h := returning("receipt", nil)
@@ -23,7 +23,7 @@ func TestWhileTheStoreIsDownNothingIsCalled(t *testing.T) {
 	equal(t, "claims", st.claimed(), 1)
 }
 
-func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
+func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		err  error
@@ -37,13 +37,13 @@ func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			st := newSpy()
 			st.onClaim = down(errNetwork)
-			graves := &graveyard{}
+			letters := &deadLetters{}
 			protected := true
 			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 				_, protected = idem.AttemptFrom(ctx)
 				return []byte("receipt"), tc.err
 			}}
-			out := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen}).Do(t.Context(), buriedBy(graves, h))
+			out := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen}).Do(t.Context(), taskWithDeadLetters(letters, h))
 			wantKind(t, out, tc.kind)
 			if tc.err == nil {
 				wantErr(t, out.Err, idem.ErrStoreUnavailable, errNetwork) // why it was not protected
@@ -54,7 +54,7 @@ func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
 			equal(t, "an attempt is known", protected, false)
 			equal(t, "settlements", len(st.settled), 0)
 			if tc.kind == idem.DeadLettered {
-				b := graves.burials[0]
+				b := letters.sent[0]
 				equal(t, "the dead letter's key", b.StoredKey, testKey)
 				equal(t, "the dead letter's attempt", b.Attempt, idem.Attempt{Key: testKey, Source: testSource})
 			}
@@ -62,7 +62,7 @@ func TestAnEngineThatFailsOpenCallsWithoutProtection(t *testing.T) {
 	}
 }
 
-func TestFailingOpenIsForAStoreThatIsDownOnly(t *testing.T) {
+func TestFailOpenAppliesOnlyToAnUnavailableStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		holder(t, st, time.Hour)
@@ -77,7 +77,7 @@ func TestFailingOpenIsForAStoreThatIsDownOnly(t *testing.T) {
 	})
 }
 
-func TestFailingOpenStartsNothingNearTheDeadline(t *testing.T) {
+func TestFailOpenStartsNothingNearTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onClaim = func(_ context.Context, reqs []store.ClaimRequest, _ func() []store.ClaimResult) []store.ClaimResult {
@@ -104,7 +104,7 @@ func (f *fault) onClaim(ctx context.Context, reqs []store.ClaimRequest, land fun
 	return land()
 }
 
-func TestTheBreaker(t *testing.T) {
+func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
 		st.onClaim = f.onClaim
@@ -145,7 +145,7 @@ func TestTheBreaker(t *testing.T) {
 	})
 }
 
-func TestAnOpenBreakerLetsOneClaimThrough(t *testing.T) {
+func TestHalfOpenBreakerAllowsOneClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
 		st.onClaim = f.onClaim
@@ -169,7 +169,7 @@ func TestAnOpenBreakerLetsOneClaimThrough(t *testing.T) {
 }
 
 // A breaker that has closed is closed: a single fault after it lets claims through as before.
-func TestAClosedBreakerForgetsThatItWasOpen(t *testing.T) {
+func TestClosedBreakerCountsFailuresAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
 		st.onClaim = f.onClaim
@@ -198,7 +198,7 @@ func TestAClosedBreakerForgetsThatItWasOpen(t *testing.T) {
 }
 
 // A claim that its caller gave up says nothing about the store: it neither opens the breaker nor closes it.
-func TestACancelledClaimTellsTheBreakerNothing(t *testing.T) {
+func TestCancelledClaimDoesNotAffectTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
 		st.onClaim = f.onClaim
@@ -255,7 +255,7 @@ func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
 	}
 }
 
-func TestProperAnswersAreNoFaults(t *testing.T) {
+func TestDefiniteAnswersDoNotOpenTheBreaker(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{BreakerFailures: 1})
 	e.Do(t.Context(), taskOf(returning("receipt", nil)))
@@ -270,7 +270,7 @@ func TestProperAnswersAreNoFaults(t *testing.T) {
 }
 
 // A completion that claims its key too, and meets others that write the same items, says that the store is there.
-func TestAContendedCompletionIsNoFault(t *testing.T) {
+func TestContendedCompletionDoesNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = func(context.Context, store.Settlement, func() error) error { return store.ErrContended }
@@ -286,7 +286,7 @@ func TestAContendedCompletionIsNoFault(t *testing.T) {
 }
 
 // One proper answer of many shows that the store is there.
-func TestABatchThatWasAnsweredInPartIsNoFault(t *testing.T) {
+func TestPartlyAnsweredBatchDoesNotOpenTheBreaker(t *testing.T) {
 	st := newSpy()
 	st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
 		results := land()
@@ -304,7 +304,7 @@ func TestABatchThatWasAnsweredInPartIsNoFault(t *testing.T) {
 	}
 }
 
-func TestWithoutABreakerTheStoreIsAlwaysAsked(t *testing.T) {
+func TestClaimsAreAlwaysSentWithoutABreaker(t *testing.T) {
 	st := newSpy()
 	st.onClaim = down(errNetwork)
 	e := newEngine(t, st, idem.Config{BreakerFailures: -1})
@@ -315,7 +315,7 @@ func TestWithoutABreakerTheStoreIsAlwaysAsked(t *testing.T) {
 }
 
 // What has happened must be recorded if it can be: the breaker holds back no settlement.
-func TestAnOpenBreakerHoldsBackNoSettlement(t *testing.T) {
+func TestOpenBreakerAllowsSettlements(t *testing.T) {
 	st, f := newSpy(), &fault{}
 	st.onClaim = f.onClaim
 	e := newEngine(t, st, idem.Config{BreakerFailures: 1})
@@ -331,7 +331,7 @@ func TestAnOpenBreakerHoldsBackNoSettlement(t *testing.T) {
 
 // With claims that go with completions, the claim that the breaker allows may never be sent: its handler fails, is not begun, or
 // its ticket is given back. The breaker closes all the same when the store is back.
-func TestAProbeThatIsNeverSent(t *testing.T) {
+func TestBreakerClosesAfterAProbeThatIsNeverSent(t *testing.T) {
 	for name, probe := range map[string]func(t *testing.T, e *idem.Engine){
 		"its handler fails": func(t *testing.T, e *idem.Engine) {
 			wantKind(t, e.Do(t.Context(), taskOf(returning("", errors.New("no funds")))), idem.Retry)

@@ -2,9 +2,9 @@ package idem
 
 import "time"
 
-// This file is how time is divided, each fraction in one place.
+// This file divides time; each fraction is defined here only.
 //
-// A session with a deadline, of whose end Config.DeadlineMargin is kept free for what comes after handlers:
+// A session with a deadline keeps Config.DeadlineMargin free at its end, for the work that follows the handlers:
 //
 //	now ── claims, handlers ──▶│ handlersEnd ── settlements ──▶│ settlingEnd ──▶│ giveUp ── the caller's answer ──▶│ deadline
 //	                           ◀────────── margin ─────────────────────────────────────────────────────────────▶
@@ -13,12 +13,11 @@ import "time"
 //
 // A dead letter must be sent margin/4 before settlingEnd, so that its key can be settled.
 //
-// A lease, from when its claim was sent:
+// A lease is divided from the time when its claim was sent:
 //
-//	lease/4   a prefetched claim is begun by then, as far as can be told
-//	lease/3   one that is begun later is extended first; a heartbeat extends it at each third
-//	lease/10  a heartbeat has this time to be answered, and one that failed is made again after it; so long completions wait for a request
-//	          before them
+//	lease/4   a prefetched claim should begin by then, by the latency estimate
+//	lease/3   a claim that begins later is extended first; a heartbeat extends it at each third
+//	lease/10  the timeout of a heartbeat, and the pause before a failed one is retried; completions wait this long for an earlier request
 const (
 	settleShare   = 4  // of the margin
 	giveUpShare   = 8  // of the margin
@@ -43,22 +42,22 @@ func (c Config) lettersEnd(settlingEnd time.Time) time.Time {
 // beat is the time between two heartbeats.
 func (c Config) beat() time.Duration { return c.Lease / beatShare }
 
-// retryBeat is the time that a heartbeat has to be answered, and after which one that failed is made again.
+// retryBeat is the timeout of a heartbeat, and the time after which a failed heartbeat is retried.
 func (c Config) retryBeat() time.Duration { return c.Lease / retryShare }
 
-// longPatience bounds patience where leases are long.
+// longPatience is the maximum of patience.
 const longPatience = 2 * time.Second
 
-// patience is how long completions wait for a request before them: one that gets no answer, as on a connection that was silently
-// lost, must not hold up the others.
+// patience is how long completions wait for an earlier request. A request that gets no answer, for example on a lost
+// connection, must not delay later completions for longer.
 func (c Config) patience() time.Duration { return min(c.Lease/retryShare, longPatience) }
 
-// ClaimMayWait is how long a claim may wait until its handler begins without costing an extension, with some time to spare: it is
-// not always known how long handlers take.
+// ClaimMayWait returns how long a prefetched claim may wait for its handler to begin without needing an extension. It leaves
+// some reserve, because the duration of handlers is only an estimate.
 func (e *Engine) ClaimMayWait() time.Duration { return e.cfg.Lease / prefetchShare }
 
-// GiveUpAt is when the caller of a session must answer, although handlers may not have returned; false if the session has no
-// deadline. All contexts of the session have ended by then.
+// GiveUpAt returns the time at which the caller of a session must answer, even if handlers have not returned; false if the
+// session has no deadline. All contexts of the session have ended by then.
 func (s *Session) GiveUpAt() (time.Time, bool) {
 	return s.deadline.Add(-s.engine.cfg.DeadlineMargin / giveUpShare), s.bounded
 }

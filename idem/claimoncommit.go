@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// claimLater answers the claims of tickets without the store, which gets them with their completions. While the breaker is
-// open it refuses them, so that no handler runs for nothing.
+// claimLater marks claims as held without a request, because their completions will claim the keys (Config.ClaimOnCommit). It
+// returns the claims that must be sent now. While the breaker is open it refuses the claims, so that no handler runs in vain.
 func (s *Session) claimLater(claims []*Claim) (others []*Claim) {
 	now := time.Now()
 	others = claims[:0:0]
@@ -32,13 +32,14 @@ func (s *Session) claimLater(claims []*Claim) (others []*Claim) {
 	return others
 }
 
-// claimAtLast claims the key of a ticket whose claim was left to its completion, waiting while it is in flight elsewhere: the
-// handler failed, which is to be recorded, or the completion found the key taken. The breaker has allowed its claim before.
-func (s *Session) claimAtLast(claim *Claim) {
+// claimNow claims the key of a claim that was left to its completion, and waits while the key is in flight elsewhere. It is
+// called when the handler failed, so that the failure can be recorded, or when the completion found an entry under the key. The
+// breaker has already allowed the claim.
+func (s *Session) claimNow(claim *Claim) {
 	claim.onCommit, claim.leased, claim.res, claim.owner = nil, true, store.ClaimResult{}, ""
-	tickets := [1]*Claim{claim}
+	claims := [1]*Claim{claim}
 	for {
-		s.claim(tickets[:], true)
+		s.claim(claims[:], true)
 		switch {
 		case claim.res.State == store.ClaimLeaseOver && !claim.TakeOver:
 			claim.TakeOver = true
@@ -48,10 +49,10 @@ func (s *Session) claimAtLast(claim *Claim) {
 	}
 }
 
-// failedUnclaimed settles what a handler failed at whose key is not claimed yet. If it can't be claimed, what stands in the
-// way counts.
+// failedUnclaimed claims the key of a task whose handler failed, and settles it by the error. If the key can't be claimed, it
+// returns the outcome of that claim.
 func (s *Session) failedUnclaimed(claim *Claim, err error) Outcome {
-	s.claimAtLast(claim)
+	s.claimNow(claim)
 	out := claim.outcome()
 	if claim.res.State != store.Claimed {
 		return out
@@ -60,8 +61,8 @@ func (s *Session) failedUnclaimed(claim *Claim, err error) Outcome {
 	return s.failed(claim, out, err)
 }
 
-// claimRefused goes on from what the completion found under its key. Where that is not final the key is claimed, and the
-// handler runs again: what it enlisted was discarded.
+// claimRefused handles the entry that the completion found under its key. If the entry is final, its outcome is returned.
+// Otherwise the key is claimed and the handler runs again: the effect that it enlisted was discarded.
 func (s *Session) claimRefused(claim *Claim, refused *store.ClaimRefusedError) Outcome {
 	res := refused.Result
 	final := res.State == store.ClaimCompleted || res.State == store.ClaimFailed ||
@@ -70,6 +71,6 @@ func (s *Session) claimRefused(claim *Claim, refused *store.ClaimRefusedError) O
 		claim.onCommit, claim.res = nil, res
 		return claim.outcome()
 	}
-	s.claimAtLast(claim)
+	s.claimNow(claim)
 	return s.Run(claim)
 }

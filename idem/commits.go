@@ -8,31 +8,31 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// commits gathers the completions of a session (group commit). One is sent at once while nothing is on its way, so that
-// an idle session waits for nothing; otherwise they are gathered until there are enough for a request, or until each of the
-// requests before them has returned or has taken longer than Config.patience.
+// commits sends the completions of a session in groups (group commit). A completion is sent at once if no request is in
+// progress. Otherwise completions are gathered until they fill a request, or until each earlier request has returned or has
+// taken longer than Config.patience.
 type commits struct {
 	session *Session
-	// window holds a token for each task whose handler may have run, and whose completion has not landed. nil if the
-	// store is no Batcher: then there is nothing to gather for.
+	// window holds an element for each task whose handler may have run and whose completion is not confirmed. It is nil if the
+	// store is no Batcher: then completions are not grouped.
 	window chan struct{}
 	waiter sync.Mutex // see wait
 
 	mu      sync.Mutex
 	waiting []commit
-	sending int // requests on their way, but for those that are sent again or have taken too long
+	sending int // requests in progress, except those that are being retried or have taken too long
 }
 
-// commit is a completion on its way.
+// commit is a completion that is not confirmed yet.
 type commit struct {
 	set    store.Settlement
 	handed time.Time
-	err    error // what the store said last
+	err    error // the store's last answer
 	done   func(store.Settlement, settled)
 }
 
-// enter waits for a place in the window; false if completions are not gathered, or the context ends first. A place must be
-// left, or used by add.
+// enter waits for a place in the window; false if completions are not gathered, or the context ends first. The caller must
+// release the place with leave, or pass it to add.
 func (c *commits) enter(ctx context.Context) bool {
 	if c.window == nil {
 		return false
@@ -47,7 +47,7 @@ func (c *commits) enter(ctx context.Context) bool {
 
 func (c *commits) leave() { <-c.window }
 
-// add takes over a completion and its place in the window.
+// add queues a completion. It takes over the completion's place in the window.
 func (c *commits) add(one commit) {
 	one.handed = time.Now()
 	c.mu.Lock()
@@ -56,14 +56,14 @@ func (c *commits) add(one commit) {
 	c.sendOn()
 }
 
-// addAndWait is add for a completion whose outcome is waited for.
+// addAndWait queues a completion and waits for its result.
 func (c *commits) addAndWait(set store.Settlement) settled {
 	landed := make(chan settled, 1)
 	c.add(commit{set: set, done: func(_ store.Settlement, r settled) { landed <- r }})
 	return <-landed
 }
 
-// sendOn sends what is to be sent; c.mu is held.
+// sendOn starts the requests that can be sent now; c.mu is held.
 func (c *commits) sendOn() {
 	for {
 		group := c.next()
@@ -75,7 +75,8 @@ func (c *commits) sendOn() {
 	}
 }
 
-// next takes a group that is to be sent: a full one, or what there is if nothing is on its way. c.mu is held.
+// next removes the next group to send: a full one, or all completions if no request is in progress. It returns nil if there is
+// none. c.mu is held.
 func (c *commits) next() []commit {
 	size := c.session.engine.batch
 	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0) {
@@ -90,25 +91,25 @@ func (c *commits) next() []commit {
 	return group
 }
 
-// send sends a group until each of it has a proper answer, or time is over. What comes behind does not wait for what is sent
-// again.
+// send sends a group, and retries those completions that got no definite answer until the session's time ends. Later groups do
+// not wait for the retries.
 func (c *commits) send(group []commit) {
 	ctx, cancel := c.session.settleContext()
 	defer cancel()
 	pass := sync.OnceFunc(c.pass)
 	late := time.AfterFunc(c.session.engine.cfg.patience(), pass)
-	again := c.try(ctx, group)
+	unanswered := c.try(ctx, group)
 	late.Stop()
 	pass()
-	for n := 0; len(again) > 0 && sleep(ctx, backoff(n)); n++ {
-		again = c.try(ctx, again)
+	for n := 0; len(unanswered) > 0 && sleep(ctx, backoff(n)); n++ {
+		unanswered = c.try(ctx, unanswered)
 	}
-	for i := range again {
-		c.end(&again[i])
+	for i := range unanswered {
+		c.end(&unanswered[i])
 	}
 }
 
-// pass sends what has been gathered behind a request.
+// pass sends the completions that were gathered while a request was in progress.
 func (c *commits) pass() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,8 +117,8 @@ func (c *commits) pass() {
 	c.sendOn()
 }
 
-// try sends a group once and returns what is to be sent again.
-func (c *commits) try(ctx context.Context, group []commit) (again []commit) {
+// try sends a group once and returns the completions that got no definite answer.
+func (c *commits) try(ctx context.Context, group []commit) (unanswered []commit) {
 	sets := make([]store.Settlement, len(group))
 	for i := range group {
 		sets[i] = group[i].set
@@ -131,24 +132,24 @@ func (c *commits) try(ctx context.Context, group []commit) (again []commit) {
 		if answered(one.err) {
 			c.end(one)
 		} else {
-			again = append(again, *one)
+			unanswered = append(unanswered, *one)
 		}
 	}
-	return again
+	return unanswered
 }
 
-// end gives up a completion's place in the window when its task has been told.
+// end reports a completion's result and releases its place in the window.
 func (c *commits) end(one *commit) {
 	one.done(one.set, settled{err: one.err, took: time.Since(one.handed)})
 	c.leave()
 }
 
-// wait waits until no completion is on its way.
+// wait waits until all completions are confirmed.
 func (c *commits) wait(ctx context.Context) {
 	if c.window == nil {
 		return
 	}
-	c.waiter.Lock() // two that take places from each other would wait for ever
+	c.waiter.Lock() // two concurrent calls would deadlock: each would hold places that the other needs
 	defer c.waiter.Unlock()
 	taken := 0
 	for taken < cap(c.window) && c.enter(ctx) {

@@ -65,41 +65,41 @@ func (s *slowStore) sizes() string {
 	return fmt.Sprint(sizes)
 }
 
-// async runs tickets for different keys one after another, and returns what came of them when all is known.
+// async runs claims for different keys one after another, and returns what came of them when all is known.
 type async struct {
 	*idem.Session
-	tickets []*idem.Claim
+	claims []*idem.Claim
 
 	mu       sync.Mutex
 	outcomes []idem.Outcome
-	told     []int // how often done was called
+	calls    []int // how often done was called
 	all      sync.WaitGroup
 }
 
 func newAsync(s *idem.Session, n int, h idem.Handler) *async {
-	a := &async{Session: s, outcomes: make([]idem.Outcome, n), told: make([]int, n)}
+	a := &async{Session: s, outcomes: make([]idem.Outcome, n), calls: make([]int, n)}
 	for i := range n {
 		task := taskOf(h)
 		task.Key = fmt.Sprint("payments#", i)
-		a.tickets = append(a.tickets, &idem.Claim{Task: task})
+		a.claims = append(a.claims, &idem.Claim{Task: task})
 	}
-	s.Claim(a.tickets)
+	s.Claim(a.claims)
 	return a
 }
 
 func (a *async) start(i int) {
 	a.all.Add(1)
-	a.RunAsync(a.tickets[i], func(out idem.Outcome) {
+	a.RunAsync(a.claims[i], func(out idem.Outcome) {
 		a.mu.Lock()
 		a.outcomes[i] = out
-		a.told[i]++
+		a.calls[i]++
 		a.mu.Unlock()
 		a.all.Done()
 	})
 }
 
 func (a *async) runAll() []idem.Outcome {
-	for i := range a.tickets {
+	for i := range a.claims {
 		a.start(i)
 	}
 	a.all.Wait()
@@ -112,12 +112,12 @@ func (a *async) wantAll(t *testing.T, want idem.Kind) {
 		if out.Kind != want {
 			t.Errorf("task %d: %v, %v; want %v", i, out.Kind, out.Err, want)
 		}
-		equal(t, fmt.Sprint("calls of done for task ", i), a.told[i], 1)
+		equal(t, fmt.Sprint("calls of done for task ", i), a.calls[i], 1)
 	}
 }
 
 // The first is sent at once; full requests leave as soon as they are full; the rest when the last request has returned.
-func TestCompletionsAreGathered(t *testing.T) {
+func TestCompletionsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
 		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 11, returning("receipt", nil))
@@ -133,14 +133,14 @@ func TestCompletionsAreGathered(t *testing.T) {
 			}
 			equal(t, fmt.Sprint("begin of request ", i), at.Sub(begun), want)
 		}
-		for i := range a.tickets {
+		for i := range a.claims {
 			equal(t, "status", get(t, st, fmt.Sprint("payments#", i)).Status, store.StatusCompleted)
 		}
 	})
 }
 
 // A single completion waits for nothing.
-func TestAnIdleSessionAddsNoLatency(t *testing.T) {
+func TestSingleCompletionIsSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
 		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 1, returning("receipt", nil))
@@ -151,7 +151,7 @@ func TestAnIdleSessionAddsNoLatency(t *testing.T) {
 }
 
 // No more handlers than the window allows have returned without their completion having landed.
-func TestTheCommitWindowBoundsWhatIsAhead(t *testing.T) {
+func TestCommitWindowBoundsUnconfirmedCompletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
 		ran, ahead, most := 0, 0, 0
@@ -177,7 +177,7 @@ func TestTheCommitWindowBoundsWhatIsAhead(t *testing.T) {
 }
 
 // What has to be sent again is sent by itself, and holds up nobody.
-func TestACompletionThatFailsIsSentAgain(t *testing.T) {
+func TestFailedCompletionIsRetriedSeparately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
 		st.on = func(call int, ss []store.Settlement) []error {
@@ -204,7 +204,7 @@ func TestACompletionThatFailsIsSentAgain(t *testing.T) {
 }
 
 // A request that gets no answer, as on a connection that was silently lost, holds up only what it carries.
-func TestCompletionsPassARequestThatGetsNoAnswer(t *testing.T) {
+func TestCompletionsDoNotWaitForAnUnansweredRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		hangs := true
@@ -219,7 +219,7 @@ func TestCompletionsPassARequestThatGetsNoAnswer(t *testing.T) {
 		const batchSize, tasks = 100, 6
 		e := newEngine(t, batcherOf{st, batchSize}, idem.Config{Lease: lease})
 		a := newAsync(session(t, e, until(t, 10*lease)), tasks, returning("receipt", nil))
-		for i := range a.tickets {
+		for i := range a.claims {
 			a.start(i)
 			synctest.Wait() // the first is the one that hangs
 		}
@@ -266,7 +266,7 @@ func TestCompletionsThatCannotBeStored(t *testing.T) {
 }
 
 // A claim that was lost meanwhile: by a thief that is at work, and by one that has completed the same request.
-func TestACompletionThatIsFenced(t *testing.T) {
+func TestFencedCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
 		st.on = func(_ int, ss []store.Settlement) []error {
@@ -278,31 +278,31 @@ func TestACompletionThatIsFenced(t *testing.T) {
 		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 3, returning("receipt", nil))
 		steal := func(key string) store.Entry {
 			pass(lease + 2*time.Second)
-			req := store.ClaimRequest{Key: key, Owner: "the thief", Fingerprint: idem.FingerprintOf([]byte("value")), Lease: time.Hour, Retention: time.Hour, TakeOver: true}
+			req := store.ClaimRequest{Key: key, Owner: "the new owner", Fingerprint: idem.FingerprintOf([]byte("value")), Lease: time.Hour, Retention: time.Hour, TakeOver: true}
 			return st.Store.Claim(context.Background(), []store.ClaimRequest{req})[0].Entry
 		}
-		a.tickets[0].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { steal("payments#0"); return nil, nil })
-		a.tickets[1].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) {
+		a.claims[0].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { steal("payments#0"); return nil, nil })
+		a.claims[1].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			rec := steal("payments#1")
 			st.Store.Settle(context.Background(), []store.Settlement{{
-				Op: store.OpComplete, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Result: []byte("the thief's"),
+				Op: store.OpComplete, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Result: []byte("the new owner's"),
 			}})
 			return nil, nil
 		})
-		for i := range a.tickets {
+		for i := range a.claims {
 			go a.start(i)
 		}
 		synctest.Wait()
 		a.all.Wait()
 		wantKind(t, a.outcomes[0], idem.Fenced)
 		wantKind(t, a.outcomes[1], idem.Replayed)
-		equal(t, "the result that counts", string(a.outcomes[1].Result), "the thief's")
+		equal(t, "the result that counts", string(a.outcomes[1].Result), "the new owner's")
 		wantKind(t, a.outcomes[2], idem.Executed)
 	})
 }
 
 // Whatever becomes of a handler, its place in the window is free afterwards.
-func TestNoPlaceInTheWindowIsLost(t *testing.T) {
+func TestPlacesInTheWindowAreReleased(t *testing.T) {
 	for name, handle := range map[string]idem.HandlerFunc{
 		"error": func(context.Context) ([]byte, error) { return nil, errBoom },
 		"panic": func(context.Context) ([]byte, error) { panic(errBoom) },
@@ -320,11 +320,11 @@ func TestNoPlaceInTheWindowIsLost(t *testing.T) {
 					ended := make(chan struct{})
 					go func() {
 						defer close(ended)
-						s.RunAsync(a.tickets[i], func(out idem.Outcome) { wantKind(t, out, idem.Retry) })
+						s.RunAsync(a.claims[i], func(out idem.Outcome) { wantKind(t, out, idem.Retry) })
 					}()
 					<-ended
 				}
-				a.tickets[2].Task.Handler = returning("receipt", nil)
+				a.claims[2].Task.Handler = returning("receipt", nil)
 				a.start(2)
 				a.all.Wait()
 				wantKind(t, a.outcomes[2], idem.Executed)
@@ -339,11 +339,11 @@ func TestWaitForCommits(t *testing.T) {
 		s := session(t, newEngine(t, st, idem.Config{}), until(t, time.Minute))
 		s.WaitForCommits() // nothing to wait for
 		a := newAsync(s, 6, returning("receipt", nil))
-		for i := range a.tickets {
+		for i := range a.claims {
 			a.start(i)
 		}
 		s.WaitForCommits()
-		for i := range a.tickets {
+		for i := range a.claims {
 			equal(t, "status", get(t, st, fmt.Sprint("payments#", i)).Status, store.StatusCompleted)
 		}
 		a.all.Wait()
@@ -351,7 +351,7 @@ func TestWaitForCommits(t *testing.T) {
 }
 
 // Near the deadline a task that finds no place in the window is not begun.
-func TestATaskThatFindsNoPlaceBeforeTheDeadlineIsNotBegun(t *testing.T) {
+func TestTaskWithoutAPlaceBeforeTheDeadlineIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
 		st.on = func(_ int, ss []store.Settlement) []error {
@@ -371,7 +371,7 @@ func TestATaskThatFindsNoPlaceBeforeTheDeadlineIsNotBegun(t *testing.T) {
 }
 
 // On a store that takes one element in a request, RunAsync is Run.
-func TestRunAsyncOnAnyOtherStoreIsRun(t *testing.T) {
+func TestRunAsyncWithoutBatchingIsRun(t *testing.T) {
 	for name, st := range map[string]store.Store{
 		"no Batcher":         newSpy(),
 		"a Batcher of one":   memstore.New(memstore.Config{BatchSize: 1}),
@@ -381,7 +381,7 @@ func TestRunAsyncOnAnyOtherStoreIsRun(t *testing.T) {
 			e := newEngine(t, st, idem.Config{})
 			equal(t, "batch size", e.BatchSize(), 1)
 			a := newAsync(session(t, e, t.Context()), 2, returning("receipt", nil))
-			for i := range a.tickets {
+			for i := range a.claims {
 				a.start(i)
 				wantKind(t, a.outcomes[i], idem.Executed) // known by now
 			}
@@ -397,7 +397,7 @@ type batcherOf struct {
 func (b batcherOf) BatchSize() int { return b.size }
 
 // Where one attempt is all there is, nothing is gathered: a process that dies would have used up that of others.
-func TestTheBatchSizeOfAnEngine(t *testing.T) {
+func TestBatchSizeIsOneWithOneAttempt(t *testing.T) {
 	for attempts, want := range map[int]int{0: 25, -1: 25, 2: 25, 1: 1} {
 		e := newEngine(t, memstore.New(memstore.Config{BatchSize: 25}), idem.Config{MaxAttempts: attempts})
 		equal(t, fmt.Sprint("batch size with MaxAttempts ", attempts), e.BatchSize(), want)
@@ -405,11 +405,11 @@ func TestTheBatchSizeOfAnEngine(t *testing.T) {
 }
 
 // A failure is settled before RunAsync returns: what comes behind must know.
-func TestAFailureIsKnownWhenRunAsyncReturns(t *testing.T) {
+func TestFailureIsSettledWhenRunAsyncReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
 		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 2, returning("", errors.New("boom")))
-		for i := range a.tickets {
+		for i := range a.claims {
 			a.start(i)
 			wantKind(t, a.outcomes[i], idem.Retry)
 		}

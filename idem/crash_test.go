@@ -21,7 +21,7 @@ import (
 // Random histories of a few processes that contend for two keys: they die with claims in their hands, pause and come
 // back late, lose requests and replies, have requests land long after they were given up, and are redriven. Time passes
 // in a bubble. What the engine says must be what is true, and the promises of the package must hold.
-func TestPromisesHoldUnderCrashes(t *testing.T) {
+func TestGuaranteesHoldUnderCrashes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		skew := rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(rt, "skew")
 		steps := rapid.SliceOfN(rapid.Custom(anyStep), 30, 100).Draw(rt, "steps")
@@ -55,8 +55,8 @@ type step struct {
 
 // GoString keeps the report of a failed history short.
 func (s step) GoString() string {
-	text := fmt.Sprintf("\n%s %s #%d by %d, faults %v, take over %t, redrive %d, lasts %v: takes %v, obedient %t, %s, grave full %t",
-		s.do, s.key, s.which, s.proc, s.faults, s.takeOver, s.redrive, s.lasts, s.plan.takes, s.plan.obedient, s.plan.returns, s.plan.graveFull)
+	text := fmt.Sprintf("\n%s %s #%d by %d, faults %v, take over %t, redrive %d, lasts %v: takes %v, obedient %t, %s, queue full %t",
+		s.do, s.key, s.which, s.proc, s.faults, s.takeOver, s.redrive, s.lasts, s.plan.takes, s.plan.obedient, s.plan.returns, s.plan.queueFull)
 	if s.plan.meanwhile != nil {
 		text += "; meanwhile" + s.plan.meanwhile.GoString()
 	}
@@ -68,7 +68,7 @@ type plan struct {
 	takes     time.Duration
 	obedient  bool // it returns as soon as its context ends
 	returns   string
-	graveFull bool  // the dead letter can't be sent
+	queueFull bool  // the dead letter can't be sent
 	meanwhile *step // happens before it returns
 }
 
@@ -115,7 +115,7 @@ func anyStepWithin(t *rapid.T) step {
 			takes:     rapid.SampledFrom(efforts).Draw(t, "takes"),
 			obedient:  rapid.Bool().Draw(t, "obedient"),
 			returns:   rapid.SampledFrom(endings).Draw(t, "returns"),
-			graveFull: rapid.IntRange(0, 4).Draw(t, "grave full") == 4,
+			queueFull: rapid.IntRange(0, 4).Draw(t, "queue full") == 4,
 		},
 		lasts: rapid.SampledFrom(durations).Draw(t, "lasts"),
 	}
@@ -155,7 +155,7 @@ func newWorld(t *testing.T, skew time.Duration) *world {
 	for _, key := range worldKeys {
 		w.keys[key] = &observed{
 			owners: map[string]bool{}, lives: map[int64]int{}, charged: map[int]int{},
-			results: map[int64]string{}, buried: map[int64]bool{}, failed: map[int64]bool{},
+			results: map[int64]string{}, deadLettered: map[int64]bool{}, failed: map[int64]bool{},
 		}
 	}
 	for range processes {
@@ -234,14 +234,14 @@ func (w *world) task(s step) idem.Task {
 			if now := rec(w.store, key); now.Status == store.StatusFailed && now.Token == b.Attempt.Token {
 				w.errorf("%s: FAILED before its dead letter", key)
 			}
-			if p.graveFull {
+			if p.queueFull {
 				return errNetwork
 			}
-			o.buried[b.Attempt.Token] = true
+			o.deadLettered[b.Attempt.Token] = true
 			if o.lives[b.Attempt.Token] != o.life {
 				return nil // it comes from a life that is over
 			}
-			if o.graves++; o.result != "" && !o.faulted {
+			if o.letters++; o.result != "" && !o.faulted {
 				w.errorf("%s: completed and dead-lettered, although nothing went wrong", key)
 			}
 			return nil

@@ -36,16 +36,16 @@ type observed struct {
 	owners  map[string]bool // that ever got it
 	life    int             // counts the lives of the key
 	faulted bool            // something went wrong in this life that may let it end in two ways
-	graves  int             // dead letters in this life
+	letters int             // dead letters in this life
 	result  string          // that completed this life; "" if none did
 	commits int             // completions, in all lives
 	effects int             // that took place, in all lives
 
-	lives   map[int64]int    // by token
-	charged map[int]int      // by life: calls of handlers that were not given back
-	results map[int64]string // by token, in all lives
-	buried  map[int64]bool   // by token, in all lives
-	failed  map[int64]bool   // by token, in all lives
+	lives        map[int64]int    // by token
+	charged      map[int]int      // by life: calls of handlers that were not given back
+	results      map[int64]string // by token, in all lives
+	deadLettered map[int64]bool   // by token, in all lives
+	failed       map[int64]bool   // by token, in all lives
 }
 
 func (p *process) plan(faults []faultKind) {
@@ -158,7 +158,7 @@ func (w *world) observeClaim(req *store.ClaimRequest, before, now *store.Entry) 
 	o.token = now.Token
 	if before == nil || before.Status != store.StatusStarted {
 		o.life++
-		o.faulted, o.graves, o.result = false, 0, ""
+		o.faulted, o.letters, o.result = false, 0, ""
 	}
 	o.lives[now.Token] = o.life
 	if before != nil && store.Stolen(before) {
@@ -183,7 +183,7 @@ func (w *world) observeSettlement(ctx context.Context, ss []store.Settlement) []
 		o.result = string(set.Result)
 		o.commits++
 		o.results[set.Token] = o.result
-		if o.graves > 0 && !o.faulted {
+		if o.letters > 0 && !o.faulted {
 			w.errorf("%s: dead-lettered and completed, although nothing went wrong", set.Key)
 		}
 	}
@@ -228,7 +228,7 @@ func rec(st *memstore.Store, key string) store.Entry {
 
 // redrive is the token of one of the key's dead letters, or 0.
 func (o *observed) redrive(which int) int64 {
-	tokens := slices.Sorted(maps.Keys(o.buried))
+	tokens := slices.Sorted(maps.Keys(o.deadLettered))
 	if which >= len(tokens) {
 		return 0
 	}
@@ -247,8 +247,8 @@ func (w *world) verify(key string, out idem.Outcome) {
 			w.errorf("%s: %v with token %d, result %q, error %v; the key is %+v", key, out.Kind, out.Token, out.Result, out.Err, now)
 		}
 	case idem.DeadLettered, idem.ReplayedFailed:
-		if out.Kind == idem.DeadLettered && !is(store.StatusFailed) || !o.failed[out.Token] || !o.buried[out.Token] || out.Err == nil {
-			w.errorf("%s: %v with token %d, dead letter sent %t; the key is %+v", key, out.Kind, out.Token, o.buried[out.Token], now)
+		if out.Kind == idem.DeadLettered && !is(store.StatusFailed) || !o.failed[out.Token] || !o.deadLettered[out.Token] || out.Err == nil {
+			w.errorf("%s: %v with token %d, dead letter sent %t; the key is %+v", key, out.Kind, out.Token, o.deadLettered[out.Token], now)
 		}
 	case idem.CompletionFailed, idem.Retry, idem.DependencyDown, idem.NotStarted, idem.Fenced, idem.InFlight, idem.StoreDown, idem.KindUnknown:
 		if out.Err == nil && out.Kind != idem.KindUnknown {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -41,7 +42,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s *spy, cfg idem.Config)) {
 	}
 }
 
-func TestAnEffectCommitsWithTheCompletion(t *testing.T) {
+func TestEffectCommitsWithTheCompletion(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
 		e, h := newEngine(t, s, cfg), booked(&count, nil)
@@ -58,7 +59,7 @@ func TestAnEffectCommitsWithTheCompletion(t *testing.T) {
 	})
 }
 
-func TestWhatAFailedHandlerEnlistedIsDropped(t *testing.T) {
+func TestEffectOfAFailedHandlerIsDropped(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
 		e := newEngine(t, s, cfg)
@@ -83,7 +84,7 @@ func TestWhatAFailedHandlerEnlistedIsDropped(t *testing.T) {
 }
 
 // What a condition says is what the handler says.
-func TestARejectedEffectIsTheHandlersError(t *testing.T) {
+func TestRejectedEffectIsTheHandlersError(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		refusal  error
@@ -97,8 +98,8 @@ func TestARejectedEffectIsTheHandlersError(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
-				count, g := 0, &graveyard{}
-				out := newEngine(t, s, cfg).Do(t.Context(), buriedBy(g, booked(&count, tc.refusal)))
+				count, g := 0, &deadLetters{}
+				out := newEngine(t, s, cfg).Do(t.Context(), taskWithDeadLetters(g, booked(&count, tc.refusal)))
 				wantKind(t, out, tc.kind)
 				wantErr(t, out.Err, errBoom)
 				equal(t, "effects", count, 0)
@@ -115,22 +116,22 @@ func TestARejectedEffectIsTheHandlersError(t *testing.T) {
 	}
 }
 
-func TestAttemptsRunOutForAnEffectThatIsAlwaysRejected(t *testing.T) {
+func TestAlwaysRejectedEffectIsDeadLettered(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		cfg.MaxAttempts = 3
-		count, g := 0, &graveyard{}
-		e, task := newEngine(t, s, cfg), buriedBy(g, booked(new(int), errBoom))
+		count, g := 0, &deadLetters{}
+		e, task := newEngine(t, s, cfg), taskWithDeadLetters(g, booked(new(int), errBoom))
 		for range 2 {
 			wantKind(t, e.Do(t.Context(), task), idem.Retry)
 		}
 		wantKind(t, e.Do(t.Context(), task), idem.DeadLettered)
-		equal(t, "dead letters", len(g.burials), 1)
-		wantKind(t, e.Do(t.Context(), buriedBy(g, booked(&count, nil))), idem.ReplayedFailed)
+		equal(t, "dead letters", len(g.sent), 1)
+		wantKind(t, e.Do(t.Context(), taskWithDeadLetters(g, booked(&count, nil))), idem.ReplayedFailed)
 		equal(t, "effects", count, 0)
 	})
 }
 
-func TestACompletionThatWasNotAnsweredIsSentAgain(t *testing.T) {
+func TestUnansweredCompletionIsRetried(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count, sent := 0, 0
 		s.onSettle = func(_ context.Context, _ store.Settlement, land func() error) error {
@@ -149,7 +150,7 @@ func TestACompletionThatWasNotAnsweredIsSentAgain(t *testing.T) {
 	})
 }
 
-func TestACommitThatIsNeverAnsweredSaysSo(t *testing.T) {
+func TestErrorOfAnUnansweredCommit(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		s.onSettle = failing(store.OpComplete)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -164,7 +165,7 @@ func TestACommitThatIsNeverAnsweredSaysSo(t *testing.T) {
 }
 
 // The handler's context is the only way to an effect; a handler that overran finds it closed.
-func TestNothingIsEnlistedAfterTheHandler(t *testing.T) {
+func TestEnlistAfterTheHandlerIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
 		var kept *memstore.Tx
@@ -192,8 +193,9 @@ func (sealedBadly) NewEffect() store.Effect { return badSeal{} }
 type badSeal struct{}
 
 func (badSeal) Seal() (enlisted bool, err error) { return true, errBoom }
+func (badSeal) Discard()                         {}
 
-func TestAnEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
+func TestEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 			_, ok := store.EffectFrom(ctx)
@@ -206,6 +208,104 @@ func TestAnEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
 	})
 }
 
+// counted is a store that counts what becomes of its effects.
+type counted struct {
+	*spy
+	made, discarded, settled *int
+	enlists                  bool
+	seal                     error
+}
+
+func (c counted) NewEffect() store.Effect {
+	*c.made++
+	return countedEffect(c)
+}
+
+func (c counted) Settle(ctx context.Context, ss []store.Settlement) []error {
+	plain := slices.Clone(ss)
+	for i := range plain {
+		if plain[i].Effect != nil {
+			*c.settled++
+			plain[i].Effect = nil
+		}
+	}
+	return c.spy.Settle(ctx, plain)
+}
+
+type countedEffect counted
+
+func (e countedEffect) Seal() (enlisted bool, err error) { return e.enlists, e.seal }
+func (e countedEffect) Discard()                         { *e.discarded++ }
+
+// An effect holds what a store can't do without, such as a connection.
+func TestAnEffectIsSettledOrDiscarded(t *testing.T) {
+	asks := func(err error) func(context.Context) ([]byte, error) {
+		return func(ctx context.Context) ([]byte, error) {
+			_, _ = store.EffectFrom(ctx)
+			return nil, err
+		}
+	}
+	for name, tc := range map[string]struct {
+		handle           func(context.Context) ([]byte, error)
+		nothing          bool
+		seal             error
+		settled, discard int
+	}{
+		"success":                            {handle: asks(nil), settled: 1},
+		"success without a result":           {handle: asks(idem.ResultUnavailable(errBoom)), settled: 1},
+		"an error":                           {handle: asks(errBoom), discard: 1},
+		"a permanent error":                  {handle: asks(idem.Permanent(errBoom)), discard: 1},
+		"an error of a dependency":           {handle: asks(idem.Unavailable(errBoom)), discard: 1},
+		"nothing enlisted":                   {handle: asks(nil), nothing: true, discard: 1},
+		"what can't be sealed":               {handle: asks(nil), seal: errBoom, discard: 1},
+		"what can't be sealed, no result":    {handle: asks(idem.ResultUnavailable(errBoom)), seal: errBoom, discard: 1},
+		"an error, and what can't be":        {handle: asks(errBoom), seal: errBoom, discard: 1},
+		"a panic":                            {handle: func(ctx context.Context) ([]byte, error) { _, _ = asks(nil)(ctx); panic("boom") }, discard: 1},
+		"the end of the handler's goroutine": {handle: func(ctx context.Context) ([]byte, error) { _, _ = asks(nil)(ctx); runtime.Goexit(); return nil, nil }, discard: 1},
+		"an error after the claim was lost": {handle: func(ctx context.Context) ([]byte, error) {
+			_, err := asks(nil)(ctx)
+			<-ctx.Done()
+			return nil, errors.Join(err, context.Cause(ctx))
+		}, discard: 1},
+		"a handler that asks for none": {handle: func(context.Context) ([]byte, error) { return nil, nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
+				if name == "an error after the claim was lost" {
+					if cfg.ClaimOnCommit {
+						return // there is no claim to lose
+					}
+					s.onSettle = failing(store.OpExtend)
+				}
+				made, discarded, settled := 0, 0, 0
+				e := newEngine(t, counted{s, &made, &discarded, &settled, !tc.nothing, tc.seal}, cfg)
+				h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) { return tc.handle(ctx) }}
+				var wg sync.WaitGroup
+				wg.Go(func() { e.Do(t.Context(), taskOf(h)) })
+				wg.Wait()
+				equal(t, "settled", settled, tc.settled)
+				equal(t, "discarded", discarded, tc.discard)
+				equal(t, "made", made, tc.settled+tc.discard)
+			})
+		})
+	}
+}
+
+// A handler's goroutine that outlives it gets nothing that nobody would give back.
+func TestNoEffectIsMadeAfterTheHandler(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
+		var kept context.Context
+		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			kept = ctx //nolint:fatcontext // that is the point
+			return nil, nil
+		}}
+		wantKind(t, newEngine(t, s, cfg).Do(t.Context(), taskOf(h)), idem.Executed)
+		if _, ok := store.EffectFrom(kept); ok {
+			t.Error("there is an effect")
+		}
+	})
+}
+
 func TestClaimOnCommitNeedsATransactor(t *testing.T) {
 	plain := struct{ store.Store }{memstore.New(memstore.Config{})}
 	if _, err := idem.New(plain, idem.Config{ClaimOnCommit: true}); !errors.Is(err, idem.ErrInvalidConfig) {
@@ -214,7 +314,7 @@ func TestClaimOnCommitNeedsATransactor(t *testing.T) {
 }
 
 // A completion that finds its key in other hands waits for them, and does not have its effect a second time.
-func TestACompletionThatFindsItsKeyHeldWaits(t *testing.T) {
+func TestRefusedCompletionWaitsForTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, count := newSpy(), 0
 		first := newEngine(t, s, idem.Config{Lease: lease}).Session(t.Context())
@@ -231,7 +331,7 @@ func TestACompletionThatFindsItsKeyHeldWaits(t *testing.T) {
 	})
 }
 
-func TestACompletionThatFindsADeadOwnersKeyTakesItOver(t *testing.T) {
+func TestRefusedCompletionTakesOverADeadOwnersKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, count := newSpy(), 0
 		dead := newEngine(t, s, idem.Config{Lease: lease}).Session(t.Context())
@@ -250,7 +350,7 @@ func TestACompletionThatFindsADeadOwnersKeyTakesItOver(t *testing.T) {
 }
 
 // A claim that is left to the completion needs no giving back.
-func TestNothingIsSentForATaskThatIsNotBegun(t *testing.T) {
+func TestClaimOnCommitSendsNothingForATaskThatIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpy()
 		e := newEngine(t, s, idem.Config{ClaimOnCommit: true})
@@ -269,7 +369,7 @@ func TestNothingIsSentForATaskThatIsNotBegun(t *testing.T) {
 }
 
 // The next handler may be meant to see the effect of the one before it.
-func TestAnEffectIsThereBeforeTheNextHandler(t *testing.T) {
+func TestEffectIsCommittedBeforeTheNextHandler(t *testing.T) {
 	for _, onCommit := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			st, count := newSlowStore(), 0
@@ -286,14 +386,14 @@ func TestAnEffectIsThereBeforeTheNextHandler(t *testing.T) {
 }
 
 // The effects of several goroutines share a request.
-func TestEffectsAreGathered(t *testing.T) {
+func TestEffectsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, counts := newSlowStore(), [9]int{}
 		s := session(t, newEngine(t, st, idem.Config{ClaimOnCommit: true}), t.Context())
 		a := newAsync(s, len(counts), nil)
 		var all sync.WaitGroup
 		for i := range counts {
-			a.tickets[i].Task.Handler = booked(&counts[i], nil)
+			a.claims[i].Task.Handler = booked(&counts[i], nil)
 			all.Go(func() { a.start(i) })
 		}
 		all.Wait()
@@ -302,7 +402,7 @@ func TestEffectsAreGathered(t *testing.T) {
 	})
 }
 
-func TestAnOpenBreakerStopsHandlersWithoutAClaim(t *testing.T) {
+func TestOpenBreakerStopsHandlersWithoutAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpy()
 		s.onSettle = failing(store.OpComplete)

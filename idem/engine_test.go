@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
-func TestAFreshTaskIsExecutedOnce(t *testing.T) {
+func TestFreshTaskIsExecutedOnce(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
 	var seen idem.Attempt
@@ -41,7 +41,7 @@ func TestAFreshTaskIsExecutedOnce(t *testing.T) {
 	equal(t, "settlements", len(st.settled), 1)
 }
 
-func TestADuplicateGetsTheStoredResult(t *testing.T) {
+func TestDuplicateGetsTheStoredResult(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
 	h := returning("receipt", nil)
@@ -57,16 +57,16 @@ func TestADuplicateGetsTheStoredResult(t *testing.T) {
 	equal(t, "settlements", len(st.settled), 1)
 }
 
-func TestADuplicateOfAFailureIsNotCalled(t *testing.T) {
+func TestDuplicateOfAFailureIsNotExecuted(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
 	h := returning("", idem.Permanent(errBoom))
-	graves := &graveyard{}
-	first := e.Do(t.Context(), buriedBy(graves, h))
-	out := e.Do(t.Context(), buriedBy(graves, h))
+	letters := &deadLetters{}
+	first := e.Do(t.Context(), taskWithDeadLetters(letters, h))
+	out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 	wantKind(t, out, idem.ReplayedFailed)
 	equal(t, "calls of the handler", h.calls, 1)
-	equal(t, "dead letters", len(graves.burials), 1)
+	equal(t, "dead letters", len(letters.sent), 1)
 	var failed *idem.AlreadyFailedError
 	if !errors.As(out.Err, &failed) {
 		t.Fatalf("error %v; want an AlreadyFailedError", out.Err)
@@ -77,7 +77,7 @@ func TestADuplicateOfAFailureIsNotCalled(t *testing.T) {
 	equal(t, "time is known", failed.Failure.At.IsZero(), false)
 }
 
-func TestAnotherFingerprintIsRefused(t *testing.T) {
+func TestAnotherFingerprintIsMismatched(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
 	e.Do(t.Context(), taskOf(returning("receipt", nil)))
@@ -93,14 +93,14 @@ func TestAnotherFingerprintIsRefused(t *testing.T) {
 	equal(t, "settlements", len(st.settled), 1)
 }
 
-func TestAnEmptyKeyIsInvalid(t *testing.T) {
+func TestEmptyKeyIsInvalid(t *testing.T) {
 	st := newSpy()
 	h := returning("", nil)
 	out := newEngine(t, st, idem.Config{}).Do(t.Context(), idem.Task{Source: testSource, Handler: h})
 	wantKind(t, out, idem.InvalidKey)
 	wantErr(t, out.Err, store.ErrInvalidKey)
 	if !strings.Contains(out.Err.Error(), testSource) {
-		t.Errorf("%q does not say where the message comes from", out.Err)
+		t.Errorf("%q does not contain where the message comes from", out.Err)
 	}
 	equal(t, "calls of the handler", h.calls, 0)
 	equal(t, "claims", st.claimed(), 0)
@@ -114,19 +114,19 @@ func TestHashedKeysAreSeenByTheHandlerOnly(t *testing.T) {
 		seen, _ = idem.AttemptFrom(ctx)
 		return nil, idem.Permanent(errBoom)
 	}}
-	graves := &graveyard{}
-	out := e.Do(t.Context(), buriedBy(graves, h))
+	letters := &deadLetters{}
+	out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 	wantKind(t, out, idem.DeadLettered)
 	equal(t, "the handler's key", seen.Key, testKey)
 	equal(t, "the outcome's key", out.Key, hashed(testKey))
-	equal(t, "the dead letter's stored key", graves.burials[0].StoredKey, hashed(testKey))
+	equal(t, "the dead letter's stored key", letters.sent[0].StoredKey, hashed(testKey))
 	equal(t, "the stored key", get(t, st, hashed(testKey)).Key, hashed(testKey))
-	if again := e.Do(t.Context(), buriedBy(graves, h)); strings.Contains(again.Err.Error(), testKey) {
+	if again := e.Do(t.Context(), taskWithDeadLetters(letters, h)); strings.Contains(again.Err.Error(), testKey) {
 		t.Errorf("%q tells the key", again.Err)
 	}
 }
 
-func TestAfterItsRetentionAKeyIsNew(t *testing.T) {
+func TestKeyIsNewAfterItsRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, newSpy(), idem.Config{Retention: time.Hour})
 		h := returning("receipt", nil)
@@ -144,19 +144,19 @@ func TestAfterItsRetentionAKeyIsNew(t *testing.T) {
 	})
 }
 
-func TestARedriveOpensAFailureOnce(t *testing.T) {
+func TestRedriveExecutesAFailedTaskOnce(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
-	graves := &graveyard{}
+	letters := &deadLetters{}
 	h := &handler{handle: func(_ context.Context, call int) ([]byte, error) {
 		if call == 1 {
 			return nil, idem.Permanent(errBoom)
 		}
 		return []byte("receipt"), nil
 	}}
-	task := buriedBy(graves, h)
+	task := taskWithDeadLetters(letters, h)
 	wantKind(t, e.Do(t.Context(), task), idem.DeadLettered)
-	task.Redrive = graves.burials[0].Attempt.Token
+	task.Redrive = letters.sent[0].Attempt.Token
 	out := e.Do(t.Context(), task)
 	wantKind(t, out, idem.Executed)
 	equal(t, "attempt", out.Attempt, 1)
@@ -228,7 +228,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, "the configuration", got, want)
 }
 
-func TestEveryFaultOfAConfigurationIsNamed(t *testing.T) {
+func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err := idem.New(newSpy(), idem.Config{
 		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2, MaxResult: idem.MaxResultLimit + 1, DeadlineMargin: -1, Wait: -2,
 		CommitWindow: -1, StoreDown: 7, BreakerFailures: -2, BreakerCooldown: -1,
@@ -244,7 +244,7 @@ func TestEveryFaultOfAConfigurationIsNamed(t *testing.T) {
 	}
 }
 
-func TestBoundsOfAConfiguration(t *testing.T) {
+func TestConfigBounds(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		cfg  idem.Config
@@ -267,7 +267,7 @@ func TestBoundsOfAConfiguration(t *testing.T) {
 	}
 }
 
-func TestNoStore(t *testing.T) {
+func TestNewRefusesANilStore(t *testing.T) {
 	_, err := idem.New(nil, idem.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
 }

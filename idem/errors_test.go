@@ -45,7 +45,7 @@ func TestClassifiedErrors(t *testing.T) {
 	}
 }
 
-func TestMarksOfNoError(t *testing.T) {
+func TestMarkingNilReturnsNil(t *testing.T) {
 	for name, err := range map[string]error{
 		"Permanent": idem.Permanent(nil), "RetryAfter": idem.RetryAfter(nil, time.Second),
 		"Unavailable": idem.Unavailable(nil), "ResultUnavailable": idem.ResultUnavailable(nil),
@@ -56,11 +56,11 @@ func TestMarksOfNoError(t *testing.T) {
 	}
 }
 
-func TestTypedErrorsTellWhatToKnow(t *testing.T) {
+func TestTypedErrorMessages(t *testing.T) {
 	for _, tc := range []struct {
-		err  error
-		is   error
-		says []string
+		err   error
+		is    error
+		wants []string
 	}{
 		{
 			&store.FencedError{Key: testKey, Token: 7, Current: store.Entry{Status: store.StatusCompleted, Token: 8, Source: "payments-1@5"}},
@@ -83,15 +83,15 @@ func TestTypedErrorsTellWhatToKnow(t *testing.T) {
 		if tc.is != nil {
 			wantErr(t, err, tc.is)
 		}
-		for _, says := range tc.says {
-			if !strings.Contains(err.Error(), says) {
-				t.Errorf("%q does not say %q", err, says)
+		for _, want := range tc.wants {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q does not contain %q", err, want)
 			}
 		}
 	}
 }
 
-func TestAPanicWithoutAnErrorHasNoneToUnwrap(t *testing.T) {
+func TestPanicErrorWithoutAnErrorUnwrapsToNil(t *testing.T) {
 	if err := errors.Unwrap(&idem.PanicError{Value: "no error"}); err != nil {
 		t.Errorf("unwrapped to %v", err)
 	}

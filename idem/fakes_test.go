@@ -127,19 +127,19 @@ func down(err error) func(context.Context, []store.ClaimRequest, func() []store.
 	}
 }
 
-// graveyard takes dead letters. Its hook is called with each.
-type graveyard struct {
-	burials []idem.DeadLetter
-	onBury  func(ctx context.Context, b idem.DeadLetter) error
+// deadLetters takes dead letters. Its hook is called with each.
+type deadLetters struct {
+	sent   []idem.DeadLetter
+	onSend func(ctx context.Context, b idem.DeadLetter) error
 }
 
 // DeadLetter implements idem.DeadLetterer.
-func (g *graveyard) Send(ctx context.Context, b idem.DeadLetter) error {
-	g.burials = append(g.burials, b)
-	if g.onBury == nil {
+func (g *deadLetters) Send(ctx context.Context, b idem.DeadLetter) error {
+	g.sent = append(g.sent, b)
+	if g.onSend == nil {
 		return nil
 	}
-	return g.onBury(ctx, b)
+	return g.onSend(ctx, b)
 }
 
 // handler is a handler that counts its calls.
@@ -170,7 +170,7 @@ func taskOf(h idem.Handler) idem.Task {
 	return idem.Task{Key: testKey, Fingerprint: idem.FingerprintOf([]byte("value")), Source: testSource, Handler: h}
 }
 
-func buriedBy(g idem.DeadLetterSink, h idem.Handler) idem.Task {
+func taskWithDeadLetters(g idem.DeadLetterSink, h idem.Handler) idem.Task {
 	task := taskOf(h)
 	task.DeadLetters = g
 	return task

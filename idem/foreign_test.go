@@ -15,7 +15,7 @@ import (
 var errForeign = fmt.Errorf("claim %q: %w", testKey, store.ErrForeignEntry)
 
 // What one key holds says nothing of the store: the others get on.
-func TestAForeignRecordIsNoFaultOfTheStore(t *testing.T) {
+func TestForeignEntryDoesNotOpenTheBreaker(t *testing.T) {
 	for name, policy := range map[string]idem.StoreDownPolicy{"fails closed": idem.FailClosed, "fails open": idem.FailOpen} {
 		t.Run(name, func(t *testing.T) {
 			st := newSpy()
@@ -25,11 +25,11 @@ func TestAForeignRecordIsNoFaultOfTheStore(t *testing.T) {
 				}
 				return land()
 			}
-			graves := &graveyard{}
+			letters := &deadLetters{}
 			h := returning("receipt", nil)
 			e := newEngine(t, st, idem.Config{StoreDown: policy, BreakerFailures: 2})
 			for range 5 {
-				out := e.Do(t.Context(), buriedBy(graves, h))
+				out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 				wantKind(t, out, idem.Retry)
 				wantErr(t, out.Err, store.ErrForeignEntry)
 				equal(t, "the store is said to be unavailable", errors.Is(out.Err, idem.ErrStoreUnavailable), false)
@@ -39,15 +39,15 @@ func TestAForeignRecordIsNoFaultOfTheStore(t *testing.T) {
 			equal(t, "claims", st.claimed(), 5)
 			equal(t, "settlements", len(st.settled), 0)
 			equal(t, "calls of the handler", h.calls, 0)
-			equal(t, "dead letters", len(graves.burials), 0)
-			other := buriedBy(graves, h)
+			equal(t, "dead letters", len(letters.sent), 0)
+			other := taskWithDeadLetters(letters, h)
 			other.Key = "another"
 			wantKind(t, e.Do(t.Context(), other), idem.Executed)
 		})
 	}
 }
 
-func TestAGivenBackClaimOnAForeignRecordIsNotSentAgain(t *testing.T) {
+func TestReleaseOfAForeignEntryIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		s := session(t, newEngine(t, st, idem.Config{}), until(t, lease))
@@ -59,7 +59,7 @@ func TestAGivenBackClaimOnAForeignRecordIsNotSentAgain(t *testing.T) {
 	})
 }
 
-func TestASettlementOnAForeignRecordIsNotSentAgain(t *testing.T) {
+func TestSettlementOfAForeignEntryIsNotRetried(t *testing.T) {
 	for name, tc := range map[string]struct {
 		op   store.SettleOp
 		err  error

@@ -17,7 +17,8 @@ type handlerContext struct {
 	transactor store.Transactor // nil if the store is none
 
 	mu     sync.Mutex
-	effect store.Effect // nil until the handler asks for it
+	effect   store.Effect // nil until the handler asks for it
+	returned bool         // the handler has returned, and can't enlist any more
 }
 
 // begin begins the context of a claim's handler.
@@ -40,28 +41,37 @@ func (c *handlerContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// enlisting returns the handler's effect.
+// enlisting returns the handler's effect, or nil if the handler has returned without one.
 func (c *handlerContext) enlisting() store.Effect {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.effect == nil {
+	if c.effect == nil && !c.returned {
 		c.effect = c.transactor.NewEffect()
 	}
 	return c.effect
 }
 
-// sealed returns the effect if the handler has enlisted anything, nil otherwise.
+// sealed returns the effect if the handler has enlisted anything, nil otherwise. The caller must settle or discard it. An effect that
+// can't be committed is discarded.
 func (c *handlerContext) sealed() (store.Effect, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.effect == nil {
+	effect := c.effect
+	c.returned = true
+	c.mu.Unlock()
+	if effect == nil {
 		return nil, nil //nolint:nilnil // nothing enlisted
 	}
-	switch enlisted, err := c.effect.Seal(); {
-	case err != nil:
+	enlisted, err := effect.Seal()
+	if err != nil || !enlisted {
+		effect.Discard()
 		return nil, err
-	case !enlisted:
-		return nil, nil //nolint:nilnil // nothing enlisted
 	}
-	return c.effect, nil
+	return effect, nil
+}
+
+// discard discards an effect that will not be committed; effect may be nil.
+func discard(effect store.Effect) {
+	if effect != nil {
+		effect.Discard()
+	}
 }

@@ -14,7 +14,7 @@ import (
 
 type callersKey struct{}
 
-func TestAHandlersContextIsItsCallers(t *testing.T) {
+func TestHandlersContextInheritsFromTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, newSpy(), idem.Config{DeadlineMargin: 2 * time.Second})
 		caller := context.WithValue(until(t, 10*time.Second), callersKey{}, "the caller's")
@@ -32,7 +32,7 @@ func TestAHandlersContextIsItsCallers(t *testing.T) {
 
 // A context that outlives its handler has ended, whether the handler looked at it or not: what the handler left running
 // under it is told to stop.
-func TestAHandlersContextEndsWithIt(t *testing.T) {
+func TestHandlersContextEndsWithTheHandler(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context){
 		"never looked at": func(context.Context) {},
 		"looked at":       func(ctx context.Context) { equal(t, "error", ctx.Err(), nil) },
@@ -64,7 +64,7 @@ func TestAHandlersContextEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestAContextMadeFromAHandlersIsCancelledWithIt(t *testing.T) {
+func TestChildOfAHandlersContextIsCancelledWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = failing(store.OpExtend)
@@ -80,7 +80,7 @@ func TestAContextMadeFromAHandlersIsCancelledWithIt(t *testing.T) {
 	})
 }
 
-func TestAHandlersContextIsSafeForManyGoroutines(t *testing.T) {
+func TestHandlersContextIsSafeForConcurrentUse(t *testing.T) {
 	e := newEngine(t, newSpy(), idem.Config{})
 	wantKind(t, e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 		var wg sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-func TestAHandlerUnderAThirdOfTheLeaseCostsNoExtension(t *testing.T) {
+func TestHandlerUnderAThirdOfTheLeaseNeedsNoExtension(t *testing.T) {
 	for _, tc := range []struct {
 		takes time.Duration
 		want  int
@@ -43,7 +43,7 @@ func TestAHandlerUnderAThirdOfTheLeaseCostsNoExtension(t *testing.T) {
 	}
 }
 
-func TestTheLeaseIsExtendedAtEveryThird(t *testing.T) {
+func TestLeaseIsExtendedAtEveryThird(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		begun := time.Now()
@@ -64,7 +64,7 @@ func TestTheLeaseIsExtendedAtEveryThird(t *testing.T) {
 	})
 }
 
-func TestAnExtendedLeaseIsNotTaken(t *testing.T) {
+func TestExtendedLeaseIsNotTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		e := newEngine(t, st, idem.Config{Lease: lease})
@@ -84,11 +84,11 @@ func steal(t testing.TB, st store.Store, h idem.Handler) idem.Outcome {
 	return newEngine(t, st, idem.Config{Lease: lease}).Do(context.Background(), taskOf(h))
 }
 
-func TestAHandlerWhoseKeyWasTakenIsCancelled(t *testing.T) {
+func TestHandlerIsCancelledWhenItsKeyIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		e := newEngine(t, st, idem.Config{Lease: lease})
-		graves := &graveyard{}
+		letters := &deadLetters{}
 		begun := time.Now()
 		var ended time.Duration
 		var cause error
@@ -103,7 +103,7 @@ func TestAHandlerWhoseKeyWasTakenIsCancelled(t *testing.T) {
 			ended, cause = time.Since(begun), context.Cause(ctx)
 			return nil, ctx.Err()
 		}}
-		out := e.Do(t.Context(), buriedBy(graves, h))
+		out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 		equal(t, "the handler was cancelled after", ended, 10*time.Second)
 		wantErr(t, cause, idem.ErrLeaseLost, store.ErrFenced)
 		if !strings.Contains(cause.Error(), testKey) {
@@ -113,11 +113,11 @@ func TestAHandlerWhoseKeyWasTakenIsCancelled(t *testing.T) {
 		equal(t, "fenced", out.Fenced, true)
 		wantErr(t, out.Err, store.ErrFenced, idem.ErrLeaseLost, context.Canceled)
 		equal(t, "extensions", st.count(store.OpExtend), 1)
-		equal(t, "dead letters", len(graves.burials), 0)
+		equal(t, "dead letters", len(letters.sent), 0)
 	})
 }
 
-func TestAnUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
+func TestUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 	hang := func(ctx context.Context, set store.Settlement, land func() error) error {
 		if set.Op != store.OpExtend {
 			return land()
@@ -128,7 +128,7 @@ func TestAnUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		settle func(context.Context, store.Settlement, func() error) error
-		says   error
+		want   error
 	}{
 		{"it refuses connections", failing(store.OpExtend), errNetwork},
 		{"it does not answer", hang, context.DeadlineExceeded},
@@ -145,28 +145,28 @@ func TestAnUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 				begun := time.Now()
 				var ended time.Duration
 				var cause error
-				graves := &graveyard{}
+				letters := &deadLetters{}
 				h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 					<-ctx.Done()
 					ended, cause = time.Since(begun), context.Cause(ctx)
 					return nil, idem.Permanent(ctx.Err())
 				}}
-				out := e.Do(t.Context(), buriedBy(graves, h))
+				out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 				equal(t, "the handler was cancelled after", ended, lease)
-				wantErr(t, cause, idem.ErrLeaseLost, tc.says)
+				wantErr(t, cause, idem.ErrLeaseLost, tc.want)
 				wantKind(t, out, idem.Retry)
 				wantErr(t, out.Err, idem.ErrLeaseLost, context.Canceled)
 				rec := get(t, st, testKey)
 				equal(t, "released", rec.Released(), true)
 				equal(t, "attempts", rec.Attempts, 1)
-				equal(t, "dead letters", len(graves.burials), 0)
+				equal(t, "dead letters", len(letters.sent), 0)
 			})
 		})
 	}
 }
 
 // An extension that took its time lengthened the lease from when it was sent, not from when it was answered.
-func TestAnExtendedLeaseIsReckonedFromTheRequest(t *testing.T) {
+func TestExtendedLeaseStartsWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = func(_ context.Context, set store.Settlement, land func() error) error {
@@ -191,7 +191,7 @@ func TestAnExtendedLeaseIsReckonedFromTheRequest(t *testing.T) {
 	})
 }
 
-func TestAFewFailedBeatsAreMadeUpFor(t *testing.T) {
+func TestFailedHeartbeatsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		begun := time.Now()
@@ -210,7 +210,7 @@ func TestAFewFailedBeatsAreMadeUpFor(t *testing.T) {
 }
 
 // A network that falls silent takes away the beats that are under way. Over another connection the next one gets through.
-func TestABeatThatGetsNoAnswerLeavesTimeForAnother(t *testing.T) {
+func TestUnansweredHeartbeatLeavesTimeForAnother(t *testing.T) {
 	for lease, lost := range map[time.Duration]int{time.Second: 1, lease: 3, time.Hour: 3} {
 		synctest.Test(t, func(t *testing.T) {
 			st := newSpy()
@@ -233,7 +233,7 @@ func TestABeatThatGetsNoAnswerLeavesTimeForAnother(t *testing.T) {
 }
 
 // The claim counts as lost by the local clock, but nobody has taken the key: the effect took place, and is recorded.
-func TestSuccessAfterALocalLossStillCompletes(t *testing.T) {
+func TestSuccessAfterALocalLossCompletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = failing(store.OpExtend)
@@ -250,29 +250,29 @@ func TestSuccessAfterALocalLossStillCompletes(t *testing.T) {
 	})
 }
 
-func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
+func TestOutcomeOfATaskWhoseKeyWasTaken(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		err       error // of the first owner's handler
 		meanwhile func(t *testing.T, st store.Store)
 		kind      idem.Kind
 		result    string
-		says      []string
+		wants     []string
 	}{
 		{
-			"success, and the thief completed", nil,
+			"success, and the new owner completed", nil,
 			func(t *testing.T, st store.Store) {
-				wantKind(t, steal(t, st, returning("the thief's", nil)), idem.Executed)
-			}, idem.Replayed, "the thief's", nil,
+				wantKind(t, steal(t, st, returning("the new owner's", nil)), idem.Executed)
+			}, idem.Replayed, "the new owner's", nil,
 		},
 		{
-			"success, and the thief completed without a stored result", nil,
+			"success, and the new owner completed without a stored result", nil,
 			func(t *testing.T, st store.Store) {
 				steal(t, st, returning(strings.Repeat("r", idem.Defaults().MaxResult+1), nil))
 			}, idem.Replayed, "", []string{"the result was not stored"},
 		},
 		{
-			"success, and the thief failed", nil,
+			"success, and the new owner failed", nil,
 			func(t *testing.T, st store.Store) { steal(t, st, returning("", errBoom)) }, idem.Fenced, "", []string{"STARTED with token"},
 		},
 		{
@@ -297,11 +297,11 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 			}, idem.Fenced, "", []string{"the entry is gone"},
 		},
 		{
-			"an error, and the thief completed", errBoom,
-			func(t *testing.T, st store.Store) { steal(t, st, returning("the thief's", nil)) }, idem.Replayed, "the thief's", nil,
+			"an error, and the new owner completed", errBoom,
+			func(t *testing.T, st store.Store) { steal(t, st, returning("the new owner's", nil)) }, idem.Replayed, "the new owner's", nil,
 		},
 		{
-			"a dependency down, and the thief is at work", idem.Unavailable(errBoom),
+			"a dependency down, and the new owner is running", idem.Unavailable(errBoom),
 			func(t *testing.T, st store.Store) {
 				s := session(t, newEngine(t, st, idem.Config{Lease: lease}), context.Background())
 				s.Claim([]*idem.Claim{{Task: taskOf(nil), TakeOver: true}})
@@ -312,7 +312,7 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newSpy()
 				st.onSettle = failing(store.OpExtend)
-				graves := &graveyard{}
+				letters := &deadLetters{}
 				before := store.Entry{}
 				h := &handler{handle: func(context.Context, int) ([]byte, error) {
 					pass(lease + 1)
@@ -322,23 +322,23 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 					}
 					return []byte("mine"), tc.err
 				}}
-				out := newEngine(t, st, idem.Config{Lease: lease, MaxAttempts: 1}).Do(t.Context(), buriedBy(graves, h))
+				out := newEngine(t, st, idem.Config{Lease: lease, MaxAttempts: 1}).Do(t.Context(), taskWithDeadLetters(letters, h))
 				wantKind(t, out, tc.kind)
 				equal(t, "fenced", out.Fenced, true)
 				equal(t, "settlements but for extensions", len(st.settled)-st.count(store.OpExtend), 1)
 				equal(t, "result", string(out.Result), tc.result)
-				for _, says := range tc.says {
-					if out.Err == nil || !strings.Contains(out.Err.Error(), says) {
-						t.Errorf("error %v does not say %q", out.Err, says)
+				for _, want := range tc.wants {
+					if out.Err == nil || !strings.Contains(out.Err.Error(), want) {
+						t.Errorf("error %v does not contain %q", out.Err, want)
 					}
 				}
 				if out.Kind == idem.Replayed {
 					equal(t, "token", out.Token, before.Token)
 				}
-				equal(t, "dead letters", len(graves.burials), 0)
+				equal(t, "dead letters", len(letters.sent), 0)
 				if rec, err := st.Get(context.Background(), testKey); err == nil {
-					equal(t, "the thief's attempts", rec.Attempts, before.Attempts)
-					equal(t, "the thief's record", rec.UpdatedAt, before.UpdatedAt)
+					equal(t, "the new owner's attempts", rec.Attempts, before.Attempts)
+					equal(t, "the new owner's record", rec.UpdatedAt, before.UpdatedAt)
 				}
 			})
 		})
@@ -346,26 +346,26 @@ func TestWhatBecomesOfATaskThatWasTaken(t *testing.T) {
 }
 
 // The dead letter has been sent, but a thief was quicker: its completion counts.
-func TestABuriedTaskThatWasCompletedMeanwhileIsAReplay(t *testing.T) {
+func TestDeadLetteredTaskCompletedElsewhereIsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = failing(store.OpExtend)
-		graves := &graveyard{onBury: func(context.Context, idem.DeadLetter) error {
+		letters := &deadLetters{onSend: func(context.Context, idem.DeadLetter) error {
 			pass(lease + 1)
-			wantKind(t, steal(t, st.Store, returning("the thief's", nil)), idem.Executed)
+			wantKind(t, steal(t, st.Store, returning("the new owner's", nil)), idem.Executed)
 			return nil
 		}}
-		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Replayed)
 		equal(t, "fenced", out.Fenced, true)
-		equal(t, "result", string(out.Result), "the thief's")
+		equal(t, "result", string(out.Result), "the new owner's")
 		equal(t, "status", get(t, st, testKey).Status, store.StatusCompleted)
 	})
 }
 
 // A key is kept until its settlement has an answer, however long that takes: a contender that comes meanwhile does not run the
 // task a second time.
-func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
+func TestLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 	slow := func(_ context.Context, set store.Settlement, land func() error) error {
 		if set.Op != store.OpExtend {
 			pass(2 * lease)
@@ -380,8 +380,8 @@ func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 	}{
 		{"a completion", taskOf(returning("receipt", nil)), slow, idem.Executed},
 		{"a release", taskOf(returning("", errBoom)), slow, idem.Retry},
-		{"a failure", buriedBy(&graveyard{}, returning("", idem.Permanent(errBoom))), slow, idem.DeadLettered},
-		{"a dead letter", buriedBy(&graveyard{onBury: func(context.Context, idem.DeadLetter) error {
+		{"a failure", taskWithDeadLetters(&deadLetters{}, returning("", idem.Permanent(errBoom))), slow, idem.DeadLettered},
+		{"a dead letter", taskWithDeadLetters(&deadLetters{onSend: func(context.Context, idem.DeadLetter) error {
 			pass(2 * lease)
 			return nil
 		}}, returning("", idem.Permanent(errBoom))), nil, idem.DeadLettered},
@@ -408,7 +408,7 @@ func TestTheLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAHandlerJoinsABeatInProgress(t *testing.T) {
+func TestEndOfAHandlerWaitsForAHeartbeatInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		beating := false
@@ -431,8 +431,8 @@ func TestTheEndOfAHandlerJoinsABeatInProgress(t *testing.T) {
 	})
 }
 
-// The handler's error and the news that the key was taken come at the same moment: the news counts, and nothing is buried.
-func TestALossThatIsToldWhileTheHandlerEnds(t *testing.T) {
+// The handler's error and the news that the key was taken come at the same moment: the news counts, and nothing is deadLettered.
+func TestLossDetectedWhileTheHandlerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = func(ctx context.Context, set store.Settlement, land func() error) error {
@@ -442,17 +442,17 @@ func TestALossThatIsToldWhileTheHandlerEnds(t *testing.T) {
 			}
 			return land()
 		}
-		graves := &graveyard{}
-		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), buriedBy(graves, taking(15*time.Second, "", idem.Permanent(errBoom))))
+		letters := &deadLetters{}
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskWithDeadLetters(letters, taking(15*time.Second, "", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, idem.ErrLeaseLost, errBoom)
-		equal(t, "dead letters", len(graves.burials), 0)
+		equal(t, "dead letters", len(letters.sent), 0)
 	})
 }
 
 // A handler that does not return when its time is over is not extended any more: nobody waits for it. Its key stays taken
 // until the lease ends.
-func TestAHandlerThatOverrunsItsTime(t *testing.T) {
+func TestHeartbeatEndsForAnOverrun(t *testing.T) {
 	for _, tc := range []struct {
 		takes time.Duration
 		kind  idem.Kind
@@ -480,8 +480,8 @@ func TestAHandlerThatOverrunsItsTime(t *testing.T) {
 	}
 }
 
-// A ticket that was run late, in a process that had been paused since its claim, knows that its lease is over.
-func TestATicketRunAfterItsLeaseWasTakenIsNotBegun(t *testing.T) {
+// A claim that was run late, in a process that had been paused since its claim, knows that its lease is over.
+func TestClaimWhoseKeyWasTakenIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		e := newEngine(t, st, idem.Config{Lease: lease})
@@ -490,23 +490,23 @@ func TestATicketRunAfterItsLeaseWasTakenIsNotBegun(t *testing.T) {
 		late := []*idem.Claim{{Task: taskOf(h)}}
 		s.Claim(late)
 		pass(lease + 1)
-		wantKind(t, steal(t, st, returning("the thief's", nil)), idem.Executed)
+		wantKind(t, steal(t, st, returning("the new owner's", nil)), idem.Executed)
 		out := s.Run(late[0])
 		wantKind(t, out, idem.Replayed)
 		equal(t, "fenced", out.Fenced, true)
-		equal(t, "result", string(out.Result), "the thief's")
+		equal(t, "result", string(out.Result), "the new owner's")
 		equal(t, "calls of the handler", h.calls, 0)
 	})
 }
 
-func TestATicketThatWaitedIsRenewedBeforeItsHandlerBegins(t *testing.T) {
+func TestOldClaimIsExtendedBeforeItsHandlerBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		e := newEngine(t, st, idem.Config{Lease: lease})
 		s := session(t, e, t.Context())
 		late := []*idem.Claim{{Task: taskOf(&handler{handle: func(context.Context, int) ([]byte, error) {
 			contender := newEngine(t, st, idem.Config{Lease: lease, Wait: -1})
-			wantKind(t, contender.Do(context.Background(), taskOf(returning("a thief's", nil))), idem.InFlight)
+			wantKind(t, contender.Do(context.Background(), taskOf(returning("a new owner's", nil))), idem.InFlight)
 			return []byte("mine"), nil
 		}})}}
 		s.Claim(late)
@@ -517,13 +517,13 @@ func TestATicketThatWaitedIsRenewedBeforeItsHandlerBegins(t *testing.T) {
 
 // The key was held when the extension was written, but by the time of the answer its lease may have ended and another owner
 // may be at work.
-func TestAHandlerIsNotBegunWhenItsExtensionIsAnsweredTooLate(t *testing.T) {
+func TestHandlerIsNotBegunAfterALateExtension(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(t *testing.T, st *spy)
 		kind      idem.Kind
 	}{
 		"nobody took the key":        {func(*testing.T, *spy) {}, idem.StoreDown},
-		"another owner completed it": {func(t *testing.T, st *spy) { steal(t, st.Store, returning("the thief's", nil)) }, idem.Replayed},
+		"another owner completed it": {func(t *testing.T, st *spy) { steal(t, st.Store, returning("the new owner's", nil)) }, idem.Replayed},
 		"another owner is at work": {func(t *testing.T, st *spy) {
 			thief := session(t, newEngine(t, st.Store, idem.Config{}), context.Background())
 			thief.Claim([]*idem.Claim{{Task: taskOf(nil), TakeOver: true}})

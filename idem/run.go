@@ -93,6 +93,7 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 	}
 	result, effect, lost, err := s.execute(claim)
 	if err != nil && lost != nil {
+		discard(effect)
 		// The error may be the result of our own cancellation, and another owner may handle the task now: send no dead letter,
 		// and count the attempt.
 		return s.retry(claim, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0), store.Settlement{}
@@ -180,11 +181,20 @@ func (s *Session) execute(claim *Claim) (result []byte, effect store.Effect, los
 	return result, effect, claim.beat.returned(), err
 }
 
-// callSealed calls the handler and returns the effect that it enlisted. The effect of a handler that fails is dropped.
+// callSealed calls the handler and returns the effect that it enlisted, for the caller to settle or to discard.
 func callSealed(ctx *handlerContext, h Handler) (result []byte, effect store.Effect, err error) {
-	result, err = call(ctx, h)
-	effect, wrong := ctx.sealed()
-	if err == nil && wrong != nil {
+	var wrong error
+	func() {
+		returned := false
+		defer func() { // deferred, because a handler may end its goroutine
+			if effect, wrong = ctx.sealed(); !returned {
+				discard(effect)
+			}
+		}()
+		result, err = call(ctx, h)
+		returned = true
+	}()
+	if wrong != nil && (err == nil || classOf(err).class == resultless) {
 		return nil, nil, wrong
 	}
 	return result, effect, err
@@ -212,7 +222,9 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 	case classOf(err).class == resultless:
 		out.Err = fmt.Errorf("%w: %w", store.ErrResultNotStored, err)
 		return s.complete(claim, out, nil, store.ResultUnencodable, effect)
-	case claim.onCommit != nil:
+	}
+	discard(effect)
+	if claim.onCommit != nil {
 		return s.failedUnclaimed(claim, err), store.Settlement{}
 	}
 	return s.failed(claim, out, err), store.Settlement{}

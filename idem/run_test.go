@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-func TestWhatAHandlersErrorDoesToItsKey(t *testing.T) {
+func TestHandlerErrors(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		err      error
@@ -30,8 +30,8 @@ func TestWhatAHandlersErrorDoesToItsKey(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newSpy()
-				graves := &graveyard{}
-				out := newEngine(t, st, idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", tc.err)))
+				letters := &deadLetters{}
+				out := newEngine(t, st, idem.Config{}).Do(t.Context(), taskWithDeadLetters(letters, returning("", tc.err)))
 				wantKind(t, out, tc.kind)
 				wantErr(t, out.Err, errBoom)
 				rec := get(t, st, testKey)
@@ -40,16 +40,16 @@ func TestWhatAHandlersErrorDoesToItsKey(t *testing.T) {
 				equal(t, "attempts", rec.Attempts, tc.attempts)
 				equal(t, "the stored code", rec.Failure.Code, tc.code)
 				equal(t, "the stored message", rec.Failure.Message, "boom")
-				equal(t, "dead letters", len(graves.burials), 0)
+				equal(t, "dead letters", len(letters.sent), 0)
 			})
 		})
 	}
 }
 
-func TestAPermanentErrorIsBuriedAtOnce(t *testing.T) {
+func TestPermanentErrorIsDeadLetteredAtOnce(t *testing.T) {
 	st := newSpy()
-	graves := &graveyard{}
-	task := buriedBy(graves, returning("", idem.Permanent(errBoom)))
+	letters := &deadLetters{}
+	task := taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom)))
 	out := newEngine(t, st, idem.Config{HashKeys: true}).Do(t.Context(), task)
 	wantKind(t, out, idem.DeadLettered)
 	wantErr(t, out.Err, errBoom)
@@ -57,44 +57,44 @@ func TestAPermanentErrorIsBuriedAtOnce(t *testing.T) {
 	equal(t, "status", rec.Status, store.StatusFailed)
 	equal(t, "attempts", rec.Attempts, 1)
 	equal(t, "code", rec.Failure.Code, store.CodePermanent)
-	b := graves.burials[0]
-	equal(t, "the burial's attempt", b.Attempt, idem.Attempt{Key: testKey, Token: rec.Token, Number: 1, Source: testSource})
-	equal(t, "the burial's stored key", b.StoredKey, hashed(testKey))
-	equal(t, "the burial's failure", b.Failure, store.Failure{Code: store.CodePermanent, Message: "boom"})
+	b := letters.sent[0]
+	equal(t, "the dead letter's attempt", b.Attempt, idem.Attempt{Key: testKey, Token: rec.Token, Number: 1, Source: testSource})
+	equal(t, "the dead letter's stored key", b.StoredKey, hashed(testKey))
+	equal(t, "the dead letter's failure", b.Failure, store.Failure{Code: store.CodePermanent, Message: "boom"})
 	wantErr(t, b.Err, errBoom)
 }
 
 // If the process died in between, a dead letter that came second would be lost.
-func TestTheDeadLetterComesBeforeFAILED(t *testing.T) {
+func TestDeadLetterIsSentBeforeFAILED(t *testing.T) {
 	st := newSpy()
-	graves := &graveyard{}
-	graves.onBury = func(context.Context, idem.DeadLetter) error {
+	letters := &deadLetters{}
+	letters.onSend = func(context.Context, idem.DeadLetter) error {
 		equal(t, "status while the dead letter is sent", get(t, st, testKey).Status, store.StatusStarted)
 		equal(t, "settlements before", len(st.settled), 0)
 		return nil
 	}
-	newEngine(t, st, idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
-	equal(t, "dead letters", len(graves.burials), 1)
+	newEngine(t, st, idem.Config{}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
+	equal(t, "dead letters", len(letters.sent), 1)
 	equal(t, "status", get(t, st, testKey).Status, store.StatusFailed)
 }
 
-func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T) {
+func TestTaskIsRetriedIfItsDeadLetterCannotBeSent(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"error": func() error { return errNetwork },
 		"panic": func() error { panic(errNetwork) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := newSpy()
-			graves := &graveyard{}
-			graves.onBury = func(context.Context, idem.DeadLetter) error {
-				if len(graves.burials) == 1 {
+			letters := &deadLetters{}
+			letters.onSend = func(context.Context, idem.DeadLetter) error {
+				if len(letters.sent) == 1 {
 					return fail()
 				}
 				return nil
 			}
 			e := newEngine(t, st, idem.Config{})
 			h := returning("", idem.Permanent(errBoom))
-			out := e.Do(t.Context(), buriedBy(graves, h))
+			out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 			wantKind(t, out, idem.Retry)
 			wantErr(t, out.Err, idem.ErrDeadLetterNotSent, errNetwork, errBoom)
 			rec := get(t, st, testKey)
@@ -102,7 +102,7 @@ func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T)
 			equal(t, "attempts", rec.Attempts, 1)
 			equal(t, "settled as failed", st.count(store.OpFail), 0)
 
-			out = e.Do(t.Context(), buriedBy(graves, h))
+			out = e.Do(t.Context(), taskWithDeadLetters(letters, h))
 			wantKind(t, out, idem.DeadLettered)
 			equal(t, "it says that none was sent", errors.Is(out.Err, idem.ErrDeadLetterNotSent), false)
 			equal(t, "attempt", out.Attempt, 2)
@@ -112,10 +112,10 @@ func TestADeadLetterThatCannotBeSentLeavesTheTaskForAnotherAttempt(t *testing.T)
 }
 
 // What takes dead letters may not answer: the key is given back all the same, for whoever gets the message next.
-func TestADeadLetterThatHangsLeavesTimeToReleaseTheKey(t *testing.T) {
+func TestUnansweredDeadLetterLeavesTimeToReleaseTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
-		graves := &graveyard{onBury: func(ctx context.Context, _ idem.DeadLetter) error {
+		letters := &deadLetters{onSend: func(ctx context.Context, _ idem.DeadLetter) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}
@@ -126,16 +126,16 @@ func TestADeadLetterThatHangsLeavesTimeToReleaseTheKey(t *testing.T) {
 			}
 			return land()
 		}
-		out := newEngine(t, st, idem.Config{}).Do(until(t, 15*time.Second), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{}).Do(until(t, 15*time.Second), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, idem.ErrDeadLetterNotSent, context.DeadlineExceeded)
 		equal(t, "released", ptr(get(t, st, testKey)).Released(), true)
 	})
 }
 
-func TestThePanicOfADeadLettererIsTold(t *testing.T) {
-	graves := &graveyard{onBury: func(context.Context, idem.DeadLetter) error { panic("no queue") }}
-	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(), buriedBy(graves, returning("", idem.Permanent(errBoom))))
+func TestPanicOfADeadLetterSinkIsReported(t *testing.T) {
+	letters := &deadLetters{onSend: func(context.Context, idem.DeadLetter) error { panic("no queue") }}
+	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 	wantKind(t, out, idem.Retry)
 	var p *idem.PanicError
 	if !errors.As(out.Err, &p) || p.Value != "no queue" || !bytes.Contains(p.Stack, []byte("run_test.go")) {
@@ -143,65 +143,65 @@ func TestThePanicOfADeadLettererIsTold(t *testing.T) {
 	}
 }
 
-func TestTheLastAttemptIsBuried(t *testing.T) {
+func TestLastAttemptIsDeadLettered(t *testing.T) {
 	st := newSpy()
-	graves := &graveyard{}
+	letters := &deadLetters{}
 	e := newEngine(t, st, idem.Config{MaxAttempts: 3})
 	h := returning("", errBoom)
 	for range 2 {
-		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
+		wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, h)), idem.Retry)
 	}
-	out := e.Do(t.Context(), buriedBy(graves, h))
+	out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 	wantKind(t, out, idem.DeadLettered)
 	wantErr(t, out.Err, idem.ErrAttemptsExhausted, errBoom)
 	if !strings.Contains(out.Err.Error(), "attempt 3 of 3") {
 		t.Errorf("%q does not count the attempts", out.Err)
 	}
 	equal(t, "calls of the handler", h.calls, 3)
-	equal(t, "dead letters", len(graves.burials), 1)
+	equal(t, "dead letters", len(letters.sent), 1)
 	rec := get(t, st, testKey)
 	equal(t, "status", rec.Status, store.StatusFailed)
 	equal(t, "code", rec.Failure.Code, store.CodeExhausted)
-	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.ReplayedFailed)
+	wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, h)), idem.ReplayedFailed)
 	equal(t, "calls of the handler", h.calls, 3)
 }
 
 // A record that kills its process has been charged with its claim, so it is not begun once too often.
-func TestARecordThatKillsItsProcessIsBuried(t *testing.T) {
+func TestTaskThatKillsItsProcessIsDeadLettered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
-		graves := &graveyard{}
+		letters := &deadLetters{}
 		e := newEngine(t, st, idem.Config{MaxAttempts: 3, Lease: lease})
 		h := &handler{handle: func(context.Context, int) ([]byte, error) { return nil, errBoom }}
-		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
+		wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, h)), idem.Retry)
 		for range 2 {
-			dying := []*idem.Claim{{Task: buriedBy(graves, h), TakeOver: true}}
+			dying := []*idem.Claim{{Task: taskWithDeadLetters(letters, h), TakeOver: true}}
 			session(t, e, t.Context()).Claim(dying)
 			equal(t, "state", dying[0].State(), store.Claimed)
 			pass(lease)
 		}
-		out := e.Do(t.Context(), buriedBy(graves, h))
+		out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 		wantKind(t, out, idem.DeadLettered)
 		equal(t, "stolen", out.Stolen, true)
 		equal(t, "calls of the handler", h.calls, 1)
 		wantErr(t, out.Err, idem.ErrAttemptsExhausted)
-		for _, says := range []string{"3 attempts were begun", "error: boom"} {
-			if !strings.Contains(out.Err.Error(), says) {
-				t.Errorf("%q does not say %q", out.Err, says)
+		for _, want := range []string{"3 attempts were begun", "error: boom"} {
+			if !strings.Contains(out.Err.Error(), want) {
+				t.Errorf("%q does not contain %q", out.Err, want)
 			}
 		}
 		rec := get(t, st, testKey)
 		equal(t, "status", rec.Status, store.StatusFailed)
 		equal(t, "code", rec.Failure.Code, store.CodeExhausted)
-		equal(t, "dead letters", len(graves.burials), 1)
+		equal(t, "dead letters", len(letters.sent), 1)
 	})
 }
 
-func TestAnExhaustedTaskIsNotCalledAgainWhenItsDeadLetterFails(t *testing.T) {
+func TestExhaustedTaskIsNotExecutedAgainIfItsDeadLetterFails(t *testing.T) {
 	st := newSpy()
-	graves := &graveyard{}
-	graves.onBury = func(context.Context, idem.DeadLetter) error {
-		if len(graves.burials) < 3 {
+	letters := &deadLetters{}
+	letters.onSend = func(context.Context, idem.DeadLetter) error {
+		if len(letters.sent) < 3 {
 			return errNetwork
 		}
 		return nil
@@ -209,15 +209,15 @@ func TestAnExhaustedTaskIsNotCalledAgainWhenItsDeadLetterFails(t *testing.T) {
 	e := newEngine(t, st, idem.Config{MaxAttempts: 1})
 	h := returning("", errBoom)
 	for range 2 {
-		out := e.Do(t.Context(), buriedBy(graves, h))
+		out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, errNetwork, idem.ErrAttemptsExhausted)
 	}
-	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.DeadLettered)
+	wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, h)), idem.DeadLettered)
 	equal(t, "calls of the handler", h.calls, 1)
 }
 
-func TestWithoutDeadLettersNothingEverFails(t *testing.T) {
+func TestTasksWithoutDeadLettersNeverFail(t *testing.T) {
 	for name, err := range map[string]error{"an error that may pass": errBoom, "a permanent one": idem.Permanent(errBoom)} {
 		t.Run(name, func(t *testing.T) {
 			st := newSpy()
@@ -238,19 +238,19 @@ func TestWithoutDeadLettersNothingEverFails(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func TestWithoutALimitAttemptsGoOn(t *testing.T) {
-	graves := &graveyard{}
+func TestAttemptsWithoutALimit(t *testing.T) {
+	letters := &deadLetters{}
 	e := newEngine(t, newSpy(), idem.Config{MaxAttempts: -1})
 	h := returning("", errBoom)
 	for range 2 * idem.Defaults().MaxAttempts {
-		wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Retry)
+		wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, h)), idem.Retry)
 	}
 	equal(t, "calls of the handler", h.calls, 2*idem.Defaults().MaxAttempts)
-	equal(t, "dead letters", len(graves.burials), 0)
+	equal(t, "dead letters", len(letters.sent), 0)
 }
 
-func TestADependencyThatIsDownUsesUpNoAttempts(t *testing.T) {
-	graves := &graveyard{}
+func TestUnavailableDependencyCostsNoAttempts(t *testing.T) {
+	letters := &deadLetters{}
 	e := newEngine(t, newSpy(), idem.Config{MaxAttempts: 1})
 	h := &handler{handle: func(_ context.Context, call int) ([]byte, error) {
 		if call < 10 {
@@ -259,30 +259,30 @@ func TestADependencyThatIsDownUsesUpNoAttempts(t *testing.T) {
 		return []byte("receipt"), nil
 	}}
 	for range 9 {
-		out := e.Do(t.Context(), buriedBy(graves, h))
+		out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 		wantKind(t, out, idem.DependencyDown)
 		equal(t, "attempt", out.Attempt, 1)
 	}
-	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.Executed)
-	equal(t, "dead letters", len(graves.burials), 0)
+	wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, h)), idem.Executed)
+	equal(t, "dead letters", len(letters.sent), 0)
 }
 
-func TestAPanicIsAFailureOfItsTask(t *testing.T) {
+func TestPanicIsAFailureOfItsTask(t *testing.T) {
 	st := newSpy()
-	graves := &graveyard{}
+	letters := &deadLetters{}
 	e := newEngine(t, st, idem.Config{MaxAttempts: 2})
 	h := &handler{handle: func(context.Context, int) ([]byte, error) { panic("nil map") }}
-	out := e.Do(t.Context(), buriedBy(graves, h))
+	out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 	wantKind(t, out, idem.Retry)
 	var p *idem.PanicError
 	if !errors.As(out.Err, &p) || p.Value != "nil map" || !bytes.Contains(p.Stack, []byte("run_test.go")) {
 		t.Fatalf("error %v; want a PanicError with the stack", out.Err)
 	}
 	equal(t, "code", get(t, st, testKey).Failure.Code, store.CodePanic)
-	wantKind(t, e.Do(t.Context(), buriedBy(graves, h)), idem.DeadLettered)
-	equal(t, "the burial's code", graves.burials[0].Failure.Code, store.CodePanic)
-	if !errors.As(graves.burials[0].Err, &p) {
-		t.Errorf("the burial's error is %v; want the PanicError", graves.burials[0].Err)
+	wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, h)), idem.DeadLettered)
+	equal(t, "the dead letter's code", letters.sent[0].Failure.Code, store.CodePanic)
+	if !errors.As(letters.sent[0].Err, &p) {
+		t.Errorf("the dead letter's error is %v; want the PanicError", letters.sent[0].Err)
 	}
 }
 
@@ -293,13 +293,13 @@ func (e *nilError) Error() string { return e.cause.Error() }
 
 func (e *nilError) Unwrap() error { return e.cause }
 
-func TestAnErrorWhoseMethodsPanicIsAFailureOfItsTask(t *testing.T) {
+func TestErrorWhoseMethodsPanicIsAFailureOfItsTask(t *testing.T) {
 	st := newSpy()
 	h := &handler{handle: func(context.Context, int) ([]byte, error) {
 		var err *nilError
 		return nil, err
 	}}
-	out := newEngine(t, st, idem.Config{}).Do(t.Context(), buriedBy(&graveyard{}, h))
+	out := newEngine(t, st, idem.Config{}).Do(t.Context(), taskWithDeadLetters(&deadLetters{}, h))
 	wantKind(t, out, idem.Retry)
 	var p *idem.PanicError
 	if !errors.As(out.Err, &p) || !bytes.Contains(p.Stack, []byte("nilError")) {
@@ -308,7 +308,7 @@ func TestAnErrorWhoseMethodsPanicIsAFailureOfItsTask(t *testing.T) {
 	equal(t, "code", get(t, st, testKey).Failure.Code, store.CodePanic)
 }
 
-func TestALongMessageIsStoredShortened(t *testing.T) {
+func TestLongMessageIsTruncated(t *testing.T) {
 	for name, tc := range map[string]struct{ message, want string }{
 		"in the middle of a character": {"x" + strings.Repeat("ж", store.MaxFailureMessage), "x" + strings.Repeat("ж", store.MaxFailureMessage/2-1)},
 		"not UTF-8":                    {"a\xFFb", "a\uFFFDb"},
@@ -359,7 +359,7 @@ func TestResultsThatAreNotStored(t *testing.T) {
 	}
 }
 
-func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
+func TestNothingIsStartedNearTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		s := session(t, newEngine(t, st, idem.Config{}), until(t, time.Second))
@@ -380,7 +380,7 @@ func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 	})
 }
 
-func TestACancelledTaskIsNotStarted(t *testing.T) {
+func TestCancelledTaskIsNotStarted(t *testing.T) {
 	st := newSpy()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s := session(t, newEngine(t, st, idem.Config{}), ctx)
@@ -395,7 +395,7 @@ func TestACancelledTaskIsNotStarted(t *testing.T) {
 	equal(t, "attempts", get(t, st, testKey).Attempts, 0)
 }
 
-func TestACancelledClaimIsNotAStoreThatIsDown(t *testing.T) {
+func TestCancelledClaimIsNotAStoreFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	h := returning("receipt", nil)
@@ -405,7 +405,7 @@ func TestACancelledClaimIsNotAStoreThatIsDown(t *testing.T) {
 	equal(t, "calls of the handler", h.calls, 0)
 }
 
-func TestAHandlersTimeEndsAMarginBeforeTheDeadline(t *testing.T) {
+func TestHandlersContextEndsAMarginBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		begun := time.Now()
@@ -415,7 +415,7 @@ func TestAHandlersTimeEndsAMarginBeforeTheDeadline(t *testing.T) {
 			ended = time.Since(begun)
 			return nil, ctx.Err()
 		}}
-		out := newEngine(t, st, idem.Config{}).Do(until(t, 5*time.Second), buriedBy(&graveyard{}, h))
+		out := newEngine(t, st, idem.Config{}).Do(until(t, 5*time.Second), taskWithDeadLetters(&deadLetters{}, h))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, context.DeadlineExceeded)
 		equal(t, "the handler's time", ended, 4500*time.Millisecond)

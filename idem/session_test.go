@@ -29,7 +29,7 @@ func until(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
+func TestManyTasksAreClaimedInOneCall(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
 	done := taskOf(returning("done before", nil))
@@ -46,7 +46,7 @@ func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
 	equal(t, "calls of the store", len(st.claims), 2)
 	equal(t, "claims in the second", len(st.claims[1]), 3)
 	for i, want := range []store.ClaimState{store.Claimed, store.ClaimUnknown, store.ClaimCompleted, store.Claimed} {
-		equal(t, "state of ticket "+strconv.Itoa(i), claims[i].State(), want)
+		equal(t, "state of claim "+strconv.Itoa(i), claims[i].State(), want)
 	}
 	wantErr(t, claims[1].Err(), store.ErrInvalidKey)
 	for i, want := range []idem.Kind{idem.Executed, idem.InvalidKey, idem.Replayed, idem.Executed} {
@@ -58,7 +58,7 @@ func TestManyTicketsAreClaimedInOneCall(t *testing.T) {
 	equal(t, "different owners", len(slices.Compact(owners)), 4)
 }
 
-func TestNothingButInvalidKeysAsksTheStoreNothing(t *testing.T) {
+func TestInvalidKeysSendNoRequest(t *testing.T) {
 	st := newSpy()
 	s := session(t, newEngine(t, st, idem.Config{}), t.Context())
 	s.Claim([]*idem.Claim{{}, {}, {}})
@@ -66,7 +66,7 @@ func TestNothingButInvalidKeysAsksTheStoreNothing(t *testing.T) {
 	equal(t, "calls of the store", len(st.claims), 0)
 }
 
-func TestATicketThatWasNeverClaimedIsNotRun(t *testing.T) {
+func TestUnclaimedTaskIsNotRun(t *testing.T) {
 	s := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context())
 	h := returning("", nil)
 	out := s.Run(&idem.Claim{Task: taskOf(h)})
@@ -87,7 +87,7 @@ func loseReply() func(context.Context, []store.ClaimRequest, func() []store.Clai
 	}
 }
 
-func TestAClaimWhoseReplyWasLostIsAdopted(t *testing.T) {
+func TestClaimWithALostReplyIsRecognised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onClaim = loseReply()
@@ -113,7 +113,7 @@ func TestAClaimWhoseReplyWasLostIsAdopted(t *testing.T) {
 
 // The lease of an adopted claim began when it was first sent. A heartbeat that reckoned from the second time would come
 // too late.
-func TestAnAdoptedLeaseIsReckonedFromTheFirstClaim(t *testing.T) {
+func TestLeaseOfARetriedClaimStartsWithTheFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onClaim = loseReply()
@@ -134,7 +134,7 @@ func TestAnAdoptedLeaseIsReckonedFromTheFirstClaim(t *testing.T) {
 	})
 }
 
-func TestAClaimSentAgainAfterALeaseIsANewOne(t *testing.T) {
+func TestClaimRetriedAfterALeaseHasANewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onClaim = loseReply()
@@ -152,7 +152,7 @@ func TestAClaimSentAgainAfterALeaseIsANewOne(t *testing.T) {
 	})
 }
 
-func TestEveryClaimWithAProperAnswerIsByAnotherOwner(t *testing.T) {
+func TestClaimAfterADefiniteAnswerHasANewOwner(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
 	holder := session(t, e, t.Context())
@@ -168,7 +168,7 @@ func TestEveryClaimWithAProperAnswerIsByAnotherOwner(t *testing.T) {
 	equal(t, "different owners", len(slices.Compact(owners)), 3)
 }
 
-func TestReleaseGivesAttemptsBack(t *testing.T) {
+func TestReleaseRefundsAttempts(t *testing.T) {
 	st := newSpy()
 	s := session(t, newEngine(t, st, idem.Config{}), t.Context())
 	h := returning("receipt", nil)
@@ -194,7 +194,7 @@ func TestReleaseGivesAttemptsBack(t *testing.T) {
 
 // A release that was not answered may land at any time, and would free the key under the hands of a claim by the same
 // owner at the same version.
-func TestAClaimAfterAReleaseIsByAnotherOwner(t *testing.T) {
+func TestClaimAfterAReleaseHasANewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = failing(store.OpRelease)
@@ -209,7 +209,7 @@ func TestAClaimAfterAReleaseIsByAnotherOwner(t *testing.T) {
 	})
 }
 
-func TestWithoutTakeOverALeaseThatIsOverIsReported(t *testing.T) {
+func TestLeaseOverIsReportedWithoutTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		e := newEngine(t, st, idem.Config{Lease: lease})
@@ -246,7 +246,7 @@ func TestHandlersEndAMarginBeforeTheDeadline(t *testing.T) {
 }
 
 // A store that does not answer must not take the time that the caller needs for its own answer: a quarter of the margin.
-func TestAStoreThatHangsLeavesTheCallerTime(t *testing.T) {
+func TestUnresponsiveStoreLeavesTimeForTheAnswer(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		hang func(st *spy)
@@ -283,14 +283,14 @@ type foreign struct{ context.Context }
 
 func (foreign) Done() <-chan struct{} { return make(chan struct{}) }
 
-func TestDoLeavesNothingBehind(t *testing.T) {
+func TestDoLeavesNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the bubble ends by a panic if a goroutine is left in it
 		e := newEngine(t, newSpy(), idem.Config{})
 		wantKind(t, e.Do(foreign{t.Context()}, taskOf(returning("receipt", nil))), idem.Executed)
 	})
 }
 
-func TestClosingASessionEndsItsHandlers(t *testing.T) {
+func TestCloseEndsTheHandlersContexts(t *testing.T) {
 	s := newEngine(t, newSpy(), idem.Config{}).Session(t.Context())
 	equal(t, "error", s.Handlers().Err(), nil)
 	s.Close()

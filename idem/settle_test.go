@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-func TestASettlementIsSentAgainUntilItIsAnswered(t *testing.T) {
+func TestSettlementIsRetriedUntilItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		tries := 0
@@ -33,7 +33,7 @@ func TestASettlementIsSentAgainUntilItIsAnswered(t *testing.T) {
 }
 
 // The reply that was lost belonged to a completion that landed: the one sent again finds itself.
-func TestACompletionWhoseReplyWasLostCountsOnce(t *testing.T) {
+func TestCompletionWithALostReplyTakesEffectOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = func(_ context.Context, _ store.Settlement, land func() error) error {
@@ -49,12 +49,12 @@ func TestACompletionWhoseReplyWasLostCountsOnce(t *testing.T) {
 	})
 }
 
-func TestACompletionThatIsNeverAnswered(t *testing.T) {
+func TestUnansweredCompletionFails(t *testing.T) {
 	for _, tc := range []struct {
-		name   string
-		err    error
-		op     store.SettleOp
-		burial int
+		name    string
+		err     error
+		op      store.SettleOp
+		letters int
 	}{
 		{"complete", nil, store.OpComplete, 0},
 		{"fail", idem.Permanent(errBoom), store.OpFail, 1},
@@ -63,20 +63,20 @@ func TestACompletionThatIsNeverAnswered(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newSpy()
 				st.onSettle = failing(tc.op)
-				graves := &graveyard{}
+				letters := &deadLetters{}
 				e := newEngine(t, st, idem.Config{})
 				begun := time.Now()
-				out := e.Do(until(t, 10*time.Second), buriedBy(graves, returning("receipt", tc.err)))
+				out := e.Do(until(t, 10*time.Second), taskWithDeadLetters(letters, returning("receipt", tc.err)))
 				wantKind(t, out, idem.CompletionFailed)
 				wantErr(t, out.Err, errNetwork)
 				equal(t, "it took", time.Since(begun), 10*time.Second-idem.Defaults().DeadlineMargin/4) // the rest is for the answer
 				rec := get(t, st, testKey)
 				equal(t, "status", rec.Status, store.StatusStarted)
 				equal(t, "released", rec.Released(), false)
-				equal(t, "dead letters", len(graves.burials), tc.burial)
-				for _, says := range []string{testKey, testSource, tc.name, "lease of 30s", "token " + strconv.FormatInt(rec.Token, 10)} {
-					if !strings.Contains(out.Err.Error(), says) {
-						t.Errorf("%q does not say %q", out.Err, says)
+				equal(t, "dead letters", len(letters.sent), tc.letters)
+				for _, want := range []string{testKey, testSource, tc.name, "lease of 30s", "token " + strconv.FormatInt(rec.Token, 10)} {
+					if !strings.Contains(out.Err.Error(), want) {
+						t.Errorf("%q does not contain %q", out.Err, want)
 					}
 				}
 				if n := st.count(tc.op); n < 8 {
@@ -88,7 +88,7 @@ func TestACompletionThatIsNeverAnswered(t *testing.T) {
 	}
 }
 
-func TestWithoutADeadlineASettlementIsGivenUpAfterALease(t *testing.T) {
+func TestSettlementWithoutADeadlineEndsAfterALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = failing(store.OpComplete)
@@ -99,7 +99,7 @@ func TestWithoutADeadlineASettlementIsGivenUpAfterALease(t *testing.T) {
 	})
 }
 
-func TestAKeyThatCannotBeReleasedIsFreeWhenItsLeaseIsOver(t *testing.T) {
+func TestUnreleasedKeyIsFreeWhenItsLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = failing(store.OpRelease)
@@ -109,7 +109,7 @@ func TestAKeyThatCannotBeReleasedIsFreeWhenItsLeaseIsOver(t *testing.T) {
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, errBoom, errNetwork)
 		if !strings.Contains(out.Err.Error(), "stays taken for up to 30s") {
-			t.Errorf("%q does not say for how long", out.Err)
+			t.Errorf("%q does not contain for how long", out.Err)
 		}
 		equal(t, "releases sent", st.count(store.OpRelease), 3)
 		begun := time.Now()
@@ -122,7 +122,7 @@ func TestAKeyThatCannotBeReleasedIsFreeWhenItsLeaseIsOver(t *testing.T) {
 }
 
 // After the effect there is no going back: what took place is recorded, although nobody waits for it any more.
-func TestAnEffectIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
+func TestCompletionIsSentAfterCancellation(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		caller context.Context
@@ -136,20 +136,20 @@ func TestAnEffectIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			st := newSpy()
 			ctx, cancel := context.WithCancel(tc.caller)
-			graves := &graveyard{onBury: func(ctx context.Context, _ idem.DeadLetter) error { return ctx.Err() }}
+			letters := &deadLetters{onSend: func(ctx context.Context, _ idem.DeadLetter) error { return ctx.Err() }}
 			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 				cancel()
 				<-ctx.Done()
 				return []byte("receipt"), tc.err
 			}}
-			out := newEngine(t, st, idem.Config{}).Do(ctx, buriedBy(graves, h))
+			out := newEngine(t, st, idem.Config{}).Do(ctx, taskWithDeadLetters(letters, h))
 			equal(t, "settled", out.Kind.Settled(), true)
 			equal(t, "final", get(t, st, testKey).Status != store.StatusStarted, true)
 		})
 	}
 }
 
-func TestTheTimeThatTheStoreTookIsTold(t *testing.T) {
+func TestOutcomeHasTheStoreLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
@@ -168,10 +168,10 @@ func TestTheTimeThatTheStoreTookIsTold(t *testing.T) {
 
 func TestUnprotected(t *testing.T) {
 	for _, tc := range []struct {
-		name   string
-		err    error
-		kind   idem.Kind
-		buried int
+		name         string
+		err          error
+		kind         idem.Kind
+		deadLettered int
 	}{
 		{"success", nil, idem.Unprotected, 0},
 		{"success without a result", idem.ResultUnavailable(errBoom), idem.Unprotected, 0},
@@ -181,18 +181,18 @@ func TestUnprotected(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			st := newSpy()
-			graves := &graveyard{}
+			letters := &deadLetters{}
 			protected := true
 			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 				_, protected = idem.AttemptFrom(ctx)
 				return nil, tc.err
 			}}
-			task := buriedBy(graves, h)
+			task := taskWithDeadLetters(letters, h)
 			out := session(t, newEngine(t, st, idem.Config{}), t.Context()).RunUnprotected(&task)
 			wantKind(t, out, tc.kind)
-			equal(t, "an error is told", out.Err != nil, tc.kind != idem.Unprotected)
+			equal(t, "there is an error", out.Err != nil, tc.kind != idem.Unprotected)
 			equal(t, "an attempt is known", protected, false)
-			equal(t, "dead letters", len(graves.burials), tc.buried)
+			equal(t, "dead letters", len(letters.sent), tc.deadLettered)
 			equal(t, "calls of the store", len(st.claims)+len(st.settled), 0)
 		})
 	}
@@ -206,7 +206,7 @@ func TestUnprotectedPanics(t *testing.T) {
 }
 
 func TestUnprotectedDeadLetterThatCannotBeSent(t *testing.T) {
-	task := buriedBy(&graveyard{onBury: func(context.Context, idem.DeadLetter) error { return errNetwork }}, returning("", idem.Permanent(errBoom)))
+	task := taskWithDeadLetters(&deadLetters{onSend: func(context.Context, idem.DeadLetter) error { return errNetwork }}, returning("", idem.Permanent(errBoom)))
 	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
 	wantKind(t, out, idem.Retry)
 	wantErr(t, out.Err, errNetwork, errBoom)

@@ -21,7 +21,7 @@ func holder(t *testing.T, st store.Store, held time.Duration) {
 	equal(t, "the holder's claim", claims[0].State(), store.Claimed)
 }
 
-func TestHowLongToWait(t *testing.T) {
+func TestWaitDuration(t *testing.T) {
 	const deadline, margin = 20 * time.Second, 500 * time.Millisecond
 	for _, tc := range []struct {
 		name     string
@@ -55,9 +55,9 @@ func TestHowLongToWait(t *testing.T) {
 				}
 				if tc.kind == idem.InFlight {
 					wantErr(t, out.Err, idem.ErrInFlight)
-					for _, says := range []string{testKey, testSource, "attempt 1", "lease until 2000-01-01T00:01:00Z"} {
-						if !strings.Contains(out.Err.Error(), says) {
-							t.Errorf("%q does not say %q", out.Err, says)
+					for _, want := range []string{testKey, testSource, "attempt 1", "lease until 2000-01-01T00:01:00Z"} {
+						if !strings.Contains(out.Err.Error(), want) {
+							t.Errorf("%q does not contain %q", out.Err, want)
 						}
 					}
 					equal(t, "calls of the handler", h.calls, 0)
@@ -67,7 +67,7 @@ func TestHowLongToWait(t *testing.T) {
 	}
 }
 
-func TestPausesGrowUpToABound(t *testing.T) {
+func TestPausesGrowUpToTheirMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		holder(t, st, 30*time.Minute)
@@ -85,7 +85,7 @@ func TestPausesGrowUpToABound(t *testing.T) {
 	})
 }
 
-func TestAWaitEndsWithTheLease(t *testing.T) {
+func TestWaitEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		holder(t, st, 30*time.Second)
@@ -108,7 +108,7 @@ func release(t *testing.T, st store.Store, delay time.Duration) {
 	wantKind(t, out, idem.Retry)
 }
 
-func TestAReleasedKeyIsWaitedForInOnePause(t *testing.T) {
+func TestWaitForAReleasedKeyTakesOnePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		release(t, st, 10*time.Second)
@@ -122,7 +122,7 @@ func TestAReleasedKeyIsWaitedForInOnePause(t *testing.T) {
 	})
 }
 
-func TestADelayThatIsTooLongIsNotWaitedFor(t *testing.T) {
+func TestWaitReturnsAtOnceForATooLongDelay(t *testing.T) {
 	for name, cfg := range map[string]idem.Config{
 		"the deadline": {}, "the configured wait": {Wait: 10 * time.Second}, "the deadline before the configured wait": {Wait: 2 * time.Hour},
 	} {
@@ -135,15 +135,15 @@ func TestADelayThatIsTooLongIsNotWaitedFor(t *testing.T) {
 				wantKind(t, out, idem.InFlight)
 				equal(t, "it took", time.Since(begun), 0)
 				equal(t, "claims", st.claimed(), 2)
-				if says := "released until 2000-01-01T01:00:00Z"; !strings.Contains(out.Err.Error(), says) {
-					t.Errorf("%q does not say %q", out.Err, says)
+				if want := "released until 2000-01-01T01:00:00Z"; !strings.Contains(out.Err.Error(), want) {
+					t.Errorf("%q does not contain %q", out.Err, want)
 				}
 			})
 		})
 	}
 }
 
-func TestAWaitEndsWithItsContext(t *testing.T) {
+func TestWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		holder(t, st, time.Hour)
@@ -156,12 +156,12 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestOnlyAKeyInFlightIsWaitedFor(t *testing.T) {
+func TestWaitOnlyWaitsForKeysInFlight(t *testing.T) {
 	st := newSpy()
 	e := newEngine(t, st, idem.Config{})
 	s := session(t, e, t.Context())
 	claims := []*idem.Claim{{Task: taskOf(returning("", nil))}}
-	equal(t, "a ticket that was never claimed", s.Wait(claims[0]), false)
+	equal(t, "a claim that was never claimed", s.Wait(claims[0]), false)
 	s.Claim(claims)
 	equal(t, "a claimed one", s.Wait(claims[0]), false)
 	s.Run(claims[0])

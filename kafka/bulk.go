@@ -8,15 +8,15 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// BulkHandler has the effects of many records, and returns an error for each, in their order: nil where the effect took place. The
-// errors are treated as those of a Handler. It gets each record for which a Handler would be called, those of a partition in the
-// order of their offsets, and at most idem.Config.CommitWindow of them in a call.
+// BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if the effect took
+// place. The errors are treated as those of a Handler. A call contains only records for which a Handler would be called, at
+// most idem.Config.CommitWindow of them. The records of a partition are in the order of their offsets.
 //
-// Records behind one that fails may have had their effects before it is tried again. No results are stored, and a process that dies
-// in a call leaves all of its records to be handled again: effects do not commit with their completions.
+// Records after one that fails may have their effects before it is retried. No results are stored. If the process dies during a
+// call, all of its records are handled again, because the effects do not commit with the completions.
 type BulkHandler func(ctx context.Context, rs []Record) []error
 
-// bulk calls the bulk handler, but for records that were rejected.
+// bulk calls the bulk handler for all records that were not rejected.
 func (p *Processor) bulk(ctx context.Context, items []*batch.Item) []batch.Result {
 	results := make([]batch.Result, len(items))
 	var records []Record

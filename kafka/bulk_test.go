@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// letters takes dead letters.
+// letters records dead letters.
 type letters []kafka.DeadLetter
 
 // Send implements kafka.DeadLetters.
@@ -55,7 +55,8 @@ func kinds(b *kafka.Batch) string {
 	return strings.Join(all, " ")
 }
 
-// A bulk handler gets what a Handler would be called for. What can't be handled, and what has failed for good, has a dead letter.
+// A bulk handler gets the records for which a Handler would be called. Rejected records, and records without attempts left, get
+// a dead letter.
 func TestBulkHandler(t *testing.T) {
 	var calls [][]string
 	var dead letters
@@ -96,7 +97,7 @@ func TestBulkHandler(t *testing.T) {
 	}
 }
 
-func TestBulkHandlerWithTooFewErrors(t *testing.T) {
+func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
 	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) []error { return nil }})
 	b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	for i := range b.Partitions[0] {
@@ -106,7 +107,7 @@ func TestBulkHandlerWithTooFewErrors(t *testing.T) {
 	}
 }
 
-func TestProcessorsThatAreRefused(t *testing.T) {
+func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
 	if err != nil {
 		t.Fatal(err)

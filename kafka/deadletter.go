@@ -16,15 +16,16 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// DeadLetters takes the records that can never succeed. The package sqsdlq sends them to an SQS queue.
+// DeadLetters is the destination of records that can never succeed. Package sqsdlq sends them to an SQS queue.
 type DeadLetters interface {
-	// Send hands a dead letter on. It returns nil only if the letter is safe, for the record is given up then. It may be called
-	// concurrently. Letters of different failures differ by DeadLetter.ID: deduplicate by nothing less.
+	// Send sends a dead letter. It must return nil only if the letter is stored durably, because the record is not delivered
+	// again then. It may be called concurrently. Letters of different failures have different values of DeadLetter.ID;
+	// deduplicate by the whole ID only.
 	Send(ctx context.Context, l DeadLetter) error
 }
 
-// DeadLetter is a record that can never succeed, with all that is needed to see why and to bring it back. Its JSON form only
-// ever grows.
+// DeadLetter is a record that can never succeed, with its failure and everything that is needed to redrive it. Fields may be
+// added to its JSON form, but none is removed or changed.
 type DeadLetter struct {
 	Topic         string       `json:"topic"`
 	Partition     int32        `json:"partition"`
@@ -32,23 +33,23 @@ type DeadLetter struct {
 	Timestamp     int64        `json:"timestamp,omitempty"` // epoch ms
 	TimestampType string       `json:"timestampType,omitempty"`
 	Key           []byte       `json:"key"`   // null in Kafka: null
-	Value         []byte       `json:"value"` // null in Kafka, or left out: see ValueOmitted
+	Value         []byte       `json:"value"` // null in Kafka, or omitted: see ValueOmitted
 	Headers       []DeadHeader `json:"headers,omitempty"`
-	// Undecoded is the record as it stood in the event, if it could not be decoded; Key, Value and Headers may be missing then.
+	// Undecoded is the record as it is in the event, if it could not be decoded. Key, Value and Headers may be missing then.
 	Undecoded []byte `json:"undecoded,omitempty"`
-	// ValueOmitted is the size in bytes of a value that was left out because the letter would have been too large. The record
-	// is to be found in Kafka, at Topic, Partition and Offset, for as long as the topic retains it. Omitted names what else was
-	// left out: "headers", "undecoded", "key".
+	// ValueOmitted is the size in bytes of a value that was omitted because the letter would have been too large. The record is
+	// in Kafka, at Topic, Partition and Offset, for as long as the topic retains it. Omitted names the other omitted fields:
+	// "headers", "undecoded", "key".
 	ValueOmitted int      `json:"valueOmitted,omitempty"`
 	Omitted      []string `json:"omitted,omitempty"`
 
 	IdempotencyKey string        `json:"idempotencyKey"` // as stored
-	Token          int64         `json:"token"`          // of the FAILED record: what a redriven record carries in RedriveHeader; 0 if no key is FAILED
+	Token          int64         `json:"token"`          // of the FAILED entry: the value of RedriveHeader in the redriven record; 0 if no key is FAILED
 	Attempts       int           `json:"attempts"`
 	Error          store.Failure `json:"error"` // its At is unique to the failure
-	// Function is the function that failed, and Cluster the one that the topic is of: its ARN, or the bootstrap servers of one
-	// that is self-managed, as they stand in the event. Another function, or another cluster, has a record of its own at the same
-	// place.
+	// Function is the name of the function that failed. Cluster is the cluster of the topic: its ARN, or the bootstrap servers
+	// of a self-managed one, as in the event. Other functions and clusters may have their own letters for the same topic,
+	// partition and offset.
 	Function string `json:"function,omitempty"`
 	Cluster  string `json:"cluster,omitempty"`
 }
@@ -59,14 +60,14 @@ type DeadHeader struct {
 	Value []byte `json:"value"`
 }
 
-// Source is topic-partition@offset.
+// Source returns topic-partition@offset.
 func (l DeadLetter) Source() string {
 	r := Record{Topic: l.Topic, Partition: l.Partition, Offset: l.Offset}
 	return r.Source()
 }
 
-// ID is unique to the failure that the letter stands for: the cluster and the function, the record's place, the token and the
-// time. The same letter sent again has the same ID. It has 64 hexadecimal digits.
+// ID identifies the failure: it is derived from the cluster, the function, the record's place, the token and the time. A letter
+// that is sent again has the same ID. It has 64 hexadecimal digits.
 func (l DeadLetter) ID() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %s %d %d", l.Cluster, l.Function, l.Source(), l.Token, l.Error.At.UnixNano()))
 	return hex.EncodeToString(sum[:])
@@ -89,24 +90,24 @@ func newDeadLetter(r *Record, b idem.DeadLetter, function, cluster string) DeadL
 	if errors.As(b.Err, &unknown) {
 		l.IdempotencyKey, l.Token = unknown.failed.Key, unknown.failed.Token
 	}
-	l.Error.At = time.Now().UTC().Round(0) // to the nanosecond: letters without a token differ in nothing else
+	l.Error.At = time.Now().UTC().Round(0) // in nanoseconds: letters without a token differ only in the time
 	for _, h := range r.Headers {
 		l.Headers = append(l.Headers, DeadHeader(h))
 	}
 	return l
 }
 
-// ErrDeadLetterTooLarge says that a dead letter does not fit, whatever is left out of it.
+// ErrDeadLetterTooLarge means that a dead letter exceeds the limit even with all optional fields omitted.
 var ErrDeadLetterTooLarge = errors.New("kafka: the dead letter is too large")
 
-// Encode returns the letter as JSON of at most limit bytes, in characters that every transport takes. What does not fit is
-// left out, and named: first the value, then the headers, the undecoded record, and the Kafka key. It returns
-// ErrDeadLetterTooLarge (wrapped) if the rest does not fit either.
+// Encode returns the letter as JSON of at most limit bytes, in characters that every transport accepts. If the letter is
+// larger, fields are omitted and named in Omitted, in this order: the value, the headers, the undecoded record, and the Kafka
+// key. It returns ErrDeadLetterTooLarge (wrapped) if the rest is still too large.
 func (l DeadLetter) Encode(limit int) ([]byte, error) {
 	out, err := l.marshal()
-	for _, leaveOut := range []func(){
+	for _, drop := range []func(){
 		func() {
-			if n := len(l.Value); n > 0 { // without an empty one, the letter would be a tombstone's
+			if n := len(l.Value); n > 0 { // without its empty value the letter would describe a tombstone
 				l.ValueOmitted, l.Value = n, nil
 			}
 		},
@@ -117,21 +118,21 @@ func (l DeadLetter) Encode(limit int) ([]byte, error) {
 		if err != nil || len(out) <= limit {
 			break
 		}
-		leaveOut()
+		drop()
 		out, err = l.marshal()
 	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("kafka: encoding the dead letter of %s: %w", l.Source(), err)
 	case len(out) > limit:
-		return nil, fmt.Errorf("%w: that of %s has %d bytes without what can be left out; the limit is %d",
+		return nil, fmt.Errorf("%w: that of %s has %d bytes with all optional fields omitted; the limit is %d",
 			ErrDeadLetterTooLarge, l.Source(), len(out), limit)
 	}
 	return out, nil
 }
 
-// marshal writes the two characters that JSON and UTF-8 allow but XML does not, and SQS for its sake, as escapes: a letter
-// that is refused for what a producer wrote into a key could never be sent.
+// marshal escapes the characters U+FFFE and U+FFFF. JSON and UTF-8 allow them, but XML does not, and so SQS refuses them.
+// Otherwise a letter whose key contains one could never be sent.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 func (l DeadLetter) marshal() ([]byte, error) {
 	out, err := json.Marshal(l)

@@ -10,20 +10,19 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// Handler has the effect of one record, and returns the result to be stored. It is called concurrently, for records of
-// different units (see Order). Its context ends before the invocation does, and is cancelled with the cause
-// idem.ErrLeaseLost when the claim on the key is lost; idem.AttemptFrom finds the fencing token in it.
+// Handler performs the effect of one record, and returns the result to be stored. It is called concurrently for records of
+// different lanes (see Order). Its context ends before the invocation does, and is cancelled with the cause idem.ErrLeaseLost
+// if the claim on the key is lost. idem.AttemptFrom returns the attempt with the fencing token from it.
 //
-// An error may be marked by idem.Permanent, idem.RetryAfter or idem.Unavailable; any other may pass, and the record is
-// tried again.
+// An error may be wrapped by idem.Permanent, idem.RetryAfter or idem.Unavailable. After any other error the record is retried.
 type Handler func(ctx context.Context, r Record) ([]byte, error)
 
-// errTombstone is what JSON says of a record without a value.
-var errTombstone = errors.New("the record is a tombstone (its value is null): use a Handler that looks at Record.Tombstone to give it a meaning")
+// errTombstone is JSON's error for a record without a value.
+var errTombstone = errors.New("the record is a tombstone (its value is null): handle tombstones in a Handler that checks Record.Tombstone")
 
-// JSON makes a Handler of a function on values in JSON. A value that is not JSON of type T, or a tombstone, is a permanent
-// failure. The function's result is stored as JSON; one that can't be encoded does not fail the record, since its effect
-// has taken place: a replay then gets store.ErrResultNotStored.
+// JSON returns a Handler that calls f with the value decoded from JSON. A value that is not JSON of type T, or a tombstone, is
+// a permanent failure. The result of f is stored as JSON. If the result can't be encoded, the record still completes, because
+// its effect took place; a replay then gets store.ErrResultNotStored.
 func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) Handler {
 	return func(ctx context.Context, r Record) ([]byte, error) {
 		if r.Value == nil {
@@ -41,7 +40,7 @@ func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) H
 	}
 }
 
-// encodeResult encodes what a handler returned after its effect: whatever goes wrong here, the effect must not be repeated.
+// encodeResult encodes a handler's result. Its errors must not cause a retry, because the effect took place.
 func encodeResult(result any) (out []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// path is a JSONPath of names and indices only: $.a.b, $['a']["b"], $.a[0]. It finds one element or none.
+// path is a JSONPath of names and indices only: $.a.b, $['a']["b"], $.a[0]. It selects at most one element.
 type path struct {
 	text  string
 	steps []step
@@ -57,7 +57,7 @@ func parsePath(text string) (path, error) {
 	return p, nil
 }
 
-// parseStep takes one .name, ['name'], ["name"] or [0] off the beginning of s.
+// parseStep parses one .name, ['name'], ["name"] or [0] at the beginning of s.
 func parseStep(s string) (st step, rest string, ok bool) {
 	switch {
 	case strings.HasPrefix(s, "."):
@@ -78,8 +78,8 @@ func parseStep(s string) (st step, rest string, ok bool) {
 	return step{}, "", false
 }
 
-// lookup finds the elements at the paths. Where one is missing or null, it returns ErrNoKey with all that were found, nil
-// for the missing ones.
+// lookup returns the elements at the paths. If one is missing or null, it returns ErrNoKey and all elements that were found,
+// nil for the missing ones.
 func lookup(value []byte, paths []path) ([]any, error) {
 	if value == nil {
 		return nil, fmt.Errorf("%w: it is a tombstone, which has no value", ErrNoKey)
@@ -91,7 +91,7 @@ func lookup(value []byte, paths []path) ([]any, error) {
 		return nil, fmt.Errorf("the value (%d bytes) is not JSON: %w", len(value), err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the value (%d bytes) is not JSON: something follows the first %d bytes", len(value), dec.InputOffset())
+		return nil, fmt.Errorf("the value (%d bytes) is not JSON: there is data after the first %d bytes", len(value), dec.InputOffset())
 	}
 	found := make([]any, len(paths))
 	var missing error

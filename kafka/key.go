@@ -12,18 +12,18 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// DefaultKeyHeader is the header that holds the idempotency key unless Config says otherwise.
+// DefaultKeyHeader is the default name of the header that contains the idempotency key.
 const DefaultKeyHeader = "idempotency-key"
 
-// ErrNoKey says that a record has no idempotency key where one was looked for.
+// ErrNoKey means that a record has no idempotency key.
 var ErrNoKey = errors.New("the record has no idempotency key")
 
-// KeyFunc returns a record's idempotency key. ErrNoKey (wrapped) is dealt with by Config.MissingKey; any other error makes
-// the record one that can never succeed.
+// KeyFunc returns a record's idempotency key. After ErrNoKey (wrapped) Config.MissingKey applies. After any other error the
+// record is sent to the dead letters.
 type KeyFunc func(r *Record) (string, error)
 
-// HeaderKey takes the key from a header. A null or empty value is none; two different values are an error, as either could
-// be the right one.
+// HeaderKey returns a KeyFunc that reads the key from a header. A null or empty value is ErrNoKey. Two different values are an
+// error, because the key is ambiguous.
 func HeaderKey(name string) KeyFunc {
 	return func(r *Record) (string, error) {
 		var key []byte
@@ -34,7 +34,7 @@ func HeaderKey(name string) KeyFunc {
 				continue
 			}
 			if found && !bytes.Equal(key, h.Value) {
-				return "", fmt.Errorf("the header %q is there more than once, with different values: which one is the idempotency key can't be told", name)
+				return "", fmt.Errorf("the header %q is there more than once, with different values: the idempotency key is ambiguous", name)
 			}
 			key, found = h.Value, true
 		}
@@ -45,7 +45,7 @@ func HeaderKey(name string) KeyFunc {
 	}
 }
 
-// RecordKey takes the Kafka record's key. A null or empty one is none.
+// RecordKey returns the key of the Kafka record. A null or empty key is ErrNoKey.
 func RecordKey(r *Record) (string, error) {
 	if len(r.Key) == 0 {
 		return "", fmt.Errorf("%w: its Kafka key is empty", ErrNoKey)
@@ -53,8 +53,8 @@ func RecordKey(r *Record) (string, error) {
 	return string(r.Key), nil
 }
 
-// HashKey takes the SHA-256 of the value, in hexadecimal: records with the same value are the same request. A tombstone has
-// none.
+// HashKey returns the SHA-256 of the value in hexadecimal: records with the same value are the same request. A tombstone is
+// ErrNoKey.
 func HashKey(r *Record) (string, error) {
 	if r.Value == nil {
 		return "", fmt.Errorf("%w: it is a tombstone, which has no value to hash", ErrNoKey)
@@ -63,12 +63,13 @@ func HashKey(r *Record) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// OffsetKey takes topic-partition@offset@timestamp: it protects against redelivery, not against a producer that sends twice.
+// OffsetKey returns topic-partition@offset@timestamp. It protects against redeliveries, but not against a producer that sends a
+// message twice.
 func OffsetKey(r *Record) (string, error) { return place(r), nil }
 
-// JSONKey takes the key from the value, at one or more paths like $.payment.id or $.items[0]['sku']. One path gives the
-// scalar found there as text; several give a JSON array of what is found. A missing or null element is no key. It returns
-// an error for a path that can't be read.
+// JSONKey returns a KeyFunc that reads the key from the value, at one or more paths such as $.payment.id or $.items[0]['sku'].
+// With one path the key is the text of the scalar at the path. With several it is a JSON array of the elements. A missing or
+// null element is ErrNoKey. JSONKey returns an error for an invalid path.
 func JSONKey(paths ...string) (KeyFunc, error) {
 	parsed, err := parsePaths(paths)
 	if err != nil {
@@ -84,13 +85,13 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 		}
 		key, err := json.Marshal(found)
 		if err != nil {
-			return "", fmt.Errorf("the idempotency key can't be put together: %w", err)
+			return "", fmt.Errorf("the idempotency key can't be encoded: %w", err)
 		}
 		return string(key), nil
 	}, nil
 }
 
-// scalarText is an element's text: a number as it was written, a string without quotes.
+// scalarText returns an element's text: a number as it was written, a string without quotes.
 func scalarText(v any, p path) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -107,17 +108,17 @@ func scalarText(v any, p path) (string, error) {
 		"name several paths for a composite key", p)
 }
 
-// FingerprintFunc returns what a record asks for. An error makes the record one that can never succeed.
+// FingerprintFunc returns a record's fingerprint. After an error the record is sent to the dead letters.
 type FingerprintFunc func(r *Record) (store.Fingerprint, error)
 
-// ValueFingerprint is the fingerprint of the value's bytes.
+// ValueFingerprint returns the fingerprint of the value's bytes.
 func ValueFingerprint(r *Record) (store.Fingerprint, error) { return store.FingerprintOf(r.Value), nil }
 
-// NoFingerprint is none: a key is never compared.
+// NoFingerprint returns no fingerprint, so that values are not compared.
 func NoFingerprint(*Record) (store.Fingerprint, error) { return store.Fingerprint{}, nil }
 
-// JSONFingerprint is the fingerprint of the elements at some paths of the value, for values that carry something that
-// differs between deliveries of one request. A missing element counts as null.
+// JSONFingerprint returns a FingerprintFunc for the elements at the paths in the value. Use it if the values of one request
+// differ between deliveries in other elements. A missing element counts as null.
 func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 	parsed, err := parsePaths(paths)
 	if err != nil {
@@ -133,7 +134,7 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 		}
 		text, err := json.Marshal(found)
 		if err != nil {
-			return store.Fingerprint{}, fmt.Errorf("the fingerprint can't be put together: %w", err)
+			return store.Fingerprint{}, fmt.Errorf("the fingerprint can't be encoded: %w", err)
 		}
 		return store.FingerprintOf(text), nil
 	}, nil

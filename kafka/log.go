@@ -11,8 +11,9 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// Log writes a line for each record that was not simply executed, and the line of the batch: what every batch has, and of the rest
-// what happened. err says why records are to be delivered again; nil if none is.
+// Log writes a line for each record with any other outcome than a plain execution, and one for the batch. The batch's line
+// always has the main counts; other counts appear if they are not zero. err is the reason for records that are to be delivered
+// again, or nil.
 func (b *Batch) Log(ctx context.Context, r *Report, err error) {
 	log := b.processor.cfg.Logger
 	for i := range b.all {
@@ -47,7 +48,8 @@ func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	log.LogAttrs(ctx, level, "batch", attrs...)
 }
 
-// logRecord writes a line for a record that was not simply executed. "alarm" marks what somebody should be woken for.
+// logRecord writes a line for a record unless it was a plain execution. The attribute "alarm" marks records that need an
+// operator.
 func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	if m.simple() {
 		return
@@ -71,8 +73,8 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	log.LogAttrs(ctx, level, "record", attrs...)
 }
 
-// simple reports whether there is nothing to tell of a job: it was executed, with or, as the whole batch was, without
-// protection.
+// simple reports whether a record's outcome is a plain execution: it was executed without an error, with protection, or without
+// it if the whole batch is unprotected.
 func (m *Message) simple() bool {
 	return m.State == batch.Ended && !m.Duplicate && m.Outcome.Err == nil &&
 		(m.Outcome.Kind == idem.Executed || m.Outcome.Kind == idem.Unprotected && m.processor.cfg.Unprotected)
@@ -107,7 +109,7 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 	return attrs
 }
 
-// severity says how loudly to tell of a job.
+// severity returns the log level of a record, and whether it needs an operator.
 func severity(m *Message) (level slog.Level, alarm bool) {
 	out := &m.Outcome
 	switch {
@@ -129,7 +131,7 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 	return slog.LevelWarn, false
 }
 
-// blocked reports whether a record holds up its partition until somebody mends the cause, which no further delivery will.
+// blocked reports whether a record blocks its partition until the operator fixes the cause. Redeliveries do not help.
 func (m *Message) blocked() bool {
 	err := m.Outcome.Err
 	return !m.Outcome.Kind.Settled() &&

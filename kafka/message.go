@@ -12,21 +12,21 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// Message is one record on its way.
+// Message is one record of a batch, with its outcome.
 type Message struct {
 	batch.Item
 	Record *Record
 
 	processor *Processor
-	cluster   string // that the record is of
-	rejected  error  // why it can never succeed, if that is known without calling the handler
+	cluster   string // the record's cluster
+	rejected  error  // the reason if it can never succeed and the handler need not be called
 }
 
-// task is a message as the engine and the scheduler see it: the handler and the dead letter of its task, and what takes the task's
-// place if its key is refused.
+// task is a Message as the engine and the scheduler use it. It implements the handler, the dead-letter sink and the substitute
+// of its task.
 type task Message
 
-// prepare finds the record's redrive token, key and fingerprint.
+// prepare sets the record's redrive token, key and fingerprint.
 func (m *Message) prepare(p *Processor, r *Record, cluster string) {
 	m.processor, m.Record, m.cluster, m.Substitute = p, r, cluster, (*task)(m)
 	m.Unprotected = p.cfg.Unprotected
@@ -49,7 +49,7 @@ func (m *Message) prepare(p *Processor, r *Record, cluster string) {
 	}
 }
 
-// identify fills in the task. A panic of one of the functions that the user brings is an error of the record.
+// identify sets the key and the fingerprint. A panic of the user's functions is an error of the record.
 func (m *Message) identify() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -70,13 +70,13 @@ func (m *Message) identify() (err error) {
 	}
 	m.Task.Key = m.processor.storedKey(m.Record, key)
 	if m.Task.Fingerprint, err = cfg.Fingerprint(m.Record); err != nil {
-		return fmt.Errorf("the fingerprint can't be taken: %w", err)
+		return fmt.Errorf("the fingerprint can't be computed: %w", err)
 	}
 	return nil
 }
 
-// reject turns the message into one that ends in the dead letters. Its task is remembered under the record's place; the key that
-// it may have had is left alone.
+// reject returns a task that sends the message to the dead letters. Its entry is stored under the record's place. The entry of
+// the record's own key is not changed.
 func (m *Message) reject(err error) idem.Task {
 	m.rejected = err
 	t := m.Task
@@ -92,7 +92,7 @@ func (t *task) Handle(ctx context.Context) ([]byte, error) {
 	return t.processor.handler(ctx, *t.Record)
 }
 
-// DeadLetter implements idem.DeadLetterer.
+// Send implements idem.DeadLetterSink.
 func (t *task) Send(ctx context.Context, b idem.DeadLetter) error {
 	return t.processor.cfg.DeadLetters.Send(ctx, newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
 }
@@ -106,8 +106,8 @@ func (t *task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
 	return (*Message)(t).reject(err), true
 }
 
-// explain adds to an outcome what the reader of the log must know: that a record which would have been given up by now is
-// not, and that the result of a completed one is not kept.
+// explain adds an error to an outcome for the log: that a record has no attempts left but is retried because no dead letters
+// are configured, or that the result of a completed record is not stored.
 func (m *Message) explain() {
 	if m.State != batch.Ended {
 		return
@@ -118,6 +118,6 @@ func (m *Message) explain() {
 	}
 	exhausted := out.Kind == idem.Retry && cfg.MaxAttempts > 0 && out.Attempt >= cfg.MaxAttempts
 	if exhausted && m.processor.cfg.DeadLetters == nil && !errors.Is(out.Err, idem.ErrNoDeadLetters) {
-		out.Err = fmt.Errorf("%w: attempt %d, where %d would have been the last: %w", idem.ErrNoDeadLetters, out.Attempt, cfg.MaxAttempts, out.Err)
+		out.Err = fmt.Errorf("%w: attempt %d, the limit is %d: %w", idem.ErrNoDeadLetters, out.Attempt, cfg.MaxAttempts, out.Err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// Processor takes records through an engine. It is safe for concurrent use; a process has one.
+// Processor processes records with an engine. It is safe for concurrent use. A process should have one.
 type Processor struct {
 	engine    *idem.Engine
 	handler   Handler
@@ -16,8 +16,8 @@ type Processor struct {
 	scheduler *batch.Scheduler
 }
 
-// NewProcessor returns a processor. The handler may be nil if Config.Bulk is set. It returns idem.ErrInvalidConfig (wrapped),
-// naming every field at fault.
+// NewProcessor returns a processor. The handler must be nil if Config.Bulk is set. It returns idem.ErrInvalidConfig (wrapped),
+// which names every invalid field.
 func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor, error) {
 	if engine == nil || (handler == nil) == (cfg.Bulk == nil) {
 		return nil, fmt.Errorf("kafka: %w: want an engine, and either a handler or Config.Bulk", idem.ErrInvalidConfig)
@@ -33,18 +33,19 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 	return &Processor{engine: engine, handler: handler, cfg: cfg, scheduler: scheduler}, nil
 }
 
-// Batch is records that were processed together.
+// Batch is a set of records that were processed together.
 type Batch struct {
-	// Partitions are the records of each partition, in their order.
+	// Partitions has the records of each partition, in their order.
 	Partitions [][]Message
-	// Overruns are the messages whose handlers had not returned when the time was over: the process must end.
+	// Overruns has the messages whose handlers had not returned when the time ended. If there are any, the process must end.
 	Overruns []*Message
 
 	processor *Processor
 	all       []Message
 }
 
-// Run processes the records of some partitions of a cluster, each in the order of its offsets, and returns before ctx's deadline.
+// Run processes the records of several partitions of a cluster, each in the order of its offsets, and returns before ctx's
+// deadline.
 func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Record) *Batch {
 	b := p.prepare(cluster, partitions)
 	if p.cfg.Bulk != nil {
@@ -79,7 +80,7 @@ func (p *Processor) prepare(cluster string, partitions [][]Record) *Batch {
 	return b
 }
 
-// items are those of all messages.
+// items returns the items of all messages.
 func (b *Batch) items() []*batch.Item {
 	items := make([]*batch.Item, len(b.all))
 	for i := range b.all {
@@ -88,7 +89,7 @@ func (b *Batch) items() []*batch.Item {
 	return items
 }
 
-// lanes arranges the messages in the order that Config wants.
+// lanes arranges the messages in lanes according to Config.Order.
 func (b *Batch) lanes() (lanes [][]*batch.Item) {
 	items := b.items()
 	next := 0

@@ -7,30 +7,29 @@ import (
 	"time"
 )
 
-// Record is one Kafka record. Everything in it is a copy: nothing refers to the payload, and to append to one slice of
-// a record changes no other.
+// Record is one Kafka record. All its data are copies: it does not refer to the payload, and appending to a slice of a record
+// does not change another record.
 type Record struct {
-	// Topic, Partition and Offset say which record it is, and are set in a record that can't be decoded too. Topic and
-	// Partition are the map key's, so that they are always what a partial batch response names.
+	// Topic, Partition and Offset identify the record. They are also set in a record that can't be decoded. Topic and Partition
+	// are those of the event's map key, because a partial batch response names the map key.
 	Topic     string
 	Partition int32
 	Offset    int64
-	// Timestamp is in UTC with a resolution of 1 ms, and the zero time where the record has none (Kafka's −1). It is the
-	// producer's word: one that stamps in micro- or nanoseconds gives a year after 9999, for which [time.Time.MarshalJSON]
-	// fails.
+	// Timestamp is in UTC with a resolution of 1 ms. It is the zero time if the record has none (Kafka's −1). The producer sets
+	// it: with a producer that uses micro- or nanoseconds it is after the year 9999, for which [time.Time.MarshalJSON] fails.
 	Timestamp time.Time
-	// TimestampType is "CREATE_TIME", "LOG_APPEND_TIME" or what else Kafka called it.
+	// TimestampType is "CREATE_TIME", "LOG_APPEND_TIME" or another value from Kafka.
 	TimestampType string
-	// Key and Value are the bytes that were produced. Nil is Kafka's null, however the event says it (null, or no field);
-	// empty but not nil is an empty key or value. A record whose Value is nil is a tombstone.
+	// Key and Value are the produced bytes. Nil means null in Kafka, whether the field is null or absent in the event. An empty
+	// key or value is empty but not nil. A record whose Value is nil is a tombstone.
 	Key, Value []byte
-	// Headers are in the record's order. A name may come more than once.
+	// Headers are in the record's order. A name may occur more than once.
 	Headers []Header
-	// KeySchema and ValueSchema are what a schema registry said, nil where there is none.
+	// KeySchema and ValueSchema are the metadata from a schema registry, nil if there are none.
 	KeySchema, ValueSchema *Schema
 
-	// Undecodable says why the record can't be decoded, nil if it can. It has its Topic, Partition and Offset then, and as many of its
-	// other fields as could be read; the wrong ones are left empty.
+	// Undecodable is the reason if the record can't be decoded, else nil. Topic, Partition and Offset are set then, and those
+	// of the other fields that could be decoded; the invalid ones are empty.
 	Undecodable *DecodeError
 }
 
@@ -44,19 +43,19 @@ type Header struct {
 // (keySchemaMetadata, valueSchemaMetadata). A field that the event does not have is empty.
 // https://docs.aws.amazon.com/lambda/latest/dg/services-consume-kafka-events.html
 type Schema struct {
-	// ID is the registry's: a UUID in AWS Glue, a number in Confluent's.
+	// ID is the schema's ID in the registry: a UUID in AWS Glue, a number in Confluent's.
 	ID string
-	// DataFormat is that of the record in Kafka: "AVRO", "JSON" or "PROTOBUF".
+	// DataFormat is the format of the record in Kafka: "AVRO", "JSON" or "PROTOBUF".
 	DataFormat string
 }
 
-// DecodeError says why one record of an event can't be decoded. No retry will change that.
+// DecodeError means that one record of an event can't be decoded. A retry can't succeed.
 type DecodeError struct {
-	// Source is the record: "<topic>-<partition>@<offset>".
+	// Source is the record's place: "<topic>-<partition>@<offset>".
 	Source string
-	// Field is the JSON field that is wrong, the first if several are: "value", "headers".
+	// Field is the first JSON field that is invalid: "value", "headers".
 	Field string
-	// Err is what is wrong with it.
+	// Err is the cause.
 	Err error
 	// Raw is the record as it arrived.
 	Raw []byte
@@ -70,7 +69,7 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Source names the record as logs, errors and stored items do: "<topic>-<partition>@<offset>".
+// Source returns the record's place as logs, errors and stored entries contain it: "<topic>-<partition>@<offset>".
 func (r *Record) Source() string {
 	name := make([]byte, 0, 64)
 	name = append(append(name, r.Topic...), '-')
@@ -78,12 +77,12 @@ func (r *Record) Source() string {
 	return string(strconv.AppendInt(name, r.Offset, 10))
 }
 
-// Tombstone reports whether the record's value is null, by which a producer asks to delete its key. A record that can't
-// be decoded is none.
+// Tombstone reports whether the record's value is null, by which a producer requests the deletion of its key. It is false for a
+// record that can't be decoded.
 func (r *Record) Tombstone() bool { return r.Value == nil && r.Undecodable == nil }
 
-// Header yields the values of all headers with that name, in order; nil for a null value. Kafka's header names are case
-// sensitive, and a name may come more than once.
+// Header yields the values of all headers with that name, in order, nil for a null value. Header names are case sensitive in
+// Kafka, and a name may occur more than once.
 func (r *Record) Header(name string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for i := range r.Headers {

@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// RedriveHeader is the header by which a redriven record carries the token of its dead letter (rule 10 of package idem).
+// RedriveHeader is the header with the dead letter's token in a redriven record (rule 10 of package idem).
 const RedriveHeader = "idemsk-redrive"
 
 // redriveToken reads the redrive header; 0 if there is none.
@@ -21,16 +21,16 @@ func redriveToken(r *Record) (int64, error) {
 		}
 		n, err := strconv.ParseInt(string(h.Value), 10, 64)
 		if err != nil || n <= 0 {
-			return 0, fmt.Errorf("the header %q does not hold the token of a dead letter (a positive number)", RedriveHeader)
+			return 0, fmt.Errorf("the header %q does not contain the token of a dead letter (a positive number)", RedriveHeader)
 		}
 		token = max(token, n)
 	}
 	return token, nil
 }
 
-// unknownTokenError says that a record carries a redrive token that is later than that of its FAILED key. Either a producer
-// wrote the header, or the store lost its last writes in a failover or a restore. In the second case the redriven dead letter may
-// have been the only one. The record therefore gets another dead letter, with the token that opens the key.
+// unknownTokenError means that a record carries a redrive token that is later than the token of its FAILED key. Either a
+// producer wrote the header, or the store lost its last writes in a failover or a restore. In the second case the redriven dead
+// letter may have been the only one. The record therefore gets another dead letter, with the key's current token.
 type unknownTokenError struct {
 	failed  *idem.AlreadyFailedError
 	carried int64
@@ -43,8 +43,8 @@ func (e *unknownTokenError) Error() string {
 
 func (e *unknownTokenError) Unwrap() error { return e.failed }
 
-// unfit says why a record with a redrive token can't be handled under its key, whose task ended so, and gets a dead letter that is
-// remembered under its place; nil if that is not so.
+// unfit returns the error if a record can't be handled under its key because of the outcome, and must be sent to the dead
+// letters under its place; otherwise nil.
 func unfit(out *idem.Outcome, redrive int64) error {
 	var failed *idem.AlreadyFailedError
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// Report is what came of a batch. Each record is counted once, from Executed to Overruns.
+// Report has the counts of a batch. Each record is counted once in the fields from Executed to Overruns.
 type Report struct {
 	Records    int
 	Partitions int
@@ -20,26 +20,26 @@ type Report struct {
 	DeadLettered     int
 	FailedOpen       int
 	Unprotected      int
-	Retried          int // failed, to be tried again; also those whose dependency is down, or whose claim was lost
+	Retried          int // failed and to be retried; also if a dependency is down or the claim was lost
 	InFlight         int
-	NotStarted       int // too little time, or behind a record that is not settled
+	NotStarted       int // too little time, or after a record that is not settled
 	CompletionFailed int
 	StoreDown        int
 	Overruns         int
 
-	Stolen   int // claims taken from an owner whose lease was over; counted beside the outcome
-	Fenced   int // claims lost on the way; counted beside the outcome
-	Blocked  int // hold up their partition until somebody mends the cause, as the log says; counted beside the outcome
-	Reported int // records that are to be delivered again, as the host has counted them
+	Stolen   int // claims taken from an owner whose lease was over; counted in addition to the outcome
+	Fenced   int // claims lost while the handler ran; counted in addition to the outcome
+	Blocked  int // records that block their partition until the operator fixes the cause; counted in addition to the outcome
+	Reported int // records that are to be delivered again, as counted by the host
 
 	RecordAge time.Duration // of the oldest record, by its Kafka timestamp
-	// InProgressAge is how long ago the oldest key was claimed first that the batch could not settle, or that it took from an owner
-	// whose lease was over.
+	// InProgressAge is the greatest time since a key was first claimed, of the keys that the batch could not settle or that it
+	// took from an owner whose lease was over.
 	InProgressAge time.Duration
 	StoreLatency  []time.Duration // one for each claim, and one for each settlement
 }
 
-// Report counts what came of the batch, which began at a time.
+// Report returns the counts of a batch that began at the given time.
 func (b *Batch) Report(started time.Time) Report {
 	r := Report{Records: len(b.all), Partitions: len(b.Partitions), Took: time.Since(started), StoreLatency: make([]time.Duration, 0, 2*len(b.all))}
 	for i := range b.all {
@@ -86,7 +86,7 @@ func (r *Report) addOutcome(out *idem.Outcome) {
 	}
 }
 
-// counter is where a kind of outcome is counted.
+// counter returns the counter of an outcome.
 func (r *Report) counter(k idem.Kind) *int {
 	switch k {
 	case idem.Executed:

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// KeyScope says within what an idempotency key stands for one request.
+// KeyScope is the scope within which an idempotency key identifies one request.
 type KeyScope uint8
 
 // The scopes.
 const (
-	// TopicScope is a consumer's view of one topic: payment 42 and refund 42 are two requests.
+	// TopicScope makes keys unique within a topic: payment 42 and refund 42 are two requests.
 	TopicScope KeyScope = iota
-	// NamespaceScope is all that a consumer reads: the same command may come by two topics, and is handled once.
+	// NamespaceScope makes keys unique within the namespace: a command that arrives in two topics is handled once.
 	NamespaceScope
 )
 
-// The stored key is "<namespace>#<topic>#<key>", or "<namespace>##<key>" where the scope is the namespace. A record that has no
-// key of its own is remembered under "<namespace>@<topic>-<partition>@<offset>@<timestamp>". Neither a namespace nor a topic
-// contains '#', so that no two of these forms can meet, whatever a producer writes into a key.
+// The stored key is "<namespace>#<topic>#<key>", or "<namespace>##<key>" with NamespaceScope. The entry of a record that has no
+// key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>". Namespaces and topics do not contain '#', so
+// these forms can't collide, whatever the key contains.
 const (
 	keySeparator   = "#"
 	placeSeparator = "@"
 )
 
-// StoredKey returns the form in which a consumer's key is stored; an empty topic stands for NamespaceScope. What is longer
-// than store.MaxKeyBytes, or to be hashed, is stored as store.Key says.
+// StoredKey returns the stored form of a consumer's key. An empty topic stands for NamespaceScope. store.Key hashes the stored
+// form if it is longer than store.MaxKeyBytes or if keys are to be hashed.
 func StoredKey(namespace, topic, key string) string {
 	return namespace + keySeparator + topic + keySeparator + key
 }
@@ -37,7 +37,7 @@ func IsStoredKey(stored, key string) bool {
 	return ok && plain == key
 }
 
-// storedKey is that of a record's key.
+// storedKey returns the stored form of a record's key.
 func (p *Processor) storedKey(r *Record, key string) string {
 	if p.cfg.KeyScope == NamespaceScope {
 		return StoredKey(p.cfg.Namespace, "", key)
@@ -45,11 +45,11 @@ func (p *Processor) storedKey(r *Record, key string) string {
 	return StoredKey(p.cfg.Namespace, r.Topic, key)
 }
 
-// storedPlace is the stored key of a record that has no key of its own.
+// storedPlace returns the stored key of a record that has no key.
 func (p *Processor) storedPlace(r *Record) string { return p.cfg.Namespace + placeSeparator + place(r) }
 
-// place identifies a record by where it stands and when it was written: "payments-3@17@1700000000000". A topic that is deleted
-// and created anew counts its offsets from 0 again, but its records have other timestamps, in ms.
+// place returns the record's position and timestamp: "payments-3@17@1700000000000". The timestamp in ms distinguishes the
+// records of a topic that was deleted and created again, whose offsets start at 0 again.
 func place(r *Record) string {
 	if r.Timestamp.IsZero() {
 		return r.Source()

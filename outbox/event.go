@@ -10,31 +10,31 @@ import (
 	"unicode/utf8"
 )
 
-// The headers that a relay adds to an event's own.
+// The headers that a relay adds to those of an event.
 const (
-	// IDHeader holds the event's ID. It is the relay's: an event can't have it itself.
+	// IDHeader contains the event's ID. Events must not have this header.
 	IDHeader = "event-id"
-	// KeyHeader holds the event's ID too, unless the event has this header itself: it is where idemsk's consumers find the
-	// idempotency key by default.
+	// KeyHeader contains the event's ID, unless the event has this header itself. It is the default header of idempotency keys
+	// for idemsk's consumers.
 	KeyHeader = "idempotency-key"
 )
 
-// DefaultMaxSize is the most bytes that an event may have unless the store says otherwise: as many as a broker takes that is
-// configured no further (max.message.bytes), less what the record's frame needs.
+// DefaultMaxSize is the default maximum size of an event in bytes: the default max.message.bytes of a broker, less the overhead
+// of a record batch.
 const DefaultMaxSize = 1_000_000
 
-// ErrInvalidEvent says that an event can't be published. The error tells which, and why.
+// ErrInvalidEvent means that an event can't be published. The error names the event and the reason.
 var ErrInvalidEvent = errors.New("outbox: invalid event")
 
-// Event is what becomes a Kafka record.
+// Event is an event to be sent as a Kafka record.
 type Event struct {
-	// ID identifies the event for good. It is a UUID; where it is empty, Publish makes one that grows with time (version 7).
+	// ID is the permanent ID of the event, a UUID. If it is empty, Publish generates one that grows with time (version 7).
 	ID string
-	// Topic is the Kafka topic. It must exist when the event is relayed.
+	// Topic is the Kafka topic. It must exist when the event is sent.
 	Topic string
-	// Key is the record's key. Events of one topic and key are relayed in order, those without key in any.
+	// Key is the record's key. Events with the same topic and key are sent in order. Events without a key have no order.
 	Key []byte
-	// Headers are the record's headers, in this order, behind those that the relay adds. None may be named IDHeader.
+	// Headers are the record's headers. They follow those that the relay adds. None may be named IDHeader.
 	Headers []Header
 	// Value is the record's value; nil is a tombstone.
 	Value []byte
@@ -46,7 +46,7 @@ type Header struct {
 	Value []byte
 }
 
-// Size returns how many bytes the event's record has: topic, key, value and headers, with what frames them at most.
+// Size returns the maximum size in bytes of the event's record: topic, key, value and headers, and their overhead.
 func (e *Event) Size() int {
 	const frame, headerFrame = 112, 16
 	size := frame + len(e.Topic) + len(e.Key) + len(e.Value)
@@ -56,7 +56,7 @@ func (e *Event) Size() int {
 	return size
 }
 
-// RecordHeaders returns the headers of the event's record: those that a relay adds, and the event's own.
+// RecordHeaders returns the headers of the event's record: those that a relay adds, then the event's own.
 func (e *Event) RecordHeaders() []Header {
 	headers := make([]Header, 0, len(e.Headers)+2)
 	headers = append(headers, Header{Key: IDHeader, Value: []byte(e.ID)})
@@ -66,8 +66,8 @@ func (e *Event) RecordHeaders() []Header {
 	return append(headers, e.Headers...)
 }
 
-// Prepare returns events as a Recorder gets them: with their IDs, which are in lower case. It returns ErrInvalidEvent, naming
-// every event at fault. An event may have up to maxSize bytes; 0 stands for DefaultMaxSize. It is for stores.
+// Prepare validates events and returns copies with their IDs, in lower case. An event may have up to maxSize bytes; 0 means
+// DefaultMaxSize. If events are invalid, it returns ErrInvalidEvent (wrapped) and names each of them. Stores call it.
 func Prepare(events []Event, maxSize int) ([]Event, error) {
 	prepared := slices.Clone(events)
 	var errs []error
@@ -98,35 +98,35 @@ var (
 	topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 )
 
-// validate reports all that is wrong with an event.
+// validate returns all faults of an event.
 func (e *Event) validate(maxSize int) error {
 	var errs []error
 	if !uuid.MatchString(e.ID) {
-		errs = append(errs, errors.New("its ID is not a UUID: want xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, or none to have one made"))
+		errs = append(errs, errors.New("its ID is not a UUID: want xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, or none to generate one"))
 	}
 	switch {
 	case e.Topic == "":
 		errs = append(errs, errors.New("it has no topic"))
 	case !topicName.MatchString(e.Topic), e.Topic == ".", e.Topic == "..":
-		errs = append(errs, errors.New("a topic can't have that name: want up to 249 letters, digits, '.', '_' and '-'"))
+		errs = append(errs, errors.New("the topic's name is invalid: want up to 249 letters, digits, '.', '_' and '-'"))
 	}
 	for _, h := range e.Headers {
 		switch {
 		case h.Key == IDHeader:
-			errs = append(errs, fmt.Errorf("the header %s is the relay's: set the event's ID", IDHeader))
+			errs = append(errs, fmt.Errorf("the header %s is reserved for the relay: set the event's ID", IDHeader))
 		case h.Key == "":
 			errs = append(errs, errors.New("a header has no name"))
 		case !utf8.ValidString(h.Key) || strings.ContainsRune(h.Key, 0):
-			errs = append(errs, fmt.Errorf("the header %q has a name that is not UTF-8, or has a NUL in it", h.Key))
+			errs = append(errs, fmt.Errorf("the header %q has a name that is not UTF-8 or contains a NUL", h.Key))
 		}
 	}
 	if size := e.Size(); size > maxSize {
-		errs = append(errs, fmt.Errorf("it has %d bytes and may have %d: publish where to find the data instead of the data", size, maxSize))
+		errs = append(errs, fmt.Errorf("it has %d bytes; the maximum is %d: publish a reference to the data instead of the data", size, maxSize))
 	}
 	return errors.Join(errs...)
 }
 
-// describe names the event in an error.
+// describe identifies the event in an error.
 func (e *Event) describe() string {
 	const most = 64
 	key := e.Key

@@ -7,7 +7,7 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// printer stands for a store's transaction.
+// printer takes the place of a store's transaction.
 type printer struct{}
 
 func (printer) Record(_ context.Context, events []outbox.Event) error {
@@ -17,7 +17,7 @@ func (printer) Record(_ context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// A handler publishes what it has done. In production a store puts the transaction into the context.
+// A handler publishes an event. In production a store puts the transaction into the context.
 func ExamplePublish() {
 	handler := func(ctx context.Context) error {
 		// The account is credited here, in the same transaction.

@@ -1,12 +1,13 @@
-// Package outbox publishes events that commit with the effect of a handler: either both take place, or neither does.
+// Package outbox publishes events in the transaction of a handler's effect: the events are published if and only if the effect
+// commits.
 //
-// A handler calls [Publish]. The events go into the handler's own transaction, as rows or items beside its other writes, and
-// a relay sends what has been committed to Kafka. What carries out the write is the [Recorder] that the store has put into the
-// handler's context: see packages pgoutbox, for PostgreSQL, and dynamooutbox, for DynamoDB.
+// A handler calls [Publish]. Publish writes the events to the handler's own transaction, as rows or items. A relay sends the
+// committed events to Kafka. The store provides the [Recorder] in the handler's context: see packages pgoutbox, for PostgreSQL,
+// and dynamooutbox, for DynamoDB.
 //
-// A relay sends an event at least once, and the events of one topic and key in their order. Each record bears the event's ID
-// in the headers [IDHeader] and [KeyHeader]: an idemsk consumer, which by default takes the latter for its idempotency key, handles
-// each event once.
+// A relay sends each event at least once, and the events of one topic and key in order. Each record has the event's ID in the
+// headers [IDHeader] and [KeyHeader]. An idemsk consumer uses the second as its idempotency key by default, so it handles each
+// event once.
 package outbox
 
 import (
@@ -15,35 +16,34 @@ import (
 	"fmt"
 )
 
-// Recorder writes events to the transaction that it belongs to. The events are valid, and have their IDs. It must not keep
-// the slice, nor change what the events hold.
+// Recorder writes events to its transaction. The events are valid and have IDs. Record must not keep the slice or modify the
+// events.
 type Recorder interface {
 	Record(ctx context.Context, events []Event) error
 }
 
-// ErrNoTransaction says that there is no transaction to publish in. The error tells what to do.
+// ErrNoTransaction means that the context has no transaction.
 var ErrNoTransaction = errors.New("outbox: the context carries no transaction: call Publish with the context of a handler " +
 	"that runs in one (pgoutbox.Outbox.Handler, or dynamooutbox.Handler, around it), " +
-	"or give the transaction yourself (pgoutbox.Publish)")
+	"or pass the transaction yourself (pgoutbox.Publish)")
 
 type recorderKey struct{}
 
-// recorder is what a context carries.
+// recorder is the value in a context.
 type recorder struct {
 	Recorder
 	maxSize int
 }
 
-// NewContext returns a context in which Publish writes to r. Stores call it. An event may have up to maxSize bytes, as
-// Event.Size counts them; 0 stands for DefaultMaxSize.
+// NewContext returns a context in which Publish writes to r. An event may have up to maxSize bytes, as counted by Event.Size; 0
+// means DefaultMaxSize. Stores call it.
 func NewContext(ctx context.Context, r Recorder, maxSize int) context.Context {
 	return context.WithValue(ctx, recorderKey{}, recorder{r, maxSize})
 }
 
-// Publish writes events to the transaction that ctx carries, in this order: they are published when it commits, and are not
-// when it is rolled back. It returns ErrNoTransaction where ctx carries none. It returns ErrInvalidEvent, naming every event
-// at fault, before anything is written. After any other error return that error from the handler, as the transaction may
-// not be able to commit.
+// Publish writes events to the transaction of ctx, in this order. They are published if the transaction commits. It returns
+// ErrNoTransaction if ctx has no transaction. If events are invalid, it writes nothing, returns ErrInvalidEvent (wrapped) and
+// names each of them. A handler must return any other error, because its transaction may be unable to commit.
 func Publish(ctx context.Context, events ...Event) error {
 	r, ok := ctx.Value(recorderKey{}).(recorder)
 	if !ok {

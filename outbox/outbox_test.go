@@ -41,7 +41,7 @@ func TestPublishWritesToTheTransactionOfTheContext(t *testing.T) {
 	}
 }
 
-func TestPublishWithoutTransactionSaysWhatToDo(t *testing.T) {
+func TestPublishWithoutTransactionNamesTheRemedy(t *testing.T) {
 	err := outbox.Publish(t.Context(), outbox.Event{Topic: "a"})
 	if !errors.Is(err, outbox.ErrNoTransaction) || !strings.Contains(err.Error(), "pgoutbox.Outbox.Handler") {
 		t.Errorf("%v", err)
@@ -51,17 +51,17 @@ func TestPublishWithoutTransactionSaysWhatToDo(t *testing.T) {
 func TestInvalidEventsAreNamedAndNothingIsWritten(t *testing.T) {
 	const id = "019a7c54-0000-7000-8000-000000000001"
 	for says, e := range map[string]outbox.Event{
-		"no topic":                  {},
-		"can't have that name":      {Topic: "a b"},
-		"up to 249 letters":         {Topic: ".."},
-		"not a UUID":                {Topic: "a", ID: "1"},
-		"may have 300":              {Topic: "a", Value: make([]byte, 300)},
-		"the header event-id is":    {Topic: "a", Headers: []outbox.Header{{Key: outbox.IDHeader}}},
-		"a header has no name":      {Topic: "a", Headers: []outbox.Header{{}}},
-		"not UTF-8, or has a NUL":   {Topic: "a", Headers: []outbox.Header{{Key: "a\xff"}}},
-		"or has a NUL in it":        {Topic: "a", Headers: []outbox.Header{{Key: "a\x00"}}},
-		"number 1, event \"" + id:   {ID: id},
-		"another event of this cal": {Topic: "a", ID: "019a7c54-0000-7000-8000-000000000000"},
+		"no topic":                    {},
+		"name is invalid":             {Topic: "a b"},
+		"up to 249 letters":           {Topic: ".."},
+		"not a UUID":                  {Topic: "a", ID: "1"},
+		"maximum is 300":              {Topic: "a", Value: make([]byte, 300)},
+		"the header event-id is":      {Topic: "a", Headers: []outbox.Header{{Key: outbox.IDHeader}}},
+		"a header has no name":        {Topic: "a", Headers: []outbox.Header{{}}},
+		"not UTF-8 or contains a NUL": {Topic: "a", Headers: []outbox.Header{{Key: "a\xff"}}},
+		"or contains a NUL":           {Topic: "a", Headers: []outbox.Header{{Key: "a\x00"}}},
+		"number 1, event \"" + id:     {ID: id},
+		"another event of this cal":   {Topic: "a", ID: "019a7c54-0000-7000-8000-000000000000"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			var r recorder
@@ -77,8 +77,8 @@ func TestInvalidEventsAreNamedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
-// A relay adds the event's ID where consumers look for it, but for a key that the event brings itself.
-func TestTheHeadersOfARecord(t *testing.T) {
+// A relay adds the event's ID in both headers, unless the event has an idempotency key itself.
+func TestRecordHeadersContainTheID(t *testing.T) {
 	h := func(key, value string) outbox.Header { return outbox.Header{Key: key, Value: []byte(value)} }
 	for _, tc := range []struct{ own, want []outbox.Header }{
 		{nil, []outbox.Header{h("event-id", "1"), h("idempotency-key", "1")}},
@@ -95,7 +95,7 @@ func TestTheHeadersOfARecord(t *testing.T) {
 	}
 }
 
-func TestAnEventMayHaveItsSizeAndNoMore(t *testing.T) {
+func TestEventSizeIsLimited(t *testing.T) {
 	e := outbox.Event{ID: "019a7c54-0000-7000-8000-000000000001", Topic: "a", Key: []byte("key"), Value: []byte("value"), Headers: []outbox.Header{{Key: "h", Value: []byte("v")}}}
 	if _, err := outbox.Prepare([]outbox.Event{e}, e.Size()); err != nil {
 		t.Error(err)

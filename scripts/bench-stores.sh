@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the stores' common benchmark on every store, and writes the table into docs/stores.md: medians, and their proportion to
-# PostgreSQL in lease mode. BENCHTIME (default 1s) is how long each is measured, COUNT (default 5) how often.
+# PostgreSQL. BENCHTIME (default 1s) is how long each is measured, COUNT (default 5) how often.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 page=docs/stores.md
@@ -23,7 +23,7 @@ awk -v cpu="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" -v co
   }
   function cell(store, kind, ns, base) {
     ns = median(seen[store, kind])
-    base = median(seen["PostgreSQL, leases", kind])
+    base = median(seen["PostgreSQL", kind])
     return sprintf(ns < 10000 ? "%.4f ms" : "%.2f ms", ns / 1e6) sprintf(ns / base < 0.095 ? " (%.3f)" : " (%.1f)", ns / base)
   }
   /^BenchmarkStores\// {
@@ -34,7 +34,7 @@ awk -v cpu="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" -v co
     seen[name, kind] = seen[name, kind] " " $3
   }
   END {
-    printf "A record at a time, median of %s runs, %s, %s cores (%s), load before the run %s. In brackets: in proportion to PostgreSQL in lease mode.\n\n", ENVIRON["COUNT"] ? ENVIRON["COUNT"] : 5, day, cores, cpu, load
+    printf "A record at a time, median of %s runs, %s, %s cores (%s), load before the run %s. In brackets: in proportion to PostgreSQL.\n\n", ENVIRON["COUNT"] ? ENVIRON["COUNT"] : 5, day, cores, cpu, load
     print "| store | fresh: claim and completion | duplicate | contended: a claim on a key in flight |"
     print "| --- | --- | --- | --- |"
     for (i = 1; i <= stores; i++) printf "| %s | %s | %s | %s |\n", order[i], cell(order[i], "fresh"), cell(order[i], "duplicate"), cell(order[i], "contended")

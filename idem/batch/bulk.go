@@ -11,23 +11,24 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// BulkHandler handles several items in one call and returns the result of each, in the items' order. An error is treated as that
-// of an idem.Handler. The context ends as a handler's does; that of each item, with its attempt, is Item.Context.
+// BulkHandler handles several items in one call and returns the result of each, in the order of the items. An error is treated
+// as an error of an idem.Handler. The context ends when a handler's context would end. Item.Context is the context of one item,
+// with its attempt.
 //
-// The effects of one call are not one transaction: a process that dies in it leaves all of its items to be handled again.
+// The effects of one call are not one transaction. If the process dies during the call, all of its items are handled again.
 type BulkHandler func(ctx context.Context, items []*Item) []Result
 
-// Result is what came of an item.
+// Result is the result of one item.
 type Result struct {
 	Value []byte // stored, and replayed to duplicates
 	Err   error
 }
 
-// RunBulk executes items in as few calls of a handler as there can be, at most idem.Config.CommitWindow items each; the handlers
-// of their tasks are called for substitutes only. It returns as Run does.
+// RunBulk executes items in as few calls of a handler as possible, with at most idem.Config.CommitWindow items each. The
+// handlers of the items' tasks are not called, except those of substitutes. RunBulk returns as Run does.
 //
-// The first call has every item whose key was free. A key that is in flight elsewhere is waited for, and handed over in a further
-// call. A key whose owner's lease is over is taken over when nothing else is under way, and its item has a call of its own.
+// The first call gets every item whose key could be claimed. An item whose key is in flight elsewhere is passed to a later
+// call. A key whose owner's lease is over is taken over when nothing else is in progress, and its item gets its own call.
 func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandler) (overruns []*Item) {
 	session := s.engine.Session(ctx)
 	defer session.Close()
@@ -55,26 +56,26 @@ type bulk struct {
 	handle    BulkHandler
 
 	mu     sync.Mutex
-	closed bool // the run was given up: no outcome is written any more; guarded by mu
+	closed bool // the run was abandoned: no outcome is written any more; guarded by mu
 }
 
-// run processes the items round by round: in each, of every key the first item that has no outcome yet.
+// run processes the items in rounds. A round contains, for each key, the first item that has no outcome yet.
 func (b *bulk) run() {
 	for _, it := range b.items {
-		it.ticket.Task = it.Task
+		it.claim.Task = it.Task
 	}
-	for round := b.next(); len(round) > 0 && !b.givenUp(); round = b.next() {
+	for round := b.next(); len(round) > 0 && !b.abandoned(); round = b.next() {
 		b.process(round)
 	}
 }
 
-func (b *bulk) givenUp() bool {
+func (b *bulk) abandoned() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.closed
 }
 
-// next returns the items of the next round. One that makes the same request as an item that has ended shares its outcome.
+// next returns the items of the next round. An item that makes the same request as an item that has ended shares its outcome.
 func (b *bulk) next() (round []*Item) {
 	type keyed struct {
 		key string
@@ -102,12 +103,12 @@ func (b *bulk) next() (round []*Item) {
 	return round
 }
 
-// process takes the items of a round to their outcomes.
+// process ends the items of a round.
 func (b *bulk) process(round []*Item) {
 	b.claim(round)
 	var free, waiting, suspects []*Item
 	for _, it := range round {
-		switch state := it.ticket.State(); {
+		switch state := it.claim.State(); {
 		case it.Unprotected, state == store.Claimed:
 			free = append(free, it)
 		case state == store.ClaimLeaseOver:
@@ -125,10 +126,10 @@ func (b *bulk) process(round []*Item) {
 	}
 	b.session.WaitForCommits()
 	for _, it := range suspects {
-		it.ticket.TakeOver = true
+		it.claim.TakeOver = true
 		b.claim([]*Item{it})
-		it.ticket.TakeOver = false
-		if it.ticket.State() == store.Claimed {
+		it.claim.TakeOver = false
+		if it.claim.State() == store.Claimed {
 			b.call([]*Item{it})
 			b.session.WaitForCommits()
 		}
@@ -141,18 +142,18 @@ func (b *bulk) claim(items []*Item) {
 	claims := make([]*idem.Claim, 0, len(items))
 	for _, it := range items {
 		if !it.Unprotected {
-			claims = append(claims, &it.ticket)
+			claims = append(claims, &it.claim)
 		}
 	}
 	b.session.Claim(claims)
 }
 
-// wait waits until each of the items may be claimed again, all at once, or ends those for which time is over.
+// wait waits until all of the items can be claimed again, and ends those whose time is over.
 func (b *bulk) wait(items []*Item) {
 	var all sync.WaitGroup
 	for _, it := range items {
 		all.Go(func() {
-			if !b.session.Wait(&it.ticket) {
+			if !b.session.Wait(&it.claim) {
 				b.settle(it)
 			}
 		})
@@ -160,16 +161,16 @@ func (b *bulk) wait(items []*Item) {
 	all.Wait()
 }
 
-// settle ends an item whose handler is not to be called.
+// settle ends an item whose handler must not be called.
 func (b *bulk) settle(it *Item) {
-	b.endOrReplace(it, b.session.Run(&it.ticket))
+	b.endOrReplace(it, b.session.Run(&it.claim))
 }
 
-// endOrReplace ends an item, or the task that takes its place where its key was refused.
+// endOrReplace ends an item. If its key was refused and there is a substitute task, it runs the substitute first.
 func (b *bulk) endOrReplace(it *Item, out idem.Outcome) {
 	if it.refuse(&out) && it.replace() {
 		b.claim([]*Item{it})
-		out = b.session.Run(&it.ticket)
+		out = b.session.Run(&it.claim)
 	}
 	b.end(it, out, false)
 }
@@ -184,7 +185,7 @@ func (b *bulk) end(it *Item, out idem.Outcome, duplicate bool) {
 	it.completed.Store(true)
 }
 
-// abandon gives up the items that have not ended.
+// abandon marks the items that have not ended as overruns, and returns them.
 func (b *bulk) abandon() (overruns []*Item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,14 +199,14 @@ func (b *bulk) abandon() (overruns []*Item) {
 	return overruns
 }
 
-// call calls the handler for items that are claimed, and returns when it has returned.
+// call calls the handler for claimed items, and returns when the handler has returned.
 func (b *bulk) call(items []*Item) {
 	c := &bulkCall{bulk: b, open: len(items), ready: make(chan struct{}), returned: make(chan struct{})}
 	c.parts = make([]bulkPart, len(items))
 	var all sync.WaitGroup
 	for i, it := range items {
 		c.parts[i] = bulkPart{call: c, item: it}
-		it.ticket.Task.Handler = &c.parts[i]
+		it.claim.Task.Handler = &c.parts[i]
 		all.Go(func() { c.run(&c.parts[i]) })
 	}
 	<-c.ready
@@ -214,15 +215,15 @@ func (b *bulk) call(items []*Item) {
 	all.Wait()
 }
 
-// bulkCall is one call of the handler. Each of its items runs as a task of its own: that has the heartbeat, and the settlement. Its
-// handler is a bulkPart, which waits for the others and then for the call.
+// bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its settlement. The handler
+// of that task is a bulkPart, which waits for the other items and then for the call.
 type bulkCall struct {
 	bulk     *bulk
 	parts    []bulkPart
 	returned chan struct{} // closed when the handler has returned
 
 	mu    sync.Mutex
-	open  int           // items that neither wait for the call nor have ended without it
+	open  int           // items that are not waiting for the call yet, and have not ended without it
 	ready chan struct{} // closed when open is 0
 }
 
@@ -234,20 +235,20 @@ type bulkPart struct {
 	result Result
 }
 
-// run takes an item through the engine.
+// run runs one item's task.
 func (c *bulkCall) run(p *bulkPart) {
 	done := func(out idem.Outcome) { c.bulk.endOrReplace(p.item, out) }
 	if p.item.Unprotected {
-		done(c.bulk.session.RunUnprotected(&p.item.ticket.Task))
+		done(c.bulk.session.RunUnprotected(&p.item.claim.Task))
 	} else {
-		c.bulk.session.RunAsync(&p.item.ticket, done)
+		c.bulk.session.RunAsync(&p.item.claim, done)
 	}
 	if !p.waits {
 		c.arrive()
 	}
 }
 
-// arrive counts an item that waits for the call, or has ended without it.
+// arrive counts an item that waits for the call, or that has ended without it.
 func (c *bulkCall) arrive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +285,7 @@ func (c *bulkCall) invoke() {
 	}
 }
 
-// results returns the handler's results, or why it has none that can be told apart.
+// results calls the handler and returns its results, or an error that applies to all items.
 func (c *bulkCall) results(items []*Item) (results []Result, err error) {
 	err = errExited // if the handler ends its goroutine
 	done := make(chan struct{})

@@ -17,7 +17,7 @@ import (
 
 var errBoom = errors.New("boom")
 
-func TestBulkHandlerGetsWhatIsToBeExecuted(t *testing.T) {
+func TestBulkHandlerGetsOnlyItemsToExecute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		first := f.items("a", "b", "a", "c")
@@ -44,8 +44,8 @@ func TestBulkHandlerGetsWhatIsToBeExecuted(t *testing.T) {
 	})
 }
 
-// A key in flight elsewhere is waited for while nothing else is held up, and handed over in a further call.
-func TestBulkHandlerGetsKeysThatWereInFlightLater(t *testing.T) {
+// A key that is in flight elsewhere does not delay other items, and is passed to a later call.
+func TestBulkHandlerGetsKeysInFlightInALaterCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		held := f.hold("b", time.Hour)
@@ -65,7 +65,7 @@ func TestBulkHandlerGetsKeysThatWereInFlightLater(t *testing.T) {
 	})
 }
 
-func TestBulkItemInFlightForTooLong(t *testing.T) {
+func TestBulkItemInFlightUntilTheDeadlineIsNotExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		f.hold("b", time.Hour)
@@ -76,8 +76,9 @@ func TestBulkItemInFlightForTooLong(t *testing.T) {
 	})
 }
 
-// A message that killed its process is handled by itself, with nothing else claimed: it alone is charged if it does so again.
-func TestBulkItemOfADeadOwnerHasACallOfItsOwn(t *testing.T) {
+// A message that killed its process is handled alone, with nothing else claimed, so that only it is charged if the process dies
+// again.
+func TestBulkItemOfADeadOwnerGetsItsOwnCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		f.hold("b", time.Second)
@@ -106,8 +107,8 @@ func TestBulkItemOfADeadOwnerHasACallOfItsOwn(t *testing.T) {
 	})
 }
 
-// The context of an item has its attempt, and ends when its claim is lost; the call goes on for the others.
-func TestBulkItemsHaveContexts(t *testing.T) {
+// The context of an item has its attempt, and ends when its claim is lost. The call continues for the other items.
+func TestBulkItemsHaveTheirOwnContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		items := f.items("a", "b")
@@ -133,8 +134,8 @@ func TestBulkItemsHaveContexts(t *testing.T) {
 	})
 }
 
-// A call has no more items than may be handled again after a crash.
-func TestBulkCallsAreBounded(t *testing.T) {
+// A call has at most CommitWindow items.
+func TestBulkCallsAreBoundedByTheCommitWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{CommitWindow: 4})
 		items := f.items(numbered(10)...)
@@ -146,10 +147,10 @@ func TestBulkCallsAreBounded(t *testing.T) {
 	})
 }
 
-func TestBulkHandlersThatGoWrong(t *testing.T) {
+func TestBulkHandlerFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		handle batch.BulkHandler
-		says   string
+		want   string
 	}{
 		"panic":       {func(context.Context, []*batch.Item) []batch.Result { panic("nil map") }, "panicked: nil map"},
 		"exit":        {func(context.Context, []*batch.Item) []batch.Result { runtime.Goexit(); return nil }, "runtime.Goexit"},
@@ -163,8 +164,8 @@ func TestBulkHandlersThatGoWrong(t *testing.T) {
 				f.scheduler.RunBulk(t.Context(), items, tc.handle)
 				f.wantKinds(items, idem.Retry, idem.Retry)
 				for _, it := range items {
-					if !strings.Contains(it.Err().Error(), tc.says) {
-						t.Errorf("%v does not say %q", it.Err(), tc.says)
+					if !strings.Contains(it.Err().Error(), tc.want) {
+						t.Errorf("%v does not contain %q", it.Err(), tc.want)
 					}
 				}
 			})
@@ -172,11 +173,11 @@ func TestBulkHandlersThatGoWrong(t *testing.T) {
 	}
 }
 
-// A handler that does not return in time is given up: the caller can still answer.
-func TestBulkHandlerThatDoesNotReturn(t *testing.T) {
+// The caller can answer in time even if the handler does not return.
+func TestBulkHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
-		gate := make(chan struct{})
+		unblock := make(chan struct{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		items := f.items("a", "b")
@@ -185,7 +186,7 @@ func TestBulkHandlerThatDoesNotReturn(t *testing.T) {
 		again := f.item("done")
 		begun := time.Now()
 		overruns := f.scheduler.RunBulk(ctx, append(items, again), func(_ context.Context, items []*batch.Item) []batch.Result {
-			<-gate
+			<-unblock
 			return make([]batch.Result, len(items))
 		})
 		if took := time.Since(begun); took >= time.Minute {
@@ -198,12 +199,12 @@ func TestBulkHandlerThatDoesNotReturn(t *testing.T) {
 			t.Errorf("error %v; want ErrOverrun", items[1].Err())
 		}
 		f.wantKinds([]*batch.Item{again}, idem.Replayed)
-		close(gate)
+		close(unblock)
 	})
 }
 
-// A message whose key stands for another one gets the task that the caller has for it, which has a handler of its own.
-func TestBulkSubstitutes(t *testing.T) {
+// A message whose key was used for another message runs its substitute task, with the substitute's handler.
+func TestBulkRunsSubstitutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		f.bulk(f.items("a"), nil)
@@ -225,7 +226,7 @@ type substitute struct{ task idem.Task }
 // SubstituteFor implements batch.Substitute.
 func (s substitute) SubstituteFor(*idem.Outcome) (idem.Task, bool) { return s.task, true }
 
-func TestBulkUnprotected(t *testing.T) {
+func TestBulkRunsUnprotectedItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		items := f.items("a", "a")
@@ -238,7 +239,7 @@ func TestBulkUnprotected(t *testing.T) {
 	})
 }
 
-func TestSchedulersThatAreRefused(t *testing.T) {
+func TestNewRefusesInvalidConfigurations(t *testing.T) {
 	if _, err := batch.New(nil, batch.Config{}); !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Errorf("without an engine: %v", err)
 	}

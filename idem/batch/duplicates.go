@@ -7,17 +7,17 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// group is the items of a batch that share a key. One of them is processed at a time: the first to get here. Others that make
-// the same request take its outcome; one with another request then has its own turn. An item waits only for one that is being
-// processed, and that one waits for no other of its batch, so that they can't wait for each other.
+// group is the items of a batch that share a key. At most one of them is processed at a time, in the order of arrival. Items
+// that make the same request take its outcome. An item with another request is processed afterwards. An item waits only for an
+// item that is being processed, which itself waits for no other item of the batch, so there is no deadlock.
 type group struct {
 	mu       sync.Mutex
 	busy     chan struct{} // closed when the item in progress has ended; nil if there is none
 	outcomes []groupOutcome
 }
 
-// request is what two items with one key must have in common to share an outcome. A redriven message does not share that of
-// the delivery that failed.
+// request is compared to decide whether two items with one key share an outcome. A redriven message does not share the outcome
+// of the delivery that failed.
 type request struct {
 	fingerprint idem.Fingerprint
 	redrive     int64
@@ -32,7 +32,7 @@ type groupOutcome struct {
 	outcome idem.Outcome
 }
 
-// groupDuplicates lets the items with one key share a group; a key that stands alone needs none.
+// groupDuplicates gives the items with the same key a common group. A key that occurs once has no group.
 func groupDuplicates(lanes []lane, n int) {
 	first := make(map[string]*Item, n)
 	for l := range lanes {
@@ -53,7 +53,7 @@ func groupDuplicates(lanes []lane, n int) {
 	}
 }
 
-// enter returns the outcome of a request, or false when the caller is to process its item and then leave.
+// enter returns the outcome of a request, or false if the caller must process its item and then call leave.
 func (g *group) enter(ctx context.Context, r request) (idem.Outcome, bool, error) {
 	for {
 		out, ok, busy := g.look(r)
@@ -83,7 +83,7 @@ func (g *group) look(r request) (out idem.Outcome, ok bool, busy <-chan struct{}
 	return idem.Outcome{}, false, nil
 }
 
-// leave lets the next one have its turn, and tells the others the outcome if it is one of the key, not of one message.
+// leave lets the next item be processed. If shared is set, other items with the same request take the outcome.
 func (g *group) leave(r request, out idem.Outcome, shared bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

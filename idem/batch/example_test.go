@@ -12,10 +12,10 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
-// message is what some queue delivers: nothing of Kafka.
+// message is a message of any queue.
 type message struct{ ID, Account, Text string }
 
-// A slice of messages, of which those of one account are kept in order. The second delivery of m1 shares the outcome of the first.
+// The messages of one account are handled in order. The second delivery of m1 shares the outcome of the first.
 func Example() {
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {
@@ -51,7 +51,7 @@ func Example() {
 	// queue/m1 Executed duplicate: true
 }
 
-// A handler that writes many messages in one statement. The one that it could not write is delivered again.
+// A handler writes many messages in one statement. The message that it could not write is delivered again.
 func ExampleScheduler_RunBulk() {
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {

@@ -9,60 +9,60 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// Item is one message on its way. The caller sets Task and, where they are needed, Unprotected and Substitute; a run sets the
-// other fields.
+// Item is one message of a run. The caller sets Task and, if needed, Unprotected and Substitute. The run sets the other fields.
 type Item struct {
-	// Task is what is to be done. Its Source names the message in errors.
+	// Task is the task to run. Its Source names the message in errors.
 	Task idem.Task
 	// Unprotected calls the handler without a claim.
 	Unprotected bool
-	// Substitute is asked for another task when the key of Task is refused; nil: the item ends as it is.
+	// Substitute returns another task if the key of Task is refused. If it is nil, the item ends with its outcome.
 	Substitute Substitute
 
-	// State says whether the outcome is known.
+	// State reports whether the outcome is known.
 	State State
-	// Outcome is how the item ended. Its Kind is idem.KindUnknown if the item was not tried, because an earlier one of its lane was
-	// not settled.
+	// Outcome is the item's outcome. Its Kind is idem.KindUnknown if the item was not tried, because an earlier item of its
+	// lane was not settled.
 	Outcome idem.Outcome
-	// Duplicate says that the outcome is that of another item of the batch, with the same key and the same request.
+	// Duplicate reports that the outcome is that of another item of the batch, with the same key and the same request.
 	Duplicate bool
 
 	ctx       context.Context // of the handler, in a call of a BulkHandler
-	ticket    idem.Claim
+	claim     idem.Claim
 	group     *group // nil if no other item of the batch has its key
-	refused   bool   // its key was, and Substitute is to be asked, or was; Outcome says why
-	replaced  bool   // Substitute's task has taken the place of Task
-	begun     bool   // its claim is the lane's own affair from now on; guarded by lane.mu
-	claimed   bool   // its claim has been made, and not given back; guarded by lane.mu until the item is begun
+	refused   bool   // its key was refused, and Substitute is consulted; Outcome has the reason
+	replaced  bool   // Substitute's task replaced Task
+	begun     bool   // only the lane uses its claim from now on; guarded by lane.mu
+	claimed   bool   // its claim was sent and not released; guarded by lane.mu until the item is begun
 	completed atomic.Bool
 }
 
 // Substitute finds another task for a message whose key was refused.
 type Substitute interface {
-	// SubstituteFor returns the task to execute instead of the one that ended so: usually one that sends the message to the dead
-	// letters, under another key. false: the outcome stands. It is asked once at most, for the kinds idem.Mismatched (the key was
-	// used before for another request), idem.InvalidKey and idem.ReplayedFailed.
+	// SubstituteFor returns the task to execute instead of the one that ended with this outcome. It usually sends the message
+	// to the dead letters under another key. If it returns false, the outcome stands. It is called at most once, for the kinds
+	// idem.Mismatched (the key was used before for another request), idem.InvalidKey and idem.ReplayedFailed.
 	SubstituteFor(out *idem.Outcome) (idem.Task, bool)
 }
 
-// State says how a run left an item.
+// State describes how a run left an item.
 type State uint8
 
 // The states of an item.
 const (
-	Ended         State = iota // it has ended, or was not tried: see Outcome
-	Overrun                    // its handler had not returned when the run had to; nothing else of the item may be read
-	BehindOverrun              // it was not tried, as the handler of an earlier item of its lane has not returned
+	Ended         State = iota // it has ended or was not tried: see Outcome
+	Overrun                    // its handler had not returned when the run ended; no other field of the item may be read
+	BehindOverrun              // it was not tried, because the handler of an earlier item of its lane has not returned
 )
 
-// Context returns the context of an item in a call of a BulkHandler: idem.AttemptFrom finds the item's attempt in it, and a store's
-// TxFrom what commits with its completion. It ends with the cause idem.ErrLeaseLost when the claim is lost.
+// Context returns the context of an item in a call of a BulkHandler. idem.AttemptFrom returns the item's attempt from it, and a
+// store's TxFrom the transaction that commits with its completion. It ends with the cause idem.ErrLeaseLost if the claim is
+// lost.
 func (it *Item) Context() context.Context { return it.ctx }
 
 // Settled reports whether the message needs no further delivery.
 func (it *Item) Settled() bool { return it.State == Ended && it.Outcome.Kind.Settled() }
 
-// Err says why the item is not settled.
+// Err returns why the item is not settled.
 func (it *Item) Err() error {
 	switch {
 	case it.State == Overrun:
@@ -73,16 +73,17 @@ func (it *Item) Err() error {
 	return ErrBehind
 }
 
-// prefetchable reports whether the item's claim may be made ahead of its turn.
+// prefetchable reports whether the item's claim may be prefetched.
 func (it *Item) prefetchable() bool { return it.group == nil && !it.Unprotected && !it.claimed }
 
-// waits reports whether a claimed item has to wait for its key.
+// waits reports whether the item must wait for its key.
 func (it *Item) waits() bool {
-	s := it.ticket.State()
+	s := it.claim.State()
 	return s == store.ClaimInFlight || s == store.ClaimLeaseOver
 }
 
-// refuse reports whether Substitute is to be asked for another task, because of an outcome, which it keeps.
+// refuse reports whether the outcome means that the key was refused and Substitute must be consulted. It then stores the
+// outcome.
 func (it *Item) refuse(out *idem.Outcome) bool {
 	switch {
 	case it.Substitute == nil || it.refused:
@@ -93,11 +94,11 @@ func (it *Item) refuse(out *idem.Outcome) bool {
 	return false
 }
 
-// replace puts Substitute's task in the place of one whose key was refused; false if the outcome stands.
+// replace replaces the task by Substitute's; false if the outcome stands.
 func (it *Item) replace() bool {
 	task, ok := it.Substitute.SubstituteFor(&it.Outcome)
 	if ok {
-		it.replaced, it.claimed, it.ticket = true, false, idem.Claim{Task: task}
+		it.replaced, it.claimed, it.claim = true, false, idem.Claim{Task: task}
 	}
 	return ok
 }

@@ -13,27 +13,27 @@ import (
 type lane struct {
 	run     *run
 	items   []*Item
-	holds   bool           // a slot, for its first item
-	stopped atomic.Bool    // an item is not settled: what comes behind must not overtake it
-	pending sync.WaitGroup // items whose completion is on its way
-	done    bool           // the lane has ended, as the run knows
+	holds   bool           // the lane holds a slot for its first item
+	stopped atomic.Bool    // an item is not settled, so later items must not run
+	pending sync.WaitGroup // items whose completion is not confirmed
+	done    bool           // the run has received the lane's end
 	latency estimate       // of this lane's items
 
 	mu     sync.Mutex // guards claimed and begun of its items
-	closed bool       // none begins any more: the run reads what is known; guarded by mu
+	closed bool       // no item may begin any more, because the run reads the outcomes; guarded by mu
 }
 
-// runToEnd runs the lane, and tells its end: also of one whose handler ends its goroutine.
+// runToEnd runs the lane and then sends it on ended, also if a handler ends its goroutine.
 func (l *lane) runToEnd(ended chan<- *lane) {
 	defer func() { ended <- l }()
 	l.work()
 }
 
-// work processes the lane up to the first item that is not settled, gives back what was claimed behind it, and returns when
-// nothing of it is left under way.
+// work processes the items up to the first that is not settled, releases the unused claims, and returns when nothing of the
+// lane is in progress.
 func (l *lane) work() {
 	defer l.pending.Wait()
-	defer l.giveBack()
+	defer l.releaseClaims()
 	for i, it := range l.items {
 		if l.stopped.Load() {
 			return
@@ -51,9 +51,9 @@ func (l *lane) work() {
 	}
 }
 
-var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): the key stays taken until its lease is over")
+var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): the key stays claimed until its lease is over")
 
-// begin reports whether an item may begin: not if the run has given the lane up before.
+// begin reports whether an item may begin; false if the run has abandoned the lane.
 func (l *lane) begin(it *Item) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,11 +61,11 @@ func (l *lane) begin(it *Item) bool {
 		return false
 	}
 	it.begun = true
-	it.Outcome.Kind, it.Outcome.Err = idem.Retry, errExited // if the handler never comes back here
+	it.Outcome.Kind, it.Outcome.Err = idem.Retry, errExited // if the handler ends its goroutine
 	return true
 }
 
-// close has an item, and those behind it, not begin any more. It is false if the item has begun.
+// close stops an item, and those after it, from beginning. It is false if the item has begun.
 func (l *lane) close(it *Item) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,8 @@ func (l *lane) end(it *Item, out idem.Outcome) {
 	it.completed.Store(true)
 }
 
-// abandon gives up the lane: its first item that has not ended, and all behind it, unless it has stopped before that one.
+// abandon marks the lane's first item that has not ended as an overrun, and the items after it as behind it. It does nothing if
+// the lane stopped before that item.
 func (l *lane) abandon() (overruns []*Item) {
 	for i, it := range l.items {
 		if it.completed.Load() {
@@ -100,15 +101,15 @@ func (l *lane) abandon() (overruns []*Item) {
 }
 
 func (l *lane) runUnprotected(it *Item) idem.Outcome {
-	return l.withSlots(1, func() idem.Outcome { return l.run.session.RunUnprotected(&it.ticket.Task) })
+	return l.withSlots(1, func() idem.Outcome { return l.run.session.RunUnprotected(&it.claim.Task) })
 }
 
-// runGrouped processes an item, or takes the outcome of another one of the batch that makes the same request. No claims are
-// prefetched across it: while it waits for its turn, the lane holds none that it has not begun.
+// runGrouped processes an item, or takes the outcome of another item of the batch that makes the same request. The lane holds
+// no prefetched claims while the item waits.
 func (l *lane) runGrouped(it *Item) idem.Outcome {
-	l.letGo() // others get on meanwhile
+	l.releaseSlot() // so that other lanes can run meanwhile
 
-	r := requestOf(&it.Task) // before another task may take its place
+	r := requestOf(&it.Task) // before a substitute replaces the task
 	out, ok, err := it.group.enter(l.run.ctx, r)
 	switch {
 	case err != nil:
@@ -118,13 +119,13 @@ func (l *lane) runGrouped(it *Item) idem.Outcome {
 		return out
 	}
 	out.Kind, out.Err = idem.Retry, errExited
-	// What a substitute comes to is its own. Deferred for handlers that end their goroutine.
+	// The outcome of a substitute is not shared. Deferred for handlers that end their goroutine.
 	defer func() { it.group.leave(r, out, !it.replaced) }()
 	out = l.process(it)
 	return out
 }
 
-// runPrefetched processes an item whose claim may have been made ahead with others, and leaves its completion to be gathered.
+// runPrefetched processes an item whose claim may have been prefetched. Its completion is sent with others.
 func (l *lane) runPrefetched(i int) {
 	it := l.items[i]
 	if err := l.acquire(1); err != nil {
@@ -137,19 +138,19 @@ func (l *lane) runPrefetched(i int) {
 	}
 	l.claimFrom(i)
 	if it.waits() {
-		l.giveBack() // nobody shall wait for what this lane has not begun
+		l.releaseClaims() // other owners must not wait for items that have not begun
 		l.run.slots.Release(1)
 		l.end(it, l.process(it))
 		return
 	}
 	if l.start(it); it.refused {
-		l.giveBack()
+		l.releaseClaims()
 		l.end(it, l.refused(it))
 	}
 }
 
-// start runs a claimed item, and gives the lane's slot back when its handler has returned. Its outcome comes with that, or
-// later; or its key was refused: that is known when RunAsync returns, also where the claim goes with the completion.
+// start runs an item and releases the lane's slot when its handler has returned. The item's outcome is set then or later. If
+// the key was refused, that is known when RunAsync returns, also if the completion claims the key.
 func (l *lane) start(it *Item) {
 	defer l.run.slots.Release(1)
 	l.pending.Add(1)
@@ -163,7 +164,7 @@ func (l *lane) start(it *Item) {
 			l.pending.Done()
 		}
 	}()
-	l.run.session.RunAsync(&it.ticket, func(out idem.Outcome) {
+	l.run.session.RunAsync(&it.claim, func(out idem.Outcome) {
 		defer l.pending.Done()
 		if !it.refuse(&out) {
 			l.end(it, out)
@@ -172,7 +173,7 @@ func (l *lane) start(it *Item) {
 	returned = true
 }
 
-// process takes an item from its claim, which may have been made, to its outcome.
+// process claims an item, if that has not been done, and runs it.
 func (l *lane) process(it *Item) idem.Outcome {
 	out := l.claimAndRun(it)
 	if it.refuse(&out) {
@@ -181,7 +182,7 @@ func (l *lane) process(it *Item) idem.Outcome {
 	return out
 }
 
-// refused processes an item whose key was refused.
+// refused processes the substitute of an item whose key was refused.
 func (l *lane) refused(it *Item) idem.Outcome {
 	if !it.replace() {
 		return it.Outcome
@@ -189,7 +190,7 @@ func (l *lane) refused(it *Item) idem.Outcome {
 	return l.claimAndRun(it)
 }
 
-// withSlots calls f while the lane holds n of the slots.
+// withSlots calls f while the lane holds n slots.
 func (l *lane) withSlots(n int64, f func() idem.Outcome) idem.Outcome {
 	if err := l.acquire(n); err != nil {
 		return notStarted(err)
@@ -198,18 +199,18 @@ func (l *lane) withSlots(n int64, f func() idem.Outcome) idem.Outcome {
 	return f()
 }
 
-// acquire takes n slots; the first item is always begun with one.
+// acquire takes n slots. The lane may already hold the one for its first item.
 func (l *lane) acquire(n int64) error {
 	if l.holds && n == 1 {
 		l.holds = false
 		return nil
 	}
-	l.letGo()
+	l.releaseSlot()
 	return l.run.slots.Acquire(l.run.ctx, n)
 }
 
-// letGo gives the lane's slot back.
-func (l *lane) letGo() {
+// releaseSlot releases the lane's slot.
+func (l *lane) releaseSlot() {
 	if l.holds {
 		l.holds = false
 		l.run.slots.Release(1)

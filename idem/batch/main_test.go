@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a scheduler on a store in memory, and what its tests do with it.
+// fixture is a scheduler on a memory store, with the records of its handlers' calls.
 type fixture struct {
 	*testing.T
 	store     *memstore.Store
@@ -43,7 +43,7 @@ func newFixture(t *testing.T, cfg idem.Config) *fixture {
 	return f
 }
 
-// item is one with a key, whose own handler notes that it was called.
+// item returns an item whose handler records its call.
 func (f *fixture) item(key string) *batch.Item {
 	return &batch.Item{Task: idem.Task{Key: key, Source: "source of " + key, Fingerprint: idem.FingerprintOf([]byte(key)),
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
@@ -62,7 +62,7 @@ func (f *fixture) items(keys ...string) []*batch.Item {
 	return items
 }
 
-// bulk runs items under a deadline by a handler that answers by fail, nil for success.
+// bulk runs items with a deadline and a bulk handler that returns fail's errors, nil for success.
 func (f *fixture) bulk(items []*batch.Item, fail func(ctx context.Context, it *batch.Item) error) []*batch.Item {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -10,22 +10,22 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// Claims are prefetched where the store takes many in one request: for the heads, the first items of the lanes that are about to
-// start, and for the next items of a lane that has used up its claims. None is prefetched for an item that shares its key with
-// another of the batch, nor past one, and none is taken over from an owner whose lease is over: such items are claimed when it
-// is their turn, by themselves.
+// Claims are prefetched if the store takes many claims in one request: for the first items of the lanes that will start next,
+// and for the next items of a lane that has used up its claims. No claim is prefetched for an item that shares its key with
+// another item of the batch, or for an item after it in its lane. No prefetched claim takes a key over from an owner whose
+// lease is over. Such items are claimed individually, when they are next in their lane.
 
-// lanePrefetch bounds the claims that a lane prefetches, in full requests of the store, if it is the only one.
+// lanePrefetch is the maximum number of claims that the only lane of a batch prefetches, in full requests of the store.
 const lanePrefetch = 10
 
-// The claims of heads are sent some full requests at a time, first one and then more, so that the first lanes start when the first
-// of them are answered. Four have as many claims as DynamoDB reads items at once.
+// The claims of first items are sent several full requests at a time. The first time only one is sent, so that the first lanes
+// start early. Four requests have as many claims as DynamoDB reads items in one request.
 const (
-	headRequests = 4
-	headWindows  = 6 // how many times that are sent, and not begun, at most
+	prefetchRequests = 4
+	prefetchWindows  = 6 // the maximum number of windows that are sent and have not begun
 )
 
-// prefetchSize is how many claims a lane makes at a time: a full request, or some if the lanes are few.
+// prefetchSize returns how many claims a lane sends at a time: one full request, or several if there are few lanes.
 func (r *run) prefetchSize() int {
 	size := r.scheduler.engine.BatchSize()
 	if size == 1 || len(r.lanes) == 0 {
@@ -34,68 +34,69 @@ func (r *run) prefetchSize() int {
 	return max(1, lanePrefetch/len(r.lanes)) * size
 }
 
-// mayWait is how long a claim may wait until its handler has returned.
+// mayWait returns how long a claim may wait until its handler has returned.
 func (r *run) mayWait() time.Duration { return r.scheduler.engine.ClaimMayWait() }
 
-// heads are the first items of lanes. Those of the lanes that come next are claimed while the lanes before them are at work. The
-// start of lanes, which is one goroutine, claims them.
-type heads struct {
+// prefetcher claims the first items of the next lanes while earlier lanes run. Only the goroutine that starts the lanes uses
+// it.
+type prefetcher struct {
 	next    int            // the lane that starts next
-	claimed int            // the number of lanes whose heads' claims have been sent
-	windows []window       // sent for lanes that have not started, in their order
-	sent    int            // how often claims have been sent
-	few     bool           // a key of a dead owner was met: others may follow, and have all that is claimed given back
-	pending sync.WaitGroup // claims under way
+	claimed int            // the number of lanes whose first items have been claimed
+	windows []window       // the claims sent for lanes that have not started, in the order of the lanes
+	sent    int            // how many windows have been sent
+	careful bool           // a key of a dead owner was met; more may follow, and each time all claims are released
+	pending sync.WaitGroup // claims in progress
 }
 
-// window is the claims that were sent at once for some of the lanes.
+// window is the claims that were sent together for some of the lanes.
 type window struct {
-	from, to int // the lanes: from the one to before the other
+	from, to int // the range of lanes; to is exclusive
 	answered chan struct{}
 }
 
-// wait waits until no claim is under way.
-func (h *heads) wait() { h.pending.Wait() }
+// wait waits until no claim is in progress.
+func (h *prefetcher) wait() { h.pending.Wait() }
 
-// again has the heads of all lanes that have not started claimed anew. The caller holds all slots, so none starts.
-func (h *heads) again() { h.claimed, h.windows, h.few = h.next, nil, true }
+// restart makes the first items of all lanes that have not started be claimed anew. The caller holds all slots, so no lane
+// starts meanwhile.
+func (h *prefetcher) restart() { h.claimed, h.windows, h.careful = h.next, nil, true }
 
-// startAt forgets what was sent for lanes before lane i alone.
-func (h *heads) startAt(i int) {
+// startAt drops the windows of the lanes before lane i.
+func (h *prefetcher) startAt(i int) {
 	h.next = i + 1
 	for len(h.windows) > 0 && h.windows[0].to <= i {
 		h.windows = h.windows[1:]
 	}
 }
 
-// waitFor waits for the claims of lane i, which is the next.
-func (h *heads) waitFor(i int) {
+// waitFor waits for the claims of lane i, which is the next to start.
+func (h *prefetcher) waitFor(i int) {
 	if len(h.windows) > 0 && h.windows[0].from <= i {
 		<-h.windows[0].answered
 	}
 }
 
-// prefetchHeads makes sure that the first items of lane i are claimed, and sends the claims of more. The caller holds a slot.
-func (r *run) prefetchHeads(i int) {
+// prefetchFirst ensures that the first item of lane i is claimed, and sends the claims of later lanes. The caller holds a slot.
+func (r *run) prefetchFirst(i int) {
 	if r.prefetch == 1 {
 		return
 	}
-	h := &r.heads
+	h := &r.prefetcher
 	h.startAt(i)
 	switch {
-	case !h.few:
-		for len(h.windows) < headWindows && r.claimHeads(i, min(headRequests, h.sent+1)) {
+	case !h.careful:
+		for len(h.windows) < prefetchWindows && r.claimFirst(i, min(prefetchRequests, h.sent+1)) {
 		}
 	case r.lanes[i].beginsUnclaimed():
-		r.claimHeads(i, 1)
+		r.claimFirst(i, 1)
 	}
 	h.waitFor(i)
 }
 
-// claimHeads sends the claims of lanes that will start while these may wait, as far as is known when lane i starts. It reports
-// whether there were any.
-func (r *run) claimHeads(i, requests int) bool {
-	h := &r.heads
+// claimFirst sends the claims of lanes that are estimated to start before these claims have waited too long. It reports whether
+// there were any.
+func (r *run) claimFirst(i, requests int) bool {
+	h := &r.prefetcher
 	each := r.scheduler.latency.fit(r.prefetch, r.mayWait())
 	from := h.claimed
 	var claims []*idem.Claim
@@ -115,19 +116,20 @@ func (r *run) claimHeads(i, requests int) bool {
 	return true
 }
 
-// startSoon returns how many lanes will have started, and come to an end, while claims that are sent now may wait. The first
-// ones find all slots free, lane i has one, and those behind it wait for lanes before them.
+// startSoon returns how many lanes are estimated to end within mayWait. The first lanes find all slots free, lane i has a slot,
+// and later lanes wait for earlier ones.
 func (r *run) startSoon(i int) int {
 	slots, lanes := r.scheduler.concurrency, len(r.lanes)
 	rounds := r.scheduler.latency.fit(r.items, r.mayWait()) * lanes / r.items // of lanes of average length
 	return min(lanes, max(slots, i+1, i+slots*(rounds-1)))
 }
 
-// claimFrom claims item i, unless that has been done, together with those behind it. One that was in flight elsewhere, or whose
-// claim met a store that did not answer, is claimed again: that may be long ago. The caller holds a slot.
+// claimFrom claims item i, unless that has been done, together with the items after it. An item whose key was in flight
+// elsewhere, or whose claim failed because the store was unavailable, is claimed again, because its claim may be old. The
+// caller holds a slot.
 func (l *lane) claimFrom(i int) {
 	if it := l.items[i]; it.claimed {
-		if it.ticket.State() != store.ClaimInFlight && !errors.Is(it.ticket.Err(), idem.ErrStoreUnavailable) {
+		if it.claim.State() != store.ClaimInFlight && !errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) {
 			return
 		}
 		it.claimed = false
@@ -136,7 +138,8 @@ func (l *lane) claimFrom(i int) {
 	l.run.session.Claim(l.collect(make([]*idem.Claim, 0, n), i, n))
 }
 
-// fit returns how many of n claims will begin while they may wait: by what the lane's own items took, or those of all.
+// fit returns how many of n claims are estimated to begin within mayWait: by the lane's own latency estimate, or by that of all
+// lanes.
 func (l *lane) fit(n int) int {
 	latency := &l.run.scheduler.latency
 	if l.latency.ns.Load() > 0 {
@@ -145,7 +148,7 @@ func (l *lane) fit(n int) int {
 	return latency.fit(n, l.run.mayWait())
 }
 
-// collect adds the tickets of up to n items from item i on, and marks them as claimed.
+// collect adds the claims of up to n items from item i on, and marks them as claimed.
 func (l *lane) collect(claims []*idem.Claim, i, n int) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,27 +157,27 @@ func (l *lane) collect(claims []*idem.Claim, i, n int) []*idem.Claim {
 			break
 		}
 		it.claimed = true
-		claims = append(claims, &it.ticket)
+		claims = append(claims, &it.claim)
 	}
 	return claims
 }
 
-// beginsUnclaimed reports whether the lane's first item is one whose claim is to be prefetched.
+// beginsUnclaimed reports whether the claim of the lane's first item is to be prefetched.
 func (l *lane) beginsUnclaimed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.items[0].prefetchable()
 }
 
-// giveBack gives back the claims that the lane has not begun.
-func (l *lane) giveBack() {
+// releaseClaims releases the claims of the lane that have not begun.
+func (l *lane) releaseClaims() {
 	if l.run.prefetch > 1 {
 		l.run.session.Release(l.unbegun(nil))
 	}
 }
 
-// unbegun adds the tickets of items that are claimed and not begun, and marks them as not claimed; as it does those that were in
-// flight elsewhere, or whose claim failed, so that they are claimed anew.
+// unbegun adds the claims of items that are claimed and have not begun, and marks the items as not claimed. It also marks items
+// as not claimed whose key was in flight elsewhere or whose claim failed, so that they are claimed again.
 func (l *lane) unbegun(claims []*idem.Claim) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,9 +185,9 @@ func (l *lane) unbegun(claims []*idem.Claim) []*idem.Claim {
 		if it.begun || !it.claimed {
 			continue
 		}
-		switch it.ticket.State() {
+		switch it.claim.State() {
 		case store.Claimed:
-			claims = append(claims, &it.ticket)
+			claims = append(claims, &it.claim)
 			it.claimed = false
 		case store.ClaimInFlight, store.ClaimUnknown:
 			it.claimed = false
@@ -194,9 +197,9 @@ func (l *lane) unbegun(claims []*idem.Claim) []*idem.Claim {
 	return claims
 }
 
-// giveBack gives back the claims that have not been begun of some of the lanes, none of which may be claiming. It reports whether
-// there were any.
-func (r *run) giveBack(of func(*lane) bool) bool {
+// releaseClaims releases the claims that have not begun of some of the lanes. No claim of these lanes may be in progress. It
+// reports whether there were any.
+func (r *run) releaseClaims(of func(*lane) bool) bool {
 	if r.prefetch == 1 {
 		return false
 	}

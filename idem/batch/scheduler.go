@@ -12,14 +12,14 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// DefaultConcurrency is the number of items handled at once unless Config says otherwise.
+// DefaultConcurrency is the default of Config.Concurrency.
 const DefaultConcurrency = 32
 
-// ErrOverrun says that a handler (or what sends the dead letters) had not returned when the run had to end, although its context
-// had ended. Its key stays taken until the lease ends.
+// ErrOverrun means that a handler or a dead-letter sink had not returned when the run ended, although its context had ended.
+// The key stays claimed until the lease ends.
 var ErrOverrun = errors.New("batch: a handler did not return when its context ended")
 
-// ErrBehind says that an item was not tried, because an earlier one of its lane is not settled.
+// ErrBehind means that an item was not tried, because an earlier item of its lane is not settled.
 var ErrBehind = errors.New("batch: not tried: an earlier item of its lane is not settled")
 
 // Config configures a Scheduler. Every field's zero value stands for its default.
@@ -28,14 +28,15 @@ type Config struct {
 	Concurrency int
 }
 
-// Scheduler runs items through an engine. It learns how long handlers take, so a process has one. It is safe for concurrent use.
+// Scheduler runs items through an engine. It estimates the latency of handlers, so a process should have one. It is safe for
+// concurrent use.
 type Scheduler struct {
 	engine      *idem.Engine
 	concurrency int
 	latency     estimate
 }
 
-// New returns a scheduler. It returns idem.ErrInvalidConfig (wrapped), naming every field at fault.
+// New returns a scheduler. It returns idem.ErrInvalidConfig (wrapped), which names every invalid field.
 func New(engine *idem.Engine, cfg Config) (*Scheduler, error) {
 	if engine == nil {
 		return nil, fmt.Errorf("batch: %w: the engine is nil", idem.ErrInvalidConfig)
@@ -49,8 +50,8 @@ func New(engine *idem.Engine, cfg Config) (*Scheduler, error) {
 	return &Scheduler{engine: engine, concurrency: cfg.Concurrency}, nil
 }
 
-// Run executes the items of the lanes and returns when each has ended. If ctx has a deadline, it returns before that in any case:
-// the items whose handlers have not returned by then are returned, and have the State Overrun. The process should then end.
+// Run executes the items of the lanes and returns when each has ended. If ctx has a deadline, Run returns before it in any
+// case. It then returns the items whose handlers have not returned, which have the State Overrun. The process should then end.
 func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item) (overruns []*Item) {
 	session := s.engine.Session(ctx)
 	defer session.Close()
@@ -58,16 +59,16 @@ func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item) (overruns []*Item)
 	return r.run()
 }
 
-// run is one batch at work.
+// run is one call of Scheduler.Run.
 type run struct {
-	scheduler *Scheduler
-	session   *idem.Session
-	ctx       context.Context // of the session's handlers
-	slots     *semaphore.Weighted
-	items     int
-	lanes     []lane
-	prefetch  int // how many claims a lane makes at a time; 1: each when it is its turn
-	heads     heads
+	scheduler  *Scheduler
+	session    *idem.Session
+	ctx        context.Context // of the session's handlers
+	slots      *semaphore.Weighted
+	items      int
+	lanes      []lane
+	prefetch   int // how many claims a lane sends at a time; 1: no prefetch
+	prefetcher prefetcher
 }
 
 func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {
@@ -80,7 +81,7 @@ func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {
 			continue
 		}
 		for _, it := range items {
-			it.ticket.Task = it.Task
+			it.claim.Task = it.Task
 		}
 		r.items += len(items)
 		r.lanes = append(r.lanes, lane{run: r, items: items})
@@ -90,8 +91,7 @@ func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {
 	return r
 }
 
-// run starts the lanes and returns when all have ended, or when the time that is left must be kept for the answer although
-// some have not.
+// run starts the lanes and returns when all have ended, or when the caller must answer although some have not ended.
 func (r *run) run() (overruns []*Item) {
 	ended := make(chan *lane, len(r.lanes))
 	started := r.start(ended)
@@ -108,10 +108,10 @@ func (r *run) run() (overruns []*Item) {
 	return nil
 }
 
-// start starts the lanes, each when there is a slot for it, so that a batch of many lanes does not have as many goroutines.
-// It returns how many it has started.
+// start starts each lane when there is a slot for it, so that the number of goroutines is bounded by the slots and not by the
+// lanes. It returns how many lanes it has started.
 //
-// A goroutine whose lane has ended takes another one: its stack has grown by then to what a handler and a store's client need.
+// A goroutine whose lane has ended takes another lane, because its stack has already grown to the size that a handler needs.
 func (r *run) start(ended chan<- *lane) (started int) {
 	next := make(chan *lane)
 	defer close(next)
@@ -123,29 +123,29 @@ func (r *run) start(ended chan<- *lane) (started int) {
 		}
 		started++
 		l.holds = true
-		r.prefetchHeads(i)
+		r.prefetchFirst(i)
 		select {
 		case next <- l:
 		default:
 			go work(l, next, ended)
 		}
 	}
-	r.heads.wait()
+	r.prefetcher.wait()
 	if started < len(r.lanes) {
-		r.giveBack(func(l *lane) bool { return l.done })
+		r.releaseClaims(func(l *lane) bool { return l.done })
 	}
 	return started
 }
 
-// work runs a lane, and then those that come.
+// work runs a lane, and then further lanes from next.
 func work(l *lane, next <-chan *lane, ended chan<- *lane) {
 	for more := true; more; l, more = <-next {
 		l.runToEnd(ended)
 	}
 }
 
-// giveUp fires when the run must return. The session's last context has ended by then, so that whatever heeds its context has
-// returned.
+// giveUp returns a channel that fires when the run must return. The session's last context has ended by then, so handlers that
+// observe their context have returned.
 func giveUp(session *idem.Session) (<-chan time.Time, func()) {
 	at, bounded := session.GiveUpAt()
 	if !bounded {
@@ -155,8 +155,7 @@ func giveUp(session *idem.Session) (<-chan time.Time, func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// abandon gives up the lanes that have not ended yet. They still run, so that what has not ended before now is not looked at
-// from here on.
+// abandon marks the lanes that have not ended as overruns. Their goroutines still run, so their items are not read any more.
 func (r *run) abandon() (overruns []*Item) {
 	for i := range r.lanes {
 		if l := &r.lanes[i]; !l.done {
@@ -170,20 +169,20 @@ func notStarted(err error) idem.Outcome {
 	return idem.Outcome{Kind: idem.NotStarted, Err: fmt.Errorf("%w: %w", idem.ErrDeadlineNear, err)}
 }
 
-// estimate is how long items have taken of late, from their turn to the return of their handler. The zero value knows nothing.
-// It is safe for concurrent use.
+// estimate is the latency estimate: a moving average of the time from the start of an item to the return of its handler. The
+// zero value has no estimate. It is safe for concurrent use.
 type estimate struct{ ns atomic.Int64 }
 
-// note adds an item's time. One of two that are noted at once may be lost.
+// note adds an item's time. Of two concurrent calls one may be lost.
 func (e *estimate) note(took time.Duration) {
 	last, ns := e.ns.Load(), max(1, int64(took))
 	if last == 0 {
 		last = ns
 	}
-	e.ns.Store(last + (ns-last)/8) //nolint:mnd // smooth enough, and soon enough
+	e.ns.Store(last + (ns-last)/8) //nolint:mnd // the weight of a new value
 }
 
-// fit returns how many of n items will begin within the time given, one after another: one if nothing is known.
+// fit returns how many of n items are estimated to begin within the time given, one after another: one if there is no estimate.
 func (e *estimate) fit(n int, within time.Duration) int {
 	if ns := e.ns.Load(); ns > 0 {
 		return max(1, int(min(int64(n), int64(within)/ns)))

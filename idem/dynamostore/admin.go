@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Get implements store.Admin by one consistent read.
+// Get implements store.Admin with one consistent read.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(key), ConsistentRead: aws.Bool(true)})
 	if err != nil {
@@ -28,8 +28,8 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	return rec, nil
 }
 
-// List implements store.Admin by an eventually consistent scan: it reads, and pays for, the whole table, 1 read unit for 8 KB,
-// however little it yields, unless the caller stops.
+// List implements store.Admin with an eventually consistent scan. The scan reads the whole table, at 1 read unit for 8 KB, even
+// if few entries match. It stops when the caller stops.
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		in := &dynamodb.ScanInput{TableName: &s.table}
@@ -68,10 +68,10 @@ func (s *Store) yieldPage(items []map[string]types.AttributeValue, q store.ListQ
 	return true
 }
 
-// Delete implements store.Admin by one conditional delete.
-func (s *Store) Delete(ctx context.Context, key string, version int64) error {
+// Delete implements store.Admin with one conditional delete.
+func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	var c change
-	c.is(AttrVersion, number(version))
+	c.is(AttrVersion, number(token))
 	e := c.expression()
 	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: keyOf(key), ConditionExpression: &e.condition,
@@ -88,5 +88,5 @@ func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	case seen == nil:
 		return fmt.Errorf("dynamostore: delete from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
-	return fmt.Errorf("dynamostore: delete: %w", &store.FencedError{Key: key, Token: version, Current: *seen})
+	return fmt.Errorf("dynamostore: delete: %w", &store.FencedError{Key: key, Token: token, Current: *seen})
 }

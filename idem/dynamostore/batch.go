@@ -15,28 +15,27 @@ import (
 	"github.com/idemsk/idemsk/internal/chunks"
 )
 
-// MaxBatchSize is how many statements one request takes.
+// MaxBatchSize is the maximum number of statements in one request.
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 const MaxBatchSize = 25
 
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
 const maxKeys = 100
 
-// open is a claim that is not decided yet.
+// open is an undecided claim.
 type open struct {
-	i    int          // of its request
-	seen *store.Entry // what is there, as far as is known
+	i    int          // index of the request
+	seen *store.Entry // the entry found, nil if none is known
 
-	next      store.Entry // to be written
+	next      store.Entry // the entry to write
 	statement types.BatchStatementRequest
 }
 
-// claimBatch is claim for many keys at once: what is absent is inserted, what is there is read, judged, and taken where the
-// rules allow that; until each claim is decided.
+// claimBatch is claim for many keys. It inserts entries for absent keys. If a key exists, it applies the rules to the existing
+// entry and takes the key if they allow it. It repeats this until each claim is decided.
 //
-// Whether an item is there is found out by trying to insert it, which costs a fresh record nothing. Batches come from one
-// partition's log, and are delivered again as a whole: where the last one was mostly there, the next one is read first,
-// which saves the refused writes.
+// An insert also finds out whether the item exists, so a new key costs no read. Kafka redelivers whole batches: if most keys of
+// the previous batch existed, claimBatch reads the next batch first and saves the refused writes.
 func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, results []store.ClaimResult) {
 	claims := make([]open, len(reqs))
 	for i := range claims {
@@ -51,19 +50,19 @@ func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, resul
 		}
 		claims = s.write(ctx, reqs, claims, results)
 	}
-	there := 0
+	existing := 0
 	for i := range results {
 		if results[i].Entry.Owner != "" && results[i].Entry.Owner != reqs[i].Owner {
-			there++
+			existing++
 		}
 	}
-	s.readFirst.Store(2*there > len(results))
+	s.readFirst.Store(2*existing > len(results))
 	for _, c := range claims {
 		results[c.i] = s.underWrite()
 	}
 }
 
-// decide answers the claims that need no write, and prepares the others.
+// decide answers the claims that need no write and prepares the statements of the others.
 func (s *Store) decide(reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
 	left := claims[:0]
 	now := s.clock.Now()
@@ -91,7 +90,7 @@ func (s *Store) prepare(c *open, req *store.ClaimRequest, now time.Time) {
 	c.statement = insertStatement(s.table, &c.next)
 }
 
-// write sends what decide has prepared. The claims that were refused are left, with what was seen in their place.
+// write sends the prepared statements. It returns the refused claims, each with the entry that refused it.
 func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
 	statements := make([]types.BatchStatementRequest, len(claims))
 	for i := range claims {
@@ -100,7 +99,7 @@ func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []o
 	var refused, unseen []open
 	for n, answer := range s.execute(ctx, statements) {
 		i, before := claims[n].i, claims[n].seen
-		seen, err := answer.record()
+		seen, err := answer.entry()
 		switch {
 		case err != nil:
 			results[i] = s.unclaimed(&reqs[i], err)
@@ -109,13 +108,13 @@ func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []o
 		case before == nil && seen == nil:
 			unseen = append(unseen, open{i: i})
 		default:
-			refused = append(refused, open{i: i, seen: seen}) // not there any more, if nil
+			refused = append(refused, open{i: i, seen: seen}) // nil if the item was deleted meanwhile
 		}
 	}
 	return append(refused, s.read(ctx, reqs, unseen, results)...)
 }
 
-// settleBatch is settle for many keys at once.
+// settleBatch is settle for many keys.
 func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []error) {
 	statements := make([]types.BatchStatementRequest, len(ss))
 	now := s.clock.Now()
@@ -124,7 +123,7 @@ func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []e
 	}
 	for i, answer := range s.execute(ctx, statements) {
 		set := &ss[i]
-		seen, err := answer.record()
+		seen, err := answer.entry()
 		switch {
 		case err != nil:
 			errs[i] = s.explain(set.Op.String(), set.Key, err)
@@ -134,15 +133,15 @@ func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []e
 	}
 }
 
-// answer is what became of a statement.
+// answer is the result of a statement.
 type answer struct {
-	refused bool                            // its condition failed, or there was an item already
-	item    map[string]types.AttributeValue // that refused it, if it was returned
+	refused bool                            // the condition failed, or the item existed
+	item    map[string]types.AttributeValue // the item that refused the statement, if it was returned
 	err     error
 }
 
-// record returns the record that refused a statement, nil if it was not returned or there is none.
-func (a *answer) record() (*store.Entry, error) {
+// entry returns the entry that refused a statement. It returns nil if the entry was not returned or does not exist.
+func (a *answer) entry() (*store.Entry, error) {
 	if a.err != nil || len(a.item) == 0 {
 		return nil, a.err
 	}
@@ -150,7 +149,7 @@ func (a *answer) record() (*store.Entry, error) {
 	return &rec, err
 }
 
-// execute sends statements, several requests at once, and returns their answers in order.
+// execute sends statements in concurrent requests and returns the answers in order.
 func (s *Store) execute(ctx context.Context, statements []types.BatchStatementRequest) []answer {
 	answers := make([]answer, len(statements))
 	var bounds [][2]int
@@ -171,8 +170,8 @@ func sizeOfStatement(statement *types.BatchStatementRequest) (n int) {
 	return n
 }
 
-// executeChunk sends statements in one request, and again those that met contention or overload. The client does that for
-// requests; it does not look at statements.
+// executeChunk sends statements in one request. It retries the statements that failed because of contention or throttling,
+// because the SDK retries requests but not statements.
 func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatementRequest, answers []answer) {
 	left := make([]int, len(statements))
 	for i := range left {
@@ -214,7 +213,7 @@ func answerOf(r *types.BatchStatementResponse) answer {
 	return answer{err: &smithy.GenericAPIError{Code: string(r.Error.Code), Message: aws.ToString(r.Error.Message)}}
 }
 
-// read fills in what is there, and returns the claims whose keys could be read.
+// read reads the entries of the claims' keys and returns the claims whose keys could be read.
 func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
 	chunks := (len(claims) + maxKeys - 1) / maxKeys
 	read := make([]map[string]found, chunks)
@@ -232,18 +231,18 @@ func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []op
 			results[c.i].Err = s.explain("read", reqs[c.i].Key, err)
 			continue
 		}
-		there := read[n/maxKeys][reqs[c.i].Key]
-		if there.err != nil {
-			results[c.i].Err = s.explain("read", reqs[c.i].Key, there.err)
+		item := read[n/maxKeys][reqs[c.i].Key]
+		if item.err != nil {
+			results[c.i].Err = s.explain("read", reqs[c.i].Key, item.err)
 			continue
 		}
-		c.seen = there.rec
+		c.seen = item.rec
 		left = append(left, c)
 	}
 	return left
 }
 
-// found is an item that is there: one that is not ours says nothing of the others.
+// found is the result of reading one item. An item that can't be decoded does not affect the others.
 type found struct {
 	rec *store.Entry
 	err error
@@ -251,7 +250,7 @@ type found struct {
 
 // get reads up to maxKeys items.
 func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue) (map[string]found, error) {
-	records := make(map[string]found, len(keys))
+	entries := make(map[string]found, len(keys))
 	request := map[string]types.KeysAndAttributes{s.table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
 	for attempt := 0; ; attempt++ {
 		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: request})
@@ -260,10 +259,10 @@ func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue)
 		}
 		for _, item := range out.Responses[s.table] {
 			rec, err := decode(item)
-			records[keyIn(item)] = found{rec: &rec, err: err}
+			entries[keyIn(item)] = found{rec: &rec, err: err}
 		}
 		if request = out.UnprocessedKeys; len(request) == 0 {
-			return records, nil
+			return entries, nil
 		}
 		if attempt+1 >= MaxAttempts || !pause(ctx, attempt) {
 			return nil, fmt.Errorf("%d of %d keys were left unread after %d requests: the table is throttled", len(request[s.table].Keys), len(keys), attempt+1)
@@ -271,7 +270,7 @@ func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue)
 	}
 }
 
-// pause waits before the attempt after the one given; false if the context ends first.
+// pause waits for the backoff after the given attempt. It returns false if the context ends first.
 func pause(ctx context.Context, attempt int) bool {
 	d, _ := backoff(attempt, nil)
 	timer := time.NewTimer(d)

@@ -19,13 +19,13 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// meddler is a client whose answers a test changes.
+// meddler is a client whose answers a test can change.
 type meddler struct {
 	*dynamodb.Client
 
 	mu         sync.Mutex
 	statements func(n int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput)
-	read       func(n int, in *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput // what is asked for instead
+	read       func(n int, in *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput // the request sent instead
 	calls      map[string]int
 }
 
@@ -84,7 +84,7 @@ func meddledStore(t *testing.T) (*dynamostore.Store, *meddler) {
 	return s, m
 }
 
-// claimsFor returns n requests; their keys are the same for each round, their owners are not.
+// claimsFor returns n requests. The keys are the same in each round, the owners differ.
 func claimsFor(n, round int) []store.ClaimRequest {
 	reqs := make([]store.ClaimRequest, n)
 	for i := range reqs {
@@ -115,8 +115,8 @@ func completions(results []store.ClaimResult) []store.Settlement {
 	return ss
 }
 
-// A thousand records, claimed 250 at a time, cost 0.08 requests each; as duplicates 0.05 at first, and 0.01 once a batch has
-// shown that they are there.
+// A thousand new keys, claimed 250 at a time, cost 0.08 requests each. As duplicates they cost 0.05 in the first batch and 0.01
+// in the next ones.
 func TestRequestsOfABatch(t *testing.T) {
 	w := newWire(t)
 	s := newStore(t, client(w, fake(t).URL()), dynamostore.Config{})
@@ -150,14 +150,14 @@ func TestRequestsOfABatch(t *testing.T) {
 	}
 }
 
-// What was read to be there may be gone, and what was absent may be there, by the time it is written.
-func TestABatchThatIsReadFirstIsStillConditional(t *testing.T) {
+// Entries can appear or disappear between the read and the write.
+func TestBatchThatIsReadFirstIsStillConditional(t *testing.T) {
 	s, _ := meddledStore(t)
 	reqs := claimsFor(10, 0)
 	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, reqs[:8], store.Claimed))); errs != nil {
 		t.Fatal(errors.Join(errs...))
 	}
-	mustClaim(t, s, claimsFor(8, 1), store.ClaimCompleted) // from now on it reads first
+	mustClaim(t, s, claimsFor(8, 1), store.ClaimCompleted) // the following batches are read first
 	results := s.Claim(t.Context(), claimsFor(10, 2))
 	for i := range results {
 		want := store.ClaimCompleted
@@ -170,8 +170,8 @@ func TestABatchThatIsReadFirstIsStillConditional(t *testing.T) {
 	}
 }
 
-// A statement that is throttled, or meets an error of the service's, is sent again; the others of its request are not.
-func TestAThrottledStatementIsSentAgain(t *testing.T) {
+// A statement that is throttled, or fails with an internal error of the service, is retried without the others of its request.
+func TestThrottledStatementIsRetried(t *testing.T) {
 	for _, code := range []types.BatchStatementErrorCodeEnum{
 		types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
 		types.BatchStatementErrorCodeEnumRequestLimitExceeded, types.BatchStatementErrorCodeEnumInternalServerError,
@@ -182,7 +182,7 @@ func TestAThrottledStatementIsSentAgain(t *testing.T) {
 			var sizes []int
 			m.statements = func(n int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
 				sizes = append(sizes, len(in.Statements))
-				if n <= 2 { // it took effect, but who knows
+				if n <= 2 { // it took effect; the client can't know
 					out.Responses[0] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: code}}
 				}
 			}
@@ -207,8 +207,8 @@ func TestAThrottledStatementIsSentAgain(t *testing.T) {
 	}
 }
 
-// Throttling that does not end is an error of the records concerned, and says what to do.
-func TestThrottlingThatDoesNotEnd(t *testing.T) {
+// Throttling beyond the last attempt is an error of the affected keys and names a remedy.
+func TestLastingThrottlingIsAnError(t *testing.T) {
 	s, m := meddledStore(t)
 	m.statements = func(_ int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
 		for i := range in.Statements {
@@ -238,7 +238,7 @@ func TestThrottlingThatDoesNotEnd(t *testing.T) {
 	}
 }
 
-func TestAStatementOfATableThatDoesNotExist(t *testing.T) {
+func TestBatchOnAMissingTable(t *testing.T) {
 	s, err := dynamostore.New(client(newWire(t), fake(t).URL()), dynamostore.Config{Table: "nowhere"})
 	if err != nil {
 		t.Fatal(err)
@@ -253,8 +253,8 @@ func TestAStatementOfATableThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// Keys that a read leaves out are read again, and then given up.
-func TestKeysThatAreLeftUnread(t *testing.T) {
+// Unprocessed keys of a read are retried, up to MaxAttempts.
+func TestUnprocessedKeysAreRetried(t *testing.T) {
 	s, m := meddledStore(t)
 	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(20, 0), store.Claimed))); errs != nil {
 		t.Fatal(errors.Join(errs...))
@@ -279,7 +279,7 @@ func TestKeysThatAreLeftUnread(t *testing.T) {
 	}
 }
 
-func TestATableThatIsNamedByItsARNIsWrittenPlainly(t *testing.T) {
+func TestTableNamedByItsARNHasNoBatches(t *testing.T) {
 	for table, want := range map[string]int{"idemsk": 25, "arn:aws:dynamodb:eu-central-1:111122223333:table/idemsk": 1} {
 		s, err := dynamostore.New(client(newWire(t), "http://127.0.0.1:1"), dynamostore.Config{Table: table})
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
-// For how long DynamoDB may be silent in an attempt of a request, how often it is sent, and the bounds of the pauses between. The SDK's
-// own defaults (no time-out, pauses of up to 20 s) would let one lost packet outlast a lease or an invocation.
+// The timeout of one attempt of a request, the number of attempts, and the bounds of the backoff. With the SDK's defaults (no
+// timeout, backoff of up to 20 s) one lost packet can outlast a lease or an invocation.
 const (
 	AttemptTimeout = 2 * time.Second
 	MaxAttempts    = 4
@@ -20,16 +20,17 @@ const (
 	MaxBackoff     = 300 * time.Millisecond
 )
 
-// NewClient returns a client whose retries fit the time that a function has. After an attempt that met with silence the next one has a
-// new connection. An HTTP client of cfg's that is not the SDK's own, or has a time-out, keeps its bounds. The SDK repeats conditional
-// writes too: that a write which had landed recognises itself is rule 5 of package idem.
+// NewClient returns a client whose timeouts and retries fit the duration of an invocation. After an attempt that timed out, the
+// next attempt uses a new connection. If cfg has an HTTP client that is not the SDK's, or that has a timeout, its settings
+// stay. The SDK also retries conditional writes. If the first attempt succeeded and only its reply was lost, the retry
+// recognises its own write (rule 5 of package store).
 func NewClient(cfg aws.Config, optFns ...func(*dynamodb.Options)) *dynamodb.Client {
 	ours := func(o *dynamodb.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, AttemptTimeout)
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
 			r.MaxAttempts = MaxAttempts
 			r.Backoff = retry.BackoffDelayerFunc(backoff)
-			r.Retryables = append(r.Retryables, retry.IsErrorRetryableFunc(func(err error) aws.Ternary { // the SDK does not
+			r.Retryables = append(r.Retryables, retry.IsErrorRetryableFunc(func(err error) aws.Ternary { // the SDK does not retry these
 				if causeOf(err) == contention {
 					return aws.TrueTernary
 				}
@@ -40,7 +41,7 @@ func NewClient(cfg aws.Config, optFns ...func(*dynamodb.Options)) *dynamodb.Clie
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){ours}, optFns...)...)
 }
 
-// backoff returns the pause before the attempt after the one given, which counts from 0: exponential, with full jitter.
+// backoff returns the pause after the given attempt, counted from 0: exponential, with full jitter.
 func backoff(attempt int, _ error) (time.Duration, error) {
 	return rand.N(min(FirstBackoff<<min(attempt, 8), MaxBackoff) + 1), nil //nolint:gosec // jitter needs no cryptographic randomness
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
-// conflicts refuses so many of the next requests of an operation as if a transaction were writing their item.
+// conflicts refuses the next n requests of an operation as if a transaction were writing the item.
 type conflicts struct {
 	op   string
 	left atomic.Int64
@@ -36,7 +36,7 @@ func (c *conflicts) fault(op string, _ []byte) dynamofake.Fault {
 
 const noEnd = 1 << 40
 
-// strict is an engine that opens its breaker at the first sign of an outage, and then calls handlers without protection.
+// strict returns an engine that opens its circuit breaker at the first failure of the store and then fails open.
 func strict(t *testing.T, s store.Store, wait time.Duration, onCommit bool) *idem.Engine {
 	t.Helper()
 	e, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1, BreakerCooldown: time.Hour, Wait: wait, ClaimOnCommit: onCommit})
@@ -46,12 +46,12 @@ func strict(t *testing.T, s store.Store, wait time.Duration, onCommit bool) *ide
 	return e
 }
 
-// DynamoDB refuses a write on an item that a transaction is just writing. A single claim then waits for its key as for any
-// that is in flight; the breaker stays closed, and nothing is handled without protection.
-func TestAClaimThatMeetsATransactionFindsItsKeyInFlight(t *testing.T) {
+// DynamoDB refuses a write on an item that a transaction is writing. A claim then finds its key in flight; the circuit breaker
+// stays closed, and no task runs without protection.
+func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 	for _, tc := range []struct {
 		name, op string
-		before   func(t *testing.T, s *dynamostore.Store, e *idem.Engine, task idem.Task) // leaves the key as the claim finds it
+		before   func(t *testing.T, s *dynamostore.Store, e *idem.Engine, task idem.Task) // prepares the key
 		then     idem.Kind
 	}{
 		{"COMPLETED", "PutItem", func(t *testing.T, _ *dynamostore.Store, e *idem.Engine, task idem.Task) {
@@ -99,8 +99,8 @@ func TestAClaimThatMeetsATransactionFindsItsKeyInFlight(t *testing.T) {
 	}
 }
 
-// The same of claims that share a request, each of which has its own answer.
-func TestClaimsOfABatchThatMeetATransactionFindTheirKeysInFlight(t *testing.T) {
+// The claims of a batch have separate answers.
+func TestBatchedClaimsDuringATransactionFindTheirKeysInFlight(t *testing.T) {
 	s, m := meddledStore(t)
 	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(3, 0), store.Claimed))); errs != nil {
 		t.Fatal(errors.Join(errs...))
@@ -129,8 +129,8 @@ func TestClaimsOfABatchThatMeetATransactionFindTheirKeysInFlight(t *testing.T) {
 	}
 }
 
-// Settlements that meet a transaction are sent again, and say so if that does not help.
-func TestASettlementThatMeetsATransactionIsSentAgain(t *testing.T) {
+// Settlements during a transaction are retried, and fail with ErrContended after the last attempt.
+func TestSettlementDuringATransactionIsRetried(t *testing.T) {
 	met := conflicts{op: "UpdateItem"}
 	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
 	rec := mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry
@@ -150,9 +150,9 @@ func TestASettlementThatMeetsATransactionIsSentAgain(t *testing.T) {
 	}
 }
 
-// A completion that claims its key too meets the transaction of the other owner, or that of an effect on the same item. While it
-// does, the store is well.
-func TestACompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
+// A completion that claims its key conflicts with the transaction of another owner, or with one that writes the same item. The
+// store counts as available meanwhile.
+func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 	const ownKey, effect = 0, 1
 	for _, tc := range []struct {
 		name string
@@ -177,13 +177,13 @@ func TestACompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
 				defer cancel()
 				return e.Do(ctx, b.task("k", b.put("a")))
 			}
-			out := do(2 * time.Second) // less would say nothing of the store
+			out := do(2 * time.Second) // a shorter deadline would not count as a failure of the store
 			if out.Kind != idem.CompletionFailed || errors.Is(out.Err, store.ErrContended) == tc.down {
 				t.Fatalf("%v, %v", out.Kind, out.Err)
 			}
 			b.client.say = nil
 			want := idem.Executed
-			if tc.down { // the breaker is open, and what runs without protection has no transaction
+			if tc.down { // the circuit breaker is open, and a task without protection has no transaction
 				want = idem.DependencyDown
 			}
 			if out = do(10 * time.Second); out.Kind != want {
@@ -194,7 +194,7 @@ func TestACompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
 }
 
 // The completion of a handler that enlisted nothing is a plain write.
-func TestAPlainCompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
+func TestPlainCompletionDuringATransactionIsNoOutage(t *testing.T) {
 	met := conflicts{op: "PutItem"}
 	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
 	e := strict(t, s, 0, true)
@@ -207,9 +207,8 @@ func TestAPlainCompletionThatMeetsATransactionIsNoOutage(t *testing.T) {
 	}
 }
 
-// A table that is throttled, or in trouble itself, for longer than the attempts take can't be asked: that is an outage, as is
-// one that does not exist.
-func TestWhatIsAnOutage(t *testing.T) {
+// A table that is missing, or that is throttled or has internal errors in all attempts, is an outage.
+func TestThrottlingAndMissingTableAreOutages(t *testing.T) {
 	for _, code := range []string{
 		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError", "ResourceNotFoundException", "AccessDeniedException",
 	} {
@@ -228,13 +227,13 @@ func TestWhatIsAnOutage(t *testing.T) {
 	}
 }
 
-// cancels has every transaction cancelled for one of its items.
+// cancels cancels every transaction because of one of its items.
 func (c *canceller) cancels(code string, item int) {
 	c.say = func(_ int, in *dynamodb.TransactWriteItemsInput) error { return cancelled(in, code, item) }
 }
 
-// A key that is deleted by hand while a transaction writes it is refused with what to do.
-func TestADeleteThatMeetsATransaction(t *testing.T) {
+// Deleting a key by hand while a transaction writes it is refused with a remedy.
+func TestDeleteDuringATransactionIsRefused(t *testing.T) {
 	met := conflicts{op: "DeleteItem"}
 	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
 	version := aws.ToInt64(&mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry.Token)

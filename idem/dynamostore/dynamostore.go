@@ -1,15 +1,15 @@
-// Package dynamostore keeps idempotency state in a DynamoDB table: the store for production.
+// Package dynamostore stores idempotency keys in a DynamoDB table. It is the recommended store for production.
 //
-// A fresh record costs two requests (PutItem, UpdateItem), a duplicate one: the PutItem whose condition fails, and whose
-// error carries the item (ReturnValuesOnConditionCheckFailure). A steal or a re-claim costs one UpdateItem more. Each is a
-// write of one item, billed by its size, whether its condition holds or not.
+// A new key costs two requests: PutItem and UpdateItem. A duplicate costs one: a PutItem whose condition fails and whose error
+// contains the item (ReturnValuesOnConditionCheckFailure). A steal or a re-claim costs one more UpdateItem. DynamoDB bills each
+// request as a write of one item, by size, even if its condition fails.
 //
-// Where many are sent at once, 25 writes share a request (BatchExecuteStatement, which is no transaction: each is
-// conditional by itself, has its own outcome and the price of a plain write), and up to 100 duplicates are read by one
-// BatchGetItem. Config.Plain turns that off.
+// The store sends several claims or settlements as batches of 25 writes in one BatchExecuteStatement. This is not a
+// transaction: each write has its own condition, its own outcome and the price of a single write. It reads up to 100 duplicates
+// with one BatchGetItem. Config.Plain turns batches off.
 //
-// The table has one key, AttrKey, of type S, and TTL on AttrExpiry. It must not be a global table with last-writer-wins
-// replicas: two regions would both win a claim.
+// The table has the partition key AttrKey of type S, and TTL on AttrExpiry. It must not be a global table with last-writer-wins
+// replication, because two regions could win the same claim.
 package dynamostore
 
 import (
@@ -33,12 +33,12 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// DefaultTable is the name of the table unless Config says otherwise.
+// DefaultTable is the table's name if Config.Table is empty.
 const DefaultTable = "idemsk"
 
 const defaultConcurrency = 16
 
-// Client is what the store needs of a *dynamodb.Client. See NewClient for one that fits the time a function has.
+// Client is the part of *dynamodb.Client that the store uses. NewClient returns one whose timeouts fit an invocation.
 type Client interface {
 	PutItem(ctx context.Context, in *dynamodb.PutItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
@@ -54,19 +54,19 @@ type Client interface {
 	Scan(ctx context.Context, in *dynamodb.ScanInput, optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
-// Config configures a Store. Every field's zero value stands for its default.
+// Config configures a Store. The zero value of a field means its default.
 type Config struct {
-	// Table is the table's name or ARN (default DefaultTable).
+	// Table is the table's name or ARN. Default: DefaultTable.
 	Table string
-	// MaxClockSkew is the most by which the clocks of two hosts differ (default store.DefaultMaxClockSkew; -1: not at all).
-	// A lease ends for others so much later than for its owner.
+	// MaxClockSkew is the maximum difference between the clocks of two hosts. It delays the end of a lease for other owners.
+	// Default: store.DefaultMaxClockSkew; -1 means 0.
 	MaxClockSkew time.Duration
-	// Concurrency is how many requests of one batch are under way at once (default 16).
+	// Concurrency is the maximum number of concurrent requests for one batch. Default: 16.
 	Concurrency int
-	// Plain sends a request for each claim and each settlement, where the store otherwise sends up to 25 in one
-	// (BatchExecuteStatement). A table that is named by its ARN is written so in any case.
+	// Plain turns batches off: each claim and each settlement is a request of its own. A store whose Table is an ARN never uses
+	// batches.
 	Plain bool
-	// Clock is time.Now if nil.
+	// Clock is the clock of the store. Default: time.Now.
 	Clock store.Clock
 }
 
@@ -83,8 +83,8 @@ type Store struct {
 	table  string
 	skew   time.Duration
 	limit  int
-	batch  int // elements in one request
-	fewest int // elements that are sent so; a single one is told more by a plain request
+	batch  int // maximum number of elements in one request
+	fewest int // minimum number of elements for a batch; a plain request returns more details
 	clock  store.Clock
 
 	readFirst atomic.Bool // see claimBatch
@@ -96,14 +96,15 @@ var (
 	_ store.Admin   = (*Store)(nil)
 )
 
-// tableName is what DynamoDB takes: a name of 3 to 255 characters, or an ARN.
+// tableName matches a table's name of 3 to 255 characters, or its ARN.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
 var tableName = regexp.MustCompile(`^([a-zA-Z0-9_.-]{3,255}|arn:[a-z0-9-]+:dynamodb:[a-z0-9-]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255})$`)
 
-// ValidTable reports whether name is a table's name, as DynamoDB takes them, or its ARN.
+// ValidTable reports whether name is a valid name or ARN of a DynamoDB table.
 func ValidTable(name string) bool { return tableName.MatchString(name) }
 
-// New returns a store on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming every field at fault.
+// New returns a store on a table. It sends no request. If cfg is invalid, it returns idem.ErrInvalidConfig (wrapped) and names
+// every invalid field.
 func New(client Client, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	var errs []error
@@ -162,7 +163,7 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return nil
 }
 
-// settlePlain settles what has no effect to commit.
+// settlePlain sends the settlements that have no effect.
 func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []error) {
 	if s.batch > 1 && len(ss) >= s.fewest {
 		s.settleBatch(ctx, ss, errs)
@@ -171,7 +172,7 @@ func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []e
 	s.each(len(ss), func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
 }
 
-// each calls f(0), …, f(n-1), several at once, and returns when all have returned.
+// each calls f(0), …, f(n-1) concurrently and returns when all have returned.
 func (s *Store) each(n int, f func(i int)) {
 	if n == 1 {
 		f(0)
@@ -189,11 +190,11 @@ func (s *Store) each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// maxRounds bounds how often a claim looks again at a key that changes between its look and its write. Contenders that
-// get so far have lost every round to somebody who got on.
+// maxRounds is the maximum number of tries of a claim whose key changes between the read and the write. In each lost round,
+// another owner's write succeeded.
 const maxRounds = 8
 
-// claim puts a fresh item; where there is one already, the failed condition brings it, and it is judged by the rules.
+// claim puts a new item. If the item exists, the failed condition returns it, and claim applies the rules to it.
 func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimResult {
 	var seen *store.Entry
 	for range maxRounds {
@@ -214,7 +215,7 @@ func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimR
 			return s.unclaimed(req, err)
 		}
 		if seen == nil {
-			continue // it was deleted meanwhile
+			continue // the item was deleted meanwhile
 		}
 		if res, final := s.judge(req, seen); final {
 			return res
@@ -223,7 +224,7 @@ func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimR
 	return s.underWrite()
 }
 
-// judge returns what is to be answered to a claim on the key as seen; not final if the key is to be taken.
+// judge applies the rules to a claim and the existing entry. It returns the answer, or final=false if the claim takes the key.
 func (s *Store) judge(req *store.ClaimRequest, seen *store.Entry) (res store.ClaimResult, final bool) {
 	verdict, res := store.Judge(req, seen, s.clock.Now(), s.skew)
 	if verdict == store.VerdictMismatch {
@@ -232,7 +233,7 @@ func (s *Store) judge(req *store.ClaimRequest, seen *store.Entry) (res store.Cla
 	return res, verdict != store.VerdictTake
 }
 
-// unclaimed is the answer to a claim whose write was not performed.
+// unclaimed returns the answer to a claim whose write failed.
 func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult {
 	if causeOf(err) == contention {
 		return s.underWrite()
@@ -240,13 +241,12 @@ func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult 
 	return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
 }
 
-// underWrite is the answer to a claim on a key that others write at this moment: its owner is completing it, or another
-// contender takes it.
+// underWrite returns the answer to a claim on a key that is being written: its owner completes it, or another claim takes it.
 func (s *Store) underWrite() store.ClaimResult {
 	return store.ClaimResult{State: store.ClaimInFlight, ClaimableIn: s.skew}
 }
 
-// put writes a fresh item; where there is one, it returns that.
+// put writes a new item. If the item exists, put returns its entry.
 func (s *Store) put(ctx context.Context, fresh *store.Entry) (seen *store.Entry, err error) {
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.table,
@@ -258,8 +258,8 @@ func (s *Store) put(ctx context.Context, fresh *store.Entry) (seen *store.Entry,
 	return refusedBy(err)
 }
 
-// take writes next over seen and returns next; where the item is not as seen any more it returns what it is, nil if it is
-// gone.
+// take replaces seen by next and returns next. If the item has changed, it returns the current entry, or nil if the item was
+// deleted.
 func (s *Store) take(ctx context.Context, seen, next *store.Entry) (now *store.Entry, err error) {
 	ok, now, err := s.update(ctx, seen.Key, takeChange(seen, next))
 	if ok {
@@ -279,7 +279,8 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) error {
 	return refusal(set, seen)
 }
 
-// refusal is what a refused settlement means, by the key as it is.
+// refusal returns the error of a refused settlement, given the current entry. It returns nil if this settlement was applied
+// before.
 func refusal(set *store.Settlement, seen *store.Entry) error {
 	if seen != nil && store.OwnSettlement(set, seen) {
 		return nil
@@ -287,7 +288,7 @@ func refusal(set *store.Settlement, seen *store.Entry) error {
 	return fmt.Errorf("dynamostore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})
 }
 
-// update makes a conditional update. If the condition fails it returns the item as it is, nil if there is none.
+// update sends a conditional update. If the condition fails, it returns the current entry, or nil if there is no item.
 func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, seen *store.Entry, err error) {
 	e := c.expression()
 	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -306,7 +307,7 @@ func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, see
 	return false, seen, err
 }
 
-// refusedBy returns the item that made a condition fail, nil if there was none; any other error as it is.
+// refusedBy returns the entry for which a condition failed, or nil if there is no item. It returns any other error unchanged.
 func refusedBy(err error) (*store.Entry, error) {
 	var failed *types.ConditionalCheckFailedException
 	switch {
@@ -335,5 +336,5 @@ func valueOf(rec *store.Entry) store.Entry {
 // Table returns the name or ARN of the store's table.
 func (s *Store) Table() string { return s.table }
 
-// MaxClockSkew returns the skew in force.
+// MaxClockSkew returns the configured maximum clock skew, with the default applied.
 func (s *Store) MaxClockSkew() time.Duration { return s.skew }

@@ -10,23 +10,24 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// cause is why DynamoDB did not perform a request or a statement. It decides what is sent again, and what counts as an outage of
-// the store; both are stated here alone. Reads meet no contention: they see the item before a transaction, or after it. The table
-// of the keys has no index, so ItemCollectionSizeLimitExceeded comes from effects only, which are rejected for it.
+// cause is the reason why DynamoDB did not perform a request or a statement. It decides whether the request is retried and
+// whether the store counts as unavailable. Both decisions are made only here. Reads meet no contention: they return the item as
+// it was before a transaction or after it. The table of the keys has no index, so ItemCollectionSizeLimitExceeded comes only
+// from effects, which are rejected.
 //
-//	cause       sent again                 then, to the engine
-//	contention  MaxAttempts, with backoff  the store is well: a claim finds its key in flight, a settlement is ErrContended
-//	overload    MaxAttempts, with backoff  the store is down: it could not be asked
-//	other       by the SDK, if at all      the store is down, unless the error is one of the proper answers of store.Store
+//	cause       retried                    result for the engine
+//	contention  MaxAttempts, with backoff  the store is available: a claim finds its key in flight, a settlement gets ErrContended
+//	overload    MaxAttempts, with backoff  the store is unavailable
+//	other       by the SDK, if at all      the store is unavailable, unless the error is one that store.Store defines
 type cause uint8
 
 const (
-	other      cause = iota // no answer, no table, no permission, a request that is not valid
-	overload                // the table, the partition or the account is throttled, or the service is in trouble itself
-	contention              // a transaction, or a write in another region, is under way on the item
+	other      cause = iota // no answer, no table, no permission, an invalid request
+	overload                // the table, the partition or the account is throttled, or the service has an internal error
+	contention              // a transaction, or a write in another region, is in progress on the item
 )
 
-// causeOf tells the cause from the code of an error, or of a statement's.
+// causeOf returns the cause by the code of a request's or a statement's error.
 func causeOf(err error) cause {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -35,7 +36,8 @@ func causeOf(err error) cause {
 	return causeOfCode(api.ErrorCode())
 }
 
-// causeOfCode knows the codes of requests, which have a suffix, and those of statements and of a cancellation's reasons.
+// causeOfCode returns the cause by an error code of a request, a statement or a cancellation reason. Codes of requests have a
+// suffix.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
 func causeOfCode(code string) cause {
 	switch code {
@@ -48,12 +50,12 @@ func causeOfCode(code string) cause {
 	return other
 }
 
-// explain adds to a request's error what was done, on what, and, where the cause is known, what to do.
+// explain adds the operation, the key and the table to an error, and a remedy if the cause is known.
 func (s *Store) explain(op, key string, err error) error {
 	return fmt.Errorf("dynamostore: %s %q in table %s: %w%s", op, key, s.table, contended(err, causeOf(err)), hint(err))
 }
 
-// contended marks an error whose cause is contention.
+// contended wraps an error caused by contention with ErrContended.
 func contended(err error, c cause) error {
 	if c != contention {
 		return err
@@ -63,8 +65,8 @@ func contended(err error, c cause) error {
 
 const missingTable = " (the table does not exist in this account and region, or not yet: deploy the stack, or set IDEMSK_TABLE to the right one)"
 
-const foreignItem = " (its message is not handled, and comes again, until the item is mended or deleted: see `idemsk get`, and " +
-	"`aws dynamodb get-item` for the item as it is)"
+const foreignItem = " (its message is not handled, and is redelivered, until the item is repaired or deleted: see `idemsk get`, and " +
+	"`aws dynamodb get-item` for the raw item)"
 
 func hint(err error) string {
 	var missing *types.ResourceNotFoundException
@@ -79,14 +81,14 @@ func hint(err error) string {
 	}
 	switch causeOfCode(api.ErrorCode()) {
 	case contention:
-		return " (a transaction was writing the item for as long as the attempts took: try again)"
+		return " (a transaction was writing the item during all attempts: try again)"
 	case overload:
 		if api.ErrorCode() != "InternalServerError" {
 			return " (the table is throttled: raise its capacity, or its on-demand maximum)"
 		}
 	case other:
 	}
-	switch api.ErrorCode() { // the shorter names are those of a statement in a batch
+	switch api.ErrorCode() { // the names without suffix are codes of statements in a batch
 	case "ResourceNotFound":
 		return missingTable
 	case "AccessDeniedException", "AccessDenied":

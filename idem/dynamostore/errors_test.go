@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
-func TestNewNamesEveryFieldAtFault(t *testing.T) {
+func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err := dynamostore.New(nil, dynamostore.Config{Table: "a b", MaxClockSkew: -2, Concurrency: -1})
 	if !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Fatalf("%v; want ErrInvalidConfig", err)
@@ -37,8 +37,8 @@ func TestTableNames(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatToDo reads what somebody sees at night.
-func TestErrorsSayWhatToDo(t *testing.T) {
+// TestErrorsNameARemedy checks the texts that an operator sees.
+func TestErrorsNameARemedy(t *testing.T) {
 	fault := dynamofake.Fault{}
 	srv := fakeWith(t, func(string, []byte) dynamofake.Fault { return fault })
 	st, err := dynamostore.New(client(newWire(t), srv.URL()), dynamostore.Config{Table: "not-there"})

@@ -1,4 +1,4 @@
 package dynamostore
 
-// BatchSingles makes the store send single elements as it sends many.
+// BatchSingles makes the store send single elements as batches.
 func (s *Store) BatchSingles() { s.fewest = 1 }

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// change is a conditional update of an item, in no language yet: see expression, and statement for PartiQL.
+// change is a conditional update of an item. Its methods expression and statement render it for UpdateItem and PartiQL.
 type change struct {
 	conditions []term
 	sets       []term
@@ -27,23 +27,23 @@ type term struct {
 type operator uint8
 
 const (
-	equal    operator = iota // in a condition, or assigned
-	absent                   // in a condition; no value
-	atMost                   // in a condition
-	subtract                 // from what the attribute is
+	equal    operator = iota // a condition or an assignment
+	absent                   // a condition without a value
+	atMost                   // a condition
+	subtract                 // an assignment: the attribute less the value
 )
 
-// is adds the condition that an attribute has a value.
+// is adds the condition that an attribute has this value.
 func (c *change) is(attr string, v types.AttributeValue) {
 	c.conditions = append(c.conditions, term{attr, equal, v})
 }
 
-// absent adds the condition that there is no such attribute.
+// absent adds the condition that an attribute does not exist.
 func (c *change) absent(attr string) {
 	c.conditions = append(c.conditions, term{attr: attr, op: absent})
 }
 
-// isTime is the condition on an attribute that is absent when its time is zero.
+// isTime adds the condition that an attribute has this time. The attribute of a zero time does not exist.
 func (c *change) isTime(attr string, t time.Time) {
 	if t.IsZero() {
 		c.absent(attr)
@@ -56,7 +56,7 @@ func (c *change) set(attr string, v types.AttributeValue) {
 	c.sets = append(c.sets, term{attr, equal, v})
 }
 
-// setOrRemove sets an attribute that is absent when it has no value.
+// setOrRemove sets an attribute, or removes it if it has no value.
 func (c *change) setOrRemove(attr string, v types.AttributeValue, has bool) {
 	if has {
 		c.set(attr, v)
@@ -65,8 +65,7 @@ func (c *change) setOrRemove(attr string, v types.AttributeValue, has bool) {
 	c.removes = append(c.removes, attr)
 }
 
-// takeChange writes next over seen on condition that the key is exactly as seen (rule 7). Attributes that are not ours
-// stay.
+// takeChange replaces seen by next on condition that the entry equals seen (rule 7). Unknown attributes are kept.
 func takeChange(seen, next *store.Entry) *change {
 	c := new(change)
 	c.is(AttrStatus, text(string(seen.Status)))
@@ -85,14 +84,14 @@ func takeChange(seen, next *store.Entry) *change {
 	c.setOrRemove(AttrFingerprint, binary(next.Fingerprint[:]), !next.Fingerprint.IsZero())
 	c.setOrRemove(AttrSource, text(next.Source), next.Source != "")
 	c.removes = append(c.removes, AttrRetryAt)
-	if seen.Status != store.StatusStarted { // a new life
+	if seen.Status != store.StatusStarted { // the key starts over
 		c.set(AttrCreatedAt, number(next.CreatedAt.UnixMilli()))
 		c.removes = append(c.removes, AttrResult, AttrResultOmitted, AttrFailure)
 	}
 	return c
 }
 
-// settleChange makes the transition on condition that the claim is held (rule 3).
+// settleChange applies a settlement on condition that the claim is held (rule 3).
 func settleChange(s *store.Settlement, now time.Time) *change {
 	c := new(change)
 	c.is(AttrStatus, text(string(store.StatusStarted)))
@@ -100,7 +99,7 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 	c.is(AttrOwner, text(s.Owner))
 	c.absent(AttrRetryAt)
 
-	// What the transition writes is stated once, in package idem; a record that is not known is stood in for by an empty one.
+	// Package store defines what a settlement writes. The entry is not known here, so an empty one takes its place.
 	next := store.Settled(s, &store.Entry{Status: store.StatusStarted}, now)
 	c.set(AttrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
 	c.set(AttrExpiry, number(next.Expiry.Unix()))
@@ -118,7 +117,7 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 			c.sets = append(c.sets, term{AttrAttempts, subtract, number(1)})
 		}
 	case store.OpExtend:
-		c.conditions = append(c.conditions, term{AttrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // shortens nothing
+		c.conditions = append(c.conditions, term{AttrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // a delayed extend must not shorten the lease
 		c.set(AttrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
 	}
 	if next.Failure != nil {
@@ -127,8 +126,8 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 	return c
 }
 
-// expression is a change as UpdateItem takes it. Every attribute is named by a placeholder, since some of ours are reserved
-// words of DynamoDB's.
+// expression is a change in the form of UpdateItem. All attributes use placeholders, because some names are reserved words of
+// DynamoDB.
 type expression struct {
 	condition string
 	update    string

@@ -15,13 +15,13 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// items that we never wrote.
+// foreignItems are items that idemsk never wrote.
 func foreignItems() map[string]map[string]types.AttributeValue {
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	return map[string]map[string]types.AttributeValue{
-		"nothing but a key":  {},
-		"an unknown status":  {dynamostore.AttrStatus: text("DONE")},
-		"a version in words": {dynamostore.AttrStatus: text("STARTED"), dynamostore.AttrVersion: text("many")},
+		"nothing but a key":      {},
+		"an unknown status":      {dynamostore.AttrStatus: text("DONE")},
+		"a version that is text": {dynamostore.AttrStatus: text("STARTED"), dynamostore.AttrVersion: text("many")},
 	}
 }
 
@@ -34,16 +34,16 @@ func plant(t *testing.T, c *dynamodb.Client, table, key string, item map[string]
 	}
 }
 
-// wantForeign wants an error that is no fault of the store, and says of which key it is and how to look at it.
+// wantForeign checks that the error is ErrForeignEntry, and names the key and the command that shows the item.
 func wantForeign(t *testing.T, err error, key string) {
 	t.Helper()
 	if !errors.Is(err, store.ErrForeignEntry) || !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) || !strings.Contains(err.Error(), "idemsk get") {
-		t.Errorf("error %v; want ErrForeignRecord that names %q, and `idemsk get`", err, key)
+		t.Errorf("error %v; want ErrForeignEntry that names %q, and `idemsk get`", err, key)
 	}
 }
 
-// One item that is not ours is told of its own key alone, however it is met: by a refused write, or read before any.
-func TestAForeignItemIsOnesOwnTrouble(t *testing.T) {
+// A foreign item affects only its own key, whether a refused write or a read returns it.
+func TestForeignItemAffectsOnlyItsOwnKey(t *testing.T) {
 	for name, item := range foreignItems() {
 		t.Run(name, func(t *testing.T) {
 			onBothPaths(t, func(t *testing.T, batched bool) {
@@ -79,7 +79,7 @@ func equalState(t *testing.T, key string, got, want store.ClaimState) {
 	}
 }
 
-func TestAClaimThatWasOverwrittenCannotBeSettled(t *testing.T) {
+func TestOverwrittenClaimCannotBeSettled(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		c := client(newWire(t), fake(t).URL())
 		s := newStore(t, c, dynamostore.Config{Plain: !batched})
@@ -93,8 +93,8 @@ func TestAClaimThatWasOverwrittenCannotBeSettled(t *testing.T) {
 	})
 }
 
-// Nothing is committed over an item that is not ours, whether the key was claimed or is to be claimed with the completion.
-func TestAnEffectIsNotCommittedOverAForeignItem(t *testing.T) {
+// No effect is committed if the key has a foreign item, whether the key was claimed before or is claimed with the completion.
+func TestEffectIsNotCommittedOverAForeignItem(t *testing.T) {
 	for name, onCommit := range map[string]bool{"claimed first": false, "claimed on commit": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBooks(t)

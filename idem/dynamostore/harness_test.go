@@ -35,7 +35,7 @@ func fake(tb testing.TB) *dynamofake.Server {
 	return fakeWith(tb, nil)
 }
 
-// fakeWith starts an in-process DynamoDB whose requests meet faults.
+// fakeWith starts an in-process DynamoDB with injected faults.
 func fakeWith(tb testing.TB, fault func(op string, body []byte) dynamofake.Fault) *dynamofake.Server {
 	tb.Helper()
 	srv, err := dynamofake.New(dynamofake.Config{Fault: fault})
@@ -53,7 +53,7 @@ func fakeWith(tb testing.TB, fault func(op string, body []byte) dynamofake.Fault
 	return srv
 }
 
-// wire is a client's transport to DynamoDB, on which replies can get lost and other things can happen between two requests.
+// wire is a client's transport to DynamoDB. It can lose replies and call a function between two requests.
 type wire struct {
 	base *http.Transport
 
@@ -99,7 +99,7 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// statements returns the body of a batch of statements, which stays to be read.
+// statements returns the statements of a batch's body, which can still be read afterwards.
 func statements(req *http.Request) string {
 	if !strings.HasSuffix(req.Header.Get("X-Amz-Target"), ".BatchExecuteStatement") {
 		return ""
@@ -112,7 +112,7 @@ func statements(req *http.Request) string {
 	return string(body)
 }
 
-// loses reports whether the reply to this write gets lost: only one that took effect counts.
+// loses reports whether the reply to this write is lost. Only a write that took effect counts.
 func (w *wire) loses(op string, reply []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +159,7 @@ func newStore(tb testing.TB, c *dynamodb.Client, cfg dynamostore.Config) *dynamo
 	if err := dynamostore.CreateTable(tb.Context(), c, cfg.Table); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { // the test's own context has ended by now
+	tb.Cleanup(func() { // t.Context has ended here
 		if _, err := c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &cfg.Table}); err != nil {
 			tb.Errorf("deleting table %s: %v", cfg.Table, err)
 		}
@@ -171,8 +171,7 @@ func newStore(tb testing.TB, c *dynamodb.Client, cfg dynamostore.Config) *dynamo
 	return s
 }
 
-// harness puts a store on a new table at the endpoint, which sends a request for each element, or batches, for a single one
-// too.
+// harness returns a store on a new table. The store sends a request for each element, or batches, even for single elements.
 func harness(tb testing.TB, endpoint string, batched bool) (storetest.Harness, *wire) {
 	tb.Helper()
 	w := newWire(tb)
@@ -194,7 +193,7 @@ func harness(tb testing.TB, endpoint string, batched bool) (storetest.Harness, *
 	}, w
 }
 
-// counters are items of a table of their own.
+// counters are items of a separate table.
 func counters(tb testing.TB, c *dynamodb.Client, st *dynamostore.Store) *storetest.Effects {
 	tb.Helper()
 	const key, count = "id", "count"
@@ -244,7 +243,7 @@ func counters(tb testing.TB, c *dynamodb.Client, st *dynamostore.Store) *storete
 	}
 }
 
-// createTable makes a table for the time of a test.
+// createTable creates a table and deletes it after the test.
 func createTable(tb testing.TB, c *dynamodb.Client, table, key string) {
 	tb.Helper()
 	_, err := c.CreateTable(tb.Context(), &dynamodb.CreateTableInput{
@@ -274,14 +273,14 @@ func raw(tb testing.TB, c *dynamodb.Client, table, key string) []byte {
 	if out.Item == nil {
 		return nil
 	}
-	text, err := json.Marshal(out.Item) // maps are written in the order of their keys
+	text, err := json.Marshal(out.Item) // maps are encoded in the order of their keys
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return text
 }
 
-// sweep does what DynamoDB's TTL does some day, by the test's clock.
+// sweep deletes expired items by the test's clock, as TTL does.
 func sweep(tb testing.TB, c *dynamodb.Client, table string, now int64) {
 	tb.Helper()
 	out, err := c.Scan(tb.Context(), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
@@ -303,7 +302,7 @@ func sweep(tb testing.TB, c *dynamodb.Client, table string, now int64) {
 	}
 }
 
-// onBothPaths runs a test on the plain and on the batched path.
+// onBothPaths runs a test with and without batches.
 func onBothPaths(t *testing.T, test func(t *testing.T, batched bool)) {
 	t.Helper()
 	t.Run("plain", func(t *testing.T) { test(t, false) })

@@ -21,7 +21,7 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// endpoint is LocalStack's; `make test` starts it.
+// endpoint is the address of LocalStack, which `make test` starts.
 func endpoint(t *testing.T) string {
 	t.Helper()
 	url := os.Getenv("IDEMSK_TEST_ENDPOINT")
@@ -48,7 +48,7 @@ func TestAgreesWithMemoryOnLocalStack(t *testing.T) {
 		h, _ := harness(t, url, batched)
 		storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
 			empty(t, h.Store)
-			clock := storetest.NewClock() // the store's clock goes on from the history before
+			clock := storetest.NewClock() // the store's clock continues from the previous history
 			clock.Advance(h.Now().Sub(clock.Now()))
 			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: h.Skew})
 			return h, storetest.Harness{
@@ -58,7 +58,7 @@ func TestAgreesWithMemoryOnLocalStack(t *testing.T) {
 	})
 }
 
-// fewer lets rapid try fewer histories than its default of 100: LocalStack answers some 200 requests a second.
+// fewer reduces the number of rapid's histories from 100, because LocalStack answers about 200 requests a second.
 func fewer(t *testing.T) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
@@ -89,8 +89,8 @@ func empty(t *testing.T, st store.Store) {
 	}
 }
 
-// TestTTLDeletesByOurAttribute lets LocalStack's TTL worker, which goes by the real time, decide: what is past its retention
-// goes, what is not stays.
+// TestTTLDeletesByOurAttribute runs LocalStack's TTL worker, which uses the real time: it deletes the expired item and keeps
+// the other.
 func TestTTLDeletesByOurAttribute(t *testing.T) {
 	url := endpoint(t)
 	longAgo := time.Now().Add(-2 * time.Hour)
@@ -115,8 +115,8 @@ func TestTTLDeletesByOurAttribute(t *testing.T) {
 	}
 }
 
-// runTTLWorker asks again when a table that another package made or dropped meanwhile broke the worker's walk over all tables:
-// LocalStack iterates over its live dictionary, and answers 500.
+// runTTLWorker retries when another test creates or deletes a table meanwhile: LocalStack then fails with 500, because it
+// iterates over a changing dictionary.
 func runTTLWorker(t *testing.T, url string) {
 	t.Helper()
 	for range 50 {

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	shortLimit = 500 * time.Millisecond // of an attempt, in these tests
-	soon       = 5 * time.Second        // above what an attempt and a new connection take, and below patience
-	patience   = 30 * time.Second       // of the callers here
+	shortLimit = 500 * time.Millisecond // timeout of an attempt in these tests
+	soon       = 5 * time.Second        // above the time of an attempt and a new connection, below patience
+	patience   = 30 * time.Second       // deadline of the callers
 )
 
-// within wants f to end soon, in a context that lasts much longer.
+// within checks that f returns soon, in a context that lasts much longer.
 func within(t *testing.T, what string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -43,8 +43,8 @@ func sdkConfig(client aws.HTTPClient, at string) aws.Config {
 	return aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: client, BaseEndpoint: &at}
 }
 
-// behindProxy returns a store whose client gets to DynamoDB through a proxy; one whose client does not; and a way to have the client keep
-// more idle connections than it makes attempts.
+// behindProxy returns a store whose client connects through a proxy, a store without a proxy, and a function that makes the
+// client hold more idle connections than it makes attempts.
 func behindProxy(t *testing.T, client aws.HTTPClient) (st, direct *dynamostore.Store, proxy *faultproxy.Proxy, fillUp func()) {
 	t.Helper()
 	srv := fake(t)
@@ -72,9 +72,9 @@ func behindProxy(t *testing.T, client aws.HTTPClient) (st, direct *dynamostore.S
 	}
 }
 
-// All the connections of a client fail at once: with a host that has gone, or in a sandbox that was frozen for so long that a NAT has
-// forgotten them.
-func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
+// All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a NAT gateway dropped
+// them.
+func TestOperationSucceedsOverANewConnection(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
 			st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
@@ -97,8 +97,8 @@ func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
 	}
 }
 
-// Nothing answers, on no connection: the error comes when the attempts are used up. When the network is back, so is the store.
-func TestADynamoDBThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
+// No connection gets an answer. The error comes after the last attempt. The store works again when the network is back.
+func TestSilentDynamoDBIsAnError(t *testing.T) {
 	st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
 	fillUp()
 	proxy.Existing(faultproxy.Silent)
@@ -113,8 +113,8 @@ func TestADynamoDBThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
 	within(t, "a claim", func(context.Context) { mustClaim(t, st, claimsFor(1, 1), store.Claimed) })
 }
 
-// A heartbeat that meets with silence leaves time for another one.
-func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
+// A heartbeat that times out leaves time for another heartbeat.
+func TestHandlerKeepsItsLeaseWhenConnectionsFail(t *testing.T) {
 	st, direct, proxy, fillUp := behindProxy(t, nil)
 	engine, err := idem.New(st, idem.Config{Lease: 3 * time.Second})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
 	}
 }
 
-// largest is an HTTP client that remembers the largest request.
+// largest is an HTTP client that records the size of the largest request.
 type largest struct {
 	aws.HTTPClient
 	mu    sync.Mutex
@@ -150,12 +150,12 @@ func (l *largest) Do(r *http.Request) (*http.Response, error) {
 	return l.HTTPClient.Do(r)
 }
 
-// What is sent passes a network of 6 Mbit/s in an attempt's time, whatever the results' sizes. What is received may take longer: an attempt
-// is bounded by its silence.
-func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
+// A request fits a network of 6 Mbit/s within the time of an attempt, whatever the size of results. A response may take longer,
+// because the timeout counts only silence.
+func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	const (
 		passes = 6_000_000 / 8 * int64(dynamostore.AttemptTimeout/time.Second)
-		rate   = 4 << 20 // bytes a second: all of them take longer than an attempt may be silent
+		rate   = 4 << 20 // bytes a second: all results together take longer than the timeout
 	)
 	requests := &largest{HTTPClient: awsclient.New(nil, dynamostore.AttemptTimeout)}
 	st, _, proxy, _ := behindProxy(t, requests)

@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// TestRequests counts what each step costs: a request is a write, and is billed.
+// TestRequests counts the requests of each step. Each request is billed as a write.
 func TestRequests(t *testing.T) {
 	srv := fake(t)
 	const lease, retention = 30 * time.Second, time.Hour
@@ -33,7 +33,7 @@ func TestRequests(t *testing.T) {
 		want    map[string]int
 	}{
 		{
-			"a fresh record", func(storetest.Harness) {},
+			"a new key", func(storetest.Harness) {},
 			func(h storetest.Harness) { settle(h, claim(h).Entry, store.OpComplete) },
 			map[string]int{"PutItem": 1, "UpdateItem": 1},
 		},
@@ -58,7 +58,7 @@ func TestRequests(t *testing.T) {
 			map[string]int{"PutItem": 1, "UpdateItem": 1},
 		},
 		{
-			"a fresh record whose two replies are lost", func(storetest.Harness) {},
+			"a new key whose two replies are lost", func(storetest.Harness) {},
 			func(h storetest.Harness) {
 				h.LoseReply()
 				rec := claim(h).Entry

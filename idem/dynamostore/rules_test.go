@@ -37,8 +37,8 @@ func TestAgreesWithMemory(t *testing.T) {
 	})
 }
 
-// Two hosts whose clocks differ by a little less than MaxClockSkew, either way: a live lease is not taken, and what completed is
-// replayed for as long as it is retained.
+// Two hosts have clocks that differ by a little less than MaxClockSkew, in either direction: a live lease is not taken, and a
+// completion is replayed during its whole retention.
 func TestClocksWithinTheSkew(t *testing.T) {
 	const lease, retention = 30 * time.Second, time.Minute
 	srv := fake(t)

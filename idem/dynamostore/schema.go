@@ -11,15 +11,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The attributes of an item. This file is the one place where they are named; whoever provisions the table takes AttrKey
-// and AttrExpiry from here. The format only ever grows: later versions read every item that an earlier one wrote.
+// The attributes of an item. They are named only in this file. Code that creates the table uses AttrKey and AttrExpiry.
+// Attributes are added but never removed: later versions read every item that an earlier version wrote.
 const (
 	AttrKey           = "idempotencyKey"     // S, the partition key
 	AttrStatus        = "status"             // S
 	AttrVersion       = "version"            // N, the fencing token
 	AttrOwner         = "owner"              // S
 	AttrLeaseUntil    = "leaseUntil"         // N, epoch ms
-	AttrRetryAt       = "retryAt"            // N, epoch ms; present: released
+	AttrRetryAt       = "retryAt"            // N, epoch ms; only if released
 	AttrAttempts      = "attempts"           // N
 	AttrFingerprint   = "requestFingerprint" // B, SHA-256
 	AttrResult        = "responsePayload"    // B
@@ -31,7 +31,7 @@ const (
 	AttrExpiry        = "expiryTimestamp"    // N, epoch s: the table's TTL attribute
 )
 
-// item is the stored form of a record.
+// item is the stored form of an entry.
 type item struct {
 	Key           string       `dynamodbav:"idempotencyKey"`
 	Status        string       `dynamodbav:"status"`
@@ -56,14 +56,14 @@ type failureItem struct {
 	At      int64  `dynamodbav:"at"`
 }
 
-// attribute is a name and a value, as they are written. Writing goes without reflection: it is most of what a batch costs
-// here.
+// attribute is the name and value of an attribute to write. Items are encoded without reflection, which would be most of the
+// CPU cost of a batch.
 type attribute struct {
 	name  string
 	value types.AttributeValue
 }
 
-// attributes are those of a record, always in the same order.
+// attributes returns the attributes of an entry, in a fixed order.
 func attributes(rec *store.Entry) []attribute {
 	list := make([]attribute, 0, 15)
 	list = append(list,
@@ -110,16 +110,16 @@ func failure(f *store.Failure) types.AttributeValue {
 	}}
 }
 
-// decode returns the record that an item stands for, or store.ErrForeignEntry (wrapped) with the key.
+// decode returns the entry of an item, or store.ErrForeignEntry (wrapped) with the key.
 func decode(av map[string]types.AttributeValue) (store.Entry, error) {
-	rec, err := recordOf(av)
+	rec, err := entryOf(av)
 	if err != nil {
 		return store.Entry{}, fmt.Errorf("%w: item %q: %w", store.ErrForeignEntry, keyIn(av), err)
 	}
 	return rec, nil
 }
 
-// keyIn returns the key of an item: whatever else is in it, its key is the table's.
+// keyIn returns the key of an item. Every item of the table has one.
 func keyIn(av map[string]types.AttributeValue) string {
 	if key, ok := av[AttrKey].(*types.AttributeValueMemberS); ok {
 		return key.Value
@@ -127,7 +127,7 @@ func keyIn(av map[string]types.AttributeValue) string {
 	return ""
 }
 
-func recordOf(av map[string]types.AttributeValue) (store.Entry, error) {
+func entryOf(av map[string]types.AttributeValue) (store.Entry, error) {
 	var it item
 	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
 		return store.Entry{}, err
@@ -143,7 +143,7 @@ func recordOf(av map[string]types.AttributeValue) (store.Entry, error) {
 		CreatedAt: time.UnixMilli(it.CreatedAt), UpdatedAt: time.UnixMilli(it.UpdatedAt), Expiry: time.Unix(it.Expiry, 0),
 	}
 	if n := copy(rec.Fingerprint[:], it.Fingerprint); n != len(it.Fingerprint) || (n != 0 && n != len(rec.Fingerprint)) {
-		return store.Entry{}, fmt.Errorf("it has a fingerprint of %d bytes; want %d", len(it.Fingerprint), len(rec.Fingerprint))
+		return store.Entry{}, fmt.Errorf("the fingerprint has %d bytes; want %d", len(it.Fingerprint), len(rec.Fingerprint))
 	}
 	if f := it.Failure; f != nil {
 		rec.Failure = &store.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}

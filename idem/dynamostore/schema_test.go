@@ -19,8 +19,8 @@ import (
 
 func ms(n int64) time.Time { return time.UnixMilli(n) }
 
-// goldenRecords are the records of testdata/items: every attribute, and every one absent that can be.
-func goldenRecords() map[string]store.Entry {
+// goldenEntries are the entries of testdata/items: with every attribute, and without every optional attribute.
+func goldenEntries() map[string]store.Entry {
 	base := store.Entry{
 		Key: "payments#p-1", Status: store.StatusStarted, Token: 1790000000123, Owner: "owner-1", LeaseUntil: ms(1790000030123),
 		Attempts: 1, Fingerprint: store.FingerprintOf([]byte("value")), Source: "payments-3@17",
@@ -55,10 +55,10 @@ func goldenRecords() map[string]store.Entry {
 	}
 }
 
-// TestGoldenItems holds the format of the first release: every later version reads these files, and, as long as nothing is
-// added, writes them. They are never changed; what a new version adds gets files of its own.
+// TestGoldenItems checks the format of the first release. Every later version reads these files and writes the same items. The
+// files never change; new attributes get new files.
 func TestGoldenItems(t *testing.T) {
-	for name, want := range goldenRecords() {
+	for name, want := range goldenEntries() {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("testdata", "items", name+".json"))
 			if err != nil {
@@ -84,7 +84,7 @@ func TestEveryGoldenFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := goldenRecords()
+	records := goldenEntries()
 	for _, f := range files {
 		if _, ok := records[strings.TrimSuffix(filepath.Base(f), ".json")]; !ok {
 			t.Errorf("no test reads %s", f)
@@ -96,7 +96,7 @@ func TestEveryGoldenFileIsRead(t *testing.T) {
 }
 
 func TestAttributesOfOtherVersionsAreIgnored(t *testing.T) {
-	rec := goldenRecords()["v1-started"]
+	rec := goldenEntries()["v1-started"]
 	av := encode(&rec)
 	av["addedByALaterVersion"] = &types.AttributeValueMemberBOOL{Value: true}
 	got, err := decode(av)
@@ -105,7 +105,7 @@ func TestAttributesOfOtherVersionsAreIgnored(t *testing.T) {
 	}
 }
 
-func TestItemsThatAreNotOurs(t *testing.T) {
+func TestForeignItemsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(av map[string]types.AttributeValue)
 		want   string
@@ -118,13 +118,13 @@ func TestItemsThatAreNotOurs(t *testing.T) {
 		}, "not written by idemsk"},
 		"a fingerprint of another length": {func(av map[string]types.AttributeValue) {
 			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: []byte{1, 2, 3}}
-		}, "fingerprint of 3 bytes"},
+		}, "fingerprint has 3 bytes"},
 		"a fingerprint that is too long": {func(av map[string]types.AttributeValue) {
 			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: make([]byte, 33)}
-		}, "fingerprint of 33 bytes"},
+		}, "fingerprint has 33 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec := goldenRecords()["v1-started"]
+			rec := goldenEntries()["v1-started"]
 			av := encode(&rec)
 			tc.change(av)
 			if _, err := decode(av); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -134,7 +134,7 @@ func TestItemsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// TestTagsAreTheConstants holds the struct tags, which can't refer to constants, to them.
+// TestTagsAreTheConstants compares the struct tags with the constants.
 func TestTagsAreTheConstants(t *testing.T) {
 	want := []string{
 		AttrKey, AttrStatus, AttrVersion, AttrOwner, AttrLeaseUntil, AttrRetryAt, AttrAttempts, AttrFingerprint, AttrResult,

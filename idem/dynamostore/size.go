@@ -2,7 +2,8 @@ package dynamostore
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// sizeOf is the size of an item in bytes, as DynamoDB counts it; a number by its digits, which is a little too much.
+// sizeOf returns the size of an item in bytes, as DynamoDB counts it. Numbers count one byte per digit, which is slightly too
+// much.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 func sizeOf(item map[string]types.AttributeValue) int {
 	n := 0
@@ -12,7 +13,7 @@ func sizeOf(item map[string]types.AttributeValue) int {
 	return n
 }
 
-// Of a list or a map, and of each element in it.
+// The overhead in bytes of a list or a map, and of each element.
 const (
 	sizeOfNesting = 3
 	sizeOfElement = 1

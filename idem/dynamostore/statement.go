@@ -8,10 +8,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// PartiQL, as BatchExecuteStatement takes it. What our statements need of the language:
+// The PartiQL of BatchExecuteStatement is specified at
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.insert.html and ql-reference.update.html
 
-// insertStatement writes a record where there is none with its key.
+// insertStatement returns the statement that writes an entry if its key does not exist.
 func insertStatement(table string, rec *store.Entry) types.BatchStatementRequest {
 	list := attributes(rec)
 	var b strings.Builder
@@ -32,7 +32,7 @@ func insertStatement(table string, rec *store.Entry) types.BatchStatementRequest
 	return types.BatchStatementRequest{Statement: &statement, Parameters: parameters}
 }
 
-// statement is a change of the item with this key. Names are quoted, since some of ours are reserved words.
+// statement returns the change as an UPDATE of the item with this key. Names are quoted, because some are reserved words.
 func (c *change) statement(table, key string) types.BatchStatementRequest {
 	var b strings.Builder
 	b.Grow(512)

@@ -11,19 +11,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// TableClient is what CreateTable needs of a *dynamodb.Client.
+// TableClient is the part of *dynamodb.Client that CreateTable uses.
 type TableClient interface {
 	CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, optFns ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 	UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 	DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, optFns ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 }
 
-// createTimeout is how long CreateTable waits for a table to become active.
+// createTimeout is the maximum time that CreateTable waits for a table to become active.
 const createTimeout = 2 * time.Minute
 
-// CreateTable creates a table for a Store, on demand and with TTL, and waits until it can be used. A table that is there
-// already is an error only if it has TTL. It is for tests and local runs; in production the table comes from the stack, with
-// backups and protection against deletion.
+// CreateTable creates an on-demand table with TTL for a Store and waits until it is active. It fails if the table exists and
+// has TTL. It is meant for tests and local runs: in production the CDK stack creates the table, with backups and deletion
+// protection.
 func CreateTable(ctx context.Context, client TableClient, name string) error {
 	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName:            &name,

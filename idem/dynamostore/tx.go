@@ -18,52 +18,51 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// The limits of a transaction, and of an item.
+// The limits of a transaction and of an item.
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 const (
-	MaxTxItems  = 100     // one of which is the key's own
-	MaxTxBytes  = 4 << 20 // together
+	MaxTxItems  = 100     // including the item of the key
+	MaxTxBytes  = 4 << 20 // of all items
 	MaxItemSize = 400 << 10
 )
 
-// Tx is a handler's effect: writes that commit in one transaction (TransactWriteItems) together with the completion of the
-// handler's key, or not at all. It is safe for concurrent use, and good until the handler has returned.
+// Tx is the effect of a handler: writes that commit in one transaction (TransactWriteItems) with the completion of the
+// handler's key. It is safe for concurrent use. It accepts writes until the handler has returned.
 //
-// Each write, and the completion, costs twice the write units of a plain one.
+// Each write, and the completion, costs twice the write units of a plain write.
 type Tx struct {
-	own  string // the table of the keys, which is not the handler's to write to
+	own  string // the table of the keys; handlers must not write to it
 	name string // unique
 
 	mu     sync.Mutex
 	writes []write
 	size   int
-	err    error // the first
+	err    error // the errors of Enlist
 	sealed bool
-	at     time.Time // of the first settlement: one that is sent again is the same in every byte
+	at     time.Time // time of the first settlement: DynamoDB requires that a retry is identical
 }
 
-// Write is one item of a transaction. Exactly one of Put, Update, Delete and Check is set.
+// Write is a write to one item. Exactly one of Put, Update, Delete and Check is set.
 type Write struct {
 	Put *types.Put
-	// PutKey are the names of the key attributes of Put's table, by which an item that is enlisted twice is found before
-	// DynamoDB refuses the transaction.
+	// PutKey are the names of the key attributes of Put's table. Enlist uses them to refuse a second write to the same item.
 	PutKey []string
 	Update *types.Update
 	Delete *types.Delete
 	Check  *types.ConditionCheck
 
-	// OrElse is the handler's error if the condition of the write does not hold; without it a *ConditionError is, which is
-	// tried again. Marked by idem.Permanent it goes to the dead letters at once.
+	// OrElse is the handler's error if the condition of the write fails. With nil it is a *ConditionError, and the task is
+	// retried. An error marked by idem.Permanent sends the task to the dead letters at once.
 	OrElse error
 }
 
-// ConditionError says that the condition of a write did not hold, and that nothing was committed.
+// ConditionError means that the condition of a write failed. Nothing was committed.
 type ConditionError struct {
 	Table string
-	Key   string // of the item, as it stands in messages
-	// Item is what refused the write, if it asked for that (ReturnValuesOnConditionCheckFailure).
+	Key   string // the key of the item, formatted for messages
+	// Item is the item for which the condition failed, if the write set ReturnValuesOnConditionCheckFailure.
 	Item map[string]types.AttributeValue
-	// OrElse is the write's own.
+	// OrElse is the OrElse of the Write.
 	OrElse error
 }
 
@@ -77,16 +76,16 @@ func (e *ConditionError) Error() string {
 
 func (e *ConditionError) Unwrap() error { return e.OrElse }
 
-// ErrInvalidWrite is matched by the errors of a write that can't be part of a transaction.
+// ErrInvalidWrite means that a write can't be part of a transaction.
 var ErrInvalidWrite = errors.New("dynamostore: the write can't be part of the transaction")
 
 var (
-	errNoTx = errors.New("dynamostore: there is no transaction to enlist in: the handler's task was not claimed through a dynamostore.Store, or runs unprotected")
+	errNoTx = errors.New("dynamostore: there is no transaction: the handler's task was not claimed through a dynamostore.Store, or runs unprotected")
 	errOver = errors.New("dynamostore: the handler has returned: nothing can be enlisted any more")
 )
 
-// TxFrom returns the transaction of the task that a handler's context belongs to. Where there is none, as the engine fails
-// open or is on another store, the error is marked idem.Unavailable.
+// TxFrom returns the transaction of the task from a handler's context. If there is none, because the engine failed open or uses
+// another store, it returns an error marked by idem.Unavailable.
 func TxFrom(ctx context.Context) (*Tx, error) {
 	e, _ := store.EffectFrom(ctx)
 	if tx, ok := e.(*Tx); ok {
@@ -95,8 +94,9 @@ func TxFrom(ctx context.Context) (*Tx, error) {
 	return nil, idem.Unavailable(errNoTx)
 }
 
-// Enlist adds writes to the transaction. It sends nothing. An error (ErrInvalidWrite) says which write can't be part of it, and
-// is the handler's error too, whatever the handler makes of it: a transaction is committed as it was meant, or not at all.
+// Enlist adds writes to the transaction. It sends no request. It returns ErrInvalidWrite (wrapped) if a write can't be part of
+// the transaction. This error also becomes the handler's error, even if the handler ignores it, so that a transaction is never
+// committed in part.
 func (tx *Tx) Enlist(writes ...Write) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -145,10 +145,13 @@ func (tx *Tx) Seal() (enlisted bool, err error) {
 	return len(tx.writes) > 0, tx.err
 }
 
+// Discard implements store.Effect: nothing was sent.
+func (tx *Tx) Discard() {}
+
 // NewEffect implements store.Transactor.
 func (s *Store) NewEffect() store.Effect { return &Tx{own: s.table, name: rand.Text()} }
 
-// settledAt returns the time of the first settlement.
+// settledAt returns the time of the first settlement of this transaction.
 func (tx *Tx) settledAt(now time.Time) time.Time {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -158,16 +161,16 @@ func (tx *Tx) settledAt(now time.Time) time.Time {
 	return tx.at
 }
 
-// write is a Write as it is sent.
+// write is a prepared Write.
 type write struct {
 	item   types.TransactWriteItem
 	table  string
-	key    string // of the item: equal for equal keys
-	size   int    // in bytes, as far as it is known: an update may make its item larger
+	key    string // formatted; equal for equal keys
+	size   int    // in bytes, as far as known: an update may make its item larger
 	orElse error
 }
 
-// id tells items apart.
+// id identifies the item.
 func (w *write) id() string { return w.table + " " + w.key }
 
 func prepare(w *Write) (write, error) {
@@ -214,7 +217,7 @@ func prepare(w *Write) (write, error) {
 	return one, err
 }
 
-// keyText is the same for equal keys, and fit for a message.
+// keyText formats a key for messages. Equal keys have equal text.
 func keyText(key map[string]types.AttributeValue) (string, error) {
 	var b strings.Builder
 	b.WriteByte('{')

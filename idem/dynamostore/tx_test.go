@@ -18,14 +18,14 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// canceller is a client whose transactions end as a test says, without reaching the table, if it says anything.
+// canceller is a client that can answer a transaction itself, without sending it.
 type canceller struct {
 	dynamostore.Client
 	say func(n int, in *dynamodb.TransactWriteItemsInput) error
 
 	mu    sync.Mutex
 	sent  []*dynamodb.TransactWriteItemsInput
-	items []int // in each
+	items []int // the number of items of each transaction
 }
 
 // TransactWriteItems implements dynamostore.Client.
@@ -42,7 +42,7 @@ func (c *canceller) TransactWriteItems(ctx context.Context, in *dynamodb.Transac
 	return c.Client.TransactWriteItems(ctx, in, opts...)
 }
 
-// books is a store, its client, and a table for effects, whose key is "id".
+// books is a store, its client, and a table for effects with the key "id".
 type books struct {
 	*dynamostore.Store
 	client *canceller
@@ -85,19 +85,19 @@ func (b *books) run(t *testing.T, cfg idem.Config, key string, writes ...dynamos
 	return e.Do(ctx, b.task(key, writes...))
 }
 
-// task is one whose handler enlists writes.
+// task returns a task whose handler enlists writes.
 func (*books) task(key string, writes ...dynamostore.Write) idem.Task {
 	return idem.Task{Key: key, Source: "payments-1@2", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 		tx, err := dynamostore.TxFrom(ctx)
 		if err != nil {
 			return nil, err
 		}
-		_ = tx.Enlist(writes...) // the transaction remembers
+		_ = tx.Enlist(writes...) // the transaction keeps the error
 		return nil, nil
 	})}
 }
 
-// A write that can't be part of a transaction is the handler's error, and says which write it is and why. Nothing is sent.
+// A write that can't be part of a transaction is the handler's error, which names the write and the reason. No request is sent.
 func TestWritesThatCantBeEnlisted(t *testing.T) {
 	b := newBooks(t)
 	many := make([]dynamostore.Write, dynamostore.MaxTxItems)
@@ -144,7 +144,7 @@ func TestWritesThatCantBeEnlisted(t *testing.T) {
 	}
 }
 
-func TestWhatTheServiceRefusesIsTheHandlersError(t *testing.T) {
+func TestRefusedTransactionIsTheHandlersError(t *testing.T) {
 	missing := "no-such-table"
 	for _, onCommit := range []bool{false, true} {
 		b := newBooks(t)
@@ -180,7 +180,7 @@ func TestWhatTheServiceRefusesIsTheHandlersError(t *testing.T) {
 
 var errNoFunds = errors.New("no funds")
 
-func TestAConditionThatDoesNotHold(t *testing.T) {
+func TestFailedConditionIsTheHandlersError(t *testing.T) {
 	b := newBooks(t)
 	check := dynamostore.Write{Check: &types.ConditionCheck{
 		TableName: &b.table, Key: b.id("account"), ConditionExpression: aws.String("balance >= :amount"),
@@ -204,7 +204,7 @@ func TestAConditionThatDoesNotHold(t *testing.T) {
 	}
 }
 
-// cancelled is what a transaction is answered whose items were in conflict, but for those with another code.
+// cancelled is the error of a transaction whose items conflicted, except for items with another code.
 func cancelled(in *dynamodb.TransactWriteItemsInput, code string, at ...int) error {
 	reasons := make([]types.CancellationReason, len(in.TransactItems))
 	for i := range reasons {
@@ -216,8 +216,8 @@ func cancelled(in *dynamodb.TransactWriteItemsInput, code string, at ...int) err
 	return &types.TransactionCanceledException{CancellationReasons: reasons}
 }
 
-// A conflict with another transaction says nothing about the key: it is tried again, with the same token and the same items.
-func TestAConflictIsTriedAgain(t *testing.T) {
+// A transaction is retried after a conflict, with the same token and the same items.
+func TestConflictIsRetried(t *testing.T) {
 	for _, code := range []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"} {
 		for _, at := range []int{0, 1} {
 			b := newBooks(t)
@@ -240,7 +240,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestConflictsThatDoNotEnd(t *testing.T) {
+func TestLastingConflictsAreErrContended(t *testing.T) {
 	b := newBooks(t)
 	b.client.say = func(_ int, in *dynamodb.TransactWriteItemsInput) error {
 		return cancelled(in, "TransactionConflict", 1)
@@ -254,8 +254,8 @@ func TestConflictsThatDoNotEnd(t *testing.T) {
 	}
 }
 
-// A permission that is missing costs no attempt, and the error names the actions.
-func TestAPermissionThatIsMissing(t *testing.T) {
+// A missing permission counts no attempt, and the error names the actions.
+func TestMissingPermissionIsUnavailable(t *testing.T) {
 	b := newBooks(t)
 	b.client.say = func(int, *dynamodb.TransactWriteItemsInput) error {
 		return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not you"}
@@ -266,7 +266,7 @@ func TestAPermissionThatIsMissing(t *testing.T) {
 	}
 }
 
-// batchOf runs keys with an effect each at once, as the units of a batch do, and returns what became of them.
+// batchOf runs keys concurrently, each with an effect, as the lanes of a batch do, and returns the outcomes.
 func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int, write func(i int) dynamostore.Write) map[idem.Kind]int {
 	t.Helper()
 	e, err := idem.New(b, cfg)
@@ -309,7 +309,7 @@ func total(counts map[string]int) (n int) {
 	return n
 }
 
-// TestRequestsOfEffects counts what an effect costs in requests.
+// TestRequestsOfEffects counts the requests of an effect.
 func TestRequestsOfEffects(t *testing.T) {
 	const keys = 200
 	onCommit := idem.Config{ClaimOnCommit: true, CommitWindow: keys}
@@ -349,7 +349,7 @@ func TestRequestsOfEffects(t *testing.T) {
 	}
 }
 
-// Effects on one item can't share a transaction, nor be made at once.
+// Effects on the same item are not in one transaction and not sent concurrently.
 func TestEffectsOnOneItem(t *testing.T) {
 	b := newBooks(t)
 	add := func(int) dynamostore.Write {
@@ -373,8 +373,8 @@ func TestEffectsOnOneItem(t *testing.T) {
 	}
 }
 
-// A transaction that the service refuses for one of its completions is made without it.
-func TestOneCompletionDoesNotSpoilTheOthers(t *testing.T) {
+// A transaction that is cancelled because of one completion is retried without it.
+func TestRefusedCompletionLeavesTheTransaction(t *testing.T) {
 	b := newBooks(t)
 	const keys = 50
 	kinds := b.batchOf(t, idem.Config{ClaimOnCommit: true, CommitWindow: keys}, keys, func(i int) dynamostore.Write {
@@ -392,8 +392,8 @@ func TestOneCompletionDoesNotSpoilTheOthers(t *testing.T) {
 	}
 }
 
-// Where there is no handler there is no transaction, and none after it.
-func TestATransactionOutsideOfAHandler(t *testing.T) {
+// There is no transaction without a handler, and none after it.
+func TestNoTransactionOutsideAHandler(t *testing.T) {
 	if _, err := dynamostore.TxFrom(t.Context()); !idem.IsUnavailable(err) || !strings.Contains(err.Error(), "no transaction") {
 		t.Errorf("%v", err)
 	}

@@ -20,19 +20,18 @@ import (
 	"github.com/idemsk/idemsk/internal/chunks"
 )
 
-// completion is a settlement that commits with its effect, and where its answer goes.
+// completion is a settlement in a transaction.
 type completion struct {
 	set *store.Settlement
 	err *error
-	tx  *Tx // nil if it has no effect
+	tx  *Tx // nil without an effect
 	at  time.Time
 }
 
-// isTransactional reports whether a settlement has more to it than its key's transition.
+// isTransactional reports whether a settlement has an effect or claims its key.
 func isTransactional(set *store.Settlement) bool { return set.Effect != nil || set.Claim != nil }
 
-// settleTransactions settles those of the settlements that have an effect to commit or their key to claim, and returns the
-// others.
+// settleTransactions settles the settlements that have an effect or claim their key, and returns the others.
 func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, errs []error) (others []store.Settlement, which []int) {
 	var completions []completion
 	now := s.clock.Now()
@@ -56,7 +55,7 @@ func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, e
 	groups, disjoint := group(completions)
 	if disjoint {
 		s.each(len(groups), func(i int) { s.commit(ctx, groups[i]) })
-	} else { // they would only conflict with each other
+	} else { // concurrent transactions on the same item would conflict
 		for _, g := range groups {
 			s.commit(ctx, g)
 		}
@@ -64,8 +63,8 @@ func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, e
 	return others, which
 }
 
-// group distributes completions over transactions that they fit into, and that write no item twice; one that is shared is no larger than
-// any request for several elements. disjoint is whether no two of these write the same item either.
+// group distributes completions over transactions. A transaction writes no item twice, keeps the limits of DynamoDB and, if it
+// has several completions, the size limit of a batch request. disjoint reports that no two transactions write the same item.
 func group(completions []completion) (groups [][]completion, disjoint bool) {
 	type transaction struct {
 		items, size int
@@ -94,7 +93,7 @@ func group(completions []completion) (groups [][]completion, disjoint bool) {
 	return groups, disjoint
 }
 
-// extent is how many items a completion writes, and how large they are together at most.
+// extent returns the number of items that a completion writes and their maximum size together.
 func (c *completion) extent() (items, size int) {
 	size = MaxItemSize
 	if c.set.Failure == nil {
@@ -106,8 +105,8 @@ func (c *completion) extent() (items, size int) {
 	return items + 1, size
 }
 
-// ownSize is the most that a COMPLETED item has besides its key and its result: a source of up to 300 bytes, and what was
-// there before.
+// ownSize is the maximum size of a COMPLETED item without its key and result. It includes a source of up to 300 bytes and
+// attributes that existed before.
 const ownSize = 4 << 10
 
 func (c *completion) writes() []write {
@@ -117,7 +116,7 @@ func (c *completion) writes() []write {
 	return c.tx.writes
 }
 
-// own is the transition of the completion's key.
+// own returns the write of the completion's own key.
 func (s *Store) own(c *completion) types.TransactWriteItem {
 	if c.set.Claim != nil {
 		rec := store.FreshlySettled(c.set, c.at)
@@ -136,8 +135,8 @@ func (s *Store) own(c *completion) types.TransactWriteItem {
 	}}
 }
 
-// commit commits completions in one transaction. Those that are refused leave it, and it is sent without them, as it is
-// after a conflict with another transaction.
+// commit commits completions in one transaction. Refused completions leave the transaction, which is then retried without them.
+// It is also retried after a conflict with another transaction.
 func (s *Store) commit(ctx context.Context, group []completion) {
 	for attempt := 0; len(group) > 0; {
 		err := s.transact(ctx, group)
@@ -151,7 +150,7 @@ func (s *Store) commit(ctx context.Context, group []completion) {
 			if group = s.answer(group, canceled.CancellationReasons); len(group) < before {
 				continue
 			}
-		case refusesRequest(err) && len(group) > 1: // whose fault it is, nobody says
+		case refusesRequest(err) && len(group) > 1: // the error does not name the completion at fault
 			for i := range group {
 				s.commit(ctx, group[i:i+1])
 			}
@@ -170,7 +169,7 @@ func (s *Store) commit(ctx context.Context, group []completion) {
 	}
 }
 
-// transact sends a transaction; a single completion without an effect as what it is.
+// transact sends a transaction. A single completion without an effect is sent as a PutItem.
 func (s *Store) transact(ctx context.Context, group []completion) error {
 	if c := &group[0]; c.tx == nil {
 		return s.putUnclaimed(ctx, c)
@@ -186,8 +185,8 @@ func (s *Store) transact(ctx context.Context, group []completion) error {
 	return err
 }
 
-// putUnclaimed completes an absent key for a handler that enlisted nothing. That it is there already is told as a
-// transaction would tell it.
+// putUnclaimed completes an absent key for a handler that enlisted nothing. If the key exists, it returns the same error as a
+// transaction.
 func (s *Store) putUnclaimed(ctx context.Context, c *completion) error {
 	put := s.own(c).Put
 	_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
@@ -201,8 +200,8 @@ func (s *Store) putUnclaimed(ctx context.Context, c *completion) error {
 	return err
 }
 
-// tokenOf makes a transaction recognisable for ten minutes, in its account and region, so that one whose reply was lost is not
-// refused when it is sent again. Later its own conditions tell.
+// tokenOf returns the client request token. It makes a transaction idempotent for ten minutes in its account and region, so
+// that a retry after a lost reply succeeds. After ten minutes the conditions of the transaction decide.
 func tokenOf(group []completion) *string {
 	h := sha256.New()
 	for _, c := range group {
@@ -212,7 +211,7 @@ func tokenOf(group []completion) *string {
 	return aws.String(hex.EncodeToString(h.Sum(nil))[:longest])
 }
 
-// The codes of a cancellation's reasons.
+// The codes of cancellation reasons.
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 const (
 	reasonCondition  = "ConditionalCheckFailed"
@@ -220,19 +219,19 @@ const (
 	reasonValidation = "ValidationError"
 )
 
-// The codes of requests that are refused for what is missing around them.
+// The codes of requests that fail because a table or a permission is missing.
 const (
 	codeNotFound = "ResourceNotFoundException"
 	codeDenied   = "AccessDeniedException"
 )
 
-// answer answers the completions that a transaction was cancelled for, by the reasons of their items, and returns the others.
+// answer settles the completions that caused a cancellation, by the reasons of their items, and returns the others.
 func (s *Store) answer(group []completion, reasons []types.CancellationReason) []completion {
 	var left []completion
 	for i := range group {
 		c := &group[i]
 		items, _ := c.extent()
-		if len(reasons) < items { // can't be read: none is answered
+		if len(reasons) < items { // the reasons are incomplete: no completion can be answered
 			return group
 		}
 		if err, final := s.verdict(c, reasons[:items]); final {
@@ -245,7 +244,8 @@ func (s *Store) answer(group []completion, reasons []types.CancellationReason) [
 	return left
 }
 
-// verdict is what a completion is answered; not final if it was cancelled for others, for contention or overload.
+// verdict returns the answer to a completion. It is not final if other completions, contention or overload caused the
+// cancellation.
 func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err error, final bool) {
 	if aws.ToString(reasons[0].Code) == reasonCondition {
 		return s.refused(c, reasons[0].Item), true
@@ -263,7 +263,7 @@ func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err 
 	return nil, false
 }
 
-// refused is the answer to a completion whose key is not as it must be.
+// refused returns the answer to a completion for which the condition on its own key failed.
 func (s *Store) refused(c *completion, item map[string]types.AttributeValue) error {
 	var seen *store.Entry
 	if len(item) > 0 {
@@ -291,7 +291,7 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 	return &store.ClaimRefusedError{Result: res}
 }
 
-// fail answers the completions of a transaction that was not made, however often it was sent.
+// fail answers the completions of a transaction after its last attempt.
 func (s *Store) fail(group []completion, err error) {
 	var canceled *types.TransactionCanceledException
 	var reasons []types.CancellationReason
@@ -307,8 +307,8 @@ func (s *Store) fail(group []completion, err error) {
 	}
 }
 
-// causeOfCancellation is why a completion was not committed whose own conditions hold, by the reasons of its items. What is said
-// of any item but the key's says nothing of the store.
+// causeOfCancellation returns the cause for a completion whose own conditions hold, by the reasons of its items. Only the
+// reason of the key's item can show that the store is overloaded.
 func causeOfCancellation(reasons []types.CancellationReason) cause {
 	if causeOfCode(aws.ToString(reasons[0].Code)) == overload {
 		return overload
@@ -316,7 +316,7 @@ func causeOfCancellation(reasons []types.CancellationReason) cause {
 	return contention
 }
 
-// explainTx adds to a transaction's error which keys and tables it was for, and what to do.
+// explainTx adds the key, the tables and a remedy to a transaction's error.
 func (s *Store) explainTx(group []completion, err error) error {
 	tables := []string{s.table}
 	for i := range group {
@@ -336,13 +336,13 @@ func txHint(err error) string {
 	case errors.As(err, &missing):
 		return " (one of the tables does not exist in this account and region, or not yet)"
 	case errors.As(err, &api) && api.ErrorCode() == codeDenied:
-		return " (the role needs dynamodb:PutItem, UpdateItem, DeleteItem and ConditionCheckItem, as far as they are enlisted, on each of the tables)"
+		return " (the role needs dynamodb:PutItem, UpdateItem, DeleteItem and ConditionCheckItem, as the enlisted writes require, on each of the tables)"
 	}
 	return hint(err)
 }
 
-// refusesRequest reports whether the service refused a transaction as a whole for what is in it. A missing table or
-// permission is not the handler's fault.
+// refusesRequest reports whether DynamoDB refused a transaction because of its contents, a missing table or a missing
+// permission.
 func refusesRequest(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -355,7 +355,7 @@ func refusesRequest(err error) bool {
 	return false
 }
 
-// blame is the error of a transaction that was refused for what is in it: of the handler, unless a table or a permission is
+// blame returns the error of a refused transaction: the handler's error, or idem.Unavailable if a table or a permission is
 // missing.
 func (s *Store) blame(group []completion, err error) error {
 	var api smithy.APIError

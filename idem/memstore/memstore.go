@@ -1,6 +1,6 @@
-// Package memstore keeps idempotency state in the memory of one process. It applies the rules of package idem as they
-// stand there, under one lock: the reference for every other store, the oracle of their tests, and enough for local runs.
-// It protects nothing across processes, nor beyond the life of one.
+// Package memstore stores idempotency keys in memory. It applies the rules of package store under one lock. It is the reference
+// for the other stores, the oracle of their tests, and a store for local runs. It gives no protection across processes or
+// restarts.
 package memstore
 
 import (
@@ -19,12 +19,12 @@ import (
 
 // Config configures a Store. The zero value is ready for use.
 type Config struct {
-	// Clock is time.Now if nil.
+	// Clock is the clock of the store. Default: time.Now.
 	Clock store.Clock
-	// MaxClockSkew is added to leases and expiries by contenders. It is 0 by default, as there is only one clock here.
+	// MaxClockSkew delays the end of leases and expiries for other owners. Default: 0, because there is only one clock.
 	MaxClockSkew time.Duration
-	// BatchSize is what the store says of itself as an store.Batcher (default 1): it makes the engine gather claims and
-	// completions as it does for stores at the other end of a network.
+	// BatchSize is the store's BatchSize as a store.Batcher. With more than 1 the engine groups claims and completions as it
+	// does for a remote store. Default: 1.
 	BatchSize int
 }
 
@@ -90,7 +90,7 @@ func (s *Store) claim(req *store.ClaimRequest, now time.Time, res *store.ClaimRe
 	res.Entry = clone(seen)
 }
 
-// clone returns a record that is the caller's to change.
+// clone returns a deep copy of an entry.
 func clone(rec *store.Entry) store.Entry {
 	c := *rec
 	c.Result = bytes.Clone(rec.Result)
@@ -136,7 +136,7 @@ func (s *Store) settle(set *store.Settlement, now time.Time) error {
 			return err
 		}
 		*seen = store.Settled(set, seen, now)
-		seen.Result = bytes.Clone(seen.Result) // the handler's to change
+		seen.Result = bytes.Clone(seen.Result) // the handler may change its slice
 	case !store.OwnSettlement(set, seen):
 		return &store.FencedError{Key: set.Key, Token: set.Token, Current: clone(seen)}
 	}
@@ -153,7 +153,7 @@ func (s *Store) Get(_ context.Context, key string) (store.Entry, error) {
 	return store.Entry{}, fmt.Errorf("memstore: %w: %q", store.ErrNotFound, key)
 }
 
-// List implements store.Admin, in the order of keys. It copies the store first.
+// List implements store.Admin. It copies the store first and yields entries in the order of their keys.
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		now := s.clock.Now()
@@ -181,21 +181,21 @@ func (s *Store) snapshot() []store.Entry {
 }
 
 // Delete implements store.Admin.
-func (s *Store) Delete(_ context.Context, key string, version int64) error {
+func (s *Store) Delete(_ context.Context, key string, token int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec, ok := s.recs[key]
 	switch {
 	case !ok:
 		return fmt.Errorf("memstore: delete: %w: %q", store.ErrNotFound, key)
-	case rec.Token != version:
-		return fmt.Errorf("memstore: delete: %w", &store.FencedError{Key: key, Token: version, Current: clone(rec)})
+	case rec.Token != token:
+		return fmt.Errorf("memstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: clone(rec)})
 	}
 	delete(s.recs, key)
 	return nil
 }
 
-// Sweep removes the records whose retention is over, as TTL does in DynamoDB, and returns how many.
+// Sweep deletes the expired entries, as TTL does in DynamoDB, and returns their number.
 func (s *Store) Sweep() int {
 	now := s.clock.Now()
 	s.mu.Lock()

@@ -44,7 +44,7 @@ func harness(skew time.Duration) storetest.Harness {
 }
 
 func counters(st *memstore.Store) *storetest.Effects {
-	counts := make(map[string]int) // guarded by the store's lock where it is written
+	counts := make(map[string]int) // written under the store's lock
 	enlist := func(t testing.TB, e store.Effect) *memstore.Tx {
 		tx, ok := e.(*memstore.Tx)
 		if !ok {

@@ -20,9 +20,10 @@ type Tx struct {
 	sealed bool
 }
 
-var errNoTx = errors.New("memstore: there is nothing to enlist in: the handler's task was not claimed through a memstore.Store, or runs unprotected")
+var errNoTx = errors.New("memstore: there is no transaction: the handler's task was not claimed through a memstore.Store, or runs unprotected")
 
-// TxFrom returns the effect of the task that a handler's context belongs to; without one, an error marked idem.Unavailable.
+// TxFrom returns the effect of the task from a handler's context. If there is none, it returns an error marked by
+// idem.Unavailable.
 func TxFrom(ctx context.Context) (*Tx, error) {
 	e, _ := store.EffectFrom(ctx)
 	if tx, ok := e.(*Tx); ok {
@@ -31,8 +32,8 @@ func TxFrom(ctx context.Context) (*Tx, error) {
 	return nil, idem.Unavailable(errNoTx)
 }
 
-// Check enlists a condition. If it returns an error nothing is written, and the handler is taken to have returned that.
-// It must not use the store.
+// Check enlists a condition. If check returns an error, no write takes place, and the error becomes the handler's error. check
+// must not use the store.
 func (tx *Tx) Check(check func() error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -41,7 +42,7 @@ func (tx *Tx) Check(check func() error) {
 	}
 }
 
-// Do enlists a write. It must not use the store.
+// Do enlists a write, which must not use the store.
 func (tx *Tx) Do(write func()) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -58,10 +59,13 @@ func (tx *Tx) Seal() (enlisted bool, err error) {
 	return len(tx.checks)+len(tx.writes) > 0, nil
 }
 
+// Discard implements store.Effect: nothing was written.
+func (tx *Tx) Discard() {}
+
 // NewEffect implements store.Transactor.
 func (s *Store) NewEffect() store.Effect { return new(Tx) }
 
-// commit makes the writes of an effect, if its conditions hold. The store's lock is held.
+// commit performs the writes of an effect if its checks succeed. The caller holds the store's lock.
 func commit(effect store.Effect) error {
 	if effect == nil {
 		return nil
@@ -97,7 +101,7 @@ func (s *Store) completeUnclaimed(set *store.Settlement, now time.Time) error {
 	return nil
 }
 
-// answer is what a claim that writes nothing is answered.
+// answer returns the answer to a claim that writes nothing.
 func (s *Store) answer(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.ClaimResult {
 	verdict, res := store.Judge(req, seen, now, s.skew)
 	if verdict == store.VerdictMismatch {

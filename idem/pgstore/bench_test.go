@@ -69,21 +69,17 @@ func BenchmarkBatch(b *testing.B) {
 	})
 }
 
-// BenchmarkTransactionMode measures whole tasks through an engine: a handler that makes one statement, a duplicate, and eight
+// BenchmarkTransactions measures whole tasks through an engine: a handler that makes one statement, a duplicate, and eight
 // at once.
-func BenchmarkTransactionMode(b *testing.B) {
+func BenchmarkTransactions(b *testing.B) {
 	pool := durable(b)
 	execute(b, pool, `CREATE TABLE effects (n bigint)`)
-	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: newTable(b, pool)}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(st.Close)
+	st := newStore(b, pool, pgstore.Config{})
 	engine, err := idem.New(st, idem.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	handler := st.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+	handler := txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		_, err := tx.Exec(ctx, `INSERT INTO effects VALUES (1)`)
 		return nil, err
 	})
@@ -132,7 +128,7 @@ func BenchmarkTransactionMode(b *testing.B) {
 func BenchmarkPrune(b *testing.B) {
 	st := newStore(b, durable(b), pgstore.Config{})
 	pool := st.Pool()
-	execute(b, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', false, now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(),
+	execute(b, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(),
 		now() - interval '1 second' FROM generate_series(1, $1::int) n`, b.N)
 	b.ResetTimer()
 	for n := 0; n < b.N; {

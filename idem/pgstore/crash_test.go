@@ -159,7 +159,7 @@ func newRun(t *testing.T) (*run, *pgxpool.Pool) {
 	return r, pool
 }
 
-// TestBalancesAreExactHoweverOftenProcessesDie is the promise of transaction mode: 10,000 payments, worker processes killed
+// TestBalancesAreExactHoweverOftenProcessesDie is the promise of transactions: 10,000 payments, worker processes killed
 // 200 times at random moments, the server crashed three times under load, and every balance as if nothing had happened.
 func TestBalancesAreExactHoweverOftenProcessesDie(t *testing.T) {
 	r, pool := newRun(t)
@@ -201,7 +201,7 @@ func TestBalancesAreExactHoweverOftenProcessesDie(t *testing.T) {
 }
 
 // TestAPaymentThatKillsItsProcessRunsOutOfAttempts bounds the loop of a message that takes its process with it every time:
-// its attempts are charged in transactions of their own.
+// its attempts are charged by its claims.
 func TestAPaymentThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
 	r, pool := newRun(t)
 	r.killed.Store(kills) // no others

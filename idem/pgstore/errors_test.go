@@ -9,17 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
 
 func TestNewNamesEveryFieldAtFault(t *testing.T) {
-	_, err := pgstore.NewTx(nil, pgstore.TxConfig{Config: pgstore.Config{Table: "a b", MaxClockSkew: -2}, IdleLimit: -1})
+	_, err := pgstore.New(nil, pgstore.Config{Table: "a b", MaxClockSkew: -2, IdleLimit: -1})
 	if !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Fatalf("%v; want ErrInvalidConfig", err)
 	}
@@ -122,15 +121,17 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		delete(errs, "check") // it looks at no key
 		wantEach(t, errs, "permission denied", "the role needs SELECT, INSERT, UPDATE and DELETE")
 	})
-	t.Run("transaction mode", func(t *testing.T) {
-		st, err := pgstore.NewTx(root, pgstore.TxConfig{Config: pgstore.Config{Table: "not_there"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+	t.Run("a transaction", func(t *testing.T) {
+		b := newBank(t, root, idem.Config{})
+		set, in := b.inTransaction(claimOne(t, b.store, request("k", 1), store.Claimed).Entry)
+		execute(t, root, `ALTER TABLE `+b.table+` RENAME TO `+b.table+`_away`)
 		wantEach(t, map[string]error{
-			"claim":    st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0].Err,
-			"complete": st.Settle(t.Context(), []store.Settlement{settlement(store.Entry{Key: "k"}, store.OpComplete)})[0],
-		}, "not_there", "run idemsk migrate")
+			"complete": b.store.Settle(t.Context(), []store.Settlement{set})[0],
+			"release":  b.store.Settle(t.Context(), []store.Settlement{set})[0],
+		}, b.table, "run idemsk migrate")
+		if _, err := pgstore.TxFrom(in); err == nil || b.effects() != 0 {
+			t.Errorf("after the end: %v, %d effects", err, b.effects())
+		}
 		wantGivenBack(t, root)
 	})
 }
@@ -223,13 +224,6 @@ func TestAStandbyRefusesUntilItIsPromoted(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the server is a standby") {
 			t.Errorf("claim of %q on a standby: %v", key, err)
 		}
-	}
-	tx, err := pgstore.NewTx(there, pgstore.TxConfig{Config: pgstore.Config{Table: st.Table()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Claim(t.Context(), []store.ClaimRequest{request("new", 2)})[0].Err; err == nil || !strings.Contains(err.Error(), "the server is a standby") {
-		t.Errorf("claim in transaction mode on a standby: %v", err)
 	}
 	if err := follower.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "it is a standby") {
 		t.Errorf("check of a standby: %v", err)

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 )
 
 // The payment is made once, however often its message comes and whatever dies meanwhile: it commits with its completion.
-func ExampleTxStore() {
+func ExampleTxFrom() {
 	ctx := context.Background()
 	pool, err := pgstore.NewPool(os.Getenv("IDEMSK_STORE_URL"))
 	if err != nil {
@@ -20,12 +18,11 @@ func ExampleTxStore() {
 		return
 	}
 	defer pool.Close()
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{})
+	store, err := pgstore.New(pool, pgstore.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close()
 	if err := store.Check(ctx); err != nil {
 		fmt.Println(err)
 		return
@@ -37,8 +34,12 @@ func ExampleTxStore() {
 	}
 	out := engine.Do(ctx, idem.Task{
 		Key: "payments#4711",
-		Handler: store.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			_, err := tx.Exec(ctx, `UPDATE accounts SET balance = balance - $2 WHERE id = $1`, "alice", 10)
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			tx, err := pgstore.TxFrom(ctx)
+			if err != nil {
+				return nil, err
+			}
+			_, err = tx.Exec(ctx, `UPDATE accounts SET balance = balance - $2 WHERE id = $1`, "alice", 10)
 			return []byte(`{"paid":10}`), err
 		}),
 	})

@@ -168,7 +168,11 @@ func TestWhatLandsAtTheStandbyUnansweredCountsOnce(t *testing.T) {
 	t.Run("a transaction", func(t *testing.T) {
 		p := newPair(t, applied)
 		b := newBank(t, p.pool, idem.Config{BreakerFailures: -1})
-		failOver(p, func() { b.engine.Do(t.Context(), b.task("k", b.pays("first", nil))) })
+		session := b.engine.Session(t.Context())
+		defer session.Close()
+		claim := &idem.Claim{Task: b.task("k", b.pays("first", nil))}
+		session.Claim([]*idem.Claim{claim})
+		failOver(p, func() { b.want(session.Run(claim), idem.Executed) })
 		out := b.engine.Do(t.Context(), b.task("k", b.pays("second", nil)))
 		b.want(out, idem.Replayed)
 		if string(out.Result) != "first" || b.effects() != 1 {
@@ -208,16 +212,14 @@ func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
 		told: make(map[int]string), executed: make(map[int]int),
 	}
 	cfg := idem.Config{BreakerFailures: -1, Lease: time.Second}
-	var st store.Store = newStore(t, p.pool, pgstore.Config{Table: l.table})
+	st := newStore(t, p.pool, pgstore.Config{Table: l.table})
 	l.handler = func(n int) idem.Handler {
 		return idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return l.result(n), l.perhapsCrash(ctx) })
 	}
 	if inTransaction {
 		execute(t, p.pool, `CREATE TABLE `+l.table+`_effects (run text)`)
-		tx := txStore(t, p.pool, l.table)
-		st = tx
 		l.handler = func(n int) idem.Handler {
-			return tx.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+			return txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				result := l.result(n)
 				if _, err := tx.Exec(ctx, `INSERT INTO `+l.table+`_effects VALUES ($1)`, string(result)); err != nil {
 					return nil, err
@@ -342,7 +344,7 @@ func (l *load) wantOnce(inTransaction bool) {
 
 // The primary crashes while payments are made, its synchronous standby takes over, and everything is delivered again.
 func TestAFailoverUnderLoadLosesNothing(t *testing.T) {
-	for name, inTransaction := range map[string]bool{"lease mode": false, "transaction mode": true} {
+	for name, inTransaction := range map[string]bool{"plain": false, "in transactions": true} {
 		t.Run(name+", all workers inside handlers", func(t *testing.T) {
 			l := newLoad(t, newPair(t, onStandby), inTransaction)
 			again := l.failOver(func() {
@@ -386,10 +388,10 @@ func (l *load) failOver(before func()) (again int) {
 	return again
 }
 
-// What docs/stores-postgres.md says that an asynchronous standby may lose is lost here: completions, and in transaction mode
+// What docs/stores-postgres.md says that an asynchronous standby may lose is lost here: completions, and in transactions
 // their effects with them.
 func TestAnAsynchronousStandbyForgetsWhatItHadNotGot(t *testing.T) {
-	for name, inTransaction := range map[string]bool{"lease mode": false, "transaction mode": true} {
+	for name, inTransaction := range map[string]bool{"plain": false, "in transactions": true} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, itself)
 			l := newLoad(t, p, inTransaction)

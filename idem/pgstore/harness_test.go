@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
@@ -137,15 +139,15 @@ const (
 // tolerance is far above what a test takes on a busy machine. That times are exact is seen by a clock that stands still.
 const tolerance = 4 * time.Second
 
-// harness puts a store in lease mode on a new table.
+// harness puts a store on a new table.
 func harness(tb testing.TB, pool *pgxpool.Pool, clock int) storetest.Harness {
 	tb.Helper()
-	store := newStore(tb, pool, pgstore.Config{})
+	st := newStore(tb, pool, pgstore.Config{})
 	h := storetest.Harness{
-		Skew: store.MaxClockSkew(),
-		Raw:  func(tb testing.TB, key string) []byte { return raw(tb, pool, store.Table(), key) },
+		Skew: st.MaxClockSkew(),
+		Raw:  func(tb testing.TB, key string) []byte { return raw(tb, pool, st.Table(), key) },
 		Sweep: func(tb testing.TB) {
-			if _, err := store.Prune(tb.Context(), 1000); err != nil {
+			if _, err := st.Prune(tb.Context(), 1000); err != nil {
 				tb.Fatal(err)
 			}
 		},
@@ -157,10 +159,51 @@ func harness(tb testing.TB, pool *pgxpool.Pool, clock int) storetest.Harness {
 		expression, h.Now, h.Advance = ticking(tb, pool)
 		h.Tolerance = tolerance
 	}
-	store.SetClock(expression)
-	again := &storetest.Resender{Store: store, Admin: store}
+	st.SetClock(expression)
+	again := &storetest.Resender{Store: st, Admin: st}
 	h.Store, h.LoseReply = again, again.Arm
+	h.Effects = counters(tb, pool, st)
 	return h
+}
+
+// counters are effects that add rows to a table, in transactions of a store.
+func counters(tb testing.TB, pool *pgxpool.Pool, st *pgstore.Store) *storetest.Effects {
+	tb.Helper()
+	table := st.Table() + "_counters"
+	execute(tb, pool, `CREATE TABLE `+table+` (name text, once text UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
+	in := func(tb testing.TB, e store.Effect, sql string, args ...any) {
+		tb.Helper()
+		ctx := context.WithValue(tb.Context(), store.EffectKey{}, func() store.Effect { return e })
+		tx, err := pgstore.TxFrom(ctx)
+		if err == nil {
+			_, err = tx.Exec(ctx, sql, args...)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return &storetest.Effects{
+		Transactor: st,
+		Count:      func(tb testing.TB, e store.Effect, name string) { in(tb, e, `INSERT INTO `+table+` VALUES ($1)`, name) },
+		Refuse: func(tb testing.TB, e store.Effect) {
+			in(tb, e, `INSERT INTO `+table+` VALUES ('twice', 'x'), ('twice', 'x')`)
+		},
+		Read: func(tb testing.TB, name string) int {
+			return ask[int](tb, pool, `SELECT count(*) FROM `+table+` WHERE name = $1`, name)
+		},
+	}
+}
+
+// txHandler is a handler with its transaction.
+type txHandler func(ctx context.Context, tx pgx.Tx) ([]byte, error)
+
+// Handle implements idem.Handler.
+func (h txHandler) Handle(ctx context.Context) ([]byte, error) {
+	tx, err := pgstore.TxFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h(ctx, tx)
 }
 
 // raw returns a row as text. The suite's keys that it looks at need no escapes.

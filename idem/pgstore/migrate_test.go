@@ -80,7 +80,7 @@ func TestPruneDeletesWhatHasExpiredInBoundedBatches(t *testing.T) {
 func TestListReadsPageByPage(t *testing.T) {
 	pool := newPool(t, server.URL())
 	st := newStore(t, pool, pgstore.Config{})
-	execute(t, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', false, now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(), now()
+	execute(t, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(), now()
 		FROM generate_series(1, 2500) n`)
 	n := 0
 	for _, err := range st.List(t.Context(), store.ListQuery{}) {

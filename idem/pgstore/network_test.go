@@ -218,18 +218,13 @@ func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
 	}
 }
 
-// newBankBehind returns a bank in transaction mode whose own connections are not those of the handlers.
+// newBankBehind returns a bank whose own connections are not those of the handlers.
 func newBankBehind(t *testing.T, idle time.Duration) (b *bank, proxy *faultproxy.Proxy) {
 	t.Helper()
 	b = newBank(t, newPool(t, server.URL()), idem.Config{})
 	pool, proxy := behindProxy(t, "", ourPool(8))
-	st, err := pgstore.NewTx(pool, pgstore.TxConfig{
-		Config: pgstore.Config{Table: b.table, RoundTripTimeout: shortLimit}, IdleLimit: idle,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(st.Close)
+	st := newStore(t, pool, pgstore.Config{Table: b.table, RoundTripTimeout: shortLimit, IdleLimit: idle})
+	var err error
 	if b.engine, err = idem.New(st, idem.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -260,9 +255,9 @@ func TestACommitWhoseReplyIsLostCountsOnce(t *testing.T) {
 	}
 }
 
-// The commit has not arrived. Until the server ends the transaction, which it does after IdleLimit, nobody can know that; then the
-// effect is undone.
-func TestACommitThatDoesNotArriveIsUnknownUntilTheTransactionEnds(t *testing.T) {
+// The commit has not arrived. It is undone by the settlement that is sent again, over a new connection; the server ends the transaction
+// after IdleLimit.
+func TestACommitThatDoesNotArriveIsUndone(t *testing.T) {
 	b, proxy := newBankBehind(t, time.Second)
 	silenced := func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		err := b.write(ctx, tx, "undone")

@@ -1,11 +1,9 @@
-// Package pgstore keeps idempotency state in a table of a PostgreSQL database, version 15 or later, in one of two modes.
+// Package pgstore keeps idempotency state in a table of a PostgreSQL database, version 15 or later. It holds a key by a lease, as
+// the stores for other databases do. A fresh record costs two round trips, a duplicate one; a batch costs as many as a single
+// record does.
 //
-// Lease mode is [Store]: it holds a key by a lease, as the stores for other databases do. A fresh record costs two round
-// trips, a duplicate one; a batch costs as many as a single record does.
-//
-// Transaction mode is [TxStore]: the handler writes through a transaction in which its key completes too, so that effect and
-// completion are there together, or not at all. A fresh record costs two round trips besides the handler's own, a duplicate
-// two.
+// A handler that calls [TxFrom] writes through a transaction in which its key completes too: effect and completion are there
+// together, or not at all. That costs one more round trip.
 //
 // The server's clock decides. The table is made by [Migrate], which nothing else calls; [Check] tells whether that was done.
 package pgstore
@@ -41,7 +39,7 @@ const DefaultRoundTripTimeout = 2 * time.Second
 // MaxBatchSize is how many claims or settlements go in one round trip, and in one transaction.
 const MaxBatchSize = 100
 
-// Config configures a Store or a TxStore. Every field's zero value stands for its default.
+// Config configures a Store. Every field's zero value stands for its default.
 type Config struct {
 	// Table is the table's name, or its schema and name with a dot between (default DefaultTable). A name has up to 48
 	// letters, digits, '_' and '-', and is taken as it is written, capitals too.
@@ -54,29 +52,39 @@ type Config struct {
 	// millisecond). After that it is made again on a new connection, up to three times in all. To get a connection is not part of
 	// it: that is bounded by the pool's connect_timeout.
 	RoundTripTimeout time.Duration
+	// IdleLimit is how long a handler may leave its transaction alone between two statements (default DefaultIdleLimit, at
+	// least a millisecond) before the server ends it. It bounds how long the locks of a host stay taken that has vanished
+	// without a word.
+	IdleLimit time.Duration
 }
 
-// Store is a store in PostgreSQL, in lease mode. It is safe for concurrent use.
+// Store is a store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool  *pgtrip.Pool
 	table pgmigrate.Table
 	skew  time.Duration
 	limit time.Duration // of a round trip
 	sql   *statements
+
+	idle  string        // IdleLimit in ms, as the server takes it
+	slots chan struct{} // a token for each handler's transaction
 }
 
 var (
-	_ store.Store   = (*Store)(nil)
-	_ store.Batcher = (*Store)(nil)
-	_ store.Admin   = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Batcher    = (*Store)(nil)
+	_ store.Transactor = (*Store)(nil)
+	_ store.Admin      = (*Store)(nil)
 )
 
 // New returns a store on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming every field at fault.
-// The pool stays the caller's.
+// The pool stays the caller's. Each handler that has called TxFrom holds a connection of it until its key is settled; one is kept
+// for claims, heartbeats and settlements, so that MaxConns-1 handlers have a transaction at the same time, and others wait.
 func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	cfg.Table = cmp.Or(cfg.Table, DefaultTable)
 	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, store.DefaultMaxClockSkew)
 	cfg.RoundTripTimeout = cmp.Or(cfg.RoundTripTimeout, DefaultRoundTripTimeout)
+	cfg.IdleLimit = cmp.Or(cfg.IdleLimit, DefaultIdleLimit)
 	var errs []error
 	if pool == nil {
 		errs = append(errs, errors.New("the pool is nil"))
@@ -91,11 +99,16 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	if cfg.RoundTripTimeout < time.Millisecond {
 		errs = append(errs, fmt.Errorf("RoundTripTimeout is %v: want 1ms or more", cfg.RoundTripTimeout))
 	}
+	if cfg.IdleLimit < time.Millisecond {
+		errs = append(errs, fmt.Errorf("IdleLimit is %v: want 1ms or more", cfg.IdleLimit))
+	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
 	s := &Store{pool: pgtrip.New(pool, cfg.RoundTripTimeout), table: table, skew: max(0, cfg.MaxClockSkew), limit: cfg.RoundTripTimeout}
 	s.sql = newStatements(table, serverClock)
+	s.idle = fmt.Sprintf("%dms", cfg.IdleLimit.Milliseconds())
+	s.slots = make(chan struct{}, pool.Config().MaxConns-1)
 	return s, nil
 }
 
@@ -205,14 +218,17 @@ func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.Claim
 }
 
 // Settle implements store.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip and
-// one transaction; where some are refused, one more look tells why.
+// one transaction; where some are refused, one more look tells why. A completion with a handler's transaction, or with its claim, is a
+// round trip and a transaction of its own; all that are given together are made at the same time.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
-	order := byKey(len(ss), func(i int) string { return ss[i].Key })
-	for from, to := range chunks.Of(len(ss), MaxBatchSize, func(n int) int { return len(ss[order[n]].Result) }) {
+	wait := s.settleTransactions(ctx, ss, errs)
+	order := slices.DeleteFunc(byKey(len(ss), func(i int) string { return ss[i].Key }), func(i int) bool { return isTransactional(&ss[i]) })
+	for from, to := range chunks.Of(len(order), MaxBatchSize, func(n int) int { return len(ss[order[n]].Result) }) {
 		s.settleChunk(ctx, ss, order[from:to], errs)
 	}
+	wait()
 	for _, err := range errs {
 		failed = failed || err != nil
 	}

@@ -12,14 +12,13 @@ import (
 )
 
 // columns are those that a record is read from, in the order in which readRecord reads them.
-const columns = `idempotency_key, status, version, owner, transactional, lease_until, retry_at, attempts, request_fingerprint,
+const columns = `idempotency_key, status, version, owner, lease_until, retry_at, attempts, request_fingerprint,
 	response_payload, result_omitted, failure_code, failure_message, failure_at, source, created_at, updated_at, expiry_timestamp`
 
 // sighting is a row, and when it was seen by the server's clock.
 type sighting struct {
-	rec           store.Entry
-	transactional bool
-	now           time.Time
+	rec store.Entry
+	now time.Time
 }
 
 // readSightings reads rows of columns and the time, and closes them.
@@ -45,7 +44,7 @@ func readSighting(row pgx.Row) (s sighting, err error) {
 		retryAt, failureAt  *time.Time
 		failCode, failureIs *string
 	)
-	err = row.Scan(&rec.Key, &status, &rec.Token, &rec.Owner, &s.transactional, &rec.LeaseUntil, &retryAt, &rec.Attempts, &fingerprint,
+	err = row.Scan(&rec.Key, &status, &rec.Token, &rec.Owner, &rec.LeaseUntil, &retryAt, &rec.Attempts, &fingerprint,
 		&rec.Result, &omitted, &failCode, &failureIs, &failureAt, &rec.Source, &rec.CreatedAt, &rec.UpdatedAt, &rec.Expiry, &s.now)
 	if err != nil {
 		return s, err

@@ -68,7 +68,7 @@ func settlement(rec store.Entry, op store.SettleOp) store.Settlement {
 	}
 }
 
-func TestRoundTripsInLeaseMode(t *testing.T) {
+func TestRoundTrips(t *testing.T) {
 	var w wire
 	pool := newPool(t, server.URL(), w.option)
 	st := newStore(t, pool, pgstore.Config{})
@@ -113,22 +113,22 @@ func TestRoundTripsInLeaseMode(t *testing.T) {
 	}
 }
 
-func TestRoundTripsInTransactionMode(t *testing.T) {
+func TestRoundTripsOfTransactions(t *testing.T) {
 	var w wire
 	pool := newPool(t, server.URL(), w.option)
 	effects := unique("effects")
 	execute(t, pool, `CREATE TABLE `+effects+` (n int)`)
-	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: newTable(t, pool)}})
+	st := newStore(t, pool, pgstore.Config{})
+	first, err := idem.New(st, idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer st.Close()
-	engine, err := idem.New(st, idem.Config{})
+	onCommit, err := idem.New(st, idem.Config{ClaimOnCommit: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := func(key string, statements int, fails error) idem.Outcome {
-		return engine.Do(t.Context(), idem.Task{Key: key, Handler: st.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+	task := func(engine *idem.Engine, key string, statements int, fails error) idem.Outcome {
+		return engine.Do(t.Context(), idem.Task{Key: key, Handler: txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 			for n := range statements {
 				if _, err := tx.Exec(ctx, `INSERT INTO `+effects+` VALUES ($1)`, n); err != nil {
 					return nil, err
@@ -137,15 +137,23 @@ func TestRoundTripsInTransactionMode(t *testing.T) {
 			return nil, fails
 		})})
 	}
+	alone := func(key string) {
+		onCommit.Do(t.Context(), idem.Task{Key: key, Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
+	}
 	for _, tc := range []struct {
 		name string
 		do   func(n int)
 		want int64
 	}{
-		{"a fresh record, but for its handler's", func(n int) { task(fmt.Sprint("fresh ", n), 0, nil) }, 2},
-		{"a fresh record whose handler has three", func(n int) { task(fmt.Sprint("three ", n), 3, nil) }, 5},
-		{"a duplicate", func(int) { task("fresh 1", 0, nil) }, 2},
-		{"a failed attempt", func(n int) { task(fmt.Sprint("failed ", n), 0, fmt.Errorf("boom")) }, 2},
+		{"a fresh record without a transaction, claimed on commit", func(n int) { alone(fmt.Sprint("alone ", n)) }, 1},
+		{"a duplicate without a transaction, claimed on commit", func(int) { alone("alone 1") }, 2},
+		{"a fresh record, but for its handler's", func(n int) { task(first, fmt.Sprint("fresh ", n), 0, nil) }, 3},
+		{"a fresh record whose handler has three", func(n int) { task(first, fmt.Sprint("three ", n), 3, nil) }, 6},
+		{"a duplicate", func(int) { task(first, "fresh 1", 0, nil) }, 1},
+		{"a failed attempt", func(n int) { task(first, fmt.Sprint("failed ", n), 0, fmt.Errorf("boom")) }, 4},
+		{"a fresh record, claimed on commit", func(n int) { task(onCommit, fmt.Sprint("on commit ", n), 0, nil) }, 2},
+		// The driver forgets a statement that was refused, and prepares it again.
+		{"a duplicate, claimed on commit", func(int) { task(onCommit, "fresh 1", 0, nil) }, 6},
 	} {
 		if got := w.count(tc.do); got != tc.want {
 			t.Errorf("%s: %d round trips; want %d", tc.name, got, tc.want)

@@ -19,12 +19,12 @@ const serverClock = `clock_timestamp()`
 // looks and writes in one step. What is only reported is judged by package idem itself.
 type statements struct {
 	take   string // args: takeArgs. A row if the key was taken: whether from an owner that did not let go
-	takeTx string // as take, for transaction mode; one more argument, the lock
-	alone  string // args: the lock, and the most ms that the transaction may idle (0: as the server has it). A row: whether the lock is ours
 	look   string // args: keys. Rows: columns, and the time
 	settle map[store.SettleOp]string
-	// completeTx is complete, but an error (divisionByZero) if it is refused: so that the COMMIT behind it is not reached.
+	// completeTx is complete, but an error (stateDivisionByZero) if it is refused: so that the COMMIT behind it is not reached.
 	completeTx string
+	// put completes an absent key that was not claimed, and putTx is put as completeTx is complete. args: putArgs
+	put, putTx string
 	list       string
 	remove     string
 	prune      string
@@ -33,20 +33,25 @@ type statements struct {
 // newStatements returns the statements for a table. clock is an SQL expression.
 func newStatements(t pgmigrate.Table, clock string) *statements {
 	fill := strings.NewReplacer("{table}", t.SQL(""), "{columns}", columns,
-		"{lock10}", lockNumber("$10", t), "{lock1}", lockNumber("$1", t), "{now}", "date_trunc('milliseconds', "+clock+")",
+		"{now}", "date_trunc('milliseconds', "+clock+")",
 		"{lease}", lease, "{expiry}", ceilSecond("now", "$4"), "{extendedExpiry}", ceilSecond(lease, "$4"),
 		"{releasedExpiry}", ceilSecond("now + $7::bigint * interval '1 millisecond'", "$4"),
 	).Replace
 	s := &statements{
-		take: fill(clockCTE + takeCTE(false)), takeTx: fill(takeClockTx + takeCTE(true)), look: fill(look), alone: fill(alone),
+		take: fill(clockCTE + takeCTE()), look: fill(look), put: fill(clockCTE + put), putTx: fill(clockCTE + orError(put)),
 		list: fill(list), remove: fill(remove), prune: fill(prune),
 		settle: make(map[store.SettleOp]string),
 	}
 	for op, set := range map[store.SettleOp]string{store.OpComplete: complete, store.OpFail: fail, store.OpRelease: release, store.OpExtend: extend} {
 		s.settle[op] = fill(clockCTE + set)
 	}
-	s.completeTx = fill(clockCTE + `, done AS (` + complete + ` RETURNING 1) SELECT 1 / count(*) FROM done`)
+	s.completeTx = fill(clockCTE + orError(complete))
 	return s
+}
+
+// orError makes a write that changes no row an error of the server's.
+func orError(write string) string {
+	return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done`
 }
 
 // One time for a whole statement. Where a statement has to wait for another's transaction, its time is that before the wait:
@@ -57,42 +62,30 @@ const clockCTE = `WITH clock AS MATERIALIZED (SELECT {now} AS now)`
 // lease is the end of a lease: argument 5 is its length in ms.
 const lease = `now + $5::bigint * interval '1 millisecond'`
 
-// lockNumber is that of the key, and of the table, however it is named.
-func lockNumber(key string, t pgmigrate.Table) string {
-	return key + `::bigint # '` + t.SQL("") + `'::regclass::oid::bigint`
-}
-
-// In transaction mode the key's lock comes first. It is held until the transaction ends.
-const takeClockTx = `WITH clock AS MATERIALIZED (SELECT {now} AS now, pg_try_advisory_xact_lock({lock10}) AS alone)`
-
 // takeCTE is a claim. Arguments: 1 key, 2 owner, 3 fingerprint, 4 source, 5 lease in ms, 6 retention in ms, 7 redrive,
-// 8 whether to take over, 9 skew in ms, 10 (transaction mode) the lock.
+// 8 whether to take over, 9 skew in ms.
 //
 // The conditions are those of store.Judge, in its order; the values those of store.Fresh and store.Take. An existing row is
 // locked only if it is to be taken, so a duplicate writes nothing.
-//
-// In transaction mode the row of a fresh claim need not be on disk when its transaction goes on: what a crash of the server
-// takes away is as if it had never been, as the transaction is gone too. That of a take-over must be: its fencing token has
-// been shown to the handler, and would be given out again.
-func takeCTE(transactional bool) string {
+func takeCTE() string {
 	const take = `, fresh AS (
 		INSERT INTO {table} ({columns})
-		SELECT $1, 'STARTED', (extract(epoch FROM now) * 1000)::bigint, $2, {tx}, {lease}, NULL, 1, $3::bytea,
+		SELECT $1, 'STARTED', (extract(epoch FROM now) * 1000)::bigint, $2, {lease}, NULL, 1, $3::bytea,
 			NULL, 0, NULL, NULL, NULL, $4, now, now, {freshExpiry}
-		FROM clock {guard} ON CONFLICT (idempotency_key) DO NOTHING RETURNING false AS stolen {async}
+		FROM clock ON CONFLICT (idempotency_key) DO NOTHING RETURNING false AS stolen
 	), seen AS (
 		SELECT t.*, clock.now FROM {table} t, clock
-		WHERE {and} idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND $2 <> '' AND retry_at IS NULL) AND CASE
+		WHERE idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND $2 <> '' AND retry_at IS NULL) AND CASE
 			WHEN status <> 'STARTED' AND expiry_timestamp + {skew} <= now THEN true
 			WHEN request_fingerprint <> $3::bytea THEN false
 			WHEN status = 'FAILED' THEN version = $7
 			WHEN status = 'COMPLETED' THEN false
 			WHEN retry_at IS NOT NULL THEN retry_at <= now
-			ELSE $8::boolean AND (lease_until + {skew} <= now {or})
+			ELSE $8::boolean AND (lease_until + {skew} <= now)
 		END
 		FOR UPDATE OF t
 	), taken AS (
-		UPDATE {table} t SET status = 'STARTED', version = seen.version + 1, owner = $2, transactional = {tx},
+		UPDATE {table} t SET status = 'STARTED', version = seen.version + 1, owner = $2,
 			lease_until = seen.{lease}, retry_at = NULL, source = $4, updated_at = seen.now, expiry_timestamp = {seenExpiry},
 			attempts            = CASE seen.status WHEN 'STARTED' THEN seen.attempts + 1 ELSE 1 END,
 			request_fingerprint = CASE seen.status WHEN 'STARTED' THEN coalesce($3, seen.request_fingerprint) ELSE $3 END,
@@ -105,13 +98,8 @@ func takeCTE(transactional bool) string {
 		FROM seen WHERE t.idempotency_key = seen.idempotency_key
 		RETURNING seen.status = 'STARTED' AND seen.retry_at IS NULL AS stolen
 	) SELECT stolen FROM fresh UNION ALL SELECT stolen FROM taken`
-	tx, guard, and, or, async := "false", "", "", "", ""
-	if transactional {
-		tx, guard, and, or = "true", "WHERE alone", "alone AND", "OR transactional"
-		async = ", set_config('synchronous_commit', 'off', true)"
-	}
 	return strings.NewReplacer(
-		"{tx}", tx, "{guard}", guard, "{and}", and, "{or}", or, "{async}", async, "{skew}", "$9::bigint * interval '1 millisecond'",
+		"{skew}", "$9::bigint * interval '1 millisecond'",
 		"{freshExpiry}", ceilSecond("{lease}", "$6"), "{seenExpiry}", ceilSecond("seen.{lease}", "$6"),
 	).Replace(take)
 }
@@ -120,8 +108,6 @@ func takeCTE(transactional bool) string {
 func ceilSecond(moment, ms string) string {
 	return `date_trunc('second', ` + moment + ` + ` + ms + `::bigint * interval '1 millisecond' + interval '999 milliseconds')`
 }
-
-const alone = `SELECT pg_try_advisory_xact_lock({lock1}), set_config('idle_in_transaction_session_timeout', $2, true)`
 
 const look = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key = ANY($1)`
 
@@ -133,6 +119,13 @@ const (
 	complete = ` UPDATE {table} SET status = 'COMPLETED', response_payload = $5, result_omitted = $6,
 		failure_code = NULL, failure_message = NULL, failure_at = NULL, updated_at = now,
 		expiry_timestamp = {expiry}` + held
+
+	// The values are those of store.FreshlySettled: claimed at the time that the version has, and completed now.
+	put = ` INSERT INTO {table} ({columns})
+		SELECT $1, 'COMPLETED', $2, $3, claimed + $7::bigint * interval '1 millisecond', NULL, 1, $8::bytea,
+			$5, $6, NULL, NULL, NULL, $9, claimed, now, {expiry}
+		FROM clock, (SELECT to_timestamp($2::bigint / 1000) + ($2::bigint % 1000) * interval '1 millisecond' AS claimed) version
+		ON CONFLICT (idempotency_key) DO NOTHING`
 
 	failure = `failure_code = coalesce($5, failure_code), failure_message = CASE WHEN $5::text IS NULL THEN failure_message ELSE $6 END,
 		failure_at = CASE WHEN $5::text IS NULL THEN failure_at ELSE now END, updated_at = now, `
@@ -158,12 +151,8 @@ func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bo
 }
 
 func takeArgs(req *store.ClaimRequest, skew time.Duration) []any {
-	var fingerprint []byte
-	if !req.Fingerprint.IsZero() {
-		fingerprint = req.Fingerprint[:]
-	}
 	return []any{
-		escape(req.Key), escape(req.Owner), fingerprint, escape(req.Source), req.Lease.Milliseconds(), ceilMS(req.Retention),
+		escape(req.Key), escape(req.Owner), bytesOf(req.Fingerprint), escape(req.Source), req.Lease.Milliseconds(), ceilMS(req.Retention),
 		req.Redrive, req.TakeOver, ceilMS(skew),
 	}
 }
@@ -185,6 +174,19 @@ func settleArgs(set *store.Settlement) []any {
 		return append(args, set.Lease.Milliseconds())
 	}
 	return args
+}
+
+// putArgs are those of the completion, and: 7 lease in ms, 8 fingerprint, 9 source.
+func putArgs(set *store.Settlement) []any {
+	return append(settleArgs(set), set.Claim.Lease.Milliseconds(), bytesOf(set.Claim.Fingerprint), escape(set.Claim.Source))
+}
+
+// bytesOf returns nil for no fingerprint.
+func bytesOf(f store.Fingerprint) []byte {
+	if f.IsZero() {
+		return nil
+	}
+	return f[:]
 }
 
 func appendFailure(args []any, f *store.Failure) []any {

@@ -18,11 +18,11 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 )
 
-// bank is an engine in transaction mode, and a table for its handlers to write into.
+// bank is an engine whose handlers write in their transactions, and a table for its handlers to write into.
 type bank struct {
 	*testing.T
 	pool    *pgxpool.Pool
-	store   *pgstore.TxStore
+	store   *pgstore.Store
 	engine  *idem.Engine
 	table   string
 	burials []idem.DeadLetter
@@ -31,13 +31,9 @@ type bank struct {
 func newBank(t *testing.T, pool *pgxpool.Pool, cfg idem.Config) *bank {
 	t.Helper()
 	b := &bank{T: t, pool: pool, table: newTable(t, pool)}
-	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: b.table}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(st.Close)
-	b.store = st
-	if b.engine, err = idem.New(st, cfg); err != nil {
+	b.store = newStore(t, pool, pgstore.Config{Table: b.table})
+	var err error
+	if b.engine, err = idem.New(b.store, cfg); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, pool, `CREATE TABLE `+b.table+`_effects (what text)`)
@@ -64,9 +60,9 @@ func (b *bank) get(key string) store.Entry {
 	return rec
 }
 
-func (b *bank) task(key string, h pgstore.TxHandler) idem.Task {
+func (b *bank) task(key string, h txHandler) idem.Task {
 	return idem.Task{
-		Key: key, Handler: b.store.Handler(h), Fingerprint: store.FingerprintOf([]byte(key)), Source: "payments-0@1",
+		Key: key, Handler: h, Fingerprint: store.FingerprintOf([]byte(key)), Source: "payments-0@1",
 		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, burial idem.DeadLetter) error {
 			b.burials = append(b.burials, burial)
 			return nil
@@ -75,7 +71,7 @@ func (b *bank) task(key string, h pgstore.TxHandler) idem.Task {
 }
 
 // pays writes an effect and returns what is asked.
-func (b *bank) pays(result string, err error) pgstore.TxHandler {
+func (b *bank) pays(result string, err error) txHandler {
 	return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		return []byte(result), errors.Join(b.write(ctx, tx, result), err)
 	}
@@ -115,7 +111,7 @@ func TestEffectAndCompletionAreThereTogether(t *testing.T) {
 	}
 }
 
-func TestWhatAHandlerReturnsInTransactionMode(t *testing.T) {
+func TestWhatAHandlerWithATransactionReturns(t *testing.T) {
 	pool := newPool(t, server.URL())
 	aborts := func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		_, _ = tx.Exec(ctx, `SELECT 1/0`)
@@ -123,39 +119,39 @@ func TestWhatAHandlerReturnsInTransactionMode(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name    string
-		handler func(b *bank) pgstore.TxHandler
+		handler func(b *bank) txHandler
 		want    idem.Kind
 		says    string
 		status  store.Status
 		charged int
 		effects int64
 	}{
-		{"success", func(b *bank) pgstore.TxHandler { return b.pays("r", nil) }, idem.Executed, "", store.StatusCompleted, 1, 1},
-		{"an error", func(b *bank) pgstore.TxHandler { return b.pays("r", errBoom) }, idem.Retry, "boom", store.StatusStarted, 1, 0},
-		{"a permanent one", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.Permanent(errBoom)) }, idem.DeadLettered, "boom", store.StatusFailed, 1, 0},
-		{"an unavailable one", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.Unavailable(errBoom)) }, idem.DependencyDown, "boom", store.StatusStarted, 0, 0},
-		{"one that may pass later", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.RetryAfter(errBoom, time.Hour)) }, idem.Retry, "boom", store.StatusStarted, 1, 0},
-		{"a result that can't be encoded", func(b *bank) pgstore.TxHandler { return b.pays("r", idem.ResultUnavailable(errBoom)) }, idem.Executed, "boom", store.StatusCompleted, 1, 1},
-		{"a panic", func(b *bank) pgstore.TxHandler {
+		{"success", func(b *bank) txHandler { return b.pays("r", nil) }, idem.Executed, "", store.StatusCompleted, 1, 1},
+		{"an error", func(b *bank) txHandler { return b.pays("r", errBoom) }, idem.Retry, "boom", store.StatusStarted, 1, 0},
+		{"a permanent one", func(b *bank) txHandler { return b.pays("r", idem.Permanent(errBoom)) }, idem.DeadLettered, "boom", store.StatusFailed, 1, 0},
+		{"an unavailable one", func(b *bank) txHandler { return b.pays("r", idem.Unavailable(errBoom)) }, idem.DependencyDown, "boom", store.StatusStarted, 0, 0},
+		{"one that may pass later", func(b *bank) txHandler { return b.pays("r", idem.RetryAfter(errBoom, time.Hour)) }, idem.Retry, "boom", store.StatusStarted, 1, 0},
+		{"a result that can't be encoded", func(b *bank) txHandler { return b.pays("r", idem.ResultUnavailable(errBoom)) }, idem.Executed, "boom", store.StatusCompleted, 1, 1},
+		{"a panic", func(b *bank) txHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_ = b.write(ctx, tx, "x")
 				panic("boom")
 			}
 		}, idem.Retry, "boom", store.StatusStarted, 1, 0},
-		{"success after a statement that failed", func(*bank) pgstore.TxHandler { return aborts }, idem.Retry, "a statement of the transaction failed", store.StatusStarted, 1, 0},
-		{"success after a savepoint that was rolled back", func(b *bank) pgstore.TxHandler {
+		{"success after a statement that failed", func(*bank) txHandler { return aborts }, idem.Retry, "a statement of the transaction failed", store.StatusStarted, 1, 0},
+		{"success after a savepoint that was rolled back", func(b *bank) txHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { _, err := aborts(ctx, tx); return errors.Join(err, errBoom) })
 				return nil, b.write(ctx, tx, "x")
 			}
 		}, idem.Executed, "", store.StatusCompleted, 1, 1},
-		{"COMMIT by itself", func(*bank) pgstore.TxHandler {
+		{"COMMIT by itself", func(*bank) txHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_, err := tx.Exec(ctx, `COMMIT`)
 				return nil, err
 			}
 		}, idem.DeadLettered, "ended the transaction itself", store.StatusFailed, 1, 0},
-		{"the error of tx.Commit", func(b *bank) pgstore.TxHandler {
+		{"the error of tx.Commit", func(b *bank) txHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				return nil, errors.Join(b.write(ctx, tx, "x"), tx.Commit(ctx), tx.Rollback(ctx))
 			}
@@ -183,43 +179,24 @@ func TestWhatAHandlerReturnsInTransactionMode(t *testing.T) {
 	}
 }
 
-// A deferred constraint speaks up at COMMIT, when the handler has returned.
+// A deferred constraint speaks up at COMMIT, when the handler has returned. That is the handler's error.
 func TestACommitThatIsRefusedUndoesAll(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{MaxAttempts: 2})
 	execute(t, b.pool, `ALTER TABLE `+b.table+`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
 	b.want(b.engine.Do(t.Context(), b.task("k1", b.pays("same", nil))), idem.Executed)
-	for range 2 {
-		b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.Fenced)
-	}
+	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.Retry)
 	rec := b.get("k2")
-	if b.effects() != 1 || rec.Attempts != 2 || rec.Failure == nil || !strings.Contains(rec.Failure.Message, "duplicate key") {
+	if b.effects() != 1 || rec.Attempts != 1 || rec.Failure == nil || !strings.Contains(rec.Failure.Message, "duplicate key") {
 		t.Errorf("%d effects, %+v", b.effects(), rec)
 	}
-	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("other", nil))), idem.DeadLettered)
-	if len(b.burials) != 1 || !strings.Contains(b.burials[0].Failure.Message, "duplicate key") {
-		t.Errorf("dead letters %+v", b.burials)
+	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.DeadLettered)
+	if len(b.burials) != 1 || !strings.Contains(b.burials[0].Failure.Message, "duplicate key") || b.effects() != 1 {
+		t.Errorf("%d effects, dead letters %+v", b.effects(), b.burials)
 	}
+	wantGivenBack(t, b.pool)
 }
 
-func TestWhileAnOwnerLivesNobodyTakesItsKey(t *testing.T) {
-	b := newBank(t, newPool(t, server.URL()), idem.Config{Lease: idem.MinLease, Wait: -1})
-	fails := errors.New("the key was taken")
-	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-		// The lease is over by the record: as if heartbeats did not come through.
-		execute(t, b.pool, `UPDATE `+b.table+` SET lease_until = now() - interval '1 hour'`)
-		other := b.engine.Do(context.Background(), b.task("k", b.pays("other", nil)))
-		if other.Kind != idem.InFlight {
-			return nil, errors.Join(fails, other.Err)
-		}
-		return nil, b.write(ctx, tx, "mine")
-	}))
-	b.want(out, idem.Executed)
-	if b.effects() != 1 || b.get("k").Attempts != 1 {
-		t.Errorf("%d effects, %+v", b.effects(), b.get("k"))
-	}
-}
-
-// An owner whose key was taken all the same (its record was deleted by hand, or a program in lease mode took it) has no effect.
+// An owner whose key was taken all the same (its record was deleted by hand, or its lease was over) has no effect.
 func TestAnOwnerThatLostItsKeyHasNoEffect(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
@@ -234,7 +211,7 @@ func TestAnOwnerThatLostItsKeyHasNoEffect(t *testing.T) {
 	}
 }
 
-func TestTransactionModeWaitsForAKeyInFlight(t *testing.T) {
+func TestAPaymentWaitsForItsKeyInFlight(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	begun, waiting := make(chan struct{}), make(chan idem.Outcome)
 	go func() {
@@ -253,7 +230,7 @@ func TestTransactionModeWaitsForAKeyInFlight(t *testing.T) {
 	}
 }
 
-func TestMismatchAndRedriveInTransactionMode(t *testing.T) {
+func TestMismatchAndRedriveOfAPayment(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	b.want(b.engine.Do(t.Context(), b.task("k", b.pays("r", idem.Permanent(errBoom)))), idem.DeadLettered)
 	b.want(b.engine.Do(t.Context(), b.task("k", b.pays("r", nil))), idem.ReplayedFailed)
@@ -276,7 +253,7 @@ func TestHashedKeysFindTheirTransaction(t *testing.T) {
 	}
 }
 
-func TestWithoutATransactionNoHandlerIsCalled(t *testing.T) {
+func TestWithoutATransactionNothingIsWritten(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	s := b.engine.Session(t.Context())
 	defer s.Close()
@@ -287,13 +264,9 @@ func TestWithoutATransactionNoHandlerIsCalled(t *testing.T) {
 func TestAHandlerThatLeavesItsTransactionAloneLosesIt(t *testing.T) {
 	pool := newPool(t, server.URL())
 	b := newBank(t, pool, idem.Config{})
-	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: b.table}, IdleLimit: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	b.store = st
-	if b.engine, err = idem.New(st, idem.Config{}); err != nil {
+	b.store = newStore(t, pool, pgstore.Config{Table: b.table, IdleLimit: time.Millisecond})
+	var err error
+	if b.engine, err = idem.New(b.store, idem.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {

@@ -30,6 +30,7 @@ const (
 	maxAttempts  = 3       // for the payment that kills
 	killer       = 1 << 20 // the number of the payment that kills the process of its handler
 	workersPause = 20 * time.Millisecond
+	workersLease = time.Second // after which the payments of a killed worker are begun again
 )
 
 // amount is what a payment adds to the balance of account n % accounts.
@@ -51,12 +52,11 @@ func payAll(ctx context.Context) error {
 		return err
 	}
 	defer pool.Close()
-	st, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: table}})
+	st, err := pgstore.New(pool, pgstore.Config{Table: table})
 	if err != nil {
 		return err
 	}
-	defer st.Close()
-	engine, err := idem.New(st, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts})
+	engine, err := idem.New(st, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts, Lease: workersLease})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func payAll(ctx context.Context) error {
 			return err
 		}
 		for n := from; n < to; n++ {
-			kind := payUntilSettled(ctx, engine, payment(st, pool, table, n))
+			kind := payUntilSettled(ctx, engine, payment(pool, table, n))
 			fmt.Println(n, kind)
 		}
 	}
@@ -85,10 +85,10 @@ func payUntilSettled(ctx context.Context, engine *idem.Engine, task idem.Task) i
 	}
 }
 
-func payment(st *pgstore.TxStore, pool *pgxpool.Pool, table string, n int) idem.Task {
+func payment(pool *pgxpool.Pool, table string, n int) idem.Task {
 	task := idem.Task{
 		Key: fmt.Sprint("payment-", n), Fingerprint: store.FingerprintOf(fmt.Append(nil, amount(n))), Source: fmt.Sprint("payments-0@", n),
-		Handler: st.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		Handler: txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 			_, err := tx.Exec(ctx, `UPDATE `+table+`_accounts SET balance = balance + $2 WHERE id = $1`, n%accounts, amount(n))
 			if n == killer {
 				return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -14,10 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pageSize is how many names the server looks at for one page of a list.
+// pageSize is the COUNT of each SCAN: the number of names that the server looks at for one page.
 const pageSize = 500
 
-// Get implements store.Admin by one read.
+// Get implements store.Admin with one read.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	fields, err := s.client.HGetAll(ctx, s.name(key)).Result()
 	if err != nil {
@@ -33,9 +33,9 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	return rec, nil
 }
 
-// List implements store.Admin by SCAN, on every primary of a cluster in turn: it walks over all the names that the server has,
-// other programs' too, and reads every hash of the store, in pages, so that nobody waits for it. A record that is written
-// meanwhile may be missed, and one may come twice while the server grows its tables or a slot moves.
+// List implements store.Admin with SCAN on each primary. It visits all names on the server, including those of other programs,
+// and reads every hash of the store. It reads in pages, so it does not block other clients. It may miss an entry that is
+// written meanwhile. It may yield an entry twice if the server resizes its tables or a slot moves.
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		fail := func(err error) {
@@ -58,7 +58,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Ent
 	}
 }
 
-// all yields every record of the store. Whoever gets an error stops.
+// all yields every entry of the store. The caller stops after an error.
 func (s *Store) all(ctx context.Context) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		primaries, err := s.primaries(ctx)
@@ -81,7 +81,7 @@ func (s *Store) all(ctx context.Context) iter.Seq2[store.Entry, error] {
 	}
 }
 
-// yieldPage reads the hashes of these names.
+// yieldPage reads and yields the hashes of these names.
 func (s *Store) yieldPage(ctx context.Context, names []string, yield func(store.Entry, error) bool) bool {
 	for chunk := range slices.Chunk(names, MaxBatchSize) {
 		for i, h := range s.readHashes(ctx, chunk) {
@@ -100,7 +100,7 @@ func (s *Store) yieldPage(ctx context.Context, names []string, yield func(store.
 	return true
 }
 
-// keyOf is the reverse of name.
+// keyOf is the inverse of name.
 func (s *Store) keyOf(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, s.prefix+":{"), "}")
 }
@@ -122,7 +122,7 @@ func (s *Store) primaries(ctx context.Context) ([]redis.UniversalClient, error) 
 	return all, err
 }
 
-// now returns the time by which the scripts decide.
+// now returns the time that the scripts use.
 func (s *Store) now(ctx context.Context) (time.Time, error) {
 	ms, err := redis.NewScript(s.scripts.time.text).Run(ctx, s.client, nil).Int64()
 	if err != nil {
@@ -131,9 +131,9 @@ func (s *Store) now(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// Delete implements store.Admin by one script.
-func (s *Store) Delete(ctx context.Context, key string, version int64) error {
-	calls := []call{{script: &s.scripts.remove, key: key, args: []any{version}}}
+// Delete implements store.Admin with one script.
+func (s *Store) Delete(ctx context.Context, key string, token int64) error {
+	calls := []call{{script: &s.scripts.remove, key: key, args: []any{token}}}
 	s.run(ctx, calls)
 	if err := calls[0].err; err != nil {
 		return s.explain(ctx, "delete", key, err)
@@ -144,7 +144,7 @@ func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	case "absent":
 		return fmt.Errorf("redisstore: delete under %s: %w: %q", s.prefix, store.ErrNotFound, key)
 	case "fenced":
-		return fmt.Errorf("redisstore: delete: %w", &store.FencedError{Key: key, Token: version, Current: a.rec})
+		return fmt.Errorf("redisstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: a.rec})
 	}
 	return s.explain(ctx, "delete", key, unknownAnswer(calls[0].answer.what))
 }

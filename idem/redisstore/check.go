@@ -12,27 +12,28 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// OldestVersion is the oldest major version of Redis that is supported. Every Valkey is.
+// OldestVersion is the oldest supported major version of Redis. All versions of Valkey are supported.
 const OldestVersion = 7
 
-// What Check finds, for errors.Is.
+// The errors of Check, for errors.Is.
 var (
-	// ErrOldServer says that the server is older than OldestVersion.
+	// ErrOldServer means that the server is older than OldestVersion.
 	ErrOldServer = errors.New("redisstore: the server is too old")
-	// ErrReadOnly says that the server is a replica.
+	// ErrReadOnly means that the server is a replica.
 	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
-	// ErrEvicts says that the server deletes keys when its memory is full: a key that is forgotten runs again.
+	// ErrEvicts means that the server deletes keys when its memory is full. A task whose key was deleted runs again.
 	ErrEvicts = errors.New("redisstore: the server evicts keys")
-	// ErrNotDurable says that a crash of the server loses what was written last. Who can live with that takes it for a warning.
+	// ErrNotDurable means that a crash of the server loses the latest writes. A caller that accepts this can treat it as a
+	// warning.
 	ErrNotDurable = errors.New("redisstore: the server keeps no append-only file")
 )
 
-// checkLife is how long what Check writes lives on if Check does not come to its end.
+// checkLife is the lifetime of the test key if Check does not finish.
 const checkLife = time.Second
 
-// Check asks every primary for its version, role, policy and persistence, and takes a key of its own through a claim, a
-// release, a claim, an extension and a completion, which finds out whether the user may do what the store does. It returns all that
-// is wrong, each with what to do: one of the errors above, or another. ErrNotDurable alone leaves the store usable.
+// Check checks the version, role, eviction policy and persistence of every primary. It then runs a test key through a claim, a
+// release, a second claim, an extension and a completion, to check the user's permissions. It returns all problems with their
+// remedies: the errors above and others. The store is usable if the only problem is ErrNotDurable.
 func (s *Store) Check(ctx context.Context) error {
 	primaries, err := s.primaries(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Store) Check(ctx context.Context) error {
 		errs = append(errs, judgeServer(parseInfo(info)))
 	}
 	if found := errors.Join(errs...); errors.Is(found, ErrOldServer) || errors.Is(found, ErrReadOnly) {
-		return found // it could not do the rest
+		return found // the remaining checks would fail too
 	}
 	return errors.Join(append(errs, s.tryLife(ctx))...)
 }
@@ -56,7 +57,7 @@ func (s *Store) explainCheck(ctx context.Context, err error) error {
 	return fmt.Errorf("redisstore: check: %w%s", withCause(ctx, err), hint(ctx, err))
 }
 
-// parseInfo returns the lines of INFO by name.
+// parseInfo returns the fields of INFO by name.
 func parseInfo(text string) map[string]string {
 	info := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -67,10 +68,10 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// judgeServer returns what is wrong with a server by its INFO.
+// judgeServer returns the problems of a server, given its INFO.
 func judgeServer(info map[string]string) error {
 	at := "port " + info["tcp_port"]
-	major, _, _ := strings.Cut(info["redis_version"], ".") // Valkey has it too, from 7 on
+	major, _, _ := strings.Cut(info["redis_version"], ".") // Valkey reports it too, from 7 on
 	if v, err := strconv.Atoi(major); err != nil || v < OldestVersion {
 		return fmt.Errorf("%w: %s has version %q: use Redis %d or later, or Valkey", ErrOldServer, at, info["redis_version"], OldestVersion)
 	}
@@ -84,13 +85,13 @@ func judgeServer(info map[string]string) error {
 			"forgetting keys", ErrEvicts, at, policy))
 	}
 	if info["aof_enabled"] != "1" {
-		errs = append(errs, fmt.Errorf("%w: %s has appendonly no, so that a crash makes it forget keys, which then run again: set appendonly yes and "+
+		errs = append(errs, fmt.Errorf("%w: %s has appendonly no, so that a crash loses keys, whose tasks then run again: set appendonly yes and "+
 			"appendfsync always, or accept it", ErrNotDurable, at))
 	}
 	return errors.Join(errs...)
 }
 
-// tryLife takes a key through its life.
+// tryLife runs a test key through all transitions.
 func (s *Store) tryLife(ctx context.Context) error {
 	req := store.ClaimRequest{Key: "check " + rand.Text(), Source: "check", Lease: checkLife, Fingerprint: store.Fingerprint{1}}
 	var rec store.Entry
@@ -122,7 +123,7 @@ func (s *Store) tryLife(ctx context.Context) error {
 	return s.tryScan(ctx)
 }
 
-// tryScan finds out whether the user may list.
+// tryScan checks that the user may list keys.
 func (s *Store) tryScan(ctx context.Context) error {
 	if err := s.client.ScanType(ctx, 0, s.prefix+":{*}", 1, "hash").Err(); err != nil {
 		return s.explainCheck(ctx, err)

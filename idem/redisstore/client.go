@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// How long one attempt may take, how often it is made, and the bounds of the pauses between, unless the URL says otherwise.
+// The timeouts of one attempt, the number of attempts, and the bounds of the backoff, unless the URL sets them.
 const (
 	ConnectTimeout = 2 * time.Second
 	AttemptTimeout = time.Second
@@ -23,11 +23,12 @@ const (
 	MaxBackoff     = 300 * time.Millisecond
 )
 
-// NewClient returns a client of the server that rawURL names, redis://user:password@host:port/database, or rediss:// for TLS, or,
-// with ?cluster=true, of the cluster that it belongs to, with timeouts that fit the time a function has. It does not connect: see
-// Check. It returns idem.ErrInvalidConfig if rawURL can't be read. The caller closes the client.
+// NewClient returns a client of the server at rawURL: redis://user:password@host:port/database, or rediss:// for TLS. With
+// ?cluster=true it returns a client of the server's cluster. The timeouts fit the duration of an invocation. NewClient does not
+// connect; see Check. It returns idem.ErrInvalidConfig (wrapped) if rawURL is invalid. The caller closes the client.
 //
-// The client sends again what had no answer in time, over a new connection. That a script which had run recognises itself is rule 5 of package idem.
+// The client retries a timed-out attempt over a new connection. If the script of the first attempt has run, the retry
+// recognises its own write (rule 5 of package store).
 func NewClient(rawURL string, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
 	opt, err := parseURL(rawURL)
 	if err != nil {
@@ -42,12 +43,12 @@ func NewClient(rawURL string, options ...func(*redis.UniversalOptions)) (redis.U
 	return redis.NewUniversalClient(opt), nil
 }
 
-var errURL = errors.New("it is no URL; special characters of a user or a password must be written as %XX")
+var errURL = errors.New("it is not a URL; special characters of a user or a password must be written as %XX")
 
 func parseURL(rawURL string) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, errURL // the parser's own message has parts of a password in it
+		return nil, errURL // the parser's message may contain parts of the password
 	}
 	query := u.Query()
 	cluster := false
@@ -63,7 +64,7 @@ func parseURL(rawURL string) (*redis.UniversalOptions, error) {
 		return nil, err
 	}
 	if cluster && o.DB != 0 {
-		return nil, fmt.Errorf("database %d: a cluster has database 0 alone", o.DB)
+		return nil, fmt.Errorf("database %d: a cluster has only database 0", o.DB)
 	}
 	return &redis.UniversalOptions{
 		Addrs: []string{o.Addr}, IsClusterMode: cluster, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,

@@ -23,7 +23,7 @@ func ownCluster(t *testing.T) *redisserver.Cluster {
 	return c
 }
 
-func TestABatchGoesToEveryNodeOfACluster(t *testing.T) {
+func TestBatchUsesEveryNodeOfACluster(t *testing.T) {
 	c := ownCluster(t)
 	var w wire
 	st := newStore(t, newClient(t, c.URL(), w.option, unhurried), redisstore.Config{})
@@ -53,7 +53,7 @@ func TestABatchGoesToEveryNodeOfACluster(t *testing.T) {
 	}
 }
 
-func TestASlotThatMovesToAnotherNodeTakesItsKeysAlong(t *testing.T) {
+func TestKeysAreFoundWhileTheirSlotMoves(t *testing.T) {
 	c := ownCluster(t)
 	st := newStore(t, newClient(t, c.URL()), redisstore.Config{})
 	rec := mustClaim(t, st, request("a", 1))
@@ -86,7 +86,7 @@ func TestASlotThatMovesToAnotherNodeTakesItsKeysAlong(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsLostIsAnErrorOfItsKeysAlone(t *testing.T) {
+func TestLostNodeFailsOnlyItsOwnKeys(t *testing.T) {
 	c := ownCluster(t)
 	st := newStore(t, newClient(t, c.URL()), redisstore.Config{})
 	lost := c.Nodes[2]
@@ -120,7 +120,7 @@ func TestANodeThatIsLostIsAnErrorOfItsKeysAlone(t *testing.T) {
 	}
 }
 
-func TestTheACLOfTheDocsIsEnoughForACluster(t *testing.T) {
+func TestACLInDocsIsSufficientForACluster(t *testing.T) {
 	c := ownCluster(t)
 	for _, node := range c.Nodes {
 		do(t, node, append(acl("p"), "+cluster|slots", "+command")...)

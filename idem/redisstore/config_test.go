@@ -16,7 +16,7 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 )
 
-func TestNewNamesEveryFault(t *testing.T) {
+func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err := redisstore.New(nil, redisstore.Config{Prefix: "a{b}", MaxClockSkew: -2})
 	if !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Errorf("%v; want ErrInvalidConfig", err)
@@ -35,7 +35,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	}
 }
 
-func TestNewClientNamesWhatIsWrongWithAURL(t *testing.T) {
+func TestNewClientNamesTheFaultOfAURL(t *testing.T) {
 	for url, text := range map[string]string{
 		"":                                    "invalid URL scheme",
 		"localhost:6379":                      "invalid URL scheme",
@@ -57,7 +57,7 @@ func TestNewClientNamesWhatIsWrongWithAURL(t *testing.T) {
 	}
 }
 
-func TestNewClientHasTimeoutsThatFitAFunction(t *testing.T) {
+func TestNewClientHasShortTimeouts(t *testing.T) {
 	plain, ok := newClient(t, "redis://localhost/3").(*redis.Client)
 	if !ok {
 		t.Fatal("want a client of one server")

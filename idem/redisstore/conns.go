@@ -12,14 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// conns are the connections of a client. The client tries another one of them after an attempt that was not answered in time, which would
-// be as silent, mostly: so that one which times out takes those with it that are idle.
+// conns are the connections of a client. After an attempt that timed out, the client tries another connection, which is often
+// dead too. So a timeout closes all idle connections.
 type conns struct {
 	mu   sync.Mutex
 	open map[*conn]struct{}
 }
 
-// option has a client make its connections through c.
+// option makes a client dial its connections through c.
 func (c *conns) option(o *redis.UniversalOptions) {
 	dial := o.Dialer
 	if dial == nil {
@@ -38,7 +38,7 @@ func (c *conns) option(o *redis.UniversalOptions) {
 	}
 }
 
-// closeIdle closes the connections on which no answer is waited for.
+// closeIdle closes the connections that do not wait for an answer.
 func (c *conns) closeIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *conns) forget(one *conn) {
 type conn struct {
 	net.Conn
 	all    *conns
-	waits  atomic.Bool // something was sent, and nothing has come since
+	waits  atomic.Bool // a request was sent, and no answer was received since
 	closed atomic.Bool
 }
 
@@ -82,7 +82,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// late closes the idle connections after an error which says that an answer did not come in time.
+// late closes the idle connections if err is a timeout of an answer.
 func (c *conn) late(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.waits.Load() {
 		c.all.closeIdle()
@@ -95,7 +95,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// SyscallConn implements syscall.Conn: before it uses an idle connection the client looks by it whether the connection is still there.
+// SyscallConn implements syscall.Conn. The client uses it to check an idle connection before it reuses it.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if c.closed.Load() {
 		return nil, net.ErrClosed
@@ -106,7 +106,7 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return opaque{}, nil
 }
 
-// opaque is what can be seen of a connection by TLS: nothing.
+// opaque is the RawConn of a TLS connection. It exposes nothing.
 type opaque struct{}
 
 func (opaque) Control(func(fd uintptr)) error           { return nil }

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// explain adds to an error what was done, on what, and, where the cause is known, what to do.
+// explain adds the operation, the key and the prefix to an error, and a remedy if the cause is known.
 func (s *Store) explain(ctx context.Context, op, key string, err error) error {
 	if isForeign(err) {
 		err = fmt.Errorf("%w: %w", store.ErrForeignEntry, err)
@@ -20,13 +20,12 @@ func (s *Store) explain(ctx context.Context, op, key string, err error) error {
 	return fmt.Errorf("redisstore: %s %q under %s: %w%s", op, key, s.prefix, withCause(ctx, err), hint(ctx, err))
 }
 
-// isForeign reports whether a script stumbled over what is under its name: it is of another type, or has fields that are no
-// numbers.
+// isForeign reports whether a script failed because the key has another type, or fields that are not numbers.
 func isForeign(err error) bool {
 	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "user_script:")
 }
 
-// withCause adds the end of the context to an error that it caused: on the wire it looks like a slow server.
+// withCause adds the context's error if the context has ended. Otherwise the error would look like a slow server.
 func withCause(ctx context.Context, err error) error {
 	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
 		return fmt.Errorf("%w: %w", err, end)
@@ -34,28 +33,28 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-const nobody = " (nothing answers there: check IDEMSK_STORE_URL, where rediss:// is for a server that speaks TLS alone, that the server runs, " +
+const noAnswer = " (no server answers at this address: check IDEMSK_STORE_URL, with rediss:// only for a server with TLS, that the server runs, " +
 	"and that the function's VPC and security groups let it through)"
 
 const (
 	noPermission    = " (the user lacks a permission: see docs/stores-redis.md for the ACL that the store needs)"
-	unauthenticated = " (the server wants a password: put it into IDEMSK_STORE_URL, redis://user:password@host:port)"
+	unauthenticated = " (the server requires a password: put it into IDEMSK_STORE_URL, redis://user:password@host:port)"
 	older           = " (the server is older than Redis 7: use Redis 7 or later, or Valkey)"
 )
 
-// hints tell what to do about an error of the server that begins so.
+// hints are the remedies for errors of the server, by prefix.
 var hints = []struct{ prefix, hint string }{
 	{"READONLY", " (this is a read-only replica: give the store the primary's address, or a client that follows it: Sentinel, cluster=true)"},
-	{"OOM", " (the server's memory is full, nothing was claimed: raise its maxmemory, or move other data away; the policy must stay noeviction)"},
-	{"NOREPLICAS", " (the primary has fewer replicas in step than its min-replicas-to-write, so that it takes nothing: mend the replicas)"},
-	{"MISCONF", " (the server cannot save to disk, so that it takes nothing: see its log, and its disk)"},
+	{"OOM", " (the server's memory is full, and nothing was claimed: raise its maxmemory, or move other data away; the policy must stay noeviction)"},
+	{"NOREPLICAS", " (the primary has fewer replicas in sync than its min-replicas-to-write and refuses writes: repair the replicas)"},
+	{"MISCONF", " (the server cannot save to disk and refuses writes: see its log and its disk)"},
 	{"NOPERM", noPermission},
-	{"ERR The user executing the script can't", noPermission}, // Redis 7.0 says it so of what a script does
+	{"ERR The user executing the script can't", noPermission}, // Redis 7.0, for a command in a script
 	{"WRONGPASS", " (the user or the password of IDEMSK_STORE_URL is wrong)"},
 	{"NOAUTH", unauthenticated},
-	{"ERR Protocol error: unauthenticated", unauthenticated}, // a large batch is not even read
-	{"ERR user_script:", " (its fields are not what we write: HGETALL shows them; mend or delete the hash)"},
-	{"WRONGTYPE", " (there is something else under this name: give the store a Prefix that nobody else has)"},
+	{"ERR Protocol error: unauthenticated", unauthenticated}, // the answer to a large batch
+	{"ERR user_script:", " (its fields were not written by idemsk: HGETALL shows them; repair or delete the hash)"},
+	{"WRONGTYPE", " (another program uses this name: give the store a Prefix of its own)"},
 	{"MOVED", " (the server is a node of a cluster: add ?cluster=true to IDEMSK_STORE_URL)"},
 	{"CLUSTERDOWN", " (the cluster has lost nodes: see CLUSTER INFO)"},
 	{"LOADING", " (the server has just been started and is reading its data: wait)"},
@@ -74,9 +73,9 @@ func hint(ctx context.Context, err error) string {
 	}
 	switch {
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return nobody
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // the time for a connection is over
-		return nobody
+		return noAnswer
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // the dial timed out
+		return noAnswer
 	case err != nil && strings.Contains(err.Error(), "invalid username-password"):
 		return " (the user or the password of IDEMSK_STORE_URL is wrong)"
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/idemsk/idemsk/internal/redisserver"
 )
 
-// wantOneError wants the same error of a claim, a settlement, and what people do; nothing is a proper answer.
+// wantOneError checks that a claim, a settlement and the Admin methods return the same error.
 func wantOneError(t *testing.T, st *redisstore.Store, texts ...string) {
 	t.Helper()
 	res := claim(t, st, request("a", 1))
@@ -32,7 +32,7 @@ func wantOneError(t *testing.T, st *redisstore.Store, texts ...string) {
 	wantError(t, st.Check(t.Context()), texts...)
 }
 
-func TestAWrongURLSaysSo(t *testing.T) {
+func TestErrorNamesWrongURL(t *testing.T) {
 	gone := ownServer(t, nil)
 	if err := gone.Crash(); err != nil {
 		t.Fatal(err)
@@ -41,12 +41,12 @@ func TestAWrongURLSaysSo(t *testing.T) {
 		name, url string
 		texts     []string
 	}{
-		{"nobody there", gone.URL() + "?max_retries=1", []string{"connection refused", "check IDEMSK_STORE_URL"}},
+		{"no server", gone.URL() + "?max_retries=1", []string{"connection refused", "check IDEMSK_STORE_URL"}},
 		{"no such host", "redis://no-such-host.invalid:6379?max_retries=-1", []string{"no-such-host.invalid", "check IDEMSK_STORE_URL"}},
 		{"a wrong password", server.URLOf("default", "wrong"), []string{"user or the password", "is wrong"}},
-		{"an unknown user", server.URLOf("nobody", "x"), []string{"user or the password", "is wrong"}},
-		{"no password", "redis://" + server.Addr(), []string{"wants a password"}},
-		{"TLS where there is none", strings.Replace(server.URL(), "redis:", "rediss:", 1) + "?dial_timeout=200ms&max_retries=-1", []string{"rediss:// is for a server that speaks TLS"}},
+		{"an unknown user", server.URLOf("stranger", "x"), []string{"user or the password", "is wrong"}},
+		{"no password", "redis://" + server.Addr(), []string{"requires a password"}},
+		{"TLS where there is none", strings.Replace(server.URL(), "redis:", "rediss:", 1) + "?dial_timeout=200ms&max_retries=-1", []string{"rediss:// only for a server with TLS"}},
 		{"an unknown database", server.URL() + "/99", []string{"DB index is out of range"}},
 		{"a cluster that is none", server.URL() + "?cluster=true", []string{"cluster support disabled", "take cluster=true out"}},
 	} {
@@ -56,7 +56,7 @@ func TestAWrongURLSaysSo(t *testing.T) {
 	}
 }
 
-func TestANodeOfAClusterIsNotTheCluster(t *testing.T) {
+func TestClusterNodeWithoutClusterOptionIsRefused(t *testing.T) {
 	st := newStore(t, newClient(t, cluster.Nodes[0].URL()), redisstore.Config{})
 	var moved error
 	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
@@ -67,7 +67,7 @@ func TestANodeOfAClusterIsNotTheCluster(t *testing.T) {
 	wantError(t, moved, "MOVED", "add ?cluster=true")
 }
 
-func TestAnOlderServerIsRefused(t *testing.T) {
+func TestOldServerIsRefused(t *testing.T) {
 	old, err := redisserver.Start(t.Context(), redisserver.Config{Kind: redisserver.OldRedis})
 	if err != nil {
 		t.Fatal(err)
@@ -83,13 +83,13 @@ func TestAnOlderServerIsRefused(t *testing.T) {
 	}
 }
 
-// acl is what docs/stores-redis.md tells to grant.
+// acl is the ACL that docs/stores-redis.md recommends.
 func acl(prefix string) []any {
 	return []any{"ACL", "SETUSER", "function", "reset", "on", ">secret", "~" + prefix + ":*",
 		"+eval", "+evalsha", "+time", "+hset", "+hdel", "+hincrby", "+hgetall", "+pexpireat", "+del", "+scan", "+info"}
 }
 
-func TestTheACLOfTheDocsIsEnoughAndNoLessIs(t *testing.T) {
+func TestACLInDocsIsSufficientAndMinimal(t *testing.T) {
 	srv := ownServer(t, map[string]string{"appendonly": "yes"})
 	whole := acl("p")
 	do(t, srv, whole...)
@@ -115,7 +115,7 @@ func TestTheACLOfTheDocsIsEnoughAndNoLessIs(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyReplicaIsRefusedAndNothingIsAnsweredFromIt(t *testing.T) {
+func TestReadOnlyReplicaIsRefused(t *testing.T) {
 	primary := ownServer(t, nil)
 	held := newStore(t, newClient(t, primary.URL()), redisstore.Config{Prefix: "p"})
 	if err := settle(t, held, settlement(mustClaim(t, held, request("a", 1)), store.OpComplete)); err != nil {
@@ -140,7 +140,7 @@ func TestAReadOnlyReplicaIsRefusedAndNothingIsAnsweredFromIt(t *testing.T) {
 	}
 }
 
-func TestAFullServerRefusesClaimsAndTakesCompletions(t *testing.T) {
+func TestFullServerRefusesClaimsAndAcceptsCompletions(t *testing.T) {
 	for kind := range map[redisserver.Kind]bool{redisserver.Redis: true, redisserver.Valkey: true} {
 		t.Run(string(kind), func(t *testing.T) {
 			srv, err := redisserver.Start(t.Context(), redisserver.Config{Kind: kind})
@@ -178,7 +178,7 @@ func TestAFullServerRefusesClaimsAndTakesCompletions(t *testing.T) {
 	}
 }
 
-func TestCheckTellsWhatTheServerMayForget(t *testing.T) {
+func TestCheckReportsEvictionAndMissingPersistence(t *testing.T) {
 	srv := ownServer(t, nil)
 	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
 	for _, tc := range []struct {
@@ -186,11 +186,11 @@ func TestCheckTellsWhatTheServerMayForget(t *testing.T) {
 		config []string
 		want   error
 	}{
-		{"a policy that evicts, of a memory without bound", []string{"maxmemory-policy", "allkeys-lru", "appendonly", "yes"}, nil},
+		{"an evicting policy without a memory limit", []string{"maxmemory-policy", "allkeys-lru", "appendonly", "yes"}, nil},
 		{"no append-only file", []string{"appendonly", "no"}, redisstore.ErrNotDurable},
-		{"a policy that evicts", []string{"maxmemory", "100mb", "appendonly", "yes"}, redisstore.ErrEvicts},
-		{"one that evicts what expires", []string{"maxmemory-policy", "volatile-ttl"}, redisstore.ErrEvicts},
-		{"none that evicts", []string{"maxmemory-policy", "noeviction"}, nil},
+		{"an evicting policy", []string{"maxmemory", "100mb", "appendonly", "yes"}, redisstore.ErrEvicts},
+		{"a policy that evicts expiring keys", []string{"maxmemory-policy", "volatile-ttl"}, redisstore.ErrEvicts},
+		{"noeviction", []string{"maxmemory-policy", "noeviction"}, nil},
 	} {
 		for i := 0; i < len(tc.config); i += 2 {
 			do(t, srv, "CONFIG", "SET", tc.config[i], tc.config[i+1])
@@ -207,7 +207,7 @@ func TestCheckTellsWhatTheServerMayForget(t *testing.T) {
 	}
 }
 
-func TestAServerThatStandsStillIsAnErrorInTime(t *testing.T) {
+func TestStoppedServerIsAnErrorWithinTheAttempts(t *testing.T) {
 	srv := ownServer(t, nil)
 	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
 	mustClaim(t, st, request("a", 1))
@@ -228,16 +228,16 @@ func TestAServerThatStandsStillIsAnErrorInTime(t *testing.T) {
 	}
 }
 
-func TestMinReplicasRefuseBeforeAnythingIsDone(t *testing.T) {
+func TestTooFewReplicasRefuseBeforeAnyWrite(t *testing.T) {
 	srv := ownServer(t, map[string]string{"min-replicas-to-write": "1"})
 	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
-	wantOneError(t, st, "NOREPLICAS", "mend the replicas")
+	wantOneError(t, st, "NOREPLICAS", "repair the replicas")
 	if got := do(t, srv, "DBSIZE"); got != int64(0) {
 		t.Errorf("%v keys were written", got)
 	}
 }
 
-func TestADiskThatFailsIsAnErrorBeforeAnythingIsDone(t *testing.T) {
+func TestFailingDiskIsAnErrorBeforeAnyWrite(t *testing.T) {
 	srv := ownServer(t, map[string]string{"save": "3600 1"})
 	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
 	if err := os.RemoveAll(do(t, srv, "CONFIG", "GET", "dir").([]any)[1].(string)); err != nil {
@@ -249,7 +249,7 @@ func TestADiskThatFailsIsAnErrorBeforeAnythingIsDone(t *testing.T) {
 			t.Fatal("the snapshot did not fail")
 		}
 	}
-	wantOneError(t, st, "MISCONF", "see its log, and its disk")
+	wantOneError(t, st, "MISCONF", "see its log and its disk")
 	if got := do(t, srv, "DBSIZE"); got != int64(0) {
 		t.Errorf("%v keys were written", got)
 	}

@@ -1,13 +1,13 @@
 package redisstore
 
-// SetClock makes a Lua expression the clock that decides.
+// SetClock replaces the time of the scripts by a Lua expression.
 func (s *Store) SetClock(expression string) { s.scripts = newScripts(expression) }
 
-// ServerClock is the clock that decides otherwise.
+// ServerClock is the default Lua expression of the time.
 const ServerClock = serverClock
 
-// Name returns the name under which a key is kept.
+// Name returns the name of a key at the server.
 func (s *Store) Name(key string) string { return s.name(key) }
 
-// CheckServer judges a server by its INFO.
+// CheckServer checks a server by its INFO.
 func CheckServer(info string) error { return judgeServer(parseInfo(info)) }

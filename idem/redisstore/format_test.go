@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// stillStore is a store whose clock stands at storetest.NewClock's time.
+// stillStore returns a store whose clock is fixed at storetest.NewClock's time.
 func stillStore(t *testing.T, cfg redisstore.Config) *redisstore.Store {
 	t.Helper()
 	st := newStore(t, newClient(t, server.URL()), cfg)
@@ -23,8 +23,8 @@ func stillStore(t *testing.T, cfg redisstore.Config) *redisstore.Store {
 	return st
 }
 
-// TestTheFormatIsTheOneThatEarlierVersionsWrote holds what is stored to golden hashes.
-func TestTheFormatIsTheOneThatEarlierVersionsWrote(t *testing.T) {
+// TestStoredFormatIsUnchanged compares stored hashes with golden hashes.
+func TestStoredFormatIsUnchanged(t *testing.T) {
 	client := newClient(t, server.URL())
 	st := stillStore(t, redisstore.Config{})
 	req := request("payments#a", 1)
@@ -92,7 +92,7 @@ version="4000000000123"`,
 	}
 }
 
-func TestTheServerDeletesWhatIsExpiredAndTheFencingTokenGrows(t *testing.T) {
+func TestServerDeletesExpiredKeysAndTheFencingTokenGrows(t *testing.T) {
 	srv := ownServer(t, nil)
 	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{MaxClockSkew: -1})
 	req := request("a", 1)
@@ -114,11 +114,11 @@ func TestTheServerDeletesWhatIsExpiredAndTheFencingTokenGrows(t *testing.T) {
 	}
 	next := mustClaim(t, st, request("a", 2))
 	if next.Token <= rec.Token || next.Attempts != 1 {
-		t.Errorf("version %d, %d attempts after version %d; want more, and 1", next.Token, next.Attempts, rec.Token)
+		t.Errorf("token %d, %d attempts after token %d; want more, and 1", next.Token, next.Attempts, rec.Token)
 	}
 }
 
-func TestStrangersUnderTheName(t *testing.T) {
+func TestForeignDataUnderTheName(t *testing.T) {
 	client := newClient(t, server.URL())
 	st := newStore(t, client, redisstore.Config{})
 	client.Set(t.Context(), st.Name("string"), "x", 0)
@@ -152,7 +152,7 @@ func TestStrangersUnderTheName(t *testing.T) {
 	}
 }
 
-func TestListGoesThroughManyPagesAndLeavesOthersAlone(t *testing.T) {
+func TestListReadsAllPagesAndIgnoresOtherKeys(t *testing.T) {
 	for name, url := range map[string]string{"Redis": server.URL(), "Redis Cluster": cluster.URL()} {
 		t.Run(name, func(t *testing.T) {
 			client := newClient(t, url)

@@ -29,7 +29,7 @@ import (
 	"github.com/idemsk/idemsk/internal/redisserver"
 )
 
-// The servers that tests share which leave them as they are.
+// The servers shared by the tests that do not change them.
 var (
 	server  *redisserver.Server
 	valkey  *redisserver.Server
@@ -75,7 +75,7 @@ func startShared(ctx context.Context) (stop func() error, err error) {
 	return stop, nil
 }
 
-// ownServer starts one for a test that stops it, or makes it unlike others.
+// ownServer starts a server for a test that stops or reconfigures it.
 func ownServer(tb testing.TB, settings map[string]string) *redisserver.Server {
 	tb.Helper()
 	srv, err := redisserver.Start(tb.Context(), redisserver.Config{Settings: settings})
@@ -105,13 +105,13 @@ func newClient(tb testing.TB, url string, options ...func(*redis.UniversalOption
 	return client
 }
 
-// unhurried is for tests that want exact answers: on a busy machine an attempt that takes too long is sent again, after which a
-// steal is answered as a claim, and a deletion as one of a key that is absent.
+// unhurried is for tests that compare exact answers. On a busy machine an attempt can time out and is then retried; the retry
+// of a steal is answered as a claim, and the retry of a deletion finds the key absent.
 func unhurried(o *redis.UniversalOptions) { o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute }
 
 var names atomic.Int64
 
-// unique returns a name that nobody has at the server.
+// unique returns a name that is unique at the server.
 func unique(prefix string) string { return fmt.Sprint(prefix, names.Add(1)) }
 
 func newStore(tb testing.TB, client redis.UniversalClient, cfg redisstore.Config) *redisstore.Store {
@@ -135,17 +135,17 @@ func do(tb testing.TB, srv *redisserver.Server, args ...any) any {
 	return answer
 }
 
-// The clocks that the suite runs with.
+// The clocks of the suite.
 const (
-	stands = iota // exactly the same time for the store and the test: a number in the scripts
-	ticks         // the server's own, so that times differ by what a test takes; the scripts add how far it was put forward
+	stands = iota // a fixed time, the same for the store and the test: a number in the scripts
+	ticks         // the server's clock plus an offset, so that times differ by the test's own duration
 )
 
-// tolerance is far above what a test takes on a busy machine. That times are exact is seen by a clock that stands still.
+// tolerance is far above the duration of a test on a busy machine. The fixed clock checks exact times.
 const tolerance = 4 * time.Second
 
-// harness puts a store under a new prefix. Its clock is moved by moving the one in the scripts: a script with another number in
-// it is another script, which the server gets to know by the fallback to EVAL.
+// harness returns a store with a new prefix. Advance changes the clock expression in the scripts. A changed script is a new
+// script, which the server learns through the fallback to EVAL.
 func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) storetest.Harness {
 	tb.Helper()
 	st := newStore(tb, client, redisstore.Config{})
@@ -161,7 +161,7 @@ func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) st
 	} else {
 		var ahead time.Duration
 		h.Tolerance = tolerance
-		h.Now = func() time.Time { return time.Now().Truncate(time.Millisecond).Add(ahead) } // the server's is this machine's
+		h.Now = func() time.Time { return time.Now().Truncate(time.Millisecond).Add(ahead) } // the server uses the clock of this machine
 		h.Advance = func(d time.Duration) {
 			ahead += d
 			st.SetClock(fmt.Sprintf("%s + %d", redisstore.ServerClock, ahead.Milliseconds()))
@@ -171,7 +171,7 @@ func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) st
 	return h
 }
 
-// raw returns a hash and the time of its deletion as text, nil if there is none.
+// raw returns a hash and the time of its deletion as text, nil if there is no hash.
 func raw(tb testing.TB, client redis.UniversalClient, name string) []byte {
 	tb.Helper()
 	fields, err := client.HGetAll(tb.Context(), name).Result()
@@ -188,7 +188,7 @@ func raw(tb testing.TB, client redis.UniversalClient, name string) []byte {
 	return text
 }
 
-// sweep does what the server does when it is that time.
+// sweep deletes the hashes whose time of deletion has come, as the server does.
 func sweep(tb testing.TB, client redis.UniversalClient, st *redisstore.Store, now time.Time) {
 	tb.Helper()
 	for rec, err := range st.List(tb.Context(), store.ListQuery{}) {
@@ -204,7 +204,7 @@ func sweep(tb testing.TB, client redis.UniversalClient, st *redisstore.Store, no
 	}
 }
 
-// wire is between a client and its servers: replies can get lost on it, and round trips are counted.
+// wire is a connection wrapper between a client and its servers. It loses replies and counts round trips.
 type wire struct {
 	mu    sync.Mutex
 	armed bool
@@ -212,7 +212,7 @@ type wire struct {
 	trips atomic.Int64
 }
 
-// option puts the wire under a client.
+// option makes a client use the wire.
 func (w *wire) option(o *redis.UniversalOptions) {
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -223,7 +223,7 @@ func (w *wire) option(o *redis.UniversalOptions) {
 	}
 }
 
-// loseReply makes the next answer of a script get lost, and its connection break.
+// loseReply drops the next answer of a script and breaks its connection.
 func (w *wire) loseReply() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -244,7 +244,7 @@ func (w *wire) loses() bool {
 type wiredConn struct {
 	net.Conn
 	wire   *wire
-	sent   atomic.Bool // something, without an answer yet
+	sent   atomic.Bool // a request was sent and not answered yet
 	script atomic.Bool // a script
 }
 
@@ -299,7 +299,7 @@ func settle(tb testing.TB, s *redisstore.Store, set store.Settlement) error {
 	return errors.Join(s.Settle(tb.Context(), []store.Settlement{set})...)
 }
 
-// wantError wants an error that has all of these in it.
+// wantError checks that the error contains all of the texts.
 func wantError(tb testing.TB, err error, texts ...string) {
 	tb.Helper()
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 )
 
-// beforeReading is a hook of a client that does something once, before hashes are read.
+// beforeReading is a client hook that calls a function once, before hashes are read.
 type beforeReading struct{ do func() }
 
 func (*beforeReading) DialHook(next redis.DialHook) redis.DialHook {
@@ -35,8 +35,8 @@ func (h *beforeReading) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 	}
 }
 
-// A result of more than 4 KiB is not in the answer of a script. It is read by itself, and belongs to what was answered.
-func TestALargeResultIsReadByItself(t *testing.T) {
+// A result of more than 4 KiB is not in the answer of a script. It is read separately and must belong to the answered entry.
+func TestLargeResultIsReadSeparately(t *testing.T) {
 	large := bytes.Repeat([]byte("r"), 4<<10+1)
 	st := newStore(t, newClient(t, server.URL()), redisstore.Config{})
 	hook := &beforeReading{}

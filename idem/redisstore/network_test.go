@@ -25,10 +25,10 @@ import (
 	"github.com/idemsk/idemsk/internal/faultproxy"
 )
 
-const soon = 5 * time.Second // above what an attempt and a new connection take, and below patience
+const soon = 5 * time.Second // above the time of an attempt and a new connection, below patience
 
-// behindProxy returns a store whose client gets to the server through a proxy, with short time-outs, and a way to have the client keep more
-// idle connections than it makes attempts.
+// behindProxy returns a store whose client connects through a proxy with short timeouts, and a function that makes the client
+// hold more idle connections than it makes attempts.
 func behindProxy(t *testing.T, parameters string) (st *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
 	t.Helper()
 	return behindProxyTo(t, server.URL(), parameters)
@@ -42,7 +42,7 @@ func behindProxyTo(t *testing.T, url, parameters string, options ...func(*redis.
 	return st, proxy, func() {
 		t.Helper()
 		const many, slow = 2 * redisstore.MaxAttempts, 32 << 10
-		proxy.Slow(slow) // so that they are at work at the same time
+		proxy.Slow(slow) // so that the connections are in use at the same time
 		defer proxy.Slow(0)
 		var all sync.WaitGroup
 		for range many {
@@ -60,10 +60,10 @@ func behindProxyTo(t *testing.T, url, parameters string, options ...func(*redis.
 	}
 }
 
-// overTLS returns a URL at which the server is reached by TLS, and what a client needs for it.
+// overTLS returns a URL of the server over TLS and the client's TLS option.
 func overTLS(t *testing.T) (url string, option func(*redis.UniversalOptions)) {
 	t.Helper()
-	terminator := httptest.NewUnstartedServer(nil) // it brings a certificate
+	terminator := httptest.NewUnstartedServer(nil) // it has a certificate
 	defer terminator.Close()
 	terminator.StartTLS()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: terminator.TLS.Certificates})
@@ -100,7 +100,7 @@ func overTLS(t *testing.T) (url string, option func(*redis.UniversalOptions)) {
 	return url, func(o *redis.UniversalOptions) { o.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "example.com"} }
 }
 
-// within wants f to end soon, in a context that lasts much longer.
+// within checks that f returns soon, in a context that lasts much longer.
 func within(t *testing.T, what string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
@@ -112,9 +112,9 @@ func within(t *testing.T, what string, f func(ctx context.Context)) {
 	}
 }
 
-// All the connections of a client fail at once: with a host that has gone, or in a sandbox that was frozen for so long that a firewall has
-// forgotten them.
-func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
+// All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a firewall dropped
+// them.
+func TestOperationSucceedsOverANewConnection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault faultproxy.Fault
 		tls   bool
@@ -155,8 +155,8 @@ func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
 	}
 }
 
-// Nothing answers, on no connection: the error comes when the attempts are used up. When the network is back, so is the store.
-func TestAServerThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
+// No connection gets an answer. The error comes after the last attempt. The store works again when the network is back.
+func TestSilentServerIsAnError(t *testing.T) {
 	st, proxy, fillUp := behindProxy(t, "?read_timeout=500ms&dial_timeout=500ms")
 	fillUp()
 	proxy.Existing(faultproxy.Silent)
@@ -169,8 +169,8 @@ func TestAServerThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
 	within(t, "a claim", func(context.Context) { mustClaim(t, st, request("a", 1)) })
 }
 
-// A heartbeat that meets with silence leaves time for another one.
-func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
+// A heartbeat that times out leaves time for another heartbeat.
+func TestHandlerKeepsItsLeaseWhenConnectionsFail(t *testing.T) {
 	st, proxy, fillUp := behindProxy(t, "")
 	direct := newStore(t, newClient(t, server.URL()), redisstore.Config{Prefix: st.Prefix()})
 	engine, err := idem.New(st, idem.Config{Lease: 3 * time.Second})
@@ -193,8 +193,8 @@ func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
 	}
 }
 
-// What is sent at once, and what comes at once, is not too large for the time of an attempt, however large results are.
-func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
+// Requests and answers are small enough for the time of an attempt, whatever the size of results.
+func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	const (
 		size = 100 << 10
 		rate = 4 << 20 // bytes a second: all of them take longer than an attempt
@@ -220,7 +220,7 @@ func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	}
 }
 
-// endsSoon is a context that ends between two looks at it.
+// endsSoon is a context that ends after a number of calls of Err.
 type endsSoon struct {
 	context.Context
 	looks int
@@ -233,7 +233,7 @@ func (c *endsSoon) Err() error {
 	return context.DeadlineExceeded
 }
 
-func TestACallWhoseContextEndsAtAnyMomentIsAnswered(t *testing.T) {
+func TestCallIsAnsweredWheneverItsContextEnds(t *testing.T) {
 	st := newStore(t, newClient(t, server.URL()), redisstore.Config{})
 	for looks := range 5 {
 		ctx := &endsSoon{t.Context(), looks}

@@ -1,13 +1,13 @@
-// Package redisstore keeps idempotency state in Redis, version 7 or later, or Valkey: one server, one with replicas, or a
+// Package redisstore stores idempotency keys in Redis 7 or later, or Valkey: a single server, a primary with replicas, or a
 // cluster.
 //
-// A key is one hash: lock, attempts and result. Each transition is one Lua script at the server, which looks and writes in one
-// step, by the server's clock. A fresh record costs two round trips, a duplicate one; a batch is one pipeline, which costs as
-// many as a single record does.
+// A key is one hash with lock, attempts and result. Each transition is one Lua script, which reads and writes atomically and
+// uses the server's clock. A new key costs two round trips, a duplicate costs one. A batch is one pipeline and costs the same
+// number of round trips.
 //
-// What Redis promises is less than what DynamoDB or PostgreSQL do: a failover loses the writes that its replica had not got,
-// and a crash those that were not on disk. A key whose completion is lost runs again. See docs/stores-redis.md for the settings
-// that narrow it, and [Store.Check] for what it can see of them.
+// Redis guarantees less than DynamoDB or PostgreSQL: a failover loses the writes that were not replicated, and a crash loses
+// those that were not on disk. If a completion is lost, the task runs again. docs/stores-redis.md has the settings that reduce
+// this risk. [Store.Check] checks those that the server reports.
 package redisstore
 
 import (
@@ -28,22 +28,22 @@ import (
 	"github.com/idemsk/idemsk/internal/chunks"
 )
 
-// DefaultPrefix is what the names of keys begin with unless Config says otherwise.
+// DefaultPrefix is the prefix of the names if Config.Prefix is empty.
 const DefaultPrefix = "idemsk"
 
-// MaxBatchSize is how many claims or settlements go in one pipeline: as many as an MSK event has records by default, some
-// 30 KB. The server answers others between the commands of a pipeline, so that it is not the server that bounds it, but what
-// is sent again when a connection breaks.
+// MaxBatchSize is the maximum number of claims or settlements in one pipeline. It is the default batch size of an MSK event
+// source, about 30 KB. It does not protect the server, which serves other clients between the commands of a pipeline. It limits
+// what is sent again after a broken connection.
 const MaxBatchSize = 100
 
-// Config configures a Store. Every field's zero value stands for its default.
+// Config configures a Store. The zero value of a field means its default.
 type Config struct {
-	// Prefix is what the names of the store's keys begin with (default DefaultPrefix): up to 128 letters, digits, '_', '.',
-	// ':' and '-'. The key k is kept under Prefix:{k}, which makes k its hash tag.
+	// Prefix is the prefix of the names of the store's keys: up to 128 letters, digits, '_', '.', ':' and '-'. The key k has
+	// the name Prefix:{k}, so k is its hash tag. Default: DefaultPrefix.
 	Prefix string
-	// MaxClockSkew is the most by which the clocks of two servers differ (default store.DefaultMaxClockSkew; -1: not at all).
-	// One server has one clock; what counts is that of the replica that takes over from it, or of the node that a slot moves
-	// to. A lease ends for others so much later than for its owner.
+	// MaxClockSkew is the maximum difference between the clocks of two servers: a primary and the replica that replaces it, or
+	// the nodes between which a slot moves. It delays the end of a lease for other owners. Default: store.DefaultMaxClockSkew;
+	// -1 means 0.
 	MaxClockSkew time.Duration
 }
 
@@ -63,11 +63,12 @@ var (
 
 var prefixes = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
 
-// ValidPrefix reports whether prefix can be a Config's Prefix.
+// ValidPrefix reports whether prefix is valid for Config.Prefix.
 func ValidPrefix(prefix string) bool { return prefixes.MatchString(prefix) }
 
-// New returns a store, without asking the server: see Check. It returns idem.ErrInvalidConfig, naming every field at fault. The
-// client stays the caller's. NewClient makes one that fits the time a function has; any other will do that is not a *redis.Ring.
+// New returns a store. It sends no request; see Check. If cfg is invalid, it returns idem.ErrInvalidConfig (wrapped) and names
+// every invalid field. The caller closes the client. NewClient returns a client whose timeouts fit an invocation. Any other
+// client works too, except a *redis.Ring.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, DefaultPrefix)
 	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, store.DefaultMaxClockSkew)
@@ -79,7 +80,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	_, ring := client.(*redis.Ring)
 	bad(!isNil(client), "the client is nil")
-	bad(!ring, "the client is a Ring: keys would move to another server, and be forgotten, whenever one is out of reach")
+	bad(!ring, "the client is a Ring: when a server is unavailable, keys move to another server, and their state is lost")
 	bad(ValidPrefix(cfg.Prefix), "Prefix is %q: want 1 to 128 letters, digits, '_', '.', ':' or '-'", cfg.Prefix)
 	bad(cfg.MaxClockSkew >= -1, "MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew)
 	if len(errs) > 0 {
@@ -88,7 +89,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	return &Store{client: client, prefix: cfg.Prefix, skew: max(0, cfg.MaxClockSkew), scripts: newScripts(serverClock)}, nil
 }
 
-// isNil reports whether there is no client, in an interface or behind it: NewClient's result is an interface.
+// isNil reports whether client is nil or holds a nil pointer.
 func isNil(client redis.UniversalClient) bool {
 	if client == nil {
 		return true
@@ -97,17 +98,17 @@ func isNil(client redis.UniversalClient) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Prefix returns what the names of the store's keys begin with.
+// Prefix returns the prefix of the names of the store's keys.
 func (s *Store) Prefix() string { return s.prefix }
 
-// MaxClockSkew returns the skew in force.
+// MaxClockSkew returns the configured maximum clock skew, with the default applied.
 func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 
 // BatchSize implements store.Batcher.
 func (s *Store) BatchSize() int { return MaxBatchSize }
 
-// Claim implements store.Store. Up to MaxBatchSize claims are one round trip, and one more for each MiB of stored results that are larger
-// than 4 KiB.
+// Claim implements store.Store. Up to MaxBatchSize claims take one round trip. Stored results larger than 4 KiB take one more
+// round trip for each MiB.
 func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, 0, len(reqs))
 	for chunk := range slices.Chunk(reqs, MaxBatchSize) {
@@ -134,7 +135,7 @@ func (s *Store) claimCall(req *store.ClaimRequest) call {
 	}}
 }
 
-// claimed is what a claim's answer means.
+// claimed returns the result of a claim from its answer.
 func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) store.ClaimResult {
 	if c.err != nil {
 		return store.ClaimResult{Err: s.explain(ctx, "claim", req.Key, c.err)}
@@ -162,7 +163,8 @@ func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) s
 	return res
 }
 
-// Settle implements store.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip.
+// Settle implements store.Store. Up to MaxBatchSize settlements with up to 1 MiB of results together, or a single larger one,
+// take one round trip.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, 0, len(ss))
 	for from, to := range chunks.Of(len(ss), MaxBatchSize, func(i int) int { return len(ss[i].Result) }) {
@@ -197,7 +199,7 @@ func (s *Store) settleCall(set *store.Settlement) call {
 	}}
 }
 
-// settled is what a settlement's answer means.
+// settled returns the error of a settlement from its answer.
 func (s *Store) settled(ctx context.Context, set *store.Settlement, c *call) error {
 	if c.err != nil {
 		return s.explain(ctx, set.Op.String(), set.Key, c.err)
@@ -211,11 +213,11 @@ func (s *Store) settled(ctx context.Context, set *store.Settlement, c *call) err
 	return s.explain(ctx, set.Op.String(), set.Key, unknownAnswer(c.answer.what))
 }
 
-// name returns the name under which a key is kept. Whatever is in the key: a script touches one name, so that the hash tag need
-// not be the whole of it.
+// name returns the name of a key at the server. A key with braces has another hash tag, which is valid too, because each script
+// uses only one name.
 func (s *Store) name(key string) string { return s.prefix + ":{" + key + "}" }
 
-// ceilMillis returns d in milliseconds, rounded up: no retention and no skew is ever shortened.
+// ceilMillis returns d in milliseconds, rounded up, so that no retention and no skew is shortened.
 func ceilMillis(d time.Duration) int64 {
 	ms := d.Milliseconds()
 	if d > time.Duration(ms)*time.Millisecond {

@@ -11,7 +11,7 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 )
 
-// count returns the round trips of f, once its connection is made and its scripts are known to the server.
+// count returns the round trips of f after its connection is open and its scripts are loaded.
 func (w *wire) count(f func(n int)) int64 {
 	f(1)
 	w.trips.Store(0)
@@ -44,7 +44,7 @@ func roundTrips(t *testing.T, url string) {
 		do   func(n int)
 		want int64
 	}{
-		{"a fresh record", func(n int) { end(mustClaim(t, st, request(fmt.Sprint("fresh ", n), n)), store.OpComplete) }, 2},
+		{"a new key", func(n int) { end(mustClaim(t, st, request(fmt.Sprint("fresh ", n), n)), store.OpComplete) }, 2},
 		{"a duplicate", func(n int) { claim(t, st, request("fresh 1", 10+n)) }, 1},
 		{"a release", func(n int) { end(mustClaim(t, st, request(fmt.Sprint("released ", n), n)), store.OpRelease) }, 2},
 		{"a re-claim", func(n int) { mustClaim(t, st, request(fmt.Sprint("released ", n), 10+n)) }, 1},
@@ -67,7 +67,7 @@ func roundTrips(t *testing.T, url string) {
 	}
 }
 
-func TestAServerThatForgotItsScriptsIsTaughtThemAgain(t *testing.T) {
+func TestScriptsAreLoadedAgainAfterARestart(t *testing.T) {
 	srv := ownServer(t, nil)
 	var w wire
 	st := newStore(t, newClient(t, srv.URL(), w.option, unhurried), redisstore.Config{})

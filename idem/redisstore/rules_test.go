@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// everyWay runs a test on every server, and with every clock.
+// everyWay runs a test on every server with every clock.
 func everyWay(t *testing.T, test func(t *testing.T, client redis.UniversalClient, w *wire, clock int)) {
 	t.Helper()
 	for _, way := range []struct {
@@ -55,7 +55,7 @@ func TestAgreesWithMemory(t *testing.T) {
 	}
 }
 
-// memory is the store in memory at the same time as under.
+// memory returns a store in memory with the same time as under.
 func memory(under storetest.Harness) storetest.Harness {
 	clock := storetest.NewClock()
 	mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: under.Skew})

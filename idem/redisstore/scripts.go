@@ -14,8 +14,7 @@ import (
 	"github.com/idemsk/idemsk/internal/chunks"
 )
 
-// What the scripts share, and the scripts, one for each transition: the rules of package idem as they stand in rules.go,
-// in Lua.
+// The common part of the scripts, and one script for each transition. They implement the rules of idem/store/rules.go in Lua.
 var (
 	//go:embed lua/prelude.lua
 	preludeLua string
@@ -29,17 +28,17 @@ var (
 	timeLua string
 )
 
-// serverClock is the time by which the scripts decide, as an expression of Lua: the server's, in epoch milliseconds.
+// serverClock is the Lua expression of the server's time in epoch milliseconds.
 const serverClock = "millis(redis.call('TIME'))"
 
 type scripts struct{ claim, settle, remove, time script }
 
-// script is a script and its name at the server.
+// script is the text of a script and its SHA-1 name at the server.
 type script struct{ text, sha string }
 
-// newScripts returns the scripts with a clock. Their first line has the server refuse a script as a whole, before it has done
-// anything: on a read-only replica, with too few replicas behind it, or when the memory is full. With a full memory
-// settlements go on: they need little, and an effect that took place must not be forgotten for want of it.
+// newScripts returns the scripts with a clock. The first line of a script makes the server refuse it as a whole on a read-only
+// replica, with too few replicas, or when the memory is full. Settlements are allowed when the memory is full: they need little
+// memory, and without them an effect could take place twice.
 func newScripts(clock string) *scripts {
 	build := func(flags, body string) script {
 		text := "#!lua" + flags + "\n" + strings.NewReplacer("$NOW", clock, "$LARGE", strconv.Itoa(largeResult)).Replace(preludeLua) + body
@@ -54,7 +53,7 @@ func newScripts(clock string) *scripts {
 	}
 }
 
-// call is a run of a script on a key.
+// call is one execution of a script on a key.
 type call struct {
 	script *script
 	key    string
@@ -65,13 +64,13 @@ type call struct {
 	err    error
 }
 
-// run makes calls in one pipeline, and those whose script the server does not know, as after its restart, in a second one that
-// brings the script along. What was left out of the answers for its size it reads afterwards.
+// run executes calls in one pipeline. After a restart the server does not know the scripts: run then sends these calls again,
+// with the scripts, in a second pipeline. Finally it reads the results that were too large for the answers.
 //
-// The client sends a pipeline again when a connection breaks: each call recognises itself (rule 5).
+// The client retries a pipeline after a broken connection. Each call recognises its own write (rule 5).
 func (s *Store) run(ctx context.Context, calls []call) {
 	all := make([]*call, len(calls))
-	ended := ctx.Err() // which may become another in between
+	ended := ctx.Err() // the context's error may change later
 	for i := range calls {
 		calls[i].err = ended
 		all[i] = &calls[i]
@@ -102,12 +101,13 @@ func (s *Store) run(ctx context.Context, calls []call) {
 	s.readLarge(ctx, large)
 }
 
-// largeResult is above how many bytes a result is left out of the answer of a script. What is left of it fits a batch into an attempt.
+// largeResult is the size in bytes above which a result is left out of a script's answer, so that the answers to a batch arrive
+// within one attempt.
 const largeResult = 4 << 10
 
-var errChanged = errors.New("its result changed while it was read: try again")
+var errChanged = errors.New("the result changed while it was read: try again")
 
-// readLarge reads the results that were left out of answers, up to 1 MiB of them at once.
+// readLarge reads the results that were left out of answers, in pipelines of up to 1 MiB.
 func (s *Store) readLarge(ctx context.Context, calls []*call) {
 	for from, to := range chunks.Of(len(calls), MaxBatchSize, func(i int) int { return calls[i].answer.large }) {
 		names := make([]string, to-from)
@@ -120,7 +120,7 @@ func (s *Store) readLarge(ctx context.Context, calls []*call) {
 	}
 }
 
-// complete takes the record from what was read after the answer.
+// complete sets the answer's entry from a later read of the hash.
 func (c *call) complete(h hash) {
 	before := &c.answer.rec
 	rec, err := decode(c.key, h.fields)
@@ -136,13 +136,13 @@ func (c *call) complete(h hash) {
 	}
 }
 
-// hash is what is stored under a name.
+// hash is the hash of a name.
 type hash struct {
-	fields map[string]string // none if there is nothing
+	fields map[string]string // empty if there is no hash
 	err    error
 }
 
-// readHashes reads the hashes of these names in one pipeline.
+// readHashes reads the hashes of names in one pipeline.
 func (s *Store) readHashes(ctx context.Context, names []string) []hash {
 	p := s.client.Pipeline()
 	cmds := make([]*redis.MapStringStringCmd, len(names))
@@ -160,7 +160,7 @@ func (s *Store) readHashes(ctx context.Context, names []string) []hash {
 	return hashes
 }
 
-// send makes calls in one pipeline.
+// send sends calls in one pipeline.
 func (s *Store) send(ctx context.Context, calls []*call, queue func(p redis.Pipeliner, c *call) *redis.Cmd) {
 	p := s.client.Pipeline()
 	for _, c := range calls {
@@ -171,7 +171,7 @@ func (s *Store) send(ctx context.Context, calls []*call, queue func(p redis.Pipe
 		err = errAnswer
 	}
 	for _, c := range calls {
-		if c.cmd.Err() == nil && c.cmd.Val() == nil { // where no connection could be made, Exec's error alone tells
+		if c.cmd.Err() == nil && c.cmd.Val() == nil { // without a connection only Exec returns the error
 			c.cmd.SetErr(err)
 		}
 	}

@@ -49,7 +49,7 @@ func TestFingerprints(t *testing.T) {
 	equal(t, "a tombstone's is none", tombstone.IsZero(), false)
 }
 
-func TestEntryAsJSONLeavesOutWhatIsNotSet(t *testing.T) {
+func TestEntryAsJSONOmitsUnsetFields(t *testing.T) {
 	rec := store.Entry{Key: "k", Status: store.StatusStarted, Token: 7, Owner: "o", Attempts: 1, LeaseUntil: time.UnixMilli(1_790_000_000_123).UTC()}
 	raw, err := json.Marshal(rec)
 	if err != nil {

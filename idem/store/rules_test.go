@@ -107,7 +107,7 @@ func TestJudgeDecidesAsTheModelDoes(t *testing.T) {
 	})
 }
 
-func TestAClaimBeginsOrContinuesAKeysLife(t *testing.T) {
+func TestClaimCreatesOrContinuesAnEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen, req := anyRecord(t), anyClaim(t)
 		before := seen
@@ -142,7 +142,7 @@ func TestAClaimBeginsOrContinuesAKeysLife(t *testing.T) {
 	})
 }
 
-func TestASettlementHoldsOnceAndKnowsItself(t *testing.T) {
+func TestSettlementHoldsOnceAndIsRecognised(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen := anyRecord(t)
 		set := store.Settlement{
@@ -229,7 +229,7 @@ func wantExpiry(t *rapid.T, rec store.Entry, until time.Time) {
 
 // No token that TTL and the clock can lead to is given out twice: a fresh one is greater than those of a key that was
 // deleted, as no key is taken more than once a millisecond over the length of a retention.
-func TestAFreshTokenIsGreaterThanThoseBefore(t *testing.T) {
+func TestFreshTokenIsGreaterThanEarlierTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		takes := rapid.IntRange(0, 1000).Draw(t, "takes")
 		req := anyClaim(t)

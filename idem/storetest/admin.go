@@ -18,7 +18,7 @@ func admin() []test {
 			}
 		}},
 		{"Get shows what was claimed", func(s *suite) {
-			s.wantRecord(s.get(s.mustClaim().Key), s.get(key))
+			s.wantEntry(s.get(s.mustClaim().Key), s.get(key))
 			if got := s.get(key).Source; got != source {
 				s.Errorf("source %q; want %q", got, source)
 			}
@@ -35,16 +35,16 @@ func admin() []test {
 				}
 			}
 			if n != 2 {
-				s.Errorf("%d records were yielded; want 2", n)
+				s.Errorf("%d entries were yielded; want 2", n)
 			}
 		}},
-		{"Delete wants the version that was seen", func(s *suite) {
+		{"Delete needs the current token", func(s *suite) {
 			rec := s.mustClaim()
 			before := s.Raw(s.T, key)
 			err := s.admin().Delete(s.ctx(), key, rec.Token-1)
 			var fenced *store.FencedError
 			if !errors.As(err, &fenced) || fenced.Current.Token != rec.Token {
-				s.Errorf("%v; want a FencedError that shows version %d", err, rec.Token)
+				s.Errorf("%v; want a FencedError that shows token %d", err, rec.Token)
 			}
 			s.wantUnchanged(key, before)
 			if err := s.admin().Delete(s.ctx(), key, rec.Token); err != nil {
@@ -85,7 +85,7 @@ func (s *suite) list() {
 			if err != nil {
 				s.Fatalf("%s: %v", tc.name, err)
 			}
-			s.wantRecord(rec, s.get(rec.Key))
+			s.wantEntry(rec, s.get(rec.Key))
 			keys = append(keys, rec.Key)
 		}
 		slices.Sort(keys)

@@ -7,16 +7,16 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// broken is a store that is wrong in one way, and the group of the suite that must say so.
+// broken is a store with one fault, and the group of the suite that must detect it.
 type broken struct {
 	name  string
 	group string
 	how   func(r *rules)
-	// unseen says that a history on one thread can't show the fault: it needs a race, or answers that are not compared.
+	// unseen means that a history on one thread can't show the fault: it needs a race, or answers that are not compared.
 	unseen bool
 }
 
-// look is a claim that has found something.
+// look is a claim on an existing key.
 type look struct {
 	req  store.ClaimRequest
 	seen *store.Entry
@@ -30,7 +30,7 @@ func (l look) judge() (store.Verdict, store.ClaimResult) {
 
 func (l look) own() bool { return store.OwnClaim(&l.req, l.seen) }
 
-// take is what a store says that takes the key.
+// take is the verdict that takes the key.
 func take() (store.Verdict, store.ClaimResult) { return store.VerdictTake, store.ClaimResult{} }
 
 func judging(judge func(l look) (store.Verdict, store.ClaimResult)) func(r *rules) {
@@ -41,7 +41,7 @@ func judging(judge func(l look) (store.Verdict, store.ClaimResult)) func(r *rule
 	}
 }
 
-// takingWhen lets a claim take what it should only be told of.
+// takingWhen lets a claim take a key that it should only report.
 func takingWhen(state store.ClaimState, and func(l look) bool) func(r *rules) {
 	return judging(func(l look) (store.Verdict, store.ClaimResult) {
 		verdict, res := l.judge()
@@ -55,7 +55,7 @@ func takingWhen(state store.ClaimState, and func(l look) bool) func(r *rules) {
 func always(look) bool     { return true }
 func redriven(l look) bool { return l.seen.Token == l.req.Redrive }
 
-// fresh spoils what a claim on an absent key writes.
+// fresh changes the entry that a claim on an absent key writes.
 func fresh(spoil func(next *store.Entry)) func(r *rules) {
 	return func(r *rules) {
 		r.fresh = func(req *store.ClaimRequest, now time.Time) store.Entry {
@@ -66,14 +66,14 @@ func fresh(spoil func(next *store.Entry)) func(r *rules) {
 	}
 }
 
-// written is what a store writes over a key.
+// written is a write over an existing key.
 type written struct {
 	set        *store.Settlement // nil for a claim
 	seen, next *store.Entry
 	now        time.Time
 }
 
-// taken spoils what a claim writes over a key.
+// taken changes the entry that a claim writes over a key.
 func taken(spoil func(w written)) func(r *rules) {
 	return func(r *rules) {
 		r.take = func(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.Entry {
@@ -84,7 +84,7 @@ func taken(spoil func(w written)) func(r *rules) {
 	}
 }
 
-// settled spoils what a settlement writes; only says of which kind, 0 means of all.
+// settled changes the entry that a settlement writes. only is the kind of settlement, 0 for all.
 func settled(only store.SettleOp, spoil func(w written)) func(r *rules) {
 	return func(r *rules) {
 		r.settled = func(s *store.Settlement, seen *store.Entry, now time.Time) store.Entry {
@@ -97,7 +97,7 @@ func settled(only store.SettleOp, spoil func(w written)) func(r *rules) {
 	}
 }
 
-// ignoring lets a settlement see a key in which something is as it would like it.
+// ignoring makes a settlement ignore a part of the entry: wish sets it to the accepted value.
 func ignoring(wish func(s *store.Settlement, seen *store.Entry)) func(r *rules) {
 	return func(r *rules) {
 		r.holds = func(s *store.Settlement, seen *store.Entry) bool {
@@ -108,7 +108,7 @@ func ignoring(wish func(s *store.Settlement, seen *store.Entry)) func(r *rules) 
 	}
 }
 
-// comparing is a condition of take-overs on some of what was seen.
+// comparing replaces the condition of take-overs by a weaker one.
 func comparing(same func(seen, now *store.Entry) bool) func(r *rules) {
 	return func(r *rules) { r.asSeen = same }
 }
@@ -126,7 +126,7 @@ func rule2() []broken {
 	return []broken{
 		{"the token begins at 1", group, fresh(func(next *store.Entry) { next.Token = 1 }), false},
 		{"a take-over keeps the token", group, taken(func(w written) { w.next.Token = w.seen.Token }), false},
-		{"a take-over begins the token anew", group, taken(func(w written) { w.next.Token = w.now.UnixMilli() }), false},
+		{"a take-over resets the token", group, taken(func(w written) { w.next.Token = w.now.UnixMilli() }), false},
 		{"a settlement raises the token", group, settled(0, func(w written) { w.next.Token++ }), false},
 	}
 }
@@ -135,8 +135,8 @@ func rule3() []broken {
 	const group = "Rule3_OnlyTheOwnerSettles"
 	return []broken{
 		{"a settlement ignores the owner", group, ignoring(func(s *store.Settlement, seen *store.Entry) { seen.Owner = s.Owner }), false},
-		{"a settlement ignores the version", group, ignoring(func(s *store.Settlement, seen *store.Entry) { seen.Token = s.Token }), false},
-		{"a settlement ignores owner and version", group, ignoring(func(s *store.Settlement, seen *store.Entry) {
+		{"a settlement ignores the token", group, ignoring(func(s *store.Settlement, seen *store.Entry) { seen.Token = s.Token }), false},
+		{"a settlement ignores owner and token", group, ignoring(func(s *store.Settlement, seen *store.Entry) {
 			seen.Owner, seen.Token = s.Owner, s.Token
 		}), false},
 		{"a settlement ignores the status", group, ignoring(func(_ *store.Settlement, seen *store.Entry) { seen.Status = store.StatusStarted }), false},
@@ -153,14 +153,14 @@ func rule3() []broken {
 				return store.OwnSettlement(s, &mine)
 			}
 		}, false},
-		{"a settlement knows itself by its owner alone", group, func(r *rules) {
+		{"a settlement recognises itself by its owner alone", group, func(r *rules) {
 			r.own = func(s *store.Settlement, seen *store.Entry) bool {
 				mine := *seen
 				mine.Token = s.Token
 				return store.OwnSettlement(s, &mine)
 			}
 		}, true},
-		{"a settlement knows itself by its version alone", group, func(r *rules) {
+		{"a settlement recognises itself by its token alone", group, func(r *rules) {
 			r.own = func(s *store.Settlement, seen *store.Entry) bool {
 				mine := *seen
 				mine.Owner = s.Owner
@@ -207,49 +207,49 @@ func rule4() []broken {
 func rule5() []broken {
 	const group = "Rule5_LostReplies"
 	return []broken{
-		{"a claim does not know itself", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a claim does not recognise itself", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.req.Owner += "?"
 			return l.judge()
 		}), false},
-		{"a claim without an owner knows itself", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a claim without an owner recognises itself", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if l.seen.Status == store.StatusStarted && l.seen.Owner == "" && l.req.Owner == "" {
 				return store.VerdictReport, store.ClaimResult{State: store.Claimed, Entry: *l.seen}
 			}
 			return l.judge()
 		}), true},
-		{"a claim that knows itself tells another lease", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a claim that recognises itself returns another lease", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
 			if l.own() {
 				res.Entry.LeaseUntil = l.now.Add(l.req.Lease)
 			}
 			return verdict, res
 		}), false},
-		{"a claim that knows itself takes the key again", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a claim that recognises itself takes the key again", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if l.own() {
 				return take()
 			}
 			return l.judge()
 		}), false},
-		{"a claim knows itself in a key that it has released", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a claim recognises itself in a key that it has released", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if l.seen.Status == store.StatusStarted && l.seen.Owner == l.req.Owner {
 				return store.VerdictReport, store.ClaimResult{State: store.Claimed, Entry: *l.seen}
 			}
 			return l.judge()
 		}), false},
-		{"a claim knows itself in a key that it has completed", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a claim recognises itself in a key that it has completed", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
 			if res.State == store.ClaimCompleted && l.seen.Owner == l.req.Owner {
 				res.State = store.Claimed
 			}
 			return verdict, res
 		}), false},
-		{"a claim knows itself for the length of its lease only", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a claim recognises itself only during its lease", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if l.own() && l.now.After(l.seen.LeaseUntil) {
 				return take()
 			}
 			return l.judge()
 		}), false},
-		{"a settlement does not know itself", group, func(r *rules) { r.own = func(*store.Settlement, *store.Entry) bool { return false } }, false},
+		{"a settlement does not recognise itself", group, func(r *rules) { r.own = func(*store.Settlement, *store.Entry) bool { return false } }, false},
 		{"a refund counts twice", group, func(r *rules) {
 			r.holds = func(s *store.Settlement, seen *store.Entry) bool {
 				return store.Holds(s, seen) || s.Refund && store.OwnSettlement(s, seen)
@@ -315,7 +315,7 @@ func rule7() []broken {
 	const group = "Rule7_Leases"
 	return []broken{
 		{"a live lease is taken", group, takingWhen(store.ClaimInFlight, func(l look) bool { return !l.seen.Released() }), false},
-		{"a delay is not waited for", group, takingWhen(store.ClaimInFlight, func(l look) bool { return l.seen.Released() }), false},
+		{"a delay is ignored", group, takingWhen(store.ClaimInFlight, func(l look) bool { return l.seen.Released() }), false},
 		{"a lease ends a millisecond early", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.now = l.now.Add(time.Millisecond)
 			return l.judge()
@@ -334,20 +334,20 @@ func rule7() []broken {
 			}
 			return l.judge()
 		}), false},
-		{"it is not told when a lease ends", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"the end of a lease is not reported", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
 			res.ClaimableIn = 0
 			return verdict, res
 		}), false},
-		{"a lease that is over is taken unasked", group, takingWhen(store.ClaimLeaseOver, always), false},
-		{"a released key is not taken unasked", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a lease that is over is taken without TakeOver", group, takingWhen(store.ClaimLeaseOver, always), false},
+		{"a released key is not taken without TakeOver", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			verdict, res := l.judge()
 			if verdict == store.VerdictTake && l.seen.Released() && !l.req.TakeOver {
 				verdict, res.State = store.VerdictReport, store.ClaimLeaseOver
 			}
 			return verdict, res
 		}), false},
-		{"a steal compares the version alone", group, comparing(func(seen, now *store.Entry) bool { return seen.Token == now.Token }), true},
+		{"a steal compares the token alone", group, comparing(func(seen, now *store.Entry) bool { return seen.Token == now.Token }), true},
 		{"a steal does not compare the status", group, comparing(func(seen, now *store.Entry) bool {
 			return seen.Token == now.Token && seen.Owner == now.Owner && seen.LeaseUntil.Equal(now.LeaseUntil) && seen.RetryAt.Equal(now.RetryAt)
 		}), true},
@@ -357,7 +357,7 @@ func rule7() []broken {
 		{"a steal does not compare the delay", group, comparing(func(seen, now *store.Entry) bool {
 			return seen.Token == now.Token && seen.Owner == now.Owner && seen.Status == now.Status && seen.LeaseUntil.Equal(now.LeaseUntil)
 		}), true},
-		{"a steal does not compare the version", group, comparing(func(seen, now *store.Entry) bool {
+		{"a steal does not compare the token", group, comparing(func(seen, now *store.Entry) bool {
 			return seen.Status == now.Status && seen.RetryAt.Equal(now.RetryAt)
 		}), true},
 		{"an extension shortens the lease", group, settled(store.OpExtend, func(w written) { w.next.LeaseUntil = w.now.Add(w.set.Lease) }), false},
@@ -371,12 +371,12 @@ func rule8() []broken {
 	return []broken{
 		{"a fresh claim is not charged", group, fresh(func(next *store.Entry) { next.Attempts = 0 }), false},
 		{"a take-over is not charged", group, taken(func(w written) { w.next.Attempts = w.seen.Attempts }), false},
-		{"a steal begins attempts anew", group, taken(func(w written) {
+		{"a steal resets the attempts", group, taken(func(w written) {
 			if store.Stolen(w.seen) {
 				w.next.Attempts = 1
 			}
 		}), false},
-		{"a release begins attempts anew", group, taken(func(w written) {
+		{"a release resets the attempts", group, taken(func(w written) {
 			if w.seen.Released() {
 				w.next.Attempts = 1
 			}
@@ -424,7 +424,7 @@ func rule9() []broken {
 func rule10() []broken {
 	const group = "Rule10_Redrive"
 	return []broken{
-		{"a redrive is not heard", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
+		{"a redrive is ignored", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			l.req.Redrive = 0
 			return l.judge()
 		}), false},
@@ -451,14 +451,14 @@ func rule10() []broken {
 
 func beyondTheRules() []broken {
 	return []broken{
-		{"an omitted result is not noted", "Records", settled(store.OpComplete, func(w written) { w.next.ResultOmitted = 0 }), false},
-		{"the source is lost", "Records", fresh(func(next *store.Entry) { next.Source = "" }), false},
-		{"the time of creation is lost", "Records", fresh(func(next *store.Entry) { next.CreatedAt = time.Time{} }), false},
-		{"a settlement is undated", "Records", settled(0, func(w written) { w.next.UpdatedAt = w.seen.UpdatedAt }), false},
-		{"a take-over begins a key's life anew", "Records", taken(func(w written) { w.next.CreatedAt = w.now }), false},
-		{"records are shared with callers", "Records", func(r *rules) { r.copied = func(rec store.Entry) store.Entry { return rec } }, true},
-		{"contexts are not heard", "Contexts", func(r *rules) { r.ended = func(context.Context) error { return nil } }, true},
+		{"an omitted result is not noted", "Entries", settled(store.OpComplete, func(w written) { w.next.ResultOmitted = 0 }), false},
+		{"the source is lost", "Entries", fresh(func(next *store.Entry) { next.Source = "" }), false},
+		{"the time of creation is lost", "Entries", fresh(func(next *store.Entry) { next.CreatedAt = time.Time{} }), false},
+		{"a settlement is undated", "Entries", settled(0, func(w written) { w.next.UpdatedAt = w.seen.UpdatedAt }), false},
+		{"a take-over resets the time of creation", "Entries", taken(func(w written) { w.next.CreatedAt = w.now }), false},
+		{"entries are shared with callers", "Entries", func(r *rules) { r.copied = func(rec store.Entry) store.Entry { return rec } }, true},
+		{"contexts are ignored", "Contexts", func(r *rules) { r.ended = func(context.Context) error { return nil } }, true},
 		{"a list is not filtered", "Admin", func(r *rules) { r.matches = func(store.ListQuery, *store.Entry, time.Time) bool { return true } }, true},
-		{"a deletion does not look at the version", "Admin", func(r *rules) { r.deletes = func(*store.Entry, int64) bool { return true } }, false},
+		{"a deletion ignores the token", "Admin", func(r *rules) { r.deletes = func(*store.Entry, int64) bool { return true } }, false},
 	}
 }

@@ -37,7 +37,7 @@ func oneWinner() []test {
 	}
 }
 
-// race sends many claims on one key at once: one wins, every other sees the winner.
+// race sends concurrent claims on one key: one wins, and all others see the winner.
 func (s *suite) race() {
 	s.Helper()
 	reqs := make([]store.ClaimRequest, contenders)
@@ -111,7 +111,7 @@ func (s *suite) mixedBatch() {
 	}
 }
 
-// atOnce calls f(0), …, f(n-1) concurrently, as close together as can be.
+// atOnce calls f(0), …, f(n-1) concurrently, as simultaneously as possible.
 func atOnce(n int, f func(i int)) {
 	start := make(chan struct{})
 	var wg sync.WaitGroup
@@ -129,7 +129,7 @@ func fencingToken() []test {
 	return []test{
 		{"a fresh claim starts at the time in epoch ms", func(s *suite) {
 			rec := s.mustClaim()
-			s.wantTime("version, as a time,", time.UnixMilli(rec.Token), s.Now())
+			s.wantTime("token, as a time,", time.UnixMilli(rec.Token), s.Now())
 		}},
 		{"a steal adds 1", func(s *suite) {
 			rec := s.mustClaim()
@@ -157,7 +157,7 @@ func fencingToken() []test {
 				rec := s.mustClaim(withKey(op.String()))
 				s.do(rec, op)
 				if got := s.get(op.String()); got.Token != rec.Token || got.Owner != rec.Owner {
-					s.Errorf("after %s: version %d of %q; want %d of %q", op, got.Token, got.Owner, rec.Token, rec.Owner)
+					s.Errorf("after %s: token %d of %q; want %d of %q", op, got.Token, got.Owner, rec.Token, rec.Owner)
 				}
 			}
 		}},
@@ -172,7 +172,7 @@ func fencingToken() []test {
 				s.Fatalf("the sweep left %s", raw)
 			}
 			if third := s.mustClaim(); third.Token <= second.Token {
-				s.Errorf("version %d after deletion; want more than %d", third.Token, second.Token)
+				s.Errorf("token %d after deletion; want more than %d", third.Token, second.Token)
 			}
 		}},
 	}
@@ -181,7 +181,7 @@ func fencingToken() []test {
 func (s *suite) wantNext(rec store.Entry, options ...func(*store.ClaimRequest)) {
 	s.Helper()
 	if next := s.mustClaim(options...); next.Token != rec.Token+1 {
-		s.Errorf("version %d after %d; want %d", next.Token, rec.Token, rec.Token+1)
+		s.Errorf("token %d after %d; want %d", next.Token, rec.Token, rec.Token+1)
 	}
 }
 
@@ -197,7 +197,7 @@ func fingerprint() []test {
 					s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
 				}
 				s.wantUnchanged(key, before)
-				s.wantRecord(res.Entry, s.get(key))
+				s.wantEntry(res.Entry, s.get(key))
 			}
 		}}
 	}
@@ -239,7 +239,7 @@ func fingerprint() []test {
 
 func redrive() []test {
 	return []test{
-		{"opens the FAILED key whose version it carries, attempts reset", func(s *suite) {
+		{"opens the FAILED key whose token it carries, attempts reset", func(s *suite) {
 			s.do(s.mustClaim(), store.OpRelease)
 			rec := s.mustClaim()
 			s.do(rec, store.OpFail)
@@ -280,7 +280,7 @@ func redrive() []test {
 	}
 }
 
-// states are the situations that a key can be in, each with a way to get it there.
+// states are the possible states of a key, each with a function that creates it.
 func states() map[string]func(s *suite) {
 	return map[string]func(s *suite){
 		"live":       func(s *suite) { s.mustClaim() },
@@ -291,7 +291,7 @@ func states() map[string]func(s *suite) {
 	}
 }
 
-// Benchmark measures a store: a fresh record (claim and completion), a duplicate, and contended claims on one key.
+// Benchmark measures a store: a new key (claim and completion), a duplicate, and contended claims on one key.
 func Benchmark(b *testing.B, st store.Store) {
 	b.Helper()
 	n := 0

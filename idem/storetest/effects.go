@@ -10,18 +10,18 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Effects are the hands that the suite needs on a store that is an store.Transactor.
+// Effects is the access that the suite needs to the effects of a store.Transactor.
 type Effects struct {
 	store.Transactor
-	// Count enlists a write that adds one to the counter of that name.
+	// Count enlists a write that adds one to the named counter.
 	Count func(t testing.TB, e store.Effect, name string)
-	// Refuse enlists a condition that does not hold.
+	// Refuse enlists a condition that fails.
 	Refuse func(t testing.TB, e store.Effect)
-	// Read returns a counter, 0 if there is none.
+	// Read returns a counter, 0 if it does not exist.
 	Read func(t testing.TB, name string) int
 }
 
-// counting is an effect that adds one to each of the counters.
+// counting returns an effect that adds one to each of the counters.
 func (s *suite) counting(names ...string) store.Effect {
 	s.Helper()
 	e := s.Effects.NewEffect()
@@ -45,14 +45,14 @@ func (s *suite) refused() store.Effect {
 	return e
 }
 
-// completion completes rec's key together with an effect.
+// completion returns a completion of rec's key with an effect.
 func completion(rec store.Entry, e store.Effect) store.Settlement {
 	set := settlement(rec, store.OpComplete)
 	set.Effect = e
 	return set
 }
 
-// unclaimed is a completion that claims its key too.
+// unclaimed returns a completion that also claims its key.
 func (s *suite) unclaimed(e store.Effect, options ...func(*store.ClaimRequest)) store.Settlement {
 	req := s.request(options...)
 	return store.Settlement{
@@ -74,7 +74,7 @@ func (s *suite) wantRefused(set store.Settlement) store.ClaimResult {
 	err := s.settle(set)
 	var refused *store.ClaimRefusedError
 	if !errors.Is(err, store.ErrClaimRefused) || !errors.As(err, &refused) {
-		s.Fatalf("completing a key that is there: %v; want a ClaimRefusedError", err)
+		s.Fatalf("completing an existing key: %v; want a ClaimRefusedError", err)
 	}
 	s.wantUnchanged(set.Key, before)
 	return refused.Result
@@ -107,7 +107,7 @@ func effects() []test {
 			set := completion(rec, s.counting("a"))
 			s.LoseReply()
 			s.mustSettle(set)
-			s.mustSettle(set) // and again, by the engine
+			s.mustSettle(set) // a retry by the engine
 			s.wantCount("a", 1)
 		}},
 		{"that is rejected changes nothing, and leaves the key to its owner", func(s *suite) {
@@ -122,7 +122,7 @@ func effects() []test {
 			s.wantCount("refused", 0)
 			s.do(rec, store.OpRelease)
 		}},
-		{"of several keys commit in one call, but for those that can't", func(s *suite) {
+		{"of several keys commit in one call, except those that can't", func(s *suite) {
 			var ss []store.Settlement
 			late := s.mustClaim(withKey("late"))
 			s.Advance(lease + s.Skew + time.Millisecond)
@@ -163,6 +163,7 @@ func effects() []test {
 type foreign struct{}
 
 func (foreign) Seal() (enlisted bool, err error) { return true, nil }
+func (foreign) Discard()                         {}
 
 func claimsOnCommit() []test {
 	tests := []test{
@@ -205,7 +206,7 @@ func claimsOnCommit() []test {
 			for i := range contenders {
 				set := s.unclaimed(s.counting("a"))
 				wg.Go(func() {
-					for range 100 { // contenders may get into each other's way
+					for range 100 { // concurrent transactions may conflict
 						if errs[i] = s.settle(set); errs[i] == nil || known(errs[i]) {
 							return
 						}
@@ -246,7 +247,7 @@ func claimsOnCommit() []test {
 			if res.State != there.want || res.Err != nil {
 				s.Errorf("state %d, %v; want state %d", res.State, res.Err, there.want)
 			}
-			s.wantRecord(res.Entry, before)
+			s.wantEntry(res.Entry, before)
 			s.wantCount("a", 0)
 		}})
 	}
@@ -259,7 +260,7 @@ func claimsOnCommit() []test {
 	}})
 }
 
-// known reports whether the store has said what became of a settlement.
+// known reports whether the store has answered a settlement.
 func known(err error) bool {
 	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrClaimRefused)
 }

@@ -19,7 +19,7 @@ func leases() []test {
 			s.Advance(time.Millisecond + s.Tolerance)
 			s.mustClaim()
 		}},
-		{"the answer tells when it is over", func(s *suite) {
+		{"the answer contains the time until its end", func(s *suite) {
 			s.mustClaim()
 			s.Advance(10 * time.Second)
 			res := s.claim()
@@ -35,7 +35,7 @@ func leases() []test {
 			res := s.claim(withoutTakeOver)
 			s.wantState(res, store.ClaimLeaseOver)
 			s.wantUnchanged(key, before)
-			s.wantRecord(res.Entry, rec)
+			s.wantEntry(res.Entry, rec)
 			res = s.claim()
 			s.wantState(res, store.Claimed)
 			if !res.Stolen {
@@ -83,9 +83,8 @@ func leases() []test {
 	return append(tests, interposed()...)
 }
 
-// interposed lets something happen between a contender's look at a key whose lease is over and its write. Whatever it is,
-// the write must not land on a key that is not exactly as it was seen. A store that looks and writes in one step has no
-// such gap, and passes if the same happens just before.
+// interposed changes a key between a contender's read of the key, whose lease is over, and its write. The write must fail if
+// the key has changed in any way. A store that reads and writes atomically passes, because the change happens just before.
 func interposed() []test {
 	gap := func(name string, want store.ClaimState, happens func(s *suite, holder store.Entry)) test {
 		return test{"between look and steal: " + name, func(s *suite) {
@@ -99,7 +98,7 @@ func interposed() []test {
 			}
 			res := s.claim()
 			s.wantState(res, want)
-			s.wantRecord(res.Entry, s.get(key))
+			s.wantEntry(res.Entry, s.get(key))
 		}}
 	}
 	return []test{
@@ -187,13 +186,13 @@ func expiry() []test {
 			s.Advance(set.Delay)
 			atLeast("re-claim", s.mustClaim().LeaseUntil)
 		}},
-		{"does not apply to STARTED: a lock past its expiry is one whose lease is over", func(s *suite) {
+		{"does not apply to STARTED: a lock past its expiry is a lease that is over", func(s *suite) {
 			s.mustClaim()
 			s.Advance(lease + retention + s.Skew + 2*time.Second)
 			s.wantState(s.claim(withoutTakeOver), store.ClaimLeaseOver)
 			rec := s.mustClaim()
 			if rec.Attempts != 2 {
-				s.Errorf("%d attempts; want 2: what is not final is not forgotten", rec.Attempts)
+				s.Errorf("%d attempts; want 2: only final entries expire", rec.Attempts)
 			}
 		}},
 		{"a re-claim after it forgets attempts, result and failure", func(s *suite) {
@@ -220,7 +219,7 @@ func expiry() []test {
 	return tests
 }
 
-// wantForgotten lets the retention of a key end, and wants its next claim to know nothing of what was before.
+// wantForgotten lets the retention of a key end, and checks that the next claim has no trace of the old entry.
 func (s *suite) wantForgotten(k string) {
 	s.Helper()
 	s.Advance(retention + s.Skew + time.Second)

@@ -13,8 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// AgreesWith runs random histories (claims, settlements by past and present owners, time, TTL, deletions) on two stores
-// with one clock, and wants the same answers and the same records from both. open returns new, empty stores each time.
+// AgreesWith runs random histories (claims, settlements by current and former owners, time, TTL, deletions) on two stores with
+// one clock, and checks that both return the same answers and store the same entries. open returns new, empty stores for each
+// call.
 func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -31,13 +32,13 @@ func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
 	})
 }
 
-// history is one random history at work.
+// history is one random history.
 type history struct {
 	t             *rapid.T
 	tb            testing.TB
 	ctx           context.Context
 	under, oracle Harness
-	claims        []store.Entry // every claim ever made: the present owners, and the zombies
+	claims        []store.Entry // all claims: of current and of former owners
 	owners        int
 }
 
@@ -52,9 +53,9 @@ func (h *history) claim(t *rapid.T) {
 			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("t-0@", h.owners), Lease: lease, Retention: retention,
 			Fingerprint: rapid.SampledFrom([]store.Fingerprint{{}, {1}, {1}, {1}, {2}}).Draw(t, "fingerprint"),
 			TakeOver:    rapid.Bool().Draw(t, "take over"),
-			Redrive:     h.someVersion(t),
+			Redrive:     h.someToken(t),
 		})
-		if again := h.someClaim(t); again != nil && rapid.IntRange(0, 9).Draw(t, "again") == 0 { // a request sent again
+		if again := h.someClaim(t); again != nil && rapid.IntRange(0, 9).Draw(t, "again") == 0 { // a retried request
 			reqs[len(reqs)-1].Owner = again.Owner
 		}
 	}
@@ -82,14 +83,14 @@ func (h *history) someClaim(t *rapid.T) *store.Entry {
 	return &h.claims[rapid.IntRange(max(0, len(h.claims)-8), len(h.claims)-1).Draw(t, "claim")]
 }
 
-func (h *history) someVersion(t *rapid.T) int64 {
+func (h *history) someToken(t *rapid.T) int64 {
 	if c := h.someClaim(t); c != nil && rapid.Bool().Draw(t, "redrive") {
 		return c.Token
 	}
 	return 0
 }
 
-// someHolder is mostly the last that got a key: what others do is refused.
+// someHolder mostly returns the latest owner of a key, because other owners are refused.
 func (h *history) someHolder(t *rapid.T) *store.Entry {
 	if rapid.IntRange(0, 3).Draw(t, "anybody") == 0 {
 		return h.someClaim(t)
@@ -155,11 +156,11 @@ func (h *history) delete(t *rapid.T) {
 	}
 	got, want := adminOf(h.tb, h.under).Delete(h.ctx, c.Key, c.Token), adminOf(h.tb, h.oracle).Delete(h.ctx, c.Key, c.Token)
 	if (got == nil) != (want == nil) || errors.Is(got, store.ErrNotFound) != errors.Is(want, store.ErrNotFound) {
-		t.Fatalf("delete %q version %d:\ngot  %v\nwant %v", c.Key, c.Token, got, want)
+		t.Fatalf("delete %q token %d:\ngot  %v\nwant %v", c.Key, c.Token, got, want)
 	}
 }
 
-// same compares what both stores hold after every step.
+// same compares the entries of both stores after every step.
 func (h *history) same(t *rapid.T) {
 	for _, k := range historyKeys {
 		got, gotErr := adminOf(h.tb, h.under).Get(h.ctx, k)
@@ -174,7 +175,7 @@ func adminOf(tb testing.TB, h Harness) store.Admin {
 	tb.Helper()
 	a, ok := h.Store.(store.Admin)
 	if !ok {
-		tb.Fatalf("%T does not implement idem.Admin", h.Store)
+		tb.Fatalf("%T does not implement store.Admin", h.Store)
 	}
 	return a
 }

@@ -41,28 +41,28 @@ func onlyTheOwner() []test {
 			s.Advance(time.Millisecond)
 			s.mustClaim()
 		}),
-		{"the right version under another owner is refused", func(s *suite) {
+		{"the right token of another owner is refused", func(s *suite) {
 			rec := s.mustClaim()
-			rec.Owner = "somebody else"
+			rec.Owner = "another owner"
 			for _, op := range allOps() {
 				s.wantFenced(settlement(rec, op))
 			}
 		}},
-		{"the right owner with another version is refused", func(s *suite) {
+		{"the right owner with another token is refused", func(s *suite) {
 			rec := s.mustClaim()
-			for _, version := range []int64{rec.Token - 1, rec.Token + 1} {
-				rec.Token = version
+			for _, token := range []int64{rec.Token - 1, rec.Token + 1} {
+				rec.Token = token
 				for _, op := range allOps() {
 					s.wantFenced(settlement(rec, op))
 				}
 			}
 		}},
-		{"a settlement like the one before, but by another owner or with another version, is refused", func(s *suite) {
+		{"a settlement like the one before, but by another owner or with another token, is refused", func(s *suite) {
 			for _, op := range allOps() {
 				rec := s.mustClaim(withKey(op.String()))
 				s.do(rec, op)
 				other := rec
-				other.Owner = "somebody else"
+				other.Owner = "another owner"
 				s.wantFenced(settlement(other, op))
 				other = rec
 				other.Token++
@@ -139,7 +139,7 @@ func finalStates() []test {
 				s.Advance(d)
 				res := s.claim()
 				s.wantState(res, state)
-				s.wantRecord(res.Entry, s.get(key))
+				s.wantEntry(res.Entry, s.get(key))
 			}
 			s.Advance(s.get(key).Expiry.Add(s.Skew - time.Millisecond - s.Tolerance).Sub(s.Now()))
 			s.wantState(s.claim(), state)
@@ -172,7 +172,7 @@ func finalStates() []test {
 			}
 			s.wantTime("the failure's time", f.At, s.Now())
 		}},
-		{"completion forgets the failures before it", func(s *suite) {
+		{"completion deletes the previous failure", func(s *suite) {
 			s.do(s.mustClaim(), store.OpRelease)
 			rec := s.mustClaim()
 			if rec.Failure == nil {
@@ -203,7 +203,7 @@ func lostReplies() []test {
 			s.Advance(retention + s.Skew + time.Second)
 			s.lostClaim(1)
 		}},
-		{"a claim sent again later, after an extension, keeps the extended lease", func(s *suite) {
+		{"a claim retried after an extension keeps the extended lease", func(s *suite) {
 			req := s.request()
 			s.wantState(s.claimAs(req), store.Claimed)
 			rec := s.get(key)
@@ -211,20 +211,20 @@ func lostReplies() []test {
 			s.Advance(time.Second)
 			res := s.claimAs(req)
 			s.wantState(res, store.Claimed)
-			s.wantRecord(res.Entry, s.get(key))
+			s.wantEntry(res.Entry, s.get(key))
 			s.wantTime("the lease", res.Entry.LeaseUntil, s.Now().Add(2*lease-time.Second))
 		}},
-		{"a claim sent again after its lease's end is still its own, and not charged again", func(s *suite) {
+		{"a claim retried after its lease's end is still its own and not charged again", func(s *suite) {
 			req := s.request()
 			first := s.claimAs(req).Entry
 			s.Advance(lease + s.Skew + time.Millisecond)
 			before := s.Raw(s.T, key)
 			res := s.claimAs(req)
 			s.wantState(res, store.Claimed)
-			s.wantRecord(res.Entry, first)
+			s.wantEntry(res.Entry, first)
 			s.wantUnchanged(key, before)
 		}},
-		{"claims without an owner are not each other's, sent again", func(s *suite) {
+		{"claims without an owner do not match each other", func(s *suite) {
 			nameless := s.request(func(r *store.ClaimRequest) { r.Owner = "" })
 			s.wantState(s.claimAs(nameless), store.Claimed)
 			s.wantState(s.claimAs(nameless), store.ClaimInFlight)
@@ -235,27 +235,27 @@ func lostReplies() []test {
 				s.Error("the second owner without a name did not steal the key of the first")
 			}
 		}},
-		{"a claim sent again after its completion gets the result", func(s *suite) {
+		{"a claim retried after its completion gets the result", func(s *suite) {
 			req := s.request()
 			s.do(s.claimAs(req).Entry, store.OpComplete)
 			s.wantState(s.claimAs(req), store.ClaimCompleted)
 		}},
-		{"a claim sent again after its failure gets the failure", func(s *suite) {
+		{"a claim retried after its failure gets the failure", func(s *suite) {
 			req := s.request()
 			s.do(s.claimAs(req).Entry, store.OpFail)
 			s.wantState(s.claimAs(req), store.ClaimFailed)
 		}},
-		{"a claim sent again after its release is not its own any more", func(s *suite) {
+		{"a claim retried after its release is a new claim", func(s *suite) {
 			req := s.request()
 			first := s.claimAs(req).Entry
 			s.do(first, store.OpRelease)
 			res := s.claimAs(req)
 			s.wantState(res, store.Claimed)
 			if res.Entry.Token != first.Token+1 || res.Entry.Attempts != 2 {
-				s.Errorf("version %d, %d attempts; want %d and 2", res.Entry.Token, res.Entry.Attempts, first.Token+1)
+				s.Errorf("token %d, %d attempts; want %d and 2", res.Entry.Token, res.Entry.Attempts, first.Token+1)
 			}
 		}},
-		{"a settlement sent again after another owner's claim is fenced", func(s *suite) {
+		{"a settlement retried after another owner's claim is fenced", func(s *suite) {
 			rec := s.mustClaim()
 			s.do(rec, store.OpRelease)
 			s.mustClaim()
@@ -275,20 +275,20 @@ func lostReplies() []test {
 	}})
 }
 
-// lostClaim claims the key, loses the reply, and wants the claim to be its own, charged once.
+// lostClaim claims the key, loses the reply, and checks that the retry gets its own claim, charged once.
 func (s *suite) lostClaim(attempts int) {
 	s.Helper()
 	s.LoseReply()
 	res := s.claim()
 	s.wantState(res, store.Claimed)
-	s.wantRecord(res.Entry, s.get(key))
+	s.wantEntry(res.Entry, s.get(key))
 	if res.Entry.Attempts != attempts {
 		s.Errorf("%d attempts; want %d: a lost reply counts once", res.Entry.Attempts, attempts)
 	}
 	s.do(res.Entry, store.OpComplete)
 }
 
-// lostSettlement settles, loses the reply, and wants success; what is stored must be what one settlement makes.
+// lostSettlement settles, loses the reply, and checks that the retry succeeds and that the entry is that of one settlement.
 func (s *suite) lostSettlement(set store.Settlement) {
 	s.Helper()
 	before := s.get(set.Key)
@@ -297,7 +297,7 @@ func (s *suite) lostSettlement(set store.Settlement) {
 	s.wantApproximately(s.get(set.Key), store.Settled(&set, &before, s.Now()))
 }
 
-// wantApproximately compares records, times within the tolerance.
+// wantApproximately compares entries, with times within the tolerance.
 func (s *suite) wantApproximately(got, want store.Entry) {
 	s.Helper()
 	s.wantTime("leaseUntil", got.LeaseUntil, want.LeaseUntil)
@@ -311,10 +311,10 @@ func (s *suite) wantApproximately(got, want store.Entry) {
 		s.wantTime("failure.at", got.Failure.At, want.Failure.At)
 		got.Failure.At = want.Failure.At
 	}
-	s.wantRecord(got, want)
+	s.wantEntry(got, want)
 }
 
-func records() []test {
+func entries() []test {
 	roundTrip := func(name, key string) test {
 		return test{name, func(s *suite) {
 			req := s.request(withKey(key))

@@ -1,6 +1,6 @@
-// Package storetest proves of a store that it keeps the rules of package idem. A store's test opens a Harness and calls
-// Run; its benchmark calls Benchmark. Nothing here is skipped for want of a feature: a store that can't do what the suite
-// needs does not keep the rules.
+// Package storetest is the conformance suite for stores: it checks the rules of package store. The test of a store opens a
+// Harness and calls Run; its benchmark calls Benchmark. The suite skips nothing: a store that lacks a feature that the suite
+// needs does not conform.
 package storetest
 
 import (
@@ -14,41 +14,39 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Harness is a store under test and the hands that the suite needs on it. The store must be empty.
+// Harness is an empty store under test with the access that the suite needs.
 type Harness struct {
-	Store store.Store // also an store.Admin
+	Store store.Store // must also implement store.Admin
 
-	// Now is the time by which the store decides; Advance moves it on. A store with a server's clock moves the records
-	// back instead.
+	// Now returns the store's time. Advance moves it forward. For a store with a server's clock, Advance moves the entries back
+	// instead.
 	Now     func() time.Time
 	Advance func(d time.Duration)
 
-	// Tolerance is by how much a stored time may differ from Now: 0 for a store whose clock the test moves.
+	// Tolerance is the maximum difference between a stored time and Now. It is 0 for a store whose clock the test moves.
 	Tolerance time.Duration
 
 	// Skew is the store's MaxClockSkew, 0 for a store with one clock.
 	Skew time.Duration
 
-	// LoseReply makes the store's next write take place, its reply get lost, and the write be sent again, as a client's
-	// retry does.
+	// LoseReply makes the store lose the reply to its next write and send the write again, as a client's retry does.
 	LoseReply func()
 
-	// Interpose runs f once, before the store's next write that takes over an existing key, after its look at it. It is nil
-	// for a store that looks and writes in one step.
+	// Interpose runs f once, between the read of the next take-over of a key and its write. It is nil for a store that reads
+	// and writes atomically.
 	Interpose func(f func())
 
-	// Raw returns everything that is stored under a key, in a form in which equal bytes mean that nothing was changed; nil
-	// if there is nothing.
+	// Raw returns all data stored under a key, nil if there is none. Equal bytes mean that nothing was changed.
 	Raw func(t testing.TB, key string) []byte
 
-	// Sweep physically deletes records past their expiry, as TTL does some day.
+	// Sweep deletes the expired entries, as TTL does.
 	Sweep func(t testing.TB)
 
-	// Effects is for a store that is an store.Transactor, nil for one that is none.
+	// Effects is set for a store.Transactor.
 	Effects *Effects
 }
 
-// Run proves the rules and the Admin methods of the store that open returns, a new one for each call.
+// Run checks the rules and the Admin methods of a store. open returns a new, empty store for each call.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
 	groups := []group{
@@ -62,7 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Rule8_Attempts", attempts()},
 		{"Rule9_Expiry", expiry()},
 		{"Rule10_Redrive", redrive()},
-		{"Records", records()},
+		{"Entries", entries()},
 		{"Admin", admin()},
 		{"Contexts", contexts()},
 	}
@@ -91,7 +89,7 @@ type test struct {
 	run  func(s *suite)
 }
 
-// What the suite's claims ask for unless a test says otherwise.
+// The default values of the suite's claims.
 const (
 	lease     = 30 * time.Second
 	retention = time.Hour
@@ -99,7 +97,7 @@ const (
 	source    = "payments-3@17"
 )
 
-// suite is one test at work on one store.
+// suite is one test on one store.
 type suite struct {
 	*testing.T
 	Harness
@@ -112,12 +110,12 @@ func (s *suite) admin() store.Admin {
 	s.Helper()
 	a, ok := s.Store.(store.Admin)
 	if !ok {
-		s.Fatalf("%T does not implement idem.Admin", s.Store)
+		s.Fatalf("%T does not implement store.Admin", s.Store)
 	}
 	return a
 }
 
-// request is a claim by a new owner that may take over.
+// request returns a claim by a new owner with TakeOver.
 func (s *suite) request(options ...func(*store.ClaimRequest)) store.ClaimRequest {
 	s.owners++
 	req := store.ClaimRequest{
@@ -138,8 +136,8 @@ func withValue(v string) func(*store.ClaimRequest) {
 	return func(r *store.ClaimRequest) { r.Fingerprint = store.FingerprintOf([]byte(v)) }
 }
 
-func withRedrive(version int64) func(*store.ClaimRequest) {
-	return func(r *store.ClaimRequest) { r.Redrive = version }
+func withRedrive(token int64) func(*store.ClaimRequest) {
+	return func(r *store.ClaimRequest) { r.Redrive = token }
 }
 
 func withoutTakeOver(r *store.ClaimRequest)    { r.TakeOver = false }
@@ -159,7 +157,7 @@ func (s *suite) claimAs(req store.ClaimRequest) store.ClaimResult {
 	return results[0]
 }
 
-// mustClaim claims the key and fails the test if that is refused.
+// mustClaim claims the key and fails the test if the claim is refused.
 func (s *suite) mustClaim(options ...func(*store.ClaimRequest)) store.Entry {
 	s.Helper()
 	res := s.claim(options...)
@@ -170,11 +168,11 @@ func (s *suite) mustClaim(options ...func(*store.ClaimRequest)) store.Entry {
 func (s *suite) wantState(res store.ClaimResult, want store.ClaimState) {
 	s.Helper()
 	if res.Err != nil || res.State != want {
-		s.Fatalf("claim: state %d, error %v; want state %d. Record: %+v", res.State, res.Err, want, res.Entry)
+		s.Fatalf("claim: state %d, error %v; want state %d. Entry: %+v", res.State, res.Err, want, res.Entry)
 	}
 }
 
-// settlement is one by the owner of rec.
+// settlement returns a settlement by the owner of rec.
 func settlement(rec store.Entry, op store.SettleOp) store.Settlement {
 	set := store.Settlement{Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention}
 	switch op {
@@ -213,7 +211,7 @@ func (s *suite) do(rec store.Entry, op store.SettleOp) {
 	s.mustSettle(settlement(rec, op))
 }
 
-// wantFenced checks that a settlement is refused, that nothing is changed by it, and that the error shows the key as it is.
+// wantFenced checks that a settlement is refused, changes nothing, and returns the current entry in its error.
 func (s *suite) wantFenced(set store.Settlement) {
 	s.Helper()
 	before := s.Raw(s.T, set.Key)
@@ -230,7 +228,7 @@ func (s *suite) wantFenced(set store.Settlement) {
 		}
 		return
 	}
-	s.wantRecord(fenced.Current, s.get(set.Key))
+	s.wantEntry(fenced.Current, s.get(set.Key))
 }
 
 func (s *suite) wantUnchanged(key string, before []byte) {
@@ -249,10 +247,10 @@ func (s *suite) get(key string) store.Entry {
 	return rec
 }
 
-func (s *suite) wantRecord(got, want store.Entry) {
+func (s *suite) wantEntry(got, want store.Entry) {
 	s.Helper()
 	if diff := Diff(got, want); diff != "" {
-		s.Errorf("records differ (got, want): %s", diff)
+		s.Errorf("entries differ (got, want): %s", diff)
 	}
 }
 
@@ -263,19 +261,19 @@ func (s *suite) wantTime(what string, got, want time.Time) {
 	}
 }
 
-// allOps are the settlements.
+// allOps returns all kinds of settlements.
 func allOps() []store.SettleOp {
 	return []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend}
 }
 
-// Clock is a clock that stands still until it is moved. It is safe for concurrent use.
+// Clock is a clock that changes only by Advance. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that stands at a time with a fraction of a second, so that rounding shows, and far enough ahead
-// that a real server with TTL removes nothing behind the back of a test.
+// NewClock returns a clock. Its time has a fraction of a second, so that rounding is visible, and is so far in the future that
+// the TTL of a real server deletes nothing during a test.
 func NewClock() *Clock {
 	return &Clock{now: time.UnixMilli(4_000_000_000_123)}
 }
@@ -294,8 +292,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Resender wraps a store that has no transport in which replies could be lost. After Arm, the next call is made twice with
-// the same arguments, and only the second answer is returned.
+// Resender wraps a store without a network. After Arm, the next call is made twice with the same arguments, and only the second
+// answer is returned.
 type Resender struct {
 	store.Store
 	store.Admin

@@ -15,8 +15,8 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// brokenEnv names the broken store on which TestSuite and TestAgreement run, in a process of their own: a suite that is
-// to fail can't do so in a process that is to pass.
+// brokenEnv names the broken store for TestSuite and TestAgreement. They run in a child process, because a test that must fail
+// can't run in a process that must pass.
 const brokenEnv = "IDEMSK_STORETEST_BROKEN"
 
 func TestSuite(t *testing.T) {
@@ -60,9 +60,8 @@ func brokenStores() []broken {
 	return slices.Concat(rule1(), rule2(), rule3(), rule4(), rule5(), rule6(), rule7(), rule8(), rule9(), rule10(), beyondTheRules(), effectRules())
 }
 
-// Each broken store must be found out by the group that is for its rule, and, if it can be, by a comparison with the
-// store in memory.
-func TestBrokenStoresAreFoundOut(t *testing.T) {
+// Each broken store must be detected by the group for its rule and, if possible, by the comparison with the store in memory.
+func TestBrokenStoresAreDetected(t *testing.T) {
 	for _, b := range brokenStores() {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +73,7 @@ func TestBrokenStoresAreFoundOut(t *testing.T) {
 	}
 }
 
-// wantFailure runs a test of this binary on a broken store and wants it to fail.
+// wantFailure runs a test of this binary on a broken store and checks that it fails.
 func wantFailure(t *testing.T, store, test string) {
 	t.Helper()
 	self, err := os.Executable()

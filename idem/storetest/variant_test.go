@@ -17,8 +17,8 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// variant is a store that looks and writes in two steps, as a remote one does, and whose every rule can be exchanged. With
-// the rules of package idem it is a good store.
+// variant is a store that reads and writes in two steps, as a remote store does. Each of its rules can be replaced. With the
+// rules of package store it conforms.
 type variant struct {
 	rules
 	clock *storetest.Clock
@@ -30,7 +30,7 @@ type variant struct {
 	interpose func()
 }
 
-// rules are the places at which a variant can be broken.
+// rules are the replaceable rules of a variant.
 type rules struct {
 	absent     func(found bool) bool // the condition of a fresh claim
 	mismatched func(rec *store.Entry)
@@ -44,7 +44,7 @@ type rules struct {
 	settled    func(s *store.Settlement, seen *store.Entry, now time.Time) store.Entry
 	swept      func(rec *store.Entry, now time.Time) bool
 	matches    func(q store.ListQuery, rec *store.Entry, now time.Time) bool
-	deletes    func(rec *store.Entry, version int64) bool
+	deletes    func(rec *store.Entry, token int64) bool
 	copied     func(rec store.Entry) store.Entry
 	ended      func(ctx context.Context) error
 	committing
@@ -64,7 +64,7 @@ func goodRules() rules {
 		settled:    store.Settled,
 		swept:      func(rec *store.Entry, now time.Time) bool { return !now.Before(rec.Expiry) },
 		matches:    func(q store.ListQuery, rec *store.Entry, now time.Time) bool { return q.Matches(rec, now) },
-		deletes:    func(rec *store.Entry, version int64) bool { return rec.Token == version },
+		deletes:    func(rec *store.Entry, token int64) bool { return rec.Token == token },
 		copied:     deepCopy,
 		ended:      context.Context.Err,
 		committing: goodCommits(),
@@ -115,7 +115,7 @@ func (v *variant) look(key string) (store.Entry, bool) {
 	return v.copied(rec), ok
 }
 
-// write replaces a record under a condition.
+// write replaces an entry under a condition.
 func (v *variant) write(next store.Entry, condition func(now *store.Entry, found bool) bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +136,7 @@ func (v *variant) touch(key string, f func(rec *store.Entry)) {
 	}
 }
 
-// gap is the time between a look and a write.
+// gap is called between a read and a write.
 func (v *variant) gap(taking bool) {
 	runtime.Gosched()
 	if f := v.interpose; taking && f != nil {
@@ -243,15 +243,15 @@ func (v *variant) List(_ context.Context, q store.ListQuery) iter.Seq2[store.Ent
 }
 
 // Delete implements store.Admin.
-func (v *variant) Delete(_ context.Context, key string, version int64) error {
+func (v *variant) Delete(_ context.Context, key string, token int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	rec, found := v.recs[key]
 	switch {
 	case !found:
 		return fmt.Errorf("variant: %w: %q", store.ErrNotFound, key)
-	case !v.deletes(&rec, version):
-		return &store.FencedError{Key: key, Token: version, Current: v.copied(rec)}
+	case !v.deletes(&rec, token):
+		return &store.FencedError{Key: key, Token: token, Current: v.copied(rec)}
 	}
 	delete(v.recs, key)
 	return nil

@@ -9,15 +9,15 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// committing are the places at which the effects of a variant can be broken.
+// committing are the replaceable rules for the effects of a variant.
 type committing struct {
-	refuses func(e *counted) bool                                              // whether a condition of the effect's does not hold
+	refuses func(e *counted) bool                                              // whether a condition of the effect fails
 	commits func(e *counted, held bool) bool                                   // whether the effect takes place
-	partly  func(e *counted) bool                                              // whether it does so before its conditions are looked at
-	repeats bool                                                               // it takes place again when its reply was lost
+	partly  func(e *counted) bool                                              // whether it takes place before its conditions are checked
+	repeats bool                                                               // whether it takes place again after a lost reply
 	free    func(found bool) bool                                              // the condition of a completion that claims
-	refused func(s *store.Settlement, res store.ClaimResult) error             // the answer where it does not hold
-	fresh   func(s *store.Settlement, rec store.Entry) (rewritten store.Entry) // what such a completion writes
+	refused func(s *store.Settlement, res store.ClaimResult) error             // the answer if that condition fails
+	fresh   func(s *store.Settlement, rec store.Entry) (rewritten store.Entry) // the entry that such a completion writes
 }
 
 func goodCommits() committing {
@@ -39,6 +39,7 @@ type counted struct {
 
 // Seal implements store.Effect.
 func (c *counted) Seal() (enlisted bool, err error) { return len(c.names) > 0, nil }
+func (c *counted) Discard()                         {}
 
 // NewEffect implements store.Transactor.
 func (*variant) NewEffect() store.Effect { return new(counted) }
@@ -65,7 +66,7 @@ func mine(t testing.TB, e store.Effect) *counted {
 	return c
 }
 
-// commit has an effect, or says why not. v.mu is held.
+// commit applies an effect or returns the reason why not. The caller holds v.mu.
 func (v *variant) commit(set *store.Settlement, held bool) error {
 	if set.Effect == nil {
 		return nil
@@ -88,7 +89,7 @@ func (v *variant) commit(set *store.Settlement, held bool) error {
 	return nil
 }
 
-// completeUnclaimed settles a completion that claims its key too. v.mu is held.
+// completeUnclaimed settles a completion that also claims its key. The caller holds v.mu.
 func (v *variant) completeUnclaimed(set *store.Settlement) error {
 	seen, found := v.recs[set.Key]
 	now := v.clock.Now()
@@ -113,21 +114,21 @@ func effectRules() []broken {
 	breaking := func(how func(c *committing)) func(r *rules) { return func(r *rules) { how(&r.committing) } }
 	const effects, onCommit = "Effects", "ClaimOnCommit"
 	return []broken{
-		{"an effect is forgotten", effects, breaking(func(c *committing) { c.commits = func(*counted, bool) bool { return false } }), true},
+		{"an effect is lost", effects, breaking(func(c *committing) { c.commits = func(*counted, bool) bool { return false } }), true},
 		{"a late owner's effect commits", effects, breaking(func(c *committing) { c.commits = func(*counted, bool) bool { return true } }), true},
 		{"an effect takes place again when its reply was lost", effects, breaking(func(c *committing) { c.repeats = true }), true},
-		{"an effect's conditions are not looked at", effects, breaking(func(c *committing) { c.refuses = func(*counted) bool { return false } }), true},
+		{"an effect's conditions are not checked", effects, breaking(func(c *committing) { c.refuses = func(*counted) bool { return false } }), true},
 		{"an effect takes place in part", effects, breaking(func(c *committing) { c.partly = func(e *counted) bool { return e.refuse } }), true},
-		{"a completion takes a key that is there", onCommit, breaking(func(c *committing) { c.free = func(bool) bool { return true } }), true},
-		{"a refused completion is told as done", onCommit, breaking(func(c *committing) {
+		{"a completion takes an existing key", onCommit, breaking(func(c *committing) { c.free = func(bool) bool { return true } }), true},
+		{"a refused completion is reported as done", onCommit, breaking(func(c *committing) {
 			c.refused = func(*store.Settlement, store.ClaimResult) error { return nil }
 		}), true},
-		{"a refused completion is told as fenced", onCommit, breaking(func(c *committing) {
+		{"a refused completion is reported as fenced", onCommit, breaking(func(c *committing) {
 			c.refused = func(s *store.Settlement, res store.ClaimResult) error {
 				return &store.FencedError{Key: s.Key, Token: s.Token, Current: res.Entry}
 			}
 		}), true},
-		{"a refused completion does not say what is there", onCommit, breaking(func(c *committing) {
+		{"a refused completion does not return the current entry", onCommit, breaking(func(c *committing) {
 			c.refused = func(*store.Settlement, store.ClaimResult) error { return &store.ClaimRefusedError{} }
 		}), true},
 		{"a key that is claimed on commit has no fingerprint", onCommit, breaking(func(c *committing) {
@@ -140,7 +141,7 @@ func effectRules() []broken {
 			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry { rec.Status = store.StatusStarted; return rec }
 		}), true},
 		{"a key that is claimed on commit forgets its owner", onCommit, breaking(func(c *committing) {
-			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry { rec.Owner = "somebody"; return rec }
+			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry { rec.Owner = "another owner"; return rec }
 		}), true},
 	}
 }

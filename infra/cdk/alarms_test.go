@@ -32,7 +32,7 @@ func TestAlarms(t *testing.T) {
 		equal(t, name+": comparison", a["ComparisonOperator"], "GreaterThanOrEqualToThreshold")
 		equal(t, name+": nothing happened", a["TreatMissingData"], "notBreaching")
 		equal(t, name+": period", a["Period"], 60)
-		equal(t, name+": tells nobody", a["AlarmActions"], nil)
+		equal(t, name+": has no action", a["AlarmActions"], nil)
 		if !strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+".") {
 			t.Errorf("%s: the description %q does not say where to read on", name, a["AlarmDescription"])
 		}
@@ -109,8 +109,8 @@ func TestTheAlarmOfFailingOpen(t *testing.T) {
 func TestTheAlarmsTellTheModesApart(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	for name, says := range map[string][2]string{
-		"Fenced":           {"(atomic and transaction mode) was not committed", "any other effect of it may have taken place twice"},
-		"CompletionFailed": {"(atomic and transaction mode) takes place once all the same", "any other effect takes place again"},
+		"Fenced":           {"(atomic mode) were not committed", "any other effect may have taken place twice"},
+		"CompletionFailed": {"(atomic mode) take place once", "any other effect takes place again"},
 	} {
 		text := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]["AlarmDescription"].(string)
 		for _, part := range says {

@@ -58,7 +58,7 @@ func TestAClusterThatIsMadeInTheSameApp(t *testing.T) {
 			}
 		}
 	}
-	t.Error("nobody may read the topic")
+	t.Error("no statement allows reading the topic")
 }
 
 // A key of the app must let CloudWatch use it, or log group and alarms do not work.

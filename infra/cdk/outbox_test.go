@@ -120,8 +120,8 @@ func TestTheRelayAsWanted(t *testing.T) {
 		"another password": {values{"clusterArn": nil, "bootstrapServers": "b:9096", "secretArn": secret, "outboxBrokers": "b:9095", "outboxTopics": nil,
 			"outboxAuth": "scram-256", "outboxSecretArn": own, "outboxCa": "/var/task/ca.pem"},
 			values{"IDEMSK_KAFKA_AUTH": "scram-sha-256", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_BROKERS": "b:9095", "IDEMSK_KAFKA_CA": "/var/task/ca.pem"}},
-		"nobody asks who we are": {values{"outboxAuth": "none", "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "false"}},
-		"but nobody may listen":  {values{"outboxAuth": "none", "outboxTls": true, "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "true"}},
+		"without authentication":           {values{"outboxAuth": "none", "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "false"}},
+		"without authentication, over TLS": {values{"outboxAuth": "none", "outboxTls": true, "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, withOutbox(t, c.given)))
@@ -133,7 +133,7 @@ func TestTheRelayAsWanted(t *testing.T) {
 	}
 }
 
-// What the relay and its event source may do, in full, and what the function may do besides: whoever adds to it sees it here.
+// The complete permissions of the relay and its event source, and the additional ones of the function.
 func TestWhatTheRelayMayDo(t *testing.T) {
 	const uuid = "6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
 	topic := "arn:aws:kafka:eu-central-1:111122223333:topic/payments/" + uuid + "/credited"
@@ -193,8 +193,8 @@ func TestAlarmsOfTheOutbox(t *testing.T) {
 		threshold, of, in            float64
 	}
 	for name, want := range map[string]one{
-		"OutboxAge":      {"AWS/Lambda", "IteratorAge", "Maximum", 600_000, 3, 9},
-		"OutboxSetAside": {"idemsk", "OutboxSetAside", "Sum", 1, 1, 1},
+		"OutboxAge":    {"AWS/Lambda", "IteratorAge", "Maximum", 600_000, 3, 9},
+		"OutboxParked": {"idemsk", "OutboxParked", "Sum", 1, 1, 1},
 	} {
 		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
 		equal(t, name, one{a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string), a["Threshold"].(float64),

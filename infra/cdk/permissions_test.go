@@ -102,7 +102,7 @@ func (s statement) check(t *testing.T) {
 	}
 }
 
-// What the function and its pollers may do, in full: whoever adds to it sees it here.
+// The complete permissions of the function and its pollers.
 func TestWhatTheRoleMayDo(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	got := make(map[string]string)

@@ -86,7 +86,7 @@ func TestWhatIsWrongWithAStore(t *testing.T) {
 		"a key for no secret":  {values{"store": "redis", "storeUrl": "redis://h", "storeSecretKeyArn": kmsKey}, []string{`storeSecretKeyArn is "` + kmsKey + `": want storeSecretArn with it`}},
 		"a table of DynamoDB":  {values{"store": "redis", "storeUrl": "redis://h", "tableName": "keys"}, []string{`tableName is "keys": want none with store redis, which has storeTable`}},
 		"insights":             {values{"store": "redis", "storeUrl": "redis://h", "contributorInsights": true}, []string{`contributorInsights is "true": want none`}},
-		"a claim on commit":    {values{"store": "postgres", "storeUrl": "postgres://h/d", "claimOnCommit": true}, []string{`claimOnCommit is "true": want false with store postgres: only`}},
+		"a claim on commit":    {values{"store": "redis", "storeUrl": "redis://h", "claimOnCommit": true}, []string{`claimOnCommit is "true": want false with store redis: only`}},
 		"an outbox":            {withOutbox(t, values{"store": "redis", "storeUrl": "redis://h"}), []string{`outbox is "set": want none with store redis: `}},
 		"a name of PostgreSQL": {values{"store": "postgres", "storeUrl": "postgres://h/d", "storeTable": "a.b.c"}, []string{`storeTable is "a.b.c": want a table's name`}},
 		"a prefix of Redis":    {values{"store": "redis", "storeUrl": "redis://h", "storeTable": "a{b}"}, []string{`storeTable is "a{b}": want 1 to 128`}},

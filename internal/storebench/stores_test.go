@@ -41,8 +41,7 @@ func BenchmarkStores(b *testing.B) {
 			return redis(b, redisserver.Redis, map[string]string{"appendonly": "yes", "appendfsync": "always"})
 		}},
 		{"Valkey", func(b *testing.B) store.Store { return redis(b, redisserver.Valkey, nil) }},
-		{"PostgreSQL, leases", leases},
-		{"PostgreSQL, transactions", transactions},
+		{"PostgreSQL", onPostgres},
 		{"DynamoDB Local", dynamoDBLocal},
 	} {
 		b.Run(st.name, func(b *testing.B) { storetest.Benchmark(b, st.open(b)) })
@@ -91,16 +90,9 @@ func postgres(b *testing.B) *pgxpool.Pool {
 	return pool
 }
 
-func leases(b *testing.B) store.Store {
+func onPostgres(b *testing.B) store.Store {
 	st, err := pgstore.New(postgres(b), pgstore.Config{})
 	check(b, err)
-	return st
-}
-
-func transactions(b *testing.B) store.Store {
-	st, err := pgstore.NewTx(postgres(b), pgstore.TxConfig{})
-	check(b, err)
-	b.Cleanup(st.Close)
 	return st
 }
 

@@ -5,9 +5,10 @@ import (
 	"net"
 )
 
-// hint is what to do about an error of SQS: until it is done, the records whose letters can't be sent hold up their partitions.
+// hint returns the remedy for an error of SQS. Until the error is fixed, records whose letters can't be sent block their
+// partitions.
 func hint(err error) string {
-	var api interface { // as every refusal of the service's
+	var api interface { // implemented by every error response of the service
 		error
 		ErrorCode() string
 	}
@@ -22,7 +23,7 @@ func hint(err error) string {
 	}
 	var network net.Error
 	if errors.As(err, &network) {
-		return " (nothing answers there: in a VPC the function needs an endpoint for SQS, or a way to the Internet)"
+		return " (no answer: in a VPC the function needs an endpoint for SQS, or a route to the Internet)"
 	}
 	return ""
 }

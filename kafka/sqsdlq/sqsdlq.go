@@ -17,30 +17,31 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// DefaultMaxBytes is the size of the largest message unless Config says otherwise: 256 KiB, which every queue takes. SQS
-// takes 1 MiB if the queue's MaximumMessageSize says so.
+// DefaultMaxBytes is the default of Config.MaxBytes: 256 KiB, which every queue accepts. SQS accepts up to 1 MiB, depending on
+// the queue's MaximumMessageSize.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 const DefaultMaxBytes = 256 << 10
 
-// The bounds of Config.MaxBytes: below, not even a letter without its record fits, if every byte of its longest key and reason
-// takes six in JSON, and its cluster has as many bootstrap servers as an event source may; above, SQS refuses.
+// The bounds of Config.MaxBytes. The lower bound holds the largest letter without its record: the longest key and reason, each
+// byte escaped as six bytes in JSON, and as many bootstrap servers as an event source may have. The upper bound is that of SQS.
 const (
 	SmallestMaxBytes = 20 << 10
 	LargestMaxBytes  = 1 << 20
 )
 
-// Client is what is needed of an *sqs.Client.
+// Client is the part of *sqs.Client that a Queue uses.
 type Client interface {
 	SendMessage(ctx context.Context, in *sqs.SendMessageInput, optFns ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 }
 
 // Config configures a Queue.
 type Config struct {
-	// URL is the queue's. One that ends in ".fifo" is a FIFO queue: a group is a partition, as one function sees it, and SQS
-	// drops the second copy of a letter that is sent again within five minutes, as the client does when a reply is lost.
+	// URL is the queue's URL. If it ends in ".fifo", the queue is a FIFO queue: the letters of one partition and function form
+	// a message group, and SQS drops the second copy of a letter that is sent again within five minutes, for example after a
+	// lost reply.
 	URL string
-	// MaxBytes is the size of the largest message (default DefaultMaxBytes, 20 KiB to 1 MiB, not more than the queue's
-	// MaximumMessageSize). A larger letter leaves out its value, which is still in Kafka.
+	// MaxBytes is the maximum size of a message (default DefaultMaxBytes, 20 KiB to 1 MiB, not more than the queue's
+	// MaximumMessageSize). The value of a larger letter is omitted; it is still in Kafka.
 	MaxBytes int
 }
 
@@ -54,7 +55,7 @@ type Queue struct {
 
 var _ kafka.DeadLetters = (*Queue)(nil)
 
-// New returns a queue, which it does not look at. It returns idem.ErrInvalidConfig (wrapped), naming the field at fault.
+// New returns a queue. It sends no request. It returns idem.ErrInvalidConfig (wrapped), which names the invalid field.
 func New(client Client, cfg Config) (*Queue, error) {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = DefaultMaxBytes
@@ -94,10 +95,10 @@ func (q *Queue) Send(ctx context.Context, l kafka.DeadLetter) error {
 	return nil
 }
 
-var errNoID = errors.New("the answer holds no message ID: this is not SQS")
+var errNoID = errors.New("the answer has no message ID: the endpoint is not SQS")
 
-// groupOf is a partition, as one function sees it: letters of other functions and clusters don't wait behind these. Topic names
-// are made of characters that a group may have.
+// groupOf returns the message group of a letter: its partition, function and cluster, so that letters of other functions and
+// clusters do not wait for it. A group may contain all characters of topic names.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 func groupOf(l *kafka.DeadLetter) string {
 	const longest, digits = 128, 16

@@ -41,7 +41,7 @@ func parsed(t *testing.T, m message) kafka.DeadLetter {
 	return l
 }
 
-func TestALetterIsTheBodyOfAMessage(t *testing.T) {
+func TestSendSendsTheLetterAsTheMessageBody(t *testing.T) {
 	var fake fakeSQS
 	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: queueURL})
 	if err := q.Send(t.Context(), letter()); err != nil {
@@ -52,10 +52,10 @@ func TestALetterIsTheBodyOfAMessage(t *testing.T) {
 	}
 	m := fake.messages[0]
 	if got := parsed(t, m); !reflect.DeepEqual(got, letter()) {
-		t.Errorf("the letter came as %+v", got)
+		t.Errorf("the parsed letter is %+v", got)
 	}
 	if m.QueueURL != queueURL || m.MessageGroupID != "" || m.MessageDeduplicationID != "" {
-		t.Errorf("message %+v; want none of what FIFO queues need", m)
+		t.Errorf("message %+v; want no attributes of FIFO queues", m)
 	}
 }
 
@@ -66,13 +66,13 @@ func letterOf(change func(l *kafka.DeadLetter)) kafka.DeadLetter {
 	return l
 }
 
-// Each failure's letter survives in a FIFO queue: of each function, of each cluster, with a version or without.
-func TestAFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
+// A FIFO queue keeps the letter of each failure: of each function and each cluster, with a token or without.
+func TestFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
 	client, url := newFIFO(t, nil)
 	q := newQueue(t, client, sqsdlq.Config{URL: url})
-	unversioned := letterOf(func(l *kafka.DeadLetter) { l.Token = 0 })
+	tokenless := letterOf(func(l *kafka.DeadLetter) { l.Token = 0 })
 	letters := []kafka.DeadLetter{
-		letter(), unversioned,
+		letter(), tokenless,
 		letterOf(func(l *kafka.DeadLetter) { l.Token++ }),
 		letterOf(func(l *kafka.DeadLetter) { l.Offset++ }),
 		letterOf(func(l *kafka.DeadLetter) { l.Function = "audit" }),
@@ -80,7 +80,7 @@ func TestAFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
 		letterOf(func(l *kafka.DeadLetter) { l.Token, l.Error.At = 0, l.Error.At.Add(time.Nanosecond) }), // failed again
 		letterOf(func(l *kafka.DeadLetter) { l.Topic, l.Partition = strings.Repeat("t", 249), math.MaxInt32 }),
 	}
-	for _, l := range append(letters, letter(), unversioned) { // the last two are copies
+	for _, l := range append(letters, letter(), tokenless) { // the last two are copies
 		if err := q.Send(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
@@ -99,15 +99,15 @@ func TestAFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
 	}
 }
 
-// A letter whose reply was lost is sent again by the client, and recognised by the queue.
-func TestALetterWhoseReplyIsLostIsThereOnce(t *testing.T) {
-	for name, version := range map[string]int64{"with a version": 17, "without": 0} {
+// The client sends a letter again if the reply was lost, and the queue recognises it.
+func TestFIFOQueueDropsALetterSentAgainAfterALostReply(t *testing.T) {
+	for name, token := range map[string]int64{"with a token": 17, "without": 0} {
 		t.Run(name, func(t *testing.T) {
 			lossy := &losingReply{next: http.DefaultTransport.(*http.Transport).Clone()}
 			t.Cleanup(lossy.next.CloseIdleConnections)
 			client, url := newFIFO(t, lossy)
 			lossy.armed.Store(true)
-			if err := newQueue(t, client, sqsdlq.Config{URL: url}).Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Token = version })); err != nil {
+			if err := newQueue(t, client, sqsdlq.Config{URL: url}).Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Token = token })); err != nil {
 				t.Fatal(err)
 			}
 			if lossy.armed.Load() {
@@ -120,8 +120,8 @@ func TestALetterWhoseReplyIsLostIsThereOnce(t *testing.T) {
 	}
 }
 
-// Letters of two functions don't wait behind each other's, those of one partition do.
-func TestAFIFOQueueGroupsByPartitionAndFunction(t *testing.T) {
+// Letters of different functions are in different groups, letters of one partition in the same group.
+func TestFIFOQueueGroupsByPartitionAndFunction(t *testing.T) {
 	var fake fakeSQS
 	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: fifoURL})
 	for _, l := range []kafka.DeadLetter{
@@ -145,7 +145,7 @@ func TestAFIFOQueueGroupsByPartitionAndFunction(t *testing.T) {
 	}
 }
 
-func TestALargeValueIsLeftOut(t *testing.T) {
+func TestSendOmitsALargeValue(t *testing.T) {
 	var fake fakeSQS
 	client := fake.start(t)
 	for name, tc := range map[string]struct {
@@ -169,15 +169,15 @@ func TestALargeValueIsLeftOut(t *testing.T) {
 				t.Errorf("%d bytes were sent; the limit is %d", len(m.MessageBody), limit)
 			}
 			if got := parsed(t, m); (got.ValueOmitted == tc.value) != tc.omitted || (got.Value == nil) != tc.omitted {
-				t.Errorf("%d bytes are said to be omitted, %d were sent", got.ValueOmitted, len(got.Value))
+				t.Errorf("ValueOmitted is %d, and %d bytes were sent", got.ValueOmitted, len(got.Value))
 			}
 		})
 	}
 }
 
-// The longest key and reason, all of characters that JSON escapes, fit the smallest message: no producer can write what could
-// never be buried.
-func TestTheWorstLetterFitsTheSmallestMessage(t *testing.T) {
+// The largest letter, with the longest key and reason, all of characters that JSON escapes, fits the smallest message. No
+// producer can write a record whose dead letter can't be sent.
+func TestLargestLetterFitsTheSmallestMessage(t *testing.T) {
 	var fake fakeSQS
 	q := newQueue(t, fake.start(t), sqsdlq.Config{URL: queueURL, MaxBytes: sqsdlq.SmallestMaxBytes})
 	l := letter()
@@ -190,18 +190,18 @@ func TestTheWorstLetterFitsTheSmallestMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := parsed(t, fake.messages[0]); got.IdempotencyKey != l.IdempotencyKey || got.ValueOmitted != 1<<20 {
-		t.Errorf("the letter came as %+v", got)
+		t.Errorf("the parsed letter is %+v", got)
 	}
 }
 
-func TestFailuresNameTheRecordAndTheQueue(t *testing.T) {
+func TestErrorsNameTheRecordAndTheQueue(t *testing.T) {
 	gone := &fakeSQS{fault: "QueueDoesNotExist"}
 	for name, send := range map[string]func(t *testing.T) error{
 		"refused": func(t *testing.T) error {
 			err := newQueue(t, gone.start(t), sqsdlq.Config{URL: queueURL}).Send(t.Context(), letter())
 			var notFound *types.QueueDoesNotExist
 			if !errors.As(err, &notFound) {
-				t.Errorf("the error is %v; want SQS's in it", err)
+				t.Errorf("the error is %v; want it to wrap the error of SQS", err)
 			}
 			return err
 		},
@@ -213,7 +213,7 @@ func TestFailuresNameTheRecordAndTheQueue(t *testing.T) {
 			cancel()
 			err := newQueue(t, (&fakeSQS{}).start(t), sqsdlq.Config{URL: queueURL}).Send(ctx, letter())
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("the error is %v; want the context's in it", err)
+				t.Errorf("the error is %v; want it to wrap context.Canceled", err)
 			}
 			return err
 		},
@@ -221,7 +221,7 @@ func TestFailuresNameTheRecordAndTheQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := send(t)
 			if err == nil {
-				t.Fatal("a letter that was not taken is said to be safe")
+				t.Fatal("Send returned nil for a letter that was not accepted")
 			}
 			for _, want := range []string{"payments-3@17", queueURL} {
 				if !strings.Contains(err.Error(), want) {
@@ -232,7 +232,7 @@ func TestFailuresNameTheRecordAndTheQueue(t *testing.T) {
 	}
 }
 
-func TestFailuresSayWhatToDo(t *testing.T) {
+func TestErrorsNameTheRemedy(t *testing.T) {
 	silent := sqs.New(sqs.Options{
 		Region: "eu-central-1", BaseEndpoint: aws.String("http://127.0.0.1:1"), RetryMaxAttempts: 1,
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
@@ -250,7 +250,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestALetterThatFitsNoMessageIsAnError(t *testing.T) {
+func TestSendRefusesALetterThatFitsNoMessage(t *testing.T) {
 	l := letter()
 	l.Function = strings.Repeat("f", 20<<10)
 	err := newQueue(t, mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: sqsdlq.SmallestMaxBytes}).Send(t.Context(), l)
@@ -259,11 +259,11 @@ func TestALetterThatFitsNoMessageIsAnError(t *testing.T) {
 	}
 }
 
-func TestConfigurationsThatAreRefused(t *testing.T) {
+func TestNewRefusesInvalidConfigurations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		client sqsdlq.Client
 		cfg    sqsdlq.Config
-		says   string
+		want   string
 	}{
 		"no client":       {nil, sqsdlq.Config{URL: queueURL}, "the client is nil"},
 		"no URL":          {mute{}, sqsdlq.Config{}, `URL is ""`},
@@ -275,8 +275,8 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"a negative size": {mute{}, sqsdlq.Config{URL: queueURL, MaxBytes: -1}, "MaxBytes is -1"},
 	} {
 		_, err := sqsdlq.New(tc.client, tc.cfg)
-		if !errors.Is(err, idem.ErrInvalidConfig) || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: error %v; want one that says %q", name, err, tc.says)
+		if !errors.Is(err, idem.ErrInvalidConfig) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v; want %q in it", name, err, tc.want)
 		}
 	}
 }

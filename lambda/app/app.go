@@ -29,13 +29,13 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// Start runs a handler as this process's Lambda function, and returns only by ending the process.
+// Start runs a handler as this process's Lambda function. It returns only by ending the process.
 func Start(handler msk.Handler, options ...Option) {
 	StartFunc(func(context.Context, *Base) (msk.Handler, error) { return handler, nil }, options...)
 }
 
-// Build makes a function's handler. What is wrong with its own environment variables it leaves in base.Vars, to be reported
-// with everything else; its error counts where the variables are all right.
+// Build returns a function's handler. It records errors of its own environment variables in base.Vars, which are reported
+// together with all others. Its own error is reported only if the variables are valid.
 type Build func(ctx context.Context, base *Base) (msk.Handler, error)
 
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
@@ -49,17 +49,17 @@ func StartFunc(build Build, options ...Option) {
 	lambda.Start(fn)
 }
 
-// Base is what a handler can be built on.
+// Base has the configuration, the logger and the clients from which a handler can be built.
 type Base struct {
 	Config Config
 	Vars   *Vars
 	Logger *slog.Logger
 	awsCfg func(ctx context.Context) (aws.Config, error)
-	opened []func() // closes what is held open, in the order in which it was opened
-	passed *Store   // the configured one; nil if it is one that every function has
+	opened []func() // called by Close, in the order in which they were registered
+	passed *Store   // the configured store; nil if it is built in
 }
 
-// OnClose has something closed when the function is.
+// OnClose registers a function that Function.Close calls.
 func (b *Base) OnClose(f func()) { b.opened = append(b.opened, f) }
 
 func (b *Base) close() {
@@ -69,11 +69,11 @@ func (b *Base) close() {
 	b.opened = nil
 }
 
-// AWS returns the SDK's configuration, loaded once. Endpoints come from AWS_ENDPOINT_URL and its like.
+// AWS returns the SDK's configuration, loaded once. Endpoints come from AWS_ENDPOINT_URL and the related variables.
 func (b *Base) AWS(ctx context.Context) (aws.Config, error) { return b.awsCfg(ctx) }
 
-// New wires a function from the variables: metrics go to stdout, logs to stderr. It returns all errors of the configuration
-// at once.
+// New creates a function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors of the
+// configuration together.
 func New(ctx context.Context, build Build, vars *Vars, stdout, stderr io.Writer, options ...Option) (*Function, error) {
 	cfg := ReadConfig(vars, options...)
 	base := &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(), passed: passed(options, cfg.Store)}
@@ -114,7 +114,7 @@ func (b *Base) consumer(ctx context.Context, handler msk.Handler, stdout io.Writ
 		}
 	} else {
 		b.Logger.LogAttrs(ctx, slog.LevelWarn,
-			"no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL): a record that always fails holds up its partition")
+			"no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL): a record that always fails blocks its partition")
 	}
 	return msk.New(engine, handler, cfg)
 }
@@ -138,7 +138,8 @@ func (b *Base) store(ctx context.Context) (store.Store, error) {
 	return dynamostore.New(dynamostore.NewClient(awsCfg), b.Config.dynamo())
 }
 
-// How often a dead letter is sent, and the longest pause between: with dynamostore.AttemptTimeout, some six seconds if SQS does not answer.
+// The attempts to send a dead letter, and the longest pause between them: with dynamostore.AttemptTimeout, about six seconds if
+// SQS does not answer.
 const (
 	sqsAttempts   = 3
 	sqsMaxBackoff = 200 * time.Millisecond
@@ -156,7 +157,7 @@ func (b *Base) deadLetters(ctx context.Context) (kafka.DeadLetters, error) {
 	return sqsdlq.New(client, sqsdlq.Config{URL: b.Config.DeadLetterQueueURL, MaxBytes: b.Config.DeadLetterMaxBytes})
 }
 
-// loadOnce loads the SDK's configuration at the first call: a function that needs no AWS does not wait for it.
+// loadOnce loads the SDK's configuration at the first call, so that a function without AWS does not wait for it.
 func loadOnce() func(ctx context.Context) (aws.Config, error) {
 	var cfg *aws.Config
 	return func(ctx context.Context) (aws.Config, error) {
@@ -175,19 +176,19 @@ func newLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// Function is a consumer as Lambda runs it.
+// Function is a consumer as a lambda.Handler.
 type Function struct {
 	consumer *msk.Consumer
 	close    func()
 }
 
-// Close ends what the function holds open. In Lambda the end of the process does that.
+// Close closes what the function holds open. In Lambda the process ends instead.
 func (f *Function) Close() { f.close() }
 
 var _ lambda.Handler = (*Function)(nil)
 
-// Invoke implements lambda.Handler. After a handler that did not return, the process ends: in a sandbox that is thawed for
-// the next invocation, the handler that overran would go on.
+// Invoke implements lambda.Handler. If a handler did not return, it ends the process: in a sandbox that is thawed for the next
+// invocation, the old handler would continue.
 func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	out, err := f.consumer.Invoke(ctx, payload)
 	if errors.Is(err, batch.ErrOverrun) {

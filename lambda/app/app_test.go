@@ -55,7 +55,7 @@ func returning(result string, err error) msk.Handler {
 	return func(context.Context, msk.Record) ([]byte, error) { return []byte(result), err }
 }
 
-func TestAFunctionOnTheMemoryStore(t *testing.T) {
+func TestFunctionOnTheMemoryStore(t *testing.T) {
 	calls := 0
 	env := map[string]string{"IDEMSK_STORE": "memory", "AWS_LAMBDA_FUNCTION_NAME": "ledger"}
 	f := mustStart(t, env, func(context.Context, msk.Record) ([]byte, error) {
@@ -89,7 +89,7 @@ func TestAFunctionOnTheMemoryStore(t *testing.T) {
 	}
 }
 
-func TestWarningsAtTheStart(t *testing.T) {
+func TestStartWarnings(t *testing.T) {
 	t.Setenv("AWS_REGION", "eu-central-1")
 	const queue = "IDEMSK_DEAD_LETTER_QUEUE_URL"
 	for _, tc := range []struct {
@@ -98,7 +98,7 @@ func TestWarningsAtTheStart(t *testing.T) {
 	}{
 		{map[string]string{"IDEMSK_STORE": "memory", queue: "http://127.0.0.1:9/0/q"}, "IDEMSK_STORE=memory protects nothing beyond this process"},
 		{map[string]string{"IDEMSK_STORE": "none", queue: "http://127.0.0.1:9/0/q"}, "IDEMSK_STORE=none protects nothing: every delivery runs the"},
-		{map[string]string{}, "no dead letters are configured (" + queue + "): a record that always fails holds up its partition"},
+		{map[string]string{}, "no dead letters are configured (" + queue + "): a record that always fails blocks its partition"},
 		{map[string]string{queue: "http://127.0.0.1:9/0/q"}, ""},
 	} {
 		f := mustStart(t, tc.env, returning("", nil))
@@ -108,7 +108,7 @@ func TestWarningsAtTheStart(t *testing.T) {
 	}
 }
 
-func TestAStrayEndsTheProcess(t *testing.T) {
+func TestOverrunEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		f := mustStart(t, map[string]string{"IDEMSK_STORE": "memory"}, func(context.Context, msk.Record) ([]byte, error) {
@@ -135,7 +135,7 @@ func TestAStrayEndsTheProcess(t *testing.T) {
 	})
 }
 
-func TestOtherErrorsLeaveTheProcessAlive(t *testing.T) {
+func TestOtherErrorsDoNotEndTheProcess(t *testing.T) {
 	f := mustStart(t, map[string]string{"IDEMSK_STORE": "memory"}, returning("", errors.New("boom")))
 	_, err := f.Invoke(t.Context(), []byte(event))
 	var batch *msk.BatchError
@@ -148,7 +148,7 @@ func TestOtherErrorsLeaveTheProcessAlive(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithTheHandlersVariablesIsNamedToo(t *testing.T) {
+func TestErrorsOfTheHandlersVariablesAreReported(t *testing.T) {
 	build := func(_ context.Context, base *Base) (msk.Handler, error) {
 		base.Vars.Table("LEDGER", "")
 		base.Vars.OneOf("MODE", "slow", "fast")
@@ -165,7 +165,7 @@ func TestWhatIsWrongWithTheHandlersVariablesIsNamedToo(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatCannotBeBuilt(t *testing.T) {
+func TestBuildErrorIsReported(t *testing.T) {
 	boom := errors.New("boom")
 	_, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return nil, boom }, vars(nil), nil, nil)
 	if !errors.Is(err, boom) {
@@ -177,7 +177,7 @@ func TestAHandlerThatCannotBeBuilt(t *testing.T) {
 }
 
 // The way of production, up to the network: the SDK's configuration, DynamoDB, SQS.
-func TestAFunctionOnDynamoDBAndSQS(t *testing.T) {
+func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	db := must(dynamofake.New(dynamofake.Config{}))
 	queue := must(sqsfake.New(sqsfake.Config{}))
 	for _, server := range []interface {

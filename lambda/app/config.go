@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// The stores that IDEMSK_STORE can name.
+// The values of IDEMSK_STORE.
 const (
 	StoreDynamoDB = "dynamodb"
 	StorePostgres = "postgres" // of package pgapp
@@ -30,15 +30,15 @@ const (
 type Config struct {
 	Store          string // IDEMSK_STORE: dynamodb, postgres, redis, memory, none
 	StoreURL       string // IDEMSK_STORE_URL, of PostgreSQL or Redis
-	StoreSecretARN string // IDEMSK_STORE_SECRET_ARN: the URL, or what it lacks, in Secrets Manager
+	StoreSecretARN string // IDEMSK_STORE_SECRET_ARN: a secret in Secrets Manager with the URL, or with the credentials for it
 	Table          string // IDEMSK_TABLE: the table, or the prefix of keys in Redis
 
 	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
 	Plain        bool          // IDEMSK_BATCHING=off
 
-	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES; dead letters, logger and report are
-	// wired by New.
+	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES. New sets the dead
+	// letters, the logger and the report.
 	Records  kafka.Config
 	Failures msk.Failures
 
@@ -49,15 +49,15 @@ type Config struct {
 	LogLevel slog.Level // IDEMSK_LOG_LEVEL, or AWS_LAMBDA_LOG_LEVEL
 }
 
-// The bounds that the packages below leave open.
+// Bounds that the packages used here do not define.
 const (
 	maxRetention   = 10 * 365 * 24 * time.Hour
-	maxWait        = 15 * time.Minute // no function runs longer
+	maxWait        = 15 * time.Minute // the maximum timeout of a function
 	maxAttempts    = 1_000_000
 	maxConcurrency = 10_000 // the largest batch
 )
 
-// ReadConfig reads the configuration of a function with these options; what is wrong with it is collected in v.
+// ReadConfig reads the configuration of a function with these options. Errors are collected in v.
 func ReadConfig(v *Vars, options ...Option) Config {
 	cfg := Config{
 		Store:              readStore(v),
@@ -89,14 +89,15 @@ func ReadConfig(v *Vars, options ...Option) Config {
 	default:
 		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
 	}
-	if cfg.Engine.ClaimOnCommit && (cfg.Store == StorePostgres || cfg.Store == StoreRedis) {
+	if cfg.Engine.ClaimOnCommit && cfg.Store == StoreRedis {
 		v.Fail("IDEMSK_CLAIM", "commit", "first with IDEMSK_STORE="+cfg.Store)
 	}
 	cfg.Plain = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
 }
 
-// memory is the store's part. Its batches are those of DynamoDB, so that a local run takes the same way.
+// memory returns the memory store's configuration. Its batches are as large as DynamoDB's, so that a local run executes the
+// same code.
 func (c *Config) memory() memstore.Config {
 	if c.Plain {
 		return memstore.Config{}
@@ -104,7 +105,7 @@ func (c *Config) memory() memstore.Config {
 	return memstore.Config{BatchSize: dynamostore.MaxBatchSize}
 }
 
-// dynamo is the store's part; there, 0 would stand for the default skew.
+// dynamo returns the DynamoDB store's configuration. A skew of 0 must be passed as -1, because 0 means the default there.
 func (c *Config) dynamo() dynamostore.Config {
 	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1), Plain: c.Plain}
 }
@@ -132,7 +133,7 @@ func readEngine(v *Vars) idem.Config {
 		ClaimOnCommit:  v.OneOf("IDEMSK_CLAIM", "first", "commit") == "commit",
 		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
 	}
-	if cfg.Retention < cfg.Lease && v.sound("IDEMSK_RETENTION", "IDEMSK_LEASE") {
+	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
 		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())
 	}
 	if cfg.MaxResult == 0 {
@@ -230,8 +231,8 @@ func readFingerprint(v *Vars) kafka.FingerprintFunc {
 	return nil
 }
 
-// readLogLevel reads the level of our own lines; unless it is set, it is that of Lambda's filter, in whatever case: LocalStack
-// writes "Info". The two are different things: Lambda's filter drops metrics too, which have no level and count as INFO.
+// readLogLevel reads the log level of this library. Its default is the level of Lambda's log filter, in any case (LocalStack
+// writes "Info"). The two levels are independent: Lambda's filter also drops metrics, which have no level and count as INFO.
 // https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
 func readLogLevel(v *Vars) slog.Level {
 	name := "AWS_LAMBDA_LOG_LEVEL"

@@ -228,13 +228,13 @@ func TestEveryVariable(t *testing.T) {
 }
 
 // Our own level counts, whatever Lambda's filter is set to.
-func TestTheLogLevelIsOurOwn(t *testing.T) {
+func TestLogLevelIsIndependentOfLambdas(t *testing.T) {
 	cfg := ReadConfig(vars(map[string]string{"IDEMSK_LOG_LEVEL": "ERROR", "AWS_LAMBDA_LOG_LEVEL": "DEBUG"}))
 	equal(t, "level", cfg.LogLevel, slog.LevelError)
 }
 
 // A person corrects all of them, and starts once more.
-func TestAllThatIsWrongIsNamedAtOnce(t *testing.T) {
+func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	env := map[string]string{}
 	for _, v := range variables() {
 		if v.invalid != nil && v.name != "AWS_LAMBDA_LOG_LEVEL" { // not looked at beside our own
@@ -252,7 +252,7 @@ func TestAllThatIsWrongIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestRetentionIsNotShorterThanTheLease(t *testing.T) {
+func TestRetentionShorterThanTheLeaseIsRefused(t *testing.T) {
 	vs := vars(map[string]string{"IDEMSK_LEASE": "10m", "IDEMSK_RETENTION": "5m"})
 	ReadConfig(vs)
 	equal(t, "error", vs.Err().Error(), `IDEMSK_RETENTION is "5m0s": want at least IDEMSK_LEASE, 10m0s`)
@@ -264,7 +264,7 @@ func TestStoreNoneIsUnprotected(t *testing.T) {
 }
 
 // No skew at all is not the store's default.
-func TestTheStoreGetsTheSkew(t *testing.T) {
+func TestZeroSkewIsPassedToTheStore(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": time.Second, "0s": -1, "2s": 2 * time.Second} {
 		cfg := ReadConfig(vars(map[string]string{"IDEMSK_MAX_CLOCK_SKEW": value, "IDEMSK_TABLE": "keys"}))
 		equal(t, "table", cfg.dynamo().Table, "keys")
@@ -273,7 +273,7 @@ func TestTheStoreGetsTheSkew(t *testing.T) {
 }
 
 // The page on the configuration and the code speak of the same variables and defaults.
-func TestTheConfigurationIsDocumented(t *testing.T) {
+func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestTheConfigurationIsDocumented(t *testing.T) {
 }
 
 // Where Lambda gives no name, another consumer could take this one's keys for its own.
-func TestTheNamespaceOfAConsumerWithoutAName(t *testing.T) {
+func TestNamespaceIsRequiredWithoutAFunctionName(t *testing.T) {
 	for st, says := range map[string]string{"memory": "IDEMSK_NAMESPACE", "none": ""} {
 		v := vars(map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "", "IDEMSK_STORE": st})
 		ReadConfig(v)

@@ -1,5 +1,5 @@
-// Package app makes a Lambda function of a handler: it reads the configuration from the environment, and wires store,
-// engine, dead letters, logs and metrics.
+// Package app runs a handler as a Lambda function: it reads the configuration from the environment, and creates the store, the
+// engine, the dead letters, the logger and the metrics.
 //
 //	func main() {
 //		app.Start(msk.JSON(func(ctx context.Context, p Payment, r msk.Record) (Receipt, error) {
@@ -7,6 +7,6 @@
 //		}))
 //	}
 //
-// A wrong configuration ends the process before it asks the Runtime API for work, with one message that names every
-// variable at fault. The variables are those of Config.
+// An invalid configuration ends the process before it requests work from the Runtime API, with one message that names every
+// invalid variable. Config lists the variables.
 package app

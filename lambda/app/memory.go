@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// The garbage collector's settings. A function's live heap is a few MB, and with Go's default the collector would run
-// several times a batch: a quarter of the CPU that batched writes take. What it may use instead is bounded by the function's
-// memory, which Lambda names in AWS_LAMBDA_FUNCTION_MEMORY_SIZE.
+// The settings of the garbage collector. A function's live heap is a few MB. With Go's default the collector would run several
+// times per batch, which takes a quarter of the CPU time of batched writes. The memory that it may use instead is bounded by
+// the function's memory, which Lambda provides in AWS_LAMBDA_FUNCTION_MEMORY_SIZE.
 const (
 	gcPercent   = 400
 	memoryShare = 0.8
 )
 
-// tuneMemory sets them, unless GOGC or GOMEMLIMIT are set: then somebody knows better.
+// tuneMemory applies the settings, unless GOGC or GOMEMLIMIT is set.
 func tuneMemory(lookup func(name string) (string, bool)) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		if _, ok := lookup(name); ok {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheCollectorIsTunedToTheFunctionsMemory(t *testing.T) {
+func TestCollectorIsTunedToTheFunctionsMemory(t *testing.T) {
 	limit := debug.SetMemoryLimit(-1)
 	percent := debug.SetGCPercent(100)
 	t.Cleanup(func() {

@@ -18,7 +18,7 @@ import (
 )
 
 // An invocation has 15 seconds, say: one that waits for SQS as long has no time left to give the record's key back.
-func TestADeadLetterIsSentWhenTheNetworkHasFallenSilent(t *testing.T) {
+func TestDeadLetterIsSentAfterConnectionsFallSilent(t *testing.T) {
 	t.Parallel()
 	var size atomic.Int64
 	proxy, url := faultproxy.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 )
 
 // A store that the program was not given is no DynamoDB: the error says how the program gets it.
-func TestAStoreThatWasNotPassed(t *testing.T) {
+func TestStoreThatWasNotPassedIsRefused(t *testing.T) {
 	const url = "postgres://u:hush@h/d"
 	for name, tc := range map[string]struct {
 		env   map[string]string
@@ -36,7 +36,7 @@ func TestAStoreThatWasNotPassed(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsPassed(t *testing.T) {
+func TestStoreThatIsPassedIsUsed(t *testing.T) {
 	opened, closed := memstore.New(memstore.Config{}), false
 	passed := WithStore(Store{
 		Name: StoreRedis,

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// ours is what the names of this project's variables begin with.
+// ours is the prefix of this project's variables.
 const ours = "IDEMSK_"
 
-// WarnUnread logs a line for each IDEMSK_ variable of the environment that is set and that nobody has asked v for, with the name
-// that was perhaps meant: one that is misspelt leaves its default in force without a word. Call it when all have been read; it
-// can't know of those that a handler looks up by itself.
+// WarnUnread logs a warning for each IDEMSK_ variable of the environment that is set and was not read through v, with the name
+// that was probably meant: otherwise a misspelt variable would silently leave its default in force. Call it when all variables
+// have been read. It does not know of variables that a handler looks up directly.
 func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
 	if v.environ == nil {
 		return
@@ -27,7 +27,7 @@ func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// unread returns the names in order.
+// unread returns the names of the variables, sorted.
 func (v *Vars) unread(environ []string) []string {
 	var names []string
 	for _, variable := range environ {
@@ -40,8 +40,8 @@ func (v *Vars) unread(environ []string) []string {
 	return names
 }
 
-// nearest returns the candidate with the fewest mistakes in it, the first of several; none where more than a third of the name
-// would be mistaken.
+// nearest returns the candidate with the smallest distance to the name, the first of several; "" if the distance is more than a
+// third of the name's length.
 func nearest(name string, candidates []string) string {
 	const share = 3
 	best, fewest := "", (len(name)-len(ours)+share-1)/share+1
@@ -53,9 +53,9 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
-// mistakes is the Levenshtein distance: how many bytes must be inserted, left out or replaced to make b of a.
+// mistakes returns the Levenshtein distance: how many bytes must be inserted, removed or replaced to turn a into b.
 func mistakes(a, b string) int {
-	row := make([]int, len(b)+1) // of a's first bytes to each beginning of b
+	row := make([]int, len(b)+1) // the distances of a's first bytes to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

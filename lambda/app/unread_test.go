@@ -23,7 +23,7 @@ func environment(env map[string]string) *Vars {
 }
 
 // A misspelt name would leave its default in force without a word.
-func TestAVariableThatNobodyReadsIsNamedAtTheStart(t *testing.T) {
+func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 	build := func(_ context.Context, base *Base) (msk.Handler, error) {
 		base.Vars.Table("IDEMSK_LEDGER_TABLE", "ledger")
 		return returning("", nil), nil
@@ -54,7 +54,7 @@ func TestAVariableThatNobodyReadsIsNamedAtTheStart(t *testing.T) {
 }
 
 // What is missing may be there under a wrong name.
-func TestAVariableThatNobodyReadsIsNamedBesideWhatIsWrong(t *testing.T) {
+func TestUnreadVariableIsNamedWithOtherErrors(t *testing.T) {
 	var stderr bytes.Buffer
 	_, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return returning("", nil), nil },
 		environment(map[string]string{"IDEMSK_STORE": "nowhere", "IDEMSK_LAESE": "1s"}), nil, &stderr)
@@ -63,7 +63,7 @@ func TestAVariableThatNobodyReadsIsNamedBesideWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentIsTheProcesss(t *testing.T) {
+func TestEnvironmentReadsTheProcessEnvironment(t *testing.T) {
 	t.Setenv("IDEMSK_LEASE", "7s")
 	t.Setenv("IDEMSK_LEAZE", "8s")
 	v := Environment()
@@ -71,7 +71,7 @@ func TestTheEnvironmentIsTheProcesss(t *testing.T) {
 	equal(t, "unread", strings.Contains(strings.Join(v.unread(v.environ()), " "), "IDEMSK_LEAZE"), true)
 }
 
-func TestTheNearestName(t *testing.T) {
+func TestNearestName(t *testing.T) {
 	candidates := []string{"IDEMSK_KEY", "IDEMSK_LEASE", "IDEMSK_STORE", "IDEMSK_STORE_URL", "IDEMSK_WAIT"}
 	for name, want := range map[string]string{
 		"IDEMSK_LEAS": "IDEMSK_LEASE", "IDEMSK_LAESE": "IDEMSK_LEASE", "IDEMSK_STOREURL": "IDEMSK_STORE_URL", "IDEMSK_STORES": "IDEMSK_STORE",

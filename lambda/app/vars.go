@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// Vars reads environment variables and collects what is wrong with them, so that all can be reported at once. A variable
-// that is set but empty counts as not set.
+// Vars reads environment variables and collects errors, so that all can be reported together. A variable that is set but empty
+// counts as not set.
 type Vars struct {
 	lookup  func(name string) (string, bool)
 	environ func() []string // NAME=value; nil if not known
@@ -35,23 +35,23 @@ func Environment() *Vars {
 	return v
 }
 
-// Err returns what was wrong so far, nil if nothing was.
+// Err returns the errors so far, or nil.
 func (v *Vars) Err() error { return errors.Join(v.errs...) }
 
-// Fail notes that a variable's value is wrong; want says what it should be.
+// Fail records that a variable's value is invalid; want describes valid values.
 func (v *Vars) Fail(name, value, want string) {
 	v.errs = append(v.errs, fmt.Errorf("%s is %q: want %s", name, value, want))
 	v.failed[name] = true
 }
 
-// FailSecret notes that a variable's value is missing or wrong, without repeating it.
+// FailSecret records that a variable's value is missing or invalid, without repeating the value.
 func (v *Vars) FailSecret(name, want string) {
 	v.errs = append(v.errs, fmt.Errorf("%s is missing or wrong: want %s", name, want))
 	v.failed[name] = true
 }
 
-// sound reports whether none of the variables given has failed, so that they can be compared with each other.
-func (v *Vars) sound(names ...string) bool {
+// valid reports whether none of the given variables has failed, so that they can be compared with each other.
+func (v *Vars) valid(names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return v.failed[name] })
 }
 

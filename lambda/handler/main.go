@@ -1,4 +1,4 @@
-// The function of the example, with the stores that every function has: DynamoDB and memory.
+// The example function, with the built-in stores DynamoDB and memory.
 package main
 
 import (

@@ -8,14 +8,14 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Response is the partial batch response of a Kafka event source mapping. Its identifiers are objects, unlike those of
-// SQS and the streams.
+// Response is the partial batch response of a Kafka event source mapping. Its identifiers are objects, unlike those of SQS,
+// Kinesis and DynamoDB Streams.
 // https://docs.aws.amazon.com/lambda/latest/dg/services-msk-configure.html
 type Response struct {
 	BatchItemFailures []BatchItemFailure `json:"batchItemFailures"`
 }
 
-// BatchItemFailure names a record to be delivered again.
+// BatchItemFailure identifies a record to be delivered again.
 type BatchItemFailure struct {
 	ItemIdentifier ItemIdentifier `json:"itemIdentifier"`
 }
@@ -26,7 +26,7 @@ type ItemIdentifier struct {
 	Offset    int64  `json:"offset"`
 }
 
-// answer collects what is to be delivered again: in every partition, the first record that is not settled and all behind it.
+// answer returns the records to be delivered again: in every partition, the first record that is not settled and all after it.
 func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
 	resp := Response{BatchItemFailures: []BatchItemFailure{}}
 	batchErr := &BatchError{}
@@ -51,18 +51,18 @@ func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
 	return resp, batchErr
 }
 
-// BatchError says that records of a batch are not settled, and makes the invocation fail.
+// BatchError means that records of a batch are not settled. It makes the invocation fail.
 type BatchError struct {
 	Records  int // of the batch
-	Reported int // not settled, or behind one that is not
-	// Causes are why, one for each partition that has such records: the first one's.
+	Reported int // the records that are not settled, and those after them
+	// Causes has the error of the first unsettled record of each partition.
 	Causes []error
 }
 
-// maxCauses bounds the causes in the message of a BatchError.
+// maxCauses is the maximum number of causes in the message of a BatchError.
 const maxCauses = 5
 
-// Error tells how many records are to be delivered again, and the first causes.
+// Error returns the number of records to be delivered again, and the first causes.
 func (e *BatchError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "msk: %d of %d records are to be delivered again", e.Reported, e.Records)
@@ -79,8 +79,9 @@ func (e *BatchError) Error() string {
 // Unwrap returns the causes.
 func (e *BatchError) Unwrap() []error { return e.Causes }
 
-// overrunError names the records whose handlers have not returned. Their keys stay taken until the lease ends. The process must
-// not take another invocation: a sandbox that is frozen and thawed would go on with them. Package app ends it.
+// overrunError returns an error that names the records whose handlers have not returned. Their keys stay claimed until the
+// lease ends. The process must not handle another invocation, because these handlers would continue when a frozen sandbox is
+// thawed. Package app ends it.
 func overrunError(overruns []*kafka.Message) error {
 	var sources []string
 	for _, m := range overruns[:min(len(overruns), maxCauses)] {
@@ -89,16 +90,16 @@ func overrunError(overruns []*kafka.Message) error {
 	if more := len(overruns) - len(sources); more > 0 {
 		sources = append(sources, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("msk: %w: %s; its key stays taken until the lease ends, and this process has to end", batch.ErrOverrun, strings.Join(sources, ", "))
+	return fmt.Errorf("msk: %w: %s; its key stays claimed until the lease ends, and the process must end", batch.ErrOverrun, strings.Join(sources, ", "))
 }
 
-// RecordError names the record that an error is about.
+// RecordError is an error of one record.
 type RecordError struct {
 	Source string // topic-partition@offset
 	Err    error
 }
 
-// Error names the record first.
+// Error returns the record's place and the error.
 func (e *RecordError) Error() string { return e.Source + ": " + e.Err.Error() }
 
 // Unwrap returns the error.

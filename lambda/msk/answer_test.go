@@ -16,14 +16,14 @@ import (
 )
 
 // invoke takes records through the consumer as Lambda calls it.
-func (s *site) invoke(records ...record) (string, error) {
+func (s *fixture) invoke(records ...record) (string, error) {
 	s.t.Helper()
 	out, err := s.start().Invoke(context.Background(), payload(records...))
 	return string(out), err
 }
 
-func TestTheAnswerNamesPlacesByObjects(t *testing.T) {
-	s := newSite(t)
+func TestResponseIdentifiersAreObjects(t *testing.T) {
+	s := newFixture(t)
 	s.ledger.fails("a", errBoom)
 	got, err := s.invoke(rec("payments-2-11@9007199254740993", "a"))
 	if err != nil {
@@ -32,9 +32,9 @@ func TestTheAnswerNamesPlacesByObjects(t *testing.T) {
 	equal(t, "answer", got, `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-2-11","offset":9007199254740993}}]}`)
 }
 
-func TestNoFailuresAreAnEmptyList(t *testing.T) {
+func TestNoFailuresIsAnEmptyList(t *testing.T) {
 	for _, failures := range []msk.Failures{msk.FailBatch, msk.FailPartial} {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Failures = failures
 		for _, batch := range [][]record{nil, {rec("payments-0@7", "a")}} {
 			got, err := s.invoke(batch...)
@@ -47,8 +47,8 @@ func TestNoFailuresAreAnEmptyList(t *testing.T) {
 }
 
 // From the first failure of a partition on, everything is reported; other partitions are not touched by it.
-func TestEverythingBehindTheFirstFailureOfAPartitionIsReported(t *testing.T) {
-	s := newSite(t)
+func TestRecordsAfterTheFirstFailureOfAPartitionAreReported(t *testing.T) {
+	s := newFixture(t)
 	s.cfg.Records.Order = kafka.Unordered // so that what is behind it has been executed
 	s.ledger.fails("bad", errBoom)
 	s.ledger.fails("bad too", errBoom)
@@ -69,7 +69,7 @@ func TestEverythingBehindTheFirstFailureOfAPartitionIsReported(t *testing.T) {
 }
 
 func TestFailBatchFailsTheInvocation(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.cfg.Failures = msk.FailBatch
 	s.ledger.fails("bad", errBoom)
 	got, err := s.invoke(rec("payments-0@1", "a"), rec("payments-0@2", "bad"), rec("payments-0@3", "b"), rec("payments-1@1", "c"))
@@ -93,8 +93,8 @@ func TestFailBatchFailsTheInvocation(t *testing.T) {
 	equal(t, "effects", s.ledger.total(), 2)
 }
 
-func TestTheErrorOfManyPartitionsIsBrief(t *testing.T) {
-	s := newSite(t)
+func TestErrorNamesAtMostFivePartitions(t *testing.T) {
+	s := newFixture(t)
 	s.cfg.Failures = msk.FailBatch
 	s.ledger.fails("bad", errBoom)
 	var records []record
@@ -102,21 +102,21 @@ func TestTheErrorOfManyPartitionsIsBrief(t *testing.T) {
 		records = append(records, rec(fmt.Sprintf("payments-%d@1", p), "bad"))
 	}
 	_, err := s.invoke(records...)
-	says(t, err.Error(), "9 of 9 records", "payments-4@1: boom", "and 4 more partitions")
+	wantContains(t, err.Error(), "9 of 9 records", "payments-4@1: boom", "and 4 more partitions")
 	equal(t, "it names a sixth", strings.Contains(err.Error(), "payments-5@1"), false)
 }
 
-func TestWhatIsNoKafkaEventIsAnError(t *testing.T) {
+func TestInvokeRefusesOtherEvents(t *testing.T) {
 	for _, text := range []string{"", "null", "{", `{"Records":[{"eventSource":"aws:sqs"}]}`, `{"records":[]}`} {
-		s := newSite(t)
+		s := newFixture(t)
 		_, err := s.start().Invoke(t.Context(), []byte(text))
 		wantErr(t, err, msk.ErrNotKafka)
 		equal(t, "reported batches", len(s.reports), 0)
 	}
 }
 
-func TestConfigurationsThatAreRefused(t *testing.T) {
-	engine, err := idem.New(newSite(t).store, idem.Config{})
+func TestNewRefusesInvalidConfigurations(t *testing.T) {
+	engine, err := idem.New(newFixture(t).store, idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +125,10 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		Records: kafka.Config{Namespace: "a#b", KeyScope: 9, MissingKey: 9, Order: 9, Concurrency: -1}, Failures: 9,
 	})
 	wantErr(t, err, idem.ErrInvalidConfig)
-	says(t, err.Error(), `Namespace is "a#b"`, "KeyScope is 9", "MissingKey is 9", "Order is 9", "Concurrency is -1", "Failures is 9")
+	wantContains(t, err.Error(), `Namespace is "a#b"`, "KeyScope is 9", "MissingKey is 9", "Order is 9", "Concurrency is -1", "Failures is 9")
 	_, err = msk.New(engine, handler, msk.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
-	says(t, err.Error(), "Namespace is empty")
+	wantContains(t, err.Error(), "Namespace is empty")
 	_, err = msk.New(nil, handler, msk.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	_, err = msk.New(engine, nil, msk.Config{})
@@ -136,8 +136,8 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 }
 
 // The defaults do with nothing but a handler and the consumer's name.
-func TestTheDefaults(t *testing.T) {
-	s := newSite(t)
+func TestDefaults(t *testing.T) {
+	s := newFixture(t)
 	log := s.cfg.Records.Logger
 	s.cfg = msk.Config{Records: kafka.Config{Namespace: "ledger", Logger: log}}
 	var records []record

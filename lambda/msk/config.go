@@ -8,26 +8,26 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Failures says how records that are not settled are reported to the ESM.
+// Failures decides how unsettled records are reported to the event source mapping (ESM).
 type Failures uint8
 
-// The ways to report.
+// The ways to report unsettled records.
 const (
-	// FailBatch makes the invocation fail, so that the ESM delivers the whole batch again. What had completed is a cheap
-	// duplicate then.
+	// FailBatch makes the invocation fail, so that the ESM delivers the whole batch again. Records that have completed are
+	// duplicates then, and are not executed again.
 	FailBatch Failures = iota
-	// FailPartial names the records. It needs FunctionResponseTypes: ReportBatchItemFailures at the ESM: without that, the
-	// ESM takes any answer as success, and the records are lost.
+	// FailPartial returns a partial batch response. It requires FunctionResponseTypes: ReportBatchItemFailures at the ESM.
+	// Without that, the ESM treats any answer as a success, and the unsettled records are lost.
 	FailPartial
 )
 
 // Config configures a Consumer. Every field's zero value stands for its default.
 type Config struct {
-	// Records says how records are handled.
+	// Records configures the processing of records.
 	Records kafka.Config
-	// Failures is how the ESM is told (default FailBatch, which is safe with any ESM).
+	// Failures decides how unsettled records are reported (default FailBatch, which is safe with any ESM).
 	Failures Failures
-	// Report is called at the end of every batch, if not nil; see EMF.
+	// Report is called after every batch, if not nil; see EMF.
 	Report func(ctx context.Context, r kafka.Report)
 }
 

@@ -11,15 +11,15 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Consumer takes the batches of an event source mapping through an engine. It is a lambda.Handler, and safe for concurrent use.
+// Consumer processes the batches of an event source mapping. It is a lambda.Handler, and safe for concurrent use.
 type Consumer struct {
 	processor *kafka.Processor
 	failures  Failures
 	report    func(ctx context.Context, r kafka.Report)
 }
 
-// New returns a consumer. The handler may be nil if cfg.Records.Bulk is set. It returns idem.ErrInvalidConfig (wrapped), naming every
-// field at fault.
+// New returns a consumer. The handler must be nil if cfg.Records.Bulk is set. It returns idem.ErrInvalidConfig (wrapped), which
+// names every invalid field.
 func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, error) {
 	processor, err := kafka.NewProcessor(engine, handler, cfg.Records)
 	if err = errors.Join(err, cfg.validate()); err != nil {
@@ -45,13 +45,13 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Process processes an event and returns what the ESM is to be told. Its error is a *BatchError under FailBatch if there are
-// records to be delivered again, or batch.ErrOverrun (wrapped) if a handler did not return: then the process must end.
+// Process processes an event and returns the partial batch response. With FailBatch it returns a *BatchError if there are
+// records to be delivered again. It returns batch.ErrOverrun (wrapped) if a handler did not return: then the process must end.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
 	started := time.Now()
 	b := c.processor.Run(ctx, event.cluster(), event.records())
 	resp, batchErr := answer(event, b)
-	c.tell(ctx, b, batchErr, started)
+	c.record(ctx, b, batchErr, started)
 	switch {
 	case len(b.Overruns) > 0:
 		return Response{}, overrunError(b.Overruns)
@@ -61,8 +61,8 @@ func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) 
 	return resp, nil
 }
 
-// tell logs and reports what came of a batch.
-func (c *Consumer) tell(ctx context.Context, b *kafka.Batch, batchErr *BatchError, started time.Time) {
+// record logs the batch and calls the report function.
+func (c *Consumer) record(ctx context.Context, b *kafka.Batch, batchErr *BatchError, started time.Time) {
 	r := b.Report(started)
 	var err error
 	if batchErr != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-func TestADeadLetterHoldsTheWholeRecord(t *testing.T) {
+func TestDeadLetterContainsTheWholeRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.fails("a", idem.Permanent(errBoom))
 		r := rec("payments-3@9007199254740993", "a").with("\x00\xff").header("trace", "\x80")
 		r.kafkaKey = "account-1"
@@ -37,24 +37,24 @@ func TestADeadLetterHoldsTheWholeRecord(t *testing.T) {
 	})
 }
 
-func TestTheDeadLetterOfAnUndecodableRecordHoldsItsJSON(t *testing.T) {
-	s := newSite(t)
+func TestDeadLetterOfAnUndecodableRecordContainsItsJSON(t *testing.T) {
+	s := newFixture(t)
 	s.deliver(record{place: "payments-0@7", raw: `"key":"azE=","value":17,"headers":[{"h":[104]}]`})
 	letter := s.letters.sent[0]
-	says(t, string(letter.Undecoded), `"value":17`, `"offset":7`)
+	wantContains(t, string(letter.Undecoded), `"value":17`, `"offset":7`)
 	equal(t, "value", letter.Value == nil, true)
 	equal(t, "key", string(letter.Key), "k1")
 	equal(t, "headers", len(letter.Headers), 1)
 }
 
-// Which cluster a record is of, its place does not say.
-func TestADeadLetterNamesTheCluster(t *testing.T) {
+// Which cluster a record is of, its place does not contain.
+func TestDeadLetterNamesTheCluster(t *testing.T) {
 	for name, tc := range map[string]struct{ envelope, want string }{
 		"MSK":          {`"eventSourceArn":"arn:aws:kafka:eu-central-1:1:cluster/a/1","bootstrapServers":"b-1:9098,b-2:9098"`, "arn:aws:kafka:eu-central-1:1:cluster/a/1"},
 		"self-managed": {`"bootstrapServers":"b-1:9092,b-2:9092"`, "b-1:9092,b-2:9092"},
 		"unknown":      {`"other":1`, ""},
 	} {
-		s := newSite(t)
+		s := newFixture(t)
 		event, err := msk.Decode([]byte(`{` + tc.envelope + `,"records":{"payments-0":[{"offset":7,"value":17}]}}`))
 		if err != nil {
 			t.Fatal(err)
@@ -67,8 +67,8 @@ func TestADeadLetterNamesTheCluster(t *testing.T) {
 }
 
 // Two failures of one record have two times, also where the letters have no version and come in the same millisecond.
-func TestEachFailureHasATimeOfItsOwn(t *testing.T) {
-	s := newSite(t)
+func TestEachFailureHasItsOwnTime(t *testing.T) {
+	s := newFixture(t)
 	s.cfg.Records.Unprotected = true
 	s.ledger.fails("a", idem.Permanent(errBoom))
 	for range 50 {
@@ -93,7 +93,7 @@ func letter() kafka.DeadLetter {
 	}
 }
 
-func TestDeadLettersAreParsedAsTheyWereEncoded(t *testing.T) {
+func TestDeadLetterRoundTrip(t *testing.T) {
 	for name, change := range map[string]func(*kafka.DeadLetter){
 		"all":         func(*kafka.DeadLetter) {},
 		"tombstone":   func(l *kafka.DeadLetter) { l.Value = nil },
@@ -126,7 +126,7 @@ func TestDeadLettersAreParsedAsTheyWereEncoded(t *testing.T) {
 }
 
 // The form of a letter is read by later versions and by other people's tools.
-func TestTheFormOfADeadLetter(t *testing.T) {
+func TestDeadLetterFormIsStable(t *testing.T) {
 	l := letter()
 	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil, []kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "n"}}
 	data, err := l.Encode(1000)
@@ -139,7 +139,7 @@ func TestTheFormOfADeadLetter(t *testing.T) {
 		`"error":{"code":"exhausted","message":"\u003cboom\u003e","at":"2026-01-01T00:00:00.002Z"},"function":"ledger","cluster":"arn:aws:kafka:c"}`)
 }
 
-func TestWhatIsLeftOutOfALargeDeadLetter(t *testing.T) {
+func TestLargeDeadLetterOmitsFields(t *testing.T) {
 	for _, tc := range []struct {
 		limit   int
 		value   int // omitted bytes
@@ -173,11 +173,11 @@ func TestWhatIsLeftOutOfALargeDeadLetter(t *testing.T) {
 	whole := letter()
 	_, err := whole.Encode(100)
 	wantErr(t, err, kafka.ErrDeadLetterTooLarge)
-	says(t, err.Error(), "payments-3@17", "the limit is 100")
+	wantContains(t, err.Error(), "payments-3@17", "the limit is 100")
 }
 
 // Of what is not there, nothing is left out; an empty value that was left out would come back as a tombstone.
-func TestAnEmptyValueStaysInALargeDeadLetter(t *testing.T) {
+func TestLargeDeadLetterKeepsAnEmptyValue(t *testing.T) {
 	l := letter()
 	l.Value, l.Undecoded = []byte{}, nil
 	data, err := l.Encode(1_000)
@@ -193,12 +193,12 @@ func TestAnEmptyValueStaysInALargeDeadLetter(t *testing.T) {
 	equalSlices(t, "omitted", got.Omitted, "headers", "key")
 }
 
-func TestWhatIsNoDeadLetter(t *testing.T) {
+func TestParseDeadLetterRefusesOtherMessages(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", "{}", `{"topic":"t"}`, `{"error":{"code":"x"}}`, `{"topic":17}`} {
 		if l, err := kafka.ParseDeadLetter([]byte(text)); err == nil {
 			t.Errorf("%q is taken for a dead letter: %+v", text, l)
 		} else {
-			says(t, err.Error(), "not a dead letter of idemsk")
+			wantContains(t, err.Error(), "not a dead letter of idemsk")
 		}
 	}
 	data, err := json.Marshal(map[string]any{"topic": "t", "error": map[string]any{"code": "x"}, "fromTheFuture": 1})

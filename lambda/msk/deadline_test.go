@@ -17,9 +17,9 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
+func TestNothingIsStartedNearTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Concurrency = 1
 		s.ledger.takes("a", timeout-idem.Defaults().DeadlineMargin+time.Millisecond) // it does not heed its context, but is done in time
 		resp := s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-0@9", "c"))
@@ -31,9 +31,9 @@ func TestNearTheDeadlineNothingIsStarted(t *testing.T) {
 	})
 }
 
-func TestUnitsThatFoundNoSlotBeforeTheDeadlineAreUntouched(t *testing.T) {
+func TestLanesWithoutASlotBeforeTheDeadlineAreNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Concurrency = 1
 		begun := make(chan struct{})
 		var once sync.Once
@@ -54,16 +54,16 @@ func TestUnitsThatFoundNoSlotBeforeTheDeadlineAreUntouched(t *testing.T) {
 		for _, line := range s.log.of("record") {
 			if line["outcome"] == "NotStarted" {
 				wantOneLine++
-				says(t, line["error"].(string), "too little time left")
+				wantContains(t, line["error"].(string), "too little time left")
 			}
 		}
 		equal(t, "lines about records that were not started", wantOneLine, 1)
 	})
 }
 
-func TestAnInvocationWithoutTimeStartsNothing(t *testing.T) {
+func TestInvocationWithoutTimeStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		ctx, cancel := context.WithTimeout(context.Background(), idem.Defaults().DeadlineMargin)
 		defer cancel()
 		resp, err := s.processUnder(ctx, batchOf(t, rec("payments-0@7", "a"), rec("payments-1@8", "b")))
@@ -77,9 +77,9 @@ func TestAnInvocationWithoutTimeStartsNothing(t *testing.T) {
 }
 
 // A handler's context ends a margin before the deadline: what it returns then is settled as always.
-func TestAHandlerThatHeedsItsContextIsSettled(t *testing.T) {
+func TestHandlerThatEndsWithItsContextIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		begun := time.Now()
 		var ended time.Duration
 		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
@@ -95,7 +95,7 @@ func TestAHandlerThatHeedsItsContextIsSettled(t *testing.T) {
 }
 
 // overrun is a handler that does not heed its context until the test lets it go.
-func overrun(s *site, key string) (letGo func()) {
+func overrun(s *fixture, key string) (letGo func()) {
 	gate := make(chan struct{})
 	s.ledger.on[key] = func(context.Context, msk.Record) error {
 		<-gate
@@ -104,15 +104,15 @@ func overrun(s *site, key string) (letGo func()) {
 	return func() { close(gate) }
 }
 
-func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
+func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		letGo := overrun(s, "a")
 		begun := time.Now()
 		resp, err := s.process(rec("payments-0@6", "before"), rec("payments-0@7", "a"), rec("payments-0@8", "behind"), rec("payments-1@1", "other"))
 		wantErr(t, err, batch.ErrOverrun)
-		says(t, err.Error(), "payments-0@7", "this process has to end")
-		says(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: batch: a handler did not return")
+		wantContains(t, err.Error(), "payments-0@7", "the process must end")
+		wantContains(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: batch: a handler did not return")
 		equal(t, "answer", len(resp.BatchItemFailures), 0)
 		if took := time.Since(begun); took < timeout-idem.Defaults().DeadlineMargin || took >= timeout {
 			t.Errorf("the answer came after %v; want it in the margin before %v", took, timeout)
@@ -149,9 +149,9 @@ func TestAHandlerThatDoesNotReturnIsAStray(t *testing.T) {
 }
 
 // A follower of an overrun, in another partition, is not one: it was waiting, and heeds the deadline.
-func TestAFollowerOfAStrayIsNotStarted(t *testing.T) {
+func TestDuplicateOfAnOverrunIsNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		letGo := overrun(s, "a")
 		_, err := s.process(rec("payments-0@7", "a"), rec("payments-1@1", "a"))
 		wantErr(t, err, batch.ErrOverrun)
@@ -163,10 +163,10 @@ func TestAFollowerOfAStrayIsNotStarted(t *testing.T) {
 }
 
 // Whoever returns at the very moment when he is given up is an overrun or not, but counted once in any case.
-func TestHandlersThatReturnWhenTheyAreGivenUp(t *testing.T) {
+func TestHandlersThatReturnAtTheDeadlineAreCountedOnce(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			var records []record
 			for p := range 16 {
 				key := strconv.Itoa(p)
@@ -186,9 +186,9 @@ func TestHandlersThatReturnWhenTheyAreGivenUp(t *testing.T) {
 	}
 }
 
-func TestManyStraysAreNamedBriefly(t *testing.T) {
+func TestErrorNamesAtMostFiveOverruns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		letGo := overrun(s, "x")
 		var records []record
 		for n := range 8 {
@@ -198,7 +198,7 @@ func TestManyStraysAreNamedBriefly(t *testing.T) {
 		}
 		_, err := s.process(records...)
 		wantErr(t, err, batch.ErrOverrun)
-		says(t, err.Error(), "payments-0@1", "payments-4@1", "and 3 more")
+		wantContains(t, err.Error(), "payments-0@1", "payments-4@1", "and 3 more")
 		equal(t, "overruns", s.last().Overruns, 8)
 		letGo()
 		synctest.Wait()
@@ -206,9 +206,9 @@ func TestManyStraysAreNamedBriefly(t *testing.T) {
 }
 
 // What takes the dead letters may be an overrun too.
-func TestADeadLetterThatIsNotSentInTimeIsAStray(t *testing.T) {
+func TestDeadLetterThatIsNotSentInTimeIsAnOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.fails("a", idem.Permanent(errBoom))
 		gate := make(chan struct{})
 		s.letters.on = func(context.Context, kafka.DeadLetter) error {
@@ -224,9 +224,9 @@ func TestADeadLetterThatIsNotSentInTimeIsAStray(t *testing.T) {
 }
 
 // Without a deadline, as in a test of a handler, everything is waited for.
-func TestWithoutADeadlineEverythingIsWaitedFor(t *testing.T) {
+func TestProcessWithoutADeadlineWaitsForAllHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.takes("a", 24*time.Hour)
 		resp, err := s.processUnder(context.Background(), batchOf(t, rec("payments-0@7", "a")))
 		if err != nil || len(resp.BatchItemFailures) > 0 {
@@ -236,9 +236,9 @@ func TestWithoutADeadlineEverythingIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestACancelledInvocationStartsNothingMore(t *testing.T) {
+func TestCancelledInvocationStartsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		s.ledger.on["a"] = func(context.Context, msk.Record) error {
 			cancel()

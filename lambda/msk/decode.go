@@ -16,18 +16,17 @@ import (
 
 // Decode parses a Kafka event as Lambda's event source mapping delivers it, for MSK and for self-managed clusters.
 //
-// Every error it returns is [ErrNotKafka] and concerns the event as a whole: a payload that is not JSON, that another
-// service sent, or with a record whose topic, partition or offset can't be read, which could be neither reported nor set
-// aside under a name. A payload with a map key twice is refused too: to take the last, as JSON parsers do, would lose the
-// records of the first. Whatever else is wrong with a record is that record's own [kafka.Record.Undecodable], and its neighbours are
-// none the worse for it.
+// Every error is [ErrNotKafka] and concerns the whole event: the payload is not JSON, or comes from another service, or
+// contains a record whose topic, partition or offset can't be read, so that it could not be reported. A payload with a
+// duplicate map key is refused, because taking the last one, as JSON parsers do, would lose the records of the first. Any other
+// defect of a record is its [kafka.Record.Undecodable], and does not affect other records.
 //
-// JSON is accepted as encoding/json accepts it (nesting up to 10,000 levels, invalid UTF-8 replaced, the last of fields
-// with one name taken), except that names are case sensitive. Unknown fields are ignored. A field that is null is as one
-// that is absent; topic and partition of a record may be absent, but not contradict the map key. Header values are
-// arrays of bytes, which Lambda writes signed; unsigned ones are understood too, so a byte is −128 to 255.
+// JSON is accepted as encoding/json accepts it (nesting up to 10,000 levels, invalid UTF-8 replaced, the last of several fields
+// with the same name), except that names are case sensitive. Unknown fields are ignored. A null field counts as absent. The
+// topic and the partition of a record may be absent, but must not contradict the map key. Header values are arrays of bytes,
+// which Lambda writes signed. Unsigned bytes are accepted too, so a byte is −128 to 255.
 //
-// The payload may be reused as soon as Decode returns.
+// The payload may be reused when Decode has returned.
 func Decode(payload []byte) (*Event, error) {
 	d := decoder{
 		scanner: scanner{data: payload},
@@ -42,16 +41,16 @@ func Decode(payload []byte) (*Event, error) {
 	return event, nil
 }
 
-// decoder decodes one event. Records, and the bytes and headers in them, come out of a few large allocations.
+// decoder decodes one event. Records, and the bytes and headers in them, are allocated in a few large blocks.
 type decoder struct {
 	scanner
-	records []kafka.Record // of all partitions so far; a Partition's Records are a part of it
+	records []kafka.Record // the records of all partitions so far; each Partition's Records is a part of it
 	bytes   slab[byte]
 	headers slab[kafka.Header]
 	schemas slab[kafka.Schema]
-	names   map[string]string // strings that come again and again, each kept once
-	header  []kafka.Header    // of one record, while their number is not known
-	scratch []byte            // of one header, likewise
+	names   map[string]string // strings that occur repeatedly, each stored once
+	header  []kafka.Header    // the headers of one record, while their number is unknown
+	scratch []byte            // the bytes of one header value, likewise
 }
 
 // event decodes the whole payload.
@@ -72,7 +71,7 @@ func (d *decoder) event() *Event {
 			servers = d.value()
 		case "records":
 			if event.Partitions != nil {
-				d.failf(`it has "records" twice, at byte %d again`, d.pos)
+				d.failf(`it has "records" twice, the second time at byte %d`, d.pos)
 			}
 			event.Partitions = d.partitions()
 		default:
@@ -121,7 +120,7 @@ func (d *decoder) partitions() []Partition {
 	})
 	for i := 1; i < len(partitions); i++ {
 		if id := partitions[i].ID; id == partitions[i-1].ID {
-			d.failf("it has the partition %q twice: to take one would lose the records of the other", id)
+			d.failf("it has the partition %q twice: taking one would lose the records of the other", id)
 		}
 	}
 	return partitions
@@ -153,7 +152,8 @@ func (d *decoder) partition() Partition {
 	return p
 }
 
-// partitionNumber reads the number in a map key, in the one way it is written: two keys must not mean one partition.
+// partitionNumber parses the number in a map key. Only its canonical form is accepted, so that two keys never denote one
+// partition.
 func partitionNumber(text string) (n int32, ok bool) {
 	v, err := strconv.ParseInt(text, 10, 32)
 	return int32(v), err == nil && strconv.FormatInt(v, 10) == text
@@ -173,15 +173,15 @@ const (
 	fieldValueSchema   = "valueSchemaMetadata"
 )
 
-// fields are a record's JSON fields, checked for syntax and, but for the headers, not yet for sense.
+// fields has a record's JSON fields. Their syntax is checked. Except for the headers, they are not decoded yet.
 type fields struct {
 	topic, partition, offset, timestamp, timestampType, key, value, keySchema, valueSchema raw
 
-	headers    []kafka.Header // decoded already: headerList says why
+	headers    []kafka.Header // already decoded; see headerList
 	badHeaders error
 }
 
-// fields consumes a record, which is to be an object.
+// fields parses a record, which must be an object.
 func (d *decoder) fields() (f fields) {
 	for more := d.open('{'); more; more = d.next('}') {
 		switch string(d.name()) {
@@ -212,7 +212,7 @@ func (d *decoder) fields() (f fields) {
 	return f
 }
 
-// record decodes the record that is the i-th of its partition in the payload.
+// record decodes the record with index i of its partition in the payload.
 func (d *decoder) record(p *Partition, i int) {
 	if d.peek() != '{' {
 		d.failf("records[%q][%d] is %s, not an object", p.ID, i, d.value().kind())
@@ -225,8 +225,8 @@ func (d *decoder) record(p *Partition, i int) {
 	}
 	offset, ok := f.offset.integer()
 	if !ok || offset < 0 {
-		d.failf("records[%q][%d].offset, at byte %d, is %v, not a whole number from 0 to 2^63-1: the record can't be told "+
-			"from others without it, so nothing of the event is processed", p.ID, i, start, f.offset)
+		d.failf("records[%q][%d].offset, at byte %d, is %v, not a whole number from 0 to 2^63-1: the record can't be "+
+			"identified without it, so the event is not processed", p.ID, i, start, f.offset)
 		return
 	}
 	if len(d.records) == cap(d.records) {
@@ -240,14 +240,14 @@ func (d *decoder) record(p *Partition, i int) {
 	}
 }
 
-// expected guesses how many records are to come with this one, which takes size bytes: as many as the rest of the payload
-// has room for. It may be a poor example, hence the bound.
+// expected estimates how many records are left including this one, whose size is size bytes. The first record may be unusually
+// small, so the estimate is bounded.
 func (d *decoder) expected(size int) int {
 	const most = 1 << 10
 	return min((len(d.data)-d.pos)/size+1, most)
 }
 
-// fill decodes the fields of a record whose name is known, and returns what is wrong with the first that can't be.
+// fill decodes the fields of a record whose position is known, and returns the error of the first that can't be decoded.
 func (d *decoder) fill(r *kafka.Record, f *fields) *kafka.DecodeError {
 	x := extractor{decoder: d}
 	x.sameTopic(f.topic, r.Topic)
@@ -265,7 +265,7 @@ func (d *decoder) fill(r *kafka.Record, f *fields) *kafka.DecodeError {
 	return &kafka.DecodeError{Source: r.Source(), Field: x.field, Err: x.cause}
 }
 
-// extractor turns the fields of one record into what they mean. It remembers the first that does not mean anything.
+// extractor decodes the fields of one record. It keeps the first error.
 type extractor struct {
 	decoder  *decoder
 	field    string
@@ -279,10 +279,10 @@ func (x *extractor) failf(field, format string, args ...any) {
 	}
 }
 
-// sameTopic and samePartition check what a record says of itself against its place in the event.
+// sameTopic and samePartition compare a record's own fields with its position in the event.
 func (x *extractor) sameTopic(v raw, want string) {
 	if !v.absent() && (!v.isText() || string(v.text()) != want) {
-		x.failf(fieldTopic, "it is %v, but the record stands under %q in the event", v, want)
+		x.failf(fieldTopic, "it is %v, but the record is under %q in the event", v, want)
 	}
 }
 
@@ -291,11 +291,11 @@ func (x *extractor) samePartition(v raw, want int32) {
 		return
 	}
 	if n, ok := v.integer(); !ok || n != int64(want) {
-		x.failf(fieldPartition, "it is %v, but the record stands under partition %d in the event", v, want)
+		x.failf(fieldPartition, "it is %v, but the record is under partition %d in the event", v, want)
 	}
 }
 
-// noTimestamp is how Kafka says that a record has none.
+// noTimestamp is Kafka's value for a record without a timestamp.
 const noTimestamp = -1
 
 func (x *extractor) time(field string, v raw) time.Time {
@@ -334,7 +334,7 @@ func (x *extractor) base64(field string, v raw) []byte {
 	}
 	text := v[1 : len(v)-1]
 	if bytes.IndexByte(text, '\\') >= 0 {
-		text = v.text() // some encoders write a slash as \/
+		text = v.text() // some encoders escape a slash as \/
 	}
 	out := x.decoder.bytes.take(base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Decode(out, text)
@@ -388,9 +388,9 @@ func (x *extractor) schema(field string, v raw) *kafka.Schema {
 	return out
 }
 
-// headerList consumes and decodes a record's headers: an array of objects, each of which normally has one header.
-// They are not left for later like the other fields, because to go twice over a number for each of their bytes would be
-// half of what a record costs.
+// headerList parses and decodes a record's headers: an array of objects, each of which normally has one header. Headers are
+// decoded at once, unlike the other fields, because parsing the number of each byte twice would be half of the cost of a
+// record.
 func (d *decoder) headerList() (headers []kafka.Header, bad error) {
 	if d.peek() != '[' {
 		if v := d.value(); !v.absent() {
@@ -419,7 +419,7 @@ func (d *decoder) headerList() (headers []kafka.Header, bad error) {
 	return append(d.headers.take(len(d.header))[:0], d.header...), nil
 }
 
-// headerValue consumes and decodes the array of bytes that is the value of a header.
+// headerValue parses and decodes the array of bytes that is the value of a header.
 func (d *decoder) headerValue(name string) (value []byte, bad error) {
 	if d.peek() != '[' {
 		if v := d.value(); !v.absent() {
@@ -443,7 +443,7 @@ func (d *decoder) headerValue(name string) (value []byte, bad error) {
 	return append(d.bytes.take(len(d.scratch))[:0], d.scratch...), nil
 }
 
-// intern returns b as a string, the same one for the same bytes.
+// intern returns b as a string. Equal bytes share one string.
 func (d *decoder) intern(b []byte) string {
 	if s, ok := d.names[string(b)]; ok {
 		return s
@@ -456,14 +456,13 @@ func (d *decoder) intern(b []byte) string {
 	return s
 }
 
-// slab cuts small slices out of larger blocks. The blocks grow with the need: the next one has next elements, the last
-// ones have most.
+// slab allocates small slices from larger blocks. The size of the blocks grows from next to most elements.
 type slab[T any] struct {
 	next, most int
 	free       []T
 }
 
-// take returns n zero elements. Their capacity is n, so that appending to them moves them elsewhere.
+// take returns n zero elements. Their capacity is n, so that appending to them reallocates.
 func (s *slab[T]) take(n int) []T {
 	if n == 0 {
 		return []T{}

@@ -1,13 +1,14 @@
-// Package msk takes the batches that Lambda's Kafka event source mapping (ESM) delivers, for Amazon MSK or a self-managed
-// cluster, through packages kafka and idem, and tells the ESM what to deliver again.
+// Package msk processes the batches that Lambda's Kafka event source mapping (ESM) delivers, for Amazon MSK or a self-managed
+// cluster, with packages kafka and idem, and reports to the ESM which records to deliver again.
 //
 //	engine, err := idem.New(store, idem.Config{})
 //	consumer, err := msk.New(engine, msk.JSON(book), msk.Config{Records: kafka.Config{Namespace: "ledger", DeadLetters: queue}})
 //	lambda.Start(consumer)
 //
-// It is the wire format: [Decode] reads an event, and [Response] is the answer. A record that can't be decoded fails alone.
+// The package defines the wire format: [Decode] reads an event, and [Response] is the answer. A record that can't be decoded
+// does not affect other records.
 //
-// After the first record of a partition that is not settled, that record and every later one of the partition are
-// reported. That is safe whether the ESM resumes at the lowest failure or retries just what is named; what had completed
-// behind it is a cheap duplicate next time.
+// The first unsettled record of a partition and every later record of the partition are reported. This is safe whether the ESM
+// resumes at the lowest failure or retries only the reported records. Later records that have completed are duplicates in the
+// next delivery, and are not executed again.
 package msk

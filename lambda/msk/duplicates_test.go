@@ -17,7 +17,7 @@ import (
 func TestDuplicatesInABatchCostOneClaim(t *testing.T) {
 	for name, order := range map[string]kafka.Order{"by partition": kafka.ByPartition, "by key": kafka.ByKey, "none": kafka.Unordered} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.cfg.Records.Order = order
 			equalSlices(t, "reported places", s.deliver(
 				rec("payments-0@1", "a"), rec("payments-0@2", "a"), rec("payments-1@1", "b"), rec("payments-1@2", "a"), rec("payments-2@1", "a")))
@@ -32,7 +32,7 @@ func TestDuplicatesInABatchCostOneClaim(t *testing.T) {
 }
 
 // Every outcome of the first is that of the others, whatever partition they are in.
-func TestTheOutcomeIsSharedInEveryPartition(t *testing.T) {
+func TestDuplicatesShareTheOutcomeAcrossPartitions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err      error
 		reported []string
@@ -44,7 +44,7 @@ func TestTheOutcomeIsSharedInEveryPartition(t *testing.T) {
 		"a permanent error": {idem.Permanent(errBoom), nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.ledger.fails("a", tc.err)
 			equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-1@1", "a")), tc.reported...)
 			equal(t, "calls", s.ledger.calls["a"], 1)
@@ -57,10 +57,10 @@ func TestTheOutcomeIsSharedInEveryPartition(t *testing.T) {
 }
 
 // Partitions with the same keys in opposite orders would deadlock, if a follower held a slot.
-func TestFollowersHoldNoSlot(t *testing.T) {
+func TestWaitingDuplicatesHoldNoSlot(t *testing.T) {
 	for _, concurrency := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.cfg.Records.Concurrency = concurrency
 			s.ledger.takes("a", time.Second)
 			s.ledger.takes("b", time.Second)
@@ -72,9 +72,9 @@ func TestFollowersHoldNoSlot(t *testing.T) {
 	}
 }
 
-func TestManyPartitionsWithTheSameKeysInAllOrders(t *testing.T) {
+func TestPartitionsWithTheSameKeysDoNotDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Concurrency = 2
 		const keys = 7
 		var records []record
@@ -92,9 +92,9 @@ func TestManyPartitionsWithTheSameKeysInAllOrders(t *testing.T) {
 }
 
 // The first record with a key stands behind one that fails: it is never reached, and must not be waited for.
-func TestALeaderThatIsNeverReachedIsNotWaitedFor(t *testing.T) {
+func TestDuplicatesDoNotWaitForARecordThatIsNotReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.fails("bad", errBoom)
 		begun := time.Now()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "bad"), rec("payments-0@2", "a"), rec("payments-1@1", "a")),
@@ -105,9 +105,9 @@ func TestALeaderThatIsNeverReachedIsNotWaitedFor(t *testing.T) {
 }
 
 // Another request under the key has its turn when the first is done, and is refused then.
-func TestAnotherFingerprintInTheBatchWaitsItsTurn(t *testing.T) {
+func TestAnotherFingerprintInTheBatchIsProcessedAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		var version int64
 		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
 			pass(10 * time.Second)
@@ -133,7 +133,7 @@ func TestAnotherFingerprintInTheBatchWaitsItsTurn(t *testing.T) {
 // In another partition, which of the two is first is open; one of them is refused in any case, and the handler is called once.
 func TestAnotherFingerprintInAnotherPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.takes("a", 10*time.Second)
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-1@1", "a").with("wrong")))
 		equal(t, "calls", s.ledger.calls["a"], 1)
@@ -143,9 +143,9 @@ func TestAnotherFingerprintInAnotherPartition(t *testing.T) {
 }
 
 // A failed key releases; the other request then takes the key: what counts is what completes.
-func TestAfterAFailureTheOtherRequestIsStillRefused(t *testing.T) {
+func TestOneOfTwoRequestsIsRefusedAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Order = kafka.Unordered
 		s.cfg.Records.Concurrency = 1
 		s.ledger.fails("a", errBoom)
@@ -155,8 +155,8 @@ func TestAfterAFailureTheOtherRequestIsStillRefused(t *testing.T) {
 	})
 }
 
-func TestWithoutFingerprintsAllWithAKeyAreOne(t *testing.T) {
-	s := newSite(t)
+func TestWithoutFingerprintsRecordsWithOneKeyAreDuplicates(t *testing.T) {
+	s := newFixture(t)
 	s.cfg.Records.Fingerprint = kafka.NoFingerprint
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a").with("other")))
 	equal(t, "duplicates", s.last().Duplicates, 1)

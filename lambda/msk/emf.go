@@ -14,20 +14,20 @@ import (
 // MetricsNamespace is the CloudWatch namespace of EMF.
 const MetricsNamespace = "idemsk"
 
-// EMF returns a Config.Report that writes every batch as one line of CloudWatch's embedded metric format, which CloudWatch
-// Logs turns into metrics without any request. The one dimension, FunctionName, is function; there is none if it is empty,
-// as CloudWatch takes no empty one.
+// EMF returns a Config.Report that writes every batch as one line of CloudWatch's embedded metric format. CloudWatch Logs
+// extracts the metrics, so no request is needed. The only dimension is FunctionName. There is none if function is empty,
+// because CloudWatch does not accept empty values.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 func EMF(w io.Writer, function string) func(ctx context.Context, r kafka.Report) {
 	var mu sync.Mutex
 	return func(_ context.Context, r kafka.Report) {
 		line, err := json.Marshal(emfLine(r, function, time.Now()))
 		if err != nil {
-			return // numbers and strings encode
+			return // not reached: numbers and strings can be encoded
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = w.Write(append(line, '\n')) // there is nobody to tell: a function's standard output is its log
+		_, _ = w.Write(append(line, '\n')) // an error can't be reported: standard output is the log
 	}
 }
 
@@ -75,11 +75,11 @@ func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 	return line
 }
 
-// maxValues is the most values that the format allows for a metric.
+// maxValues is the maximum number of values that the format allows for a metric.
 const maxValues = 100
 
-// quantiles returns the values in milliseconds, or, if there are too many, as many evenly spaced ones in their order of size,
-// the smallest and the largest among them, so that percentiles stay right.
+// quantiles returns the values in milliseconds. If there are more than maxValues, it returns maxValues evenly spaced ones of
+// the sorted values, including the smallest and the largest, so that percentiles stay correct.
 func quantiles(ds []time.Duration) []float64 {
 	sorted := slices.Sorted(slices.Values(ds))
 	n := min(len(sorted), maxValues)

@@ -79,7 +79,7 @@ func must[T any](v T, err error) T {
 
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		var out bytes.Buffer
 		batch := mixed(s)
 		s.cfg.Report, s.consumer = msk.EMF(&out, "payments-ledger"), nil
@@ -108,7 +108,7 @@ func TestMetricsOfAFunctionWithoutAName(t *testing.T) {
 }
 
 // However many claims a batch makes, the format takes a hundred values: they keep the percentiles.
-func TestLatenciesAreThinnedOut(t *testing.T) {
+func TestLatenciesAreReducedToAHundredValues(t *testing.T) {
 	for _, n := range []int{1, 2, 99, 100, 101, 150, 1000, 20_001} {
 		latencies := make([]time.Duration, n)
 		for i := range latencies {

@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// ErrNotKafka is what every error of [Decode] is: the payload as a whole can't be taken as a Kafka event. The message
-// around it says what arrived instead, and where.
+// ErrNotKafka means that the payload is not a Kafka event. Every error of [Decode] wraps it. The message describes what arrived
+// instead, and the position.
 var ErrNotKafka = errors.New("not a Kafka event as Lambda's event source mapping delivers it")
 
 // Event is one payload of a Kafka event source mapping, for Amazon MSK or a self-managed cluster.
@@ -17,7 +17,7 @@ type Event struct {
 	// Source is the event's eventSource: "aws:kafka" for MSK, "SelfManagedKafka" (or, in older events,
 	// "aws:SelfManagedKafka") for other clusters, empty if the event has none.
 	Source string
-	// SourceARN is the cluster's ARN; empty for a self-managed one.
+	// SourceARN is the cluster's ARN. It is empty for a self-managed cluster.
 	SourceARN string
 	// BootstrapServers are the brokers, as host:port separated by commas.
 	BootstrapServers string
@@ -25,13 +25,13 @@ type Event struct {
 	Partitions []Partition
 }
 
-// cluster names the event's cluster, as far as the event does.
+// cluster returns the cluster's ARN, or else its bootstrap servers.
 func (e *Event) cluster() string { return cmp.Or(e.SourceARN, e.BootstrapServers) }
 
 // Partition is the part of an event that comes from one partition of one topic.
 type Partition struct {
-	// ID is the event's map key, "<topic>-<number>", as a partial batch response must name it. Kafka topics may hold
-	// dashes themselves: the number is what follows the last one.
+	// ID is the event's map key, "<topic>-<number>", which a partial batch response must contain. A topic may contain dashes;
+	// the number follows the last dash.
 	ID string
 	// Topic and Number are the two parts of ID.
 	Topic  string
@@ -40,7 +40,7 @@ type Partition struct {
 	Records []kafka.Record
 }
 
-// records are those of the event's partitions.
+// records returns the records of all partitions.
 func (e *Event) records() [][]kafka.Record {
 	all := make([][]kafka.Record, len(e.Partitions))
 	for i := range e.Partitions {

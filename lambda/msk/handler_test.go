@@ -55,7 +55,7 @@ func TestJSONHandlers(t *testing.T) {
 			}
 			equal(t, "permanent", idem.IsPermanent(err), true)
 			equal(t, "calls", calls, 0)
-			says(t, err.Error(), tc.says)
+			wantContains(t, err.Error(), tc.says)
 		})
 	}
 }
@@ -82,7 +82,7 @@ func (l loud) MarshalJSON() ([]byte, error) {
 }
 
 // The effect took place: a result that can't be encoded must not lead to a second one.
-func TestAResultThatCannotBeEncodedStillCompletes(t *testing.T) {
+func TestResultThatCannotBeEncodedStillCompletes(t *testing.T) {
 	for name, result := range map[string]any{"a channel": make(chan int), "an error": loud("boom"), "a panic": loud("panic")} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New(memstore.Config{})
@@ -90,7 +90,7 @@ func TestAResultThatCannotBeEncodedStillCompletes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newSite(t)
+			s := newFixture(t)
 			calls := 0
 			s.consumer, err = msk.New(engine, msk.JSON(func(context.Context, amount, msk.Record) (any, error) {
 				calls++
@@ -103,17 +103,17 @@ func TestAResultThatCannotBeEncodedStillCompletes(t *testing.T) {
 			equal(t, "executed", s.last().Executed, 1)
 			line := s.log.about("payments-0@7")
 			equal(t, "level", line["level"], any("WARN"))
-			says(t, line["error"].(string), "the result can't be encoded")
+			wantContains(t, line["error"].(string), "the result can't be encoded")
 			equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{}")))
 			equal(t, "replayed", s.last().Replayed, 1)
-			says(t, s.log.about("payments-0@7")["error"].(string), "could not be encoded")
+			wantContains(t, s.log.about("payments-0@7")["error"].(string), "could not be encoded")
 			equal(t, "calls", calls, 1)
 		})
 	}
 }
 
-func TestTombstonesReachAHandlerThatLooksAtThem(t *testing.T) {
-	s := newSite(t)
+func TestHandlersReceiveTombstones(t *testing.T) {
+	s := newFixture(t)
 	tombstone := false
 	s.ledger.on["a"] = func(_ context.Context, r msk.Record) error {
 		tombstone = r.Tombstone()

@@ -21,9 +21,9 @@ func elsewhere(key string, lease time.Duration) store.ClaimRequest {
 	}
 }
 
-func TestAKeyInFlightElsewhereIsWaitedFor(t *testing.T) {
+func TestKeyInFlightElsewhereIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		held := s.store.hold(elsewhere("a", time.Minute)).Entry
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -43,7 +43,7 @@ func TestAKeyInFlightElsewhereIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
+func TestKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wait, took time.Duration
 	}{
@@ -53,7 +53,7 @@ func TestAKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t)
+				s := newFixture(t)
 				s.engine.Wait = tc.wait
 				s.store.hold(elsewhere("a", time.Hour))
 				begun := time.Now()
@@ -61,7 +61,7 @@ func TestAKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 				equal(t, "it took", time.Since(begun), tc.took)
 				equal(t, "in flight", s.last().InFlight, 1)
 				equal(t, "effects of the other partition", s.ledger.effects["b"], 1)
-				says(t, s.log.about("payments-0@7")["error"].(string), "in flight elsewhere", "payments-9@9", "lease until")
+				wantContains(t, s.log.about("payments-0@7")["error"].(string), "in flight elsewhere", "payments-9@9", "lease until")
 			})
 		})
 	}
@@ -70,7 +70,7 @@ func TestAKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 // With one slot, everything else gets done while one record waits.
 func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Concurrency = 1
 		s.store.hold(elsewhere("a", 20*time.Second))
 		var otherDone time.Duration
@@ -87,9 +87,9 @@ func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 }
 
 // Its key was held all the time; that there was no slot either, in the end, is not what is to be told.
-func TestAKeyInFlightElsewhereIsToldThoughThereIsNoSlot(t *testing.T) {
+func TestKeyInFlightElsewhereIsReportedWithoutASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Concurrency = 1
 		s.store.hold(elsewhere("a", 20*time.Second))
 		s.ledger.on["b"] = func(ctx context.Context, _ msk.Record) error {
@@ -98,14 +98,14 @@ func TestAKeyInFlightElsewhereIsToldThoughThereIsNoSlot(t *testing.T) {
 		}
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")), "payments-0@7")
 		equal(t, "in flight", s.last().InFlight, 1)
-		says(t, s.log.about("payments-0@7")["error"].(string), "in flight elsewhere", "payments-9@9")
+		wantContains(t, s.log.about("payments-0@7")["error"].(string), "in flight elsewhere", "payments-9@9")
 	})
 }
 
 // A record found with its lease over may be the one that killed the process: it runs with nothing else in flight.
-func TestARecordWhoseLeaseIsOverRunsAlone(t *testing.T) {
+func TestRecordOfADeadOwnerRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.store.hold(elsewhere("a", time.Second))
 		pass(2 * time.Second)
 		beside := -1
@@ -130,9 +130,9 @@ func TestARecordWhoseLeaseIsOverRunsAlone(t *testing.T) {
 }
 
 // Two of them do not run beside each other either, nor do they wait for each other.
-func TestTwoRecordsWhoseLeasesAreOverRunOneAfterTheOther(t *testing.T) {
+func TestRecordsOfDeadOwnersRunOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.store.hold(elsewhere("a", time.Second))
 		s.store.hold(elsewhere("b", time.Second))
 		pass(2 * time.Second)
@@ -145,9 +145,9 @@ func TestTwoRecordsWhoseLeasesAreOverRunOneAfterTheOther(t *testing.T) {
 }
 
 // While a record waits for the slots that it needs to run alone, another process takes its key.
-func TestAKeyThatIsTakenOverElsewhereIsWaitedFor(t *testing.T) {
+func TestKeyTakenOverElsewhereIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.store.hold(elsewhere("a", time.Second))
 		pass(2 * time.Second)
 		begun := make(chan struct{})
@@ -166,7 +166,7 @@ func TestAKeyThatIsTakenOverElsewhereIsWaitedFor(t *testing.T) {
 		wg.Go(func() {
 			pass(time.Second)
 			thief := elsewhere("a", 30*time.Second)
-			thief.Owner, thief.TakeOver = "the thief", true
+			thief.Owner, thief.TakeOver = "the new owner", true
 			equal(t, "state of the theft", s.store.hold(thief).State, store.Claimed)
 		})
 		equalSlices(t, "reported places", s.deliver(rec("payments-1@3", "b"), rec("payments-0@7", "a")))
@@ -176,9 +176,9 @@ func TestAKeyThatIsTakenOverElsewhereIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAFencedRecordIsDiscardedAndReported(t *testing.T) {
+func TestFencedRecordIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.engine.Lease = 10 * time.Second
 		s.store.losing(errNetwork, store.OpExtend)
 		var cause error
@@ -186,29 +186,29 @@ func TestAFencedRecordIsDiscardedAndReported(t *testing.T) {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			thief := elsewhere("a", time.Hour)
-			thief.Owner, thief.TakeOver = "the thief", true
+			thief.Owner, thief.TakeOver = "the new owner", true
 			equal(t, "state of the theft", s.store.hold(thief).State, store.Claimed)
 			return nil
 		}
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
 		wantErr(t, cause, idem.ErrLeaseLost)
 		equal(t, "fenced", s.last().Fenced, 1)
-		equal(t, "the thief's key", s.get(keyA).Owner, "the thief")
+		equal(t, "the new owner's key", s.get(keyA).Owner, "the new owner")
 		equal(t, "outcome in the log", s.log.about("payments-0@7")["outcome"], any("Fenced"))
 		checkCounts(t, s.last())
 	})
 }
 
-// The thief had completed it meanwhile: then the record is done, with the thief's result.
-func TestAFencedRecordThatSomebodyCompletedIsAReplay(t *testing.T) {
+// The thief had completed it meanwhile: then the record is done, with the new owner's result.
+func TestFencedRecordCompletedByAnotherOwnerIsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.engine.Lease = 10 * time.Second
 		s.store.losing(errNetwork, store.OpExtend)
 		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
 			<-ctx.Done()
 			thief := elsewhere("a", time.Hour)
-			thief.Owner, thief.TakeOver = "the thief", true
+			thief.Owner, thief.TakeOver = "the new owner", true
 			held := s.store.hold(thief).Entry
 			s.store.Store.Settle(context.Background(), []store.Settlement{
 				{Op: store.OpComplete, Key: keyA, Token: held.Token, Owner: held.Owner, Retention: time.Hour},
@@ -223,9 +223,9 @@ func TestAFencedRecordThatSomebodyCompletedIsAReplay(t *testing.T) {
 	})
 }
 
-func TestALongHandlerKeepsItsLease(t *testing.T) {
+func TestLongHandlerKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.takes("a", 119*time.Second)
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
 		equal(t, "extensions", s.store.count(store.OpExtend), 11)

@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-func TestPathsThatCannotBeRead(t *testing.T) {
+func TestInvalidPathsAreRefused(t *testing.T) {
 	for _, path := range []string{
 		"", "$", "id", ".id", "$id", "$.", "$..id", "$.a.", "$.a[", "$.a[]", "$.a[-1]", "$.a[x]", "$.a[1", "$.a[*]", "$.*", "$.a[?(@.b)]",
 		"$['a", "$['']", `$["a']`, "$.a b", "$.a]", "$.a'b", "$[99999999999]", "$.a,$.b", "$.a[1]b",
@@ -17,7 +17,7 @@ func TestPathsThatCannotBeRead(t *testing.T) {
 			got, keyErr := key(one(t, record{value: `{"a":{"b":[1,2,3]},"id":"k"}`}))
 			t.Errorf("%q was taken for a path; it finds %q, %v", path, got, keyErr)
 		} else if path != "" {
-			says(t, err.Error(), strconv.Quote(path), "names and indices")
+			wantContains(t, err.Error(), strconv.Quote(path), "names and indices")
 		}
 		if _, err := kafka.JSONFingerprint(path); err == nil {
 			t.Errorf("%q was taken for the path of a fingerprint", path)
@@ -28,7 +28,7 @@ func TestPathsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestPathsThatCanBeRead(t *testing.T) {
+func TestValidPaths(t *testing.T) {
 	const value = `{"a":{"b":[10,[20,21],{"c d":30}],"":1,"é":40,"$":50,"x-y_z":60,"]":70,"'":80},"0":90}`
 	for path, want := range map[string]string{
 		"$.a.b[0]": "10", " $.a.b[0] ": "10", "$['a']['b'][0]": "10", `$["a"].b[1][1]`: "21", "$.a.b[2]['c d']": "30", "$.a.é": "40",
@@ -43,7 +43,7 @@ func TestPathsThatCanBeRead(t *testing.T) {
 	}
 }
 
-func TestPathsThatFindNothing(t *testing.T) {
+func TestPathsWithoutAnElementHaveNoKey(t *testing.T) {
 	for _, path := range []string{"$.x", "$.a.x", "$.a[0]", "$.b.c", "$.b[1]", "$.b[9]", "$.s.t", "$.s[0]", "$.n", "$.n.x"} {
 		_, err := jsonKey(t, path)(one(t, record{value: `{"a":{},"b":[1],"s":"text","n":null}`}))
 		if err == nil {
@@ -51,7 +51,7 @@ func TestPathsThatFindNothing(t *testing.T) {
 			continue
 		}
 		wantErr(t, err, kafka.ErrNoKey)
-		says(t, err.Error(), strings.TrimSpace(path))
+		wantContains(t, err.Error(), strings.TrimSpace(path))
 	}
 	for _, value := range []string{`null`, `"text"`, `5`, `[]`} {
 		_, err := jsonKey(t, "$.a")(one(t, record{value: value}))

@@ -10,15 +10,15 @@ import (
 	"strconv"
 )
 
-// maxDepth is how deeply a payload may nest its objects and arrays: the bound of encoding/json. Without one, a few
-// megabytes of "[" would exhaust the stack.
+// maxDepth is the maximum nesting of objects and arrays, as in encoding/json. Without a limit, a few megabytes of "[" would
+// exhaust the stack.
 const maxDepth = 10_000
 
-// scanner pulls the parts of a JSON document out of data in one pass, accepting exactly what encoding/json accepts.
-// It hands out pieces of data and never copies them.
+// scanner parses a JSON document in one pass, and accepts exactly what encoding/json accepts. The values it returns are parts
+// of data; it copies nothing.
 //
-// The first error sticks: it stays in err and moves pos to the end of data, so that every loop over the scanner ends
-// and a caller needs to look at err only when it is done.
+// The first error is kept in err and moves pos to the end of data, so that every loop over the scanner ends. A caller only
+// needs to check err at the end.
 type scanner struct {
 	data  []byte
 	pos   int
@@ -26,11 +26,10 @@ type scanner struct {
 	err   error
 }
 
-// raw is one JSON value as it stands in the payload, already checked for syntax and without space around it. A field
-// that was not there is nil.
+// raw is one JSON value of the payload, with valid syntax and without surrounding space. It is nil if the field is absent.
 type raw []byte
 
-// failf keeps the first error and stops the scan.
+// failf stores the first error and stops the scan.
 func (s *scanner) failf(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf("%w: "+format, append([]any{ErrNotKafka}, args...)...)
@@ -38,16 +37,16 @@ func (s *scanner) failf(format string, args ...any) {
 	s.pos = len(s.data)
 }
 
-// syntax fails with the position, and with what should have stood there.
+// syntax reports a syntax error with its position and the expected token.
 func (s *scanner) syntax(want string) {
 	if s.pos >= len(s.data) {
-		s.failf("the payload is not JSON: it ends after %d bytes, where %s should follow", len(s.data), want)
+		s.failf("the payload is not JSON: it ends after %d bytes, where %s is expected", len(s.data), want)
 		return
 	}
-	s.failf("the payload is not JSON: byte %d is %q, where %s should be", s.pos, s.data[s.pos], want)
+	s.failf("the payload is not JSON: byte %d is %q, where %s is expected", s.pos, s.data[s.pos], want)
 }
 
-// peek skips white space and returns the byte that is next, 0 at the end.
+// peek skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) peek() byte {
 	for s.pos < len(s.data) {
 		c := s.data[s.pos]
@@ -59,8 +58,8 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// open enters an object or array whose bracket peek has just shown, and reports whether it has a member. Together with
-// next, which closes it:
+// open enters an object or array whose opening bracket peek has returned, and reports whether it has a member. It is used with
+// next, which leaves it:
 //
 //	for more := s.open('{'); more; more = s.next('}') {
 func (s *scanner) open(bracket byte) (more bool) {
@@ -69,7 +68,7 @@ func (s *scanner) open(bracket byte) (more bool) {
 		return false
 	}
 	s.pos++
-	if s.peek() == bracket+2 { // in ASCII both } and ] stand two after their opening bracket
+	if s.peek() == bracket+2 { // in ASCII } and ] come two after their opening bracket
 		s.pos++
 		s.depth--
 		return false
@@ -77,7 +76,7 @@ func (s *scanner) open(bracket byte) (more bool) {
 	return true
 }
 
-// next moves behind the comma after a member, or behind the closing bracket, and reports whether a member follows.
+// next skips the comma after a member, or the closing bracket, and reports whether a member follows.
 func (s *scanner) next(bracket byte) (more bool) {
 	switch s.peek() {
 	case ',':
@@ -92,7 +91,7 @@ func (s *scanner) next(bracket byte) (more bool) {
 	return false
 }
 
-// name consumes a member's name and its colon.
+// name parses a member's name and its colon.
 func (s *scanner) name() []byte {
 	if s.peek() != '"' {
 		s.syntax("a name in quotes")
@@ -115,7 +114,7 @@ func (s *scanner) name() []byte {
 	return name
 }
 
-// value consumes one value of any type.
+// value parses one value of any type.
 func (s *scanner) value() raw {
 	c := s.peek()
 	start := s.pos
@@ -148,15 +147,15 @@ func (s *scanner) value() raw {
 	return s.data[start:s.pos]
 }
 
-// end checks that nothing but white space is left.
+// end checks that only white space is left.
 func (s *scanner) end() {
 	if s.peek(); s.pos < len(s.data) {
 		s.syntax("the end")
 	}
 }
 
-// str consumes a string, from its opening to its closing quote, and reports whether its bytes are what it means: all
-// ASCII and none of them escaped.
+// str parses a string including its quotes, and reports whether it is all ASCII without escapes, so that its bytes are its
+// value.
 func (s *scanner) str() (ascii bool) {
 	s.pos++
 	for ascii = true; ; {
@@ -182,10 +181,10 @@ func (s *scanner) str() (ascii bool) {
 	}
 }
 
-// plain moves to the next byte that is a quote, a backslash, a control character or not ASCII, or to the last seven bytes
-// of data if they come first. Most of a payload is base64, so this is where most of it goes by: eight bytes in a few
-// instructions. Subtracting n from every byte at once borrows into the top bit of those smaller than n; a borrow spoils
-// only the bytes above, so the lowest one found is right.
+// plain moves to the next byte that is a quote, a backslash, a control character or not ASCII, or to the last seven bytes of
+// data if they come first. It checks eight bytes at a time, because most of a payload is base64. Subtracting n from every byte
+// at once borrows into the top bit of bytes smaller than n. A borrow affects only higher bytes, so the lowest byte found is
+// correct.
 func (s *scanner) plain() {
 	const (
 		ones = 0x0101010101010101
@@ -202,7 +201,7 @@ func (s *scanner) plain() {
 	}
 }
 
-// escape consumes a backslash and what it escapes.
+// escape parses a backslash and the escaped character.
 func (s *scanner) escape() {
 	s.pos++
 	switch {
@@ -224,13 +223,13 @@ func (s *scanner) escape() {
 	}
 }
 
-// number consumes a number, whose first byte is a minus or a digit.
+// number parses a number, whose first byte is a minus or a digit.
 func (s *scanner) number() {
 	if s.data[s.pos] == '-' {
 		s.pos++
 	}
 	if s.pos < len(s.data) && s.data[s.pos] == '0' {
-		s.pos++ // nothing but a fraction or an exponent may follow a leading zero
+		s.pos++ // only a fraction or an exponent may follow a leading zero
 	} else {
 		s.digits()
 	}
@@ -247,9 +246,8 @@ func (s *scanner) number() {
 	}
 }
 
-// shortBytes consumes integers from -128 to 255, each with the comma that follows at once in what Lambda writes, and
-// appends them to out. It stops before the last of an array and before anything that is written otherwise; those are
-// left for value.
+// shortBytes parses integers from -128 to 255, each followed directly by a comma, as Lambda writes them, and appends them to
+// out. It stops before the last element of an array and before any other notation, which value parses.
 func (s *scanner) shortBytes(out []byte) []byte {
 	for {
 		rest := s.data[s.pos:]
@@ -276,7 +274,7 @@ func (s *scanner) shortBytes(out []byte) []byte {
 	}
 }
 
-// digits consumes one digit or more.
+// digits parses one or more digits.
 func (s *scanner) digits() {
 	start := s.pos
 	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
@@ -287,7 +285,7 @@ func (s *scanner) digits() {
 	}
 }
 
-// literal consumes true, false or null.
+// literal parses true, false or null.
 func (s *scanner) literal(word string) {
 	if !bytes.HasPrefix(s.data[s.pos:], []byte(word)) {
 		s.syntax(word)
@@ -300,32 +298,32 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
-// absent reports whether the field was not there, or was null, which means the same.
+// absent reports whether the field is absent or null.
 func (v raw) absent() bool { return len(v) == 0 || v[0] == 'n' }
 
-// isText, isNumber, isObject and isArray tell the value's type.
+// isText, isNumber, isObject and isArray report the value's type.
 func (v raw) isText() bool   { return len(v) > 0 && v[0] == '"' }
 func (v raw) isNumber() bool { return len(v) > 0 && (v[0] == '-' || isDigit(v[0])) }
 func (v raw) isObject() bool { return len(v) > 0 && v[0] == '{' }
 func (v raw) isArray() bool  { return len(v) > 0 && v[0] == '[' }
 
-// text returns what a string means. It is a piece of the payload where nothing is escaped and all is ASCII, which is
-// nearly always so; the rest, with its surrogates and invalid UTF-8, is encoding/json's.
+// text returns the value of a string. It is a part of the payload if the string is ASCII without escapes, which is the usual
+// case. Otherwise encoding/json decodes it.
 func (v raw) text() []byte {
 	inner := v[1 : len(v)-1]
 	for _, c := range inner {
 		if c == '\\' || c >= 0x80 {
 			var text string
-			_ = json.Unmarshal(v, &text) // can't fail: by its syntax, which value has checked, v is a string
+			_ = json.Unmarshal(v, &text) // can't fail: value has checked that v is a string
 			return []byte(text)
 		}
 	}
 	return inner
 }
 
-// integer returns the value of an integer that is written as one: 1e3 and 1.0 are none, as in encoding/json.
+// integer returns the value of an integer. 1e3 and 1.0 are not integers, as in encoding/json.
 func (v raw) integer() (n int64, ok bool) {
-	const short = 18 // digits that can't overflow
+	const short = 18 // so many digits can't overflow
 	if len(v) > short {
 		n, err := strconv.ParseInt(string(v), 10, 64)
 		return n, err == nil
@@ -346,7 +344,7 @@ func (v raw) integer() (n int64, ok bool) {
 	return n, len(digits) > 0
 }
 
-// kind names the value's type, for error messages about what may be confidential.
+// kind returns the value's type, for error messages about confidential values.
 func (v raw) kind() string {
 	switch {
 	case len(v) == 0:
@@ -363,7 +361,7 @@ func (v raw) kind() string {
 	return string(v) // null, true or false
 }
 
-// String describes the value for error messages: a number or a short string as it stands, the rest by its type.
+// String returns the value for error messages: a number or a short string in full, other values by their type.
 func (v raw) String() string {
 	const short = 80
 	if (v.isText() || v.isNumber()) && len(v) <= short {

@@ -6,13 +6,13 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Record is kafka.Record, for functions that import nothing else of that package.
+// Record is kafka.Record, for functions that do not import that package.
 type Record = kafka.Record
 
-// Handler is kafka.Handler, which every host of a handler calls.
+// Handler is kafka.Handler.
 type Handler = kafka.Handler
 
-// JSON makes a Handler of a function on values in JSON; see kafka.JSON.
+// JSON returns a Handler that decodes JSON values; see kafka.JSON.
 func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) Handler {
 	return kafka.JSON(f)
 }

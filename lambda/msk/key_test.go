@@ -59,7 +59,7 @@ func TestKeys(t *testing.T) {
 		"JSON, object":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":{}}`}, says: "$.id is an object or an array"},
 		"JSON, tombstone":           {key: jsonKey(t, "$.id"), r: record{null: true}, says: "tombstone", noKey: true},
 		"JSON, not JSON":            {key: jsonKey(t, "$.id"), r: record{value: `{"id":`}, says: "the value (6 bytes) is not JSON"},
-		"JSON, more than JSON":      {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"} {}`}, says: "something follows the first"},
+		"JSON, more than JSON":      {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"} {}`}, says: "there is data after the first"},
 		"JSON, empty value":         {key: jsonKey(t, "$.id"), r: record{}, says: "is not JSON"},
 		"composite":                 {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"a":"x","b":1.0}`}, want: `["x",1.0]`},
 		"composite, with separator": {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"a":"x\",\"y","b":""}`}, want: `["x\",\"y",""]`},
@@ -72,7 +72,7 @@ func TestKeys(t *testing.T) {
 				if err == nil {
 					t.Fatalf("the key is %q; want an error", got)
 				}
-				says(t, err.Error(), tc.says)
+				wantContains(t, err.Error(), tc.says)
 				equal(t, "it is ErrNoKey", errors.Is(err, kafka.ErrNoKey), tc.noKey)
 				return
 			}
@@ -126,26 +126,26 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
-func TestAFingerprintThatCannotBeTakenBuriesTheRecord(t *testing.T) {
-	s := newSite(t)
+func TestRecordWithoutAFingerprintIsDeadLettered(t *testing.T) {
+	s := newFixture(t)
 	var err error
 	if s.cfg.Records.Fingerprint, err = kafka.JSONFingerprint("$.a"); err != nil {
 		t.Fatal(err)
 	}
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{"), rec("payments-0@8", "b").with(`{"a":1}`)))
-	says(t, s.letters.sent[0].Error.Message, "the fingerprint can't be taken", "not JSON")
+	wantContains(t, s.letters.sent[0].Error.Message, "the fingerprint can't be computed", "not JSON")
 	equal(t, "executed", s.last().Executed, 1)
 }
 
 // A record without a key is claimed under its place in Kafka: a redelivery is recognised, attempts are counted, and one that
 // always fails goes to the dead letters instead of holding up its partition.
-func TestARecordWithoutKeyCanBeProcessed(t *testing.T) {
+func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
 	for name, key := range map[string]kafka.KeyFunc{
 		"no header":  nil,
 		"empty text": func(*msk.Record) (string, error) { return "", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.engine.MaxAttempts = 3
 			s.cfg.Records.Key, s.cfg.Records.MissingKey = key, kafka.Process
 			var attempts []int
@@ -176,7 +176,7 @@ func TestARecordWithoutKeyCanBeProcessed(t *testing.T) {
 
 // For comparison: every record is handled, as often as it comes, and nothing is stored.
 func TestUnprotectedMode(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.cfg.Records.Unprotected = true
 	s.ledger.fails("poison", idem.Permanent(errBoom))
 	batch := []record{
@@ -194,10 +194,10 @@ func TestUnprotectedMode(t *testing.T) {
 }
 
 // With HashKeys, no key is in the store, in a line of the log, in an error or in a metric. (A dead letter has the record.)
-func TestHashedKeysAreNowhereToBeRead(t *testing.T) {
+func TestHashedKeysDoNotAppearInOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const secret = "tax-id-4711"
-		s := newSite(t)
+		s := newFixture(t)
 		s.engine.HashKeys = true
 		s.engine.Lease = time.Second
 		s.store.hold(store.ClaimRequest{Key: hashed("ledger#payments#" + secret + "-held"), Lease: time.Hour, Retention: time.Hour})

@@ -9,9 +9,9 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-func TestOneLineABatchAndOneForEachRecordThatWasNotSimplyExecuted(t *testing.T) {
+func TestLogHasOneLinePerBatchAndPerNotableRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		batch := mixed(s)
 		s.log.lines = nil
 		s.deliver(batch...)
@@ -53,8 +53,8 @@ func TestOneLineABatchAndOneForEachRecordThatWasNotSimplyExecuted(t *testing.T) 
 	})
 }
 
-func TestABatchWithoutFailuresIsNoWarning(t *testing.T) {
-	s := newSite(t)
+func TestBatchWithoutFailuresIsLoggedAtInfo(t *testing.T) {
+	s := newFixture(t)
 	s.deliver(rec("payments-0@1", "a"))
 	line := s.log.of("batch")[0]
 	equal(t, "level", line["level"], any("INFO"))
@@ -63,8 +63,8 @@ func TestABatchWithoutFailuresIsNoWarning(t *testing.T) {
 	equal(t, "it says how long it took, in milliseconds", ok && took > 0 && took < 10_000, true)
 }
 
-func TestLevelsThatAreOffAreNotWritten(t *testing.T) {
-	s := newSite(t)
+func TestDisabledLevelsAreNotWritten(t *testing.T) {
+	s := newFixture(t)
 	s.cfg.Records.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.ledger.fails("bad", errBoom)
 	s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a"), rec("payments-0@3", "bad"), rec("payments-0@4", "b"))
@@ -73,21 +73,21 @@ func TestLevelsThatAreOffAreNotWritten(t *testing.T) {
 }
 
 // A completed record whose result can't be kept is done; that its duplicates will get nothing is worth a line.
-func TestAResultThatIsTooLargeIsNamedWithItsSize(t *testing.T) {
-	s := newSite(t)
+func TestTooLargeResultIsLoggedWithItsSize(t *testing.T) {
+	s := newFixture(t)
 	s.engine.MaxResult = 20
 	key := strings.Repeat("k", 20)
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@1", key), rec("payments-0@2", "short")))
 	line := s.log.about("payments-0@1")
 	equal(t, "outcome", line["outcome"], any("Executed"))
 	equal(t, "level", line["level"], any("WARN"))
-	says(t, line["error"].(string), "31 bytes", "the limit is 20")
+	wantContains(t, line["error"].(string), "31 bytes", "the limit is 20")
 	equal(t, "a line about the one that fits", s.log.about("payments-0@2") != nil, false)
 	s.deliver(rec("payments-0@3", key))
-	says(t, s.log.about("payments-0@3")["error"].(string), "31 bytes")
+	wantContains(t, s.log.about("payments-0@3")["error"].(string), "31 bytes")
 	equal(t, "replayed", s.last().Replayed, 1)
 
-	s = newSite(t)
+	s = newFixture(t)
 	s.engine.MaxResult = -1 // none is wanted
 	s.deliver(rec("payments-0@1", key))
 	equal(t, "lines about records", len(s.log.of("record")), 0)

@@ -36,7 +36,7 @@ func TestOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t)
+				s := newFixture(t)
 				s.cfg.Records.Order = tc.order
 				for _, r := range batch {
 					s.ledger.takes(r.key, time.Second)
@@ -59,9 +59,9 @@ func TestOrder(t *testing.T) {
 }
 
 // An empty Kafka key is a key like any other; none is none.
-func TestAnEmptyKafkaKeyIsAKey(t *testing.T) {
+func TestEmptyKafkaKeyIsAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Order, s.cfg.Records.MissingKey = kafka.ByKey, kafka.Process
 		empty := func(place string) record { return record{place: place, raw: `"key":""`} }
 		none := func(place string) record { return record{place: place, raw: `"key":null`} }
@@ -75,7 +75,7 @@ func TestAnEmptyKafkaKeyIsAKey(t *testing.T) {
 }
 
 // A unit stops at its first record that is not settled; others go on.
-func TestAUnitStopsAtItsFirstUnsettledRecord(t *testing.T) {
+func TestLaneStopsAtItsFirstUnsettledRecord(t *testing.T) {
 	for name, tc := range map[string]struct {
 		order kafka.Order
 		calls []string
@@ -85,7 +85,7 @@ func TestAUnitStopsAtItsFirstUnsettledRecord(t *testing.T) {
 		"none":         {kafka.Unordered, []string{"payments-0@1", "payments-0@2", "payments-0@3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.cfg.Records.Order = tc.order
 			s.ledger.fails("a", errBoom)
 			a, b, c := rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "c")
@@ -105,7 +105,7 @@ func TestAUnitStopsAtItsFirstUnsettledRecord(t *testing.T) {
 func TestConcurrencyIsBounded(t *testing.T) {
 	for _, bound := range []int{1, 3, 100} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, bound
 			var records []record
 			for n := range 20 {
@@ -120,8 +120,8 @@ func TestConcurrencyIsBounded(t *testing.T) {
 }
 
 // Ten thousand goroutines would need more memory than a small function has.
-func TestABatchOfManyUnitsDoesNotHaveAsManyGoroutines(t *testing.T) {
-	s := newSite(t)
+func TestGoroutinesAreBoundedByTheSlots(t *testing.T) {
+	s := newFixture(t)
 	s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, 4
 	var records []record
 	for n := range 2000 {
@@ -141,8 +141,8 @@ func TestABatchOfManyUnitsDoesNotHaveAsManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfAPartitionIsThatOfItsOffsets(t *testing.T) {
-	s := newSite(t)
+func TestPartitionIsHandledInOrderOfOffsets(t *testing.T) {
+	s := newFixture(t)
 	s.deliver(rec("payments-0@9", "c"), rec("payments-0@1", "a"), rec("payments-0@10", "d"), rec("payments-0@5", "b"))
 	equalSlices(t, "calls", s.ledger.order, "payments-0@1", "payments-0@5", "payments-0@9", "payments-0@10")
 }
@@ -150,7 +150,7 @@ func TestTheOrderOfAPartitionIsThatOfItsOffsets(t *testing.T) {
 // What is handled without protection takes slots, and keeps the order, like everything else.
 func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Unprotected, s.cfg.Records.Concurrency = true, 1
 		s.ledger.on["payments-0@1"] = func(context.Context, msk.Record) error { return errBoom }
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", ""), rec("payments-0@2", ""), rec("payments-1@1", "")),

@@ -19,15 +19,15 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// TestWhateverHappensEveryRecordIsSettledOnce delivers batches with duplicates, mismatches and bad records, in every
+// TestEveryRecordIsSettledOnceUnderFaults delivers batches with duplicates, mismatches and bad records, in every
 // order, through processes that fail, panic and die, on a store and to a queue that fail now and then, until an ESM would
 // be content. Then every key has had one effect or none and a dead letter, and every record is accounted for.
-func TestWhateverHappensEveryRecordIsSettledOnce(t *testing.T) {
+func TestEveryRecordIsSettledOnceUnderFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, settleAll) })
 }
 
 func settleAll(t *rapid.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.store.Store = memstore.New(memstore.Config{BatchSize: rapid.SampledFrom([]int{1, 2, 25}).Draw(t, "batch size")})
 	s.engine = idem.Config{MaxAttempts: rapid.IntRange(1, 4).Draw(t, "max attempts"), Lease: 10 * time.Second}
 	s.cfg.Records.Order = rapid.SampledFrom([]kafka.Order{kafka.ByPartition, kafka.ByKey, kafka.Unordered}).Draw(t, "order")
@@ -88,7 +88,7 @@ var fates = []string{"succeed", "fail", "fail later", "be unavailable", "panic",
 
 // play is a handler whose attempts for a key go as told, and succeed afterwards; one that never succeeds says so each time. All that takes time takes whole seconds, but
 // for a death: so that it never comes between an effect and its completion, which are of one moment.
-func play(s *site, fates []string) func(ctx context.Context, r msk.Record) error {
+func play(s *fixture, fates []string) func(ctx context.Context, r msk.Record) error {
 	next := map[string]int{} // by value: where claims come with completions, records that share a key and differ are called too
 	return func(ctx context.Context, r msk.Record) error {
 		s.ledger.mu.Lock()
@@ -140,7 +140,7 @@ func (f *faults) next() bool {
 	return n == 0
 }
 
-func (f *faults) install(s *site) {
+func (f *faults) install(s *fixture) {
 	step := func() bool {
 		s.store.mu.Lock()
 		defer s.store.mu.Unlock()
@@ -174,7 +174,7 @@ func (f *faults) install(s *site) {
 }
 
 // checkEffects: one for each completed key, none for a failed one, and no key is left in between.
-func checkEffects(t *rapid.T, s *site, records []record) {
+func checkEffects(t *rapid.T, s *fixture, records []record) {
 	for _, key := range keysOf(records) {
 		rec, err := s.store.Get(context.Background(), "ledger#payments#"+key)
 		switch {
@@ -189,7 +189,7 @@ func checkEffects(t *rapid.T, s *site, records []record) {
 }
 
 // checkLetters: a record has the effect of its key, or a letter: its own, or, if its request failed, that of the request.
-func checkLetters(t *rapid.T, s *site, records []record) {
+func checkLetters(t *rapid.T, s *fixture, records []record) {
 	buried := map[string]bool{}
 	for i := range s.letters.sent {
 		buried[s.letters.sent[i].Source()] = true
@@ -211,7 +211,7 @@ func checkLetters(t *rapid.T, s *site, records []record) {
 }
 
 // checkOrder: the effects of a partition's records came in the order of their offsets.
-func checkOrder(t *rapid.T, s *site) {
+func checkOrder(t *rapid.T, s *fixture) {
 	last := map[string]string{}
 	for _, place := range s.ledger.booked {
 		id, offset, _ := strings.Cut(place, "@")

@@ -19,7 +19,7 @@ import (
 func undecodable(place string) record { return record{place: place, raw: `"value":"!!!"`} }
 
 // A record that can never succeed is remembered under its place, so that further deliveries don't bury it again.
-func TestRecordsThatCanNeverSucceed(t *testing.T) {
+func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
 	keyPanics := func(*msk.Record) (string, error) { panic("no such field") }
 	for name, tc := range map[string]struct {
 		bad  record
@@ -34,7 +34,7 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 		"makes its key fail": {bad: rec("payments-0@7", "x"), key: keyPanics, says: "panicked: no such field"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.cfg.Records.Key = tc.key
 			if tc.key == nil {
 				s.cfg.Records.Key = kafka.HeaderKey(kafka.DefaultKeyHeader)
@@ -53,7 +53,7 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 			const remembered = "ledger@payments-0@7@1767225600000"
 			equal(t, "the letter's key", letter.IdempotencyKey, remembered)
 			equal(t, "the letter's attempts", letter.Attempts, 1)
-			says(t, letter.Error.Message, tc.says)
+			wantContains(t, letter.Error.Message, tc.says)
 			rec := s.get(remembered)
 			equal(t, "status", rec.Status, store.StatusFailed)
 			equal(t, "the letter's version", letter.Token, rec.Token)
@@ -63,15 +63,15 @@ func TestRecordsThatCanNeverSucceed(t *testing.T) {
 	}
 }
 
-func TestThePanicOfAKeyFunctionIsLoggedWithItsStack(t *testing.T) {
-	s := newSite(t)
+func TestPanicOfAKeyFunctionIsLoggedWithItsStack(t *testing.T) {
+	s := newFixture(t)
 	s.cfg.Records.Key = func(*msk.Record) (string, error) { panic("no such field") }
 	s.deliver(rec("payments-0@7", "x"))
-	says(t, s.log.about("payments-0@7")["stack"].(string), "rejected_test.go")
+	wantContains(t, s.log.about("payments-0@7")["stack"].(string), "rejected_test.go")
 }
 
-func TestAMismatchBuriesTheRecordAndLeavesTheKeyAlone(t *testing.T) {
-	s := newSite(t)
+func TestMismatchIsDeadLetteredAndLeavesTheKeyUnchanged(t *testing.T) {
+	s := newFixture(t)
 	s.deliver(rec("payments-0@1", "a"))
 	before := s.get(keyA)
 	for range 3 {
@@ -84,12 +84,12 @@ func TestAMismatchBuriesTheRecordAndLeavesTheKeyAlone(t *testing.T) {
 	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
 	letter := s.letters.sent[0]
 	equal(t, "the letter's key", letter.IdempotencyKey, "ledger@payments-0@7@1767225600000")
-	says(t, letter.Error.Message, "another fingerprint")
+	wantContains(t, letter.Error.Message, "another fingerprint")
 	equal(t, "code", letter.Error.Code, store.CodePermanent)
 }
 
 // Where no dead letters are configured, nothing is given up: the partition waits, and somebody is woken.
-func TestWithoutDeadLettersNothingIsGivenUp(t *testing.T) {
+func TestWithoutDeadLettersRecordsBlockTheirPartition(t *testing.T) {
 	for name, bad := range map[string]record{
 		"permanent":    rec("payments-0@7", "poison"),
 		"undecodable":  undecodable("payments-0@7"),
@@ -98,7 +98,7 @@ func TestWithoutDeadLettersNothingIsGivenUp(t *testing.T) {
 		"fails always": rec("payments-0@7", "fails"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.cfg.Records.DeadLetters = nil
 			s.ledger.fails("poison", idem.Permanent(errBoom))
 			s.ledger.fails("fails", errBoom)
@@ -113,16 +113,16 @@ func TestWithoutDeadLettersNothingIsGivenUp(t *testing.T) {
 			line := s.log.about("payments-0@7")
 			equal(t, "level", line["level"], any("ERROR"))
 			equal(t, "alarm", line["alarm"], any(true))
-			says(t, line["error"].(string), "no dead letters are configured")
+			wantContains(t, line["error"].(string), "no dead letters are configured")
 			equal(t, "calls for the one behind", s.ledger.calls["b"], 0)
 		})
 	}
 }
 
-func TestADeadLetterThatCannotBeSentIsReportedUntilItCan(t *testing.T) {
+func TestDeadLetterIsRetriedUntilItIsSent(t *testing.T) {
 	for name, bad := range map[string]record{"permanent": rec("payments-0@7", "poison"), "undecodable": undecodable("payments-0@7")} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.ledger.fails("poison", idem.Permanent(errBoom))
 			s.letters.on = func(context.Context, kafka.DeadLetter) error { return errNetwork }
 			for n := 1; n <= idem.Defaults().MaxAttempts+2; n++ {
@@ -133,7 +133,7 @@ func TestADeadLetterThatCannotBeSentIsReportedUntilItCan(t *testing.T) {
 			line := s.log.about("payments-0@7")
 			equal(t, "level", line["level"], any("ERROR"))
 			equal(t, "alarm", line["alarm"], any(true))
-			says(t, line["error"].(string), "the dead letter could not be sent", "connection refused")
+			wantContains(t, line["error"].(string), "the dead letter could not be sent", "connection refused")
 			s.letters.on = nil
 			equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")))
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
@@ -143,9 +143,9 @@ func TestADeadLetterThatCannotBeSentIsReportedUntilItCan(t *testing.T) {
 }
 
 // A letter that was sent before the process died, or before the store could be told, may be sent again.
-func TestALetterWhoseKeyCouldNotBeSetToFailedIsSentAgain(t *testing.T) {
+func TestLetterIsSentAgainIfItsKeyIsNotFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.fails("poison", idem.Permanent(errBoom))
 		s.store.losing(errNetwork, store.OpFail)
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "poison")), "payments-0@7")
@@ -160,8 +160,8 @@ func TestALetterWhoseKeyCouldNotBeSetToFailedIsSentAgain(t *testing.T) {
 }
 
 // Keys that try to be other keys.
-func TestHostileKeys(t *testing.T) {
-	s := newSite(t)
+func TestForgedKeysDoNotCollide(t *testing.T) {
+	s := newFixture(t)
 	records := []record{
 		undecodable("payments-0@7"),                           // remembered as payments@payments-0@7
 		rec("payments-0@8", "payments@payments-0@7"),          // looks like it
@@ -182,8 +182,8 @@ func TestHostileKeys(t *testing.T) {
 	equal(t, "replayed", s.last().Replayed, len(records)-1)
 }
 
-func TestARedrivenRecordOpensItsFailure(t *testing.T) {
-	s := newSite(t)
+func TestRedrivenRecordIsExecuted(t *testing.T) {
+	s := newFixture(t)
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 	s.deliver(rec("payments-0@7", "a"))
 	version := s.letters.sent[0].Token
@@ -197,8 +197,8 @@ func TestARedrivenRecordOpensItsFailure(t *testing.T) {
 }
 
 // In one batch with the delivery that it is to mend, which gets the failure, the redriven record has its own turn.
-func TestARedrivenRecordDoesNotShareTheFailure(t *testing.T) {
-	s := newSite(t)
+func TestRedrivenRecordDoesNotShareTheFailure(t *testing.T) {
+	s := newFixture(t)
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 	s.deliver(rec("payments-0@7", "a"))
 	again := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Token, 10))
@@ -211,8 +211,8 @@ func TestARedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 }
 
 // A letter of a record that has no usable key may be brought back to its place, by invoking the function: it is judged again.
-func TestARejectedRecordThatIsRedrivenInItsPlaceIsJudgedAgain(t *testing.T) {
-	s := newSite(t)
+func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
+	s := newFixture(t)
 	s.cfg.Records.Key = kafka.HeaderKey("payment-id")
 	s.deliver(rec("payments-0@7", "x"))
 	version := strconv.FormatInt(s.letters.sent[0].Token, 10)
@@ -230,10 +230,10 @@ func TestARejectedRecordThatIsRedrivenInItsPlaceIsJudgedAgain(t *testing.T) {
 
 // A version that was never issued for a key does not open it: whatever a producer writes into the header, the handler is not called
 // again. Since the store may also have forgotten a failure, the record gets a dead letter, with the version that does open its key.
-func TestAVersionThatWasNotIssuedOpensNoFailure(t *testing.T) {
+func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 	for name, onCommit := range map[string]bool{"claims first": false, "claims on commit": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.engine.ClaimOnCommit, s.ledger.atomic = onCommit, onCommit
 			s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 			s.deliver(rec("payments-0@7", "a"))
@@ -255,7 +255,7 @@ func TestAVersionThatWasNotIssuedOpensNoFailure(t *testing.T) {
 			again := s.letters.sent[1]
 			equal(t, "the letter's key", again.IdempotencyKey, keyA)
 			equal(t, "the letter's version", again.Token, failed.Token)
-			says(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Token, 10))
+			wantContains(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Token, 10))
 
 			s.deliver(rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(again.Token, 10)))
 			equal(t, "effects when that letter is redriven", s.ledger.effects["a"], 1)
@@ -264,9 +264,9 @@ func TestAVersionThatWasNotIssuedOpensNoFailure(t *testing.T) {
 }
 
 // A letter that was followed by a later one of its key opens nothing, and is not sent again: the later one is there.
-func TestALetterThatWasFollowedByAnotherOpensNothing(t *testing.T) {
+func TestSupersededLetterDoesNotRedrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.on["poison"] = failing(2, idem.Permanent(errBoom))
 		s.store.losing(errNetwork, store.OpFail)
 		s.deliver(rec("payments-0@7", "poison"))

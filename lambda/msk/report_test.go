@@ -27,7 +27,7 @@ func checkCounts(t rapid.TB, r kafka.Report) {
 
 // mixed is a batch in which much happens: one executed, one replayed, one duplicates, one dead letter, one replayed failure,
 // one retried and two behind it.
-func mixed(s *site) []record {
+func mixed(s *fixture) []record {
 	s.ledger.fails("poison", idem.Permanent(errBoom))
 	s.ledger.fails("later", errBoom)
 	s.ledger.fails("failed", idem.Permanent(errBoom))
@@ -40,7 +40,7 @@ func mixed(s *site) []record {
 
 func TestEveryRecordIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.deliver(mixed(s)...)
 		r := s.last()
 		checkCounts(t, r)
@@ -68,7 +68,7 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t)
+				s := newFixture(t)
 				s.engine.Wait = -1
 				s.store.hold(store.ClaimRequest{Key: keyA, Fingerprint: idem.FingerprintOf([]byte("value of a")), Lease: tc.lease, Retention: time.Hour})
 				pass(10 * time.Minute)
@@ -81,7 +81,7 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.fails("a", idem.Unavailable(errBoom))
 		for n := range 3 {
 			s.deliver(rec("payments-0@7", "a"))
@@ -93,7 +93,7 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 
 func TestRecordAgeIsThatOfTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		sent := time.UnixMilli(1767225600000)
 		pass(time.Until(sent) + 90*time.Second)
 		s.deliver(rec("payments-0@4", "a"), record{place: "payments-0@5", raw: `"timestamp":1767225660000`},
@@ -104,7 +104,7 @@ func TestRecordAgeIsThatOfTheOldest(t *testing.T) {
 
 func TestStoreLatencyIsOfClaimsAndSettlements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.store.onClaim = func(_ context.Context, _ *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
 			pass(7 * time.Millisecond)
 			return land()

@@ -30,7 +30,7 @@ type sample struct {
 	deliveries int      // 0: one
 	failed     []string // the keys that are FAILED; none: those of dead, under their places
 	before     string   // a file that is delivered before
-	check      func(t *testing.T, s *site)
+	check      func(t *testing.T, s *fixture)
 }
 
 func sampleOutcomes() map[string]sample {
@@ -89,7 +89,7 @@ func TestSampleEvents(t *testing.T) {
 	readme := string(must(os.ReadFile(filepath.Join(samples, "README.md"))))
 	for _, file := range must(filepath.Glob(filepath.Join(samples, "*.json"))) {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		says(t, readme, "["+name+".json]("+name+".json)")
+		wantContains(t, readme, "["+name+".json]("+name+".json)")
 		w, ok := want[name]
 		delete(want, name)
 		if !ok {
@@ -104,7 +104,7 @@ func TestSampleEvents(t *testing.T) {
 }
 
 func playSample(t *testing.T, name string, want sample) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.cfg.Failures = msk.FailBatch
 	s.ledger.book = payments(s)
 	play := func(name string) (deliveries int) {
@@ -148,7 +148,7 @@ func playSample(t *testing.T, name string, want sample) {
 	equal(t, "dead letters of the same again", len(s.letters.sent), letters)
 }
 
-func checkStatuses(t *testing.T, s *site, failed []string) {
+func checkStatuses(t *testing.T, s *fixture, failed []string) {
 	t.Helper()
 	for key, status := range s.keys() {
 		want := store.StatusCompleted
@@ -160,8 +160,8 @@ func checkStatuses(t *testing.T, s *site, failed []string) {
 	stored(failed...)(t, s)
 }
 
-func stored(keys ...string) func(t *testing.T, s *site) {
-	return func(t *testing.T, s *site) {
+func stored(keys ...string) func(t *testing.T, s *fixture) {
+	return func(t *testing.T, s *fixture) {
 		for _, key := range keys {
 			if _, ok := s.keys()[key]; !ok {
 				t.Errorf("the key %s is not stored", key)
@@ -170,23 +170,23 @@ func stored(keys ...string) func(t *testing.T, s *site) {
 	}
 }
 
-func claims(n int) func(t *testing.T, s *site) {
-	return func(t *testing.T, s *site) { equal(t, "claims", len(s.store.claims), n) }
+func claims(n int) func(t *testing.T, s *fixture) {
+	return func(t *testing.T, s *fixture) { equal(t, "claims", len(s.store.claims), n) }
 }
 
-func inOrder(places ...string) func(t *testing.T, s *site) {
-	return func(t *testing.T, s *site) { equalSlices(t, "calls", s.ledger.order, places...) }
+func inOrder(places ...string) func(t *testing.T, s *fixture) {
+	return func(t *testing.T, s *fixture) { equalSlices(t, "calls", s.ledger.order, places...) }
 }
 
-func source(key, place string) func(t *testing.T, s *site) {
-	return func(t *testing.T, s *site) { equal(t, "source", s.get(key).Source, place) }
+func source(key, place string) func(t *testing.T, s *fixture) {
+	return func(t *testing.T, s *fixture) { equal(t, "source", s.get(key).Source, place) }
 }
 
-func took(d time.Duration) func(t *testing.T, s *site) {
-	return func(t *testing.T, s *site) { equal(t, "the batch took", s.last().Took, d) }
+func took(d time.Duration) func(t *testing.T, s *fixture) {
+	return func(t *testing.T, s *fixture) { equal(t, "the batch took", s.last().Took, d) }
 }
 
-func allHashed(t *testing.T, s *site) {
+func allHashed(t *testing.T, s *fixture) {
 	for key := range s.keys() {
 		equal(t, "hashed: "+key, strings.HasPrefix(key, "sha256:"), true)
 	}
@@ -199,7 +199,7 @@ type payment struct {
 }
 
 // payments does what the example handler does with IDEMSK_SIMULATE=on.
-func payments(s *site) msk.Handler {
+func payments(s *fixture) msk.Handler {
 	return msk.JSON(func(ctx context.Context, p payment, _ msk.Record) (string, error) {
 		kind, arg, _ := strings.Cut(p.Simulate, ":")
 		switch kind {
@@ -231,7 +231,7 @@ func must2[T any](v T, ok bool) T {
 }
 
 // A batch near the limit of 6 MB, as scripts/gen-events writes it on request.
-func TestABatchNearTheLimitOfAPayload(t *testing.T) {
+func TestBatchNearThePayloadLimit(t *testing.T) {
 	var records []record
 	for n := range 1000 {
 		key := fmt.Sprintf("near-6-mb-%03d", n)
@@ -239,7 +239,7 @@ func TestABatchNearTheLimitOfAPayload(t *testing.T) {
 	}
 	event := payload(records...)
 	equal(t, "the payload is near the limit", len(event) > 5_900_000 && len(event) < 6<<20, true)
-	s := newSite(t)
+	s := newFixture(t)
 	equalSlices(t, "reported places", s.deliver(records...))
 	equal(t, "executed", s.last().Executed, 1000)
 }

@@ -14,10 +14,10 @@ import (
 )
 
 // Two functions read one topic, each in a consumer group of its own, and share a table: each handles every record.
-func TestConsumersDoNotShareKeys(t *testing.T) {
+func TestNamespacesDoNotShareKeys(t *testing.T) {
 	st := &spy{Store: memstore.New(memstore.Config{})}
 	for _, name := range []string{"ledger", "mail"} {
-		s := newSite(t)
+		s := newFixture(t)
 		s.store, s.cfg.Records.Namespace, s.cfg.Records.MissingKey = st, name, kafka.Process
 		for range 2 {
 			equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", ""), undecodable("payments-0@3")))
@@ -39,7 +39,7 @@ func TestKeysOfTopics(t *testing.T) {
 		{kafka.NamespaceScope, 1, []string{"ledger##42"}},
 	} {
 		for _, together := range []bool{true, false} {
-			s := newSite(t)
+			s := newFixture(t)
 			s.cfg.Records.KeyScope = tc.scope
 			if together {
 				equalSlices(t, "reported places", s.deliver(batch...))
@@ -59,7 +59,7 @@ func TestPlacesOfTopics(t *testing.T) {
 	reborn := rec("payments-0@0", "")
 	reborn.raw = `"timestamp":1767225600001`
 	for name, key := range map[string]kafka.KeyFunc{"no key": nil, "offset": kafka.OffsetKey} {
-		s := newSite(t)
+		s := newFixture(t)
 		s.cfg.Records.Key, s.cfg.Records.MissingKey = key, kafka.Process
 		for _, r := range []record{rec("payments-0@0", ""), rec("refunds-0@0", ""), rec("payments-1@0", ""), reborn, rec("payments-0@0", "")} {
 			equalSlices(t, "reported places", s.deliver(r))
@@ -78,21 +78,23 @@ func TestStoredKeysAreGolden(t *testing.T) {
 	var got strings.Builder
 	for _, tc := range []struct {
 		name string
-		set  func(s *site)
+		set  func(s *fixture)
 		r    record
 	}{
-		{"header", func(*site) {}, rec("payments-3@17", "pay-42")},
-		{"header, namespace scope", func(s *site) { s.cfg.Records.KeyScope = kafka.NamespaceScope }, rec("payments-3@17", "pay-42")},
-		{"header with separators", func(*site) {}, rec("payments-3@17", "a#b@c")},
-		{"header, long", func(*site) {}, rec("payments-3@17", long)},
-		{"header, hashed", func(s *site) { s.engine.HashKeys = true }, rec("payments-3@17", "pay-42")},
-		{"offset", func(s *site) { s.cfg.Records.Key = kafka.OffsetKey }, rec("payments-3@17", "")},
-		{"value's hash", func(s *site) { s.cfg.Records.Key = kafka.HashKey }, rec("payments-3@17", "").with("value")},
-		{"no key", func(s *site) { s.cfg.Records.MissingKey = kafka.Process }, rec("payments-3@17", "")},
-		{"no key, namespace scope", func(s *site) { s.cfg.Records.MissingKey, s.cfg.Records.KeyScope = kafka.Process, kafka.NamespaceScope }, rec("payments-3@17", "")},
-		{"rejected", func(*site) {}, rec("payments-3@17", "")},
+		{"header", func(*fixture) {}, rec("payments-3@17", "pay-42")},
+		{"header, namespace scope", func(s *fixture) { s.cfg.Records.KeyScope = kafka.NamespaceScope }, rec("payments-3@17", "pay-42")},
+		{"header with separators", func(*fixture) {}, rec("payments-3@17", "a#b@c")},
+		{"header, long", func(*fixture) {}, rec("payments-3@17", long)},
+		{"header, hashed", func(s *fixture) { s.engine.HashKeys = true }, rec("payments-3@17", "pay-42")},
+		{"offset", func(s *fixture) { s.cfg.Records.Key = kafka.OffsetKey }, rec("payments-3@17", "")},
+		{"value's hash", func(s *fixture) { s.cfg.Records.Key = kafka.HashKey }, rec("payments-3@17", "").with("value")},
+		{"no key", func(s *fixture) { s.cfg.Records.MissingKey = kafka.Process }, rec("payments-3@17", "")},
+		{"no key, namespace scope", func(s *fixture) {
+			s.cfg.Records.MissingKey, s.cfg.Records.KeyScope = kafka.Process, kafka.NamespaceScope
+		}, rec("payments-3@17", "")},
+		{"rejected", func(*fixture) {}, rec("payments-3@17", "")},
 	} {
-		s := newSite(t)
+		s := newFixture(t)
 		tc.set(s)
 		s.deliver(tc.r)
 		for key, status := range s.keys() {

@@ -17,8 +17,8 @@ import (
 // The key of rec("payments-0@7", "a") as it is stored.
 const keyA = "ledger#payments#a"
 
-func TestAFreshRecordIsExecutedAndCompleted(t *testing.T) {
-	s := newSite(t)
+func TestFreshRecordIsExecutedAndCompleted(t *testing.T) {
+	s := newFixture(t)
 	var seen idem.Attempt
 	s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
 		seen, _ = idem.AttemptFrom(ctx)
@@ -36,8 +36,8 @@ func TestAFreshRecordIsExecutedAndCompleted(t *testing.T) {
 	equal(t, "lines about records", len(s.log.of("record")), 0)
 }
 
-func TestADuplicateOfACompletedRecordIsReplayed(t *testing.T) {
-	s := newSite(t)
+func TestDuplicateOfACompletedRecordIsReplayed(t *testing.T) {
+	s := newFixture(t)
 	s.deliver(rec("payments-0@7", "a"))
 	for _, again := range []string{"payments-0@7", "payments-3@99"} { // the batch is retried; the producer retried
 		equalSlices(t, "reported places", s.deliver(rec(again, "a")))
@@ -49,19 +49,19 @@ func TestADuplicateOfACompletedRecordIsReplayed(t *testing.T) {
 	equal(t, "claims", len(s.store.claims), 3)
 }
 
-func TestADuplicateOfAFailedRecordIsNotCalled(t *testing.T) {
-	s := newSite(t)
+func TestDuplicateOfAFailedRecordIsNotExecuted(t *testing.T) {
+	s := newFixture(t)
 	s.ledger.fails("a", idem.Permanent(errBoom))
 	s.deliver(rec("payments-0@7", "a"))
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@8", "a")))
 	equal(t, "replayed failures", s.last().ReplayedFailed, 1)
 	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
 	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
-	says(t, s.log.about("payments-0@8")["error"].(string), "permanent: boom")
+	wantContains(t, s.log.about("payments-0@8")["error"].(string), "permanent: boom")
 }
 
-func TestAnErrorThatMayPassIsReportedAndTriedAgain(t *testing.T) {
-	s := newSite(t)
+func TestTransientErrorIsReportedAndRetried(t *testing.T) {
+	s := newFixture(t)
 	s.ledger.on["a"] = failing(2, errBoom)
 	for n := 1; n <= 2; n++ {
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
@@ -86,9 +86,9 @@ func failing(times int, err error) func(context.Context, msk.Record) error {
 	}
 }
 
-func TestRetryAfterLeavesTheKeyAlone(t *testing.T) {
+func TestRetryAfterDelaysTheNextClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.on["a"] = failing(1, idem.RetryAfter(errBoom, time.Minute))
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
 		got := s.get(keyA)
@@ -103,19 +103,19 @@ func TestRetryAfterLeavesTheKeyAlone(t *testing.T) {
 // A delay beyond the deadline is not waited for: others have better uses for the function's time.
 func TestRetryAfterBeyondTheDeadlineIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.fails("a", idem.RetryAfter(errBoom, time.Hour))
 		s.deliver(rec("payments-0@7", "a"))
 		begun := time.Now()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
 		equal(t, "it took", time.Since(begun), 0)
 		equal(t, "in flight", s.last().InFlight, 1)
-		says(t, s.log.about("payments-0@7")["error"].(string), "released until", "last failure error: boom")
+		wantContains(t, s.log.about("payments-0@7")["error"].(string), "released until", "last failure error: boom")
 	})
 }
 
-func TestADependencyThatIsDownCostsNoAttempt(t *testing.T) {
-	s := newSite(t)
+func TestUnavailableDependencyCostsNoAttempt(t *testing.T) {
+	s := newFixture(t)
 	s.engine.MaxAttempts = 1
 	s.ledger.on["a"] = failing(9, idem.Unavailable(errBoom))
 	for range 9 {
@@ -130,8 +130,8 @@ func TestADependencyThatIsDownCostsNoAttempt(t *testing.T) {
 	equal(t, "effects", s.ledger.total(), 2)
 }
 
-func TestTheLastAttemptEndsInTheDeadLetters(t *testing.T) {
-	s := newSite(t)
+func TestLastAttemptIsDeadLettered(t *testing.T) {
+	s := newFixture(t)
 	s.engine.MaxAttempts = 3
 	s.ledger.fails("a", errBoom)
 	for range 2 {
@@ -143,12 +143,12 @@ func TestTheLastAttemptEndsInTheDeadLetters(t *testing.T) {
 	letter := s.letters.sent[0]
 	equal(t, "code", letter.Error.Code, store.CodeExhausted)
 	equal(t, "attempts", letter.Attempts, 3)
-	says(t, letter.Error.Message, "attempt 3 of 3", "boom")
+	wantContains(t, letter.Error.Message, "attempt 3 of 3", "boom")
 	equal(t, "calls of the handler", s.ledger.calls["a"], 3)
 }
 
-func TestAPermanentErrorEndsInTheDeadLettersAtOnce(t *testing.T) {
-	s := newSite(t)
+func TestPermanentErrorIsDeadLetteredAtOnce(t *testing.T) {
+	s := newFixture(t)
 	s.ledger.fails("a", idem.Permanent(errBoom))
 	s.letters.on = func(context.Context, kafka.DeadLetter) error {
 		equal(t, "status while the letter is sent", s.get(keyA).Status, store.StatusStarted)
@@ -164,13 +164,13 @@ func TestAPermanentErrorEndsInTheDeadLettersAtOnce(t *testing.T) {
 	equal(t, "alarm", line["alarm"], nil)
 }
 
-func TestAPanicIsAFailureOfItsRecord(t *testing.T) {
-	s := newSite(t)
+func TestPanicIsAFailureOfItsRecord(t *testing.T) {
+	s := newFixture(t)
 	s.ledger.on["a"] = func(context.Context, msk.Record) error { panic("nil map") }
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")), "payments-0@7")
 	line := s.log.about("payments-0@7")
-	says(t, line["error"].(string), "panicked: nil map")
-	says(t, line["stack"].(string), "settle_test.go")
+	wantContains(t, line["error"].(string), "panicked: nil map")
+	wantContains(t, line["stack"].(string), "settle_test.go")
 	equal(t, "effects of the other partition", s.ledger.effects["b"], 1)
 	for range 4 {
 		s.deliver(rec("payments-0@7", "a"))
@@ -179,17 +179,17 @@ func TestAPanicIsAFailureOfItsRecord(t *testing.T) {
 }
 
 // A panic is an accident, whatever was thrown: the record has all its attempts.
-func TestAPanicWithAPermanentErrorIsNotPermanent(t *testing.T) {
-	s := newSite(t)
+func TestPanicWithAPermanentErrorIsNotPermanent(t *testing.T) {
+	s := newFixture(t)
 	s.ledger.on["a"] = func(context.Context, msk.Record) error { panic(idem.Permanent(errBoom)) }
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
 	equal(t, "retried", s.last().Retried, 1)
 }
 
 // A handler that ends its goroutine never comes back to settle its key.
-func TestAHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
+func TestHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		leave := func(context.Context, msk.Record) error {
 			runtime.Goexit()
 			return nil
@@ -199,7 +199,7 @@ func TestAHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
 			s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "a"), rec("payments-2@1", "b"), rec("payments-3@1", "c")),
 			"payments-0@7", "payments-1@3", "payments-3@1")
 		for _, place := range []string{"payments-0@7", "payments-1@3", "payments-3@1"} {
-			says(t, s.log.about(place)["error"].(string), "runtime.Goexit")
+			wantContains(t, s.log.about(place)["error"].(string), "runtime.Goexit")
 		}
 		s.ledger.on["a"] = nil
 		equal(t, "status", s.get(keyA).Status, store.StatusStarted)

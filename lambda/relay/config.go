@@ -18,14 +18,14 @@ import (
 type config struct {
 	table    string        // IDEMSK_OUTBOX_TABLE
 	brokers  []string      // IDEMSK_KAFKA_BROKERS: host:port,…
-	timeout  time.Duration // IDEMSK_KAFKA_TIMEOUT: of what is sent at once
-	attempts int           // IDEMSK_RELAY_ATTEMPTS: before an event that Kafka rejects is set aside
+	timeout  time.Duration // IDEMSK_KAFKA_TIMEOUT: for the events that are sent together
+	attempts int           // IDEMSK_RELAY_ATTEMPTS: before an event that Kafka rejects is parked
 	security security
 	function string     // AWS_LAMBDA_FUNCTION_NAME
 	logLevel slog.Level // IDEMSK_LOG_LEVEL
 }
 
-// The ways to prove to the brokers who one is, in IDEMSK_KAFKA_AUTH.
+// The values of IDEMSK_KAFKA_AUTH: broker authentication.
 const (
 	authNone     = "none"
 	authIAM      = "iam"
@@ -62,10 +62,10 @@ func readBrokers(v *app.Vars) []string {
 	return brokers
 }
 
-// security is how to prove to the brokers who one is, and the other way round.
+// security is the configuration of broker authentication and TLS.
 type security struct {
 	auth   string // IDEMSK_KAFKA_AUTH
-	tls    bool   // IDEMSK_KAFKA_TLS, by default where there is authentication
+	tls    bool   // IDEMSK_KAFKA_TLS, default: true with authentication
 	ca     []byte // IDEMSK_KAFKA_CA: certificates in PEM, or their file; by default the system's
 	secret string // IDEMSK_KAFKA_SECRET_ARN: username and password, or certificate and privateKey, as an event source mapping wants them
 }
@@ -82,7 +82,7 @@ func readSecurity(v *app.Vars) security {
 	}
 	var err error
 	if s.ca, err = readCA(v.String("IDEMSK_KAFKA_CA", "")); err != nil {
-		v.FailSecret("IDEMSK_KAFKA_CA", "certificates in PEM, or the file that holds them ("+err.Error()+")")
+		v.FailSecret("IDEMSK_KAFKA_CA", "certificates in PEM, or the file that contains them ("+err.Error()+")")
 	}
 	return s
 }
@@ -95,7 +95,7 @@ func readCA(s string) ([]byte, error) {
 	if s == "" || strings.HasPrefix(s, "-----BEGIN ") {
 		return []byte(s), nil
 	}
-	pem, err := os.ReadFile(s) //nolint:gosec // it is the operator who names it
+	pem, err := os.ReadFile(s) //nolint:gosec // the operator sets the path
 	if err != nil {
 		return nil, fmt.Errorf("it does not begin with -----BEGIN, and: %w", err)
 	}

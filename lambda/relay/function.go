@@ -19,21 +19,21 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// margin is what is left of an invocation's time when nothing more is begun, beside what is under way then. To give a Kafka client up that
-// does not answer takes up to a second of it.
+// margin is the part of an invocation's time in which no request is begun, in addition to the timeout of requests in progress.
+// Closing a Kafka client that gets no answer takes up to a second of it.
 const margin = 2 * time.Second
 
-// function is the relay as Lambda runs it.
+// function is the relay as a Lambda handler.
 type function struct {
 	relay    *dynamooutbox.Relay
 	producer *relay.Producer
-	timeout  time.Duration // of what the producer sends at once
+	timeout  time.Duration // of the events that the producer sends together
 	logger   *slog.Logger
 	metrics  *metrics
 }
 
-// newFunction wires the function from the variables: metrics go to stdout, logs to stderr. It returns all errors of the
-// configuration at once. It connects to nothing yet.
+// newFunction creates the function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors
+// of the configuration together. It opens no connection.
 func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) (*function, error) {
 	cfg := readConfig(vars)
 	logger := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: cfg.logLevel}))
@@ -67,11 +67,12 @@ func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) 
 	}, nil
 }
 
-// errNoImage says that the stream does not show what is in the table.
+// errNoImage means that the stream's records do not contain the table's items.
 var errNoImage = errors.New("the stream's records have no new image: the table's stream must be of type NEW_IMAGE or NEW_AND_OLD_IMAGES")
 
-// handle sends a batch. It reports each record whose item must come again: Lambda delivers the batch again from the first of
-// these on, so that what was sent behind it is sent once more. A batch that is not an outbox's fails as a whole.
+// handle sends a batch. It reports each record whose item must be retried. Lambda delivers the batch again from the first
+// reported record on, so later events that were sent are sent again. A batch that is not from an outbox's table fails as a
+// whole.
 func (f *function) handle(ctx context.Context, batch events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
 	ctx, cancel, err := f.bounded(ctx)
 	if err != nil {
@@ -80,7 +81,7 @@ func (f *function) handle(ctx context.Context, batch events.DynamoDBEvent) (even
 	defer cancel()
 	d := delivery{function: f, begun: time.Now()}
 	if err := d.decode(ctx, batch.Records); err != nil {
-		f.logger.ErrorContext(ctx, "the batch is not of an outbox", "records", len(batch.Records), "error", err)
+		f.logger.ErrorContext(ctx, "the batch is not from the stream of an outbox's table", "records", len(batch.Records), "error", err)
 		return events.DynamoDBEventResponse{}, err
 	}
 	d.result = f.relay.Send(ctx, d.items)
@@ -89,7 +90,7 @@ func (f *function) handle(ctx context.Context, batch events.DynamoDBEvent) (even
 	return response, nil
 }
 
-// bounded returns a context that ends early enough for what is under way then to come to its end.
+// bounded returns a context that ends early enough for requests in progress to finish.
 func (f *function) bounded(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -97,7 +98,7 @@ func (f *function) bounded(ctx context.Context) (context.Context, context.Cancel
 	}
 	end := deadline.Add(-f.timeout - margin)
 	if left := time.Until(end); left <= 0 {
-		return nil, nil, fmt.Errorf("there are %v left, and to send may take %v: give the function a longer timeout, or set IDEMSK_KAFKA_TIMEOUT",
+		return nil, nil, fmt.Errorf("there are %v left, and sending may take %v: give the function a longer timeout, or set IDEMSK_KAFKA_TIMEOUT",
 			time.Until(deadline).Round(time.Millisecond), f.timeout+margin)
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
@@ -111,13 +112,13 @@ type delivery struct {
 	records int
 	items   []dynamooutbox.Item
 	numbers []string // sequence numbers of the items
-	broken  []string // sequence numbers of what could not be set aside
-	aside   int      // items that were set aside unread
+	broken  []string // sequence numbers of the items that could not be parked
+	parked  int      // items that were parked because they could not be decoded
 	result  dynamooutbox.Result
 	failed  int
 }
 
-// decode reads the records, and sets those aside that hold no item.
+// decode decodes the records, and parks those that contain no valid item.
 func (d *delivery) decode(ctx context.Context, records []events.DynamoDBEventRecord) error {
 	for i := range records {
 		r := &records[i]
@@ -138,11 +139,11 @@ func (d *delivery) decode(ctx context.Context, records []events.DynamoDBEventRec
 			return fmt.Errorf("record %s: is this the stream of an outbox's table? %w", number, err)
 		}
 		if err := d.relay.Reject(ctx, it, err); err != nil {
-			d.logger.ErrorContext(ctx, "an item can't be set aside", "sequenceNumber", number, "error", err)
+			d.logger.ErrorContext(ctx, "an item can't be parked", "sequenceNumber", number, "error", err)
 			d.broken = append(d.broken, number)
 			continue
 		}
-		d.aside++
+		d.parked++
 	}
 	return nil
 }
@@ -161,7 +162,7 @@ func (d *delivery) answer(ctx context.Context) events.DynamoDBEventResponse {
 	}
 	if d.failed = len(failures); d.failed > 0 {
 		first, _, _ := strings.Cut(fmt.Sprint(why), "\n")
-		d.logger.WarnContext(ctx, "items of the outbox were not sent; they come again", "items", d.failed, "of", d.records, "first", first)
+		d.logger.WarnContext(ctx, "items of the outbox were not sent and will be retried", "items", d.failed, "of", d.records, "first", first)
 	}
 	return events.DynamoDBEventResponse{BatchItemFailures: failures}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // metrics returns the last batch's, and wants CloudWatch to find all of them in it.
-func (s *site) metrics() map[string]any {
+func (s *fixture) metrics() map[string]any {
 	s.Helper()
 	lines := strings.Split(strings.TrimSpace(s.metric.String()), "\n")
 	var line map[string]any
@@ -41,7 +41,7 @@ func (s *site) metrics() map[string]any {
 	return line
 }
 
-func (s *site) wantMetrics(want map[string]float64) {
+func (s *fixture) wantMetrics(want map[string]float64) {
 	s.Helper()
 	got := s.metrics()
 	for name, n := range want {
@@ -76,14 +76,14 @@ func TestItemsBecomeRecords(t *testing.T) {
 	if !slices.Equal(values, []string{"one", "two", "requeued"}) {
 		t.Errorf("the topic holds %q", values)
 	}
-	s.wantMetrics(map[string]float64{"OutboxItems": 4, "OutboxPublished": 3, "OutboxFailed": 0, "OutboxSetAside": 0, "OutboxRejected": 0})
+	s.wantMetrics(map[string]float64{"OutboxItems": 4, "OutboxPublished": 3, "OutboxFailed": 0, "OutboxParked": 0, "OutboxRejected": 0})
 	if age := s.metrics()["OutboxAge"].(float64); age < 60_000 || age > 120_000 {
 		t.Errorf("OutboxAge is %v ms; want a minute", age)
 	}
 }
 
 // What Kafka does not take is set aside on its item, and holds up nothing; nor does an item that can't be read.
-func TestPoison(t *testing.T) {
+func TestRejectedEventIsParked(t *testing.T) {
 	a, c := newCloud(t), newCluster(t)
 	s := start(t, a, c, nil)
 	unreadable := change("INSERT", 2, `"NewImage":{"aggregate":{"S":"x"},"id":{"S":"item-2"},"ok":{"BOOL":true}},`)
@@ -97,7 +97,7 @@ func TestPoison(t *testing.T) {
 	if !slices.Equal(a.updates, []string{"item-1", "item-2"}) {
 		t.Errorf("%q were set aside", a.updates)
 	}
-	s.wantMetrics(map[string]float64{"OutboxItems": 3, "OutboxPublished": 1, "OutboxSetAside": 2, "OutboxRejected": 1})
+	s.wantMetrics(map[string]float64{"OutboxItems": 3, "OutboxPublished": 1, "OutboxParked": 2, "OutboxRejected": 1})
 	if logs := s.logs.String(); !strings.Contains(logs, "event-1") || !strings.Contains(logs, "nowhere") || !strings.Contains(logs, "attribute createdAt") {
 		t.Errorf("the log says %s", logs)
 	}
@@ -114,7 +114,7 @@ func TestPoison(t *testing.T) {
 		if reported := s.deliver(insert(4, "nowhere", "k", "x"), insert(5, "nowhere", "k", "x"), unreadable, insert(6, "t", "k", "good")); !slices.Equal(reported, tc.reported) {
 			t.Errorf("%q are reported while %s; want %q", reported, tc.what, tc.reported)
 		}
-		s.wantMetrics(map[string]float64{"OutboxFailed": float64(len(tc.reported)), "OutboxSetAside": 0})
+		s.wantMetrics(map[string]float64{"OutboxFailed": float64(len(tc.reported)), "OutboxParked": 0})
 		if logs := s.logs.String(); !strings.Contains(logs, "the role needs dynamodb:BatchGetItem and UpdateItem") {
 			t.Errorf("the log does not say what to do: %s", logs)
 		}
@@ -122,7 +122,7 @@ func TestPoison(t *testing.T) {
 }
 
 // While Kafka is away everything is reported, and comes when it is back.
-func TestKafkaIsAway(t *testing.T) {
+func TestRelayRetriesWhenKafkaIsUnavailable(t *testing.T) {
 	c := newCluster(t)
 	s := start(t, newCloud(t), c, nil)
 	batch := []string{insert(1, "t", "k", "one"), insert(2, "t", "l", "two")}
@@ -153,7 +153,7 @@ func atoi(t *testing.T, s string) (n int) {
 }
 
 // A stream that is not an outbox's, or shows no images, fails the batch as a whole: nothing is lost, and somebody sees it.
-func TestAnotherStream(t *testing.T) {
+func TestBatchFromAnotherStreamFails(t *testing.T) {
 	s := start(t, newCloud(t), newCluster(t), nil)
 	for name, tc := range map[string]struct{ record, want string }{
 		"keys only":     {change("INSERT", 1, ""), "NEW_IMAGE"},
@@ -166,7 +166,7 @@ func TestAnotherStream(t *testing.T) {
 }
 
 // A function that has less time than to send takes does not begin.
-func TestTooLittleTime(t *testing.T) {
+func TestNothingIsSentWithTooLittleTime(t *testing.T) {
 	s := start(t, newCloud(t), newCluster(t), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -181,7 +181,7 @@ func TestTooLittleTime(t *testing.T) {
 }
 
 // Everything that is wrong with the variables is said at once.
-func TestWrongVariables(t *testing.T) {
+func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	vars := map[string]string{
 		"IDEMSK_OUTBOX_TABLE": "a b", "IDEMSK_KAFKA_BROKERS": "broker", "IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_TLS": "false",
 		"IDEMSK_KAFKA_CA": "nowhere.pem", "IDEMSK_KAFKA_TIMEOUT": "1h", "IDEMSK_RELAY_ATTEMPTS": "0", "IDEMSK_LOG_LEVEL": "loud",
@@ -199,7 +199,7 @@ func TestWrongVariables(t *testing.T) {
 	}
 }
 
-func TestAVariableThatNobodyReadsIsNamed(t *testing.T) {
+func TestUnreadVariableIsNamed(t *testing.T) {
 	t.Setenv("IDEMSK_KAFKA_BROKER", "127.0.0.1:9")
 	t.Setenv("IDEMSK_KAFKA_BROKERS", "")
 	var stderr bytes.Buffer
@@ -210,7 +210,7 @@ func TestAVariableThatNobodyReadsIsNamed(t *testing.T) {
 }
 
 // The page on the configuration and the code speak of the same variables.
-func TestTheConfigurationIsDocumented(t *testing.T) {
+func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)

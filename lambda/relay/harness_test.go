@@ -91,15 +91,15 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-// site is the function, with what it wrote.
-type site struct {
+// fixture is the function, with what it wrote.
+type fixture struct {
 	*testing.T
 	fn           *function
 	logs, metric bytes.Buffer
 }
 
 // start wires the function as its process does, with these variables besides those that it always needs.
-func start(t *testing.T, a *cloud, c *kfake.Cluster, env map[string]string) *site {
+func start(t *testing.T, a *cloud, c *kfake.Cluster, env map[string]string) *fixture {
 	t.Helper()
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": a.url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "",
@@ -113,7 +113,7 @@ func start(t *testing.T, a *cloud, c *kfake.Cluster, env map[string]string) *sit
 	for name, value := range env {
 		vars[name] = value
 	}
-	s := &site{T: t}
+	s := &fixture{T: t}
 	var err error
 	s.fn, err = newFunction(t.Context(), app.NewVars(lookup(vars)), &s.metric, &s.logs)
 	if err != nil {
@@ -129,7 +129,7 @@ func lookup(vars map[string]string) func(string) (string, bool) {
 }
 
 // deliver hands records to the function, as JSON, and returns the sequence numbers that it reports.
-func (s *site) deliver(records ...string) (reported []string) {
+func (s *fixture) deliver(records ...string) (reported []string) {
 	s.Helper()
 	reported, err := s.try(s.Context(), records...)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *site) deliver(records ...string) (reported []string) {
 	return reported
 }
 
-func (s *site) try(ctx context.Context, records ...string) (reported []string, err error) {
+func (s *fixture) try(ctx context.Context, records ...string) (reported []string, err error) {
 	s.Helper()
 	text := `{"Records":[`
 	for i, r := range records {

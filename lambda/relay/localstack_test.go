@@ -176,7 +176,7 @@ func (s *stack) aside(n int) (items []dynamooutbox.Item) {
 	defer tick.Stop()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
 		items = nil
-		for it, err := range s.outbox.List(s.Context(), s.db, dynamooutbox.ListQuery{Aside: true}) {
+		for it, err := range s.outbox.List(s.Context(), s.db, dynamooutbox.ListQuery{Parked: true}) {
 			s.must(err)
 			items = append(items, it)
 		}
@@ -220,7 +220,7 @@ func TestStreamToKafkaOnLocalStack(t *testing.T) {
 	}
 
 	it := s.aside(1)[0]
-	if len(it.Aside) != 1 || string(it.Events[0].Value) != "poison" || !strings.Contains(it.Failure, "later") || it.Attempts != 2 {
+	if len(it.Parked) != 1 || string(it.Events[0].Value) != "poison" || !strings.Contains(it.Failure, "later") || it.Attempts != 2 {
 		t.Errorf("set aside: %+v", it)
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("later"))

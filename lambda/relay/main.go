@@ -1,13 +1,13 @@
 // The relay of a DynamoDB outbox (package dynamooutbox): a Lambda function on the stream of the outbox's table, which sends the
-// events in it to Kafka.
+// events to Kafka.
 //
-// Its event source mapping has FunctionResponseTypes ReportBatchItemFailures, and a ParallelizationFactor of 1, as a larger one
-// would not keep the order of a key. It tries for as long as the stream remembers (MaximumRetryAttempts and
-// MaximumRecordAgeInSeconds -1), since what can be Kafka's fault alone is nobody's to discard; an event that Kafka rejects the
-// function sets aside by itself.
+// Its event source mapping has FunctionResponseTypes ReportBatchItemFailures, and a ParallelizationFactor of 1, because a
+// larger one would not keep the order of the events of a key. It retries for as long as the stream keeps records
+// (MaximumRetryAttempts and MaximumRecordAgeInSeconds -1), because Kafka may only be unavailable. The function itself parks an
+// event that Kafka rejects.
 //
-// A wrong configuration ends the process before it asks the Runtime API for work, with one message that names every variable
-// at fault. The variables are those of readConfig.
+// An invalid configuration ends the process before it requests work from the Runtime API, with one message that names every
+// invalid variable. readConfig lists the variables.
 package main
 
 import (

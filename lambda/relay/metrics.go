@@ -8,8 +8,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// metrics writes every batch as one line of CloudWatch's embedded metric format, in the namespace and with the dimension of
-// the consumer's (see msk.EMF).
+// metrics writes every batch as one line of CloudWatch's embedded metric format, with the namespace and the dimension of
+// msk.EMF.
 type metrics struct {
 	out      io.Writer
 	function string
@@ -25,7 +25,7 @@ func (m *metrics) report(d *delivery) {
 		n    int
 	}{
 		{"OutboxItems", d.records}, {"OutboxPublished", d.result.Published}, {"OutboxRejected", d.result.Rejected},
-		{"OutboxSetAside", d.result.SetAside + d.aside}, {"OutboxFailed", d.failed},
+		{"OutboxParked", d.result.Parked + d.parked}, {"OutboxFailed", d.failed},
 	}
 	line := map[string]any{"OutboxAge": millis(d.age(now)), "OutboxDuration": millis(now.Sub(d.begun))}
 	list := []metric{{"OutboxAge", "Milliseconds"}, {"OutboxDuration", "Milliseconds"}}
@@ -34,7 +34,7 @@ func (m *metrics) report(d *delivery) {
 		list = append(list, metric{c.name, "Count"})
 	}
 	dimensions := []string{}
-	if m.function != "" { // CloudWatch takes no empty one
+	if m.function != "" { // CloudWatch does not accept an empty value
 		line["FunctionName"] = m.function
 		dimensions = append(dimensions, "FunctionName")
 	}
@@ -46,12 +46,12 @@ func (m *metrics) report(d *delivery) {
 	}
 	text, err := json.Marshal(line)
 	if err != nil {
-		return // numbers and strings encode
+		return // not reached: numbers and strings can be encoded
 	}
-	_, _ = m.out.Write(append(text, '\n')) // there is nobody to tell: a function's standard output is its log
+	_, _ = m.out.Write(append(text, '\n')) // an error can't be reported: standard output is the log
 }
 
-// age is how long ago the oldest of the items was committed.
+// age returns the time since the oldest of the items was committed.
 func (d *delivery) age(now time.Time) time.Duration {
 	var oldest time.Duration
 	for i := range d.items {

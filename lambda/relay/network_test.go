@@ -24,7 +24,7 @@ func newProxiedCloud(t *testing.T) (*cloud, *faultproxy.Proxy) {
 }
 
 // Kafka's connections and DynamoDB's fall silent between two batches, as in a sandbox that was frozen. At most one batch is reported.
-func TestTheFunctionGoesOnWhenTheNetworkHasFallenSilent(t *testing.T) {
+func TestRelayRecoversFromSilentConnections(t *testing.T) {
 	const soon = 6 * time.Second // Kafka has a second for a question and one for a wave, DynamoDB two for an attempt
 	var brokers *faultproxy.Proxy
 	c := newCluster(t, kfake.ListenFn(func(string, string) (l net.Listener, err error) {
@@ -54,7 +54,7 @@ func TestTheFunctionGoesOnWhenTheNetworkHasFallenSilent(t *testing.T) {
 	deliver([]string{"5"}, insert(5, "t", "k", "five"))
 }
 
-func TestTheSecretIsReadWhenTheNetworkHasFallenSilent(t *testing.T) {
+func TestSecretIsReadAfterConnectionsFallSilent(t *testing.T) {
 	a, services := newProxiedCloud(t)
 	a.secret = secretOf(t, map[string]string{"username": "relay", "password": "p"})
 	s := newSecret(aws.Config{BaseEndpoint: &a.url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, "arn:of:the:secret")

@@ -21,14 +21,14 @@ import (
 	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
-// How long a connection may take to be made, and what is asked on its way: AWS credentials, a secret.
+// The timeout of a connection, and of the requests for AWS credentials and the secret while it is opened.
 const (
 	dialTimeout   = 5 * time.Second
 	secretTimeout = 5 * time.Second
 )
 
-// options are those of the Kafka client. What they need of AWS they ask for when a connection is made, so that credentials
-// and passwords that were changed meanwhile are found.
+// options returns the options of the Kafka client. Credentials and secrets are read when a connection is opened, so that
+// changes are noticed.
 func (s *security) options(cfg aws.Config) ([]kgo.Opt, error) {
 	credentials := newSecret(cfg, s.secret)
 	var opts []kgo.Opt
@@ -56,7 +56,7 @@ func (s *security) tlsConfig(credentials *secret) (*tls.Config, error) {
 	if len(s.ca) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(s.ca) {
-			return nil, errors.New("IDEMSK_KAFKA_CA holds no certificate in PEM")
+			return nil, errors.New("IDEMSK_KAFKA_CA contains no certificate in PEM")
 		}
 	}
 	if s.auth == authMTLS {
@@ -78,15 +78,15 @@ func iam(ctx context.Context, cfg aws.Config) (saslaws.Auth, error) {
 	return saslaws.Auth{AccessKey: c.AccessKeyID, SecretKey: c.SecretAccessKey, SessionToken: c.SessionToken}, nil
 }
 
-// content is what the secret holds.
+// content is the value of the secret.
 type content struct {
 	Username    string `json:"username"`
 	Password    string `json:"password"`
-	Certificate string `json:"certificate"` // in PEM, those between it and the CA behind it
+	Certificate string `json:"certificate"` // in PEM, followed by the intermediate certificates
 	PrivateKey  string `json:"privateKey"`  // in PEM, not encrypted
 }
 
-// fresh is how long a secret that was read is used without reading it again.
+// fresh is how long a secret is used before it is read again.
 const fresh = 30 * time.Second
 
 // secret is a secret in Secrets Manager.
@@ -116,7 +116,7 @@ func (s *secret) read(ctx context.Context) (content, error) {
 	out, err := s.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &s.arn})
 	if err != nil {
 		return content{}, fmt.Errorf("reading IDEMSK_KAFKA_SECRET_ARN (the function needs secretsmanager:GetSecretValue on it, kms:Decrypt on its key, "+
-			"and in a VPC a way to Secrets Manager): %w", err)
+			"and in a VPC an endpoint for Secrets Manager or a route to the Internet): %w", err)
 	}
 	var c content
 	if err := json.Unmarshal([]byte(aws.ToString(out.SecretString)), &c); err != nil { // the error may quote the text
@@ -140,7 +140,7 @@ func (s *secret) certificate(ctx context.Context) (*tls.Certificate, error) {
 		return nil, err
 	}
 	cert, err := tls.X509KeyPair([]byte(c.Certificate), []byte(c.PrivateKey))
-	if err != nil { // it says nothing of what is in the key
+	if err != nil { // the error does not contain the key
 		return nil, fmt.Errorf("the secret %s: certificate and privateKey, in PEM, the key not encrypted: %w", s.arn, err)
 	}
 	return &cert, nil

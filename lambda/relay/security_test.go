@@ -66,7 +66,7 @@ func TestSCRAM(t *testing.T) {
 }
 
 // Connections that are made at the same time read the secret once, those of later read it anew: it may have been changed.
-func TestTheSecretIsReadAgain(t *testing.T) {
+func TestSecretIsReadAgain(t *testing.T) {
 	a := newCloud(t)
 	a.secret = secretOf(t, map[string]string{"username": "relay", "password": "old"})
 	s := &secret{arn: "arn:of:the:secret", client: secretsmanager.New(secretsmanager.Options{
@@ -87,7 +87,7 @@ func TestTheSecretIsReadAgain(t *testing.T) {
 }
 
 // A secret that is not as it must be is named, and nothing of it is repeated.
-func TestWrongSecrets(t *testing.T) {
+func TestInvalidSecretsAreNamed(t *testing.T) {
 	c := newCluster(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "relay", "right"))
 	for _, tc := range []struct{ secret, want string }{
 		{"hunter2", "is not JSON"}, {`{"password":"hunter2"}`, "has no username or no password"},

@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// isOurs reports whether a record of the stream is an item that is to be sent: a new one, or one that was requeued. The others
-// are what the relay itself notes on items, and what expires.
+// isOurs reports whether a record of the stream is an item to be sent: a new or requeued one. Other records are the relay's own
+// updates, and expired items.
 func isOurs(r *events.DynamoDBEventRecord) bool {
 	switch events.DynamoDBOperationType(r.EventName) {
 	case events.DynamoDBOperationTypeInsert:
@@ -21,7 +21,7 @@ func isOurs(r *events.DynamoDBEventRecord) bool {
 	return false
 }
 
-// attributes returns an image as the SDK has it.
+// attributes converts an image to the SDK's type.
 func attributes(image map[string]events.DynamoDBAttributeValue) map[string]types.AttributeValue {
 	av := make(map[string]types.AttributeValue, len(image))
 	for name, v := range image {
@@ -48,7 +48,7 @@ func attribute(v events.DynamoDBAttributeValue) types.AttributeValue {
 			list[i] = attribute(e)
 		}
 		return &types.AttributeValueMemberL{Value: list}
-	case events.DataTypeBoolean, events.DataTypeBinarySet, events.DataTypeNumberSet, events.DataTypeNull: // not in our items
+	case events.DataTypeBoolean, events.DataTypeBinarySet, events.DataTypeNumberSet, events.DataTypeNull: // not used in the outbox's items
 	}
 	return &types.AttributeValueMemberNULL{Value: true}
 }

@@ -20,7 +20,7 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
 /**
- * Debezium without Kafka Connect: reads the outbox from the write-ahead log, and does with each record what Connect does, by the
+ * Debezium without Kafka Connect: reads the outbox from the write-ahead log and converts each record as Connect does, with the
  * same converters.
  *
  * <p>usage: java -cp 'lib/*' Outbox.java BROKERS PROPERTIES [NAME=VALUE]...
@@ -58,7 +58,7 @@ public final class Outbox {
         return record;
     }
 
-    /** Sends a batch, and says that it is done with when all of it is in Kafka. */
+    /** Sends a batch and commits it when all its records are in Kafka. */
     private void send(List<ChangeEvent<SourceRecord, SourceRecord>> batch,
             RecordCommitter<ChangeEvent<SourceRecord, SourceRecord>> committer) throws InterruptedException {
         List<Future<RecordMetadata>> sent = new ArrayList<>();

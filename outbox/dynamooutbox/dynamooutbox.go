@@ -1,28 +1,27 @@
-// Package dynamooutbox is an outbox in a DynamoDB table: events are items that are written in the transaction of the effect
-// which they tell of (dynamostore.Tx), and a relay sends them to Kafka from the table's stream when it has committed.
+// Package dynamooutbox is an outbox in a DynamoDB table. A handler writes events as items in the transaction of its effect
+// (dynamostore.Tx). A relay reads the committed items from the table's stream and sends the events to Kafka.
 //
-// Around a handler on a dynamostore.Store, [Handler] or [Outbox.Do] has outbox.Publish write in the handler's transaction:
+// [Handler] and [Outbox.Do] wrap a handler on a dynamostore.Store, so that outbox.Publish writes in the handler's transaction:
 //
 //	handler := dynamooutbox.Handler(box, func(ctx context.Context, r msk.Record) ([]byte, error) {
 //		…
 //		return nil, outbox.Publish(ctx, outbox.Event{Topic: "credited", Key: []byte(account), Value: value})
 //	})
 //
-// What is in the table is sent by a [Relay], which the function lambda/relay runs on the table's stream.
+// The Lambda function lambda/relay runs a [Relay] on the table's stream.
 //
 // # Order
 //
-// Events of one topic and key are sent in the order in which their transactions commit and, of one transaction, in that of the
-// calls of Publish. That comes of two things. All that a transaction publishes for one topic and key is one item, as the
-// stream may show the items of a transaction in any order. And all items of a topic and key have the same partition key, so
-// that the stream shows them in one shard, which Lambda reads from its start to its end. (A shard that is split is read before
-// its halves are, and new items, whose IDs grow with time, all go to one of these.)
+// Events of one topic and key are sent in the order of their transactions' commits and, within a transaction, in the order of
+// the calls of Publish. Two properties ensure this. First, the events of a transaction for one topic and key are one item,
+// because the stream may return the items of a transaction in any order. Second, all items of a topic and key have the same
+// partition key, so they are in one shard of the stream, which Lambda reads in order. (A split shard is read before its
+// children. New items have IDs that grow with time and go to one of the children.)
 //
-// # What stays
+// # Retention
 //
-// Items stay in the table for the retention, published or not: the stream forgets after 24 hours, and what it has forgotten
-// unread can be brought back by [Outbox.Requeue] as long as the item is there. An event that Kafka rejects is set aside on its
-// item, which then stays for good: see [Outbox.List].
+// Items stay in the table for the retention, whether published or not. The stream keeps them for 24 hours; [Outbox.Requeue]
+// brings back items that were not read in time. An event that Kafka rejects is parked on its item, which then has no expiry:
 package dynamooutbox
 
 import (
@@ -35,29 +34,30 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// DefaultTable is the name of the table unless Config says otherwise.
+// DefaultTable is the table's name if Config.Table is empty.
 const DefaultTable = "idemsk-outbox"
 
-// How long items are kept: by default, and at least, which is longer than the stream remembers.
+// The default and the minimum retention of items. The minimum exceeds the retention of the stream.
 const (
 	DefaultRetention = 7 * 24 * time.Hour
 	MinRetention     = 48 * time.Hour
 )
 
-// MaxSize is the most bytes, as Event.Size counts them, that a transaction may publish for one topic and key, or in an event
-// without key: an item has 400 KiB, some of which is for what is noted about them.
+// MaxSize is the maximum size in bytes, as counted by Event.Size, of the events that a transaction publishes for one topic and
+// key, or of an event without a key. An item has up to 400 KiB, including the relay's own attributes.
 const MaxSize = dynamostore.MaxItemSize - 8<<10
 
-// ErrInvalidConfig says that a Config or a RelayConfig can't be used. The error names every field at fault.
+// ErrInvalidConfig means that a Config or a RelayConfig is invalid. The error names every invalid field.
 var ErrInvalidConfig = errors.New("dynamooutbox: invalid configuration")
 
-// Config configures an Outbox. Every field's zero value stands for its default.
+// Config configures an Outbox. The zero value of a field means its default.
 type Config struct {
-	// Table is the table's name or ARN (default DefaultTable).
+	// Table is the table's name or ARN. Default: DefaultTable.
 	Table string
-	// Retention is how long an item is kept (default DefaultRetention, at least MinRetention).
+	// Retention is how long an item is kept, at least MinRetention. Default: DefaultRetention.
 	Retention time.Duration
-	// MaxSize bounds what a transaction may publish for one topic and key, in bytes (default and at most the constant MaxSize).
+	// MaxSize is the maximum size in bytes of the events of a transaction for one topic and key. Default and maximum: the
+	// constant MaxSize.
 	MaxSize int
 }
 
@@ -68,7 +68,8 @@ type Outbox struct {
 	maxSize   int
 }
 
-// New returns an outbox on a table, which it does not look at. It returns ErrInvalidConfig, naming every field at fault.
+// New returns an outbox on a table. It does not access the table. If cfg is invalid, it returns ErrInvalidConfig (wrapped) and
+// names every invalid field.
 func New(cfg Config) (*Outbox, error) {
 	o := &Outbox{
 		table: cmp.Or(cfg.Table, DefaultTable), retention: cmp.Or(cfg.Retention, DefaultRetention), maxSize: cmp.Or(cfg.MaxSize, MaxSize),
@@ -92,11 +93,11 @@ func New(cfg Config) (*Outbox, error) {
 // Table returns the name of the table.
 func (o *Outbox) Table() string { return o.table }
 
-// Do calls f with a context in which outbox.Publish publishes in the transaction of the task that ctx belongs to. What f has
-// published is enlisted when it has returned, with an error or without: as with all that is enlisted it is the handler's error,
-// as the engine sees it, that drops it. What could not be published is Do's error if f makes light of it.
+// Do calls f with a context in which outbox.Publish publishes in the transaction of ctx's task. When f has returned, Do enlists
+// the events, even if f returned an error: the engine drops them if the handler's error drops the effect. If publishing failed
+// and f ignored the error, Do returns it.
 //
-// One Do goes around the whole of a handler: another has items of its own, in no order with those of the first.
+// Wrap the whole handler in one Do. A second Do writes separate items, without an order between the two.
 func (o *Outbox) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	p := &publication{outbox: o, seen: make(map[string]bool)}
 	err := f(p.context(ctx))
@@ -107,11 +108,11 @@ func (o *Outbox) Do(ctx context.Context, f func(ctx context.Context) error) erro
 	case err == nil:
 		return lost
 	}
-	// f's error must not count any more, as with some the effect takes place.
+	// f's error must not be matched by the engine any more, because some errors commit the effect.
 	return fmt.Errorf("%w (besides, the handler returned: %s)", lost, err.Error())
 }
 
-// Handler returns a handler that calls h in a Do. It is for msk.Handler, whose R is msk.Record, and others of that form.
+// Handler returns a handler that calls h in Do. It fits msk.Handler, with msk.Record as R, and handlers of the same form.
 func Handler[R any](o *Outbox, h func(ctx context.Context, r R) ([]byte, error)) func(ctx context.Context, r R) ([]byte, error) {
 	return func(ctx context.Context, r R) (result []byte, err error) {
 		err = o.Do(ctx, func(ctx context.Context) error {

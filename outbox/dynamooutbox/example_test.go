@@ -15,8 +15,8 @@ import (
 
 type payment struct{ Account, Amount string }
 
-// A handler that credits an account and tells of it: the account, the event and the completion of the record's key commit in
-// one transaction, or none of them does.
+// A handler credits an account and publishes an event. The account, the event and the completion of the record's key commit in
+// one transaction.
 func ExampleHandler() {
 	box, err := dynamooutbox.New(dynamooutbox.Config{Table: "payments-outbox"})
 	if err != nil {

@@ -43,8 +43,8 @@ func newOutbox(t *testing.T, cfg dynamooutbox.Config) *dynamooutbox.Outbox {
 	return o
 }
 
-// site is a store with its table, a table for effects whose key is "id", and an outbox.
-type site struct {
+// env is a test environment: a store with its table, a table for effects with the key "id", and an outbox.
+type env struct {
 	*testing.T
 	db     *dynamodb.Client
 	store  *dynamostore.Store
@@ -52,8 +52,8 @@ type site struct {
 	books  string
 }
 
-// newSite puts everything on an in-process DynamoDB, which knows no sort keys: there the items have their IDs alone for keys.
-func newSite(t *testing.T, cfg dynamooutbox.Config) *site {
+// newEnv creates the environment on an in-process DynamoDB. It has no sort keys, so the items' IDs are the only key.
+func newEnv(t *testing.T, cfg dynamooutbox.Config) *env {
 	t.Helper()
 	srv, err := dynamofake.New(dynamofake.Config{})
 	if err != nil {
@@ -67,7 +67,7 @@ func newSite(t *testing.T, cfg dynamooutbox.Config) *site {
 			t.Error(err)
 		}
 	})
-	s := &site{T: t, db: client(t, srv.URL()), outbox: newOutbox(t, cfg), books: "books"}
+	s := &env{T: t, db: client(t, srv.URL()), outbox: newOutbox(t, cfg), books: "books"}
 	for table, key := range map[string]string{s.outbox.Table(): dynamooutbox.AttrID, s.books: "id"} {
 		if err := srv.CreateTable(dynamofake.Table{Name: table, HashKey: key}); err != nil {
 			t.Fatal(err)
@@ -77,8 +77,8 @@ func newSite(t *testing.T, cfg dynamooutbox.Config) *site {
 	return s
 }
 
-// open makes the store and its table.
-func (s *site) open() {
+// open creates the store and its table.
+func (s *env) open() {
 	s.Helper()
 	table := "idemsk-" + rand.Text()
 	err := dynamostore.CreateTable(s.Context(), s.db, table)
@@ -90,13 +90,13 @@ func (s *site) open() {
 	}
 }
 
-// run runs a task whose handler publishes as f does, after a write of its own.
-func (s *site) run(key string, f func(ctx context.Context) error) idem.Outcome {
+// run runs a task whose handler writes an item and then publishes with f.
+func (s *env) run(key string, f func(ctx context.Context) error) idem.Outcome {
 	s.Helper()
 	return s.runOn(s.store, idem.Config{}, key, f)
 }
 
-func (s *site) runOn(st store.Store, cfg idem.Config, key string, f func(ctx context.Context) error) idem.Outcome {
+func (s *env) runOn(st store.Store, cfg idem.Config, key string, f func(ctx context.Context) error) idem.Outcome {
 	s.Helper()
 	cfg.BreakerFailures = -1
 	e, err := idem.New(st, cfg)
@@ -118,12 +118,12 @@ func (s *site) runOn(st store.Store, cfg idem.Config, key string, f func(ctx con
 	})})
 }
 
-func (s *site) book(key string) map[string]types.AttributeValue {
+func (s *env) book(key string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: key}}
 }
 
-// booked reports whether the write of a task's own has landed.
-func (s *site) booked(key string) bool {
+// booked reports whether the write of the task was committed.
+func (s *env) booked(key string) bool {
 	s.Helper()
 	out, err := s.db.GetItem(s.Context(), &dynamodb.GetItemInput{TableName: &s.books, Key: s.book(key), ConsistentRead: aws.Bool(true)})
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *site) booked(key string) bool {
 	return len(out.Item) > 0
 }
 
-// items returns what is in the outbox, by aggregate and ID.
-func (s *site) items(q dynamooutbox.ListQuery) map[[2]string]dynamooutbox.Item {
+// items returns the items of the outbox by aggregate and ID.
+func (s *env) items(q dynamooutbox.ListQuery) map[[2]string]dynamooutbox.Item {
 	s.Helper()
 	items := make(map[[2]string]dynamooutbox.Item)
 	for it, err := range s.outbox.List(s.Context(), s.db, q) {
@@ -145,8 +145,8 @@ func (s *site) items(q dynamooutbox.ListQuery) map[[2]string]dynamooutbox.Item {
 	return items
 }
 
-// wantNothing wants that a task has left nothing.
-func (s *site) wantNothing(key string, out idem.Outcome, want error) {
+// wantNothing checks that a task has committed nothing.
+func (s *env) wantNothing(key string, out idem.Outcome, want error) {
 	s.Helper()
 	if out.Kind == idem.Executed || !errors.Is(out.Err, want) {
 		s.Errorf("%v, %v; want %v", out.Kind, out.Err, want)

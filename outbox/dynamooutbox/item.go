@@ -15,21 +15,21 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// The attributes of an item. Whoever provisions the table takes AttrAggregate, AttrID and AttrExpiry from here. The format only
-// ever grows: later versions read every item that an earlier one wrote.
+// The attributes of an item. Code that creates the table uses AttrAggregate, AttrID and AttrExpiry. Attributes are added but
+// never removed: later versions read every item that an earlier version wrote.
 const (
-	AttrAggregate  = "aggregate"       // S, the partition key: the topic and what tells its keys apart
+	AttrAggregate  = "aggregate"       // S, the partition key: the topic and the record's key, or its hash
 	AttrID         = "id"              // S, the sort key: the ID of the first of the events
 	AttrTopic      = "topic"           // S
-	AttrKey        = "key"             // B; absent: null
+	AttrKey        = "key"             // B; absent if null
 	AttrEvents     = "events"          // L of M: id S, value B (absent: a tombstone), headers L of M: key S, value B (absent: null)
 	AttrCreatedAt  = "createdAt"       // N, epoch ms
-	AttrExpiry     = "expiryTimestamp" // N, epoch s: the table's TTL attribute; absent while something is set aside
-	AttrAside      = "aside"           // SS, the IDs of the events that are set aside
-	AttrAsideAt    = "asideAt"         // N, epoch ms
-	AttrFailure    = "failure"         // S, why the last of them was
-	AttrAttempts   = "attempts"        // N, how often it had been sent
-	AttrRequeued   = "requeued"        // SS, the IDs of the events that are to be sent again
+	AttrExpiry     = "expiryTimestamp" // N, epoch s: the table's TTL attribute; absent while events are parked
+	AttrParked     = "aside"           // SS, the IDs of the parked events
+	AttrParkedAt   = "asideAt"         // N, epoch ms
+	AttrFailure    = "failure"         // S, the reason for the last of them
+	AttrAttempts   = "attempts"        // N, how often the last of them was sent
+	AttrRequeued   = "requeued"        // SS, the IDs of the requeued events
 	AttrRequeuedAt = "requeuedAt"      // N, epoch ms
 )
 
@@ -40,38 +40,40 @@ const (
 	attrHeader  = "key"
 )
 
-// Item is what a transaction has published for one topic and key.
+// Item is the events that a transaction published for one topic and key.
 type Item struct {
 	Aggregate, ID string // the item's key
 	Events        []outbox.Event
 	CreatedAt     time.Time
-	// Aside are the IDs of the events that Kafka has rejected, Failure says why, Attempts how often the last was sent.
-	Aside    []string
-	AsideAt  time.Time
+	// Parked are the IDs of the events that Kafka rejected. Failure is the last reason, Attempts the number of times that the
+	// last event was sent.
+	Parked   []string
+	ParkedAt time.Time
 	Failure  string
 	Attempts int
 	// Requeued are the IDs of the events that are to be sent again; nil if it was never requeued.
 	Requeued []string
 }
 
-// Pending returns the events that are to be sent, in order, when the item is seen in the stream: those that are not set aside
-// and, if some are requeued, only these.
+// Pending returns the events to send, in order, when the item is read from the stream: the requeued events if there are any,
+// otherwise all, without the parked ones.
 func (it *Item) Pending() []outbox.Event {
 	return slices.DeleteFunc(slices.Clone(it.Events), func(e outbox.Event) bool {
-		return slices.Contains(it.Aside, e.ID) || len(it.Requeued) > 0 && !slices.Contains(it.Requeued, e.ID)
+		return slices.Contains(it.Parked, e.ID) || len(it.Requeued) > 0 && !slices.Contains(it.Requeued, e.ID)
 	})
 }
 
-// aggregate is what is kept in order.
+// aggregate identifies events that are kept in order.
 type aggregate struct{ topic, key string }
 
 func aggregateOf(e *outbox.Event) aggregate { return aggregate{e.Topic, string(e.Key)} }
 
-// longestKey is how long a key may be that stands in AttrAggregate as it is: a partition key has up to 2048 bytes.
+// longestKey is the maximum size in bytes of a record key that is stored unhashed in AttrAggregate. A partition key has up to
+// 2048 bytes.
 const longestKey = 1024
 
-// partitionKey is the same for all events of a topic and key, and for those without key as good as random. Two keys with the
-// same one would only be kept in order with each other.
+// partitionKey returns the same value for all events of a topic and key, and a unique value for an event without a key. If two
+// keys had the same value, they would be kept in order with each other.
 func (d *draft) partitionKey() string {
 	switch {
 	case len(d.key) == 0:
@@ -95,7 +97,7 @@ func (d *draft) encode(now, expiry time.Time) map[string]types.AttributeValue {
 	return item
 }
 
-// encodeEvent copies what the event holds, which stays the caller's.
+// encodeEvent encodes a copy of the event.
 func encodeEvent(e *outbox.Event) types.AttributeValue {
 	event := map[string]types.AttributeValue{attrEventID: text(e.ID)}
 	if e.Value != nil {
@@ -127,11 +129,11 @@ func binary(b []byte) types.AttributeValue {
 
 func texts(s []string) types.AttributeValue { return &types.AttributeValueMemberSS{Value: s} }
 
-// ErrNotAnItem says that an item is not one of an outbox. The error tells why.
+// ErrNotAnItem means that an item is not an item of an outbox. The error names the attribute at fault.
 var ErrNotAnItem = errors.New("dynamooutbox: the item is not one of an outbox")
 
-// Decode reads an item, as it stands in the table or as the new image in a stream. It returns ErrNotAnItem if it can't; what
-// it could read of the item's key is then returned too.
+// Decode decodes an item of the table or a new image of the stream. If this fails, it returns ErrNotAnItem (wrapped), and the
+// item's key as far as it could be read.
 func Decode(av map[string]types.AttributeValue) (Item, error) {
 	d := decoder{item: av}
 	it := Item{
@@ -149,9 +151,9 @@ func Decode(av map[string]types.AttributeValue) (Item, error) {
 		e.Topic, e.Key = topic, key
 		it.Events = append(it.Events, e)
 	}
-	it.Aside, it.Requeued = d.texts(AttrAside), d.texts(AttrRequeued)
-	if len(it.Aside) > 0 {
-		it.AsideAt, it.Attempts, it.Failure = time.UnixMilli(d.number(AttrAsideAt)), int(d.number(AttrAttempts)), d.text(AttrFailure)
+	it.Parked, it.Requeued = d.texts(AttrParked), d.texts(AttrRequeued)
+	if len(it.Parked) > 0 {
+		it.ParkedAt, it.Attempts, it.Failure = time.UnixMilli(d.number(AttrParkedAt)), int(d.number(AttrAttempts)), d.text(AttrFailure)
 	}
 	if d.err != nil {
 		return Item{Aggregate: it.Aggregate, ID: it.ID}, fmt.Errorf("%w: %q, %q: %w", ErrNotAnItem, shorten([]byte(it.Aggregate)), it.ID, d.err)
@@ -159,7 +161,7 @@ func Decode(av map[string]types.AttributeValue) (Item, error) {
 	return it, nil
 }
 
-// decoder reads attributes, and notes the first that is not as it must be.
+// decoder reads attributes and keeps the first error.
 type decoder struct {
 	item map[string]types.AttributeValue
 	err  error
@@ -252,7 +254,7 @@ func (d *decoder) take(inner *decoder) {
 	}
 }
 
-// shorten returns so much of a key as fits into a message.
+// shorten returns the start of a key for messages.
 func shorten(key []byte) []byte {
 	const most = 64
 	return key[:min(len(key), most)]

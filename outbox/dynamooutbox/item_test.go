@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// An item that is not one says which attribute is wrong, and what its key is.
+// The error for an invalid item names the attribute and the key.
 func TestDecodeNames(t *testing.T) {
 	str := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	list := func(v ...types.AttributeValue) types.AttributeValue { return &types.AttributeValueMemberL{Value: v} }
@@ -40,9 +40,9 @@ func TestDecodeNames(t *testing.T) {
 		"a header without name": {
 			"events", list(object(map[string]types.AttributeValue{"id": str("x"), "headers": list(object(nil))})), "attribute key",
 		},
-		"a time that is none": {"createdAt", &types.AttributeValueMemberN{Value: "1.5"}, "attribute createdAt"},
-		"aside, of one":       {"aside", str("x"), "attribute aside"},
-		"aside, without why":  {"aside", &types.AttributeValueMemberSS{Value: []string{firstID}}, "attribute asideAt"},
+		"a time that is none":      {"createdAt", &types.AttributeValueMemberN{Value: "1.5"}, "attribute createdAt"},
+		"parked, of another type":  {"aside", str("x"), "attribute aside"},
+		"parked, without a reason": {"aside", &types.AttributeValueMemberSS{Value: []string{firstID}}, "attribute asideAt"},
 	} {
 		av := valid()
 		av[tc.attribute] = tc.value

@@ -23,15 +23,15 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// newRealSite is on LocalStack's DynamoDB, with a table as CreateTable makes it.
-func newRealSite(t *testing.T) *site {
+// newRealEnv creates the environment on LocalStack's DynamoDB, with a table of CreateTable.
+func newRealEnv(t *testing.T) *env {
 	t.Helper()
 	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
 	if endpoint == "" {
 		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
 	}
 	name := "outbox-" + rand.Text()
-	s := &site{T: t, db: client(t, endpoint), outbox: newOutbox(t, dynamooutbox.Config{Table: name}), books: name + "-books"}
+	s := &env{T: t, db: client(t, endpoint), outbox: newOutbox(t, dynamooutbox.Config{Table: name}), books: name + "-books"}
 	if err := s.outbox.CreateTable(t.Context(), s.db); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func newRealSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	s.open()
-	t.Cleanup(func() { // the test's own context has ended by now
+	t.Cleanup(func() { // t.Context has ended here
 		for _, table := range []string{s.outbox.Table(), s.books, s.store.Table()} {
 			if _, err := s.db.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &table}); err != nil {
 				t.Errorf("deleting table %s: %v", table, err)
@@ -53,8 +53,8 @@ func newRealSite(t *testing.T) *site {
 	return s
 }
 
-// raw returns the one item of an aggregate.
-func (s *site) raw(aggregate, id string) map[string]types.AttributeValue {
+// raw returns the only item of an aggregate.
+func (s *env) raw(aggregate, id string) map[string]types.AttributeValue {
 	s.Helper()
 	out, err := s.db.GetItem(s.Context(), &dynamodb.GetItemInput{TableName: ptr(s.outbox.Table()), ConsistentRead: aws.Bool(true),
 		Key: map[string]types.AttributeValue{
@@ -66,10 +66,10 @@ func (s *site) raw(aggregate, id string) map[string]types.AttributeValue {
 	return out.Item
 }
 
-// The life of a poison event on the real table: committed, rejected, set aside for good, requeued, and sent. The largest items
-// have room for it.
-func TestSetAsideAndRequeueOnLocalStack(t *testing.T) {
-	s := newRealSite(t)
+// The lifecycle of a poison event on a real table: committed, rejected, parked, requeued and sent. Even the largest items have
+// room for the relay's attributes.
+func TestParkAndRequeueOnLocalStack(t *testing.T) {
+	s := newRealEnv(t)
 	before := time.Now()
 	full := event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-1000))
 	if out := s.run("pay-1", func(ctx context.Context) error { return outbox.Publish(ctx, full, event(secondID, "t", "k", "two")) }); out.Kind != idem.Executed {
@@ -87,23 +87,23 @@ func TestSetAsideAndRequeueOnLocalStack(t *testing.T) {
 		t.Errorf("%d items of before the test", len(none))
 	}
 
-	why := strings.Repeat("ä", 2000) // more than is kept
+	why := strings.Repeat("ä", 2000) // longer than the stored maximum
 	k := &kafka{says: map[string]error{string(full.Value): errors.Join(relay.ErrRejected, errors.New(why)), "two": relay.ErrRejected}}
 	r := newRelayOn(t, s.outbox, s.db, k)
-	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.SetAside != 2 {
+	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Parked != 2 {
 		t.Fatalf("%+v", res)
 	}
 	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Published+res.Rejected != 0 {
 		t.Errorf("with the image of before they were sent again: %+v", res)
 	}
-	aside := s.items(dynamooutbox.ListQuery{Aside: true})
+	aside := s.items(dynamooutbox.ListQuery{Parked: true})
 	it = aside[[2]string{"t#k", firstID}]
-	slices.Sort(it.Aside)
-	if len(aside) != 1 || !slices.Equal(it.Aside, []string{firstID, secondID}) || it.Failure == "" || it.Attempts != 1 || it.AsideAt.Before(before.Truncate(time.Millisecond)) {
-		t.Errorf("set aside: %d items, %v, %d attempts, at %v, %q", len(aside), it.Aside, it.Attempts, it.AsideAt, it.Failure)
+	slices.Sort(it.Parked)
+	if len(aside) != 1 || !slices.Equal(it.Parked, []string{firstID, secondID}) || it.Failure == "" || it.Attempts != 1 || it.ParkedAt.Before(before.Truncate(time.Millisecond)) {
+		t.Errorf("parked: %d items, %v, %d attempts, at %v, %q", len(aside), it.Parked, it.Attempts, it.ParkedAt, it.Failure)
 	}
 	if s.raw("t#k", firstID)[dynamooutbox.AttrExpiry] != nil {
-		t.Error("what is set aside expires")
+		t.Error("an item with parked events has an expiry")
 	}
 
 	if n, err := s.outbox.Requeue(t.Context(), s.db, "t#k", firstID); err != nil || n != 2 {
@@ -111,19 +111,19 @@ func TestSetAsideAndRequeueOnLocalStack(t *testing.T) {
 	}
 	raw := s.raw("t#k", firstID)
 	it, err := dynamooutbox.Decode(raw)
-	if err != nil || len(it.Aside) != 0 || len(it.Pending()) != 2 || raw[dynamooutbox.AttrExpiry] == nil || raw[dynamooutbox.AttrRequeuedAt] == nil {
-		t.Errorf("requeued: %v, %v, %d pending", err, it.Aside, len(it.Pending()))
+	if err != nil || len(it.Parked) != 0 || len(it.Pending()) != 2 || raw[dynamooutbox.AttrExpiry] == nil || raw[dynamooutbox.AttrRequeuedAt] == nil {
+		t.Errorf("requeued: %v, %v, %d pending", err, it.Parked, len(it.Pending()))
 	}
 	delete(k.says, "two")
-	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.SetAside != 1 || res.Published != 1 {
+	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Parked != 1 || res.Published != 1 {
 		t.Errorf("after the requeue: %+v", res)
 	}
-	it = s.items(dynamooutbox.ListQuery{Aside: true})[[2]string{"t#k", firstID}]
-	if !reflect.DeepEqual(it.Aside, []string{firstID}) || it.Requeued != nil {
-		t.Errorf("set aside again: %v, requeued %v", it.Aside, it.Requeued)
+	it = s.items(dynamooutbox.ListQuery{Parked: true})[[2]string{"t#k", firstID}]
+	if !reflect.DeepEqual(it.Parked, []string{firstID}) || it.Requeued != nil {
+		t.Errorf("parked again: %v, requeued %v", it.Parked, it.Requeued)
 	}
 
-	// What was never set aside comes again as a whole.
+	// An item without parked events is requeued as a whole.
 	if n, err := s.outbox.Requeue(t.Context(), s.db, "t#k", thirdID); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -132,7 +132,7 @@ func TestSetAsideAndRequeueOnLocalStack(t *testing.T) {
 	}
 	gone := it
 	gone.ID = "gone"
-	gone.Aside = nil
+	gone.Parked = nil
 	k.says["two"] = relay.ErrRejected
 	if res := r.Send(t.Context(), []dynamooutbox.Item{gone}); res.Errs[0] != nil || s.raw("t#k", "gone") != nil {
 		t.Errorf("an item that was deleted: %v; in the table: %v", res.Errs, s.raw("t#k", "gone"))
@@ -148,9 +148,9 @@ func newRelayOn(t *testing.T, o *dynamooutbox.Outbox, c dynamooutbox.Client, s d
 	return r
 }
 
-// The table is as the relay needs it, and made twice it is an error.
+// The table fits the relay. Creating it twice is an error.
 func TestCreateTableOnLocalStack(t *testing.T) {
-	s := newRealSite(t)
+	s := newRealEnv(t)
 	out, err := s.db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: ptr(s.outbox.Table())})
 	if err != nil {
 		t.Fatal(err)

@@ -11,16 +11,16 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// maxKeys is how many items one BatchGetItem reads.
+// maxKeys is the maximum number of items in one BatchGetItem.
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
 const maxKeys = 100
 
 // place is an item's key.
 type place struct{ aggregate, id string }
 
-// readParked sets the Aside of items to what it is by now. In the stream an item is as it was when it was written or requeued. A
-// batch that is delivered again shows events as pending that were parked meanwhile, behind which later ones of their key have
-// gone out: these must stay behind. It costs a read unit for each 4 KB of an item. An item that is gone stays as it was shown.
+// readParked updates the parked events of items from the table. The stream shows an item as it was when it was written or
+// requeued. A redelivered batch can contain events that were parked meanwhile and must not be sent after later events of their
+// key. The read costs a read unit for each 4 KB of an item. Deleted items keep the state of the stream.
 func (r *Relay) readParked(ctx context.Context, items []Item) error {
 	var keys []map[string]types.AttributeValue
 	seen := make(map[place]bool, len(items))
@@ -40,30 +40,29 @@ func (r *Relay) readParked(ctx context.Context, items []Item) error {
 		keys = keys[n:]
 	}
 	for i := range items {
-		if ids, there := parked[place{items[i].Aggregate, items[i].ID}]; there {
-			items[i].Aside = ids
+		if ids, ok := parked[place{items[i].Aggregate, items[i].ID}]; ok {
+			items[i].Parked = ids
 		}
 	}
 	return nil
 }
 
-// readKeys reads up to maxKeys items. Those that DynamoDB leaves out, as the answer would be too large or the table is
-// throttled, it asks for again, with a pause where nothing came.
+// readKeys reads up to maxKeys items. It retries the unprocessed keys, with a pause if a request returned nothing.
 func (r *Relay) readKeys(ctx context.Context, keys []map[string]types.AttributeValue, parked map[place][]string) error {
 	request := types.KeysAndAttributes{
 		Keys: keys, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("#a, #id, #aside"),
-		ExpressionAttributeNames: map[string]string{"#a": AttrAggregate, "#id": AttrID, "#aside": AttrAside},
+		ExpressionAttributeNames: map[string]string{"#a": AttrAggregate, "#id": AttrID, "#aside": AttrParked},
 	}
 	pause := dynamostore.FirstBackoff
 	for attempt := 1; ; attempt++ {
 		out, err := r.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{r.outbox.table: request}})
 		if err != nil {
-			return fmt.Errorf("dynamooutbox: reading what is set aside in table %s: %w%s", r.outbox.table, err, hint(err))
+			return fmt.Errorf("dynamooutbox: reading the parked events of table %s: %w%s", r.outbox.table, err, hint(err))
 		}
 		for _, av := range out.Responses[r.outbox.table] {
 			d := decoder{item: av}
 			at := place{d.text(AttrAggregate), d.text(AttrID)}
-			parked[at] = d.texts(AttrAside)
+			parked[at] = d.texts(AttrParked)
 		}
 		left := out.UnprocessedKeys[r.outbox.table].Keys
 		switch {
@@ -72,7 +71,7 @@ func (r *Relay) readKeys(ctx context.Context, keys []map[string]types.AttributeV
 		case len(left) < len(request.Keys):
 			attempt, pause = 0, dynamostore.FirstBackoff
 		case attempt == dynamostore.MaxAttempts || !wait(ctx, pause):
-			return fmt.Errorf("dynamooutbox: %d items of table %s could not be read, and whether they are set aside: the table is throttled", len(left), r.outbox.table)
+			return fmt.Errorf("dynamooutbox: %d items of table %s could not be read: the table is throttled", len(left), r.outbox.table)
 		default:
 			pause = min(2*pause, dynamostore.MaxBackoff)
 		}

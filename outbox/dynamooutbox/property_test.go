@@ -14,11 +14,11 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// fickle is a Sender that fails as rapid draws, with what it published. Poison events it always rejects.
+// fickle is a Sender that fails as rapid draws and records the published events. It rejects poison events, mostly.
 type fickle struct {
 	t      *rapid.T
 	poison map[string]bool
-	dead   bool // the process died in the midst of Send: what follows is not sent
+	dead   bool // the process died during Send: the following events are not sent
 	log    []outbox.Event
 }
 
@@ -34,13 +34,13 @@ func (f *fickle) Send(_ context.Context, events []outbox.Event) []error {
 			continue
 		case f.dead:
 			errs[i] = relay.ErrUnavailable
-		case f.poison[e.ID] && rapid.IntRange(0, 9).Draw(f.t, "fixed") > 0, fate == 0: // now and then the topic takes it
+		case f.poison[e.ID] && rapid.IntRange(0, 9).Draw(f.t, "fixed") > 0, fate == 0: // sometimes the topic accepts it
 			errs[i] = relay.ErrRejected
 		case fate == 1:
 			errs[i] = relay.ErrUnavailable
 		default:
 			f.log = append(f.log, e)
-			if fate == 2 { // published, and the answer is lost
+			if fate == 2 { // published, but the answer is lost
 				errs[i] = relay.ErrUnavailable
 			}
 		}
@@ -49,8 +49,8 @@ func (f *fickle) Send(_ context.Context, events []outbox.Event) []error {
 	return errs
 }
 
-// shard is what a stream shows in order, delivered as Lambda does: again from the first that is reported, as a whole after a
-// death, and in batches of any size.
+// shard is a shard of a stream. It is delivered as Lambda does: again from the first reported item, as a whole after the death
+// of the process, and in batches of any size.
 type shard struct {
 	*rapid.T
 	items []dynamooutbox.Item
@@ -78,8 +78,8 @@ func (s *shard) deliver() {
 	}
 }
 
-// Whatever fails, and wherever the relay dies: every event is published or set aside, and of each key the first record of an
-// event comes behind the first of the one before it, also where one was parked on the way.
+// Whatever fails and whenever the relay dies, every event is published or parked, and the first record of each event comes
+// after the first record of the previous event of its key, even if one was parked in between.
 func TestNoneIsLostAndOrderIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shard{T: t, kafka: &fickle{t: t, poison: make(map[string]bool)}, table: &table{}}
@@ -119,7 +119,7 @@ func TestNoneIsLostAndOrderIsKept(t *testing.T) {
 		for _, id := range ids {
 			aside := slices.Contains(s.table.aside, id)
 			if !first[id] && !aside {
-				t.Errorf("event %s, poison %v, is neither published nor set aside", id, s.kafka.poison[id])
+				t.Errorf("event %s, poison %v, is neither published nor parked", id, s.kafka.poison[id])
 			}
 		}
 	})

@@ -17,25 +17,25 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// ErrPublished says that an event with this ID is in the table already. The transaction was not committed.
-var ErrPublished = errors.New("dynamooutbox: an event with this ID has been published already")
+// ErrPublished means that the table has an event with this ID. The transaction was not committed.
+var ErrPublished = errors.New("dynamooutbox: an event with this ID was published before")
 
 var errOver = errors.New("dynamooutbox: the handler has returned: nothing can be published any more")
 
-// publication is what a handler publishes. It implements outbox.Recorder.
+// publication is the events of a handler. It implements outbox.Recorder.
 type publication struct {
 	outbox *Outbox
 
 	mu    sync.Mutex
 	items []*draft
 	seen  map[string]bool // IDs
-	err   error           // why something was not published, the first time
+	err   error           // the first error of Record
 	over  bool
 }
 
 var _ outbox.Recorder = (*publication)(nil)
 
-// draft is an item to be.
+// draft is an item to be written.
 type draft struct {
 	topic  string
 	key    []byte
@@ -48,7 +48,7 @@ func (p *publication) context(ctx context.Context) context.Context {
 	return outbox.NewContext(ctx, p, p.outbox.maxSize)
 }
 
-// Record implements outbox.Recorder. It publishes all of the events or, if it returns an error, none.
+// Record implements outbox.Recorder. It records all events or, if it returns an error, none.
 func (p *publication) Record(ctx context.Context, events []outbox.Event) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *publication) Record(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// draft returns the item that an event belongs into, nil if there is none yet. An event without key has one of its own.
+// draft returns the item for an event, nil if there is none yet. An event without a key has its own item.
 func (p *publication) draft(e *outbox.Event) *draft {
 	if len(e.Key) == 0 {
 		return nil
@@ -107,14 +107,14 @@ func (p *publication) check(ctx context.Context, events []outbox.Event) error {
 			}
 		}
 		if sizes[of] += e.Size(); sizes[of] > p.outbox.maxSize {
-			return fmt.Errorf("%w: event %q to topic %q, key %q: with it, what this transaction publishes for the key has %d bytes and may have %d: "+
-				"publish where to find the data instead of the data", outbox.ErrInvalidEvent, e.ID, e.Topic, e.Key, sizes[of], p.outbox.maxSize)
+			return fmt.Errorf("%w: event %q to topic %q, key %q: with it, this transaction publishes %d bytes for the key; the maximum is %d: "+
+				"publish a reference to the data instead of the data", outbox.ErrInvalidEvent, e.ID, e.Topic, e.Key, sizes[of], p.outbox.maxSize)
 		}
 	}
 	return nil
 }
 
-// close ends the publication, and enlists what there is unless something is missing.
+// close ends the publication and enlists its items, unless Record has failed.
 func (p *publication) close(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,7 @@ func (p *publication) close(ctx context.Context) error {
 	return nil
 }
 
-// write puts an item that must not be there yet: the stream would show it as changed, not as new.
+// write puts an item on condition that it does not exist. The stream would report a replaced item as changed, not as new.
 func (o *Outbox) write(d *draft, now time.Time) dynamostore.Write {
 	return dynamostore.Write{
 		Put: &types.Put{

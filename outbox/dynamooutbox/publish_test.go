@@ -22,12 +22,12 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// Events commit with the handler's own write: those of one topic and key in one item and in order, whatever call they came by,
-// and those without key each in its own. What they hold comes back as it was.
+// Events commit with the handler's own write. Those of one topic and key are in one item and in order, even from separate
+// calls. Each event without a key has its own item. The decoded events equal the published ones.
 func TestEventsCommitWithTheEffect(t *testing.T) {
 	for name, cfg := range map[string]idem.Config{"claimed first": {}, "claimed on commit": {ClaimOnCommit: true}} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, dynamooutbox.Config{})
+			s := newEnv(t, dynamooutbox.Config{})
 			value := []byte("one")
 			full := outbox.Event{ID: firstID, Topic: "credited", Key: []byte("acc-1"), Value: value, Headers: []outbox.Header{
 				{Key: "event-type", Value: []byte("v1")}, {Key: "empty", Value: []byte{}}, {Key: "null"},
@@ -39,7 +39,7 @@ func TestEventsCommitWithTheEffect(t *testing.T) {
 				if err := outbox.Publish(ctx, full, elsewhere); err != nil {
 					return err
 				}
-				copy(value, "two") // what was published is published
+				copy(value, "two") // a later change has no effect
 				return outbox.Publish(ctx, tombstone, outbox.Event{Topic: "free", Value: []byte("a")}, outbox.Event{Topic: "free", Value: []byte("b")})
 			})
 			if out.Kind != idem.Executed || string(out.Result) != "pay-1" || !s.booked("pay-1") {
@@ -65,7 +65,7 @@ func TestEventsCommitWithTheEffect(t *testing.T) {
 	}
 }
 
-func (s *site) wantExpiry(retention time.Duration) {
+func (s *env) wantExpiry(retention time.Duration) {
 	s.Helper()
 	out, err := s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: ptr(s.outbox.Table())})
 	if err != nil {
@@ -85,16 +85,16 @@ func (s *site) wantExpiry(retention time.Duration) {
 
 func ptr[T any](v T) *T { return &v }
 
-// What fails leaves nothing: neither the events nor the effect.
+// If the task fails, neither the events nor the effect are committed.
 func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 	errHandler := errors.New("the handler failed")
 	publish := func(ctx context.Context) error { return outbox.Publish(ctx, event(firstID, "credited", "acc-1", "x")) }
 	t.Run("the handler fails", func(t *testing.T) {
-		s := newSite(t, dynamooutbox.Config{})
+		s := newEnv(t, dynamooutbox.Config{})
 		s.wantNothing("pay", s.run("pay", func(ctx context.Context) error { return errors.Join(publish(ctx), errHandler) }), errHandler)
 	})
 	t.Run("another write's condition fails", func(t *testing.T) {
-		s := newSite(t, dynamooutbox.Config{})
+		s := newEnv(t, dynamooutbox.Config{})
 		out := s.run("pay", func(ctx context.Context) error {
 			tx, err := dynamostore.TxFrom(ctx)
 			if err != nil {
@@ -106,7 +106,7 @@ func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 		s.wantNothing("pay", out, errHandler)
 	})
 	t.Run("an event that is not valid, and a handler that does not mind", func(t *testing.T) {
-		s := newSite(t, dynamooutbox.Config{})
+		s := newEnv(t, dynamooutbox.Config{})
 		out := s.run("pay", func(ctx context.Context) error {
 			_ = publish(ctx)
 			_ = publish(ctx) // the same ID
@@ -115,9 +115,9 @@ func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 		s.wantNothing("pay", out, outbox.ErrInvalidEvent)
 	})
 	t.Run("there is no transaction", func(t *testing.T) {
-		s := newSite(t, dynamooutbox.Config{})
+		s := newEnv(t, dynamooutbox.Config{})
 		out := s.runOn(memstore.New(memstore.Config{}), idem.Config{}, "pay", publish)
-		if out.Kind != idem.DependencyDown || !strings.Contains(out.Err.Error(), "no transaction to enlist in") {
+		if out.Kind != idem.DependencyDown || !strings.Contains(out.Err.Error(), "there is no transaction") {
 			t.Errorf("%v, %v", out.Kind, out.Err)
 		}
 		s.wantNothing("pay", out, out.Err)
@@ -126,7 +126,7 @@ func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 
 // A handler that publishes nothing needs no transaction.
 func TestNothingToPublish(t *testing.T) {
-	s := newSite(t, dynamooutbox.Config{})
+	s := newEnv(t, dynamooutbox.Config{})
 	nothing := func(ctx context.Context) error { return outbox.Publish(ctx) }
 	for name, st := range map[string]store.Store{"dynamostore": s.store, "memstore": memstore.New(memstore.Config{})} {
 		if out := s.runOn(st, idem.Config{}, "pay", nothing); out.Kind != idem.Executed || string(out.Result) != "pay" {
@@ -135,9 +135,9 @@ func TestNothingToPublish(t *testing.T) {
 	}
 }
 
-// An ID that is there already would change its item instead of making a new one, which no relay would see.
-func TestAnIDIsPublishedOnce(t *testing.T) {
-	s := newSite(t, dynamooutbox.Config{})
+// An ID that exists would change its item instead of creating one, and no relay would see the event.
+func TestIDIsPublishedOnce(t *testing.T) {
+	s := newEnv(t, dynamooutbox.Config{})
 	publish := func(ctx context.Context) error { return outbox.Publish(ctx, event(firstID, "credited", "acc-1", "x")) }
 	if out := s.run("pay-1", publish); out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)
@@ -151,12 +151,12 @@ func TestAnIDIsPublishedOnce(t *testing.T) {
 	}
 }
 
-// What is too large is said when it is published, and names the event.
-func TestTooLarge(t *testing.T) {
+// An event that is too large is an error of Publish that names the event.
+func TestTooLargeEventIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cfg    dynamooutbox.Config
 		events []outbox.Event
-		want   string // "" is none
+		want   string // "" means no error
 	}{
 		"an event alone": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{event(firstID, "t", "k", strings.Repeat("x", 500))}, firstID},
 		"those of a key": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{
@@ -168,7 +168,7 @@ func TestTooLarge(t *testing.T) {
 		"those without key": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{
 			event(firstID, "t", "", strings.Repeat("x", 200)), event(secondID, "t", "", strings.Repeat("x", 200)),
 		}, ""},
-		// As large as it may be it is an item that DynamoDB takes.
+		// DynamoDB accepts an item of the maximum size.
 		"the largest": {dynamooutbox.Config{}, []outbox.Event{event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-250))}, ""},
 		"the smallest, as many as fit": {dynamooutbox.Config{}, func() (events []outbox.Event) {
 			for n := range dynamooutbox.MaxSize / 250 {
@@ -187,7 +187,7 @@ func TestTooLarge(t *testing.T) {
 			},
 		} {
 			t.Run(name+", "+way, func(t *testing.T) {
-				s := newSite(t, tc.cfg)
+				s := newEnv(t, tc.cfg)
 				out := s.run("pay", publish)
 				if tc.want == "" {
 					if out.Kind != idem.Executed {
@@ -204,10 +204,10 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A result that can't be encoded is no reason to drop the effect, nor the events. An event that could not be published is.
-func TestTheResultCantBeEncoded(t *testing.T) {
+// If the result can't be encoded, the effect and the events still commit. If an event could not be published, nothing commits.
+func TestUnencodableResultKeepsTheEvents(t *testing.T) {
 	errEncode := idem.ResultUnavailable(errors.New("no JSON"))
-	s := newSite(t, dynamooutbox.Config{})
+	s := newEnv(t, dynamooutbox.Config{})
 	out := s.run("pay", func(ctx context.Context) error {
 		if err := outbox.Publish(ctx, event(firstID, "t", "k", "x")); err != nil {
 			return err
@@ -221,7 +221,7 @@ func TestTheResultCantBeEncoded(t *testing.T) {
 		t.Errorf("the effect took place, and the outbox holds %+v", items)
 	}
 
-	s = newSite(t, dynamooutbox.Config{})
+	s = newEnv(t, dynamooutbox.Config{})
 	s.wantNothing("pay", s.run("pay", func(ctx context.Context) error {
 		_ = outbox.Publish(ctx, event(firstID, "t", "k", "x"))
 		_ = outbox.Publish(ctx, event(firstID, "t", "k", "x")) // the same ID
@@ -229,9 +229,9 @@ func TestTheResultCantBeEncoded(t *testing.T) {
 	}), outbox.ErrInvalidEvent)
 }
 
-// What the handler makes of an error of Publish is what counts.
-func TestTheHandlerMarksAnError(t *testing.T) {
-	s := newSite(t, dynamooutbox.Config{})
+// The error that the handler returns decides, not that of Publish.
+func TestHandlerCanMarkAnErrorOfPublish(t *testing.T) {
+	s := newEnv(t, dynamooutbox.Config{})
 	var said error
 	handler := dynamooutbox.Handler(s.outbox, func(ctx context.Context, _ string) ([]byte, error) {
 		_ = outbox.Publish(ctx, event(firstID, "t", "k", "x"))
@@ -246,9 +246,9 @@ func TestTheHandlerMarksAnError(t *testing.T) {
 	}
 }
 
-// A goroutine that outlives its handler publishes nothing.
-func TestTheHandlerHasReturned(t *testing.T) {
-	s := newSite(t, dynamooutbox.Config{})
+// A goroutine that outlives its handler can't publish.
+func TestPublishFailsAfterTheHandlerReturned(t *testing.T) {
+	s := newEnv(t, dynamooutbox.Config{})
 	returned, said := make(chan struct{}), make(chan error, 1)
 	out := s.run("pay", func(ctx context.Context) error {
 		go func() {
@@ -267,10 +267,10 @@ func TestTheHandlerHasReturned(t *testing.T) {
 	}
 }
 
-// Keys that are long or no text make a partition key all the same: an equal one for equal keys, of up to 2048 bytes.
+// Long or binary keys have a partition key of up to 2048 bytes, equal for equal keys.
 func TestPartitionKeys(t *testing.T) {
 	long, odd := bytes.Repeat([]byte("k"), 5000), []byte{0xff, 0xfe}
-	s := newSite(t, dynamooutbox.Config{})
+	s := newEnv(t, dynamooutbox.Config{})
 	if out := s.run("pay", func(ctx context.Context) error {
 		return outbox.Publish(ctx, outbox.Event{Topic: "t", Key: long}, outbox.Event{Topic: "t", Key: odd}, outbox.Event{Topic: "t", Key: []byte{}},
 			outbox.Event{Topic: "t", Key: long})
@@ -286,7 +286,7 @@ func TestPartitionKeys(t *testing.T) {
 		if k == nil || len(key[0]) > 2048 || (len(k) == len(long) && (len(it.Events) != 2 || !bytes.Equal(k, long))) {
 			t.Errorf("%q: %d events, key of %d bytes", key, len(it.Events), len(k))
 		}
-		if strings.HasPrefix(key[0], "t#sha256:") != (len(k) > 0) { // the others can't stand in a text
+		if strings.HasPrefix(key[0], "t#sha256:") != (len(k) > 0) { // the others are not valid text
 			t.Errorf("key %q has the partition key %q", k, key[0])
 		}
 	}

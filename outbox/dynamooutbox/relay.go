@@ -15,34 +15,34 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// What holds unless RelayConfig says otherwise.
+// The defaults of RelayConfig.
 const (
 	DefaultMaxAttempts   = 5
 	DefaultRetryDelay    = 250 * time.Millisecond
 	DefaultMaxRetryDelay = 2 * time.Second
 )
 
-// Sender sends events to Kafka: a *relay.Producer.
+// Sender sends events to Kafka; *relay.Producer implements it.
 type Sender interface {
-	// Send returns an error for each event that it did not publish; relay.ErrRejected is charged to the event, and
-	// relay.ErrHeldBack is for those of its topic and key behind it.
+	// Send returns an error for each event that it did not publish: relay.ErrRejected counts as an attempt of the event, and
+	// relay.ErrHeldBack is for the later events of its topic and key.
 	Send(ctx context.Context, events []outbox.Event) []error
 }
 
-// Client is what a Relay needs of a *dynamodb.Client.
+// Client is the part of *dynamodb.Client that a Relay uses.
 type Client interface {
 	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// RelayConfig configures a Relay. Every field's zero value stands for its default.
+// RelayConfig configures a Relay. The zero value of a field means its default.
 type RelayConfig struct {
-	// MaxAttempts is how often Kafka may reject an event before it is set aside (default DefaultMaxAttempts).
+	// MaxAttempts is the number of rejections by Kafka after which an event is parked. Default: DefaultMaxAttempts.
 	MaxAttempts int
-	// RetryDelay is the pause before the second attempt; it doubles at each, up to MaxRetryDelay (defaults DefaultRetryDelay,
-	// DefaultMaxRetryDelay). The stream's shard stands still meanwhile, so that there should not be many.
+	// RetryDelay is the pause before the second attempt. It doubles at each attempt up to MaxRetryDelay. The shard of the
+	// stream waits meanwhile, so the pauses should be short. Defaults: DefaultRetryDelay, DefaultMaxRetryDelay.
 	RetryDelay, MaxRetryDelay time.Duration
-	// Logger gets what is set aside (default slog.Default()).
+	// Logger logs parked events. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -54,8 +54,8 @@ type Relay struct {
 	cfg    RelayConfig
 }
 
-// NewRelay returns a relay. The client and the sender stay the caller's. It returns ErrInvalidConfig, naming every field at
-// fault.
+// NewRelay returns a relay. The caller closes the sender. If cfg is invalid, it returns ErrInvalidConfig (wrapped) and names
+// every invalid field.
 func NewRelay(o *Outbox, client Client, sender Sender, cfg RelayConfig) (*Relay, error) {
 	var errs []error
 	if o == nil || client == nil || sender == nil {
@@ -78,19 +78,20 @@ func NewRelay(o *Outbox, client Client, sender Sender, cfg RelayConfig) (*Relay,
 	return &Relay{outbox: o, client: client, sender: sender, cfg: cfg}, nil
 }
 
-// Result is what became of items, and how many of their events were published, rejected (a time each), and set aside.
+// Result is the result of Send: the errors of items, and the numbers of published events, rejections and parked events.
 type Result struct {
-	// Errs has an error for each item that must be sent again, nil for the others: those are published, or set aside.
-	Errs                          []error
-	Published, Rejected, SetAside int
+	// Errs has an error for each item that must be retried, and nil for each item whose events are published or parked.
+	Errs                        []error
+	Published, Rejected, Parked int
 }
 
-// Send sends the events of items that are pending, in order, and sets those aside that Kafka rejects for good. It may send an
-// event again that has been sent; it never begins one while another of its topic and key, ahead of it, is neither published
-// nor set aside, and none that is set aside by now, whatever the items show. An event that is rejected holds up no others but
-// those: they are published first.
+// Send sends the pending events of items in order and parks those that Kafka rejects MaxAttempts times. It may send an event
+// more than once. It sends an event only after each earlier event of its topic and key is published or parked. It sends no
+// event that is parked in the table, even if the stream shows it as pending. A rejected event delays only the later events of
+// its topic and key; all others are sent first.
 //
-// It takes no more than the pauses between the attempts and what Sender and Client take. When ctx ends it begins nothing more.
+// Its duration is that of the pauses between attempts and of the calls of Sender and Client. When ctx ends, it starts no
+// further attempt.
 func (r *Relay) Send(ctx context.Context, items []Item) Result {
 	items = slices.Clone(items)
 	s := &sending{Relay: r, items: items, Result: Result{Errs: make([]error, len(items))}}
@@ -120,8 +121,8 @@ func (r *Relay) Send(ctx context.Context, items []Item) Result {
 			pending = behind
 			pause = min(2*pause, r.cfg.MaxRetryDelay)
 		default:
-			// The topic has had all its attempts. What was behind these gets one, and no pause is made for it.
-			pending = s.setAside(ctx, rejected, behind)
+			// The rejected events have used all attempts. The events behind them get one attempt without a pause.
+			pending = s.park(ctx, rejected, behind)
 		}
 	}
 	return s.Result
@@ -134,7 +135,7 @@ type sending struct {
 	items []Item
 }
 
-// parcel is an event under way.
+// parcel is an event to be sent.
 type parcel struct {
 	item     int
 	event    outbox.Event
@@ -142,8 +143,8 @@ type parcel struct {
 	err      error // of the last attempt
 }
 
-// send sends once. It returns those that Kafka rejected, and, in order, these and the others of their topics and keys; what
-// failed for other reasons is given up.
+// send sends the pending events once. It returns the rejected events, and, in order, the rejected events with the later ones of
+// their topics and keys. It gives up events that failed for other reasons.
 func (s *sending) send(ctx context.Context, pending []*parcel) (rejected, again []*parcel) {
 	events := make([]outbox.Event, len(pending))
 	for i, p := range pending {
@@ -170,7 +171,7 @@ func (s *sending) send(ctx context.Context, pending []*parcel) (rejected, again 
 	return rejected, again
 }
 
-// giveUp leaves events to be sent again with their items.
+// giveUp marks the items of events as failed, so that they are redelivered.
 func (s *sending) giveUp(parcels []*parcel) {
 	for _, p := range parcels {
 		if s.Errs[p.item] == nil {
@@ -180,8 +181,8 @@ func (s *sending) giveUp(parcels []*parcel) {
 	}
 }
 
-// setAside sets rejected events aside, and returns those that are not held back any more.
-func (s *sending) setAside(ctx context.Context, rejected, behind []*parcel) []*parcel {
+// park parks rejected events and returns the events that can be sent now.
+func (s *sending) park(ctx context.Context, rejected, behind []*parcel) []*parcel {
 	stuck := make(map[aggregate]bool)
 	gone := make(map[*parcel]bool)
 	for _, p := range rejected {
@@ -191,7 +192,7 @@ func (s *sending) setAside(ctx context.Context, rejected, behind []*parcel) []*p
 			continue
 		}
 		gone[p] = true
-		s.SetAside++
+		s.Parked++
 	}
 	var free []*parcel
 	for _, p := range behind {
@@ -206,7 +207,7 @@ func (s *sending) setAside(ctx context.Context, rejected, behind []*parcel) []*p
 	return free
 }
 
-// wait waits, and reports false if ctx ended meanwhile.
+// wait waits for d. It returns false if ctx ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -21,12 +21,12 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// kafka is a Sender that answers for the values of events as a test says, holds back as a Producer does, and remembers.
+// kafka is a Sender with prepared answers by the events' values. It holds back events as a Producer does and records its calls.
 type kafka struct {
-	says map[string]error // by value
-	up   map[string]int   // after so many refusals it says no more
-	log  []string         // the values that were published
-	sent int              // calls
+	says map[string]error // answers by value
+	up   map[string]int   // number of refusals after which it accepts the value
+	log  []string         // the published values
+	sent int              // number of calls
 }
 
 // Send implements dynamooutbox.Sender.
@@ -54,15 +54,15 @@ func (k *kafka) Send(_ context.Context, events []outbox.Event) []error {
 	return errs
 }
 
-// table is a Client that remembers what is set aside.
+// table is a Client that records parked events.
 type table struct {
 	aside []string                                   // IDs
-	items map[string]map[string]types.AttributeValue // what is noted, by the item's ID
-	err   error                                      // of every request
-	full  error                                      // of writes
-	dead  *bool                                      // the process that asks
-	reads []int                                      // how many items each read asked for
-	most  int                                        // so many items a read returns at most; 0 is all, -1 none
+	items map[string]map[string]types.AttributeValue // stored attributes by the item's ID
+	err   error                                      // error of every request
+	full  error                                      // error of writes
+	dead  *bool                                      // whether the calling process is dead
+	reads []int                                      // number of items of each read
+	most  int                                        // maximum number of items that a read returns; 0 means all, -1 none
 }
 
 // UpdateItem implements dynamooutbox.Client.
@@ -80,10 +80,10 @@ func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ..
 		c.items = make(map[string]map[string]types.AttributeValue)
 	}
 	if it := c.items[id]; it != nil {
-		ids = append(ids, it[dynamooutbox.AttrAside].(*types.AttributeValueMemberSS).Value...)
+		ids = append(ids, it[dynamooutbox.AttrParked].(*types.AttributeValueMemberSS).Value...)
 	}
 	c.items[id] = maps.Clone(in.Key)
-	c.items[id][dynamooutbox.AttrAside] = &types.AttributeValueMemberSS{Value: ids}
+	c.items[id][dynamooutbox.AttrParked] = &types.AttributeValueMemberSS{Value: ids}
 	return &dynamodb.UpdateItemOutput{}, nil
 }
 
@@ -120,7 +120,7 @@ func newRelay(t *testing.T, c dynamooutbox.Client, s dynamooutbox.Sender) *dynam
 	return r
 }
 
-// item is one of topic "t" with an event for each of values, whose IDs are the values too.
+// item returns an item of topic "t" with an event for each value. The values are also the IDs.
 func item(key string, values ...string) dynamooutbox.Item {
 	it := dynamooutbox.Item{Aggregate: "t#" + key, ID: values[0], CreatedAt: time.Now()}
 	for _, v := range values {
@@ -129,7 +129,7 @@ func item(key string, values ...string) dynamooutbox.Item {
 	return it
 }
 
-// failed returns the numbers of the items that must come again.
+// failed returns the numbers of the items that must be retried.
 func failed(res dynamooutbox.Result) (which []int) {
 	for i, err := range res.Errs {
 		if err != nil {
@@ -145,8 +145,8 @@ func TestRelay(t *testing.T) {
 		items     []dynamooutbox.Item
 		says      map[string]error
 		up        map[string]int
-		tableDown error // for every request
-		tableFull error // for writes
+		tableDown error // error of every request
+		tableFull error // error of writes
 		published []string
 		aside     []string
 		failed    []int
@@ -156,7 +156,7 @@ func TestRelay(t *testing.T) {
 			items: []dynamooutbox.Item{item("a", "a1", "a2"), item("b", "b1"), item("a", "a3")}, published: []string{"a1", "a2", "b1", "a3"},
 		},
 		"nothing": {},
-		"a poison event is set aside after its attempts, and held up only what is behind it": {
+		"a poison event is parked after its attempts, and delays only the events behind it": {
 			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2", "a3")}, says: map[string]error{"a1": rejected},
 			published: []string{"b1", "a2", "a3"}, aside: []string{"a1"}, pause: 3750 * time.Millisecond,
 		},
@@ -188,11 +188,11 @@ func TestRelay(t *testing.T) {
 			says:  map[string]error{"a1": unavailable, "b1": rejected}, published: []string{"b2"}, aside: []string{"b1"}, failed: []int{0, 2},
 			pause: 3750 * time.Millisecond,
 		},
-		"it can't be set aside": {
+		"it can't be parked": {
 			items: []dynamooutbox.Item{item("a", "a1"), item("", "1"), item("a", "a2"), item("b", "b1")}, says: map[string]error{"a1": rejected, "1": rejected},
 			tableFull: errors.New("down"), published: []string{"b1"}, failed: []int{0, 1, 2}, pause: 3750 * time.Millisecond,
 		},
-		"the table can't be asked what is set aside": {
+		"the parked events can't be read": {
 			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1")}, tableDown: errors.New("down"), failed: []int{0, 1},
 		},
 	} {
@@ -204,11 +204,11 @@ func TestRelay(t *testing.T) {
 				if !slices.Equal(k.log, tc.published) || res.Published != len(tc.published) {
 					t.Errorf("%q were published, %d; want %q", k.log, res.Published, tc.published)
 				}
-				if !slices.Equal(c.aside, tc.aside) || res.SetAside != len(tc.aside) {
-					t.Errorf("%q were set aside, %d; want %q", c.aside, res.SetAside, tc.aside)
+				if !slices.Equal(c.aside, tc.aside) || res.Parked != len(tc.aside) {
+					t.Errorf("%q were parked, %d; want %q", c.aside, res.Parked, tc.aside)
 				}
 				if got := failed(res); !slices.Equal(got, tc.failed) {
-					t.Errorf("the items %v must come again: %v; want %v", got, res.Errs, tc.failed)
+					t.Errorf("the items %v must be retried: %v; want %v", got, res.Errs, tc.failed)
 				}
 				if took := time.Since(begun); took != tc.pause {
 					t.Errorf("it took %v; want %v", took, tc.pause)
@@ -218,8 +218,8 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// The pauses grow up to a bound.
-func TestPauses(t *testing.T) {
+// The pauses grow up to MaxRetryDelay.
+func TestPausesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{}
 		r, err := dynamooutbox.NewRelay(newOutbox(t, dynamooutbox.Config{}), c, k, dynamooutbox.RelayConfig{
@@ -230,13 +230,13 @@ func TestPauses(t *testing.T) {
 		}
 		begun := time.Now()
 		res := r.Send(t.Context(), []dynamooutbox.Item{item("a", "a1")})
-		if took := time.Since(begun); took != 12*time.Second || res.Rejected != 6 || res.SetAside != 1 || k.sent != 6 {
+		if took := time.Since(begun); took != 12*time.Second || res.Rejected != 6 || res.Parked != 1 || k.sent != 6 {
 			t.Errorf("%+v took %v and %d attempts; want 12s and 6", res, took, k.sent)
 		}
 	})
 }
 
-// When its time is over, a relay leaves what is being rejected to the next delivery.
+// When its context ends, a relay leaves rejected events to the next delivery.
 func TestRelayEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{}
@@ -249,10 +249,10 @@ func TestRelayEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// What is set aside already is not sent; what is requeued is, and nothing else.
+// Parked events are not sent. If events are requeued, only these are sent.
 func TestPending(t *testing.T) {
 	it := item("a", "a1", "a2", "a3")
-	it.Aside = []string{"a2"}
+	it.Parked = []string{"a2"}
 	values := func() (list []string) {
 		for _, e := range it.Pending() {
 			list = append(list, string(e.Value))
@@ -262,19 +262,19 @@ func TestPending(t *testing.T) {
 	if got := values(); !slices.Equal(got, []string{"a1", "a3"}) {
 		t.Errorf("%q are pending", got)
 	}
-	it.Aside, it.Requeued = nil, []string{"a3", "a2"}
+	it.Parked, it.Requeued = nil, []string{"a3", "a2"}
 	if got := values(); !slices.Equal(got, []string{"a2", "a3"}) {
 		t.Errorf("%q are pending after a requeue", got)
 	}
-	it.Aside = []string{"a2"} // it was rejected again
+	it.Parked = []string{"a2"} // it was rejected again
 	if got := values(); !slices.Equal(got, []string{"a3"}) {
-		t.Errorf("%q are pending when one of the requeued is set aside again", got)
+		t.Errorf("%q are pending when one of the requeued events is parked again", got)
 	}
 }
 
-// A batch that is delivered again shows its items as they were before one of them was parked. What is parked stays behind, so that no
-// event comes after a later one of its key, until it is requeued.
-func TestAParkedEventIsNotSentWithABatchThatIsRedelivered(t *testing.T) {
+// A redelivered batch shows its items as they were before an event was parked. The parked event stays parked until it is
+// requeued, so that it is not sent after a later event of its key.
+func TestParkedEventIsNotSentWithARedeliveredBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected, "a3": relay.ErrRejected, "b1": relay.ErrUnavailable}}, &table{}
 		items := []dynamooutbox.Item{item("b", "b1"), item("a", "a1"), item("a", "a2", "a3", "a4")}
@@ -282,8 +282,8 @@ func TestAParkedEventIsNotSentWithABatchThatIsRedelivered(t *testing.T) {
 		if res := r.Send(t.Context(), items); !slices.Equal(failed(res), []int{0}) || !slices.Equal(c.aside, []string{"a1", "a3"}) {
 			t.Fatalf("%+v, parked %q", res, c.aside)
 		}
-		k.says = nil // Kafka takes everything now
-		if res := r.Send(t.Context(), items); failed(res) != nil || res.SetAside != 0 {
+		k.says = nil // Kafka accepts everything now
+		if res := r.Send(t.Context(), items); failed(res) != nil || res.Parked != 0 {
 			t.Errorf("%+v", res)
 		}
 		if want := []string{"a2", "a4", "b1", "a2", "a4"}; !slices.Equal(k.log, want) {
@@ -291,7 +291,7 @@ func TestAParkedEventIsNotSentWithABatchThatIsRedelivered(t *testing.T) {
 		}
 		requeued := items[1]
 		requeued.Requeued = []string{"a1"}
-		delete(c.items["a1"], dynamooutbox.AttrAside) // as Outbox.Requeue leaves it
+		delete(c.items["a1"], dynamooutbox.AttrParked) // as after Outbox.Requeue
 		r.Send(t.Context(), []dynamooutbox.Item{requeued})
 		if got := k.log[len(k.log)-1]; got != "a1" {
 			t.Errorf("%q was published last; want the event that was requeued", got)
@@ -299,15 +299,15 @@ func TestAParkedEventIsNotSentWithABatchThatIsRedelivered(t *testing.T) {
 	})
 }
 
-// What is parked is read for a hundred items at a time, for each item once, and until DynamoDB has answered for all.
-func TestReadingWhatIsParked(t *testing.T) {
+// The parked events are read for a hundred items at a time, once for each item, until DynamoDB has returned all.
+func TestParkedEventsAreReadInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := &kafka{}, &table{most: 60}
 		var items []dynamooutbox.Item
 		for i := range 120 {
 			items = append(items, item("a", fmt.Sprintf("%03d", i)))
 		}
-		items = append(items, items[0]) // as when it is requeued at once
+		items = append(items, items[0]) // as when it is requeued immediately
 		res := newRelay(t, c, k).Send(t.Context(), items)
 		if failed(res) != nil || !slices.Equal(c.reads, []int{100, 40, 20}) || len(k.log) != 121 {
 			t.Errorf("%+v; read %v, published %d", res, c.reads, len(k.log))
@@ -320,8 +320,8 @@ func TestReadingWhatIsParked(t *testing.T) {
 	})
 }
 
-// An item that was deleted can't be marked, and holds up nobody.
-func TestTheItemIsGone(t *testing.T) {
+// The event of a deleted item can't be parked and delays no other event.
+func TestDeletedItemDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{full: &types.ConditionalCheckFailedException{}}
 		if res := newRelay(t, c, k).Send(t.Context(), []dynamooutbox.Item{item("a", "a1", "a2")}); res.Errs[0] != nil || !slices.Equal(k.log, []string{"a2"}) {

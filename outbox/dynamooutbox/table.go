@@ -13,12 +13,12 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// createTimeout is how long CreateTable waits for a table to become active.
+// createTimeout is the maximum time that CreateTable waits for a table to become active.
 const createTimeout = 2 * time.Minute
 
-// CreateTable creates the table, on demand, with its stream and TTL, and waits until it can be used. A table that is there
-// already is an error only if it has TTL. It is for tests and local runs; in production the table comes from the stack, with
-// backups and protection against deletion.
+// CreateTable creates the table, on demand, with its stream and TTL, and waits until it is active. It fails if the table exists
+// and has TTL. It is meant for tests and local runs: in production the CDK stack creates the table, with backups and deletion
+// protection.
 func (o *Outbox) CreateTable(ctx context.Context, client dynamostore.TableClient) error {
 	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName: &o.table, BillingMode: types.BillingModePayPerRequest,

@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// The topics, how many accounts the payments are of, and how many records a consumer is handed at once.
+// The topics, the number of accounts, and the batch size of the consumers.
 const (
 	payments  = "payments"
 	credited  = "credited"
@@ -26,13 +26,13 @@ const (
 	batchSize = 50
 )
 
-// event tells of a booked payment.
+// event is the event of a booked payment.
 func event(c *tally.Credit) (outbox.Event, error) {
 	value, err := json.Marshal(c)
 	return outbox.Event{Topic: credited, Key: []byte(c.Account), Value: value}, err
 }
 
-// producePayments makes payments and returns them, for each account in order.
+// producePayments produces payments and returns them, in order for each account.
 func producePayments(t *testing.T, seed tally.Seed, brokers []string, n int) map[string][]tally.Credit {
 	t.Helper()
 	random := seed.Rand("payments")
@@ -76,8 +76,7 @@ func paymentKey(t *testing.T) kafka.KeyFunc {
 	return key
 }
 
-// function returns the second consumer as Lambda runs it, with none of its variables set: what the outbox sends must fit its
-// defaults.
+// function returns the second consumer as Lambda runs it, without any variable set: the outbox's events must fit its defaults.
 func function(t *testing.T, handler msk.Handler) *app.Function {
 	t.Helper()
 	build := func(context.Context, *app.Base) (msk.Handler, error) { return handler, nil }
@@ -89,7 +88,7 @@ func function(t *testing.T, handler msk.Handler) *app.Function {
 	return fn
 }
 
-// wantCounted wants the second consumer's books to have what was produced, and the ledger too.
+// wantCounted checks that the second consumer's books and the ledger have the produced payments.
 func wantCounted(t *testing.T, books *tally.Books, made map[string][]tally.Credit, balances map[string]int64) {
 	t.Helper()
 	books.WantInOrder(t, made)
@@ -99,13 +98,13 @@ func wantCounted(t *testing.T, books *tally.Books, made map[string][]tally.Credi
 	}
 }
 
-// task is what runs beside a test.
+// task runs concurrently with a test.
 type task struct {
 	done chan struct{} // closed at its end
 	good bool
 }
 
-// beside runs f beside the test, which does not end before it. f returns false if it has failed.
+// beside runs f concurrently. The test ends after f, which returns false if it fails.
 func beside(t *testing.T, f func() bool) *task {
 	t.Helper()
 	x := &task{done: make(chan struct{})}
@@ -117,7 +116,7 @@ func beside(t *testing.T, f func() bool) *task {
 	return x
 }
 
-// wait waits for the end, and ends the test if it is not a good one.
+// wait waits for the end of the task and stops the test if it failed.
 func (x *task) wait(t *testing.T) {
 	t.Helper()
 	if <-x.done; !x.good {

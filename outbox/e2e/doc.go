@@ -1,3 +1,3 @@
-// Package e2e has the end-to-end tests of the outbox: payments go through an idemsk consumer, which books them and publishes what
-// it has booked; relays that die send that to Kafka; and a second idemsk consumer, a function without any settings, counts each once.
+// Package e2e contains the end-to-end tests of the outbox. An idemsk consumer books payments and publishes events, relays that
+// are killed send them to Kafka, and a second idemsk consumer, a function without any settings, counts each event once.
 package e2e

@@ -30,7 +30,7 @@ const (
 	attrBalance = "balance"
 )
 
-// On DynamoDB, in this process: the same.
+// The same on an in-process DynamoDB.
 func TestEachCreditIsCountedOnceOnDynamoDB(t *testing.T) {
 	for name, claimOnCommit := range map[string]bool{"claims first": false, "claims on commit": true} {
 		t.Run(name, func(t *testing.T) { creditOnDynamoDB(t, idem.Config{ClaimOnCommit: claimOnCommit}) })
@@ -75,8 +75,8 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	wantCounted(t, books, made, balances(t, db))
 }
 
-// startDynamo starts an in-process DynamoDB with its tables, which the SDK then finds by its environment, and returns a client. It
-// has no sort keys: the IDs of the outbox's items, which are unique, are the partition key.
+// startDynamo starts an in-process DynamoDB with its tables, sets the environment for the SDK, and returns a client. It has no
+// sort keys, so the unique IDs of the outbox's items are the partition key.
 func startDynamo(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	srv, err := dynamofake.New(dynamofake.Config{})
@@ -126,7 +126,7 @@ func startFakeKafka(t *testing.T) (brokers []string) {
 	return c.ListenAddrs()
 }
 
-// enlister returns the first consumer. It books as the example function does.
+// enlister returns the first consumer, which books as the example function does.
 func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg idem.Config, flaws *tally.Flaws) *msk.Consumer {
 	t.Helper()
 	store, err := dynamostore.New(db, dynamostore.Config{})

@@ -10,10 +10,10 @@ import (
 	"github.com/idemsk/idemsk/outbox/internal/testbed"
 )
 
-// patience is how long a test waits for anything.
+// patience is the maximum time that a test waits.
 const patience = 60 * time.Second
 
-// servers are those that the tests share.
+// servers are shared by the tests.
 var servers testbed.Servers
 
 func TestMain(m *testing.M) {

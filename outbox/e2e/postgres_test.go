@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
@@ -22,8 +21,8 @@ import (
 
 const ledger = pgledger.Ledger("ledger")
 
-// On PostgreSQL and Kafka, with relays that are killed: the second consumer counts what the ledger has, each event once and in
-// its account's order.
+// On PostgreSQL and Kafka, with relays that are killed: the second consumer counts each event of the ledger once and in the
+// order of its account.
 func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	const n = 4000
 	pool := newPool(t)
@@ -83,7 +82,7 @@ func newPool(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// migrate makes the tables.
+// migrate creates the tables.
 func migrate(t *testing.T, pool *pgxpool.Pool) *pgoutbox.Outbox {
 	t.Helper()
 	if err := ledger.Create(t.Context(), pool); err != nil {
@@ -102,31 +101,32 @@ func migrate(t *testing.T, pool *pgxpool.Pool) *pgoutbox.Outbox {
 	return box
 }
 
-// bookkeeper returns the first consumer. It books as the example function does.
+// bookkeeper returns the first consumer, which books as the example function does.
 func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox, flaws *tally.Flaws) *msk.Consumer {
 	t.Helper()
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{})
+	store, err := pgstore.New(pool, pgstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(store.Close)
 	return tally.NewConsumer(t, store, idem.Config{}, paymentKey(t), func(ctx context.Context, r msk.Record) ([]byte, error) {
-		return store.Handler(box.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			var c tally.Credit
-			if err := json.Unmarshal(r.Value, &c); err != nil {
-				return nil, idem.Permanent(err)
-			}
-			if _, err := ledger.Add(ctx, tx, c.LedgerID(), c.Amount); err != nil {
-				return nil, err
-			}
-			e, err := event(&c)
-			if err != nil {
-				return nil, err
-			}
-			if err := outbox.Publish(ctx, e); err != nil {
-				return nil, err
-			}
-			return nil, flaws.Fail(c.PaymentID)
-		})).Handle(ctx)
+		var c tally.Credit
+		if err := json.Unmarshal(r.Value, &c); err != nil {
+			return nil, idem.Permanent(err)
+		}
+		tx, err := pgstore.TxFrom(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := ledger.Add(ctx, tx, c.LedgerID(), c.Amount); err != nil {
+			return nil, err
+		}
+		e, err := event(&c)
+		if err != nil {
+			return nil, err
+		}
+		if err := outbox.Publish(box.NewContext(ctx, tx), e); err != nil {
+			return nil, err
+		}
+		return nil, flaws.Fail(c.PaymentID)
 	})
 }

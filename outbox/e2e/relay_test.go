@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/internal/testbed"
 )
 
-// killRelays runs a relay, kills it at a random moment, and runs the next, until over is closed. It returns how many were killed,
-// and of how many there was work left.
+// killRelays runs relays one after another and kills each at a random moment, until over is closed. It returns how many were
+// killed, and how many of them with work left.
 func killRelays(t *testing.T, random *rand.Rand, pool *pgxpool.Pool, table string, over <-chan struct{}) (killed, atWork int) {
 	t.Helper()
 	for {
@@ -49,7 +49,8 @@ func waitUntilPublished(t *testing.T, pool *pgxpool.Pool, table string) {
 	}
 }
 
-// forget leaves the last events as a relay does that dies when it has sent them: they come again behind all others.
+// forget makes the last events pending again, as a relay that dies after sending them does: they are sent again after all
+// others.
 func forget(t *testing.T, pool *pgxpool.Pool, table string) {
 	t.Helper()
 	tag, err := pool.Exec(t.Context(), `UPDATE `+table+` SET published_at = NULL WHERE seq > (SELECT max(seq) FROM `+table+`) - $1`, testbed.SmallBatch)

@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// BenchmarkRelay is how fast a backlog is relayed: PostgreSQL, Kafka and the relay on one host.
+// BenchmarkRelay measures how fast a backlog is sent, with PostgreSQL, Kafka and the relay on one host.
 func BenchmarkRelay(b *testing.B) {
 	for _, relays := range []int{1, 2} {
 		b.Run(fmt.Sprint("relays=", relays), func(b *testing.B) {
@@ -37,7 +37,7 @@ func BenchmarkRelay(b *testing.B) {
 	}
 }
 
-// What the relay must reach, where there are enough events for it to tell.
+// The minimum rate, checked if there are enough events to measure.
 const (
 	enough    = 10_000
 	leastRate = 5000 // events/s
@@ -60,7 +60,7 @@ func backlog(b *testing.B, o *pgoutbox.Outbox, topic string, n int) {
 	}
 }
 
-// BenchmarkCommitToPublish is how long after its commit an event is in Kafka, while there is nothing else to do.
+// BenchmarkCommitToPublish measures the time from the commit of an event to its record in Kafka, on an idle relay.
 func BenchmarkCommitToPublish(b *testing.B) {
 	pool := newPool(b, postgres.URL())
 	o, _ := newOutbox(b, pool, pgoutbox.Config{})
@@ -74,7 +74,7 @@ func BenchmarkCommitToPublish(b *testing.B) {
 	defer idle.Stop()
 	b.ResetTimer()
 	for i := range b.N {
-		<-idle.C // the relay has gone back to sleep
+		<-idle.C // the relay is idle again
 		publish(b, pool, o, outbox.Event{Topic: topic, Key: fmt.Append(nil, i)})
 		committed := time.Now()
 		r.until(b, "the event", func() bool { return len(r.all) == i+2 })

@@ -28,7 +28,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// accounts counts the events of each key, as an account's row does: what is published later has the higher number.
+// accounts counts the events of each key, as an account's row does: a later event has a higher number.
 type accounts struct {
 	pool  *pgxpool.Pool
 	table string
@@ -47,7 +47,7 @@ func newAccounts(t *testing.T, pool *pgxpool.Pool, keys int) *accounts {
 
 var errUndone = errors.New("undone")
 
-// credit publishes the next event of some key; one transaction of ten is rolled back.
+// credit publishes the next event of some key. One transaction of ten is rolled back.
 func (a *accounts) credit(ctx context.Context, o *pgoutbox.Outbox, topic string, random *rand.Rand) error {
 	key, undo := random.IntN(a.keys), random.IntN(10) == 0
 	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
@@ -69,7 +69,7 @@ func (a *accounts) credit(ctx context.Context, o *pgoutbox.Outbox, topic string,
 	return err
 }
 
-// creditWhile makes credits, several at once, and at least least, while something else happens.
+// creditWhile makes at least least concurrent credits while f runs.
 func (a *accounts) creditWhile(t *testing.T, o *pgoutbox.Outbox, topic string, least int, happens func()) {
 	t.Helper()
 	var made atomic.Int64
@@ -91,7 +91,7 @@ func (a *accounts) creditWhile(t *testing.T, o *pgoutbox.Outbox, topic string, l
 	group.Wait()
 }
 
-// verify reads the topic until all that was committed is there, and sees that each key's events begin in their order.
+// verify reads the topic until all committed events are there and checks the order of each key's first records.
 func (a *accounts) verify(t *testing.T, topic string) {
 	t.Helper()
 	want := ask[int](t, a.pool, `SELECT sum(n) FROM `+a.table)
@@ -126,8 +126,8 @@ func (a *accounts) verify(t *testing.T, topic string) {
 	t.Logf("%d events, %d repeats", want, repeats)
 }
 
-// The processes of relays are killed, and relays in this process are stopped, at random points, while others publish.
-func TestRelaysThatDieLoseNothingAndKeepOrder(t *testing.T) {
+// Relay processes are killed, and relays in this process are stopped, at random moments, while others publish.
+func TestKilledRelaysLoseNothingAndKeepOrder(t *testing.T) {
 	const kills, stops = 12, 12
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
@@ -160,16 +160,16 @@ func TestRelaysThatDieLoseNothingAndKeepOrder(t *testing.T) {
 	a.verify(t, topic)
 }
 
-// wait is for tests that do something at a random time.
+// wait waits for a random time.
 func wait(d time.Duration) { <-time.After(d) }
 
-func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
+func TestKafkaOutagesLoseNothingAndKeepOrder(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	topic := newTopic(t, 3)
 	a := newAccounts(t, pool, 20)
 	network := faultproxy.Start(t, kafka.Addr())
-	toNetwork := kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) { // wherever the broker says that it is
+	toNetwork := kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) { // whatever address the broker advertises
 		return new(net.Dialer).DialContext(ctx, "tcp", network.Addr())
 	})
 	producer := newProducer(t, relay.Config{Options: []kgo.Opt{toNetwork}, Timeout: 700 * time.Millisecond})
@@ -182,10 +182,10 @@ func TestKafkaGoneAndBackLosesNothingAndKeepsOrder(t *testing.T) {
 	}
 }
 
-// disturb has Kafka away, in several ways, for less than the producer's patience and for more.
+// disturb makes Kafka unavailable in several ways, for less and for more than the producer's timeout.
 func disturb(t *testing.T, random *rand.Rand, network *faultproxy.Proxy) {
 	t.Helper()
-	for n := range 6 { // connections break, or fall silent
+	for n := range 6 { // connections break or become silent
 		wait(time.Duration(50+random.IntN(100)) * time.Millisecond)
 		if n%2 == 0 {
 			network.New(faultproxy.Refused)
@@ -197,7 +197,7 @@ func disturb(t *testing.T, random *rand.Rand, network *faultproxy.Proxy) {
 		wait(time.Duration(random.IntN(1200)) * time.Millisecond)
 		network.New(faultproxy.None)
 	}
-	for range 2 { // the broker stands still
+	for range 2 { // the broker is stopped
 		wait(time.Duration(50+random.IntN(100)) * time.Millisecond)
 		if err := kafka.Freeze(); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func disturb(t *testing.T, random *rand.Rand, network *faultproxy.Proxy) {
 	}
 }
 
-func TestADatabaseThatCrashesLosesNothingAndKeepsOrder(t *testing.T) {
+func TestDatabaseCrashesLoseNothingAndKeepOrder(t *testing.T) {
 	server, err := pgserver.Start(t.Context(), pgserver.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -236,9 +236,9 @@ func TestADatabaseThatCrashesLosesNothingAndKeepsOrder(t *testing.T) {
 	a.verify(t, topic)
 }
 
-// Poison that only the broker knows: a record too large for its topic, in the midst of others, a topic that does not exist, and
-// a record without key in a compacted topic.
-func TestWhatTheBrokerRejectsIsSetAside(t *testing.T) {
+// Events that only the broker can reject: a record too large for its topic, a missing topic, and a record without a key in a
+// compacted topic.
+func TestRejectedEventsAreParked(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	small, compacted, missing := newTopic(t, 1, "max.message.bytes", "5000"), newTopic(t, 1, "cleanup.policy", "compact"), unique("missing")
@@ -257,7 +257,7 @@ func TestWhatTheBrokerRejectsIsSetAside(t *testing.T) {
 	eventually(t, pool, 0, pendingIn(table))
 	for topic, want := range map[string]int{small: 1, missing: 2, compacted: 1} {
 		if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL AND attempts = 2 AND aggregatetype = $1`, topic); n != want {
-			t.Errorf("%d events to %s are set aside, want %d", n, topic, want)
+			t.Errorf("%d events to %s are parked, want %d", n, topic, want)
 		}
 	}
 	r := newReader(t, small, compacted)
@@ -269,14 +269,14 @@ func TestWhatTheBrokerRejectsIsSetAside(t *testing.T) {
 		}
 		key := string(rec.Key)
 		if next[key] == 150 {
-			next[key] += 2 // it was set aside
+			next[key] += 2 // it was parked
 		}
 		if want := fmt.Sprint(next[key], "-"); string(rec.Value) != want {
 			t.Fatalf("key %s: %s came, want %s", key, rec.Value, want)
 		}
 		next[key] += 2
 	}
-	// The topic is made, and those that were set aside are tried again.
+	// The topic is created, and the parked events are requeued.
 	createTopic(t, missing, 1)
 	rows, err := pool.Query(t.Context(), `SELECT id::text FROM `+table+` WHERE aggregatetype = $1`, missing)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
-// debezium is the real one, embedded, with the configuration of docs/outbox.md.
+// debezium is the real Debezium, embedded, with the configuration of docs/outbox.md.
 type debezium struct {
 	args    []string
-	offsets string // the file that has them
+	offsets string // the file of its offsets
 	cmd     *exec.Cmd
 	log     bytes.Buffer
 }
@@ -66,7 +66,7 @@ func (d *debezium) start(t *testing.T) {
 	}
 }
 
-// kill ends it as a crash does.
+// kill ends the process as a crash does.
 func (d *debezium) kill() {
 	if d.cmd != nil {
 		_ = d.cmd.Process.Signal(syscall.SIGKILL) // it may have ended by itself
@@ -75,9 +75,9 @@ func (d *debezium) kill() {
 	}
 }
 
-// Debezium's outbox event router takes the table as it is: what has come before it, while it is there, and while it was dead, also
-// where the rows are only in the log.
-func TestDebeziumRelaysTheTableAsItIs(t *testing.T) {
+// Debezium's outbox event router reads the table as it is: events from before its start, during its run, and while it was dead,
+// also if the rows are only in the log.
+func TestDebeziumSendsTheTableUnchanged(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	logOnly, err := pgoutbox.New(pgoutbox.Config{Table: table, LogOnly: true})
@@ -114,7 +114,7 @@ func TestDebeziumRelaysTheTableAsItIs(t *testing.T) {
 	r.ids(t, len(sent))
 	more(logOnly)
 	r.ids(t, len(sent))
-	for _, lost := range []bool{false, true} { // whether its offsets are
+	for _, lost := range []bool{false, true} { // whether its offsets are lost
 		d.kill()
 		if lost {
 			if err := os.Remove(d.offsets); err != nil {
@@ -130,7 +130,7 @@ func TestDebeziumRelaysTheTableAsItIs(t *testing.T) {
 	verify(t, r, sent)
 }
 
-// verify sees that each event has come as it was, those of a key in order.
+// verify checks that each event arrived unchanged, and those of a key in order.
 func verify(t *testing.T, r *reader, sent []outbox.Event) {
 	t.Helper()
 	got := make(map[string]int) // the first record of each event

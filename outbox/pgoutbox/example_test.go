@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -20,26 +19,31 @@ import (
 )
 
 // The account is credited, its event is recorded and the key completes in one transaction.
-func ExampleOutbox_Handler() {
-	credit := func(ctx context.Context, store *pgstore.TxStore, engine *idem.Engine) idem.Outcome {
+func ExampleOutbox_NewContext() {
+	credit := func(ctx context.Context, engine *idem.Engine) idem.Outcome { // an engine on a pgstore.Store
 		box, err := pgoutbox.New(pgoutbox.Config{})
 		if err != nil {
 			return idem.Outcome{Err: err}
 		}
 		return engine.Do(ctx, idem.Task{
 			Key: "payments#4711",
-			Handler: store.Handler(box.Handler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+				tx, err := pgstore.TxFrom(ctx)
+				if err != nil {
+					return nil, err
+				}
 				if _, err := tx.Exec(ctx, `UPDATE accounts SET balance = balance + $2 WHERE id = $1`, "alice", 10); err != nil {
 					return nil, err
 				}
-				return nil, outbox.Publish(ctx, outbox.Event{Topic: "accounts", Key: []byte("alice"), Value: []byte(`{"credited":10}`)})
-			})),
+				e := outbox.Event{Topic: "accounts", Key: []byte("alice"), Value: []byte(`{"credited":10}`)}
+				return nil, outbox.Publish(box.NewContext(ctx, tx), e)
+			}),
 		})
 	}
 	_ = credit
 }
 
-// A relay is a program of its own, or part of one that is there anyway. Any number of them may run.
+// A relay is a separate program or a part of another one. Any number may run.
 func ExampleRelay() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -62,7 +66,7 @@ func ExampleRelay() {
 	}
 	r, err := pgoutbox.NewRelay(box, pool, producer, pgoutbox.RelayConfig{
 		Stats: func(s pgoutbox.Stats) {
-			slog.Info("outbox", "published", s.Published, "pending", s.Pending, "age", s.OldestAge, "aside", s.Aside)
+			slog.Info("outbox", "published", s.Published, "pending", s.Pending, "age", s.OldestAge, "parked", s.TotalParked)
 		},
 	})
 	if err != nil {

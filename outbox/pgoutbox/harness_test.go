@@ -25,7 +25,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// The servers that tests share which leave them as they are.
+// The servers shared by the tests that do not change them.
 var (
 	servers  testbed.Servers
 	postgres *pgserver.Server
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 var names atomic.Int64
 
-// unique returns a name that nobody has.
+// unique returns a unique name.
 func unique(prefix string) string { return fmt.Sprint(prefix, names.Add(1)) }
 
 func newPool(tb testing.TB, url string) *pgxpool.Pool {
@@ -57,7 +57,7 @@ func newPool(tb testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-// newOutbox makes a table for an outbox.
+// newOutbox creates an outbox with its table.
 func newOutbox(tb testing.TB, pool *pgxpool.Pool, cfg pgoutbox.Config) (o *pgoutbox.Outbox, table string) {
 	tb.Helper()
 	cfg.Table = unique("outbox")
@@ -71,7 +71,7 @@ func newOutbox(tb testing.TB, pool *pgxpool.Pool, cfg pgoutbox.Config) (o *pgout
 	return o, cfg.Table
 }
 
-// publish publishes events in a transaction of their own.
+// publish publishes events in a separate transaction.
 func publish(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, events ...outbox.Event) {
 	tb.Helper()
 	err := pgx.BeginFunc(tb.Context(), pool, func(tx pgx.Tx) error { return o.Publish(tb.Context(), tx, events...) })
@@ -93,7 +93,7 @@ func newProducer(tb testing.TB, cfg relay.Config) *relay.Producer {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// run runs a relay until stop is called, or the test ends.
+// run runs a relay until stop is called or the test ends.
 func run(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, sender pgoutbox.Sender, cfg pgoutbox.RelayConfig) (stop func()) {
 	tb.Helper()
 	if cfg.Logger == nil {
@@ -126,7 +126,7 @@ func newClient(tb testing.TB, options ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// createTopic makes a topic; settings are its configuration, by twos.
+// createTopic creates a topic. settings are pairs of names and values of its configuration.
 func createTopic(tb testing.TB, name string, partitions int32, settings ...string) {
 	tb.Helper()
 	t := kmsg.NewCreateTopicsRequestTopic()
@@ -147,7 +147,7 @@ func createTopic(tb testing.TB, name string, partitions int32, settings ...strin
 	}
 }
 
-// newTopic makes one and returns its name.
+// newTopic creates a topic and returns its name.
 func newTopic(tb testing.TB, partitions int32, settings ...string) string {
 	tb.Helper()
 	name := unique("topic")
@@ -157,7 +157,7 @@ func newTopic(tb testing.TB, partitions int32, settings ...string) string {
 
 const patience = 30 * time.Second
 
-// reader reads a topic from its beginning.
+// reader reads a topic from its start.
 type reader struct {
 	client *kgo.Client
 	all    []*kgo.Record
@@ -169,7 +169,7 @@ func newReader(tb testing.TB, topics ...string) *reader {
 		kgo.MetadataMinAge(100*time.Millisecond))}
 }
 
-// until reads until enough says so.
+// until reads until enough returns true.
 func (r *reader) until(tb testing.TB, what string, enough func() bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
@@ -183,7 +183,7 @@ func (r *reader) until(tb testing.TB, what string, enough func() bool) {
 	}
 }
 
-// ids reads until there are n distinct events, and returns the IDs in the order of their first records.
+// ids reads until it has n distinct events and returns their IDs in the order of their first records.
 func (r *reader) ids(tb testing.TB, n int) []string {
 	tb.Helper()
 	var ids []string
@@ -218,7 +218,7 @@ func ask[T any](tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) (ans
 	return answer
 }
 
-// eventually asks until the answer is what is wanted.
+// eventually repeats a query until it returns the wanted value.
 func eventually(tb testing.TB, pool *pgxpool.Pool, want int, sql string, args ...any) {
 	tb.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)

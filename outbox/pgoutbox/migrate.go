@@ -12,20 +12,20 @@ import (
 	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 
-// What is wrong with a table, for errors.Is. The error tells what to do.
+// The faults of a table, for errors.Is.
 var (
-	// ErrNoTable says that the table has not been made.
-	ErrNoTable = errors.New("pgoutbox: the table has not been made")
-	// ErrTableOlder says that there are migrations which the table has not had.
+	// ErrNoTable means that the table does not exist.
+	ErrNoTable = errors.New("pgoutbox: the table does not exist")
+	// ErrTableOlder means that migrations have not been applied to the table.
 	ErrTableOlder = errors.New("pgoutbox: the table is older than this program")
-	// ErrTableNewer says that the table has had migrations which this program does not know.
+	// ErrTableNewer means that the table has migrations that this program does not know.
 	ErrTableNewer = errors.New("pgoutbox: the table is newer than this program")
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrationLock keeps migrations from each other. It has no meaning.
+// migrationLock is the advisory lock of migrations. The number has no meaning.
 const migrationLock = 0x6f7574626f78
 
 func schema() *pgmigrate.Schema {
@@ -36,11 +36,11 @@ func schema() *pgmigrate.Schema {
 	}
 }
 
-// Migrate makes a table (default DefaultTable), or brings an older one up to date, and returns the names of the migrations
-// that were applied: none if there was nothing to do. All are one transaction: they are applied or they are not. Any number of
-// processes may call it at once. Nothing else in this package changes a schema.
+// Migrate creates a table, or updates an older one, and returns the names of the applied migrations. All are applied in one
+// transaction. Any number of processes may call it concurrently. Nothing else in this package changes a schema. Default name:
+// DefaultTable.
 //
-// The role needs CREATE on the schema, and must own a table that is there already.
+// The role needs CREATE on the schema, and must own an existing table.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []string, err error) {
 	t, err := pgmigrate.ParseTable(cmp.Or(name, DefaultTable))
 	if err != nil {
@@ -52,9 +52,9 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []st
 	return applied, nil
 }
 
-// Check looks at the table, and returns ErrNoTable, ErrTableOlder, or what keeps it from looking, wrapped.
+// Check checks the table. It returns ErrNoTable or ErrTableOlder (wrapped), or the error of the query.
 //
-// ErrTableNewer is a warning. Migrations only add, so that a program goes on working while a newer one is rolled out.
+// ErrTableNewer is a warning: migrations only add, so a program keeps working while a newer one is deployed.
 func (o *Outbox) Check(ctx context.Context, db Querier) error {
 	version, err := pgmigrate.Version(ctx, db, o.table)
 	if err == nil {

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	shortLimit = 300 * time.Millisecond // of a round trip, and of an idle transaction, in these tests
-	soon       = 5 * time.Second        // far above these, and far below patience
+	shortLimit = 300 * time.Millisecond // of a round trip and of an idle transaction in these tests
+	soon       = 5 * time.Second        // far above shortLimit, far below patience
 )
 
-// behindProxy returns a pool whose connections go through a proxy.
+// behindProxy returns a pool that connects through a proxy.
 func behindProxy(t *testing.T) (*pgxpool.Pool, *faultproxy.Proxy) {
 	t.Helper()
 	proxy, url := faultproxy.StartURL(t, postgres.URL())
 	pool := newPool(t, url)
-	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) }) // pgx gives silent connections 15 s to be closed
+	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) }) // pgx waits 15 s to close a silent connection
 	return pool, proxy
 }
 
-// stopsSoon wants a relay to be stopped soon.
+// stopsSoon checks that a relay stops soon.
 func stopsSoon(t *testing.T, stop func()) {
 	t.Helper()
 	begun := time.Now()
@@ -38,8 +38,8 @@ func stopsSoon(t *testing.T, stop func()) {
 	}
 }
 
-// The connections of a relay fall silent at one moment or another of its work. It goes on over new ones.
-func TestARelayGoesOnOverNewConnections(t *testing.T) {
+// A relay's connections become silent at some moment. The relay continues over new ones.
+func TestRelayContinuesOverNewConnections(t *testing.T) {
 	cfg := pgoutbox.RelayConfig{Workers: 2, PollInterval: 20 * time.Millisecond, RoundTripTimeout: shortLimit, IdleLimit: shortLimit}
 	for name, polls := range map[string]bool{"it listens": false, "it polls": true} {
 		for when, atSend := range map[string]bool{"while it waits": false, "while Kafka is asked": true} {
@@ -72,8 +72,8 @@ func TestARelayGoesOnOverNewConnections(t *testing.T) {
 	}
 }
 
-// Nothing answers any more, and the relay is to stop.
-func TestARelayStopsWhilePostgreSQLIsSilent(t *testing.T) {
+// PostgreSQL is silent, and the relay is told to stop.
+func TestRelayStopsWhilePostgreSQLIsSilent(t *testing.T) {
 	for when, atSend := range map[string]bool{"while it waits": false, "while Kafka is asked": true} {
 		t.Run(when, func(t *testing.T) {
 			direct := newPool(t, postgres.URL())

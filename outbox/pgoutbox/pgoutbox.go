@@ -1,17 +1,17 @@
-// Package pgoutbox is an outbox in a table of a PostgreSQL database: events are rows that are written in the transaction of
-// the effect which they tell of, and a relay sends them to Kafka when it has committed.
+// Package pgoutbox is an outbox in a PostgreSQL table. A handler writes events as rows in the transaction of its effect. A
+// relay sends the committed rows to Kafka.
 //
-// An [Outbox] writes in any pgx.Tx ([Outbox.Publish]). Around a handler in pgstore's transaction mode, [Outbox.Handler] has
-// outbox.Publish write in the handler's own transaction.
+// An [Outbox] writes in any pgx.Tx ([Outbox.Publish]), such as the one that a handler gets by pgstore.TxFrom. With the context of
+// [Outbox.NewContext], outbox.Publish writes there.
 //
-// The table is made by [Outbox.Migrate], which nothing else calls. What is in it is sent by a [Relay], of which any number may
-// be at work, or by Debezium, whose outbox event router takes its columns as they are. See docs/outbox.md.
+// [Migrate] creates the table; nothing else in the package changes a schema. A [Relay] sends its events, and any number of
+// relays may run. Debezium can send them too: its outbox event router accepts the columns as they are. See docs/outbox.md.
 //
 // # Order
 //
-// Events of one topic and key are sent in the order of their seq, which is that of the calls of Publish. Where two
-// transactions publish for one key, publish after the write that makes one of them wait for the other (the UPDATE of the
-// account's row, say): then it is also the order in which they commit.
+// Events of one topic and key are sent in the order of the column seq, which is the order of the calls of Publish. If two
+// transactions publish for the same key, call Publish after a write that makes one transaction wait for the other, such as the
+// UPDATE of the account's row. The order of seq is then also the order of the commits.
 package pgoutbox
 
 import (
@@ -27,21 +27,21 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// DefaultTable is the name of the table unless Config says otherwise.
+// DefaultTable is the table's name if Config.Table is empty.
 const DefaultTable = "outbox"
 
-// ErrInvalidConfig says that a Config or a RelayConfig can't be used. The error names every field at fault.
+// ErrInvalidConfig means that a Config or a RelayConfig is invalid. The error names every invalid field.
 var ErrInvalidConfig = errors.New("pgoutbox: invalid configuration")
 
-// Config configures an Outbox. Every field's zero value stands for its default.
+// Config configures an Outbox. The zero value of a field means its default.
 type Config struct {
-	// Table is the table's name, or its schema and name with a dot between (default DefaultTable). A name has up to 48
-	// letters, digits, '_' and '-', and is taken as it is written, capitals too.
+	// Table is the table's name, or its schema and name with a dot between. A name has up to 48 letters, digits, '_' and '-'
+	// and is case-sensitive. Default: DefaultTable.
 	Table string
-	// MaxSize is the most bytes that an event may have (default outbox.DefaultMaxSize), as Event.Size counts them.
+	// MaxSize is the maximum size of an event in bytes, as counted by Event.Size. Default: outbox.DefaultMaxSize.
 	MaxSize int
-	// LogOnly deletes the rows in the transaction that has written them. They are then in the write-ahead log alone, for
-	// Debezium: there is nothing to prune. A Relay sees nothing of them.
+	// LogOnly deletes the rows in the transaction that writes them. They remain only in the write-ahead log, for Debezium, and
+	// need no pruning. A Relay does not see them.
 	LogOnly bool
 }
 
@@ -53,7 +53,7 @@ type Outbox struct {
 	sql     statements
 }
 
-// New returns an outbox on a table, which it does not look at.
+// New returns an outbox on a table. It does not access the table.
 func New(cfg Config) (*Outbox, error) {
 	t, err := pgmigrate.ParseTable(cmp.Or(cfg.Table, DefaultTable))
 	if cfg.MaxSize < 0 {
@@ -65,7 +65,7 @@ func New(cfg Config) (*Outbox, error) {
 	return &Outbox{table: t, maxSize: cfg.MaxSize, logOnly: cfg.LogOnly, sql: newStatements(t)}, nil
 }
 
-// Publish writes events to the table DefaultTable: see Outbox.Publish.
+// Publish writes events to the table DefaultTable; see Outbox.Publish.
 func Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event) error {
 	o, err := New(Config{})
 	if err != nil {
@@ -74,9 +74,9 @@ func Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event) error {
 	return o.Publish(ctx, tx, events...)
 }
 
-// Publish writes events in tx, by one round trip: they are published, in this order, when it commits, and are not when it is
-// rolled back. It returns outbox.ErrInvalidEvent, naming every event at fault, before anything is written. After any other error
-// nothing of tx can be committed, unless there is a savepoint.
+// Publish writes events in tx with one round trip. They are published, in this order, if tx commits. If events are invalid, it
+// writes nothing, returns outbox.ErrInvalidEvent (wrapped) and names each of them. After any other error tx can't commit,
+// unless it rolls back to a savepoint.
 func (o *Outbox) Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event) error {
 	prepared, err := outbox.Prepare(events, o.maxSize)
 	if err != nil || len(prepared) == 0 {
@@ -88,12 +88,6 @@ func (o *Outbox) Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event)
 // NewContext returns a context in which outbox.Publish writes in tx.
 func (o *Outbox) NewContext(ctx context.Context, tx pgx.Tx) context.Context {
 	return outbox.NewContext(ctx, recorder{o, tx}, o.maxSize)
-}
-
-// Handler returns a pgstore.TxHandler that calls h, also one, with a context in which outbox.Publish writes in its
-// transaction.
-func (o *Outbox) Handler(h func(ctx context.Context, tx pgx.Tx) ([]byte, error)) func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-	return func(ctx context.Context, tx pgx.Tx) ([]byte, error) { return h(o.NewContext(ctx, tx), tx) }
 }
 
 // recorder implements outbox.Recorder.

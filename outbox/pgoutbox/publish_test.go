@@ -43,7 +43,7 @@ func TestEventsCommitWithTheTransaction(t *testing.T) {
 	}
 }
 
-func TestPublishWritesToTheTableOfItsDefault(t *testing.T) {
+func TestPublishWritesToTheDefaultTable(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	if _, err := pgoutbox.Migrate(t.Context(), pool, ""); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestPublishWritesToTheTableOfItsDefault(t *testing.T) {
 	}
 }
 
-// The handler's error takes the events along, its success commits them with the completion of its key, once.
+// The handler's error drops its events. Its success commits them with the completion of its key, once.
 func TestEventsOfAHandlerCommitWithItsKey(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
@@ -68,20 +68,23 @@ func TestEventsOfAHandlerCommitWithItsKey(t *testing.T) {
 	if _, err := pgstore.Migrate(t.Context(), pool, keys); err != nil {
 		t.Fatal(err)
 	}
-	store, err := pgstore.NewTx(pool, pgstore.TxConfig{Config: pgstore.Config{Table: keys}})
+	store, err := pgstore.New(pool, pgstore.Config{Table: keys})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
 	engine, err := idem.New(store, idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	failure := errors.New("not this time")
 	task := func() idem.Task {
-		return idem.Task{Key: "payment", Handler: store.Handler(o.Handler(func(ctx context.Context, _ pgx.Tx) ([]byte, error) {
-			return []byte("ok"), errors.Join(outbox.Publish(ctx, outbox.Event{Topic: "t"}), failure)
-		}))}
+		return idem.Task{Key: "payment", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			tx, err := pgstore.TxFrom(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return []byte("ok"), errors.Join(outbox.Publish(o.NewContext(ctx, tx), outbox.Event{Topic: "t"}), failure)
+		})}
 	}
 	if out := engine.Do(t.Context(), task()); !errors.Is(out.Err, failure) {
 		t.Fatalf("%v: %v", out.Kind, out.Err)
@@ -100,7 +103,7 @@ func TestEventsOfAHandlerCommitWithItsKey(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePublishedIsAnError(t *testing.T) {
+func TestInvalidEventsAreErrors(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{MaxSize: 1000})
 	missing, err := pgoutbox.New(pgoutbox.Config{Table: "nowhere"})
@@ -117,7 +120,7 @@ func TestWhatCannotBePublishedIsAnError(t *testing.T) {
 	}{
 		"no topic":          {o, outbox.Event{}, outbox.ErrInvalidEvent, "no topic"},
 		"too large":         {o, outbox.Event{Topic: "t", Value: make([]byte, 1000)}, outbox.ErrInvalidEvent, "may have 1000"},
-		"an ID used before": {o, outbox.Event{ID: strings.ToUpper(id), Topic: "t"}, nil, "has been published already"},
+		"an ID used before": {o, outbox.Event{ID: strings.ToUpper(id), Topic: "t"}, nil, "was published before"},
 		"no table":          {missing, outbox.Event{Topic: "t"}, nil, "run pgoutbox.Migrate"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,8 +135,8 @@ func TestWhatCannotBePublishedIsAnError(t *testing.T) {
 	}
 }
 
-// Writers and relays need no more than docs/outbox.md says, in any schema.
-func TestRolesNeedNoMore(t *testing.T) {
+// The roles of docs/outbox.md are sufficient for writers and relays, in any schema.
+func TestRolesInDocsAreSufficient(t *testing.T) {
 	admin := newPool(t, postgres.URL())
 	schema := unique("Schema")
 	table := schema + ".Out-box"
@@ -191,7 +194,7 @@ func TestConfigurationsAreChecked(t *testing.T) {
 	}
 }
 
-func TestTheTableIsMadeOnceAndOnRequest(t *testing.T) {
+func TestTableIsCreatedOnlyByMigrate(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	table := unique("outbox")
 	o, err := pgoutbox.New(pgoutbox.Config{Table: table})

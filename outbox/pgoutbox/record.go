@@ -14,10 +14,10 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// typeHeader is the header whose value goes into the column type.
+// typeHeader is the header whose value is stored in the column type.
 const typeHeader = "event-type"
 
-// record inserts events that outbox.Prepare has returned.
+// record inserts events that outbox.Prepare returned.
 func (o *Outbox) record(ctx context.Context, tx pgx.Tx, events []outbox.Event) error {
 	ids, topics, types := make([]string, len(events)), make([]string, len(events)), make([]string, len(events))
 	keys, values := make([][]byte, len(events)), make([][]byte, len(events))
@@ -51,10 +51,11 @@ func typeOf(e *outbox.Event) string {
 	return ""
 }
 
-// text reports whether PostgreSQL can take bytes for text.
+// text reports whether b is valid as a PostgreSQL text.
 func text(b []byte) bool { return utf8.Valid(b) && !strings.ContainsRune(string(b), 0) }
 
-// storedHeader is a header in the column headers: with value, with base64, or with neither, if its value is nil.
+// storedHeader is a header in the column headers. It has value, or base64 for a value that is not text, or neither for a nil
+// value.
 type storedHeader struct {
 	Key    string  `json:"key"`
 	Value  *string `json:"value,omitempty"`
@@ -103,7 +104,7 @@ func decodeHeaders(column []byte) ([]outbox.Header, error) {
 	return headers, nil
 }
 
-// hint says what to do about an error of the server, where that is known.
+// hint returns the remedy for an error of the server, "" if none is known.
 func hint(err error) string {
 	var said *pgconn.PgError
 	if !errors.As(err, &said) {
@@ -117,7 +118,7 @@ func hint(err error) string {
 	case "42501": // no privilege
 		return " (the role needs USAGE on the schema, and on the table INSERT to publish, SELECT, UPDATE and DELETE to relay)"
 	case "23505": // unique
-		return " (an event with this ID has been published already)"
+		return " (an event with this ID was published before)"
 	case "25006": // read-only
 		return " (the server is a standby, or the transaction is read-only)"
 	}

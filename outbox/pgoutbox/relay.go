@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// What holds unless RelayConfig says otherwise.
+// The defaults of RelayConfig.
 const (
 	DefaultBatch         = 1000
 	DefaultWorkers       = 2
@@ -33,76 +33,77 @@ const (
 	DefaultIdleLimit        = time.Minute
 )
 
-// Sender sends events to Kafka: a *relay.Producer.
+// Sender sends events to Kafka; *relay.Producer implements it.
 type Sender interface {
-	// Send returns an error for each event that it did not publish; relay.ErrRejected is charged to the event.
+	// Send returns an error for each event that it did not publish. relay.ErrRejected counts as an attempt of the event.
 	Send(ctx context.Context, events []outbox.Event) []error
-	// Ping returns an error while Kafka can't be reached.
+	// Ping returns an error if Kafka can't be reached.
 	Ping(ctx context.Context) error
 }
 
-// RelayConfig configures a Relay. Every field's zero value stands for its default.
+// RelayConfig configures a Relay. The zero value of a field means its default.
 type RelayConfig struct {
-	// Batch is how many events are read, sent and marked at once (default DefaultBatch). Fewer are if they are large.
+	// Batch is the maximum number of events that are read, sent and marked together. Batches of large events are smaller.
+	// Default: DefaultBatch.
 	Batch int
-	// Workers is how many batches are under way at once (default DefaultWorkers). Each has a connection of its own.
+	// Workers is the number of concurrent batches, each with its own connection. Default: DefaultWorkers.
 	Workers int
-	// MaxAttempts is how often Kafka may reject an event before it is set aside (default DefaultMaxAttempts).
+	// MaxAttempts is the number of rejections by Kafka after which an event is parked. Default: DefaultMaxAttempts.
 	MaxAttempts int
-	// RetryDelay is what a rejected event, and its key, wait for; it doubles at each attempt, up to MaxRetryDelay (defaults
-	// DefaultRetryDelay, DefaultMaxRetryDelay).
+	// RetryDelay is the delay after the first rejection of an event. It applies to all events of the key, and doubles at each
+	// attempt up to MaxRetryDelay. Defaults: DefaultRetryDelay, DefaultMaxRetryDelay.
 	RetryDelay, MaxRetryDelay time.Duration
-	// Retention is how long published rows are kept (default DefaultRetention; -1: they are deleted as they are published).
+	// Retention is how long published rows are kept. -1 deletes them when they are published. Default: DefaultRetention.
 	Retention time.Duration
-	// PollInterval is after how long a worker looks that nothing has woken (default DefaultPollInterval).
+	// PollInterval is the maximum time between two reads of an idle worker. Default: DefaultPollInterval.
 	PollInterval time.Duration
-	// RoundTripTimeout is for how long PostgreSQL may say nothing in a round trip (default DefaultRoundTripTimeout). After that the
-	// worker goes on over a new connection.
+	// RoundTripTimeout is how long PostgreSQL may be silent in a round trip. The worker then uses a new connection. Default:
+	// DefaultRoundTripTimeout.
 	RoundTripTimeout time.Duration
-	// IdleLimit is for how long a batch's transaction may be left alone before PostgreSQL ends it (default DefaultIdleLimit, at least
-	// a millisecond). It bounds how long the events of a batch wait whose relay has vanished without a word, and must be above the
-	// Sender's timeout.
+	// IdleLimit is how long the transaction of a batch may be idle before PostgreSQL ends it, at least a millisecond. It bounds
+	// how long a failed host blocks the events of its batch. It must exceed the Sender's timeout. Default: DefaultIdleLimit.
 	IdleLimit time.Duration
-	// NoListen leaves out LISTEN and the advisory locks of a session, for poolers that give a connection out by transaction:
-	// workers look at each PollInterval.
+	// NoListen turns off LISTEN and session-level advisory locks, for connection poolers in transaction mode. Workers then read
+	// at each PollInterval.
 	NoListen bool
-	// Stats is called at each StatsInterval (default DefaultStatsInterval), and once more before Run returns, never twice at once.
+	// Stats is called at each StatsInterval and once before Run returns, never concurrently. Default of StatsInterval:
+	// DefaultStatsInterval.
 	Stats         func(Stats)
 	StatsInterval time.Duration
-	// Logger gets what is set aside, and what goes wrong (default slog.Default()).
+	// Logger logs rejected events and failures. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Stats are what a relay did since it was last asked, and how the table is.
+// Stats are the counts of a relay since the last Stats, and the state of the table.
 type Stats struct {
-	// Published, Rejected and SetAside count events of this relay since the last Stats. A rejected one is tried again, or
-	// set aside.
-	Published, Rejected, SetAside int64
-	// Failures counts batches that failed as Kafka or the database could not be reached. LastFailure is why, nil if none did.
+	// Published, Rejected and Parked count events of this relay since the last Stats. A rejected event is retried or parked.
+	Published, Rejected, Parked int64
+	// Failures counts the batches that failed because Kafka or the database was unavailable. LastFailure is the last error, nil
+	// if there was none.
 	Failures    int64
 	LastFailure error
-	// Pending is how many rows are to be published, Aside how many are set aside, of all relays, up to 100,000.
-	Pending, Aside int64
-	// OldestAge is for how long the oldest of the pending rows has been there, 0 if there is none.
+	// Pending is the number of rows to be published, TotalParked the number of parked rows in the table, each up to 100,000.
+	Pending, TotalParked int64
+	// OldestAge is the age of the oldest pending row, 0 if there is none.
 	OldestAge time.Duration
-	// Unknown says that the table could not be asked: Pending, Aside and OldestAge are not known.
+	// Unknown means that the table could not be read: Pending, TotalParked and OldestAge are not known.
 	Unknown bool
 }
 
-// Relay sends the events of a table to Kafka. Any number of them, in any number of processes, may be at work on a table.
+// Relay sends the events of a table to Kafka. Any number of relays in any number of processes may run on one table.
 type Relay struct {
 	outbox *Outbox
 	pool   *pgtrip.Pool
 	sender Sender
 	cfg    RelayConfig
 
-	published, rejected, setAside, failures atomic.Int64
-	mu                                      sync.Mutex
-	lastFailure                             error
+	published, rejected, parked, failures atomic.Int64
+	mu                                    sync.Mutex
+	lastFailure                           error
 }
 
-// NewRelay returns a relay. The pool and the sender stay the caller's; the pool's URL should have a connect_timeout, as pgx's own default
-// is none. It returns ErrInvalidConfig, naming every field at fault.
+// NewRelay returns a relay. The caller closes the pool and the sender. The pool's URL should set connect_timeout, because pgx
+// has no default. If cfg is invalid, it returns ErrInvalidConfig (wrapped) and names every invalid field.
 func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*Relay, error) {
 	var errs []error
 	if o == nil || pool == nil || sender == nil {
@@ -141,9 +142,9 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 	return &Relay{outbox: o, pool: pgtrip.New(pool, cfg.RoundTripTimeout), sender: sender, cfg: cfg}, nil
 }
 
-// Run relays until ctx ends, and returns nil when what was under way has been brought to its end: up to the sender's timeout, twice
-// RoundTripTimeout and five seconds later. It returns at once with ErrNoTable or ErrTableOlder if the table is not as it should be.
-// Everything else that goes wrong it logs, counts, and tries again, for as long as it takes.
+// Run sends events until ctx ends. It then finishes the current batches and returns nil, at most the sender's timeout, twice
+// RoundTripTimeout and five seconds later. If the table is missing or too old, it returns ErrNoTable or ErrTableOlder (wrapped)
+// at once. It logs, counts and retries all other errors.
 func (r *Relay) Run(ctx context.Context) error {
 	err := r.pool.RoundTrip(ctx, r.cfg.RoundTripTimeout, func(w *silence.Watch, conn *pgx.Conn) error { return r.outbox.Check(w.Context(), conn) })
 	if errors.Is(err, ErrNoTable) || errors.Is(err, ErrTableOlder) {
@@ -153,14 +154,14 @@ func (r *Relay) Run(ctx context.Context) error {
 	for range r.cfg.Workers {
 		workers.Go(func() { r.work(ctx) })
 	}
-	r.lookAfter(ctx)
+	r.maintain(ctx)
 	workers.Wait()
 	r.report(context.WithoutCancel(ctx))
 	return nil
 }
 
-// lookAfter prunes and reports until ctx ends.
-func (r *Relay) lookAfter(ctx context.Context) {
+// maintain prunes and reports until ctx ends.
+func (r *Relay) maintain(ctx context.Context) {
 	ticker := time.NewTicker(r.cfg.StatsInterval)
 	defer ticker.Stop()
 	for {
@@ -172,7 +173,7 @@ func (r *Relay) lookAfter(ctx context.Context) {
 		for more := r.cfg.Retention > 0; more && ctx.Err() == nil; {
 			n, err := r.prune(ctx)
 			if err != nil && ctx.Err() == nil {
-				r.cfg.Logger.WarnContext(ctx, "published events could not be pruned", "error", err)
+				r.cfg.Logger.WarnContext(ctx, "pruning published events failed", "error", err)
 			}
 			more = err == nil && n == pruneAtOnce
 		}
@@ -196,14 +197,14 @@ func (r *Relay) report(ctx context.Context) {
 		return
 	}
 	s := Stats{
-		Published: r.published.Swap(0), Rejected: r.rejected.Swap(0), SetAside: r.setAside.Swap(0), Failures: r.failures.Swap(0),
+		Published: r.published.Swap(0), Rejected: r.rejected.Swap(0), Parked: r.parked.Swap(0), Failures: r.failures.Swap(0),
 		LastFailure: r.failure(nil),
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	var age float64
 	err := r.pool.RoundTrip(ctx, r.cfg.RoundTripTimeout, func(w *silence.Watch, conn *pgx.Conn) error {
-		return conn.QueryRow(w.Context(), r.outbox.sql.stats).Scan(&s.Pending, &s.Aside, &age)
+		return conn.QueryRow(w.Context(), r.outbox.sql.stats).Scan(&s.Pending, &s.TotalParked, &age)
 	})
 	if err != nil {
 		s.Unknown = true
@@ -213,7 +214,7 @@ func (r *Relay) report(ctx context.Context) {
 	r.cfg.Stats(s)
 }
 
-// failure remembers an error and returns the one before it.
+// failure stores an error and returns the previous one.
 func (r *Relay) failure(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,11 +225,11 @@ func (r *Relay) failure(err error) error {
 const (
 	pruneAtOnce = 5000
 	pruneLimit  = time.Minute
-	askLimit    = 5 * time.Second // for what the relay asks beside its work
+	askLimit    = 5 * time.Second // of statistics queries
 )
 
-// Prune deletes up to limit rows that were published longer than retention ago, the oldest first, and returns how many. A Relay
-// does so by itself.
+// Prune deletes up to limit rows that were published longer than retention ago, the oldest first, and returns their number. A
+// Relay calls it regularly.
 func (o *Outbox) Prune(ctx context.Context, db Querier, retention time.Duration, limit int) (int, error) {
 	tag, err := db.Exec(ctx, o.sql.prune, retention.Seconds(), limit)
 	if err != nil {
@@ -237,8 +238,7 @@ func (o *Outbox) Prune(ctx context.Context, db Querier, retention time.Duration,
 	return int(tag.RowsAffected()), nil
 }
 
-// Requeue has events tried again that were set aside, and returns how many of ids were. They may come after later events of
-// their key.
+// Requeue makes parked events pending again and returns their number. They may be sent after later events of their keys.
 func (o *Outbox) Requeue(ctx context.Context, db Querier, ids ...string) (int, error) {
 	tag, err := db.Exec(ctx, o.sql.requeue, ids)
 	if err != nil {

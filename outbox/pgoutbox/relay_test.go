@@ -22,14 +22,14 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// sender stands for Kafka.
+// sender takes the place of Kafka.
 type sender struct {
 	mu      sync.Mutex
 	events  []outbox.Event
 	reject  func(e outbox.Event) bool
 	down    bool
 	pinged  int
-	holdsUp chan struct{} // Send waits for it
+	holdsUp chan struct{} // blocks Send
 }
 
 var errTooOdd = fmt.Errorf("%w: too odd", relay.ErrRejected)
@@ -92,7 +92,7 @@ func pendingIn(table string) string {
 	return `SELECT count(*) FROM ` + table + ` WHERE published_at IS NULL AND set_aside_at IS NULL`
 }
 
-func TestEventsArriveAsTheyWere(t *testing.T) {
+func TestEventsArriveUnchanged(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	topic := newTopic(t, 1)
@@ -104,7 +104,7 @@ func TestEventsArriveAsTheyWere(t *testing.T) {
 		{ID: "019a7c54-0000-7000-8000-00000000abcd", Topic: topic, Value: []byte("no key"), Headers: []outbox.Header{{Key: "event-type", Value: []byte("credited")}}},
 		{Topic: topic, Value: []byte("a key of its own"), Headers: []outbox.Header{{Key: outbox.KeyHeader, Value: []byte("order-7")}}},
 	}
-	for _, e := range events { // one after the other, so that those without key come in order too
+	for _, e := range events { // one by one, so that events without a key are in order too
 		publish(t, pool, o, e)
 	}
 	r := newReader(t, topic)
@@ -141,7 +141,7 @@ func TestEventsArriveAsTheyWere(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that several workers write.
+// lockedBuffer is a log for concurrent writers.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -159,8 +159,8 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// A rejected event holds up its key until it is set aside, and nobody else; it is there to be tried again.
-func TestARejectedEventIsSetAside(t *testing.T) {
+// A rejected event delays only its own key until it is parked. It can be requeued.
+func TestRejectedEventIsParked(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
@@ -174,13 +174,13 @@ func TestARejectedEventIsSetAside(t *testing.T) {
 		Stats: func(s pgoutbox.Stats) { stats <- s }, StatsInterval: time.Hour, Logger: slog.New(slog.NewTextHandler(said, nil)),
 	})
 	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
-	eventually(t, pool, 2, pendingIn(table)) // the bad one and what is behind it
+	eventually(t, pool, 2, pendingIn(table)) // the rejected event and the one behind it
 	if got := kafka.values("k"); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("while it is tried, %v of its key have gone", got)
 	}
 	eventually(t, pool, 0, pendingIn(table))
 	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3"}) {
-		t.Errorf("when it is set aside, %v of its key have gone", got)
+		t.Errorf("when it is parked, %v of its key were sent", got)
 	}
 	if got := kafka.values("other"); !slices.Equal(got, []string{"1!", "bad!", "3!"}) {
 		t.Errorf("of another key %v have gone", got)
@@ -198,24 +198,24 @@ func TestARejectedEventIsSetAside(t *testing.T) {
 		t.Errorf("tried again, %v of its key have gone", got)
 	}
 	go stop()
-	if s := <-stats; s.Published != 6 || s.Rejected != 3 || s.SetAside != 1 || s.Pending != 0 || s.Aside != 0 || s.Failures != 0 || s.Unknown {
+	if s := <-stats; s.Published != 6 || s.Rejected != 3 || s.Parked != 1 || s.Pending != 0 || s.TotalParked != 0 || s.Failures != 0 || s.Unknown {
 		t.Errorf("%+v", s)
 	}
 	stop()
-	// A line for each attempt with its number, and only the last one says that the event is set aside.
+	// The log has a line for each attempt. Only the last line says that the event is parked.
 	lines := regexp.MustCompile(`level=(\w+) msg="([^"]*)" table=\w+ event=`+id+` attempts=(\d) error=.*`).FindAllStringSubmatch(said.String(), -1)
 	var got []string
 	for _, l := range lines {
 		got = append(got, l[1]+" "+l[2]+" "+l[3])
 	}
-	const again, aside = "WARN Kafka rejects an event of the outbox: it is tried again ", "ERROR Kafka rejects an event of the outbox: it is set aside "
-	if want := []string{again + "1", again + "2", aside + "3"}; !slices.Equal(got, want) {
+	const again, parked = "WARN Kafka rejects an event of the outbox: it is retried ", "ERROR Kafka rejects an event of the outbox: it is parked "
+	if want := []string{again + "1", again + "2", parked + "3"}; !slices.Equal(got, want) {
 		t.Errorf("the log says %q, want %q", got, want)
 	}
 }
 
-// Many events that can't be sent yet don't keep those of other keys waiting.
-func TestARejectedEventWithALongQueueBehindItBlocksNobodyElse(t *testing.T) {
+// Many events that can't be sent yet do not delay other keys.
+func TestRejectedEventWithALongQueueDelaysNoOtherKey(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
@@ -231,7 +231,7 @@ func TestARejectedEventWithALongQueueBehindItBlocksNobodyElse(t *testing.T) {
 	eventually(t, pool, 501, pendingIn(table))
 }
 
-func TestARowThatIsNoEventIsSetAside(t *testing.T) {
+func TestInvalidRowIsParked(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{}
@@ -249,15 +249,15 @@ func TestARowThatIsNoEventIsSetAside(t *testing.T) {
 	}
 	eventually(t, pool, 0, pendingIn(table))
 	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL AND failure LIKE '%headers%'`); n != 2 {
-		t.Errorf("%d are set aside, want 2", n)
+		t.Errorf("%d are parked, want 2", n)
 	}
 	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3"}) {
-		t.Errorf("when it is set aside, %v of its key have gone", got)
+		t.Errorf("when it is parked, %v of its key were sent", got)
 	}
 }
 
-// While Kafka is away no attempt is charged, and no transaction is open.
-func TestKafkaAwayIsNobodysFault(t *testing.T) {
+// While Kafka is unavailable, no attempt is counted and no transaction is open.
+func TestRelayRetriesWhenKafkaIsUnavailable(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{down: true}
@@ -302,7 +302,7 @@ func TestPublishedRowsArePruned(t *testing.T) {
 		pgoutbox.RelayConfig{Retention: time.Millisecond, StatsInterval: 10 * time.Millisecond, MaxAttempts: 1})
 	eventually(t, pool, 1, `SELECT count(*) FROM `+table)
 	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL`); n != 1 {
-		t.Error("what was set aside has vanished")
+		t.Error("the parked event was deleted")
 	}
 
 	o, table = newOutbox(t, pool, pgoutbox.Config{})
@@ -315,8 +315,8 @@ func TestPublishedRowsArePruned(t *testing.T) {
 	eventually(t, pool, 0, `SELECT count(*) FROM `+table)
 }
 
-// Whoever publishes while a relay is waiting wakes it; while none is, there is no NOTIFY.
-func TestANotificationIsSentToThoseWhoWait(t *testing.T) {
+// Publishing notifies a waiting relay. Without a waiting relay there is no NOTIFY.
+func TestNotificationIsSentOnlyToWaitingRelays(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	conn, err := pool.Acquire(t.Context())
@@ -331,7 +331,7 @@ func TestANotificationIsSentToThoseWhoWait(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if n, err := conn.Conn().WaitForNotification(short); err == nil {
-		t.Errorf("nobody waits, and %+v is sent", n)
+		t.Errorf("no relay waits, but %+v was sent", n)
 	}
 	kafka := &sender{}
 	run(t, pool, o, kafka, pgoutbox.RelayConfig{Workers: 1, PollInterval: time.Hour})
@@ -347,8 +347,8 @@ func TestANotificationIsSentToThoseWhoWait(t *testing.T) {
 	}
 }
 
-// For poolers: neither LISTEN nor locks of a session.
-func TestARelayCanPoll(t *testing.T) {
+// For poolers: without LISTEN and session-level locks.
+func TestRelayPollsWithoutListen(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	run(t, pool, o, &sender{}, pgoutbox.RelayConfig{NoListen: true, PollInterval: 10 * time.Millisecond})
@@ -361,8 +361,8 @@ func TestARelayCanPoll(t *testing.T) {
 	}
 }
 
-// A batch under way has the key to itself: another relay takes other keys meanwhile.
-func TestTwoRelaysNeverHaveOneKey(t *testing.T) {
+// A relay holds the keys of its batch; another relay sends other keys meanwhile.
+func TestTwoRelaysNeverHoldTheSameKey(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	slow, quick := &sender{holdsUp: make(chan struct{})}, &sender{}

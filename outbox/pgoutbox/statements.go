@@ -6,7 +6,7 @@ import (
 	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 
-// statements are the SQL of one table.
+// statements are the SQL statements for one table. The comments list the arguments.
 type statements struct {
 	insert  string // ids, topics, keys, types, values, headers
 	delete  string // ids
@@ -18,21 +18,22 @@ type statements struct {
 	reject  string // ids, failures, how many attempts, the first delay and the longest in s
 	stats   string
 	prune   string // retention in s, how many
-	aside   string // how many, 0 for all
+	parked  string // how many, 0 for all
 	requeue string // ids
 }
 
-// pending is what a relay has still to do.
+// pending is the condition of unpublished events.
 const pending = `published_at IS NULL AND set_aside_at IS NULL`
 
-// ready is what may be sent now, as o: it is not to be retried later, and nothing ahead of it, of its topic and key, is.
+// ready is the condition of events that may be sent now, with the alias o: no retry delay applies to the event or to an earlier
+// event of its topic and key.
 const ready = `o.published_at IS NULL AND o.set_aside_at IS NULL AND (o.retry_at IS NULL OR o.retry_at <= clock_timestamp())
 	AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
 		AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.set_aside_at IS NULL AND b.retry_at > clock_timestamp())`
 
-// take takes events from the head of shards, but for rows that a session which is no relay has locked: an operator who is
-// deleting them, say. It tells of them too: a row without id is a topic and key of which an event is pending that was not
-// taken, and is ahead of some that were.
+// take locks and returns events at the heads of shards. It skips rows that another session has locked, for example an operator
+// who deletes them. For each topic and key of which a pending row was skipped before a returned one, it returns a row without
+// id.
 const take = `WITH taken AS MATERIALIZED (
 		SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
 			SELECT shard, id, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
@@ -61,7 +62,8 @@ func newStatements(t pgmigrate.Table) statements {
 		delete: fill(`DELETE FROM {{table}} WHERE id = ANY($1::uuid[])`),
 		oid:    `SELECT to_regclass($1)::oid`,
 
-		// There are 64 shards: see the first migration. Their locks are tried one by one, the shard that has waited for longest first, and no more than are wanted.
+		// There are 64 shards; see the first migration. Their locks are tried one by one, the shard with the oldest event
+		// first, up to the limit.
 		busy: fill(`WITH waiting AS MATERIALIZED (
 				SELECT shard::integer, first FROM generate_series(0, 63) AS shard, LATERAL (
 					SELECT seq AS first FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{ready}} ORDER BY seq LIMIT 1) AS o
@@ -82,7 +84,7 @@ func newStatements(t pgmigrate.Table) statements {
 				SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} ORDER BY seq LIMIT 1) AS o)), 0)::float8`),
 		prune: fill(`DELETE FROM {{table}} WHERE id IN (SELECT id FROM {{table}}
 			WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED)`),
-		aside: fill(`SELECT id::text, aggregatetype, aggregateid, created_at, set_aside_at, attempts, coalesce(failure, '') FROM {{table}}
+		parked: fill(`SELECT id::text, aggregatetype, aggregateid, created_at, set_aside_at, attempts, coalesce(failure, '') FROM {{table}}
 			WHERE set_aside_at IS NOT NULL AND published_at IS NULL ORDER BY set_aside_at, seq LIMIT nullif($1::bigint, 0)`),
 		requeue: fill(`UPDATE {{table}} SET set_aside_at = NULL, retry_at = NULL, attempts = 0
 			WHERE id = ANY($1::uuid[]) AND set_aside_at IS NOT NULL AND published_at IS NULL`),

@@ -9,15 +9,15 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// maxLooks bounds how often the head of shards is read that is full of keys which are held. With batches of the default size that
-// is for a thousand such keys in a shard; if there are more, those behind them wait as well.
+// maxLooks is the maximum number of reads of shards whose heads are full of blocked keys. With the default batch size it covers
+// a thousand such keys in a shard; with more of them, the keys behind wait too.
 const maxLooks = 16
 
-// aggregate is what is kept in order.
+// aggregate identifies events that are kept in order.
 type aggregate struct{ topic, key string }
 
-// take returns what is at the head of some shards, in order. Nobody else has them until tx ends. Rows that are no events are
-// rejected, and what is behind them is left.
+// take returns the events at the heads of some shards, in order, and locks them until tx ends. Rows that can't be decoded are
+// rejected, and the events behind them wait.
 func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]outbox.Event, error) {
 	tried := []int32{} // not nil, which is NULL
 	for {
@@ -37,18 +37,18 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]outbox.Ev
 		if err != nil || len(events)+len(out.rejected) > 0 {
 			return events, err
 		}
-		tried = append(tried, mine...) // there is nothing but what somebody else has locked, and what is behind it
+		tried = append(tried, mine...) // all their events are locked, or wait for locked ones
 	}
 }
 
-// head reads the head of shards. Of a key of which another session has locked an event, what is behind that is left alone: it
-// must not go first. Where there is such a key, the head is read again without it, so that it does not fill the head.
+// head reads the heads of shards. If another session has locked an event, the later events of its key must wait. head then
+// reads again without these keys, so that they do not fill the batch.
 func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outcome) (events []outbox.Event, err error) {
 	var topics []string
 	var keys [][]byte
 	limit := max(1, w.cfg.Batch/len(shards))
 	for n := 1; ; n++ {
-		// Another statement than busy, which sees what was committed before the locks were given up.
+		// This statement must be separate from busy, so that it sees the commits made before the locks were released.
 		sql, args := w.outbox.sql.take, []any{shards, limit}
 		if n > 1 {
 			sql, args = w.outbox.sql.beside, append(args, topics, keys)
@@ -65,19 +65,19 @@ func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outco
 			topics, keys = append(topics, of.topic), append(keys, []byte(of.key))
 		}
 		for _, e := range b.events {
-			if e.Key != nil && b.behind[aggregate{e.Topic, string(e.Key)}] { // it is ahead of what is held
+			if e.Key != nil && b.behind[aggregate{e.Topic, string(e.Key)}] { // it precedes the locked event
 				events = append(events, e)
 			}
 		}
 	}
 }
 
-// batch is what was read from the head of shards.
+// batch is the result of a read.
 type batch struct {
 	outcome
 	events []outbox.Event
-	held   map[aggregate]bool // there is an event that could not be taken
-	behind map[aggregate]bool // those of them of which a later one was
+	held   map[aggregate]bool // one of its events could not be taken
+	behind map[aggregate]bool // the held ones of which a later event was read
 }
 
 func (b *batch) read(watch *silence.Watch, tx pgx.Tx, sql string, args ...any) error {

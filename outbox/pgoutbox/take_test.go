@@ -15,17 +15,17 @@ import (
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
-// An operator's open transaction keeps a row from being sent. What is behind it, of its key, waits with it.
-func TestALockedEventHoldsUpItsKeyAlone(t *testing.T) {
+// An operator's open transaction locks a row. The events of its key behind it wait.
+func TestLockedEventDelaysOnlyItsKey(t *testing.T) {
 	const own = `WHERE payload = '2' AND aggregateid = 'k' AND aggregatetype = 't'`
 	for name, tc := range map[string]struct {
 		does string // %s is the table
 		end  string
-		then []string // of key k, after its first
+		then []string // the events of key k after its first
 	}{
 		"it is deleted":           {`DELETE FROM %s ` + own, "COMMIT", []string{"3", "4", "5"}},
 		"it is not deleted":       {`DELETE FROM %s ` + own, "ROLLBACK", []string{"2", "3", "4", "5"}},
-		"it is set aside":         {`UPDATE %s SET set_aside_at = now() ` + own, "COMMIT", []string{"3", "4", "5"}},
+		"it is parked":            {`UPDATE %s SET set_aside_at = now() ` + own, "COMMIT", []string{"3", "4", "5"}},
 		"it is changed":           {`UPDATE %s SET payload = '2!' ` + own, "COMMIT", []string{"2!", "3", "4", "5"}},
 		"it was only looked at":   {`SELECT FROM %s ` + own + ` FOR SHARE`, "COMMIT", []string{"2", "3", "4", "5"}},
 		"it is delayed by a tick": {`UPDATE %s SET retry_at = now() + interval '1s' ` + own, "COMMIT", []string{"2", "3", "4", "5"}},
@@ -49,7 +49,7 @@ func TestALockedEventHoldsUpItsKeyAlone(t *testing.T) {
 			run(t, pool, o, kafka, pgoutbox.RelayConfig{Workers: 1, PollInterval: 10 * time.Millisecond})
 			eventually(t, pool, 4, pendingIn(table)) // the second to the fifth of k
 			publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("later")})
-			eventually(t, pool, 4, pendingIn(table)) // it has looked again
+			eventually(t, pool, 4, pendingIn(table)) // it has read again
 			if got := kafka.sent("t", "k"); !slices.Equal(got, []string{"1"}) {
 				t.Errorf("%v of its key have gone", got)
 			}
@@ -69,8 +69,8 @@ func TestALockedEventHoldsUpItsKeyAlone(t *testing.T) {
 	}
 }
 
-// Many keys that are held, with more behind them than fits in a batch, in all shards, keep nobody else waiting.
-func TestLockedEventsWithLongQueuesBehindThemBlockNobodyElse(t *testing.T) {
+// Many locked keys with more events than a batch holds, in all shards, do not delay other keys.
+func TestLockedEventsWithLongQueuesDelayNoOtherKey(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	const held, free, each = 150, 50, 20
@@ -100,7 +100,7 @@ func TestLockedEventsWithLongQueuesBehindThemBlockNobodyElse(t *testing.T) {
 	}
 }
 
-// begin executes a statement in a transaction that stays open.
+// begin executes a statement in a transaction and leaves it open.
 func begin(t *testing.T, sql string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), postgres.URL())
@@ -114,7 +114,7 @@ func begin(t *testing.T, sql string) *pgx.Conn {
 	return conn
 }
 
-// sent returns what was sent of a topic and key.
+// sent returns the events sent for a topic and key.
 func (s *sender) sent(topic, key string) (values []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

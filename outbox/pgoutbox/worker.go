@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	shardsAtOnce = 16       // that a worker takes, so that four can be at work
-	bytesAtOnce  = 16 << 20 // of a batch, and an event more
+	shardsAtOnce = 16       // of 64 that a worker takes, so that four workers can run
+	bytesAtOnce  = 16 << 20 // size of a batch, which may exceed it by one event
 	firstPause   = 50 * time.Millisecond
 	longestPause = 5 * time.Second
 )
 
-// work relays until ctx ends, on a connection of its own after another.
+// work sends events until ctx ends. It opens a new connection after each failure.
 func (r *Relay) work(ctx context.Context) {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
 		worked, err := r.connected(ctx)
@@ -36,9 +36,9 @@ func (r *Relay) work(ctx context.Context) {
 		}
 		r.failures.Add(1)
 		_ = r.failure(err)
-		r.cfg.Logger.WarnContext(ctx, "the outbox is not being relayed; trying again", "pause", pause, "error", err)
+		r.cfg.Logger.WarnContext(ctx, "the relay failed; it retries", "pause", pause, "error", err)
 		wait(ctx, pause)
-		// Nobody's transaction is open while Kafka is away.
+		// No transaction is open while Kafka is unavailable.
 		for ctx.Err() == nil && errors.Is(err, relay.ErrUnavailable) {
 			if err = r.sender.Ping(ctx); err != nil {
 				wait(ctx, pause)
@@ -47,7 +47,7 @@ func (r *Relay) work(ctx context.Context) {
 	}
 }
 
-// wait waits; it ends early when ctx does.
+// wait waits for d or until ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -57,14 +57,14 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// worker relays on one connection.
+// worker sends events on one connection.
 type worker struct {
 	*Relay
 	conn  *pgx.Conn
 	class int32 // of the table's advisory locks
 }
 
-// connected relays until ctx ends or something fails. Its connection is no longer the pool's, as it listens and has locks.
+// connected sends events until ctx ends or an error occurs. Its connection leaves the pool, because it listens and holds locks.
 func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 	pooled, err := r.pool.Acquire(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 	}
 }
 
-// close ends the connection. If it was closed already, pgx would read from it for up to 15 s.
+// close closes the connection. If the connection is broken, pgx would wait up to 15 s.
 func (w *worker) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
@@ -108,7 +108,7 @@ func (w *worker) close() {
 	_ = w.conn.PgConn().Conn().Close()
 }
 
-// ask has an exchange with PostgreSQL, and gives it up when nothing was heard for RoundTripTimeout.
+// ask performs an exchange with PostgreSQL. It fails if PostgreSQL is silent for RoundTripTimeout.
 func (w *worker) ask(ctx context.Context, f pgtrip.Exchange) error {
 	return w.pool.On(ctx, w.cfg.RoundTripTimeout, w.conn, f)
 }
@@ -120,7 +120,7 @@ func (w *worker) execute(ctx context.Context, sql string, args ...any) error {
 	})
 }
 
-// idle waits until there is something to do, perhaps.
+// idle waits until there may be new events.
 func (w *worker) idle(ctx context.Context) error {
 	if w.cfg.NoListen {
 		wait(ctx, w.cfg.PollInterval)
@@ -129,7 +129,7 @@ func (w *worker) idle(ctx context.Context) error {
 	if err := w.execute(ctx, `SELECT pg_advisory_lock_shared($1, -1)`, w.class); err != nil {
 		return err
 	}
-	// From here on who inserts notifies. Whoever did so before may have seen nobody wait.
+	// Inserts notify from here on. An earlier insert may not have notified, so read once more.
 	n, err := w.round(ctx)
 	if err == nil && n == 0 {
 		err = w.notified(ctx)
@@ -140,7 +140,7 @@ func (w *worker) idle(ctx context.Context) error {
 	return w.execute(ctx, `SELECT pg_advisory_unlock_shared($1, -1)`, w.class)
 }
 
-// notified waits for a notification, up to PollInterval.
+// notified waits up to PollInterval for a notification.
 func (w *worker) notified(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, w.cfg.PollInterval)
 	defer cancel()
@@ -149,15 +149,15 @@ func (w *worker) notified(ctx context.Context) error {
 		return err
 	}
 	cancel()
-	for err == nil { // those that have come meanwhile tell nothing new
+	for err == nil { // discard the other notifications
 		_, err = w.conn.WaitForNotification(within)
 	}
 	return ctx.Err()
 }
 
-// round takes shards that nobody else has, and sends and marks what is at their head. It returns how many events it got on
-// with, and relay.ErrUnavailable if there were others. While Kafka is asked the transaction is idle, and PostgreSQL ends one that is
-// left alone by a host which has vanished: otherwise its shards would stay taken for as long as TCP believes in the connection.
+// round locks shards that no other worker holds, and sends and marks the events at their heads. It returns the number of events
+// published or rejected, and relay.ErrUnavailable if others failed. The transaction is idle while events are sent to Kafka.
+// PostgreSQL ends it after IdleLimit; otherwise a failed host would hold its shards until TCP detects the failure.
 func (w *worker) round(ctx context.Context) (n int, err error) {
 	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d`, w.cfg.IdleLimit.Milliseconds())
 	var tx pgx.Tx
@@ -184,7 +184,8 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 	return len(out.published) + len(out.rejected), out.unavailable
 }
 
-// outcome is what became of a batch: IDs, and for each of rejected why. What is in neither list is as before.
+// outcome is the result of a batch: the IDs of published and rejected events, and the reasons of the rejections. Other events
+// are unchanged.
 type outcome struct {
 	published, rejected, failures []string
 	unavailable                   error
@@ -207,15 +208,15 @@ func (o *outcome) reject(id string, err error) {
 	o.rejected, o.failures = append(o.rejected, id), append(o.failures, strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), ""))
 }
 
-// rejection is an event that has been charged an attempt.
+// rejection is an event whose attempt was counted.
 type rejection struct {
 	ID       string
 	Attempts int
-	Aside    bool
+	Parked   bool
 	Failure  string
 }
 
-// settle marks what was published and what was rejected, and commits.
+// settle marks published and rejected events and commits.
 func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 	var batch pgx.Batch
 	if len(out.published) > 0 {
@@ -242,10 +243,10 @@ func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 	w.published.Add(int64(len(out.published)))
 	w.rejected.Add(int64(len(out.rejected)))
 	for _, r := range charged {
-		level, what := slog.LevelWarn, "it is tried again"
-		if r.Aside {
-			level, what = slog.LevelError, "it is set aside"
-			w.setAside.Add(1)
+		level, what := slog.LevelWarn, "it is retried"
+		if r.Parked {
+			level, what = slog.LevelError, "it is parked"
+			w.parked.Add(1)
 		}
 		w.cfg.Logger.Log(ctx, level, "Kafka rejects an event of the outbox: "+what, "event", r.ID, "attempts", r.Attempts, "error", r.Failure)
 	}

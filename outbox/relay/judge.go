@@ -11,17 +11,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// verdict is what a record's error means.
+// verdict is the meaning of a record's error.
 type verdict int
 
 const (
 	published    verdict = iota
-	batchRefused         // for what one of the records in it is
+	batchRefused         // because of one of its records
 	topicRefused
-	unknown // what became of it
+	unknown // the record may have been published
 )
 
-// What brokers and the client say about a record batch, and about a topic.
+// The errors about a record batch and about a topic.
 var (
 	batchErrors = [...]error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.UnsupportedForMessageFormat}
 	topicErrors = [...]error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed}
@@ -40,8 +40,8 @@ func (r *produced) judge() verdict {
 	return unknown
 }
 
-// rejectUnknown fails the events of topics that can't be written to, and returns the others. Asked for one by one, a topic
-// that does not exist would hold up a wave until the client believes it.
+// rejectUnknown fails the events of topics that can't be written to and returns the others. Without this check, an event of a
+// missing topic would delay its wave until the client gives up the topic.
 func (s *sending) rejectUnknown(ctx context.Context, events []int) []int {
 	refused, err := s.p.look(ctx, s.newTopics(events))
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *sending) newTopics(events []int) []string {
 	return topics
 }
 
-// look asks which of topics can't be written to, and why not, and learns how large a record batch the others take. It does not
-// make topics.
+// look returns the topics that can't be written to, with the reasons, and stores the maximum batch size of the others. It does
+// not create topics.
 func (p *Producer) look(ctx context.Context, topics []string) (refused map[string]error, err error) {
 	client, err := p.open()
 	if err != nil || len(topics) == 0 {
@@ -97,7 +97,7 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
 		p.dropLate(ctx)
-		return nil, fmt.Errorf("%w: asking for %d topics: %w", ErrUnavailable, len(topics), err)
+		return nil, fmt.Errorf("%w: requesting the metadata of %d topics: %w", ErrUnavailable, len(topics), err)
 	}
 	refused = make(map[string]error)
 	for _, t := range resp.Topics {
@@ -109,7 +109,7 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 	found, err := configs.RequestWith(ctx, client)
 	if err != nil {
 		p.dropLate(ctx)
-		return nil, fmt.Errorf("%w: asking for the %s of %d topics: %w", ErrUnavailable, maxMessageBytes, len(topics), err)
+		return nil, fmt.Errorf("%w: requesting the %s of %d topics: %w", ErrUnavailable, maxMessageBytes, len(topics), err)
 	}
 	for i := range found.Resources {
 		if topic := found.Resources[i].ResourceName; refused[topic] == nil {
@@ -119,10 +119,11 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 	return refused, nil
 }
 
-// maxMessageBytes is what a topic's largest record batch is called.
+// maxMessageBytes is the topic setting for the maximum size of a record batch.
 const maxMessageBytes = "max.message.bytes"
 
-// limit returns the most bytes that a topic's record batch may have. Who may not know it takes it for Kafka's own default.
+// limit returns the maximum size in bytes of a topic's record batches, or Kafka's default if it is unknown, for example without
+// permission.
 func limit(topic *kmsg.DescribeConfigsResponseResource) int {
 	for _, c := range topic.Configs {
 		if c.Name == maxMessageBytes && c.Value != nil {

@@ -1,18 +1,18 @@
-// Package relay sends the events of an outbox to Kafka: the half of a relay that does not depend on where the outbox is.
+// Package relay sends the events of an outbox to Kafka. It does not depend on the outbox's database.
 //
-// # What it promises
+// # Guarantees
 //
-// An event that Send does not return an error for is in the log of its topic, on all in-sync replicas. Of one topic and key,
-// an event is sent only when the one ahead of it is published, or goes along in the same wave. A relay that sends again
-// what is not known to be published, in its order, therefore keeps the order of each key: repeats can come late, but the first
-// record of each event comes after the first record of the event before it. That holds with ones that were thought dead, too,
-// as long as each has begun at an event before which all are published.
+// If Send returns no error for an event, all in-sync replicas of its topic have it. An event is sent only after the previous
+// event of its topic and key was published, or in the same wave with it. So a relay that retries unconfirmed events in order
+// keeps the order of each key: duplicates may come late, but the first record of each event comes after the first record of the
+// previous event. This also holds for several relays, and for one that was wrongly considered dead, if each starts at an event
+// before which all events are published.
 //
-// # How
+// # Implementation
 //
-// Events go out in waves, one at a time. What a wave has for one topic fits into one record batch; an event that is too large
-// for that goes without others of its topic. So one event is never the reason that another of a different key fails, and none is
-// passed by while the broker refuses it.
+// Events are sent in waves, one at a time. The events of a wave for one topic fit into one record batch; an event that is too
+// large for this is sent without others of its topic. So an event never makes an event of another key fail, and no later event
+// overtakes one that the broker refuses.
 package relay
 
 import (
@@ -28,54 +28,54 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// DefaultTimeout is how long a wave may take unless Config says otherwise.
+// DefaultTimeout is the default maximum duration of a wave.
 const DefaultTimeout = 10 * time.Second
 
-// Why an event was not published, for errors.Is.
+// The reasons why an event was not published, for errors.Is.
 var (
-	// ErrRejected says that Kafka won't have this event: it is too large, or its topic does not exist or is not ours to write
-	// to. Sent again it will be rejected again, unless somebody changes the topic.
+	// ErrRejected means that Kafka rejects the event: it is too large, or its topic does not exist or does not allow writes. A
+	// retry fails too, unless the topic is changed.
 	ErrRejected = errors.New("relay: Kafka rejects the event")
-	// ErrHeldBack says that the event was not sent, as one ahead of it, of the same topic and key, was not published.
-	ErrHeldBack = errors.New("relay: the event was held back: one ahead of it, of the same topic and key, was not published")
-	// ErrUnavailable says that Kafka could not be reached, or did not answer in time. The event may have been published.
+	// ErrHeldBack means that the event was not sent because a previous event of its topic and key was not published.
+	ErrHeldBack = errors.New("relay: the event was held back: a previous event of the same topic and key was not published")
+	// ErrUnavailable means that Kafka could not be reached or did not answer in time. The event may have been published.
 	ErrUnavailable = errors.New("relay: Kafka did not confirm the event")
 )
 
-// ErrInvalidConfig says that a Config can't be used. The error tells why.
+// ErrInvalidConfig means that a Config is invalid. The error names the reason.
 var ErrInvalidConfig = errors.New("relay: invalid configuration")
 
 // Config configures a Producer.
 type Config struct {
-	// Options are those of the Kafka client: kgo.SeedBrokers, and TLS, SASL or kgo.RecordPartitioner where need be. The
-	// producer's own guarantees can't be overridden by them: it is idempotent and waits for all in-sync replicas.
+	// Options are options of the Kafka client: kgo.SeedBrokers and, if necessary, TLS, SASL or kgo.RecordPartitioner. The
+	// producer is always idempotent and waits for all in-sync replicas; options can't change this.
 	Options []kgo.Opt
-	// Timeout bounds each wave, and each question about topics (default DefaultTimeout). What is not confirmed by then is
-	// ErrUnavailable. The client is given up then, which takes up to a second, and what comes next is sent over new connections.
+	// Timeout is the maximum duration of a wave and of a metadata request. Unconfirmed events then fail with ErrUnavailable.
+	// The client is closed, which takes up to a second, and the next events use new connections. Default: DefaultTimeout.
 	Timeout time.Duration
 }
 
 const (
-	// maxBatchBytes leaves it to the broker what is too large.
+	// maxBatchBytes disables the client's own limit; the broker decides.
 	maxBatchBytes = 64 << 20
-	// maxBuffered is never reached: a wave has waveBytes.
+	// maxBuffered is never reached, because a wave has at most waveBytes.
 	maxBuffered = 1 << 30
-	// metadataMinAge is how soon the client asks again where a partition is that it looks for.
+	// metadataMinAge is the minimum pause between metadata requests for a missing partition.
 	metadataMinAge = 250 * time.Millisecond
 )
 
-// Producer sends events to Kafka. It is safe for concurrent use: calls of Send take turns, wave by wave.
+// Producer sends events to Kafka. It is safe for concurrent use: concurrent calls of Send alternate wave by wave.
 type Producer struct {
 	options []kgo.Opt
 	timeout time.Duration
 
 	mu     sync.Mutex
-	client *kgo.Client    // nil after one that did not answer
-	limits map[string]int // of the topics that are known to be there, the most bytes of a record batch
+	client *kgo.Client    // nil after a client that did not answer
+	limits map[string]int // by existing topic, the maximum size of a record batch in bytes
 	closed bool
 }
 
-// New returns a producer. It does not connect: see Ping. It must be closed.
+// New returns a producer. It does not connect; see Ping. The caller must close the producer.
 func New(cfg Config) (*Producer, error) {
 	if cfg.Timeout < 0 {
 		return nil, fmt.Errorf("%w: Timeout is %v: want 0, for %v, or more", ErrInvalidConfig, cfg.Timeout, DefaultTimeout)
@@ -85,15 +85,15 @@ func New(cfg Config) (*Producer, error) {
 	p.options = append(p.options, cfg.Options...)
 	p.options = append(p.options, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ManualFlushing(), kgo.ProducerBatchMaxBytes(maxBatchBytes),
 		kgo.MaxBufferedRecords(maxBuffered), kgo.UnknownTopicRetries(1))
-	client, err := p.open() // which connects to nobody
+	client, err := p.open() // does not connect
 	if err != nil {
 		return nil, err
 	}
 	if off, _ := client.OptValue(kgo.DisableIdempotentWrite).(bool); off {
-		err = fmt.Errorf("%w: kgo.DisableIdempotentWrite: events would be lost or change their order", ErrInvalidConfig)
+		err = fmt.Errorf("%w: kgo.DisableIdempotentWrite: events could be lost or reordered", ErrInvalidConfig)
 	}
 	if id, _ := client.OptValue(kgo.TransactionalID).(string); id != "" {
-		err = fmt.Errorf("%w: kgo.TransactionalID: the producer has no transactions", ErrInvalidConfig)
+		err = fmt.Errorf("%w: kgo.TransactionalID: the producer does not use transactions", ErrInvalidConfig)
 	}
 	if err != nil {
 		p.Close()
@@ -102,7 +102,7 @@ func New(cfg Config) (*Producer, error) {
 	return p, nil
 }
 
-// Ping asks whether Kafka can be reached. It returns ErrUnavailable, and why, if not.
+// Ping checks that Kafka can be reached. Otherwise it returns ErrUnavailable (wrapped) with the reason.
 func (p *Producer) Ping(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,12 +114,12 @@ func (p *Producer) Ping(ctx context.Context) error {
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
 		p.dropLate(ctx)
-		return fmt.Errorf("%w: no broker answers: check the addresses, TLS and credentials, and that the brokers are up: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: no broker answers: check the addresses, TLS and credentials, and that the brokers are running: %w", ErrUnavailable, err)
 	}
 	return nil
 }
 
-// Close ends the connections. Calls of Send that are under way come to their end first; later ones fail.
+// Close closes the connections. It waits for calls of Send that are in progress; later calls fail.
 func (p *Producer) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *Producer) Close() {
 	p.drop()
 }
 
-// open returns the client, a new one if need be.
+// open returns the client. It creates one if there is none.
 func (p *Producer) open() (*kgo.Client, error) {
 	if p.closed {
 		return nil, fmt.Errorf("%w: the producer is closed", ErrUnavailable)
@@ -142,7 +142,7 @@ func (p *Producer) open() (*kgo.Client, error) {
 	return p.client, nil
 }
 
-// drop gives the client up, and with it the records that it still has.
+// drop closes the client and discards its records.
 func (p *Producer) drop() {
 	if p.client != nil {
 		p.client.Close()
@@ -150,15 +150,15 @@ func (p *Producer) drop() {
 	}
 }
 
-// dropLate gives the client up after a request that was not answered in time: its connection may have fallen silent, and the client
-// would ask over it again.
+// dropLate closes the client after a request that was not answered in time, because the client would reuse the failed
+// connection.
 func (p *Producer) dropLate(ctx context.Context) {
 	if ctx.Err() != nil {
 		p.drop()
 	}
 }
 
-// record returns an event as a Kafka record.
+// record returns the Kafka record of an event.
 func record(e *outbox.Event) *kgo.Record {
 	var headers []kgo.RecordHeader
 	for _, h := range e.RecordHeaders() {

@@ -10,15 +10,15 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// waveBytes is the most that the events of a wave have, unless one alone has more: less than a broker takes for one record
-// batch that is configured no further.
+// waveBytes is the maximum size in bytes of a wave with several events. It is less than the default max.message.bytes of a
+// broker.
 const waveBytes = 1_000_000
 
-// Send publishes events, and returns an error for each that it did not publish, nil for the others: ErrRejected, ErrHeldBack
-// or ErrUnavailable, wrapped. Of one topic and key they are in order, and are sent in order: after one that is not published
-// the others are held back. Those without key are independent of each other.
+// Send publishes events. It returns nil for each published event and ErrRejected, ErrHeldBack or ErrUnavailable (wrapped) for
+// the others. Events of one topic and key must be in order and are sent in order: if one is not published, the following ones
+// are held back. Events without a key are independent of each other.
 //
-// When ctx ends, the wave under way is brought to its end, within the Timeout, and no other is begun.
+// When ctx ends, Send finishes the current wave, within Config.Timeout, and sends no other.
 func (p *Producer) Send(ctx context.Context, events []outbox.Event) []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,16 +35,16 @@ func (p *Producer) Send(ctx context.Context, events []outbox.Event) []error {
 	return s.errs
 }
 
-// aggregate is what is kept in order.
+// aggregate identifies events that are kept in order.
 type aggregate struct{ topic, key string }
 
-// sending is one call of Send. Events go by their indices.
+// sending is one call of Send. Its methods refer to events by index.
 type sending struct {
 	p       *Producer
 	events  []outbox.Event
 	errs    []error
-	blocked map[aggregate]bool // an event of it was not published
-	stopped error              // why nothing more is sent
+	blocked map[aggregate]bool // one of its events was not published
+	stopped error              // the reason for sending no more waves
 }
 
 func (s *sending) fail(i int, err error) {
@@ -54,7 +54,7 @@ func (s *sending) fail(i int, err error) {
 	}
 }
 
-// unblocked returns the events that are not behind one that was not published, and holds the others back.
+// unblocked returns the events that may be sent. It holds back the events behind one that was not published.
 func (s *sending) unblocked(events []int) []int {
 	free := make([]int, 0, len(events))
 	for _, i := range events {
@@ -67,9 +67,9 @@ func (s *sending) unblocked(events []int) []int {
 	return free
 }
 
-// wave returns how many of events, at least one, are sent at once. What goes to one topic fits into one record batch, unless
-// one event alone does not: then no other of its topic goes along. So a broker that refuses a batch for its size refuses one event,
-// which nothing has passed by: a client that has several batches under way would not stop at the one that is refused.
+// wave returns the number of the first events that are sent together, at least one. The events for one topic fit into one
+// record batch. An event that does not fit alone is sent without others of its topic. So the broker refuses only one event for
+// its size, and no later event overtakes it: a client with several batches in flight would not stop at the refused one.
 func (s *sending) wave(events []int) int {
 	total, of := 0, make(map[string]int)
 	for n, i := range events {
@@ -89,8 +89,8 @@ type partition struct {
 	number int32
 }
 
-// send sends events as one wave. A batch that the broker refuses for what is in it is sent in halves, until the event to blame is
-// alone: that of several events comes about where the topic's limit could not be known, or has been lowered.
+// send sends events as one wave. If the broker refuses a batch because of its contents, send halves the batch until the event
+// at fault is alone. A batch of several events is refused only if the topic's limit was unknown or has been lowered.
 func (s *sending) send(ctx context.Context, events []int) {
 	events = s.unblocked(events)
 	if s.stopped != nil {
@@ -144,14 +144,14 @@ func (s *sending) records(events []int) []*kgo.Record {
 	return records
 }
 
-// produced is what became of a record.
+// produced is the result of a record.
 type produced struct {
 	partition int32
 	err       error
 }
 
-// produce sends records at once, and waits until it is known what became of each. A client that does not know in time is given
-// up, as an idempotent one can't forget what it has sent.
+// produce sends records together and waits for all results. If the client does not know a result in time, produce closes the
+// client, because an idempotent client can't discard a sent record.
 func (p *Producer) produce(ctx context.Context, records []*kgo.Record) []produced {
 	results := make([]produced, len(records))
 	client, err := p.open()
@@ -175,7 +175,7 @@ func (p *Producer) produce(ctx context.Context, records []*kgo.Record) []produce
 		})
 	}
 	if err := client.Flush(ctx); err != nil {
-		p.drop() // which calls back for each record
+		p.drop() // completes each record with an error
 	}
 	pending.Wait()
 	return results

@@ -5,7 +5,6 @@ CREATE TABLE {{table}} (
     status              text        NOT NULL CHECK (status IN ('STARTED', 'COMPLETED', 'FAILED')),
     version             bigint      NOT NULL,         -- the fencing token
     owner               text        NOT NULL,
-    transactional       boolean     NOT NULL,         -- claimed in transaction mode: while its owner lives, so does its transaction
     lease_until         timestamptz NOT NULL,
     retry_at            timestamptz,                  -- set: released, not to be claimed before
     attempts            integer     NOT NULL,

@@ -17,7 +17,7 @@ if not seen.status then
   return reply('claimed', 0)
 end
 
--- take is a steal, a re-claim or a redrive. A key whose life begins anew forgets result, failure and fingerprint.
+-- take is a steal, a re-claim or a redrive. A final key that is claimed again loses its result, failure and fingerprint.
 local function take()
   local started = seen.status == 'STARTED'
   redis.call('HDEL', key, 'retryAt')
@@ -30,7 +30,7 @@ end
 
 local started, before = seen.status == 'STARTED', seen.requestFingerprint or ''
 if started and seen.owner == owner and owner ~= '' and not seen.retryAt then
-  return reply('claimed', 0, flat) -- rule 5: its own, whose reply was lost
+  return reply('claimed', 0, flat) -- rule 5: its own claim, whose reply was lost
 elseif not started and now >= tonumber(seen.expiryTimestamp) * 1000 + skew then
   return take() -- rule 4: retention is over
 elseif fingerprint ~= before and fingerprint ~= '' and before ~= '' then
@@ -45,7 +45,7 @@ elseif not started then
   return reply('foreign', 0, flat)
 end
 
--- Rule 7. The delay of a release counts without skew, as it protects nothing.
+-- Rule 7. The delay of a release has no skew, because it protects nothing.
 local wait = math.max(0, seen.retryAt and tonumber(seen.retryAt) - now or tonumber(seen.leaseUntil) + skew - now)
 if wait > 0 then return reply('inflight', wait, flat) end
 if not seen.retryAt and not takeOver then return reply('leaseover', 0, flat) end

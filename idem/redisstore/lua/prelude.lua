@@ -3,7 +3,7 @@ local key = KEYS[1]
 local function millis(t) return t[1] * 1000 + math.floor(t[2] / 1000) end
 local now = $NOW
 
--- Lua writes large numbers as 1.7e+12 unless told not to.
+-- int formats a number without an exponent.
 local function int(n) return string.format('%.0f', n) end
 
 local function read()
@@ -13,8 +13,8 @@ local function read()
   return seen, flat
 end
 
--- reply answers with what came of it, how long a claim has to wait, and the record as it is now. Of a large result it tells the size: who
--- wants that reads it by itself.
+-- reply returns the outcome, the wait of a claim in ms, and the current entry. It replaces a large result by its size; the
+-- caller reads it separately.
 local function reply(what, wait, flat)
   flat = flat or redis.call('HGETALL', key)
   for i = 1, #flat, 2 do
@@ -23,8 +23,8 @@ local function reply(what, wait, flat)
   return {what, int(wait), flat}
 end
 
--- expire sets both expiries of rule 9: the one that the rules look at, in whole seconds, rounded up, and the one at which the
--- server deletes the key. That one is later by the skew, as contenders count it.
+-- expire sets both expiries of rule 9: expiryTimestamp, which the rules read, in whole seconds, rounded up; and the time at
+-- which the server deletes the key, which is later by the skew.
 local function expire(over, retention, skew)
   local at = math.ceil((over + retention) / 1000)
   redis.call('HSET', key, 'expiryTimestamp', int(at))

@@ -1,4 +1,4 @@
--- ARGV: operation, version, owner, retention in ms, lease or delay in ms, skew in ms, refund ('1' or ''), result, omitted size,
+-- ARGV: operation, fencing token, owner, retention in ms, lease or delay in ms, skew in ms, refund ('1' or ''), result, omitted size,
 -- failure ('1' or ''), its code, its message
 local op, version, owner = ARGV[1], ARGV[2], ARGV[3]
 local retention, span, skew = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -11,7 +11,7 @@ local started, released = seen.status == 'STARTED', seen.retryAt
 
 if not (mine and started and not released) then -- rule 3
   if mine and ((op == 'release' and started and released) or (final[op] and seen.status == final[op])) then
-    return {'done'} -- rule 5: it landed before
+    return {'done'} -- rule 5: it was applied before
   end
   return reply('fenced', 0, flat)
 end
@@ -23,7 +23,7 @@ local function fail()
 end
 
 if op == 'extend' then
-  if now + span < tonumber(seen.leaseUntil) then return {'done'} end -- a delayed extend shortens nothing
+  if now + span < tonumber(seen.leaseUntil) then return {'done'} end -- a delayed extend must not shorten the lease
   redis.call('HSET', key, 'leaseUntil', int(now + span), 'updatedAt', int(now))
   expire(now + span, retention, skew)
   return {'done'}

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// PropError says what is wrong with a prop, on one line.
+// PropError describes an invalid prop, on one line.
 type PropError struct {
-	Prop  string // its name in Props; a dot before a nested one's
-	Value string // as it is in effect, the default if none was given
-	Want  string // what is allowed, and why if that is not plain
+	Prop  string // its name in Props, with dots for nested props
+	Value string // its value, or the default if none was given
+	Want  string // what is allowed, and why if necessary
 }
 
 // Error implements error.
 func (e *PropError) Error() string { return fmt.Sprintf("%s is %q: want %s", e.Prop, e.Value, e.Want) }
 
-// Check returns everything that is wrong with the props, a *PropError each, joined; nil if nothing is. It needs no Node.
+// Check returns all faults of the props, joined *PropErrors, or nil. It does not need Node.
 func Check(props Props) error {
 	p := props.withDefaults()
 	c := &checker{failed: make(map[string]bool)}
@@ -48,7 +48,7 @@ type checker struct {
 	failed map[string]bool
 }
 
-// sound reports whether none of the props has failed, so that they can be compared with each other.
+// sound reports whether all of these props are valid, so that they can be compared.
 func (c *checker) sound(props ...string) bool {
 	return !slices.ContainsFunc(props, func(prop string) bool { return c.failed[prop] })
 }
@@ -70,7 +70,7 @@ func (c *checker) lasts(prop string, d, least, most time.Duration) {
 	}
 }
 
-// wholeSeconds is for what AWS counts in seconds.
+// wholeSeconds checks a duration that AWS counts in seconds.
 func (c *checker) wholeSeconds(prop string, d, least, most time.Duration) {
 	if d < least || d > most || d%time.Second != 0 {
 		c.fail(prop, short(d), "whole seconds from %s to %s", short(least), short(most))
@@ -110,7 +110,7 @@ func oneOf[S ~string](c *checker, prop string, value S, allowed ...S) {
 // isToken reports whether a string is known only when the stack is deployed.
 func isToken(s string) bool { return strings.Contains(s, "${Token[") }
 
-// short writes a duration without the zeros that time.Duration appends: 168h, not 168h0m0s.
+// short formats a duration without trailing zeros: 168h, not 168h0m0s.
 func short(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

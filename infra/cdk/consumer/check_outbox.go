@@ -12,7 +12,7 @@ const (
 	minKafkaTimeout  = time.Second
 	maxKafkaTimeout  = time.Minute
 	maxRelayAttempts = 20
-	relayMargin      = time.Second // what the relay keeps of its time beside KafkaTimeout
+	relayMargin      = time.Second // the time that the relay needs besides KafkaTimeout
 	maxRelayTimeout  = 15 * time.Minute
 	maxOutboxAge     = 12 * time.Hour
 	maxCA            = 3072 // Lambda allows 4 KB for all variables

@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// What the function itself takes for IDEMSK_TABLE.
+// The values of IDEMSK_TABLE that the function accepts.
 var (
 	postgresTable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_-]{0,62}\.)?[A-Za-z_][A-Za-z0-9_-]{0,47}$`)
 	redisPrefix   = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
@@ -25,7 +25,7 @@ func (c *checker) store(p *Props) {
 	}
 }
 
-// noServer is for a table of the construct's own.
+// noServer checks a store in the construct's own table.
 func (c *checker) noServer(p *Props) {
 	for _, given := range []struct{ prop, value string }{
 		{"StoreURL", p.StoreURL}, {"StoreSecretARN", p.StoreSecretARN}, {"StoreSecretKeyARN", p.StoreSecretKeyARN}, {"StoreTable", p.StoreTable},
@@ -36,7 +36,7 @@ func (c *checker) noServer(p *Props) {
 	}
 }
 
-// server is for one that is there.
+// server checks a store on an existing server.
 func (c *checker) server(p *Props, want string, schemes ...string) {
 	if p.StoreURL == "" && p.StoreSecretARN == "" {
 		c.fail("StoreURL", "", "%s, or StoreSecretARN for a secret that names the server", want)
@@ -50,8 +50,8 @@ func (c *checker) server(p *Props, want string, schemes ...string) {
 	if p.StoreSecretKeyARN != "" && p.StoreSecretARN == "" {
 		c.fail("StoreSecretKeyARN", p.StoreSecretKeyARN, "StoreSecretARN with it")
 	}
-	if p.ClaimOnCommit {
-		c.fail("ClaimOnCommit", true, "false with Store %s: only DynamoDB's transactions take the key themselves", p.Store)
+	if p.ClaimOnCommit && p.Store != StorePostgres {
+		c.fail("ClaimOnCommit", true, "false with Store %s: only the transactions of DynamoDB and PostgreSQL take the key themselves", p.Store)
 	}
 	if p.Outbox != nil {
 		c.fail("Outbox", "set", "none with Store %s: this one is DynamoDB's; docs/outbox.md tells of the others", p.Store)
@@ -64,7 +64,7 @@ func (c *checker) server(p *Props, want string, schemes ...string) {
 	}
 }
 
-// storeURL checks a URL. One with a password is not repeated, and not taken: it would be in the template.
+// storeURL checks a URL. It refuses one with a password, because the template would contain it, and does not repeat it.
 func (c *checker) storeURL(text, want string, schemes []string) {
 	u, err := url.Parse(text)
 	switch {

@@ -159,10 +159,10 @@ func TestEachCheck(t *testing.T) {
 		`MaxRecordAge is "1m30s": want more than Lease and MaxClockSkew, 1m31s: the event source would give up what a dead process holds`: finite(10, func(p *consumer.Props) {
 			p.MaxRecordAge, p.Lease, p.Timeout = 90*time.Second, 90*time.Second, 2*time.Minute
 		}),
-		`Retention is "24h": want at least MaxRecordAge, 48h: a record that comes again later would take effect again`: finite(10, func(p *consumer.Props) {
+		`Retention is "24h": want at least MaxRecordAge, 48h: a record that is redelivered later would take effect again`: finite(10, func(p *consumer.Props) {
 			p.Retention, p.MaxRecordAge = 24*time.Hour, 48*time.Hour
 		}),
-		`Retention is "168h": want at least TopicRetention, 169h: a record that comes again later would take effect again`:                  func(p *consumer.Props) { p.TopicRetention = 169 * time.Hour },
+		`Retention is "168h": want at least TopicRetention, 169h: a record that is redelivered later would take effect again`:               func(p *consumer.Props) { p.TopicRetention = 169 * time.Hour },
 		`TopicRetention is "-1h": want a duration above 0`:                                                                                  func(p *consumer.Props) { p.TopicRetention = -time.Hour },
 		`OnFailure is "none": want a queue, a bucket or a topic with Retries or MaxRecordAge: what the event source gives up would be lost`: finite(10, func(p *consumer.Props) { p.OnFailure.Queue = false }),
 		`OnFailure is "queue, topic:dlt": want one of them: an event source has one destination`:                                            finite(10, func(p *consumer.Props) { p.OnFailure.Topic = "dlt" }),
@@ -229,8 +229,8 @@ func TestEachCheck(t *testing.T) {
 		`Outbox is "set": want none with Store redis: this one is DynamoDB's; docs/outbox.md tells of the others`: boxed(func(p *consumer.Props, _ *consumer.OutboxProps) {
 			p.Store, p.StoreURL = consumer.StoreRedis, "redis://h"
 		}),
-		`ClaimOnCommit is "true": want false with Store postgres: only DynamoDB's transactions take the key themselves`: func(p *consumer.Props) {
-			p.Store, p.StoreURL, p.ClaimOnCommit = consumer.StorePostgres, "postgres://h/d", true
+		`ClaimOnCommit is "true": want false with Store redis: only the transactions of DynamoDB and PostgreSQL take the key themselves`: func(p *consumer.Props) {
+			p.Store, p.StoreURL, p.ClaimOnCommit = consumer.StoreRedis, "redis://h", true
 		},
 		`Outbox.TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.TableName = "a b" }),
 		`Outbox.TableName is "keys": want another one than TableName: a transaction can't write the table of keys`: boxed(func(p *consumer.Props, o *consumer.OutboxProps) {

@@ -2,10 +2,10 @@ package consumer
 
 import "time"
 
-// redelivery checks that nothing can come again when it was forgotten, and that the event source does not give up what the
-// function would still settle.
+// redelivery checks that no record is redelivered after its key has expired, and that the event source does not give up records
+// that the function would still settle.
 func (c *checker) redelivery(p *Props) {
-	const again = "a record that comes again later would take effect again"
+	const again = "a record that is redelivered later would take effect again"
 	if c.sound("Retention", "MaxRecordAge") && p.Retention < p.MaxRecordAge {
 		c.fail("Retention", short(p.Retention), "at least MaxRecordAge, %s: "+again, short(p.MaxRecordAge))
 	}
@@ -20,8 +20,8 @@ func (c *checker) redelivery(p *Props) {
 	}
 }
 
-// retries checks finite ones. A process that dies leaves its keys taken until the lease is over; the deliveries that come
-// meanwhile wait for that, each as long as Wait and the deadline let it.
+// retries checks finite retries. A process that dies leaves its keys claimed until the lease ends; each delivery meanwhile
+// waits for up to Wait or until its deadline.
 func (c *checker) retries(p *Props) {
 	if p.Retries < p.MaxAttempts {
 		c.fail("Retries", p.Retries, "at least MaxAttempts, %d: the event source would give up a record before it becomes a dead letter", p.MaxAttempts)
@@ -32,10 +32,10 @@ func (c *checker) retries(p *Props) {
 	}
 }
 
-// held is how long the keys of a dead process stay taken.
+// held is how long the keys of a dead process stay claimed.
 func (p *Props) held() time.Duration { return p.Lease + p.MaxClockSkew }
 
-// longestWait is how long one delivery waits for a key in flight elsewhere.
+// longestWait is how long one delivery waits for a key that is in flight elsewhere.
 func (p *Props) longestWait() time.Duration {
 	switch {
 	case p.Wait < 0:
@@ -46,10 +46,10 @@ func (p *Props) longestWait() time.Duration {
 	return min(p.Wait, p.forHandling())
 }
 
-// forHandling is the part of an invocation that records can use.
+// forHandling is the part of an invocation that is available for records.
 func (p *Props) forHandling() time.Duration { return p.Timeout - p.DeadlineMargin }
 
-// time checks that a batch fits an invocation, at worst: with order by partition, all its records are of one partition.
+// time checks that a batch fits an invocation in the worst case: with order by partition, all its records are of one partition.
 func (c *checker) time(p *Props) {
 	if !c.sound("Timeout", "DeadlineMargin") {
 		return

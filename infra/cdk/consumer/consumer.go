@@ -16,7 +16,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 )
 
-// Consumer is a deployed consumer. Its fields are the constructs that it is made of, to grant on or to build upon.
+// Consumer is a deployed consumer. Its fields are its constructs, for grants and extensions.
 type Consumer struct {
 	constructs.Construct
 
@@ -24,25 +24,26 @@ type Consumer struct {
 	Role            awsiam.Role         // of the function and its event sources
 	LogGroup        awslogs.LogGroup
 	Function        awslambda.Function
-	Alias           awslambda.Alias                   // what the event sources invoke
-	DeadLetterQueue awssqs.Queue                      // the records that the function gave up
-	OnFailureQueue  awssqs.Queue                      // what the event sources gave up; nil unless OnFailure.Queue
-	EventSources    []awslambda.CfnEventSourceMapping // one for each topic, in their order
+	Alias           awslambda.Alias                   // invoked by the event sources
+	DeadLetterQueue awssqs.Queue                      // records that the function gave up
+	OnFailureQueue  awssqs.Queue                      // batches that the event sources gave up; nil unless OnFailure.Queue
+	EventSources    []awslambda.CfnEventSourceMapping // one for each topic, in the order of Topics
 	Endpoints       map[string]awsec2.IVpcEndpoint    // by service; empty unless Props.Endpoints
 	Outbox          *Outbox                           // nil unless Props.Outbox
-	AlarmTopic      awssns.ITopic                     // nil if nobody is to be told
+	AlarmTopic      awssns.ITopic                     // nil without AlarmTopic and AlarmEmail
 	Alarms          map[string]awscloudwatch.Alarm    // by name, see alarms.go
 	Dashboard       awscloudwatch.Dashboard
 
-	// NamespaceParameter and KeyScopeParameter pin what keys mean; see pinned.go. The outputs tell the deployed values.
+	// NamespaceParameter and KeyScopeParameter prevent an accidental change of the keys' meaning; see pinned.go. The outputs
+	// contain the deployed values.
 	NamespaceParameter, KeyScopeParameter awscdk.CfnParameter
 	NamespaceOutput, KeyScopeOutput       awscdk.CfnOutput
 
 	props Props // with defaults
 }
 
-// New adds a consumer to a stack. It panics with the error of Check if the props are wrong, as the CDK's own constructs do:
-// whoever wants to report the error calls Check first.
+// New adds a consumer to a stack. If the props are invalid, it panics with the error of Check, as the CDK's own constructs do.
+// Call Check first to report the error.
 func New(scope constructs.Construct, id string, props *Props) *Consumer {
 	if err := Check(*props); err != nil {
 		panic(err)
@@ -64,14 +65,14 @@ func New(scope constructs.Construct, id string, props *Props) *Consumer {
 	return c
 }
 
-// Props returns the props, with the defaults in their places.
+// Props returns the props with their defaults.
 func (c *Consumer) Props() Props { return c.props }
 
-// alarmNames returns the names of the alarms there are, in alphabetical order.
+// alarmNames returns the names of the alarms in alphabetical order.
 func (c *Consumer) alarmNames() []string { return slices.Sorted(maps.Keys(c.Alarms)) }
 
-// suffix makes the IDs of what exists once a topic: the first one's have none, so that a topic that is added changes no
-// other's.
+// suffix returns the suffix of the IDs of a topic's constructs. The first topic has none, so that adding a topic changes no
+// other IDs.
 func (c *Consumer) suffix(i int) string {
 	if i == 0 {
 		return ""

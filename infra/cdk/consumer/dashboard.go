@@ -9,7 +9,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// addDashboard adds one dashboard: the alarms, what became of the records, and what the parts are doing.
+// addDashboard adds a dashboard with the alarms, the outcomes of records, and the state of the components.
 func (c *Consumer) addDashboard() {
 	c.Dashboard = awscloudwatch.NewDashboard(c.Construct, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{
 		DefaultInterval: awscdk.Duration_Hours(jsii.Number(3)),
@@ -24,7 +24,7 @@ func (c *Consumer) addDashboard() {
 	c.Dashboard.AddWidgets(
 		graph("Outcomes: records", true, c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Duplicates", "InFlight", "Retried", "DeadLettered",
 			"FailedOpen", "Unprotected", "NotStarted")...),
-		graph("Trouble: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed", "Reported", "StoreDown", "Overruns")...),
+		graph("Faults: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed", "Reported", "StoreDown", "Overruns")...),
 		graph("Age of records and of keys in progress: ms", false, c.own("RecordAge", median), c.own("RecordAge", maximum), c.own("InProgressAge", maximum)),
 	)
 	c.Dashboard.AddWidgets(
@@ -47,7 +47,7 @@ func (c *Consumer) showOutbox() {
 	}
 	const own, lambda = msk.MetricsNamespace, "AWS/Lambda"
 	c.Dashboard.AddWidgets(
-		graph("Outbox: events", false, c.relayed(own, "OutboxPublished", sum), c.relayed(own, "OutboxRejected", sum), c.relayed(own, "OutboxSetAside", sum),
+		graph("Outbox: events", false, c.relayed(own, "OutboxPublished", sum), c.relayed(own, "OutboxRejected", sum), c.relayed(own, "OutboxParked", sum),
 			c.relayed(own, "OutboxItems", sum), c.relayed(own, "OutboxFailed", sum)),
 		graph("Outbox: age, ms", false, c.relayed(lambda, "IteratorAge", maximum), c.relayed(own, "OutboxAge", maximum)),
 		graph("Relay", false, c.relayed(lambda, "Invocations", sum), c.relayed(lambda, "Errors", sum), c.relayed(lambda, "Throttles", sum),

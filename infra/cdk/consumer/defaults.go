@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// The defaults that are the construct's own; those of the IDEMSK_* variables are the function's.
+// The defaults of the construct. The defaults of the IDEMSK_* variables are those of the function.
 const (
 	DefaultBatchSize        = 100
 	DefaultRecordTime       = 20 * time.Millisecond
@@ -35,7 +35,7 @@ const (
 	DefaultOutboxMaxAge  = 5 * time.Minute
 )
 
-// withDefaults returns the props with every default in its place, which check and build then share.
+// withDefaults returns the props with all defaults. Check and New use it.
 func (given *Props) withDefaults() Props {
 	p := *given
 	p.Architecture = cmp.Or(p.Architecture, ARM64)
@@ -88,7 +88,7 @@ func (given *Props) withDefaults() Props {
 	return p
 }
 
-// withDefaults needs the consumer's own with their defaults.
+// withDefaults needs the consumer's props with their defaults.
 func (given *OutboxProps) withDefaults(p *Props) *OutboxProps {
 	o := *given
 	if len(o.Brokers) == 0 {
@@ -115,7 +115,7 @@ func (given *OutboxProps) withDefaults(p *Props) *OutboxProps {
 	return &o
 }
 
-// encrypted reports whether the relay's connections are.
+// encrypted reports whether the relay's connections are encrypted.
 func (o *OutboxProps) encrypted() bool { return o.Auth != AuthNone || o.TLS }
 
 func (p *Props) selfManaged() bool { return len(p.BootstrapServers) > 0 }

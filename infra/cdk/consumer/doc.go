@@ -1,6 +1,6 @@
-// Package consumer is a CDK construct that deploys an idemsk function behind a Kafka topic: the table of keys, the function
-// with a version and an alias, its event source mappings, dead letters, permissions, alarms and a dashboard.
+// Package consumer is a CDK construct that deploys an idemsk function for a Kafka topic: the table of keys, the function with a
+// version and an alias, its event source mappings, dead letters, permissions, alarms and a dashboard.
 //
-// It lives in a Go module of its own, so that whoever imports the library neither downloads nor scans the CDK. Everything
-// that depends on the function's contract is imported from there: the table's attributes, the defaults, the metrics' names.
+// It is a separate Go module, so that programs that import the library do not download the CDK. It imports everything that the
+// function defines: the table's attributes, the defaults and the metrics' names.
 package consumer

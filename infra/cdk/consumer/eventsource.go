@@ -7,8 +7,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addEventSources adds one event source mapping for each topic. They are CloudFormation's own resources, because the CDK's
-// ManagedKafkaEventSource attaches a managed policy to the role that allows more than is needed, and knows no mTLS for MSK.
+// addEventSources adds an event source mapping for each topic. They are CloudFormation resources, because the CDK's
+// ManagedKafkaEventSource attaches a managed policy with more permissions than necessary and does not support mTLS for MSK.
 func (c *Consumer) addEventSources() {
 	for i, topic := range c.props.Topics {
 		source := awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("EventSource"+c.suffix(i)), c.eventSource(topic))
@@ -51,7 +51,7 @@ func (c *Consumer) eventSource(topic Topic) *awslambda.CfnEventSourceMappingProp
 	return props
 }
 
-// provisioned sets what AWS offers for Kafka in provisioned mode only.
+// provisioned sets the properties that are available only in provisioned mode.
 func (c *Consumer) provisioned(props *awslambda.CfnEventSourceMappingProps) {
 	p := &c.props
 	props.ProvisionedPollerConfig = &awslambda.CfnEventSourceMapping_ProvisionedPollerConfigProperty{
@@ -90,7 +90,7 @@ func (c *Consumer) onFailureDestination() *string {
 	return nil
 }
 
-// access says how the event source authenticates, and how it reaches a cluster that AWS does not know.
+// access sets the authentication, and the network of a self-managed cluster.
 func (p *Props) access() *[]*awslambda.CfnEventSourceMapping_SourceAccessConfigurationProperty {
 	var access []*awslambda.CfnEventSourceMapping_SourceAccessConfigurationProperty
 	add := func(kind, uri string) {
@@ -114,7 +114,7 @@ func (p *Props) access() *[]*awslambda.CfnEventSourceMapping_SourceAccessConfigu
 	return &access
 }
 
-// accessType is AWS's name of the ways to authenticate that need a secret.
+// accessType is AWS's name of an authentication with a secret.
 var accessType = map[Auth]string{
 	AuthSCRAM256: "SASL_SCRAM_256_AUTH", AuthSCRAM512: "SASL_SCRAM_512_AUTH", AuthPlain: "BASIC_AUTH", AuthMTLS: "CLIENT_CERTIFICATE_TLS_AUTH",
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addFunction adds the function, its log group and its role. The role is made here because the one that the CDK would make
-// carries AWS's managed policy, which may write every log group of the account.
+// addFunction adds the function, its log group and its role. The role of the CDK would have an AWS managed policy that may
+// write every log group of the account.
 func (c *Consumer) addFunction() {
 	p := &c.props
 	c.Role = awsiam.NewRole(c.Construct, jsii.String("Role"), &awsiam.RoleProps{
@@ -59,8 +59,8 @@ func (c *Consumer) addFunction() {
 	})
 }
 
-// logFilter is Lambda's filter of what the function prints. It is never above INFO: the metrics have no level, and count as INFO
-// there. The function keeps to the level wanted by itself.
+// logFilter returns Lambda's filter of the function's output, INFO or below: the metrics have no level and count as INFO. The
+// function applies the configured level itself.
 func logFilter(level string) awslambda.ApplicationLogLevel {
 	if level == "DEBUG" {
 		return awslambda.ApplicationLogLevel_DEBUG
@@ -75,8 +75,8 @@ func architecture(a Architecture) awslambda.Architecture {
 	return awslambda.Architecture_ARM_64()
 }
 
-// environment returns the function's variables. Those whose value is the default of the function are written too: what is
-// deployed can then be read in one place, and a later default changes nothing by itself.
+// environment returns the function's variables, including those with default values. So the deployed values are visible in one
+// place, and a changed default does not change a deployment.
 func (c *Consumer) environment() *map[string]*string {
 	p := &c.props
 	env := map[string]string{
@@ -152,7 +152,7 @@ func (p *Props) wait() string {
 	return short(p.Wait)
 }
 
-// addCanary makes CodeDeploy move the alias to a new version step by step, and back if an alarm rises.
+// addCanary makes CodeDeploy shift the alias to a new version in steps, and roll back if an alarm rises.
 func (c *Consumer) addCanary() {
 	if c.props.Canary == CanaryOff {
 		return
@@ -188,7 +188,7 @@ func seconds(d time.Duration) awscdk.Duration {
 	return awscdk.Duration_Seconds(jsii.Number(d.Seconds()))
 }
 
-// logRetention are the numbers of days that CloudWatch Logs offers.
+// logRetention are the retention periods in days that CloudWatch Logs supports.
 var logRetention = map[int]awslogs.RetentionDays{
 	1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS,
 	7: awslogs.RetentionDays_ONE_WEEK, 14: awslogs.RetentionDays_TWO_WEEKS, 30: awslogs.RetentionDays_ONE_MONTH,

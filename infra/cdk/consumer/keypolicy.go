@@ -6,8 +6,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// admitServices lets CloudWatch use a customer key: for the log group, and for alarms to an encrypted topic. It changes the policy
-// of a key of this app only; who imports a key sees to that.
+// admitServices lets CloudWatch use a customer key for the log group and for alarms to an encrypted topic. It changes only the
+// policy of a key of this app. The policy of an imported key is the user's responsibility.
 func (c *Consumer) admitServices() {
 	key := c.props.EncryptionKey
 	if key == nil {

@@ -17,17 +17,17 @@ const (
 	tail    = "p99"
 )
 
-// own is a metric that the function writes in its log, by lambda/msk's EMF.
+// own returns a metric that the function writes to its log in EMF.
 func (c *Consumer) own(name, statistic string) awscloudwatch.Metric {
 	return metric(msk.MetricsNamespace, name, statistic, "FunctionName", c.Function.FunctionName())
 }
 
-// lambda is one of Lambda's about the function. OffsetLag is among them: the most of all its event sources.
+// lambda returns a metric of Lambda for the function. OffsetLag is the maximum of all event sources.
 func (c *Consumer) lambda(name, statistic string) awscloudwatch.Metric {
 	return metric("AWS/Lambda", name, statistic, "FunctionName", c.Function.FunctionName())
 }
 
-// relayed is one about the relay, Lambda's or its own, which it writes in the same namespace as the function does.
+// relayed returns a metric of the relay, Lambda's or the relay's own.
 func (c *Consumer) relayed(namespace, name, statistic string) awscloudwatch.Metric {
 	return metric(namespace, name, statistic, "FunctionName", c.Outbox.Relay.FunctionName())
 }

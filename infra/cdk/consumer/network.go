@@ -5,13 +5,14 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addNetwork adds the VPC endpoints that a function in a VPC without a way to the internet needs: DynamoDB's, which is free, unless the
-// keys are elsewhere, SQS for dead letters, Secrets Manager for the store's password, and X-Ray if it traces; and the relay of an outbox
-// that is in the same VPC: DynamoDB's too, Secrets Manager for its own password, and X-Ray. Logs and
-// metrics need none: Lambda itself carries the function's output to CloudWatch. The endpoints' policies are left open, as others in the VPC may use them.
+// addNetwork adds the VPC endpoints of a function in a VPC without internet access: DynamoDB (free) if it has the keys, SQS for
+// dead letters, Secrets Manager for the store's password, and X-Ray for tracing. For an outbox's relay in the same VPC it adds
+// DynamoDB, Secrets Manager for the relay's password, and X-Ray. Logs and metrics need no endpoint, because Lambda sends the
+// function's output to CloudWatch. The endpoints' policies allow everything, because other resources in the VPC may use the
+// endpoints.
 //
-// These are the function's. The pollers run elsewhere, and in provisioned mode need nothing; on demand, the cluster's VPC needs a
-// NAT gateway or endpoints for Lambda, STS and, with a secret, Secrets Manager.
+// The event pollers run elsewhere and, in provisioned mode, need no endpoints. On demand, the cluster's VPC needs a NAT gateway
+// or endpoints for Lambda, STS and, with a secret, Secrets Manager.
 func (c *Consumer) addNetwork() {
 	p := &c.props
 	c.Endpoints = make(map[string]awsec2.IVpcEndpoint)
@@ -37,7 +38,7 @@ func (c *Consumer) addNetwork() {
 	}
 }
 
-// addInterface adds an endpoint that nobody may reach but the function, the relay, or both.
+// addInterface adds an endpoint that only the function, the relay, or both may reach.
 func (c *Consumer) addInterface(name, id string, service awsec2.InterfaceVpcEndpointAwsService, subnets *awsec2.SubnetSelection, function, relay bool) {
 	endpoint := awsec2.NewInterfaceVpcEndpoint(c.Construct, &id, &awsec2.InterfaceVpcEndpointProps{
 		Vpc: c.props.VPC, Service: service, Subnets: subnets, Open: jsii.Bool(false),

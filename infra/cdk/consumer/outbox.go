@@ -11,8 +11,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// The attributes of the outbox's table, and when an item was requeued. They are those of outbox/dynamooutbox, which a test
-// sees to; to import it would bring a Kafka client with it.
+// The attributes of the outbox's table. They equal those of outbox/dynamooutbox, which a test checks; an import would add a
+// dependency on a Kafka client.
 const (
 	outboxAggregate  = "aggregate"
 	outboxID         = "id"
@@ -20,13 +20,13 @@ const (
 	outboxRequeuedAt = "requeuedAt"
 )
 
-// outboxVariable tells consumer and relay the table's name.
+// outboxVariable is the variable with the table's name, for the consumer and the relay.
 const outboxVariable = "IDEMSK_OUTBOX_TABLE"
 
-// relayBatch is how many items of the stream the relay is handed at once.
+// relayBatch is the maximum number of the stream's items in an invocation of the relay.
 const relayBatch = 100
 
-// Outbox is the table of events that were published, and the relay that sends them to Kafka.
+// Outbox is the table of published events and the relay that sends them to Kafka.
 type Outbox struct {
 	Table       awsdynamodb.TableV2
 	Role        awsiam.Role // of the relay and its event source
@@ -35,8 +35,8 @@ type Outbox struct {
 	EventSource awslambda.CfnEventSourceMapping
 }
 
-// addOutbox adds the table, the relay and what has it invoked. The table's partition key is what keeps the order of events: a
-// stream has the items of one in one shard.
+// addOutbox adds the table, the relay and its event source. The table's partition key preserves the order of events: a stream
+// has all items of a key in one shard.
 func (c *Consumer) addOutbox() {
 	o := c.props.Outbox
 	if o == nil {
@@ -53,7 +53,7 @@ func (c *Consumer) addOutbox() {
 	c.Outbox.EventSource = awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("RelayEventSource"), c.relayEventSource())
 }
 
-// addRelay adds the function, in the way of addFunction. It has no alias: a new version takes over between two batches.
+// addRelay adds the relay's function, as addFunction does. It has no alias: a new version takes over between two batches.
 func (c *Consumer) addRelay() {
 	p, o := &c.props, c.props.Outbox
 	c.Outbox.Role = awsiam.NewRole(c.Construct, jsii.String("RelayRole"), &awsiam.RoleProps{
@@ -111,13 +111,13 @@ func (c *Consumer) relayEnvironment() *map[string]*string {
 	return &env
 }
 
-// relayAuth is the relay's own name of the ways to authenticate.
+// relayAuth returns the relay's name of an authentication.
 var relayAuth = map[Auth]string{
 	AuthNone: "none", AuthIAM: "iam", AuthSCRAM512: "scram-sha-512", AuthSCRAM256: "scram-sha-256", AuthMTLS: "mtls",
 }
 
-// relayEventSource has the relay invoked with what is new in the table, and what was requeued. One batch of a shard at a time
-// keeps the order; it is tried for as long as the stream remembers, as the relay itself sets aside what Kafka rejects.
+// relayEventSource invokes the relay with new and requeued items. One batch of a shard at a time preserves the order. Failed
+// batches are retried as long as the stream keeps them, because the relay itself parks events that Kafka rejects.
 func (c *Consumer) relayEventSource() *awslambda.CfnEventSourceMappingProps {
 	return &awslambda.CfnEventSourceMappingProps{
 		FunctionName:               c.Outbox.Relay.FunctionArn(),
@@ -136,7 +136,8 @@ func (c *Consumer) relayEventSource() *awslambda.CfnEventSourceMappingProps {
 	}
 }
 
-// grantOutbox lets the function write events, and gives the relay's role what it needs, for which its event source waits.
+// grantOutbox lets the function write events and gives the relay's role its permissions. The relay's event source depends on
+// them.
 func (c *Consumer) grantOutbox() {
 	if c.Outbox == nil {
 		return
@@ -146,7 +147,7 @@ func (c *Consumer) grantOutbox() {
 
 	allow(relay, "Outbox", []string{"dynamodb:BatchGetItem", "dynamodb:UpdateItem"}, table)
 	allow(relay, "Stream", []string{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, *c.Outbox.Table.TableStreamArn())
-	allow(relay, "Streams", []string{"dynamodb:ListStreams"}, table+"/stream/*") // of this table: it is no action on one of them
+	allow(relay, "Streams", []string{"dynamodb:ListStreams"}, table+"/stream/*") // ListStreams has no ARN of a single stream
 	allow(relay, "Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.Outbox.LogGroup.LogGroupArn())
 	if p.Tracing {
 		allow(relay, "Tracing", tracingActions, "*")

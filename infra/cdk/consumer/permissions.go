@@ -8,11 +8,11 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// grant gives the role what the function and the pollers need, and makes the event sources wait for it.
+// grant gives the role the permissions of the function and the pollers. The event sources depend on them.
 func (c *Consumer) grant() {
 	c.grantStore()
 	c.allow("Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.LogGroup.LogGroupArn())
-	if c.props.Tracing { // X-Ray has no resource to name
+	if c.props.Tracing { // X-Ray has no ARNs
 		c.allow("Tracing", tracingActions, "*")
 	}
 	c.allow("DeadLetters", []string{"sqs:SendMessage"}, *c.DeadLetterQueue.QueueArn())
@@ -41,7 +41,7 @@ func (c *Consumer) grantStore() {
 	}
 }
 
-// grantKey lets the function use a customer key: of the table, and of the queues that it and its event sources send to.
+// grantKey lets the function use the customer keys of the table and of the queues.
 func (c *Consumer) grantKey() {
 	key := c.props.EncryptionKey
 	if key == nil {
@@ -70,7 +70,8 @@ func (c *Consumer) grantBrokers() {
 		}
 	}
 	if !p.selfManaged() || len(p.BrokerSubnetIDs) > 0 || p.VPC != nil {
-		// EC2 describes nothing by ARN, and Lambda tests at the function's creation that its role may use any interface.
+		// EC2's Describe actions have no ARNs, and Lambda checks at the function's creation that its role may use any
+		// interface.
 		c.allow("NetworkInterfaces", networkInterfaceActions, "*")
 	}
 	if p.VPC != nil {
@@ -78,30 +79,30 @@ func (c *Consumer) grantBrokers() {
 	}
 }
 
-// networkInterfaceActions are what AWS names for functions in a VPC and for clusters in one.
+// networkInterfaceActions are the actions that AWS requires for functions and clusters in a VPC.
 var networkInterfaceActions = []string{
 	"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups",
 	"ec2:DescribeSubnets", "ec2:DescribeVpcs",
 }
 
-// What both functions may do, each with its own role.
+// The permissions of both functions, each with its own role.
 var (
 	addressActions = []string{"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"}
 	tracingActions = []string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}
 )
 
-// What roles may do with a customer key.
+// The permissions of roles on a customer key.
 var (
-	// keyActions are for what is read: environment, tables, stream, queues. They have no condition: as which service Lambda decrypts the
-	// environment when a sandbox starts is not documented, and a wrong one would keep the function from starting.
+	// keyActions are for everything that is read: environment, tables, stream, queues. They have no condition, because it is
+	// not documented as which service Lambda decrypts the environment at a start.
 	keyActions = []string{"kms:Decrypt"}
-	// tableKeyActions are what AWS names as the least that DynamoDB needs on behalf of those who use a table, beside keyActions, and what
-	// the CDK's own grants add. CreateGrant is for whoever makes the table, so it is not among them.
+	// tableKeyActions are the minimum that DynamoDB needs for users of a table, besides keyActions, and the actions of the
+	// CDK's own grants. CreateGrant is only for the creator of the table.
 	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html#dynamodb-customer-cmk-policy
 	tableKeyActions = []string{
 		"kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo",
 	}
-	// queueKeyActions are what a producer needs, beside keyActions.
+	// queueKeyActions are the actions of a producer, besides keyActions.
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
 	queueKeyActions = []string{"kms:GenerateDataKey"}
 )
@@ -139,7 +140,7 @@ func (c *Consumer) grantOnFailure() {
 	}
 }
 
-// kafkaARN is the ARN of a topic or group, as IAM of MSK forms it from its cluster's.
+// kafkaARN returns the IAM ARN of a topic or group of an MSK cluster.
 func (p *Props) kafkaARN(kind, name string) string {
 	if isToken(p.ClusterARN) {
 		// arn:partition:kafka:region:account:cluster/name/uuid
@@ -159,8 +160,8 @@ func allow(role awsiam.Role, sid string, actions []string, resources ...string) 
 	}))
 }
 
-// allowVia allows what is asked for by a service of AWS on the role's behalf, and not by the role itself. The region is left open, as
-// AWS asks for of DynamoDB; a key is of one region anyway.
+// allowVia allows actions that an AWS service requests on the role's behalf, but not requests of the role itself. The region is
+// a wildcard, as AWS requires for DynamoDB; a key belongs to one region anyway.
 func allowVia(role awsiam.Role, sid, service string, actions []string, resources ...string) {
 	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: &sid, Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),

@@ -8,15 +8,15 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// pinKeys makes CloudFormation refuse an update that would forget keys without saying so: another namespace or another scope
-// forgets all, and a topic that is renamed or left out forgets its own. A synthesis does not know what is deployed, but
-// CloudFormation does: `cdk deploy` keeps the value that a parameter has, and the new template allows only the new value. So the
-// update fails before anything changes, with the words below, and
+// pinKeys makes CloudFormation refuse an accidental update that loses keys: a new namespace or scope loses all of them, and a
+// renamed or removed topic loses its own. A synthesis does not know the deployed values, but CloudFormation does: `cdk deploy`
+// keeps the value of a parameter, and the new template allows only the new value. So the update fails before any change, with
+// the message below.
 //
 //	cdk deploy --parameters PARAMETER=NEW
 //
-// changes it on purpose. A pipeline that deploys without "previous parameters" has no such guard: give it DeployedNamespace and
-// DeployedKeyScope.
+// changes the value on purpose. A pipeline that deploys without "previous parameters" has no such protection; set
+// DeployedNamespace and DeployedKeyScope there.
 func (c *Consumer) pinKeys() {
 	p := &c.props
 	c.NamespaceParameter, c.NamespaceOutput = c.pin("Namespace", p.Namespace, "the namespace of the keys",
@@ -25,7 +25,7 @@ func (c *Consumer) pinKeys() {
 		"the records of a topic that is renamed or left out, or with another keyScope all records, would count as new. To add a topic")
 }
 
-// pin adds a parameter that allows one value, and an output that tells the deployed one.
+// pin adds a parameter that allows one value, and an output with the deployed value.
 func (c *Consumer) pin(name, value, what, why string) (awscdk.CfnParameter, awscdk.CfnOutput) {
 	parameter := awscdk.NewCfnParameter(c.Construct, jsii.String("Pinned"+name), &awscdk.CfnParameterProps{
 		Type:          jsii.String("String"),
@@ -41,7 +41,7 @@ func (c *Consumer) pin(name, value, what, why string) (awscdk.CfnParameter, awsc
 	return parameter, output
 }
 
-// pinnedScope is "namespace", or "topic:" and the names of the topics.
+// pinnedScope returns "namespace", or "topic:" with the names of the topics.
 func (p *Props) pinnedScope() string {
 	if p.KeyScope == KeyScopeNamespace {
 		return string(KeyScopeNamespace)
@@ -54,7 +54,7 @@ func (p *Props) pinnedScope() string {
 	return string(KeyScopeTopic) + ":" + strings.Join(names, "+")
 }
 
-// forgotten returns the deployed topics whose keys another scope would forget, all of them by another kind of scope.
+// forgotten returns the deployed topics whose keys another scope would lose. Another kind of scope loses all keys.
 func (p *Props) forgotten() []string {
 	kind, list, _ := strings.Cut(p.DeployedKeyScope, ":")
 	if kind != string(p.KeyScope) {

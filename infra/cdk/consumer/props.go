@@ -9,13 +9,13 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 )
 
-// Props are the construct's settings. The zero value of a field stands for its default; Check tells what is allowed. Only
-// CodeDir, a cluster (ClusterARN or BootstrapServers), Topics and ConsumerGroup must be given. Strings may be CDK tokens; what is
-// a token is not checked.
+// Props are the construct's settings. The zero value of a field means its default; Check describes the valid values. Required
+// are CodeDir, a cluster (ClusterARN or BootstrapServers), Topics and ConsumerGroup. Strings may be CDK tokens, which are not
+// checked.
 type Props struct {
-	// CodeDir is the directory that holds the function's program, a file named bootstrap for provided.al2023.
+	// CodeDir is the directory of the function's program, a file named bootstrap for provided.al2023.
 	CodeDir string
-	// Architecture is what CodeDir was built for. Default: ARM64.
+	// Architecture is the processor architecture of the program. Default: ARM64.
 	Architecture Architecture
 
 	// ClusterARN is the MSK cluster's ARN, provisioned or serverless. Either this or BootstrapServers.
@@ -31,56 +31,56 @@ type Props struct {
 	SecretKeyARN string
 	// CASecretARN is a secret with the root certificate of a self-managed cluster's brokers, if no public CA issued it.
 	CASecretARN string
-	// BrokerSubnetIDs and BrokerSecurityGroupIDs are how a self-managed cluster in a VPC is reached. Of an MSK cluster, AWS
-	// knows them.
+	// BrokerSubnetIDs and BrokerSecurityGroupIDs give access to a self-managed cluster in a VPC. For an MSK cluster AWS knows
+	// them.
 	BrokerSubnetIDs, BrokerSecurityGroupIDs []string
 
-	// Topics are consumed by one event source mapping each, all by one function with one memory of keys.
+	// Topics are the topics. Each has an event source mapping; all share the function and its table of keys.
 	Topics []Topic
-	// ConsumerGroup is the Kafka consumer group of the first topic, up to 200 characters. AWS can't change it later: another
-	// group is another event source mapping, which starts at StartingPosition.
+	// ConsumerGroup is the Kafka consumer group of the first topic, up to 200 characters. It can't be changed later: another
+	// group means another event source mapping, which starts at StartingPosition.
 	ConsumerGroup string
-	// Namespace names the consumer. It is put before every key, so that two consumers of a topic may share a table. Default:
-	// ConsumerGroup. In another namespace every record counts as new. See DeployedNamespace.
+	// Namespace is the name of the consumer and the prefix of every key, so that two consumers of a topic can share a table. In
+	// another namespace every record counts as new; see DeployedNamespace. Default: ConsumerGroup.
 	Namespace string
-	// KeyScope says whether keys are those of a topic, KeyScopeTopic (default), or of the namespace, KeyScopeNamespace: then the
-	// same key in two topics is the same request, and a topic may be renamed.
+	// KeyScope is the scope of keys: KeyScopeTopic (default) or KeyScopeNamespace. With KeyScopeNamespace the same key in two
+	// topics is the same request, and a topic can be renamed.
 	KeyScope KeyScope
-	// DeployedNamespace and DeployedKeyScope are what the stack was deployed with, from its outputs. If they are given, Check
-	// refuses another namespace or scope, and topics that lack a deployed one. Without them CloudFormation refuses at the
+	// DeployedNamespace and DeployedKeyScope are the deployed values, from the stack's outputs. With them, Check refuses
+	// another namespace or scope, and Topics without a deployed topic. Without them CloudFormation refuses these at the
 	// deployment; see pinned.go.
 	DeployedNamespace, DeployedKeyScope string
 
-	// BatchSize is the most records of an invocation, 1 to 10,000. Default: 100.
+	// BatchSize is the maximum number of records of an invocation, 1 to 10,000. Default: 100.
 	BatchSize int
-	// BatchWindow is the longest time that records are gathered for a batch, whole seconds up to 5 minutes. Default: AWS's own,
-	// 500 ms.
+	// BatchWindow is the maximum time for gathering a batch, in whole seconds up to 5 minutes. Default: AWS's default, 500 ms.
 	BatchWindow time.Duration
-	// RecordTime is how long a record takes on its own, the handler and two requests to the table. Default: 20 ms. It is what
-	// BatchSize is checked with.
+	// RecordTime is the time of a single record, with its handler and two requests to the table. Check compares BatchSize with
+	// it. Default: 20 ms.
 	RecordTime time.Duration
-	// StartingPosition is where a new consumer group begins: TrimHorizon (default), Latest or AtTimestamp.
+	// StartingPosition is the position at which a new consumer group starts: TrimHorizon (default), Latest or AtTimestamp.
 	StartingPosition StartingPosition
-	// StartingTimestamp is what AtTimestamp means.
+	// StartingTimestamp is the time of AtTimestamp.
 	StartingTimestamp time.Time
-	// Pollers are the event pollers of provisioned mode, which everything about retries, partial failures, schemas,
-	// logs and metrics of the event source needs. Default: 1 to 10.
+	// Pollers are the event pollers of provisioned mode. Retries, partial failures, schemas, and the logs and metrics of the
+	// event source need this mode. Default: 1 to 10.
 	Pollers Pollers
 	// OnDemand turns provisioned mode off.
 	OnDemand bool
-	// Failures is how the function reports records that failed; it sets IDEMSK_FAILURES and the event source's
-	// ReportBatchItemFailures together. Default: FailPartial, or FailBatch with OnDemand, which offers nothing else.
+	// Failures is how the function reports failed records. It sets IDEMSK_FAILURES and the event source's
+	// ReportBatchItemFailures together. Default: FailPartial, or FailBatch with OnDemand, which supports nothing else.
 	Failures Failures
-	// Retries is how often the event source tries a batch again, 0 to 10,000, if FiniteRetries is set. By default it tries until
-	// the record leaves the topic: nothing is lost, and what always fails becomes a dead letter after MaxAttempts.
+	// Retries is the number of retries of a batch, 0 to 10,000, if FiniteRetries is set. By default the event source retries
+	// until the record leaves the topic. Then no record is lost, and one that always fails becomes a dead letter after
+	// MaxAttempts.
 	Retries int
-	// FiniteRetries makes Retries count.
+	// FiniteRetries enables Retries.
 	FiniteRetries bool
-	// KeepBatches turns off that a failed batch is halved.
+	// KeepBatches disables the bisection of failed batches.
 	KeepBatches bool
-	// MaxRecordAge is the age at which the event source gives a record up, 60 s to 168 h in whole seconds. Default: never.
+	// MaxRecordAge is the age at which the event source gives up a record, 60 s to 168 h in whole seconds. Default: never.
 	MaxRecordAge time.Duration
-	// TopicRetention is how long the topics keep a record, if that is to be checked against Retention.
+	// TopicRetention is the retention of the topics. If set, Check compares Retention with it.
 	TopicRetention time.Duration
 	// Filters are patterns of Lambda's event filtering, as JSON. Filtered records never reach the function.
 	Filters []string
@@ -88,30 +88,32 @@ type Props struct {
 	SchemaRegistry *SchemaRegistry
 	// PollerLog is the level of the event source's own log: PollerLogWarn, PollerLogInfo (default) or PollerLogDebug.
 	PollerLog PollerLog
-	// OnFailure is where the event source sends what it gives up. Default: nowhere, as with endless retries it gives nothing up.
+	// OnFailure is the destination of batches that the event source gives up. Default: none, because with unlimited retries it
+	// gives up none.
 	OnFailure OnFailure
 
 	// Key, Fingerprint, Order, MissingKey and StoreDown are the variables IDEMSK_KEY and so on, and their defaults.
 	Key, Fingerprint, Order, MissingKey, StoreDown string
 	// HashKeys is IDEMSK_HASH_KEYS.
 	HashKeys bool
-	// Concurrency is IDEMSK_CONCURRENCY: records handled at once, 1 to 10,000. Default: 32, and 8 with StorePostgres: in transaction mode
-	// each handler at work holds a connection.
+	// Concurrency is IDEMSK_CONCURRENCY, the number of records handled concurrently, 1 to 10,000. Default: 32, or 8 with
+	// StorePostgres, because each handler with a transaction holds a connection.
 	Concurrency int
-	// Unbatched is IDEMSK_BATCHING=off: a request to the table for each claim and each completion.
+	// Unbatched is IDEMSK_BATCHING=off: each claim and each completion is a request of its own.
 	Unbatched bool
-	// ClaimOnCommit is IDEMSK_CLAIM=commit, for handlers that do nothing but enlist: see docs/atomic.md. StoreDynamoDB only.
+	// ClaimOnCommit is IDEMSK_CLAIM=commit, for handlers that only enlist effects: see docs/atomic.md. Not with StoreRedis.
 	ClaimOnCommit bool
-	// CommitWindow is IDEMSK_COMMIT_WINDOW, 1 to 10,000: how many handlers may have returned whose completion is on its way.
-	// Default: 256.
+	// CommitWindow is IDEMSK_COMMIT_WINDOW, the maximum number of unconfirmed completions, 1 to 10,000. Default: 256.
 	CommitWindow int
 	// Lease is IDEMSK_LEASE, 100 ms to 1 h. Default: 30 s.
 	Lease time.Duration
 	// MaxClockSkew is IDEMSK_MAX_CLOCK_SKEW, up to 1 minute. Default: 1 s.
 	MaxClockSkew time.Duration
-	// Wait is IDEMSK_WAIT, the longest wait for a key in flight elsewhere. Default: until the deadline. A negative value: not at all.
+	// Wait is IDEMSK_WAIT, the maximum wait for a key that is in flight elsewhere. A negative value means no wait. Default:
+	// until the deadline.
 	Wait time.Duration
-	// Retention is IDEMSK_RETENTION: how long a settled key is remembered. It must outlive the longest redelivery. Default: 168 h.
+	// Retention is IDEMSK_RETENTION, how long a settled key is kept. It must exceed the time of the latest redelivery. Default:
+	// 168 h.
 	Retention time.Duration
 	// MaxAttempts is IDEMSK_MAX_ATTEMPTS, 1 to 1,000,000. Default: 5.
 	MaxAttempts int
@@ -120,94 +122,97 @@ type Props struct {
 	// DeadlineMargin is IDEMSK_DEADLINE_MARGIN, 1 ms to 1 minute. Default: 500 ms.
 	DeadlineMargin time.Duration
 
-	// Timeout is the function's, more than Lease and at most 14 minutes, in whole seconds. Default: 1 minute.
+	// Timeout is the function's timeout in whole seconds, more than Lease and at most 14 minutes. Default: 1 minute.
 	Timeout time.Duration
 	// MemoryMB is the function's memory, 128 to 10,240. Default: 512.
 	MemoryMB int
-	// ReservedConcurrency is the most invocations at once. Default: not reserved.
+	// ReservedConcurrency is the maximum number of concurrent invocations. Default: not reserved.
 	ReservedConcurrency int
-	// LogLevel is that of the function's own lines: DEBUG, INFO (default), WARN or ERROR. Lambda's filter stays at INFO or below,
-	// since it would drop the metrics too.
+	// LogLevel is the level of the function's own log: DEBUG, INFO (default), WARN or ERROR. Lambda's filter stays at INFO or
+	// below, because it would drop the metrics.
 	LogLevel string
-	// LogRetentionDays is one of the numbers of days that CloudWatch Logs offers. Default: 30.
+	// LogRetentionDays is a retention period that CloudWatch Logs supports. Default: 30.
 	LogRetentionDays int
-	// Tracing turns X-Ray's active tracing on.
+	// Tracing enables active tracing with X-Ray.
 	Tracing bool
-	// Environment holds further variables of the function. Those that the construct sets itself are refused.
+	// Environment are further variables of the function. Variables that the construct sets are refused.
 	Environment map[string]string
-	// Canary shifts traffic to a new version step by step, and back when an alarm rises. Default: CanaryOff, all at once.
+	// Canary shifts traffic to a new version in steps, and back when an alarm rises. Default: CanaryOff, all at once.
 	Canary Canary
 
-	// Store is where the keys are: StoreDynamoDB (default), in a table of the construct's own, or StorePostgres or StoreRedis, on a
-	// server that is there. CodeDir must hold a program that was built for it (dist/handler-arm64-postgres, -redis), and the server
-	// must let the function in: it is in VPC, behind SecurityGroups, or Function's Connections.
+	// Store is the store of keys: StoreDynamoDB (default), in a table of the construct, or StorePostgres or StoreRedis, on an
+	// existing server. CodeDir must contain the program for the store (dist/handler-arm64-postgres, -redis). The server must
+	// admit the function, which is in VPC with SecurityGroups, or Function's Connections.
 	Store Store
-	// StoreURL is the server without user and password, postgres://HOST:PORT/DATABASE, rediss://HOST:PORT or with ?cluster=true.
-	// It is not needed if the secret names the server.
+	// StoreURL is the server's URL without user and password: postgres://HOST:PORT/DATABASE, or rediss://HOST:PORT, optionally
+	// with ?cluster=true. It is optional if the secret contains the server.
 	StoreURL string
-	// StoreSecretARN is the Secrets Manager secret with user and password, or with a url, or as RDS writes it. The function
+	// StoreSecretARN is the Secrets Manager secret with user and password, with a url, or in the format of RDS. The function
 	// reads it at its start, and again when the server refuses the password.
 	StoreSecretARN string
 	// StoreSecretKeyARN is the KMS key that StoreSecretARN is encrypted with, if it is a customer key.
 	StoreSecretKeyARN string
-	// StoreTable is the table in PostgreSQL, which `idemsk migrate` makes before the first deployment, or the prefix of keys in Redis.
-	// Default: idemsk.
+	// StoreTable is the table in PostgreSQL, which `idemsk migrate` creates before the first deployment, or the prefix of keys
+	// in Redis. Default: idemsk.
 	StoreTable string
 
-	// Outbox adds a table of events that handlers publish in their transactions, and the relay that sends them to Kafka.
-	// Default: none. StoreDynamoDB only.
+	// Outbox adds a table for events that handlers publish in their transactions, and the relay that sends them to Kafka.
+	// StoreDynamoDB only. Default: none.
 	Outbox *OutboxProps
 
-	// TableName is the table's. Default: CloudFormation's choice, which is best: a named table can't be replaced.
+	// TableName is the table's name. Default: generated by CloudFormation, which is recommended, because a named table can't be
+	// replaced.
 	TableName string
-	// ContributorInsights shows the most used keys in CloudWatch, at a price for each request.
+	// ContributorInsights shows the most used keys in CloudWatch. It costs a fee for each request.
 	ContributorInsights bool
-	// DeletionUnprotected lets the table be deleted: for tests.
+	// DeletionUnprotected disables the deletion protection of the table, for tests.
 	DeletionUnprotected bool
-	// RemovalPolicy says what becomes of the table, dead letters and logs when the stack is deleted. Default: RETAIN.
+	// RemovalPolicy applies to the table, dead letters and logs when the stack is deleted. Default: RETAIN.
 	RemovalPolicy awscdk.RemovalPolicy
-	// EncryptionKey is for everything at rest: table, queues, log group, environment, alarm topic. Default: AWS's own keys. The policy of an
-	// imported key must admit logs.<region>.amazonaws.com and cloudwatch.amazonaws.com; that of a key of this app is amended.
+	// EncryptionKey encrypts all data at rest: table, queues, log group, environment, alarm topic. The policy of an imported
+	// key must admit logs.<region>.amazonaws.com and cloudwatch.amazonaws.com; the policy of a key of this app is extended.
+	// Default: AWS's own keys.
 	EncryptionKey awskms.IKey
 
-	// VPC puts the function into a VPC. MSK does not need that: the event source reaches the cluster by itself. Default: none.
+	// VPC is the VPC of the function. MSK does not need it, because the event source connects to the cluster itself. Default:
+	// none.
 	VPC awsec2.IVpc
-	// Subnets selects the function's. Default: the VPC's private ones.
+	// Subnets selects the function's subnets. Default: the VPC's private subnets.
 	Subnets *awsec2.SubnetSelection
-	// SecurityGroups are the function's. Default: a new one that lets everything out.
+	// SecurityGroups are the function's security groups. Default: a new one that allows all outbound traffic.
 	SecurityGroups []awsec2.ISecurityGroup
 	// Endpoints creates the VPC endpoints that a private function needs; see network.go. Needs VPC.
 	Endpoints bool
 
-	// AlarmEmail is told of every alarm; it must confirm the subscription.
+	// AlarmEmail receives all alarms after it has confirmed the subscription.
 	AlarmEmail string
-	// AlarmTopic is told of every alarm.
+	// AlarmTopic receives all alarms.
 	AlarmTopic awssns.ITopic
-	// MaxLag is how many records the consumer may be behind for 15 minutes. Default: 100,000.
+	// MaxLag is the alarm threshold for the lag in records, breached for 15 minutes. Default: 100,000.
 	MaxLag int
-	// MaxInProgress is the InProgressAge, the time since the first claim of a key that is not settled, that is alarming as often as
-	// MaxAge. Default: 15 minutes.
+	// MaxInProgress is the alarm threshold for InProgressAge, the time since the first claim of an unsettled key. It is
+	// evaluated as MaxAge is. Default: 15 minutes.
 	MaxInProgress time.Duration
-	// MaxAge is the RecordAge, the time between production and handling, that is alarming three times within 15 minutes, or within
-	// four times Timeout and a minute if that is longer. Default: 15 minutes.
+	// MaxAge is the alarm threshold for RecordAge, the time between production and handling, breached three times within 15
+	// minutes, or within four times Timeout plus a minute if that is longer. Default: 15 minutes.
 	MaxAge time.Duration
 }
 
-// Topic is a topic and the consumer group that reads it.
+// Topic is a topic and its consumer group.
 type Topic struct {
 	Name string
-	// Group is the consumer group. Default: Props.ConsumerGroup. AWS wants another one for every event source mapping.
+	// Group is the consumer group. AWS requires a different one for each event source mapping. Default: Props.ConsumerGroup.
 	Group string
 }
 
-// Pollers are provisioned event pollers, each good for up to 5 MB/s.
+// Pollers are provisioned event pollers, each with up to 5 MB/s.
 type Pollers struct {
 	Min   int    // 1 to 200; default 1
 	Max   int    // 1 to 2,000; default 10
 	Group string // shares capacity among event sources of one VPC; default: none
 }
 
-// Store is where keys are kept.
+// Store is the kind of store of the keys.
 type Store string
 
 // The stores.
@@ -217,7 +222,7 @@ const (
 	StoreRedis    Store = "redis" // or Valkey
 )
 
-// Architecture is a processor's.
+// Architecture is a processor architecture.
 type Architecture string
 
 // The architectures of Lambda.
@@ -239,7 +244,7 @@ const (
 	AuthNone     Auth = "none" // reachable within a VPC only
 )
 
-// StartingPosition is where a consumer group begins that has no offsets yet.
+// StartingPosition is where a consumer group without offsets starts.
 type StartingPosition string
 
 // The starting positions.
@@ -249,22 +254,22 @@ const (
 	AtTimestamp StartingPosition = "AT_TIMESTAMP"
 )
 
-// Failures is how the function reports records that failed.
+// Failures is how the function reports failed records.
 type Failures string
 
-// The ways to report.
+// The values of Failures.
 const (
-	FailPartial Failures = "partial" // by name: only these come again
-	FailBatch   Failures = "batch"   // by an error: the batch comes again
+	FailPartial Failures = "partial" // reports each failed record: only these are redelivered
+	FailBatch   Failures = "batch"   // fails the invocation: the batch is redelivered
 )
 
-// KeyScope says within what an idempotency key stands for one request.
+// KeyScope is the scope in which an idempotency key identifies one request.
 type KeyScope string
 
 // The scopes of keys.
 const (
-	KeyScopeTopic     KeyScope = "topic"     // the consumer's view of one topic
-	KeyScopeNamespace KeyScope = "namespace" // all that the consumer reads
+	KeyScopeTopic     KeyScope = "topic"     // one topic of the consumer
+	KeyScopeNamespace KeyScope = "namespace" // all topics of the consumer
 )
 
 // PollerLog is the level of an event source's log.
@@ -277,7 +282,7 @@ const (
 	PollerLogWarn  PollerLog = "WARN"
 )
 
-// Canary is how traffic is shifted to a new version.
+// Canary is how traffic shifts to a new version.
 type Canary string
 
 // The canaries.
@@ -288,24 +293,24 @@ const (
 	CanaryLinear10    Canary = "linear-10-percent-every-minute"
 )
 
-// OnFailure is where the event source sends what it gives up. At most one field may be set.
+// OnFailure is the destination of batches that the event source gives up. At most one field may be set.
 type OnFailure struct {
-	// Queue creates an SQS queue. Its messages say where the records were, they do not hold them.
+	// Queue creates an SQS queue. Its messages contain the positions of the records, not the records.
 	Queue bool
-	// BucketARN is an S3 bucket, which gets the records too.
+	// BucketARN is an S3 bucket. It receives the records too.
 	BucketARN string
-	// Topic is a topic of the same cluster, which gets the records too.
+	// Topic is a topic of the same cluster. It receives the records too.
 	Topic string
 }
 
-// SchemaRegistry is where the event source finds the schemas of records.
+// SchemaRegistry is the event source's schema registry.
 type SchemaRegistry struct {
 	// URI is the ARN of a Glue registry, or the https URL of a Confluent one.
 	URI string
 	// SecretARN is the secret for a Confluent registry with basic authentication.
 	SecretARN string
-	// Source hands the records on as they are, validated. Default: as JSON, which IDEMSK_KEY=json:… needs.
+	// Source delivers validated records unchanged. Default: as JSON, which IDEMSK_KEY=json:… needs.
 	Source bool
-	// ValidateKey and ValidateValue say what is checked against its schema. Default: the value.
+	// ValidateKey and ValidateValue select what is validated. Default: the value.
 	ValidateKey, ValidateValue bool
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// addTable adds the table of keys. It has no replicas: a last-writer-wins copy in another region would let two owners claim one
-// key. Its attributes are named by the store. Another store has none: its server is there.
+// addTable adds the table of keys. It has no replicas: with last-writer-wins replication two owners could claim the same key.
+// The store defines its attributes. With another store there is no table.
 func (c *Consumer) addTable() {
 	p := &c.props
 	if p.Store != StoreDynamoDB {
@@ -21,7 +21,7 @@ func (c *Consumer) addTable() {
 	})
 }
 
-// newTable adds a table with what all tables have in common.
+// newTable adds a table with the common settings of all tables.
 func (c *Consumer) newTable(id string, props *awsdynamodb.TablePropsV2) awsdynamodb.TableV2 {
 	p := &c.props
 	props.Billing = awsdynamodb.Billing_OnDemand(nil)
@@ -36,12 +36,12 @@ func (c *Consumer) newTable(id string, props *awsdynamodb.TablePropsV2) awsdynam
 	return awsdynamodb.NewTableV2(c.Construct, &id, props)
 }
 
-// text is a key attribute.
+// text returns a key attribute of type S.
 func text(name string) *awsdynamodb.Attribute {
 	return &awsdynamodb.Attribute{Name: &name, Type: awsdynamodb.AttributeType_STRING}
 }
 
-// optional returns nil for an empty string, which stands for "not given".
+// optional returns nil for an empty string.
 func optional(s string) *string {
 	if s == "" {
 		return nil

@@ -114,7 +114,7 @@ func (s *stack) settings(more ...string) []string {
 	for _, setting := range append([]string{
 		"stackName=" + s.name, "architecture=" + architecture, "clusterArn=" + cluster, "topics=payments", "consumerGroup=payments-ledger",
 		"removalPolicy=destroy", "deletionProtection=false",
-		// Of public brokers: a VPC can't be had here. Nobody answers there.
+		// With public brokers, because LocalStack has no VPC. The address does not exist.
 		"outbox=true", "outboxBrokers=b-1.example.invalid:9198", "outboxTopics=credited", "environment={\"IDEMSK_LEDGER\":\"atomic\"}",
 	}, more...) {
 		args = append(args, "-c", setting)

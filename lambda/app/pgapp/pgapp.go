@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,7 +23,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
 )
 
-// Store returns the option that adds the store, in lease mode.
+// Store returns the option that adds the store. A handler gets its transaction there by pgstore.TxFrom. Up to IDEMSK_CONCURRENCY
+// handlers have one at once, unless the URL's pool_max_conns says otherwise: the pool has one connection more than that.
 func Store() app.Option {
 	return app.WithStore(app.Store{Name: app.StorePostgres, Read: read, Open: open})
 }
@@ -42,44 +44,28 @@ func read(v *app.Vars, c *app.Config) {
 }
 
 func open(ctx context.Context, b *app.Base) (store.Store, error) {
-	pool, err := openPool(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	st, err := pgstore.New(pool, config(b))
-	if err != nil {
-		return nil, err
-	}
-	check(ctx, b, st)
-	return storeserver.Batching(b, st), nil
-}
-
-func openPool(ctx context.Context, b *app.Base, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error) {
 	where, err := storeserver.Find(ctx, b, scheme())
 	if err != nil {
 		return nil, err
 	}
-	pool, err := pgstore.NewPool(where.URL, append(options, func(c *pgxpool.Config) {
+	pool, err := pgstore.NewPool(where.URL, func(c *pgxpool.Config) {
 		if where.Secret != nil {
 			followRotation(c, where.Secret)
 		}
-	})...)
+		if !strings.Contains(where.URL, "pool_max_conns") { // each handler at work may have a transaction, and heartbeats need a connection
+			c.MaxConns = int32(b.Config.Records.Concurrency) + 1 // a batch's bound, 10,000
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	b.OnClose(pool.Close)
-	return pool, nil
-}
-
-func config(b *app.Base) pgstore.Config {
-	return pgstore.Config{Table: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)}
-}
-
-// check logs what is wrong with the server or the table.
-func check(ctx context.Context, b *app.Base, st interface {
-	Check(ctx context.Context) error
-}) {
-	_ = storeserver.Check(ctx, b, st, storeserver.Verdicts{Warning: pgstore.ErrTableNewer})
+	st, err := pgstore.New(pool, pgstore.Config{Table: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)})
+	if err != nil {
+		return nil, err
+	}
+	_ = storeserver.Check(ctx, b, st, storeserver.Verdicts{Warning: pgstore.ErrTableNewer}) // it is logged
+	return storeserver.Batching(b, st), nil
 }
 
 // followRotation has connections made with the secret's login, and the secret read again after the server refused it.

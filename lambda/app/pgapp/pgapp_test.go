@@ -129,9 +129,12 @@ func TestAHandlerInTransaction(t *testing.T) {
 	db.exec(`CREATE TABLE bookings (id serial)`)
 	boom := errors.New("boom")
 	fail := true
-	var transactions pgapp.Transactions
-	book := transactions.Handler(func(ctx context.Context, _ msk.Record) ([]byte, error) {
-		if _, err := pgapp.Tx(ctx).Exec(ctx, `INSERT INTO bookings DEFAULT VALUES`); err != nil {
+	book := msk.Handler(func(ctx context.Context, _ msk.Record) ([]byte, error) {
+		tx, err := pgstore.TxFrom(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO bookings DEFAULT VALUES`); err != nil {
 			return nil, err
 		}
 		if fail {
@@ -139,7 +142,7 @@ func TestAHandlerInTransaction(t *testing.T) {
 		}
 		return nil, nil
 	})
-	f := apptest.MustStart(t, db.env("IDEMSK_CONCURRENCY", "2"), book, transactions.Store())
+	f := apptest.MustStart(t, db.env("IDEMSK_CONCURRENCY", "2"), book, pgapp.Store())
 	defer f.Close()
 	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err == nil {
 		t.Error("a failed batch is a success")
@@ -160,8 +163,10 @@ func TestHandlersInTransactionRunSideBySide(t *testing.T) {
 	const atOnce = 8 // more than a pool has by default on a small host
 	var here atomic.Int64
 	all := make(chan struct{})
-	var transactions pgapp.Transactions
-	meet := transactions.Handler(func(ctx context.Context, _ msk.Record) ([]byte, error) {
+	meet := msk.Handler(func(ctx context.Context, _ msk.Record) ([]byte, error) {
+		if _, err := pgstore.TxFrom(ctx); err != nil {
+			return nil, err
+		}
 		if here.Add(1) == atOnce {
 			close(all)
 		}
@@ -172,7 +177,7 @@ func TestHandlersInTransactionRunSideBySide(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	f := apptest.MustStart(t, db.env("IDEMSK_CONCURRENCY", strconv.Itoa(atOnce)), meet, transactions.Store())
+	f := apptest.MustStart(t, db.env("IDEMSK_CONCURRENCY", strconv.Itoa(atOnce)), meet, pgapp.Store())
 	defer f.Close()
 	partitions := make([]string, atOnce)
 	for i := range partitions {
@@ -188,16 +193,12 @@ func TestHandlersInTransactionRunSideBySide(t *testing.T) {
 }
 
 func TestNoTransactionWithoutPostgreSQL(t *testing.T) {
-	if tx := pgapp.Tx(t.Context()); tx != nil {
-		t.Errorf("there is a transaction: %v", tx)
-	}
-	called := false
-	_, err := new(pgapp.Transactions).Handler(func(context.Context, msk.Record) ([]byte, error) {
-		called = true
+	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "memory"}, func(ctx context.Context, _ msk.Record) ([]byte, error) {
+		_, err := pgstore.TxFrom(ctx)
+		apptest.Equal(t, "unavailable", idem.IsUnavailable(err), true)
 		return nil, nil
-	})(t.Context(), msk.Record{})
-	apptest.Equal(t, "unavailable", idem.IsUnavailable(err), true)
-	apptest.Equal(t, "called", called, false)
+	}, pgapp.Store())
+	f.Deliver(t)
 }
 
 func TestAPasswordOfPostgreSQLThatIsRotated(t *testing.T) {

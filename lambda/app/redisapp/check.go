@@ -16,8 +16,8 @@ import (
 
 var verdicts = storeserver.Verdicts{Refuse: redisstore.ErrEvicts, Warning: redisstore.ErrNotDurable}
 
-// checked returns the store, looked at. Where the look told nothing of eviction, as the server was not there, no claim is
-// made before another has.
+// checked checks the store and returns it. If the check could not determine the eviction policy because the server was
+// unavailable, no claim is sent before a later check has succeeded.
 func checked(ctx context.Context, b *app.Base, st *redisstore.Store) (store.Store, error) {
 	found := storeserver.Check(ctx, b, st, verdicts)
 	switch {
@@ -31,20 +31,21 @@ func checked(ctx context.Context, b *app.Base, st *redisstore.Store) (store.Stor
 
 func refusal(found error) error { return fmt.Errorf("IDEMSK_STORE=%s: %w", app.StoreRedis, found) }
 
-// conclusive reports whether a check has found out what it could: what it may not ask today it may not ask tomorrow.
+// conclusive reports whether a check has a definite result. A missing permission counts, because a later check would not have
+// it either.
 func conclusive(found error) bool {
 	return found == nil || storeserver.NothingBut(verdicts.Warning, found) ||
 		redis.HasErrorPrefix(found, "NOPERM") || redis.HasErrorPrefix(found, "The user executing the script can't")
 }
 
-// unchecked is a store that has yet to be looked at.
+// unchecked is a store that must be checked before its first claim.
 type unchecked struct {
 	*redisstore.Store
 	base *app.Base
 	done atomic.Bool
 }
 
-// Claim implements store.Store. Claims that are made at the same time may all look.
+// Claim implements store.Store. Concurrent claims may each check the store.
 func (u *unchecked) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	if u.done.Load() {
 		return u.Store.Claim(ctx, reqs)

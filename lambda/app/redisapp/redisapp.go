@@ -1,4 +1,4 @@
-// Package redisapp gives a function a store in Redis, Valkey, or a cluster of either. Its main package imports it:
+// Package redisapp adds a store in Redis, Valkey, or a cluster of either to a function. The function's main package imports it:
 //
 //	func main() {
 //		app.Start(handler, redisapp.Store())
@@ -50,8 +50,8 @@ func open(ctx context.Context, b *app.Base) (store.Store, error) {
 	return checked(ctx, b, st)
 }
 
-// Client returns a client of the store's server, for a handler that keeps something there too. It is closed with the function. Where
-// IDEMSK_STORE_SECRET_ARN is set, each client reads the secret.
+// Client returns a client of the store's server, for a handler that keeps its own data there. It is closed with the function.
+// If IDEMSK_STORE_SECRET_ARN is set, each client reads the secret.
 func Client(ctx context.Context, b *app.Base, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
 	where, err := storeserver.Find(ctx, b, scheme())
 	if err != nil {
@@ -73,11 +73,11 @@ func Client(ctx context.Context, b *app.Base, options ...func(*redis.UniversalOp
 	if s != nil {
 		client.AddHook(noticeRefusal{s})
 	}
-	b.OnClose(func() { _ = client.Close() }) // what has not been answered by then is sent again by another
+	b.OnClose(func() { _ = client.Close() }) // unanswered commands are retried by other connections
 	return client, nil
 }
 
-// noticeRefusal has the secret read again after the server refused its login.
+// noticeRefusal is a hook that makes the secret be read again after the server refused the login.
 type noticeRefusal struct{ secret *storeserver.Secret }
 
 func (n noticeRefusal) notice(err error) error {

@@ -36,7 +36,7 @@ func startRedis(t *testing.T, settings map[string]string) *redisserver.Server {
 	return server
 }
 
-func TestAFunctionOnRedis(t *testing.T) {
+func TestFunctionOnRedis(t *testing.T) {
 	server := startRedis(t, nil)
 	calls := 0
 	env := map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL(), "IDEMSK_TABLE": "app:keys"}
@@ -59,7 +59,7 @@ func TestAFunctionOnRedis(t *testing.T) {
 	apptest.Equal(t, "status", apptest.Must(server.Do(t.Context(), "HGET", "app:keys:{ledger#payments#a}", "status")), any("COMPLETED"))
 }
 
-func TestAFunctionOnACluster(t *testing.T) {
+func TestFunctionOnACluster(t *testing.T) {
 	cluster, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAFunctionOnACluster(t *testing.T) {
 }
 
 // Forgotten keys would run again, and nobody would know.
-func TestAServerThatEvictsIsRefused(t *testing.T) {
+func TestServerThatEvictsIsRefused(t *testing.T) {
 	server := startRedis(t, map[string]string{"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"})
 	_, err := apptest.Start(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()}, apptest.Returning("", nil), redisapp.Store())
 	if !errors.Is(err, redisstore.ErrEvicts) || !strings.Contains(err.Error(), "noeviction") {
@@ -86,7 +86,7 @@ func TestAServerThatEvictsIsRefused(t *testing.T) {
 }
 
 // The check that the start could not make is made before the first claim.
-func TestAServerThatComesLateIsChecked(t *testing.T) {
+func TestServerThatStartsLateIsChecked(t *testing.T) {
 	server := startRedis(t, nil)
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestAServerThatComesLateIsChecked(t *testing.T) {
 }
 
 // That a crash forgets keys is a warning; that the store can't work besides is not.
-func TestALackOfPermissionIsNoWarning(t *testing.T) {
+func TestMissingPermissionIsAnError(t *testing.T) {
 	server := startRedis(t, nil)
 	apptest.Must(server.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">one", "~*", "+@all", "-hset"))
 	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URLOf("app", "one")}, apptest.Returning("", nil), redisapp.Store())
@@ -139,7 +139,7 @@ func TestALackOfPermissionIsNoWarning(t *testing.T) {
 	}
 }
 
-func TestAPasswordOfRedisThatIsRotated(t *testing.T) {
+func TestRotatedRedisPassword(t *testing.T) {
 	server := startRedis(t, nil)
 	do := func(args ...any) { apptest.Must(server.Do(t.Context(), args...)) }
 	do("ACL", "SETUSER", "app", "on", ">one", "~*", "+@all")
@@ -159,7 +159,7 @@ func TestAPasswordOfRedisThatIsRotated(t *testing.T) {
 	apptest.Equal(t, "reads", secrets.Count(), 2)
 }
 
-func TestThePasswordOfRedisIsNotRepeated(t *testing.T) {
+func TestErrorsDoNotContainTheRedisPassword(t *testing.T) {
 	for _, env := range []map[string]string{
 		{"IDEMSK_STORE": "redis"},
 		{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": "redis://u:hush@h:port"},

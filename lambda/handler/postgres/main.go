@@ -1,4 +1,4 @@
-// The function of the example, with PostgreSQL beside the stores that every function has.
+// The example function, with PostgreSQL in addition to the built-in stores.
 package main
 
 import (
@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/app/pgapp"
@@ -16,22 +17,21 @@ import (
 )
 
 func main() {
-	var transactions pgapp.Transactions
-	open := func(_ context.Context, base *app.Base, table string, events ledger.Publishing) (ledger.Books, error) {
-		publishing, err := inTransactions(base, events)
-		within := func(h msk.Handler) msk.Handler { return transactions.Handler(publishing(h)) }
-		return ledger.Books{Ledger: postgresLedger{pgledger.Ledger(table)}, Within: within}, err
-	}
-	app.StartFunc(ledger.Build(open), transactions.Store())
+	app.StartFunc(ledger.Build(open), pgapp.Store())
 }
 
-// postgresLedger is a ledger in the database that holds the keys. A booking commits with its key's completion.
+func open(_ context.Context, base *app.Base, table string, events ledger.Publishing) (ledger.Books, error) {
+	within, err := inTransactions(base, events)
+	return ledger.Books{Ledger: postgresLedger{pgledger.Ledger(table)}, Within: within}, err
+}
+
+// postgresLedger is a ledger in the database of the store. A booking commits with its key's completion.
 type postgresLedger struct{ table pgledger.Ledger }
 
-// inTransactions returns what has a handler publish in its PostgreSQL transactions.
+// inTransactions returns a wrapper that makes a handler publish its events in its PostgreSQL transactions, nil if no events are published.
 func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.Handler) msk.Handler, error) {
 	if events == "" {
-		return func(h msk.Handler) msk.Handler { return h }, nil
+		return nil, nil //nolint:nilnil // see above
 	}
 	const name = "IDEMSK_OUTBOX_TABLE"
 	table := base.Vars.String(name, pgoutbox.DefaultTable)
@@ -42,18 +42,26 @@ func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.Handler)
 	}
 	return func(h msk.Handler) msk.Handler {
 		return func(ctx context.Context, r msk.Record) ([]byte, error) {
-			return h(box.NewContext(ctx, pgapp.Tx(ctx)), r)
+			tx, err := pgstore.TxFrom(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return h(box.NewContext(ctx, tx), r)
 		}
 	}, nil
 }
 
 // Add implements ledger.Ledger.
 func (l postgresLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
-	balance, err := l.table.Add(ctx, pgapp.Tx(ctx), ledger.AccountID(account, currency), amount)
+	tx, err := pgstore.TxFrom(ctx)
+	if err != nil {
+		return 0, err
+	}
+	balance, err := l.table.Add(ctx, tx, ledger.AccountID(account, currency), amount)
 	switch {
 	case errors.Is(err, pgledger.ErrRefused):
 		return 0, idem.Permanent(fmt.Errorf("on PostgreSQL: %w", err))
-	case err != nil: // the ledger's fault: a payment is not given up for that
+	case err != nil: // the ledger failed, so the payment is retried
 		return 0, idem.Unavailable(fmt.Errorf("on PostgreSQL: %w", err))
 	}
 	return balance, nil

@@ -1,4 +1,4 @@
-// The function of the example, with Redis beside the stores that every function has.
+// The example function, with Redis in addition to the built-in stores.
 package main
 
 import (
@@ -19,8 +19,8 @@ func main() {
 	app.StartFunc(ledger.Build(open), redisapp.Store())
 }
 
-// redisLedger is a ledger beside the keys. A booking does not commit with its key's completion: a process that dies between
-// them books again.
+// redisLedger is a ledger on the store's server. A booking does not commit with its key's completion: if the process dies
+// between them, the payment is booked again.
 type redisLedger struct {
 	client redis.UniversalClient
 	name   redisledger.Ledger
@@ -37,7 +37,7 @@ func (l redisLedger) Add(ctx context.Context, account, currency string, amount i
 	switch {
 	case errors.Is(err, redisledger.ErrRefused):
 		return 0, idem.Permanent(fmt.Errorf("on Redis: %w", err))
-	case err != nil: // the ledger's fault: a payment is not given up for that
+	case err != nil: // the ledger failed, so the payment is retried
 		return 0, idem.Unavailable(fmt.Errorf("on Redis: %w", err))
 	}
 	return balance, nil

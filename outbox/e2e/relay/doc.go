@@ -1,3 +1,3 @@
-// Package relay has the tests of outbox/relay, and of the relay of a DynamoDB outbox with its producer, against an in-process
-// Kafka. They are in a module of their own, so that the library does not require that Kafka.
+// Package relay contains the tests of outbox/relay, and of the DynamoDB outbox's relay with a producer, against an in-process
+// Kafka. They are in a separate module, so that the library does not require that Kafka.
 package relay

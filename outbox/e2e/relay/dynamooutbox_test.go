@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// table is a dynamooutbox.Client that remembers the IDs of what is set aside, and has nothing set aside before.
+// table is a dynamooutbox.Client that records the IDs of parked events. At first none is parked.
 type table struct{ aside []string }
 
 // UpdateItem implements dynamooutbox.Client.
@@ -31,9 +31,8 @@ func (*table) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func
 	return &dynamodb.BatchGetItemOutput{}, nil
 }
 
-// The relay of a DynamoDB outbox with the real producer, and what a broker says: a topic that does not exist, and a record that is
-// too large for it.
-func TestRelayToABroker(t *testing.T) {
+// The DynamoDB outbox's relay with a real producer and the errors of a broker: a missing topic and a record that is too large.
+func TestRelayParksWhatABrokerRejects(t *testing.T) {
 	c := newSmallCluster(t)
 	box, err := dynamooutbox.New(dynamooutbox.Config{})
 	if err != nil {
@@ -53,15 +52,15 @@ func TestRelayToABroker(t *testing.T) {
 	}
 	large, nowhere := item("a", "a2"), item("a", "nowhere")
 	large.Events[0].Value = make([]byte, 5000)
-	_, _ = rand.Read(large.Events[0].Value) // so that compression does not make it small; it never fails
+	_, _ = rand.Read(large.Events[0].Value) // random, so that it can't be compressed; never fails
 	nowhere.Events[0].Topic = "nowhere"
 	res := r.Send(t.Context(), []dynamooutbox.Item{item("a", "a1"), nowhere, large, item("a", "a3"), item("b", "b1")})
-	if err := errors.Join(res.Errs...); err != nil || res.Published != 3 || res.SetAside != 2 {
+	if err := errors.Join(res.Errs...); err != nil || res.Published != 3 || res.Parked != 2 {
 		t.Errorf("%+v", res)
 	}
 	slices.Sort(aside.aside)
 	if !slices.Equal(aside.aside, []string{"a2", "nowhere"}) {
-		t.Errorf("%q were set aside", aside.aside)
+		t.Errorf("%q were parked", aside.aside)
 	}
 	got := make(map[string][]string) // values by key
 	for _, r := range readRecords(t, c, 3, one) {

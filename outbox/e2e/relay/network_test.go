@@ -15,10 +15,10 @@ import (
 
 const (
 	timeout = 500 * time.Millisecond
-	soon    = 5 * time.Second // above what it takes to ask for a topic, to send, and to give a client up
+	soon    = 5 * time.Second // above the time of a metadata request, a send and the closing of a client
 )
 
-// newProxiedCluster returns a cluster whose broker is reached through a proxy.
+// newProxiedCluster returns a cluster whose broker is behind a proxy.
 func newProxiedCluster(t *testing.T) (c *kfake.Cluster, proxy *faultproxy.Proxy) {
 	t.Helper()
 	c = newCluster(t, kfake.ListenFn(func(string, string) (l net.Listener, err error) {
@@ -28,9 +28,8 @@ func newProxiedCluster(t *testing.T) (c *kfake.Cluster, proxy *faultproxy.Proxy)
 	return c, proxy
 }
 
-// The connections to Kafka fail. What is sent then is not known to have arrived, or is sent over new ones; what is sent afterwards
-// arrives.
-func TestAProducerGoesOnOverNewConnections(t *testing.T) {
+// The connections to Kafka fail. Events sent meanwhile are unconfirmed, or sent over new connections. Later events arrive.
+func TestProducerContinuesOverNewConnections(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		for of, topic := range map[string]string{"a topic that it knows": one, "a topic that it asks for": many} {
 			t.Run(name+", "+of, func(t *testing.T) {
@@ -55,7 +54,7 @@ func TestAProducerGoesOnOverNewConnections(t *testing.T) {
 					t.Errorf("over a new connection: %v", err)
 				}
 				proxy.Existing(fault)
-				_ = p.Ping(t.Context()) // it may be the one that finds out
+				_ = p.Ping(t.Context()) // it may be the first to fail
 				begun := time.Now()
 				if err := p.Ping(t.Context()); err != nil || time.Since(begun) > soon {
 					t.Errorf("over a new connection: %v after %v", err, time.Since(begun))
@@ -65,8 +64,8 @@ func TestAProducerGoesOnOverNewConnections(t *testing.T) {
 	}
 }
 
-// Nothing answers: the producer can be closed nevertheless.
-func TestAProducerOfASilentClusterCanBeClosed(t *testing.T) {
+// A producer can be closed while the cluster is silent.
+func TestProducerOfASilentClusterCanBeClosed(t *testing.T) {
 	c, proxy := newProxiedCluster(t)
 	p := newProducer(t, c, timeout)
 	if err := p.Send(t.Context(), []outbox.Event{event(one, "k", 0, 10)})[0]; err != nil {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The topics of a cluster.
 const (
-	one  = "one" // partition
+	one  = "one" // one partition
 	many = "many"
 )
 
@@ -54,7 +54,7 @@ func newProducer(t *testing.T, c *kfake.Cluster, timeout time.Duration, options 
 	return p
 }
 
-// newSmallCluster returns one whose topics refuse batches of more than 2,000 bytes.
+// newSmallCluster returns a cluster whose topics refuse batches of more than 2,000 bytes.
 func newSmallCluster(t *testing.T) *kfake.Cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -84,13 +84,13 @@ func newSmallCluster(t *testing.T) *kfake.Cluster {
 	return c
 }
 
-// event returns one whose ID has n in it.
+// event returns an event whose ID contains n.
 func event(topic, key string, n, size int) outbox.Event {
 	e := outbox.Event{ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: topic, Value: make([]byte, size)}
 	if key != "" {
 		e.Key = []byte(key)
 	}
-	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(e.Value) // what can't be compressed; it never fails
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(e.Value) // can't be compressed; never fails
 	return e
 }
 
@@ -134,7 +134,7 @@ func TestEventsArriveInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var events []outbox.Event
-	for n := range 3000 { // more than a wave
+	for n := range 3000 { // more than one wave
 		events = append(events, event(one, fmt.Sprint(n%7), n, 1000))
 	}
 	if errs := p.Send(t.Context(), nil); len(errs) != 0 {
@@ -152,15 +152,15 @@ func TestEventsArriveInOrder(t *testing.T) {
 	}
 }
 
-// Whatever is too large, wherever it is: it is rejected, nobody else is, and nobody passes it by.
-func TestAnEventThatIsTooLargeHoldsUpItsKeyAlone(t *testing.T) {
+// An event that is too large is rejected wherever it is. No other event is rejected, and none of its key overtakes it.
+func TestTooLargeEventDelaysOnlyItsKey(t *testing.T) {
 	c := newSmallCluster(t)
 	p := newProducer(t, c, 0)
 	random := tally.NewSeed(t).Rand("events")
 	n := 0
 	sent := 0
 	for round := range 40 {
-		if round%4 == 0 { // one that does not know the topics yet
+		if round%4 == 0 { // a producer that does not know the topics yet
 			p = newProducer(t, c, 0)
 		}
 		var events []outbox.Event
@@ -203,8 +203,8 @@ func TestAnEventThatIsTooLargeHoldsUpItsKeyAlone(t *testing.T) {
 	}
 }
 
-// The client learns where a topic's partitions are while events are waiting, and may send some of them before others.
-func TestTheFirstEventsOfATopicKeepTheirOrder(t *testing.T) {
+// The client may learn the partitions of a topic while events are waiting, and could then send some before others.
+func TestFirstEventsOfATopicKeepTheirOrder(t *testing.T) {
 	c := newSmallCluster(t)
 	var events []outbox.Event
 	for n := range 2000 {
@@ -212,7 +212,7 @@ func TestTheFirstEventsOfATopicKeepTheirOrder(t *testing.T) {
 	}
 	c.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		<-time.After(20 * time.Millisecond) // so that the client is being flushed when it comes
+		<-time.After(20 * time.Millisecond) // so that it comes during a flush
 		return nil, nil, false
 	})
 	events[0] = event(one, "a", 0, 3000)
@@ -225,8 +225,8 @@ func TestTheFirstEventsOfATopicKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// Who may not ask for a topic's limit finds out.
-func TestAnEventThatIsTooLargeIsFoundAmongOthers(t *testing.T) {
+// A producer without permission to read a topic's limit finds it out by bisection.
+func TestTooLargeEventIsFoundByBisection(t *testing.T) {
 	c := newSmallCluster(t)
 	c.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -254,7 +254,7 @@ func TestAnEventThatIsTooLargeIsFoundAmongOthers(t *testing.T) {
 	}
 }
 
-func TestATopicThatDoesNotExistHoldsUpNobodyElse(t *testing.T) {
+func TestMissingTopicDelaysNoOther(t *testing.T) {
 	c := newCluster(t)
 	p := newProducer(t, c, 0)
 	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 0, 1)}); errs[0] != nil {
@@ -275,11 +275,11 @@ func TestATopicThatDoesNotExistHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// metadataAge is what the client waits at least before it believes that a topic does not exist.
+// metadataAge is the minimum time after which the client considers a topic missing.
 const metadataAge = 250 * time.Millisecond
 
-// A topic that was there, and is gone.
-func TestATopicThatIsDeletedIsRejected(t *testing.T) {
+// A topic is deleted while the producer runs.
+func TestDeletedTopicIsRejected(t *testing.T) {
 	c := newCluster(t)
 	p := newProducer(t, c, 0)
 	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)}); errs[0] != nil {
@@ -308,7 +308,7 @@ func TestATopicThatIsDeletedIsRejected(t *testing.T) {
 	}
 }
 
-// hang has the cluster answer no request to produce, until it is told to go on.
+// hang makes the cluster answer no produce request until it is released.
 func hang(c *kfake.Cluster) (goOn func()) {
 	var mu sync.Mutex
 	hanging := true
@@ -328,13 +328,13 @@ func hang(c *kfake.Cluster) (goOn func()) {
 	}
 }
 
-func TestKafkaThatDoesNotAnswerIsUnavailable(t *testing.T) {
+func TestSilentKafkaIsUnavailable(t *testing.T) {
 	c := newCluster(t)
 	p := newProducer(t, c, time.Second)
 	goOn := hang(c)
 	var events []outbox.Event
 	for n := range 300 {
-		events = append(events, event(one, "", n, 30_000)) // ten waves and more
+		events = append(events, event(one, "", n, 30_000)) // more than ten waves
 	}
 	began := time.Now()
 	for i, err := range p.Send(t.Context(), events) {
@@ -342,7 +342,7 @@ func TestKafkaThatDoesNotAnswerIsUnavailable(t *testing.T) {
 			t.Fatalf("event %d: %v", i, err)
 		}
 	}
-	if took := time.Since(began); took > 10*time.Second { // it does not wait for each wave
+	if took := time.Since(began); took > 10*time.Second { // it must not wait for each wave
 		t.Errorf("it took %v", took)
 	}
 	goOn()
@@ -366,7 +366,7 @@ func TestNoKafkaIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentWhenTheContextHasEndedOrTheProducerIsClosed(t *testing.T) {
+func TestNothingIsSentAfterTheContextEndedOrCloseWasCalled(t *testing.T) {
 	c := newCluster(t)
 	p := newProducer(t, c, 0)
 	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)}); errs[0] != nil {
@@ -386,7 +386,7 @@ func TestNothingIsSentWhenTheContextHasEndedOrTheProducerIsClosed(t *testing.T) 
 	}
 }
 
-func TestManyCanSendAtOnce(t *testing.T) {
+func TestConcurrentSends(t *testing.T) {
 	c := newCluster(t)
 	p := newProducer(t, c, 0)
 	var group sync.WaitGroup

@@ -1,5 +1,5 @@
-// Package kafkaserver runs a real Apache Kafka, one broker, as a process of a test: what scripts/kafka.sh run does, on a free
-// port of 127.0.0.1. It can be frozen and thawed again, as a broker that does not answer.
+// Package kafkaserver runs an Apache Kafka broker as a process of a test, as scripts/kafka.sh run does, on a free port of
+// 127.0.0.1. The broker can be frozen and thawed, to simulate one that does not answer.
 package kafkaserver
 
 import (
@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	startLimit = 90 * time.Second // the first time it is installed
+	startLimit = 90 * time.Second // the first start installs Kafka
 	stopLimit  = 20 * time.Second
 )
 
-// Server is a broker. Its methods are not safe for concurrent use, but for Addr.
+// Server is a broker. Only Addr is safe for concurrent use.
 type Server struct {
 	cmd   *exec.Cmd
 	addr  string
 	ended chan struct{}
 }
 
-// Start starts a broker, and waits until it takes requests. It must be ended by Close.
+// Start starts a broker and waits until it accepts requests. The caller must call Close.
 func Start(ctx context.Context) (*Server, error) {
 	root, err := serverproc.Repository()
 	if err != nil {
@@ -54,7 +54,7 @@ func Start(ctx context.Context) (*Server, error) {
 				ready <- addr
 			}
 		}
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log shows how it ended
 	}()
 	limit := time.NewTimer(startLimit)
 	defer limit.Stop()
@@ -71,16 +71,16 @@ func Start(ctx context.Context) (*Server, error) {
 	return nil, errors.Join(err, s.Close())
 }
 
-// Addr is where it listens.
+// Addr returns the broker's address.
 func (s *Server) Addr() string { return s.addr }
 
-// Freeze stops the broker's processes where they are: connections stay, and nothing answers.
+// Freeze stops the broker's processes. Connections stay open, and requests get no answer.
 func (s *Server) Freeze() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGSTOP) }
 
-// Thaw has them go on.
+// Thaw continues the broker's processes.
 func (s *Server) Thaw() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGCONT) }
 
-// Close ends the broker. Its data are gone.
+// Close ends the broker and deletes its data.
 func (s *Server) Close() error {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	limit := time.NewTimer(stopLimit)

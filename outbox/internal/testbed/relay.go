@@ -16,17 +16,17 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// The environment of a relay that is there to be killed: the test binary, run again.
+// The environment of a relay process, which is the test binary.
 const (
 	tableEnv = "IDEMSK_TEST_TABLE"
 	urlEnv   = "IDEMSK_TEST_URL"
 	kafkaEnv = "IDEMSK_TEST_KAFKA"
 )
 
-// SmallBatch has relays come to many places where they can be killed.
+// SmallBatch is a batch size that gives a relay many points at which it can be killed.
 const SmallBatch = 40
 
-// relayUntilKilled says on standard output when it begins.
+// relayUntilKilled runs a relay. It prints a line when it starts.
 func relayUntilKilled() int {
 	if err := relayForever(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,13 +55,13 @@ func relayForever(ctx context.Context) error {
 	return r.Run(ctx)
 }
 
-// Relay is a relay at work, in a process of its own. The caller kills it.
+// Relay is a relay in a process of its own. The caller kills it.
 type Relay struct {
 	tb  testing.TB
 	cmd *exec.Cmd
 }
 
-// StartRelay starts a relay for a table, and waits until it is at work.
+// StartRelay starts a relay for a table and waits until it runs.
 func (s Servers) StartRelay(tb testing.TB, table string) *Relay {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), os.Args[0]) //nolint:gosec // this program, run again

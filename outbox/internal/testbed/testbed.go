@@ -1,5 +1,5 @@
-// Package testbed runs the tests of a package on a real PostgreSQL and a real Kafka, with relays in processes of their own that are
-// there to be killed.
+// Package testbed runs the tests of a package on a real PostgreSQL and a real Kafka, with relays in processes that can be
+// killed.
 package testbed
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/idemsk/idemsk/outbox/internal/kafkaserver"
 )
 
-// Servers are those that all tests of a package share.
+// Servers are shared by all tests of a package.
 type Servers struct {
 	Postgres *pgserver.Server
 	Kafka    *kafkaserver.Server
 }
 
-// Main is a TestMain: it starts the servers, hands them over, runs the tests, looks for goroutines that are left, and ends the
-// servers. In a process of StartRelay it is the relay instead.
+// Main is a TestMain: it starts the servers, passes them on, runs the tests, checks for leaked goroutines and ends the servers.
+// In a process of StartRelay it is the relay instead.
 func Main(m *testing.M, cfg pgserver.Config, use func(Servers)) {
 	if os.Getenv(tableEnv) != "" {
 		os.Exit(relayUntilKilled())

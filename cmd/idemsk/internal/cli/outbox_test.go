@@ -154,7 +154,7 @@ func listOutbox(t *testing.T, run func(args ...string) result) {
 	for n, want := range map[int][2]any{1: {"acc-1", nil}, 3: {nil, "/g=="}, 4: {nil, nil}, 5: {"acc-1", nil}} {
 		e := found[outboxID(n)]
 		if e == nil || e["key"] != want[0] || e["keyBase64"] != want[1] || e["topic"] != "credited" || e["attempts"] != 1.0 ||
-			!strings.Contains(fmt.Sprint(e["failure"]), "UNKNOWN_TOPIC") || !strings.HasSuffix(fmt.Sprint(e["createdAt"]), "Z") || e["setAsideAt"] == nil || len(e) > 7 {
+			!strings.Contains(fmt.Sprint(e["failure"]), "UNKNOWN_TOPIC") || !strings.HasSuffix(fmt.Sprint(e["createdAt"]), "Z") || e["parkedAt"] == nil || len(e) > 7 {
 			t.Errorf("event %d in JSON: %v", n, e)
 		}
 	}

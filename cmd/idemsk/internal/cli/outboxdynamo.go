@@ -48,15 +48,15 @@ type dynamoOutbox struct {
 }
 
 func (t *dynamoOutbox) aside(ctx context.Context, _ int) iter.Seq2[outboxEntry, error] {
-	return t.list(ctx, dynamooutbox.ListQuery{Aside: true}, func(*dynamooutbox.Item) bool { return true })
+	return t.list(ctx, dynamooutbox.ListQuery{Parked: true}, func(*dynamooutbox.Item) bool { return true })
 }
 
 func (t *dynamoOutbox) created(ctx context.Context, from, to time.Time, inPart func()) iter.Seq2[outboxEntry, error] {
 	return t.list(ctx, dynamooutbox.ListQuery{From: from, To: to}, func(it *dynamooutbox.Item) bool {
-		if n := len(it.Aside); n > 0 && n < len(it.Events) {
+		if n := len(it.Parked); n > 0 && n < len(it.Events) {
 			inPart()
 		}
-		return len(it.Aside) == 0
+		return len(it.Parked) == 0
 	})
 }
 
@@ -78,7 +78,7 @@ func (t *dynamoOutbox) list(ctx context.Context, q dynamooutbox.ListQuery, wante
 
 func entryOf(it *dynamooutbox.Item) outboxEntry {
 	e := outboxEntry{
-		ID: it.ID, Aggregate: it.Aggregate, Events: it.Aside, CreatedAt: it.CreatedAt.UTC(), SetAsideAt: it.AsideAt.UTC(),
+		ID: it.ID, Aggregate: it.Aggregate, Events: it.Parked, CreatedAt: it.CreatedAt.UTC(), ParkedAt: it.ParkedAt.UTC(),
 		Attempts: it.Attempts, Failure: it.Failure,
 	}
 	if len(it.Events) > 0 {

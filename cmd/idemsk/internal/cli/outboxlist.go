@@ -77,6 +77,6 @@ func outboxRow(t *term.Table, e *outboxEntry, items bool, now time.Time) {
 	}
 	short := func(text string, width int) string { return term.Cut(term.Escape(text), width) }
 	failure := strings.TrimPrefix(e.Failure, relay.ErrRejected.Error()+": ") // as they all are
-	row(e.ID, fmt.Sprint(len(e.Events)), short(e.Topic, topicWidth), short(e.key(), keyWidth), term.Age(e.CreatedAt, now), term.Age(e.SetAsideAt, now),
+	row(e.ID, fmt.Sprint(len(e.Events)), short(e.Topic, topicWidth), short(e.key(), keyWidth), term.Age(e.CreatedAt, now), term.Age(e.ParkedAt, now),
 		fmt.Sprint(e.Attempts), short(failure, rejectedWidth))
 }

@@ -16,16 +16,16 @@ import (
 
 // outboxEntry is an event that is set aside or, in DynamoDB, an item. Nothing of its value and headers is in it.
 type outboxEntry struct {
-	ID         string    `json:"id"`
-	Aggregate  string    `json:"aggregate,omitempty"` // in DynamoDB, with ID the item's key
-	Events     []string  `json:"events,omitempty"`    // in DynamoDB, the IDs of those that are set aside
-	Topic      string    `json:"topic"`
-	Key        *string   `json:"key,omitempty"`       // if it is text
-	KeyBase64  []byte    `json:"keyBase64,omitempty"` // if it is not
-	CreatedAt  time.Time `json:"createdAt"`
-	SetAsideAt time.Time `json:"setAsideAt,omitzero"`
-	Attempts   int       `json:"attempts"`
-	Failure    string    `json:"failure"`
+	ID        string    `json:"id"`
+	Aggregate string    `json:"aggregate,omitempty"` // in DynamoDB, with ID the item's key
+	Events    []string  `json:"events,omitempty"`    // in DynamoDB, the IDs of those that are set aside
+	Topic     string    `json:"topic"`
+	Key       *string   `json:"key,omitempty"`       // if it is text
+	KeyBase64 []byte    `json:"keyBase64,omitempty"` // if it is not
+	CreatedAt time.Time `json:"createdAt"`
+	ParkedAt  time.Time `json:"parkedAt,omitzero"`
+	Attempts  int       `json:"attempts"`
+	Failure   string    `json:"failure"`
 }
 
 func (e *outboxEntry) setKey(key []byte) {
@@ -95,9 +95,9 @@ func (o *outboxCommand) open(ctx context.Context) (*outboxTable, error) {
 
 func asideInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.Pool, limit int) iter.Seq2[outboxEntry, error] {
 	return func(yield func(outboxEntry, error) bool) {
-		for found, err := range box.ListAside(ctx, pool, limit) {
+		for found, err := range box.ListParked(ctx, pool, limit) {
 			e := outboxEntry{
-				ID: found.ID, Topic: found.Topic, CreatedAt: found.CreatedAt.UTC(), SetAsideAt: found.At.UTC(), Attempts: found.Attempts, Failure: found.Failure,
+				ID: found.ID, Topic: found.Topic, CreatedAt: found.CreatedAt.UTC(), ParkedAt: found.At.UTC(), Attempts: found.Attempts, Failure: found.Failure,
 			}
 			e.setKey(found.Key)
 			if !yield(e, err) {

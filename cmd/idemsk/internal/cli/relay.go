@@ -141,12 +141,12 @@ func (r *relayCommand) producer(ctx context.Context) (*relay.Producer, error) {
 
 // figures are a line about what a relay did, and how the table is.
 func figures(st pgoutbox.Stats) string {
-	line := fmt.Sprintf("%d published, %d rejected, %d set aside", st.Published, st.Rejected, st.SetAside)
+	line := fmt.Sprintf("%d published, %d rejected, %d set aside", st.Published, st.Rejected, st.Parked)
 	if st.Failures > 0 {
 		line += fmt.Sprintf("; %s failed, the last with: %v", term.Plural(int(st.Failures), "batch", "batches"), st.LastFailure)
 	}
 	if st.Unknown {
 		return line + "; the table could not be asked"
 	}
-	return line + fmt.Sprintf("; %d to be sent, the oldest for %v, %d aside", st.Pending, st.OldestAge.Round(time.Millisecond), st.Aside)
+	return line + fmt.Sprintf("; %d to be sent, the oldest for %v, %d aside", st.Pending, st.OldestAge.Round(time.Millisecond), st.TotalParked)
 }

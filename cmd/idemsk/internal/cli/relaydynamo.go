@@ -48,7 +48,7 @@ func (r *relayCommand) followDynamoDB(ctx context.Context, s Streams) error {
 	published, aside := 0, 0
 	err = streamrelay.Run(ctx, streamrelay.Config{
 		Table: r.dynamo, Tables: db, Streams: streams, Relay: work, Logger: logger, Poll: streamPoll, UntilEmpty: r.untilEmpty,
-		Report: func(sent dynamooutbox.Result) { published, aside = published+sent.Published, aside+sent.SetAside },
+		Report: func(sent dynamooutbox.Result) { published, aside = published+sent.Published, aside+sent.Parked },
 	})
 	s.sayf("idemsk relay: %d published, %d set aside\n", published, aside)
 	return err

@@ -14,13 +14,13 @@ import (
 const Event = `{"eventSource":"aws:kafka","records":{"payments-0":[{"topic":"payments","partition":0,"offset":7,` +
 	`"timestamp":1767225600000,"timestampType":"CREATE_TIME","value":"e30=","headers":[{"idempotency-key":[97]}]}]}}`
 
-// Function is one under test, and what it prints.
+// Function is a function under test, with its output.
 type Function struct {
 	*app.Function
 	Stdout, Stderr bytes.Buffer
 }
 
-// Start starts a function that Lambda calls ledger, unless the variables say otherwise.
+// Start starts a function with the name ledger, unless the variables contain another.
 func Start(t testing.TB, env map[string]string, handler msk.Handler, options ...app.Option) (*Function, error) {
 	t.Helper()
 	var f Function
@@ -50,7 +50,7 @@ func (f *Function) Deliver(t testing.TB) {
 	Equal(t, "answer", string(out), `{"batchItemFailures":[]}`)
 }
 
-// Settle delivers the event until it succeeds: the first delivery may find the login refused.
+// Settle delivers the event until it succeeds: the first delivery may fail because the login is refused.
 func (f *Function) Settle(t testing.TB) {
 	t.Helper()
 	var err error
@@ -62,12 +62,12 @@ func (f *Function) Settle(t testing.TB) {
 	t.Fatal(err)
 }
 
-// Returning is a handler that does nothing else.
+// Returning returns a handler that only returns.
 func Returning(result string, err error) msk.Handler {
 	return func(context.Context, msk.Record) ([]byte, error) { return []byte(result), err }
 }
 
-// Vars reads from a map instead of the environment, in a function that Lambda calls ledger unless the map says otherwise.
+// Vars returns Vars that read from a map instead of the environment, with the function name ledger unless the map has another.
 func Vars(env map[string]string) *app.Vars {
 	return app.NewVars(func(name string) (string, bool) {
 		s, ok := env[name]
@@ -78,7 +78,7 @@ func Vars(env map[string]string) *app.Vars {
 	})
 }
 
-// Equal wants two values to be the same.
+// Equal fails the test if two values differ.
 func Equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -86,7 +86,7 @@ func Equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// Must returns a value that came without an error.
+// Must returns a value, and fails the test on an error.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// SecretARN names the one secret.
-const SecretARN = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:payments/database-AbCdEf" //nolint:gosec // an ARN, no secret
+// SecretARN is the ARN of the only secret.
+const SecretARN = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:payments/database-AbCdEf" //nolint:gosec // a name, no secret
 
-// Secrets is a Secrets Manager with one secret.
+// Secrets is a fake Secrets Manager with one secret.
 type Secrets struct {
 	mu     sync.Mutex
 	answer map[string]any
@@ -21,7 +21,7 @@ type Secrets struct {
 	reads  int
 }
 
-// NewSecrets starts a Secrets Manager, and points the SDK at it.
+// NewSecrets starts the fake, and sets the SDK's variables to its address.
 func NewSecrets(t *testing.T, content string) *Secrets {
 	t.Helper()
 	s := &Secrets{}
@@ -37,19 +37,19 @@ func NewSecrets(t *testing.T, content string) *Secrets {
 	return s
 }
 
-// Set has every read answered so.
+// Set sets the response to every read.
 func (s *Secrets) Set(status int, answer map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status, s.answer = status, answer
 }
 
-// Hold puts a text into the secret.
+// Hold sets the text of the secret.
 func (s *Secrets) Hold(content string) {
 	s.Set(http.StatusOK, map[string]any{"ARN": SecretARN, "SecretString": content})
 }
 
-// Count returns how often the secret was read.
+// Count returns the number of reads of the secret.
 func (s *Secrets) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

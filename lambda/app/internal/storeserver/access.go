@@ -1,5 +1,5 @@
-// Package storeserver is what the stores on a server of their own have in common in a function: where the server is, the secret
-// with its password, and the look at it when the function starts.
+// Package storeserver has the code that the stores with a server of their own share in a function: the server's address, the
+// secret with the password, and the check of the server at the start of the function.
 package storeserver
 
 import (
@@ -14,21 +14,22 @@ import (
 	"github.com/idemsk/idemsk/lambda/app"
 )
 
-// Scheme is what is particular to a kind of server.
+// Scheme describes one kind of server.
 type Scheme struct {
-	Names    []string // of its URLs
+	Names    []string // the schemes of its URLs
 	Want     string   // the form of its URLs, for messages
-	Composed string   // of the URL that is made of a secret's host and port
+	Composed string   // the scheme of a URL built from a secret's host and port
 	Options  string   // the query of that URL
 }
 
-// ReadAccess reads where the store's server is. Neither the URL nor the secret is repeated in a message: they hold passwords.
+// ReadAccess reads the address of the store's server. Errors contain neither the URL nor the secret, because they may contain
+// passwords.
 func ReadAccess(v *app.Vars, c *app.Config, s *Scheme) {
 	if c.StoreSecretARN != "" && !isSecretARN(c.StoreSecretARN) {
 		v.Fail("IDEMSK_STORE_SECRET_ARN", c.StoreSecretARN, "the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 	}
 	if c.StoreURL == "" && c.StoreSecretARN == "" {
-		v.FailSecret("IDEMSK_STORE_URL", s.Want+", or IDEMSK_STORE_SECRET_ARN for a secret that holds it")
+		v.FailSecret("IDEMSK_STORE_URL", s.Want+", or IDEMSK_STORE_SECRET_ARN for a secret that contains it")
 	}
 }
 
@@ -37,13 +38,13 @@ func isSecretARN(arn string) bool {
 	return len(parts) == 7 && parts[0] == "arn" && parts[2] == "secretsmanager" && parts[5] == "secret" && parts[6] != ""
 }
 
-// Access is how the store's server is reached.
+// Access is the address of the store's server, with credentials.
 type Access struct {
-	URL    string  // with the credentials of the start in it
-	Secret *Secret // nil if there are no others than those
+	URL    string  // includes the credentials that were valid at the start
+	Secret *Secret // nil if the credentials never change
 }
 
-// Find says how the store's server is reached. It reads the secret, if there is one.
+// Find returns the access to the store's server. It reads the secret, if there is one.
 func Find(ctx context.Context, b *app.Base, s *Scheme) (Access, error) {
 	if b.Config.StoreSecretARN == "" {
 		return Access{URL: b.Config.StoreURL}, nil
@@ -65,12 +66,12 @@ func Find(ctx context.Context, b *app.Base, s *Scheme) (Access, error) {
 }
 
 var (
-	errTwoServers = errors.New("it holds a URL, and IDEMSK_STORE_URL is set too: leave that out, or keep only username and password in the secret")
+	errTwoServers = errors.New("it contains a URL, and IDEMSK_STORE_URL is set too: unset the variable, or keep only username and password in the secret")
 	errNoServer   = errors.New("it names no server: add url, or host, or set IDEMSK_STORE_URL to the server without credentials")
 	errNoPassword = errors.New("it has no password: want a URL, or JSON with url, or with username and password")
 )
 
-// url returns where the server is, with user and password.
+// url returns the server's URL with user and password.
 func (c *content) url(base string, s *Scheme) (string, error) {
 	text := c.URL
 	switch {
@@ -83,7 +84,7 @@ func (c *content) url(base string, s *Scheme) (string, error) {
 	case c.URL == "":
 		text = c.compose(s)
 	}
-	u, err := url.Parse(text) // whose error has the URL in it
+	u, err := url.Parse(text) // its error contains the URL
 	if err != nil || u.Host == "" || !s.has(u.Scheme) {
 		return "", fmt.Errorf("the server's URL can't be read: want %s, with special characters of user and password as %%XX", s.Want)
 	}
@@ -95,7 +96,7 @@ func (c *content) url(base string, s *Scheme) (string, error) {
 	return u.String(), nil
 }
 
-// compose makes a URL of what a secret of RDS has. It wants TLS.
+// compose builds a URL from the fields of a secret of RDS. The URL requires TLS.
 func (c *content) compose(s *Scheme) string {
 	host := c.Host
 	if c.Port != "" {

@@ -17,7 +17,7 @@ func likeRedis() *Scheme {
 	return &Scheme{Names: []string{"redis", "rediss"}, Want: "redis://…", Composed: "rediss"}
 }
 
-func TestTheURLThatASecretGives(t *testing.T) {
+func TestURLFromASecret(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind               *Scheme
 		secret, base, want string
@@ -47,13 +47,13 @@ func TestTheURLThatASecretGives(t *testing.T) {
 	}
 }
 
-func TestASecretThatGivesNoURL(t *testing.T) {
+func TestInvalidSecretsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ secret, base, says string }{
 		"empty":            {"", "", "names no server"},
 		"no JSON":          {`{"password":"hush"`, "", "neither a URL nor a JSON object"},
 		"another type":     {`{"password":{"a":"hush"}}`, "", "neither a URL nor a JSON object"},
 		"no server":        {`{"username":"u","password":"hush"}`, "", "set IDEMSK_STORE_URL"},
-		"two servers":      {`postgres://u:hush@h/d`, "postgres://h/d", "leave that out"},
+		"two servers":      {`postgres://u:hush@h/d`, "postgres://h/d", "unset the variable"},
 		"no password":      {`{"host":"h","username":"u"}`, "", "no password"},
 		"another database": {`mysql://u:hush@h/d`, "", "want postgres://…"},
 		"no host":          {`postgres://u:hush@/d`, "", "want postgres://…"},
@@ -72,7 +72,7 @@ func TestASecretThatGivesNoURL(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithTheAccessIsNamed(t *testing.T) {
+func TestErrorsNameTheVariable(t *testing.T) {
 	for arn, want := range map[string]string{
 		"":         "IDEMSK_STORE_URL is missing or wrong: want redis://…, or IDEMSK_STORE_SECRET_ARN",
 		"payments": `IDEMSK_STORE_SECRET_ARN is "payments": want the ARN of a secret`,
@@ -85,7 +85,7 @@ func TestWhatIsWrongWithTheAccessIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhatIsASecretsARN(t *testing.T) {
+func TestSecretARNs(t *testing.T) {
 	for arn, want := range map[string]bool{
 		apptest.SecretARN: true,
 		"arn:aws-cn:secretsmanager:cn-north-1:111122223333:secret:a-AbCdEf": true,

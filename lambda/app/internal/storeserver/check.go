@@ -11,17 +11,17 @@ import (
 	"github.com/idemsk/idemsk/lambda/app"
 )
 
-// checkTimeout bounds what the check takes of the ten seconds that Lambda has for a start.
+// checkTimeout is the maximum time of the check, of the ten seconds that Lambda has for a start.
 const checkTimeout = 3 * time.Second
 
-// Verdicts say which findings of a store's check are more, or less, than an error in the log.
+// Verdicts classifies the errors of a store's check that are logged at another level than ERROR.
 type Verdicts struct {
-	Refuse  error // the store would break its promise without a word: it is the caller's to refuse it; nil for none
-	Warning error // the store works
+	Refuse  error // the store would violate its guarantees silently, so the caller must refuse it; nil for none
+	Warning error // the store works with restrictions
 }
 
-// Check looks at the store's server once: it costs the connection that the first record would make. What is wrong, which it
-// returns, is logged with what to do, and may be mended while the function runs: until then its records fail, and come again.
+// Check checks the store's server once. It uses the connection that the first record would open. It logs the error with the
+// remedy, and returns it. The error may be fixed while the function runs; until then its records fail and are retried.
 func Check(ctx context.Context, b *app.Base, st interface {
 	Check(ctx context.Context) error
 }, v Verdicts) (found error) {
@@ -31,7 +31,7 @@ func Check(ctx context.Context, b *app.Base, st interface {
 	switch {
 	case found == nil, v.Refuse != nil && errors.Is(found, v.Refuse):
 	case NothingBut(v.Warning, found):
-		b.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is less than it should be", slog.String("error", found.Error()))
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "the store works with restrictions", slog.String("error", found.Error()))
 	default:
 		b.Logger.LogAttrs(ctx, slog.LevelError, "the store is not ready: records fail until it is", slog.String("error", found.Error()))
 	}
@@ -49,12 +49,22 @@ func NothingBut(target, err error) bool {
 	return errors.Is(err, target)
 }
 
-// unbatched hides that a store takes many elements in one request.
+// unbatched hides the Batcher implementation of a store.
 type unbatched struct{ store.Store }
 
-// Batching returns the store as IDEMSK_BATCHING wants it.
+// unbatchedTransactor is unbatched for a store that commits effects.
+type unbatchedTransactor struct {
+	store.Store
+	store.Transactor
+}
+
+// Batching returns the store, without batching if IDEMSK_BATCHING is off.
 func Batching(b *app.Base, st store.Store) store.Store {
-	if b.Config.Plain {
+	tx, transacts := st.(store.Transactor)
+	switch {
+	case b.Config.Plain && transacts:
+		return unbatchedTransactor{st, tx}
+	case b.Config.Plain:
 		return unbatched{st}
 	}
 	return st

@@ -17,10 +17,14 @@ func TestBatchingCanBeTurnedOff(t *testing.T) {
 		base := &app.Base{Config: app.Config{Plain: plain}}
 		_, batches := Batching(base, st).(store.Batcher)
 		apptest.Equal(t, "it takes batches", batches, want)
+		_, transacts := Batching(base, st).(store.Transactor)
+		apptest.Equal(t, "it commits effects", transacts, true)
+		_, transacts = Batching(base, struct{ store.Store }{st}).(store.Transactor)
+		apptest.Equal(t, "one that does not commits effects", transacts, false)
 	}
 }
 
-func TestAWarningIsOneOnlyIfNothingElseIsWrong(t *testing.T) {
+func TestWarningWithAnotherErrorIsAnError(t *testing.T) {
 	warning, worse := errors.New("warning"), errors.New("worse")
 	wrapped := fmt.Errorf("port 1: %w: mend it", warning)
 	for _, tc := range []struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
-// How long Secrets Manager may take, and how often it is asked for a password that the server goes on refusing.
+// The timeout of Secrets Manager, and the minimum time between two reads of a password that the server keeps refusing.
 const (
 	secretTimeout  = 5 * time.Second
 	secretAttempts = 3
@@ -28,7 +28,7 @@ const (
 // Login is a user and a password.
 type Login struct{ User, Password string }
 
-// content is what a secret holds: a URL, or the JSON that RDS and ElastiCache users keep.
+// content is the value of a secret: a URL, or the JSON of a secret of RDS or ElastiCache.
 type content struct {
 	URL      string      `json:"url"`
 	Host     string      `json:"host"`
@@ -40,7 +40,7 @@ type content struct {
 
 var errSecretForm = errors.New("it is neither a URL nor a JSON object with the texts url, host, port, dbname, username, password")
 
-// parseContent reads a secret. Its errors repeat nothing of it.
+// parseContent parses a secret. Its errors do not contain any part of it.
 func parseContent(text string) (content, error) {
 	var c content
 	text = strings.TrimSpace(text)
@@ -54,7 +54,7 @@ func parseContent(text string) (content, error) {
 	return c, nil
 }
 
-// login returns the secret's own user and password; what it lacks is that of the URL.
+// login returns the secret's user and password, or those of the URL for what the secret does not contain.
 func (c *content) login(inURL *url.Userinfo) Login {
 	l := Login{User: c.Username, Password: c.Password}
 	if l.User == "" {
@@ -66,14 +66,15 @@ func (c *content) login(inURL *url.Userinfo) Login {
 	return l
 }
 
-// Secret is a login in Secrets Manager. After the server has refused it, it is read again: it may have been rotated.
+// Secret is a login in Secrets Manager. It is read again after the server has refused the login, because it may have been
+// rotated.
 type Secret struct {
 	client *secretsmanager.Client
 	arn    string
 
 	mu      sync.Mutex
 	refused bool
-	tried   time.Time // to read it again
+	tried   time.Time // when it was last read again
 	last    Login
 }
 
@@ -90,7 +91,7 @@ func (s *Secret) read(ctx context.Context) (content, error) {
 	out, err := s.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &s.arn})
 	if err != nil {
 		return content{}, fmt.Errorf("reading IDEMSK_STORE_SECRET_ARN (the function needs secretsmanager:GetSecretValue on it, kms:Decrypt on its key, "+
-			"and in a VPC a way to Secrets Manager): %w", err)
+			"and in a VPC an endpoint for Secrets Manager or a route to the Internet): %w", err)
 	}
 	if out.SecretString == nil {
 		return content{}, fmt.Errorf("the secret %s is binary: %w", s.arn, errSecretForm)
@@ -102,7 +103,7 @@ func (s *Secret) read(ctx context.Context) (content, error) {
 	return c, nil
 }
 
-// Login returns the login for a new connection: atStart, until it was refused.
+// Login returns the login for a new connection. It is atStart until the server has refused it.
 func (s *Secret) Login(ctx context.Context, atStart Login) (Login, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +134,7 @@ func (s *Secret) Login(ctx context.Context, atStart Login) (Login, error) {
 	return l, nil
 }
 
-// Refuse notes that the server did not take the login.
+// Refuse records that the server refused the login.
 func (s *Secret) Refuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ func open(t *testing.T) *Secret {
 	return newSecret(cfg, apptest.SecretARN)
 }
 
-func TestALoginIsReadAgainOnlyAfterItWasRefused(t *testing.T) {
+func TestLoginIsReadAgainOnlyAfterItWasRefused(t *testing.T) {
 	all := apptest.NewSecrets(t, `{"username":"u","password":"two"}`)
 	s := open(t)
 	first := Login{"u", "one"}
@@ -53,7 +53,7 @@ func TestALoginIsReadAgainOnlyAfterItWasRefused(t *testing.T) {
 	apptest.Equal(t, "login of a URL without a user", apptest.Must(s.Login(t.Context(), first)), Login{"u", "three"})
 }
 
-func TestASecretThatCannotBeRead(t *testing.T) {
+func TestUnreadableSecret(t *testing.T) {
 	all := apptest.NewSecrets(t, "")
 	for name, tc := range map[string]struct {
 		status int
@@ -79,7 +79,7 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestASecretIsReadWhenTheNetworkHasFallenSilent(t *testing.T) {
+func TestSecretIsReadAfterConnectionsFallSilent(t *testing.T) {
 	t.Parallel()
 	content := &apptest.Secrets{}
 	content.Hold(`{"username":"u","password":"p"}`)

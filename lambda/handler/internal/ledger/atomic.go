@@ -10,14 +10,14 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
-// atomicLedger is a ledger in a DynamoDB table whose bookings commit with the completion of their payment: a payment is booked
-// once, whenever the process dies. Its Add returns no balance, as a transaction has none to return.
+// atomicLedger is a ledger in a DynamoDB table whose bookings commit with the completion of their payment, so that a payment is
+// booked once even if the process dies. Add returns no balance, because a transaction does not return one.
 type atomicLedger struct {
 	table string
 	audit string // the audit's table, or ""
 }
 
-// Add implements Ledger. It enlists the booking, and an item of the audit if there is one.
+// Add implements Ledger. It enlists the booking, and an item of the audit table if there is one.
 func (l atomicLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
 	tx, err := dynamostore.TxFrom(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// The attributes of the audit table: an item for each booking.
+// The attributes of the audit table, which has an item for each booking.
 const (
 	attrExecution = "execution"      // S, the partition key: random
 	attrRecordKey = "idempotencyKey" // S, the key that the booking was for
@@ -26,9 +26,9 @@ const (
 	attrAmount    = "amount"         // N, minor units
 )
 
-// auditLedger books as dynamoLedger does, and keeps an item of each booking, in the same transaction: so the table tells how
-// often each payment was booked, and by which invocations. It is for tests that kill processes. Its Add returns no balance,
-// as a transaction has none to return.
+// auditLedger books as dynamoLedger does, and writes an item for each booking in the same transaction. The table shows how
+// often each payment was booked, and by which invocations. It is for tests that kill processes. Add returns no balance, because
+// a transaction does not return one.
 type auditLedger struct {
 	*dynamoLedger
 	audit string
@@ -52,7 +52,7 @@ func (l *auditLedger) Add(ctx context.Context, account, currency string, amount 
 	return 0, nil
 }
 
-// auditItem says who books: what the handler's context knows of its attempt and invocation.
+// auditItem returns the item of a booking, with the attempt and the invocation from the handler's context.
 func auditItem(ctx context.Context, account string, amount int64) map[string]types.AttributeValue {
 	item := map[string]types.AttributeValue{attrExecution: text(rand.Text()), attrAccount: text(account), attrAmount: number(amount)}
 	if a, ok := idem.AttemptFrom(ctx); ok {

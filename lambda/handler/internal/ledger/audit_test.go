@@ -31,7 +31,7 @@ func createAudit(t *testing.T, cfg aws.Config) *dynamodb.Client {
 }
 
 // A booking leaves an item that tells who made it: key, record, attempt, token and invocation.
-func TestTheAuditTellsWhoBooked(t *testing.T) {
+func TestAuditItemNamesTheOwner(t *testing.T) {
 	_, cfg := startDynamo(t, dynamofake.Config{})
 	client := createAudit(t, cfg)
 	ledger := &auditLedger{dynamoLedger: newDynamoLedger(cfg, ledgerTable), audit: auditTable}
@@ -72,7 +72,7 @@ func TestTheAuditTellsWhoBooked(t *testing.T) {
 }
 
 // Without its item in the audit nothing is booked, and the payment is not given up for it.
-func TestNothingIsBookedBesideTheAudit(t *testing.T) {
+func TestPaymentIsNotBookedWithoutItsAuditItem(t *testing.T) {
 	_, cfg := startDynamo(t, dynamofake.Config{})
 	ledger := &auditLedger{dynamoLedger: newDynamoLedger(cfg, ledgerTable), audit: auditTable}
 	_, err := ledger.Add(t.Context(), "acc-1", "EUR", 1250)

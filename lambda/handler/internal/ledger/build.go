@@ -1,5 +1,5 @@
-// Package ledger is the business of the example: a payment ledger, in which a payment that is booked twice can be seen. Its
-// programs, one for each store, are in the folders above. A team that brings its own business replaces all of them.
+// Package ledger is the business code of the example: a payment ledger, which shows whether a payment was booked twice. Its
+// programs, one for each store, are in the parent folders. Applications replace all of them.
 package ledger
 
 import (
@@ -9,17 +9,16 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// Books are a ledger, and what its bookings need around the handler.
+// Books is a ledger with the wrapper that its handler needs.
 type Books struct {
 	Ledger Ledger
-	Within func(msk.Handler) msk.Handler // nil for nothing
+	Within func(msk.Handler) msk.Handler // wraps the handler; may be nil
 }
 
-// Server opens books on the store's own server.
+// Server opens the books on the store's own server.
 type Server func(ctx context.Context, base *app.Base, table string, events Publishing) (Books, error)
 
-// Build returns what builds the handler of a program. server is that of the store that the program has besides those of every
-// function, nil for none.
+// Build returns the app.Build of a program. server opens the books of the program's additional store; nil if it has none.
 func Build(server Server) app.Build {
 	return func(ctx context.Context, base *app.Base) (msk.Handler, error) {
 		simulate := base.Vars.OneOf("IDEMSK_SIMULATE", "off", "on") == "on"
@@ -31,7 +30,7 @@ func Build(server Server) app.Build {
 		if err != nil {
 			return nil, err
 		}
-		h := msk.JSON((&bookkeeper{ledger: books.Ledger, events: s.events, simulate: simulate, trouble: newTrouble()}).book)
+		h := msk.JSON((&bookkeeper{ledger: books.Ledger, events: s.events, simulate: simulate, simulation: newSimulation()}).book)
 		if books.Within != nil {
 			h = books.Within(h)
 		}
@@ -39,7 +38,7 @@ func Build(server Server) app.Build {
 	}
 }
 
-// settings say where the books are.
+// settings is the configuration of the books.
 type settings struct {
 	table  string
 	audit  string // the audit's table, or ""

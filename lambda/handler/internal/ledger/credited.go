@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// Credited is the value of the event that tells of a booking. Its key is the account, so that what happens to an account is
-// told in its order.
+// Credited is the value of the event that is published for a booking. Its key is the account, so the events of an account are
+// in order.
 type Credited struct {
 	PaymentID string `json:"paymentId"`
 	Account   string `json:"account"`
@@ -22,11 +22,11 @@ type Credited struct {
 	Currency  string `json:"currency"`
 }
 
-// Publishing is a ledger's books with their events: it is the topic of the events, "" if none are published.
+// Publishing is the topic of the ledger's events, "" if none are published.
 type Publishing string
 
-// readPublishing reads IDEMSK_OUTBOX and IDEMSK_OUTBOX_TOPIC. Events are published in the transaction of the booking: where there
-// is none, they are refused.
+// readPublishing reads IDEMSK_OUTBOX and IDEMSK_OUTBOX_TOPIC. Events are published in the transaction of the booking.
+// IDEMSK_OUTBOX=on is refused for ledgers without transactions.
 func readPublishing(base *app.Base, atomic bool) Publishing {
 	const name, topicName = "IDEMSK_OUTBOX", "IDEMSK_OUTBOX_TOPIC"
 	if base.Vars.OneOf(name, "off", "on") != "on" {
@@ -46,7 +46,7 @@ func readPublishing(base *app.Base, atomic bool) Publishing {
 	return Publishing(topic)
 }
 
-// publish publishes that a payment was booked, after the booking, in its transaction.
+// publish publishes the event of a booking, in the booking's transaction.
 func (p Publishing) publish(ctx context.Context, paid *Payment) error {
 	if p == "" {
 		return nil
@@ -58,14 +58,15 @@ func (p Publishing) publish(ctx context.Context, paid *Payment) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, outbox.ErrInvalidEvent): // the payment is too large to be told of, and always will be
+	case errors.Is(err, outbox.ErrInvalidEvent): // the event is too large, and a retry can't succeed
 		return idem.Permanent(err)
 	}
-	// Otherwise it is the outbox's fault: a payment is not given up for that.
+	// Otherwise the outbox failed, so the payment is retried.
 	return idem.Unavailable(err)
 }
 
-// inDynamoDB returns what has a handler publish in its DynamoDB transactions, nil if no events are published.
+// inDynamoDB returns a wrapper that makes a handler publish its events in its DynamoDB transactions, nil if no events are
+// published.
 func (p Publishing) inDynamoDB(base *app.Base) (func(msk.Handler) msk.Handler, error) {
 	if p == "" {
 		return nil, nil //nolint:nilnil // see above

@@ -66,7 +66,7 @@ func wantCredited(t *testing.T, cfg aws.Config, made map[string][]tally.Credit) 
 	equal(t, "payments that are told of", len(told), len(payments))
 }
 
-func TestTheOutboxIsRefusedWhereNoEventCanCommitWithItsBooking(t *testing.T) {
+func TestOutboxIsRefusedWithoutTransactions(t *testing.T) {
 	for says, env := range map[string]map[string]string{
 		`IDEMSK_OUTBOX is "on": want off with IDEMSK_LEDGER=plain`:   {"IDEMSK_LEDGER": "plain"},
 		`IDEMSK_OUTBOX is "on": want off with IDEMSK_STORE=memory`:   {"IDEMSK_STORE": "memory"},
@@ -101,7 +101,7 @@ var errFull = errors.New("the disk is full")
 func (failing) Record(context.Context, []outbox.Event) error { return errFull }
 
 // A payment is given up if it can't be told of, and is not for a fault of the outbox. None is booked untold.
-func TestAPaymentThatCannotBeToldOfIsNotBooked(t *testing.T) {
+func TestPaymentIsNotBookedWithoutItsEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		maxSize     int
 		cause       error
@@ -112,7 +112,7 @@ func TestAPaymentThatCannotBeToldOfIsNotBooked(t *testing.T) {
 		"a fault of the outbox": {0, errFull, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &bookkeeper{ledger: newMemoryLedger(), events: "credited", trouble: newTrouble()}
+			b := &bookkeeper{ledger: newMemoryLedger(), events: "credited", simulation: newSimulation()}
 			_, err := b.book(outbox.NewContext(t.Context(), failing{}, c.maxSize), good(), msk.Record{})
 			if !errors.Is(err, c.cause) {
 				t.Errorf("%v; want %v", err, c.cause)

@@ -18,7 +18,7 @@ import (
 
 // Ledger keeps balances.
 type Ledger interface {
-	// Add adds an amount in minor units to a balance, and returns the new balance, or 0 where the booking commits with the
+	// Add adds an amount in minor units to a balance, and returns the new balance, or 0 if the booking commits with the
 	// completion.
 	Add(ctx context.Context, account, currency string, amount int64) (int64, error)
 }
@@ -58,11 +58,11 @@ type dynamoLedger struct {
 
 func newDynamoLedger(cfg aws.Config, table string) *dynamoLedger {
 	return &dynamoLedger{table: table, client: dynamostore.NewClient(cfg, func(o *dynamodb.Options) {
-		o.Retryer = aws.NopRetryer{} // to ADD again because the answer was lost would book twice
+		o.Retryer = aws.NopRetryer{} // a retry of ADD after a lost answer would book twice
 	})}
 }
 
-// Add implements Ledger. An addition has no condition that would make it safe to repeat.
+// Add implements Ledger. The addition is not idempotent, so it must not be repeated.
 func (l *dynamoLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
 	add := addition(l.table, AccountID(account, currency), amount)
 	out, err := l.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -74,7 +74,7 @@ func (l *dynamoLedger) Add(ctx context.Context, account, currency string, amount
 	switch {
 	case errors.As(err, &refused):
 		return 0, errOverflow(l.table)
-	case err != nil: // the ledger's fault, as the payment was checked before: it is not given up for that
+	case err != nil: // the ledger failed: the payment was validated before, so it is retried
 		return 0, idem.Unavailable(fmt.Errorf("the ledger %s: %w", l.table, err))
 	}
 	n, ok := out.Attributes[attrBalance].(*types.AttributeValueMemberN)
@@ -88,8 +88,8 @@ func (l *dynamoLedger) Add(ctx context.Context, account, currency string, amount
 	return balance, nil
 }
 
-// addition is the write of a booking. Its condition is that the balance stays within 64 bits, as it does on the other stores:
-// DynamoDB itself would refuse one of more than 38 digits with the same code as a request that is wrong.
+// addition returns the update of a booking. Its condition keeps the balance within 64 bits, as on the other stores: DynamoDB
+// refuses a balance of more than 38 digits with the same code as an invalid request.
 func addition(table, id string, amount int64) *types.Update {
 	within, bound := "#balance <= :bound", math.MaxInt64-max(amount, 0)
 	if amount < 0 {
@@ -104,10 +104,10 @@ func addition(table, id string, amount int64) *types.Update {
 	}
 }
 
-// errOverflow is for a booking whose addition was refused.
+// errOverflow returns the error of a booking whose condition failed.
 func errOverflow(table string) error {
-	return idem.Permanent(fmt.Errorf("the ledger %s: the balance would not fit 64 bits: see to the account, or the amount, and redrive the payment", table))
+	return idem.Permanent(fmt.Errorf("the ledger %s: the balance would exceed 64 bits: fix the account or the amount, and redrive the payment", table))
 }
 
-// AccountID returns the name under which a ledger keeps an account: a balance is of one currency.
+// AccountID returns the key of an account in a ledger. It includes the currency, because a balance has one currency.
 func AccountID(account, currency string) string { return account + "/" + currency }

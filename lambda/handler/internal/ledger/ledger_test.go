@@ -67,7 +67,7 @@ func booked(t *testing.T, cfg aws.Config, account string) (balance, bookings str
 	return number(attrBalance), number(attrBookings)
 }
 
-func TestTheDynamoLedgerAddsUp(t *testing.T) {
+func TestDynamoLedgerBalances(t *testing.T) {
 	_, cfg := startDynamo(t, dynamofake.Config{})
 	ledger := newDynamoLedger(cfg, ledgerTable)
 	var wg sync.WaitGroup
@@ -90,7 +90,7 @@ func TestTheDynamoLedgerAddsUp(t *testing.T) {
 }
 
 // Whatever is wrong with the ledger, a payment is not given up for it.
-func TestAFaultOfTheLedgerIsNotThePayments(t *testing.T) {
+func TestPaymentIsRetriedWhenTheLedgerFails(t *testing.T) {
 	_, cfg := startDynamo(t, dynamofake.Config{})
 	for name, table := range map[string]string{"no such table": "elsewhere", "another table's key": dynamostore.DefaultTable} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestAFaultOfTheLedgerIsNotThePayments(t *testing.T) {
 }
 
 // An addition whose answer was lost may have taken place: the SDK must not repeat it.
-func TestAnAdditionIsSentOnce(t *testing.T) {
+func TestAdditionIsNotRetried(t *testing.T) {
 	var sent atomic.Int64
 	_, cfg := startDynamo(t, dynamofake.Config{Fault: func(operation string, _ []byte) dynamofake.Fault {
 		if operation != "UpdateItem" {
@@ -121,7 +121,7 @@ func TestAnAdditionIsSentOnce(t *testing.T) {
 	equal(t, "balance", balance, "1250")
 }
 
-func TestTheMemoryLedgerTakesConcurrentBookings(t *testing.T) {
+func TestMemoryLedgerTakesConcurrentBookings(t *testing.T) {
 	l := newMemoryLedger()
 	var wg sync.WaitGroup
 	for range 50 {

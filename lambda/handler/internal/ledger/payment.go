@@ -18,21 +18,21 @@ type Payment struct {
 	Account   string `json:"account"`
 	Amount    int64  `json:"amount"` // in minor units: cents
 	Currency  string `json:"currency"`
-	// Simulate makes trouble on request, with IDEMSK_SIMULATE=on only; see trouble.
+	// Simulate requests a simulated failure, with IDEMSK_SIMULATE=on only; see simulation.
 	Simulate string `json:"simulate,omitempty"`
 }
 
-// Receipt is the result that is stored, and replayed to duplicates.
+// Receipt is the stored result, which duplicates get.
 type Receipt struct {
 	PaymentID string `json:"paymentId"`
 	Account   string `json:"account"`
-	Balance   int64  `json:"balance,omitempty"` // not known where the booking commits with the completion
+	Balance   int64  `json:"balance,omitempty"` // 0 if the booking commits with the completion
 	Currency  string `json:"currency"`
 }
 
 var currency = regexp.MustCompile(`^[A-Z]{3}$`)
 
-// maxName is the most bytes of a payment's ID and of an account's name: what fits the keys of every ledger.
+// maxName is the maximum number of bytes of a payment's ID and of an account's name. It fits the keys of every ledger.
 const maxName = 1024
 
 func (p *Payment) validate() error {
@@ -43,7 +43,7 @@ func (p *Payment) validate() error {
 			errs = append(errs, fmt.Errorf("%s is missing", name.what))
 		case len(name.is) > maxName:
 			errs = append(errs, fmt.Errorf("%s has %d bytes: want at most %d", name.what, len(name.is), maxName))
-		case strings.ContainsFunc(name.is, unicode.IsControl): // PostgreSQL can't keep a NUL, and people can't see the others
+		case strings.ContainsFunc(name.is, unicode.IsControl): // PostgreSQL can't store a NUL, and the others are invisible
 			errs = append(errs, fmt.Errorf("%s is %.64q: want no control characters", name.what, name.is))
 		}
 	}
@@ -58,19 +58,19 @@ func (p *Payment) validate() error {
 
 // bookkeeper books payments.
 type bookkeeper struct {
-	ledger   Ledger
-	events   Publishing
-	simulate bool
-	trouble  *trouble
+	ledger     Ledger
+	events     Publishing
+	simulate   bool
+	simulation *simulation
 }
 
-// book adds the amount to the account's balance. It does so every time it is called: that it is called once is idemsk's.
+// book adds the amount to the account's balance on every call. The engine ensures that it has its effect once.
 func (b *bookkeeper) book(ctx context.Context, p Payment, _ msk.Record) (Receipt, error) {
 	if err := p.validate(); err != nil {
 		return Receipt{}, idem.Permanent(fmt.Errorf("payment %.64q can't be booked: %w", p.PaymentID, err))
 	}
 	if b.simulate {
-		if err := b.trouble.make(ctx, p); err != nil {
+		if err := b.simulation.run(ctx, p); err != nil {
 			return Receipt{}, err
 		}
 	}

@@ -15,7 +15,7 @@ func good() Payment {
 	return Payment{PaymentID: "p-1", Account: "acc-1", Amount: 1250, Currency: "EUR"}
 }
 
-func TestPaymentsThatCannotBeBooked(t *testing.T) {
+func TestInvalidPaymentsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil func(p *Payment)
 		says  []string
@@ -85,7 +85,7 @@ func (closed) Add(context.Context, string, string, int64) (int64, error) {
 	return 0, idem.Unavailable(errors.New("closed"))
 }
 
-func TestTheLedgersErrorKeepsItsClass(t *testing.T) {
+func TestLedgersErrorKeepsItsClass(t *testing.T) {
 	_, err := (&bookkeeper{ledger: closed{}}).book(t.Context(), good(), msk.Record{})
 	equal(t, "unavailable", idem.IsUnavailable(err), true)
 	equal(t, "message", err.Error(), `booking payment "p-1": closed`)

@@ -88,7 +88,7 @@ func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 }
 
 // On DynamoDB, whose ledger has bounds of its own.
-func TestPoisonHoldsNobodyUpOnDynamoDB(t *testing.T) {
+func TestPoisonRecordsDoNotBlockOthersOnDynamoDB(t *testing.T) {
 	program := buildProgram(t, theFunction)
 	for name, env := range map[string]map[string]string{
 		"atomic, claims on commit": {"IDEMSK_LEDGER": "atomic", "IDEMSK_CLAIM": "commit"},

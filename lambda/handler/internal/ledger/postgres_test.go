@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
-func TestTheProcessOnPostgreSQL(t *testing.T) {
+func TestProcessOnPostgreSQL(t *testing.T) {
 	program := buildProgram(t, theFunction+"/postgres")
 	for publishes, events := range map[string]int{"off": 0, "on": 4} { // one for each booking
 		t.Run("outbox "+publishes, func(t *testing.T) { processOnPostgres(t, program, publishes, events) })

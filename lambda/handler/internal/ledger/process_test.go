@@ -24,7 +24,7 @@ import (
 )
 
 // The function's program as a process, as Lambda runs it.
-func TestTheProcess(t *testing.T) {
+func TestProcess(t *testing.T) {
 	program := buildProgram(t, theFunction)
 	for name, test := range map[string]func(t *testing.T, program string){
 		"memory":              processOnMemory,

@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/internal/redisserver"
 )
 
-func TestTheProcessOnRedis(t *testing.T) {
+func TestProcessOnRedis(t *testing.T) {
 	server, err := redisserver.Start(t.Context(), redisserver.Config{})
 	if err != nil {
 		t.Fatal(err)

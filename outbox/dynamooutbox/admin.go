@@ -15,15 +15,15 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// longestFailure bounds AttrFailure, in bytes.
+// longestFailure is the maximum size of AttrFailure in bytes.
 const longestFailure = 1000
 
-// Reject sets a whole item aside that can't be decoded, why being the reason.
+// Reject parks an item that can't be decoded. why is the reason.
 func (r *Relay) Reject(ctx context.Context, it Item, why error) error {
 	return r.note(ctx, &it, it.ID, 1, why)
 }
 
-// note marks an event on its item as set aside. The item then has no expiry.
+// note parks an event: it marks the event on its item and removes the item's expiry.
 func (r *Relay) note(ctx context.Context, it *Item, id string, attempts int, why error) error {
 	log := r.cfg.Logger.With("aggregate", string(shorten([]byte(it.Aggregate))), "item", it.ID, "event", id, "attempts", attempts, "error", why)
 	failure := strings.ToValidUTF8(why.Error(), "")
@@ -31,7 +31,7 @@ func (r *Relay) note(ctx context.Context, it *Item, id string, attempts int, why
 		TableName: &r.outbox.table, Key: itemKey(it.Aggregate, it.ID), ConditionExpression: aws.String("attribute_exists(#a)"),
 		UpdateExpression: aws.String("SET #at = :at, #why = :why, #n = :n ADD #aside :ids REMOVE #expiry, #requeued, #requeuedAt"),
 		ExpressionAttributeNames: map[string]string{
-			"#a": AttrAggregate, "#at": AttrAsideAt, "#why": AttrFailure, "#n": AttrAttempts, "#aside": AttrAside,
+			"#a": AttrAggregate, "#at": AttrParkedAt, "#why": AttrFailure, "#n": AttrAttempts, "#aside": AttrParked,
 			"#expiry": AttrExpiry, "#requeued": AttrRequeued, "#requeuedAt": AttrRequeuedAt,
 		},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
@@ -42,12 +42,12 @@ func (r *Relay) note(ctx context.Context, it *Item, id string, attempts int, why
 	var gone *types.ConditionalCheckFailedException
 	switch {
 	case errors.As(err, &gone):
-		log.ErrorContext(ctx, "an event of the outbox is rejected, and its item has been deleted: nothing is left to be sent again")
+		log.ErrorContext(ctx, "an event of the outbox was rejected, and its item was deleted: it is not retried")
 	case err != nil:
-		return fmt.Errorf("dynamooutbox: setting event %s of item %q, %q of table %s aside, which was rejected (%w): %w%s",
+		return fmt.Errorf("dynamooutbox: parking event %s of item %q, %q of table %s, which was rejected (%w): %w%s",
 			id, shorten([]byte(it.Aggregate)), it.ID, r.outbox.table, why, err, hint(err))
 	default:
-		log.ErrorContext(ctx, "an event of the outbox is rejected, and set aside on its item: mend the topic, or what publishes, and requeue it")
+		log.ErrorContext(ctx, "an event of the outbox was rejected and parked on its item: repair the topic or the publisher, and requeue the event")
 	}
 	return nil
 }
@@ -56,21 +56,21 @@ func itemKey(aggregate, id string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{AttrAggregate: text(aggregate), AttrID: text(id)}
 }
 
-// AdminClient is what List and Requeue need of a *dynamodb.Client.
+// AdminClient is the part of *dynamodb.Client that List and Requeue use.
 type AdminClient interface {
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	GetItem(ctx context.Context, in *dynamodb.GetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	Scan(ctx context.Context, in *dynamodb.ScanInput, optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
-// ListQuery says which items are listed. The zero value is all.
+// ListQuery selects items. The zero value selects all.
 type ListQuery struct {
-	Aside    bool      // only those with events that are set aside
-	From, To time.Time // only those created in this time, To excluded; zero: no bound
+	Parked   bool      // only items with parked events
+	From, To time.Time // only items created from From until before To; a zero time is no bound
 }
 
-// List reads the whole table, and yields the items that a query asks for, in no order. An item that is not one is yielded as
-// an error, ErrNotAnItem; after any other error there are no more.
+// List scans the table and yields the selected items in no order. It yields ErrNotAnItem (wrapped) for an invalid item and
+// continues; after any other error it stops.
 func (o *Outbox) List(ctx context.Context, client AdminClient, q ListQuery) iter.Seq2[Item, error] {
 	in := &dynamodb.ScanInput{TableName: &o.table, ConsistentRead: aws.Bool(true)}
 	q.filter(in)
@@ -97,9 +97,9 @@ func (o *Outbox) List(ctx context.Context, client AdminClient, q ListQuery) iter
 func (q *ListQuery) filter(in *dynamodb.ScanInput) {
 	var conditions []string
 	names, values := make(map[string]string), make(map[string]types.AttributeValue)
-	if q.Aside {
+	if q.Parked {
 		conditions = append(conditions, "attribute_exists(#aside)")
-		names["#aside"] = AttrAside
+		names["#aside"] = AttrParked
 	}
 	bound := func(comparison, placeholder string, at time.Time) {
 		if !at.IsZero() {
@@ -118,11 +118,11 @@ func (q *ListQuery) filter(in *dynamodb.ScanInput) {
 	}
 }
 
-// ErrNoItem says that there is no such item.
+// ErrNoItem means that there is no such item.
 var ErrNoItem = errors.New("dynamooutbox: there is no such item")
 
-// Requeue has those events of an item sent again that are set aside, all of them if none is, and returns how many these are. They
-// may come after later events of their key, and come again where they had been published.
+// Requeue makes the parked events of an item pending again, or all its events if none is parked, and returns their number. They
+// may be sent after later events of their key. Events that were published are sent again.
 func (o *Outbox) Requeue(ctx context.Context, client AdminClient, aggregate, id string) (int, error) {
 	wrong := func(err error) error {
 		return fmt.Errorf("dynamooutbox: requeueing item %q, %q of table %s: %w%s", aggregate, id, o.table, err, hint(err))
@@ -139,7 +139,7 @@ func (o *Outbox) Requeue(ctx context.Context, client AdminClient, aggregate, id 
 	if err != nil {
 		return 0, wrong(err)
 	}
-	ids := it.Aside
+	ids := it.Parked
 	if len(ids) == 0 {
 		for i := range it.Events {
 			ids = append(ids, it.Events[i].ID)
@@ -150,16 +150,16 @@ func (o *Outbox) Requeue(ctx context.Context, client AdminClient, aggregate, id 
 		TableName: &o.table, Key: key,
 		UpdateExpression: aws.String("SET #requeued = :ids, #requeuedAt = :now, #expiry = :expiry REMOVE #aside, #at, #why, #n"),
 		ExpressionAttributeNames: map[string]string{
-			"#a": AttrAggregate, "#at": AttrAsideAt, "#why": AttrFailure, "#n": AttrAttempts, "#aside": AttrAside,
+			"#a": AttrAggregate, "#at": AttrParkedAt, "#why": AttrFailure, "#n": AttrAttempts, "#aside": AttrParked,
 			"#expiry": AttrExpiry, "#requeued": AttrRequeued, "#requeuedAt": AttrRequeuedAt,
 		},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":ids": texts(ids), ":now": number(now.UnixMilli()), ":expiry": number(now.Add(o.retention).Unix()),
 		},
-		// What is set aside meanwhile must not be forgotten.
+		// Events that are parked meanwhile must stay parked.
 		ConditionExpression: aws.String("attribute_exists(#a) AND attribute_not_exists(#aside)"),
 	}
-	if len(it.Aside) > 0 {
+	if len(it.Parked) > 0 {
 		in.ConditionExpression = aws.String("attribute_exists(#a) AND #aside = :ids")
 	}
 	if _, err := client.UpdateItem(ctx, in); err != nil {
@@ -168,7 +168,7 @@ func (o *Outbox) Requeue(ctx context.Context, client AdminClient, aggregate, id 
 	return len(ids), nil
 }
 
-// hint says what to do about an error of DynamoDB, where that is known.
+// hint returns the remedy for an error of DynamoDB, "" if none is known.
 func hint(err error) string {
 	var missing *types.ResourceNotFoundException
 	var changed *types.ConditionalCheckFailedException

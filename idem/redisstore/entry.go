@@ -11,48 +11,48 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The fields of a hash, which the scripts write by these names; times are in epoch milliseconds but for fieldExpiry. The format
-// only ever grows: later versions read every hash that an earlier one wrote.
+// The fields of a hash. The scripts use the same names. Times are in epoch milliseconds, except fieldExpiry. Fields are added
+// but never removed: later versions read every hash that an earlier version wrote.
 const (
 	fieldStatus         = "status"
 	fieldVersion        = "version" // the fencing token
 	fieldOwner          = "owner"
 	fieldLeaseUntil     = "leaseUntil"
-	fieldRetryAt        = "retryAt" // there: released
+	fieldRetryAt        = "retryAt" // present if released
 	fieldAttempts       = "attempts"
 	fieldFingerprint    = "requestFingerprint" // 32 bytes
 	fieldResult         = "responsePayload"
 	fieldResultOmitted  = "resultOmitted" // size in bytes
 	fieldFailureCode    = "failureCode"
 	fieldFailureMessage = "failureMessage"
-	fieldFailureAt      = "failureAt" // there: there is a failure
+	fieldFailureAt      = "failureAt" // present if there is a failure
 	fieldSource         = "source"
 	fieldCreatedAt      = "createdAt"
 	fieldUpdatedAt      = "updatedAt"
-	fieldExpiry         = "expiryTimestamp" // epoch seconds; the server deletes the key so much later as MaxClockSkew says
+	fieldExpiry         = "expiryTimestamp" // epoch seconds; the server deletes the key MaxClockSkew later
 )
 
-// fieldLarge stands for fieldResult in an answer; it is not stored.
+// fieldLarge replaces fieldResult in an answer. It is not stored.
 const fieldLarge = "largeResult"
 
-// answer is what a script answers.
+// answer is the answer of a script.
 type answer struct {
 	what  string
 	wait  time.Duration
-	rec   store.Entry // of the key as it is now; zero if it is gone
-	large int         // the size of the result, if that was left out
+	rec   store.Entry // the current entry; zero if there is none
+	large int         // the size of the result if it was left out
 }
 
-var errAnswer = errors.New("the server's answer can't be read: is there another program's script, or a proxy, in between?")
+var errAnswer = errors.New("the server's answer can't be read: is there a proxy between, or a script of another program?")
 
 func unknownAnswer(what string) error {
 	if what == "foreign" {
-		return fmt.Errorf("%w: it is a hash of something else: give the store a Prefix that nobody else has", store.ErrForeignEntry)
+		return fmt.Errorf("%w: another program wrote this hash: give the store a Prefix of its own", store.ErrForeignEntry)
 	}
 	return fmt.Errorf("%w It was %q", errAnswer, what)
 }
 
-// readAnswer reads what a script answered of a key: {what}, or {what, how long to wait, the hash}.
+// readAnswer reads the answer of a script: {what}, or {what, how long to wait, the hash}.
 func readAnswer(key string, cmd *redis.Cmd) (answer, error) {
 	parts, err := cmd.Slice()
 	if err != nil {
@@ -71,7 +71,7 @@ func readAnswer(key string, cmd *redis.Cmd) (answer, error) {
 		return answer{}, errAnswer
 	}
 	a.wait = time.Duration(wait) * time.Millisecond
-	flat, _ := parts[2].([]any) // none is a key that is gone
+	flat, _ := parts[2].([]any) // empty if the key does not exist
 	if len(flat) == 0 {
 		return a, nil
 	}
@@ -85,7 +85,7 @@ func readAnswer(key string, cmd *redis.Cmd) (answer, error) {
 	return a, err
 }
 
-// fieldsOf returns the fields of a hash that came as names and values in turn.
+// fieldsOf returns the fields of a hash from a list of names and values in turn.
 func fieldsOf(flat []any) map[string]string {
 	fields := make(map[string]string, len(flat)/2)
 	for i := 0; i+1 < len(flat); i += 2 {
@@ -94,13 +94,13 @@ func fieldsOf(flat []any) map[string]string {
 	return fields
 }
 
-// decode returns the record that a hash stands for, or store.ErrForeignEntry (wrapped).
+// decode returns the entry of a hash, or store.ErrForeignEntry (wrapped).
 func decode(key string, fields map[string]string) (store.Entry, error) {
 	status, err := store.ParseStatus(fields[fieldStatus])
 	errs := []error{err}
 	num := func(name string) int64 {
-		text, there := fields[name]
-		if !there {
+		text, ok := fields[name]
+		if !ok {
 			return 0
 		}
 		n, err := strconv.ParseInt(text, 10, 64)

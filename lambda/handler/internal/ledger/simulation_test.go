@@ -13,13 +13,13 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// troubled is a bookkeeper that makes trouble on request, and the status that it would have ended the process with.
-func troubled(simulate bool) (b *bookkeeper, ledger *memoryLedger, exited *int) {
+// simulating returns a bookkeeper with simulated failures, its ledger, and the exit status of a simulated crash.
+func simulating(simulate bool) (b *bookkeeper, ledger *memoryLedger, exited *int) {
 	ledger = newMemoryLedger()
-	tr := newTrouble()
+	sim := newSimulation()
 	code := 0
-	tr.exit = func(c int) { code = c }
-	return &bookkeeper{ledger: ledger, simulate: simulate, trouble: tr}, ledger, &code
+	sim.exit = func(c int) { code = c }
+	return &bookkeeper{ledger: ledger, simulate: simulate, simulation: sim}, ledger, &code
 }
 
 func asking(simulate string) Payment {
@@ -28,9 +28,9 @@ func asking(simulate string) Payment {
 	return p
 }
 
-func TestTroubleIsMadeOnRequestOnly(t *testing.T) {
+func TestFailuresAreSimulatedOnlyIfEnabled(t *testing.T) {
 	for _, simulate := range []string{"permanent", "retry", "panic", "exit", "sleep:1h", "nonsense"} {
-		b, ledger, exited := troubled(false)
+		b, ledger, exited := simulating(false)
 		if _, err := b.book(t.Context(), asking(simulate), msk.Record{}); err != nil {
 			t.Errorf("%s: %v", simulate, err)
 		}
@@ -39,7 +39,7 @@ func TestTroubleIsMadeOnRequestOnly(t *testing.T) {
 	}
 }
 
-func TestTrouble(t *testing.T) {
+func TestSimulatedFailures(t *testing.T) {
 	for simulate, tc := range map[string]struct {
 		permanent bool
 		says      string
@@ -54,20 +54,20 @@ func TestTrouble(t *testing.T) {
 		"nonsense":  {true, `simulate is "nonsense": want permanent, retry`, 0},
 	} {
 		t.Run(simulate, func(t *testing.T) {
-			b, ledger, exited := troubled(true)
+			b, ledger, exited := simulating(true)
 			_, err := b.book(t.Context(), asking(simulate), msk.Record{})
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Fatalf("error %v; want one that says %q", err, tc.says)
 			}
 			equal(t, "permanent", idem.IsPermanent(err), tc.permanent)
 			equal(t, "exit", *exited, tc.exit)
-			equal(t, "accounts", len(ledger.balances), 0) // the trouble comes before the effect
+			equal(t, "accounts", len(ledger.balances), 0) // the failure precedes the effect
 		})
 	}
 }
 
-func TestASimulatedPanic(t *testing.T) {
-	b, _, _ := troubled(true)
+func TestSimulatedPanic(t *testing.T) {
+	b, _, _ := simulating(true)
 	defer func() {
 		if err, ok := recover().(error); !ok || !errors.Is(err, errSimulated) {
 			t.Errorf("it panicked with %v", err)
@@ -76,9 +76,9 @@ func TestASimulatedPanic(t *testing.T) {
 	_, _ = b.book(t.Context(), asking("panic"), msk.Record{})
 }
 
-func TestASimulatedSleep(t *testing.T) {
+func TestSimulatedSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, ledger, _ := troubled(true)
+		b, ledger, _ := simulating(true)
 		begun := time.Now()
 		if _, err := b.book(t.Context(), asking("sleep:200ms"), msk.Record{}); err != nil {
 			t.Fatal(err)
@@ -105,10 +105,10 @@ func TestFailuresAreCountedByAttempts(t *testing.T) {
 			}
 			s := engine.Session(t.Context())
 			defer s.Close()
-			b, ledger, _ := troubled(true)
+			b, ledger, _ := simulating(true)
 			deliver := func() idem.Kind {
 				if protected {
-					b.trouble = newTrouble() // another process
+					b.simulation = newSimulation() // another process
 				}
 				task := idem.Task{Key: "p-1", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 					_, err := b.book(ctx, asking("retry:2"), msk.Record{})

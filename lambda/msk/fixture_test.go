@@ -30,9 +30,9 @@ var (
 // timeout is how long the tests' function may run.
 const timeout = 5 * time.Minute
 
-// site is a consumer and all that is around it: what outlives the process is in the store, the letters and the ledger.
+// fixture is a consumer and all that is around it: what outlives the process is in the store, the letters and the ledger.
 // A test sets engine and cfg before the first delivery.
-type site struct {
+type fixture struct {
 	t       rapid.TB
 	engine  idem.Config
 	cfg     msk.Config
@@ -47,8 +47,8 @@ type site struct {
 	consumer *msk.Consumer
 }
 
-func newSite(t rapid.TB) *site {
-	s := &site{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(), letters: &letters{}, log: &logbook{}}
+func newFixture(t rapid.TB) *fixture {
+	s := &fixture{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(), letters: &letters{}, log: &logbook{}}
 	s.cfg = msk.Config{
 		Records: kafka.Config{
 			Namespace: "ledger", Function: "ledger", DeadLetters: s.letters,
@@ -60,7 +60,7 @@ func newSite(t rapid.TB) *site {
 }
 
 // start makes the consumer of a new process.
-func (s *site) start() *msk.Consumer {
+func (s *fixture) start() *msk.Consumer {
 	s.t.Helper()
 	engine, err := idem.New(s.store, s.engine)
 	if err != nil {
@@ -74,14 +74,14 @@ func (s *site) start() *msk.Consumer {
 }
 
 // process takes records through the living process, under a deadline as Lambda sets it.
-func (s *site) process(records ...record) (msk.Response, error) {
+func (s *fixture) process(records ...record) (msk.Response, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return s.processUnder(ctx, batchOf(s.t, records...))
 }
 
-func (s *site) processUnder(ctx context.Context, event *msk.Event) (msk.Response, error) {
+func (s *fixture) processUnder(ctx context.Context, event *msk.Event) (msk.Response, error) {
 	s.t.Helper()
 	if s.consumer == nil {
 		s.start()
@@ -90,7 +90,7 @@ func (s *site) processUnder(ctx context.Context, event *msk.Event) (msk.Response
 }
 
 // deliver is process for batches without a reason to fail; it returns the places that are to be delivered again.
-func (s *site) deliver(records ...record) []string {
+func (s *fixture) deliver(records ...record) []string {
 	s.t.Helper()
 	resp, err := s.process(records...)
 	if err != nil {
@@ -108,7 +108,7 @@ func places(resp msk.Response) []string {
 }
 
 // last is the report of the last batch.
-func (s *site) last() kafka.Report {
+func (s *fixture) last() kafka.Report {
 	s.t.Helper()
 	if len(s.reports) == 0 {
 		s.t.Fatal("no batch was reported")
@@ -117,7 +117,7 @@ func (s *site) last() kafka.Report {
 }
 
 // get returns a stored record.
-func (s *site) get(key string) store.Entry {
+func (s *fixture) get(key string) store.Entry {
 	s.t.Helper()
 	rec, err := s.store.Get(context.Background(), key)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *site) get(key string) store.Entry {
 }
 
 // keys are the stored keys and the states that they are in.
-func (s *site) keys() map[string]store.Status {
+func (s *fixture) keys() map[string]store.Status {
 	keys := map[string]store.Status{}
 	for rec, err := range s.store.List(context.Background(), store.ListQuery{}) {
 		if err != nil {
@@ -139,7 +139,7 @@ func (s *site) keys() map[string]store.Status {
 }
 
 // placeKey is the stored key of a record that has no key of its own, "" if there is none.
-func (s *site) placeKey(place string) string {
+func (s *fixture) placeKey(place string) string {
 	s.t.Helper()
 	for key := range s.keys() {
 		if rest, ok := strings.CutPrefix(key, "ledger@"+place); ok && (rest == "" || rest[0] == '@') {
@@ -348,11 +348,11 @@ func wantErr(t rapid.TB, err error, targets ...error) {
 }
 
 // says checks that a text contains all that it should.
-func says(t rapid.TB, text string, wants ...string) {
+func wantContains(t rapid.TB, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q does not say %q", text, want)
+			t.Errorf("%q does not contain %q", text, want)
 		}
 	}
 }

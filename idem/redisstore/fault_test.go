@@ -20,15 +20,15 @@ import (
 	"github.com/idemsk/idemsk/internal/redisserver"
 )
 
-// patience is how long a test waits for what a server does in a moment.
+// patience is how long a test waits for an action of the server.
 const patience = 10 * time.Second
 
-// halfway is a way to a server that breaks when half of a batch has come through. Its other end can be another server, as with
-// a name that a failover turns to the replica.
+// halfway is a proxy that breaks the connection in the middle of a batch. It can then connect to another server, as a failover
+// of a DNS name does.
 type halfway struct {
-	mu      sync.Mutex
-	addr    string
-	trouble func()
+	mu    sync.Mutex
+	addr  string
+	fault func()
 }
 
 func (h *halfway) option(o *redis.UniversalOptions) {
@@ -50,18 +50,18 @@ func (h *halfway) to(addr string) {
 	h.addr = addr
 }
 
-// onBatch lets trouble come once half of the next batch has been sent.
-func (h *halfway) onBatch(trouble func()) {
+// onBatch injects a fault after half of the next batch.
+func (h *halfway) onBatch(fault func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.trouble = trouble
+	h.fault = fault
 }
 
-func (h *halfway) take() (trouble func()) {
+func (h *halfway) take() (fault func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	trouble, h.trouble = h.trouble, nil
-	return trouble
+	fault, h.fault = h.fault, nil
+	return fault
 }
 
 type halfwayConn struct {
@@ -73,15 +73,15 @@ func (c *halfwayConn) Write(p []byte) (int, error) {
 	if bytes.Count(p, []byte("\r\nevalsha\r\n")) < 10 {
 		return c.Conn.Write(p)
 	}
-	trouble := c.way.take()
-	if trouble == nil {
+	fault := c.way.take()
+	if fault == nil {
 		return c.Conn.Write(p)
 	}
 	n, err := c.Conn.Write(p[:len(p)/2])
 	if err != nil {
 		return n, err
 	}
-	trouble()
+	fault()
 	return n, net.ErrClosed
 }
 
@@ -92,7 +92,7 @@ func hundred() (reqs []store.ClaimRequest) {
 	return reqs
 }
 
-// untilSome waits until some, but not all, of the hashes of the hundred have a value at the server.
+// untilSome waits until some, but not all, of the hundred hashes have a value at the server.
 func untilSome(t *testing.T, srv *redisserver.Server, field, value string) {
 	t.Helper()
 	const count = `local n = 0
@@ -101,7 +101,7 @@ return n`
 	for limit := time.Now().Add(patience); time.Now().Before(limit); {
 		if n := do(t, srv, "EVAL", count, "0", field, value).(int64); n > 0 {
 			if n >= redisstore.MaxBatchSize {
-				t.Errorf("all %d have it: this is not in mid-batch", n)
+				t.Errorf("all %d have it: the batch is complete", n)
 			}
 			return
 		}
@@ -109,7 +109,7 @@ return n`
 	t.Errorf("no hash got %s=%s", field, value)
 }
 
-// teach makes the scripts known to the server, so that the next batch does not come to nothing before it is sent with them.
+// teach loads the scripts, so that the next batch is executed at its first attempt.
 func teach(t *testing.T, st *redisstore.Store) {
 	t.Helper()
 	if err := settle(t, st, settlement(mustClaim(t, st, request(unique("lesson "), 1)), store.OpComplete)); err != nil {
@@ -117,12 +117,12 @@ func teach(t *testing.T, st *redisstore.Store) {
 	}
 }
 
-// wantHundred runs a batch of claims and one of completions through a store, each with trouble in its midst, and wants all to be
-// claimed and completed, each charged once.
-func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, trouble func(field, value string)) {
+// wantHundred runs a batch of claims and a batch of completions, each with a fault in the middle, and checks that each key is
+// claimed and completed and charged once.
+func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, fault func(field, value string)) {
 	t.Helper()
 	teach(t, st)
-	way.onBatch(func() { trouble("owner", "owner-3") })
+	way.onBatch(func() { fault("owner", "owner-3") })
 	var ss []store.Settlement
 	for i, res := range st.Claim(t.Context(), hundred()) {
 		if res.State != store.Claimed || res.Entry.Attempts != 1 {
@@ -131,12 +131,12 @@ func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, trouble func(
 		ss = append(ss, settlement(res.Entry, store.OpComplete))
 	}
 	teach(t, st)
-	way.onBatch(func() { trouble("status", "COMPLETED") })
+	way.onBatch(func() { fault("status", "COMPLETED") })
 	if errs := st.Settle(t.Context(), ss); errs != nil {
 		t.Fatal(errs)
 	}
 	if way.take() != nil {
-		t.Error("there was no trouble")
+		t.Error("no fault was injected")
 	}
 	for i, res := range st.Claim(t.Context(), hundred()) {
 		if res.State != store.ClaimCompleted {
@@ -145,14 +145,14 @@ func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, trouble func(
 	}
 }
 
-func TestAConnectionThatBreaksInMidBatchCostsNothing(t *testing.T) {
+func TestBatchSurvivesABrokenConnection(t *testing.T) {
 	srv := ownServer(t, nil)
 	way := &halfway{addr: srv.Addr()}
 	st := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
 	wantHundred(t, st, way, func(field, value string) { untilSome(t, srv, field, value) })
 }
 
-func TestAServerKilledInMidBatchComesBackWithAllThatItAnswered(t *testing.T) {
+func TestKilledServerKeepsAllAnsweredWrites(t *testing.T) {
 	srv := ownServer(t, map[string]string{"appendonly": "yes", "appendfsync": "always"})
 	way := &halfway{addr: srv.Addr()}
 	st := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
@@ -167,7 +167,7 @@ func TestAServerKilledInMidBatchComesBackWithAllThatItAnswered(t *testing.T) {
 	})
 }
 
-func TestAFailoverInMidBatchCostsNothingThatTheReplicaHas(t *testing.T) {
+func TestFailoverKeepsReplicatedWrites(t *testing.T) {
 	primary := ownServer(t, nil)
 	replica, err := primary.Replica(t.Context())
 	if err != nil {
@@ -185,7 +185,7 @@ func TestAFailoverInMidBatchCostsNothingThatTheReplicaHas(t *testing.T) {
 			t.Error(err)
 		}
 		way.to(replica.Addr())
-		if err := primary.Restart(t.Context()); err != nil { // as the new one's replica, for the way back
+		if err := primary.Restart(t.Context()); err != nil { // as a replica of the new primary, for the failover back
 			t.Error(err)
 		}
 		if _, err := primary.Do(t.Context(), "REPLICAOF", "127.0.0.1", replica.Port()); err != nil {
@@ -199,7 +199,7 @@ func TestAFailoverInMidBatchCostsNothingThatTheReplicaHas(t *testing.T) {
 	wantHundred(t, st, way, failover)
 }
 
-func TestAPrimaryThatIsDemotedUnderTheClientIsLeft(t *testing.T) {
+func TestClientLeavesADemotedPrimary(t *testing.T) {
 	primary := ownServer(t, nil)
 	replica, err := primary.Replica(t.Context())
 	if err != nil {
@@ -222,9 +222,9 @@ func TestAPrimaryThatIsDemotedUnderTheClientIsLeft(t *testing.T) {
 	}
 }
 
-// The next two tests are about what Redis does not promise. They hold what the docs say of it.
+// The next two tests document the guarantees that Redis does not give. The documentation refers to them.
 
-func TestACrashWithoutAOFForgets(t *testing.T) {
+func TestCrashWithoutAOFLosesKeys(t *testing.T) {
 	srv := ownServer(t, nil)
 	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
 	held := mustClaim(t, st, request("held", 1))
@@ -241,12 +241,12 @@ func TestACrashWithoutAOFForgets(t *testing.T) {
 	wantError(t, err, "no longer held", "the entry is gone")
 	next := mustClaim(t, st, request("held", 2))
 	if next.Token <= held.Token {
-		t.Errorf("version %d after %d; want the fencing token to grow all the same", next.Token, held.Token)
+		t.Errorf("token %d after %d; want a larger fencing token even so", next.Token, held.Token)
 	}
 	mustClaim(t, st, request("done", 2)) // runs again
 }
 
-func TestAFailoverLosesWhatTheReplicaHadNotGot(t *testing.T) {
+func TestFailoverLosesUnreplicatedWrites(t *testing.T) {
 	f := cutOff(t)
 	if err := settle(t, f.store, settlement(f.held, store.OpComplete)); err != nil {
 		t.Fatal(err)
@@ -258,11 +258,11 @@ func TestAFailoverLosesWhatTheReplicaHadNotGot(t *testing.T) {
 	}
 }
 
-func TestMinReplicasKeepAPrimaryThatIsCutOffFromAnswering(t *testing.T) {
+func TestMinReplicasStopAnIsolatedPrimary(t *testing.T) {
 	f := cutOff(t)
 	do(t, f.primary, "CONFIG", "SET", "min-replicas-to-write", "1")
 	set := settlement(f.held, store.OpComplete)
-	wantError(t, settle(t, f.store, set), "NOREPLICAS", "mend the replicas")
+	wantError(t, settle(t, f.store, set), "NOREPLICAS", "repair the replicas")
 	f.failOver(t)
 	if err := settle(t, f.store, set); err != nil {
 		t.Errorf("%v; want the completion that was refused to be taken by the new primary", err)
@@ -272,12 +272,12 @@ func TestMinReplicasKeepAPrimaryThatIsCutOffFromAnswering(t *testing.T) {
 	}
 }
 
-// cutOffPrimary is one whose replica has been promoted, while the store still talks to it.
+// cutOffPrimary is a primary whose replica was promoted while the store is still connected to the primary.
 type cutOffPrimary struct {
 	primary, replica *redisserver.Server
 	way              *halfway
 	store            *redisstore.Store
-	held             store.Entry // which the replica has, too
+	held             store.Entry // also on the replica
 }
 
 func cutOff(t *testing.T) *cutOffPrimary {
@@ -305,7 +305,7 @@ func cutOff(t *testing.T) *cutOffPrimary {
 	return f
 }
 
-// failOver leads the store to the new primary.
+// failOver connects the store to the new primary.
 func (f *cutOffPrimary) failOver(t *testing.T) {
 	t.Helper()
 	if err := f.primary.Crash(); err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
-func TestListAsideYieldsWhatWasGivenUpOldestFirst(t *testing.T) {
+func TestListParkedYieldsOldestFirst(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
-	list := func(limit int) (found []pgoutbox.SetAside) {
+	list := func(limit int) (found []pgoutbox.ParkedEvent) {
 		t.Helper()
-		for e, err := range o.ListAside(t.Context(), pool, limit) {
+		for e, err := range o.ListParked(t.Context(), pool, limit) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,9 +32,9 @@ func TestListAsideYieldsWhatWasGivenUpOldestFirst(t *testing.T) {
 		publish(t, pool, o, outbox.Event{ID: id(n), Topic: "credited", Key: key, Value: []byte("confidential")})
 	}
 	if found := list(0); found != nil {
-		t.Errorf("%+v before anything was set aside", found)
+		t.Errorf("%+v before anything was parked", found)
 	}
-	// Those numbered 3, 2, 1, 0 are set aside, in this order; 4 is still to be tried again, 5 is published.
+	// The events 3, 2, 1, 0 are parked, in this order; 4 is to be retried, 5 is published.
 	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET attempts = 8, failure = 'too odd',
 		created_at = '2026-01-01 00:00:00Z', set_aside_at = timestamptz '2026-01-02 00:00:00Z' - make_interval(secs => right(id::text, 1)::int)
 		WHERE id <= $1`, id(3)); err != nil {
@@ -46,14 +46,14 @@ func TestListAsideYieldsWhatWasGivenUpOldestFirst(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET published_at = now(), set_aside_at = now() WHERE id = $1`, id(5)); err != nil {
 		t.Fatal(err)
 	}
-	var want []pgoutbox.SetAside
+	var want []pgoutbox.ParkedEvent
 	for n := 3; n >= 0; n-- {
 		at := time.Date(2026, 1, 2, 0, 0, -n, 0, time.UTC)
-		want = append(want, pgoutbox.SetAside{
+		want = append(want, pgoutbox.ParkedEvent{
 			ID: id(n), Topic: "credited", Key: keys[n], CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), At: at, Attempts: 8, Failure: "too odd",
 		})
 	}
-	for limit, want := range map[int][]pgoutbox.SetAside{0: want, 1: want[:1], 3: want[:3], 100: want} {
+	for limit, want := range map[int][]pgoutbox.ParkedEvent{0: want, 1: want[:1], 3: want[:3], 100: want} {
 		found := list(limit)
 		for i := range found {
 			found[i].CreatedAt, found[i].At = found[i].CreatedAt.UTC(), found[i].At.UTC()
@@ -62,8 +62,8 @@ func TestListAsideYieldsWhatWasGivenUpOldestFirst(t *testing.T) {
 			t.Errorf("limit %d: %+v, want %+v", limit, found, want)
 		}
 	}
-	for range o.ListAside(t.Context(), pool, 0) {
-		break // gives the connection back
+	for range o.ListParked(t.Context(), pool, 0) {
+		break // releases the connection
 	}
 	if n := pool.Stat().AcquiredConns(); n != 0 {
 		t.Errorf("%d connections are still taken", n)
@@ -74,7 +74,7 @@ func TestListAsideYieldsWhatWasGivenUpOldestFirst(t *testing.T) {
 	if found := list(0); len(found) != 3 {
 		t.Errorf("%+v after one of four was requeued", found)
 	}
-	// Somebody else's hand gives no reason.
+	// A row that an operator parked by hand has no failure.
 	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET failure = NULL`); err != nil {
 		t.Fatal(err)
 	}
@@ -83,14 +83,14 @@ func TestListAsideYieldsWhatWasGivenUpOldestFirst(t *testing.T) {
 	}
 }
 
-func TestListAsideSaysWhatToDo(t *testing.T) {
+func TestListParkedErrorNamesTheRemedy(t *testing.T) {
 	pool := newPool(t, postgres.URL())
-	o, err := pgoutbox.New(pgoutbox.Config{Table: "nobody"})
+	o, err := pgoutbox.New(pgoutbox.Config{Table: "missing"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	for e, err := range o.ListAside(t.Context(), pool, 0) {
+	for e, err := range o.ListParked(t.Context(), pool, 0) {
 		n++
 		if err == nil || !strings.Contains(err.Error(), "idemsk relay --migrate") {
 			t.Errorf("%+v, %v; want what to do", e, err)

@@ -13,24 +13,24 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// trouble is what IDEMSK_SIMULATE=on allows a payment to ask for.
-type trouble struct {
+// simulation produces the failures that payments request, with IDEMSK_SIMULATE=on.
+type simulation struct {
 	exit func(code int)
 
 	mu    sync.Mutex
-	tries map[string]int // of unprotected payments, whose attempts nobody counts
+	tries map[string]int // attempts of unprotected payments, which have no durable count
 }
 
-func newTrouble() *trouble { return &trouble{exit: os.Exit, tries: make(map[string]int)} }
+func newSimulation() *simulation { return &simulation{exit: os.Exit, tries: make(map[string]int)} }
 
 var errSimulated = errors.New("simulated failure")
 
-// exitCode is the status with which a simulated crash ends the process.
+// exitCode is the exit status of a simulated crash.
 const exitCode = 3
 
-// make makes the trouble that the payment asks for: "permanent", "retry", "retry:N" (fails N times), "panic", "exit" (the
+// run produces the failure that the payment requests: "permanent", "retry", "retry:N" (fails N times), "panic", "exit" (the
 // process dies), "sleep:200ms".
-func (t *trouble) make(ctx context.Context, p Payment) error {
+func (s *simulation) run(ctx context.Context, p Payment) error {
 	kind, arg, _ := strings.Cut(p.Simulate, ":")
 	switch kind {
 	case "":
@@ -38,11 +38,11 @@ func (t *trouble) make(ctx context.Context, p Payment) error {
 	case "permanent":
 		return idem.Permanent(errSimulated)
 	case "retry":
-		return t.retry(ctx, p.PaymentID, arg)
+		return s.retry(ctx, p.PaymentID, arg)
 	case "panic":
 		panic(errSimulated)
 	case "exit":
-		t.exit(exitCode)
+		s.exit(exitCode)
 		return errSimulated
 	case "sleep":
 		return pause(ctx, arg)
@@ -50,7 +50,7 @@ func (t *trouble) make(ctx context.Context, p Payment) error {
 	return idem.Permanent(fmt.Errorf("simulate is %q: want permanent, retry, retry:N, panic, exit or sleep:DURATION", p.Simulate))
 }
 
-func (t *trouble) retry(ctx context.Context, paymentID, times string) error {
+func (s *simulation) retry(ctx context.Context, paymentID, times string) error {
 	if times == "" {
 		return errSimulated
 	}
@@ -58,21 +58,21 @@ func (t *trouble) retry(ctx context.Context, paymentID, times string) error {
 	if err != nil {
 		return idem.Permanent(fmt.Errorf("simulate retry:%s: want a number of failures", times))
 	}
-	if t.attempt(ctx, paymentID) <= n {
+	if s.attempt(ctx, paymentID) <= n {
 		return errSimulated
 	}
 	return nil
 }
 
-// attempt is the number of the attempt: the durable one, or, without protection, this process's own count.
-func (t *trouble) attempt(ctx context.Context, paymentID string) int {
+// attempt returns the number of the attempt: the durable one, or this process's own count for unprotected payments.
+func (s *simulation) attempt(ctx context.Context, paymentID string) int {
 	if a, ok := idem.AttemptFrom(ctx); ok {
 		return a.Number
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.tries[paymentID]++
-	return t.tries[paymentID]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries[paymentID]++
+	return s.tries[paymentID]
 }
 
 func pause(ctx context.Context, length string) error {

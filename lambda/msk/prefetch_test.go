@@ -21,9 +21,9 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// newBatchedSite is a site on a store that takes n elements in one request.
-func newBatchedSite(t rapid.TB, n int) *site {
-	s := newSite(t)
+// newBatchedFixture is a fixture on a store that takes n elements in one request.
+func newBatchedFixture(t rapid.TB, n int) *fixture {
+	s := newFixture(t)
 	s.store.Store = memstore.New(memstore.Config{BatchSize: n})
 	return s
 }
@@ -38,7 +38,7 @@ func manyRecords(n, partitions int) []record {
 }
 
 // Claims leave in full requests, however a batch is cut into units.
-func TestClaimsAreGathered(t *testing.T) {
+func TestClaimsAreSentInFullRequests(t *testing.T) {
 	const batch, total = 25, 1000
 	for _, tc := range []struct {
 		name       string
@@ -50,7 +50,7 @@ func TestClaimsAreGathered(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newBatchedSite(t, batch)
+				s := newBatchedFixture(t, batch)
 				s.cfg.Records.Order = tc.order
 				equalSlices(t, "reported places", s.deliver(manyRecords(total, tc.partitions)...))
 				equal(t, "executed", s.last().Executed, total)
@@ -69,9 +69,9 @@ func TestClaimsAreGathered(t *testing.T) {
 }
 
 // On a store that takes one at a time, each record is claimed when it is its turn.
-func TestNothingIsGatheredOnAPlainStore(t *testing.T) {
+func TestPlainStoreClaimsEachRecordInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		s.ledger.fails("k2", errBoom)
 		s.deliver(manyRecords(5, 1)...)
 		equalSlices(t, "calls", s.store.calls, 1, 1, 1)
@@ -79,9 +79,9 @@ func TestNothingIsGatheredOnAPlainStore(t *testing.T) {
 }
 
 // What was claimed behind a record that fails is given back with its attempt, all at once.
-func TestWhatIsBehindAFailureIsGivenBack(t *testing.T) {
+func TestClaimsAfterAFailureAreReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		s.ledger.fails("k2", errBoom)
 		reported := s.deliver(manyRecords(6, 1)...)
 		equalSlices(t, "reported places", reported, "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5")
@@ -100,9 +100,9 @@ func TestWhatIsBehindAFailureIsGivenBack(t *testing.T) {
 }
 
 // At the deadline too, in units that had no slot yet as in one that runs.
-func TestWhatIsNotBegunAtTheDeadlineIsGivenBack(t *testing.T) {
+func TestUnusedClaimsAreReleasedAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		s.cfg.Records.Concurrency = 2
 		for _, key := range []string{"k0", "k1"} {
 			s.ledger.takes(key, timeout-400*time.Millisecond) // into the margin
@@ -121,9 +121,9 @@ func TestWhatIsNotBegunAtTheDeadlineIsGivenBack(t *testing.T) {
 
 // Before a unit waits for a key that is in flight elsewhere, it gives back what it holds behind it: another process may be
 // waiting for that while it holds the key.
-func TestAUnitThatWaitsHoldsNothing(t *testing.T) {
+func TestWaitingLaneHoldsNoClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		held := s.store.hold(elsewhere("k1", time.Minute)).Entry
 		held.Fingerprint = idem.FingerprintOf([]byte("value of k1"))
 		free := false
@@ -144,9 +144,9 @@ func TestAUnitThatWaitsHoldsNothing(t *testing.T) {
 
 // What was found in flight elsewhere when it was gathered is looked at again when it is its turn, together with what is behind
 // it, and not waited for by what was seen long ago.
-func TestWhatWasInFlightIsGatheredAnew(t *testing.T) {
+func TestRecordsInFlightAreClaimedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		const n = 100
 		var held []store.Settlement
 		for i := range n {
@@ -179,9 +179,9 @@ func TestWhatWasInFlightIsGatheredAnew(t *testing.T) {
 }
 
 // A claim that was gathered ahead, and whose answer was lost, is made again when it is its turn, and recognises itself.
-func TestAGatheredClaimWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
+func TestPrefetchedClaimWithALostAnswerIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		s.engine.BreakerFailures = -1
 		var lost sync.Map // several units claim at once
 		s.store.onClaim = func(_ context.Context, req *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
@@ -200,9 +200,9 @@ func TestAGatheredClaimWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
 }
 
 // Records with one key are claimed in turn, and nothing is gathered across them.
-func TestRecordsThatShareAKeyAreNotGathered(t *testing.T) {
+func TestRecordsThatShareAKeyAreNotPrefetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		equalSlices(t, "reported places", s.deliver(
 			rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "shared"), rec("payments-0@4", "c"), rec("payments-0@5", "d"),
 			rec("payments-0@6", "shared").with("another value"), rec("payments-0@7", "e"),
@@ -213,9 +213,9 @@ func TestRecordsThatShareAKeyAreNotGathered(t *testing.T) {
 }
 
 // A record whose owner died runs with nothing else begun, claimed or on its way.
-func TestATakeOverIsAlone(t *testing.T) {
+func TestTakeOverRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		s.store.hold(elsewhere("k3", time.Second))
 		pass(time.Minute)
 		var claimed, running int
@@ -247,11 +247,11 @@ func TestATakeOverIsAlone(t *testing.T) {
 }
 
 // A crash charges those that were claimed ahead with it, once in their life, and none of them is given up for that.
-func TestACrashChargesTheInnocentOnce(t *testing.T) {
+func TestCrashChargesPrefetchedRecordsOnce(t *testing.T) {
 	for _, attempts := range []int{2, 5} {
 		t.Run(fmt.Sprint(attempts, " attempts"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newBatchedSite(t, 25)
+				s := newBatchedFixture(t, 25)
 				s.engine.MaxAttempts = attempts
 				for _, killer := range []string{"k4", "k9"} {
 					s.ledger.on[killer] = func(ctx context.Context, _ msk.Record) error {
@@ -275,9 +275,9 @@ func TestACrashChargesTheInnocentOnce(t *testing.T) {
 }
 
 // Where one attempt is all there is, none is charged for what another did.
-func TestWithOneAttemptNothingIsGathered(t *testing.T) {
+func TestOneAttemptDisablesPrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		s.engine.MaxAttempts = 1
 		s.dies("k1")
 		s.deliverAll(manyRecords(6, 1)...)
@@ -287,14 +287,14 @@ func TestWithOneAttemptNothingIsGathered(t *testing.T) {
 }
 
 // A key of a dead owner has all claims given back, so that it is alone; they are gathered anew, and not made one by one.
-func TestWhatATakeOverGivesBackIsGatheredAnew(t *testing.T) {
+func TestClaimsReleasedByATakeOverAreGroupedAgain(t *testing.T) {
 	const total, batch = 1000, 25
 	for name, c := range map[string]struct{ dead, apart, most int }{
 		"one": {1, 1, 70}, "ten, here and there": {10, 90, 85}, "what one process had claimed": {250, 1, 320},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newBatchedSite(t, batch)
+				s := newBatchedFixture(t, batch)
 				s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, 32
 				for i := range c.dead {
 					s.store.hold(elsewhere(fmt.Sprint("k", 40+i*c.apart), time.Second))
@@ -319,7 +319,7 @@ func TestWhatATakeOverGivesBackIsGatheredAnew(t *testing.T) {
 }
 
 // However slow handlers are, and whatever was known of them, no claim is gathered so far ahead that it must be renewed.
-func TestClaimsAreGatheredNoFurtherThanTheirLeaseReaches(t *testing.T) {
+func TestPrefetchIsBoundedByTheLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		order               kafka.Order
 		partitions, records int
@@ -334,7 +334,7 @@ func TestClaimsAreGatheredNoFurtherThanTheirLeaseReaches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newBatchedSite(t, 25)
+				s := newBatchedFixture(t, 25)
 				s.cfg.Records.Order, s.cfg.Records.Concurrency = c.order, 32
 				var extends atomic.Int64
 				s.store.onSettle = func(_ context.Context, set *store.Settlement, land func() error) error {
@@ -355,9 +355,9 @@ func TestClaimsAreGatheredNoFurtherThanTheirLeaseReaches(t *testing.T) {
 }
 
 // A completion that fails later stops its unit, and the answer names it and all behind it, although some have run.
-func TestACompletionThatFailsLater(t *testing.T) {
+func TestLateFailureOfACompletionStopsItsLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedSite(t, 25)
+		s := newBatchedFixture(t, 25)
 		s.store.onSettle = func(ctx context.Context, set *store.Settlement, land func() error) error {
 			if set.Op == store.OpComplete && set.Key == "ledger#payments#k1" {
 				select {
@@ -380,13 +380,13 @@ func TestACompletionThatFailsLater(t *testing.T) {
 	})
 }
 
-// TestPlainAndGatheredEndAlike plays the same batch through a plain store and through ones that gather, that commit effects
+// TestPlainAndBatchedStoresEndAlike plays the same batch through a plain store and through ones that gather, that commit effects
 // with completions, and that claim then too; with records that share keys, are bad, fail, and kill their process, and stores and a
 // queue that fail now and then, until an ESM would be content. The keys end in the same states, the same
 // records have dead letters, and every key has the same effects.
 //
 // Attempts differ: a crash charges those that were claimed ahead with it, so that the limit here is above what they need.
-func TestPlainAndGatheredEndAlike(t *testing.T) {
+func TestPlainAndBatchedStoresEndAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := drawRecords(t)
 		order := rapid.SampledFrom([]kafka.Order{kafka.ByPartition, kafka.ByKey, kafka.Unordered}).Draw(t, "order")
@@ -398,7 +398,7 @@ func TestPlainAndGatheredEndAlike(t *testing.T) {
 		draws := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 60).Draw(t, "faults")
 		run := func(size int, atomic, onCommit bool) (end string) {
 			rapid.SyncTest(t, func(t *rapid.T) {
-				s := newBatchedSite(t, size)
+				s := newBatchedFixture(t, size)
 				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second, ClaimOnCommit: onCommit}
 				s.cfg.Records.Order, s.cfg.Records.Concurrency = order, concurrency
 				s.ledger.atomic = atomic
@@ -427,7 +427,7 @@ func TestPlainAndGatheredEndAlike(t *testing.T) {
 
 // ending renders how keys, dead letters and effects ended. Of records that share a key and differ, which one comes first
 // depends on the partitions at work: how many are refused for that is left out.
-func ending(s *site) string {
+func ending(s *fixture) string {
 	var lines []string
 	for key, status := range s.keys() {
 		if strings.Contains(key, "#") {
