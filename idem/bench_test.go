@@ -10,11 +10,10 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
-// benchKeys is after how many records the store begins anew, so that it stays small.
+// benchKeys is the number of entries after which a new store is used, so that it stays small.
 const benchKeys = 1000
 
-// BenchmarkEngine measures the engine and the store in memory together, by the record: a trivial handler, in a session
-// with a deadline as an invocation has one.
+// BenchmarkEngine measures the engine with the memory store per task: a trivial handler, in a session with a deadline.
 func BenchmarkEngine(b *testing.B) {
 	for _, bm := range []struct {
 		name  string

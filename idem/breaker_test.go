@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func TestNoHandlerIsCalledWhileTheStoreIsDown(t *testing.T) {
@@ -92,7 +91,7 @@ func TestFailOpenStartsNothingNearTheDeadline(t *testing.T) {
 	})
 }
 
-// fault is a store whose claims a test lets fail for a while.
+// fault is a store whose claims fail while a test requires it.
 type fault struct {
 	err error
 }
@@ -168,7 +167,7 @@ func TestHalfOpenBreakerAllowsOneClaim(t *testing.T) {
 	})
 }
 
-// A breaker that has closed is closed: a single fault after it lets claims through as before.
+// A breaker that has closed counts from zero: after a single failure claims are still sent.
 func TestClosedBreakerCountsFailuresAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
@@ -197,7 +196,7 @@ func TestClosedBreakerCountsFailuresAnew(t *testing.T) {
 	})
 }
 
-// A claim that its caller gave up says nothing about the store: it neither opens the breaker nor closes it.
+// A claim that its caller cancelled shows nothing of the store: it neither opens nor closes the breaker.
 func TestCancelledClaimDoesNotAffectTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
@@ -224,7 +223,7 @@ func TestCancelledClaimDoesNotAffectTheBreaker(t *testing.T) {
 	})
 }
 
-// A caller whose time is over, or all but over, learns nothing of the store: the next caller must not pay for it.
+// A claim with little time left shows nothing of the store, so later callers must not be affected.
 func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
 	for name, tc := range map[string]struct {
 		time time.Duration
@@ -269,7 +268,7 @@ func TestDefiniteAnswersDoNotOpenTheBreaker(t *testing.T) {
 	wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.Replayed)
 }
 
-// A completion that claims its key too, and meets others that write the same items, says that the store is there.
+// A completion that also claims its key, and conflicts with other writes, shows that the store is available.
 func TestContendedCompletionDoesNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -285,7 +284,7 @@ func TestContendedCompletionDoesNotOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// One proper answer of many shows that the store is there.
+// One definite answer of several shows that the store is available.
 func TestPartlyAnsweredBatchDoesNotOpenTheBreaker(t *testing.T) {
 	st := newSpy()
 	st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
@@ -314,7 +313,7 @@ func TestClaimsAreAlwaysSentWithoutABreaker(t *testing.T) {
 	equal(t, "claims", st.claimed(), 20)
 }
 
-// What has happened must be recorded if it can be: the breaker holds back no settlement.
+// The breaker does not stop settlements, because effects that took place must be recorded.
 func TestOpenBreakerAllowsSettlements(t *testing.T) {
 	st, f := newSpy(), &fault{}
 	st.onClaim = f.onClaim
@@ -329,8 +328,8 @@ func TestOpenBreakerAllowsSettlements(t *testing.T) {
 	wantKind(t, out, idem.Executed)
 }
 
-// With claims that go with completions, the claim that the breaker allows may never be sent: its handler fails, is not begun, or
-// its ticket is given back. The breaker closes all the same when the store is back.
+// With ClaimOnCommit the claim that the breaker allows may never be sent, because its handler fails or does not begin, or the
+// claim is released. The breaker must still close when the store is available again.
 func TestBreakerClosesAfterAProbeThatIsNeverSent(t *testing.T) {
 	for name, probe := range map[string]func(t *testing.T, e *idem.Engine){
 		"its handler fails": func(t *testing.T, e *idem.Engine) {

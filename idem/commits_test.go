@@ -11,13 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// slowStore is a store in memory that is a Batcher, and takes a second for each call of Settle.
+// slowStore is a memory store that is a Batcher and takes a second for each call of Settle.
 type slowStore struct {
 	*memstore.Store
 	on func(call int, ss []store.Settlement) []error // instead of settling, if it returns an error
@@ -53,7 +52,7 @@ func (s *slowStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return s.Store.Settle(ctx, ss)
 }
 
-// sizes are those of the calls so far, sorted: calls of one moment come in any order.
+// sizes returns the sizes of the calls so far, sorted, because the order of concurrent calls varies.
 func (s *slowStore) sizes() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +64,7 @@ func (s *slowStore) sizes() string {
 	return fmt.Sprint(sizes)
 }
 
-// async runs claims for different keys one after another, and returns what came of them when all is known.
+// async runs claims of different keys one after another, and returns their outcomes when all are known.
 type async struct {
 	*idem.Session
 	claims []*idem.Claim
@@ -116,7 +115,7 @@ func (a *async) wantAll(t *testing.T, want idem.Kind) {
 	}
 }
 
-// The first is sent at once; full requests leave as soon as they are full; the rest when the last request has returned.
+// The first completion is sent at once, a full request when it is full, and the rest when the last request has returned.
 func TestCompletionsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
@@ -139,7 +138,7 @@ func TestCompletionsAreGrouped(t *testing.T) {
 	})
 }
 
-// A single completion waits for nothing.
+// A single completion is sent at once.
 func TestSingleCompletionIsSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
@@ -150,7 +149,7 @@ func TestSingleCompletionIsSentAtOnce(t *testing.T) {
 	})
 }
 
-// No more handlers than the window allows have returned without their completion having landed.
+// The number of handlers that have returned without a confirmed completion is at most the window.
 func TestCommitWindowBoundsUnconfirmedCompletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
@@ -176,7 +175,7 @@ func TestCommitWindowBoundsUnconfirmedCompletions(t *testing.T) {
 	})
 }
 
-// What has to be sent again is sent by itself, and holds up nobody.
+// A completion that must be retried is sent separately, and delays no other completion.
 func TestFailedCompletionIsRetriedSeparately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
@@ -184,7 +183,7 @@ func TestFailedCompletionIsRetriedSeparately(t *testing.T) {
 			if call > 2 {
 				return nil
 			}
-			errs := make([]error, len(ss)) // the first of each of the first two requests is lost; the rest lands
+			errs := make([]error, len(ss)) // the first of each of the first two requests is lost; the rest succeeds
 			errs[0] = errNetwork
 			for i, err := range st.Store.Settle(context.Background(), ss[1:]) {
 				errs[i+1] = err
@@ -203,7 +202,7 @@ func TestFailedCompletionIsRetriedSeparately(t *testing.T) {
 	})
 }
 
-// A request that gets no answer, as on a connection that was silently lost, holds up only what it carries.
+// A request that gets no answer, as on a lost connection, delays only its own completions.
 func TestCompletionsDoNotWaitForAnUnansweredRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -231,7 +230,7 @@ func TestCompletionsDoNotWaitForAnUnansweredRequest(t *testing.T) {
 			}
 			equal(t, fmt.Sprint("status of task ", i), get(t, st, fmt.Sprint("payments#", i)).Status, want)
 		}
-		for range 50 { // it is lost to nobody
+		for range 50 { // no place may be lost
 			pass(lease / 10)
 			contender := newEngine(t, st.Store, idem.Config{Lease: lease, Wait: -1})
 			first := taskOf(returning("a contender's", nil))
@@ -265,7 +264,7 @@ func TestCompletionsThatCannotBeStored(t *testing.T) {
 	})
 }
 
-// A claim that was lost meanwhile: by a thief that is at work, and by one that has completed the same request.
+// The claim was lost meanwhile: to an owner that is still running, or to one that has completed the same request.
 func TestFencedCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
@@ -301,7 +300,7 @@ func TestFencedCompletion(t *testing.T) {
 	})
 }
 
-// Whatever becomes of a handler, its place in the window is free afterwards.
+// The place in the window is released however the handler ends.
 func TestPlacesInTheWindowAreReleased(t *testing.T) {
 	for name, handle := range map[string]idem.HandlerFunc{
 		"error": func(context.Context) ([]byte, error) { return nil, errBoom },
@@ -350,7 +349,7 @@ func TestWaitForCommits(t *testing.T) {
 	})
 }
 
-// Near the deadline a task that finds no place in the window is not begun.
+// A task that gets no place in the window before the deadline does not begin.
 func TestTaskWithoutAPlaceBeforeTheDeadlineIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
@@ -370,7 +369,7 @@ func TestTaskWithoutAPlaceBeforeTheDeadlineIsNotBegun(t *testing.T) {
 	})
 }
 
-// On a store that takes one element in a request, RunAsync is Run.
+// On a store that takes one element per request, RunAsync is Run.
 func TestRunAsyncWithoutBatchingIsRun(t *testing.T) {
 	for name, st := range map[string]store.Store{
 		"no Batcher":         newSpy(),
@@ -396,7 +395,7 @@ type batcherOf struct {
 
 func (b batcherOf) BatchSize() int { return b.size }
 
-// Where one attempt is all there is, nothing is gathered: a process that dies would have used up that of others.
+// With one attempt completions are not grouped, because the death of a process would use up the attempts of other tasks.
 func TestBatchSizeIsOneWithOneAttempt(t *testing.T) {
 	for attempts, want := range map[int]int{0: 25, -1: 25, 2: 25, 1: 1} {
 		e := newEngine(t, memstore.New(memstore.Config{BatchSize: 25}), idem.Config{MaxAttempts: attempts})
@@ -404,7 +403,7 @@ func TestBatchSizeIsOneWithOneAttempt(t *testing.T) {
 	}
 }
 
-// A failure is settled before RunAsync returns: what comes behind must know.
+// A failure is settled before RunAsync returns, because later tasks depend on it.
 func TestFailureIsSettledWhenRunAsyncReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()

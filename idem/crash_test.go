@@ -10,17 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Random histories of a few processes that contend for two keys: they die with claims in their hands, pause and come
-// back late, lose requests and replies, have requests land long after they were given up, and are redriven. Time passes
-// in a bubble. What the engine says must be what is true, and the promises of the package must hold.
+// Random histories of several processes that compete for two keys: they die while holding claims, pause and continue late, lose
+// requests and replies, have requests arrive after they were given up, and are redriven. Time is that of a bubble. The engine's
+// outcomes must match the observed state, and the guarantees of the package must hold.
 func TestGuaranteesHoldUnderCrashes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		skew := rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(rt, "skew")
@@ -40,7 +39,7 @@ func TestGuaranteesHoldUnderCrashes(t *testing.T) {
 	})
 }
 
-// step is one event of a history. Which of its fields count depends on what it does.
+// step is one event of a history. The kind of event decides which fields are used.
 type step struct {
 	do       string
 	which    int // of the claims held, or of the requests under way
@@ -63,7 +62,7 @@ func (s step) GoString() string {
 	return text
 }
 
-// plan says what a handler does.
+// plan defines the behaviour of a handler.
 type plan struct {
 	takes     time.Duration
 	obedient  bool // it returns as soon as its context ends
@@ -77,8 +76,8 @@ var planned = map[string]error{
 	"later": idem.RetryAfter(errBoom, 3*time.Second), "panic": nil,
 }
 
-// What steps are drawn from. What stands in a list more than once comes more often, and a history that fails is reduced
-// to the first ones.
+// The values from which steps are drawn. A value that occurs more than once is more frequent. A failing history is reduced to
+// the first values.
 var (
 	deeds = []string{
 		"ttl", "claim", "claim", "claimAgain", "run", "run", "deliver", "deliver", "deliver", "release", "die", "time", "time", "landLate",
@@ -129,19 +128,19 @@ const (
 
 var worldKeys = []string{"a", "b"}
 
-// world is the store, the processes, and what an observer saw of them.
+// world is the store, the processes, and what was observed of them.
 type world struct {
 	store *memstore.Store
 	procs []*process
 	held  []*held
 
 	mu    sync.Mutex // for what follows, and all that is observed: heartbeats ask the store too
-	late  []func()   // requests that were given up, but land some day
+	late  []func()   // requests that were given up, but arrive later
 	keys  map[string]*observed
-	wrong []string // what was seen that must not be
+	wrong []string // observed violations
 }
 
-// held is a claim in the hands of a process, in a session of its own.
+// held is a claim that a process holds, in its own session.
 type held struct {
 	proc    *process
 	session *idem.Session
@@ -202,7 +201,7 @@ func (w *world) play(s step) {
 	}
 }
 
-// task makes a task that does as planned, under the observer's eyes.
+// task returns a task that behaves as planned and is observed.
 func (w *world) task(s step) idem.Task {
 	key, p, o := s.key, &s.plan, w.keys[s.key]
 	return idem.Task{
@@ -239,7 +238,7 @@ func (w *world) task(s step) idem.Task {
 			}
 			o.deadLettered[b.Attempt.Token] = true
 			if o.lives[b.Attempt.Token] != o.life {
-				return nil // it comes from a life that is over
+				return nil // it belongs to an earlier life of the key
 			}
 			if o.letters++; o.result != "" && !o.faulted {
 				w.errorf("%s: completed and dead-lettered, although nothing went wrong", key)
@@ -270,7 +269,7 @@ func (w *world) claim(proc *process, s step) {
 	w.held = append(w.held, h)
 }
 
-// some is one of the claims held, nil if there is none.
+// some returns one of the held claims, nil if there is none.
 func (w *world) some(which int) *held {
 	if len(w.held) == 0 {
 		return nil
@@ -302,7 +301,7 @@ func (w *world) landLate(which int) {
 	}
 }
 
-// settleAll ends all trouble and delivers each key once more: nothing may be stuck, and nothing lost.
+// settleAll ends all faults and delivers each key once more: every key must be settled, and no message lost.
 func (w *world) settleAll() {
 	for _, h := range w.held {
 		h.session.Close()
@@ -311,7 +310,7 @@ func (w *world) settleAll() {
 	for _, key := range worldKeys {
 		out := w.deliver(w.procs[0], step{key: key, redrive: math.MaxInt, plan: plan{returns: "success"}, lasts: time.Hour})
 		if !out.Kind.Settled() {
-			w.errorf("%s: still %v when all trouble was over: %v", key, out.Kind, out.Err)
+			w.errorf("%s: still %v after all faults ended: %v", key, out.Kind, out.Err)
 		}
 	}
 }

@@ -7,13 +7,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// process is an engine whose line to the store fails as planned.
+// process is an engine whose requests to the store fail as planned.
 type process struct {
 	world  *world
 	engine *idem.Engine
@@ -24,18 +23,18 @@ type faultKind int
 
 const (
 	noFault     faultKind = iota
-	lostRequest           // it never arrives
-	lostReply             // it lands, and the process does not know
-	lateRequest           // it is given up, and lands later
-	sentTwice             // it lands, and the client's retry lands again
+	lostRequest           // the request does not arrive
+	lostReply             // the request arrives, and its reply is lost
+	lateRequest           // the request is given up, and arrives later
+	sentTwice             // the request arrives, and the client's retry arrives again
 )
 
-// observed is what is known of a key.
+// observed is the state of a key as observed.
 type observed struct {
 	token   int64           // the greatest that was ever given out
 	owners  map[string]bool // that ever got it
 	life    int             // counts the lives of the key
-	faulted bool            // something went wrong in this life that may let it end in two ways
+	faulted bool            // a fault in this life allows it to end in two ways
 	letters int             // dead letters in this life
 	result  string          // that completed this life; "" if none did
 	commits int             // completions, in all lives
@@ -61,7 +60,7 @@ func (w *world) errorf(format string, args ...any) {
 // NewEffect implements store.Transactor.
 func (p *process) NewEffect() store.Effect { return p.world.store.NewEffect() }
 
-// Claim implements store.Store: the line to the real one.
+// Claim implements store.Store. It passes requests to the real store, with faults.
 func (p *process) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
@@ -86,7 +85,7 @@ func (p *process) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.
 	return p.world.observeClaims(ctx, reqs)
 }
 
-// Settle implements store.Store: the line to the real one.
+// Settle implements store.Store. It passes requests to the real store, with faults.
 func (p *process) Settle(ctx context.Context, ss []store.Settlement) []error {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
@@ -116,7 +115,7 @@ func (p *process) nextFault() faultKind {
 	return f
 }
 
-// landClaim lands a claim that was given up. Its condition was an absent key: it may not steal.
+// landClaim applies a claim that was given up. Its condition was an absent key, so it must not steal.
 func (w *world) landClaim(reqs []store.ClaimRequest) {
 	for _, req := range reqs {
 		if _, err := w.store.Get(context.Background(), req.Key); errors.Is(err, store.ErrNotFound) {
@@ -126,7 +125,7 @@ func (w *world) landClaim(reqs []store.ClaimRequest) {
 	}
 }
 
-// observeClaims claims, and checks what the store let happen.
+// observeClaims sends claims to the store and checks the results.
 func (w *world) observeClaims(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	before := make([]*store.Entry, len(reqs))
 	for i := range reqs {
@@ -166,7 +165,7 @@ func (w *world) observeClaim(req *store.ClaimRequest, before, now *store.Entry) 
 	}
 }
 
-// observeSettlement settles, and checks what the store let happen.
+// observeSettlement sends a settlement to the store and checks the result.
 func (w *world) observeSettlement(ctx context.Context, ss []store.Settlement) []error {
 	set := &ss[0]
 	o := w.keys[set.Key]
@@ -213,7 +212,7 @@ func (w *world) begin(key string, a idem.Attempt) {
 	}
 }
 
-// giveBack observes that a handler means to have its attempt back.
+// giveBack observes that a handler asks for its attempt to be refunded.
 func (w *world) giveBack(key string, a idem.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,7 +234,7 @@ func (o *observed) redrive(which int) int64 {
 	return tokens[which]
 }
 
-// verify holds an outcome against the truth.
+// verify compares an outcome with the observed state.
 func (w *world) verify(key string, out idem.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

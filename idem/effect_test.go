@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
-	"pgregory.net/rapid"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// booked is a handler whose effect adds one to a count; refusal is what its condition says.
+// booked returns a handler whose effect adds one to a count; refusal is the result of the effect's condition.
 func booked(count *int, refusal error) *handler {
 	return &handler{handle: func(ctx context.Context, call int) ([]byte, error) {
 		tx, err := memstore.TxFrom(ctx)
@@ -83,7 +78,7 @@ func TestEffectOfAFailedHandlerIsDropped(t *testing.T) {
 	})
 }
 
-// What a condition says is what the handler says.
+// The error of a failed condition is treated as the handler's error.
 func TestRejectedEffectIsTheHandlersError(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -164,7 +159,7 @@ func TestErrorOfAnUnansweredCommit(t *testing.T) {
 	})
 }
 
-// The handler's context is the only way to an effect; a handler that overran finds it closed.
+// An effect can be enlisted only during the handler; after an overrun it is refused.
 func TestEnlistAfterTheHandlerIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		count := 0
@@ -185,127 +180,6 @@ func TestEnlistAfterTheHandlerIsRefused(t *testing.T) {
 	})
 }
 
-// sealedBadly is a store whose effects can't be sealed.
-type sealedBadly struct{ *spy }
-
-func (sealedBadly) NewEffect() store.Effect { return badSeal{} }
-
-type badSeal struct{}
-
-func (badSeal) Seal() (enlisted bool, err error) { return true, errBoom }
-func (badSeal) Discard()                         {}
-
-func TestEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
-		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-			_, ok := store.EffectFrom(ctx)
-			equal(t, "an effect", ok, true)
-			return nil, nil
-		}}
-		out := newEngine(t, sealedBadly{s}, cfg).Do(t.Context(), taskOf(h))
-		wantKind(t, out, idem.Retry)
-		wantErr(t, out.Err, errBoom)
-	})
-}
-
-// counted is a store that counts what becomes of its effects.
-type counted struct {
-	*spy
-	made, discarded, settled *int
-	enlists                  bool
-	seal                     error
-}
-
-func (c counted) NewEffect() store.Effect {
-	*c.made++
-	return countedEffect(c)
-}
-
-func (c counted) Settle(ctx context.Context, ss []store.Settlement) []error {
-	plain := slices.Clone(ss)
-	for i := range plain {
-		if plain[i].Effect != nil {
-			*c.settled++
-			plain[i].Effect = nil
-		}
-	}
-	return c.spy.Settle(ctx, plain)
-}
-
-type countedEffect counted
-
-func (e countedEffect) Seal() (enlisted bool, err error) { return e.enlists, e.seal }
-func (e countedEffect) Discard()                         { *e.discarded++ }
-
-// An effect holds what a store can't do without, such as a connection.
-func TestAnEffectIsSettledOrDiscarded(t *testing.T) {
-	asks := func(err error) func(context.Context) ([]byte, error) {
-		return func(ctx context.Context) ([]byte, error) {
-			_, _ = store.EffectFrom(ctx)
-			return nil, err
-		}
-	}
-	for name, tc := range map[string]struct {
-		handle           func(context.Context) ([]byte, error)
-		nothing          bool
-		seal             error
-		settled, discard int
-	}{
-		"success":                            {handle: asks(nil), settled: 1},
-		"success without a result":           {handle: asks(idem.ResultUnavailable(errBoom)), settled: 1},
-		"an error":                           {handle: asks(errBoom), discard: 1},
-		"a permanent error":                  {handle: asks(idem.Permanent(errBoom)), discard: 1},
-		"an error of a dependency":           {handle: asks(idem.Unavailable(errBoom)), discard: 1},
-		"nothing enlisted":                   {handle: asks(nil), nothing: true, discard: 1},
-		"what can't be sealed":               {handle: asks(nil), seal: errBoom, discard: 1},
-		"what can't be sealed, no result":    {handle: asks(idem.ResultUnavailable(errBoom)), seal: errBoom, discard: 1},
-		"an error, and what can't be":        {handle: asks(errBoom), seal: errBoom, discard: 1},
-		"a panic":                            {handle: func(ctx context.Context) ([]byte, error) { _, _ = asks(nil)(ctx); panic("boom") }, discard: 1},
-		"the end of the handler's goroutine": {handle: func(ctx context.Context) ([]byte, error) { _, _ = asks(nil)(ctx); runtime.Goexit(); return nil, nil }, discard: 1},
-		"an error after the claim was lost": {handle: func(ctx context.Context) ([]byte, error) {
-			_, err := asks(nil)(ctx)
-			<-ctx.Done()
-			return nil, errors.Join(err, context.Cause(ctx))
-		}, discard: 1},
-		"a handler that asks for none": {handle: func(context.Context) ([]byte, error) { return nil, nil }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
-				if name == "an error after the claim was lost" {
-					if cfg.ClaimOnCommit {
-						return // there is no claim to lose
-					}
-					s.onSettle = failing(store.OpExtend)
-				}
-				made, discarded, settled := 0, 0, 0
-				e := newEngine(t, counted{s, &made, &discarded, &settled, !tc.nothing, tc.seal}, cfg)
-				h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) { return tc.handle(ctx) }}
-				var wg sync.WaitGroup
-				wg.Go(func() { e.Do(t.Context(), taskOf(h)) })
-				wg.Wait()
-				equal(t, "settled", settled, tc.settled)
-				equal(t, "discarded", discarded, tc.discard)
-				equal(t, "made", made, tc.settled+tc.discard)
-			})
-		})
-	}
-}
-
-// A handler's goroutine that outlives it gets nothing that nobody would give back.
-func TestNoEffectIsMadeAfterTheHandler(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
-		var kept context.Context
-		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-			kept = ctx //nolint:fatcontext // that is the point
-			return nil, nil
-		}}
-		wantKind(t, newEngine(t, s, cfg).Do(t.Context(), taskOf(h)), idem.Executed)
-		if _, ok := store.EffectFrom(kept); ok {
-			t.Error("there is an effect")
-		}
-	})
-}
-
 func TestClaimOnCommitNeedsATransactor(t *testing.T) {
 	plain := struct{ store.Store }{memstore.New(memstore.Config{})}
 	if _, err := idem.New(plain, idem.Config{ClaimOnCommit: true}); !errors.Is(err, idem.ErrInvalidConfig) {
@@ -313,7 +187,7 @@ func TestClaimOnCommitNeedsATransactor(t *testing.T) {
 	}
 }
 
-// A completion that finds its key in other hands waits for them, and does not have its effect a second time.
+// A completion that finds its key claimed by another owner waits, and does not commit its effect a second time.
 func TestRefusedCompletionWaitsForTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, count := newSpy(), 0
@@ -349,7 +223,7 @@ func TestRefusedCompletionTakesOverADeadOwnersKey(t *testing.T) {
 	})
 }
 
-// A claim that is left to the completion needs no giving back.
+// A claim that is left to the completion needs no release.
 func TestClaimOnCommitSendsNothingForATaskThatIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpy()
@@ -368,7 +242,7 @@ func TestClaimOnCommitSendsNothingForATaskThatIsNotBegun(t *testing.T) {
 	})
 }
 
-// The next handler may be meant to see the effect of the one before it.
+// The next handler may depend on the effect of the one before it.
 func TestEffectIsCommittedBeforeTheNextHandler(t *testing.T) {
 	for _, onCommit := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -419,105 +293,4 @@ func TestOpenBreakerStopsHandlersWithoutAClaim(t *testing.T) {
 		}
 		t.Errorf("%d handlers ran while the store was down", h.calls)
 	})
-}
-
-// Deliveries of a few keys to a few processes at once, whose line to the store loses requests and answers: each key's effect
-// takes place once, whether its claim comes first or with the completion.
-func TestEffectsTakePlaceOnce(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		faults := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 40).Draw(rt, "faults")
-		modes := rapid.SliceOfN(rapid.Bool(), 3, 3).Draw(rt, "claims on commit")
-		rounds := rapid.IntRange(1, 4).Draw(rt, "rounds")
-		batch := rapid.SampledFrom([]int{1, 4}).Draw(rt, "batch size")
-		var wrong string
-		synctest.Test(t, func(t *testing.T) { wrong = deliveries(t, faults, modes, rounds, batch) })
-		if wrong != "" {
-			rt.Fatal(wrong)
-		}
-	})
-}
-
-const effectKeys = 5
-
-func deliveries(t *testing.T, faults []int, modes []bool, rounds, batch int) (wrong string) {
-	t.Helper()
-	s := &flaky{Store: memstore.New(memstore.Config{BatchSize: batch}), faults: faults}
-	var counts [effectKeys]int
-	keyOf := func(i int) string { return fmt.Sprint("payments#", i) }
-	for range rounds {
-		var all sync.WaitGroup
-		for _, onCommit := range modes {
-			e := newEngine(t, s, idem.Config{ClaimOnCommit: onCommit, Lease: lease, BreakerFailures: -1, Wait: -1})
-			session := e.Session(t.Context())
-			var claims []*idem.Claim
-			for i := range effectKeys {
-				task := taskOf(booked(&counts[i], nil))
-				task.Key = keyOf(i)
-				claims = append(claims, &idem.Claim{Task: task, TakeOver: true})
-			}
-			all.Go(func() {
-				defer session.Close()
-				session.Claim(claims)
-				var told sync.WaitGroup
-				told.Add(len(claims))
-				for _, claim := range claims {
-					session.RunAsync(claim, func(idem.Outcome) { told.Done() })
-				}
-				told.Wait()
-			})
-		}
-		all.Wait()
-		pass(lease + time.Second)
-		s.landLate(t.Context())
-	}
-	for i, n := range counts {
-		rec, err := s.Get(t.Context(), keyOf(i))
-		completed := err == nil && rec.Status == store.StatusCompleted
-		if n > 1 || completed != (n == 1) {
-			return fmt.Sprintf("key %d: its effect took place %d times, and the key is %+v", i, n, rec)
-		}
-	}
-	return ""
-}
-
-// flaky is a store in memory whose calls of Settle meet the faults given, one after the other.
-type flaky struct {
-	*memstore.Store
-	mu     sync.Mutex
-	faults []int
-	late   [][]store.Settlement
-}
-
-// Settle implements store.Store.
-func (f *flaky) Settle(ctx context.Context, ss []store.Settlement) []error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fault := noFault
-	if len(f.faults) > 0 {
-		fault, f.faults = faultKind(f.faults[0]), f.faults[1:]
-	}
-	failed := slices.Repeat([]error{errNetwork}, len(ss))
-	switch fault {
-	case lostRequest:
-		return failed
-	case lateRequest:
-		f.late = append(f.late, slices.Clone(ss))
-		return failed
-	case lostReply:
-		f.Store.Settle(ctx, ss)
-		return failed
-	case sentTwice:
-		f.Store.Settle(ctx, ss)
-	case noFault:
-	}
-	return f.Store.Settle(ctx, ss)
-}
-
-func (f *flaky) landLate(ctx context.Context) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, ss := range f.late {
-		f.Store.Settle(ctx, ss)
-	}
-	f.late = nil
 }

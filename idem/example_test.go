@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func ExampleEngine_Do() {
@@ -42,7 +41,7 @@ func ExampleEngine_Do() {
 	// Mismatched true
 }
 
-// A ledger that remembers the greatest token it has seen refuses an owner that was overtaken.
+// A ledger that stores the greatest token it has seen refuses a stale owner.
 func ExampleAttemptFrom() {
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
 	if err != nil {
@@ -100,7 +99,7 @@ func ExamplePermanent() {
 	// ReplayedFailed settled: true
 }
 
-// An error that may pass leaves the key for another delivery, which gets it when the delay is over.
+// After a transient error the key can be claimed by another delivery when the delay is over.
 func ExampleRetryAfter() {
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{Wait: -1})
 	if err != nil {
@@ -121,7 +120,7 @@ func ExampleRetryAfter() {
 	// InFlight
 }
 
-// An outage of something that the handler needs uses up none of the message's attempts.
+// An outage of a dependency uses up none of the message's attempts.
 func ExampleUnavailable() {
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{MaxAttempts: 1})
 	if err != nil {
@@ -150,7 +149,7 @@ func ExampleUnavailable() {
 	// Executed in attempt 1
 }
 
-// Claims of many tasks go to the store in one call.
+// The claims of many tasks are sent to the store in one call.
 func ExampleSession() {
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
 	if err != nil {
@@ -169,7 +168,7 @@ func ExampleSession() {
 		})}
 	}
 	session.Claim(claims)
-	session.Release(claims[1:2]) // not to be run now; its attempt is given back
+	session.Release(claims[1:2]) // not run now; its attempt is refunded
 	for i := range claims {
 		out := session.Run(claims[i])
 		fmt.Printf("%v %s %v\n", out.Kind, out.Result, out.Err)

@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// What the tests' tasks look like unless they say otherwise.
+// The defaults of the tests' tasks.
 const (
 	testKey    = "payments#a"
 	testSource = "payments-3@17"
@@ -26,8 +25,8 @@ var (
 	errNetwork = errors.New("connection refused")
 )
 
-// spy is a store in memory that remembers what it was asked, and lets a test step in: land passes the request on.
-// The hooks are set before the store is used.
+// spy is a memory store that records its requests and lets a test intervene: land passes the request on. The hooks are set
+// before the store is used.
 type spy struct {
 	*memstore.Store
 	onClaim  func(ctx context.Context, reqs []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult
@@ -60,7 +59,7 @@ func (s *spy) Settle(ctx context.Context, ss []store.Settlement) []error {
 	if s.onSettle == nil {
 		return s.Store.Settle(ctx, ss)
 	}
-	land := func() error { // settlements that a test interferes with come one by one
+	land := func() error { // settlements with a hook are sent individually
 		if errs := s.Store.Settle(ctx, ss); errs != nil {
 			return errs[0]
 		}
@@ -76,14 +75,14 @@ func (*spy) answer(err error) []error {
 	return []error{err}
 }
 
-// claimed counts the claims of single keys that were asked for.
+// claimed returns the number of claims of single keys.
 func (s *spy) claimed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(slices.Concat(s.claims...))
 }
 
-// count counts the settlements of one kind that were asked for.
+// count returns the number of settlements of one kind.
 func (s *spy) count(op store.SettleOp) int { return len(s.all(op)) }
 
 func (s *spy) all(op store.SettleOp) []store.Settlement {
@@ -92,7 +91,7 @@ func (s *spy) all(op store.SettleOp) []store.Settlement {
 	return slices.DeleteFunc(slices.Clone(s.settled), func(set store.Settlement) bool { return set.Op != op })
 }
 
-// owners are those of the claims asked for, in order.
+// owners returns the owners of the claims, in order.
 func (s *spy) owners() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,20 +102,20 @@ func (s *spy) owners() []string {
 	return owners
 }
 
-// failing is a hook for onSettle that lets nothing of the kinds given through.
+// failing returns a hook for onSettle that fails all settlements of the given kinds.
 func failing(ops ...store.SettleOp) func(context.Context, store.Settlement, func() error) error {
 	return func(ctx context.Context, set store.Settlement, land func() error) error {
 		switch {
 		case !slices.Contains(ops, set.Op):
 			return land()
 		case ctx.Err() != nil:
-			return ctx.Err() // it is not even tried
+			return ctx.Err() // no request is sent
 		}
 		return errNetwork
 	}
 }
 
-// down is a hook for onClaim that answers every claim with err.
+// down returns a hook for onClaim that answers every claim with err.
 func down(err error) func(context.Context, []store.ClaimRequest, func() []store.ClaimResult) []store.ClaimResult {
 	return func(_ context.Context, reqs []store.ClaimRequest, _ func() []store.ClaimResult) []store.ClaimResult {
 		results := make([]store.ClaimResult, len(reqs))
@@ -127,13 +126,13 @@ func down(err error) func(context.Context, []store.ClaimRequest, func() []store.
 	}
 }
 
-// deadLetters takes dead letters. Its hook is called with each.
+// deadLetters records dead letters. Its hook is called with each.
 type deadLetters struct {
 	sent   []idem.DeadLetter
 	onSend func(ctx context.Context, b idem.DeadLetter) error
 }
 
-// DeadLetter implements idem.DeadLetterer.
+// Send implements idem.DeadLetterSink.
 func (g *deadLetters) Send(ctx context.Context, b idem.DeadLetter) error {
 	g.sent = append(g.sent, b)
 	if g.onSend == nil {
@@ -158,7 +157,7 @@ func returning(result string, err error) *handler {
 	return &handler{handle: func(context.Context, int) ([]byte, error) { return []byte(result), err }}
 }
 
-// taking is a handler that returns when d has passed, whatever its context says.
+// taking returns a handler that returns after d, even if its context ends before.
 func taking(d time.Duration, result string, err error) *handler {
 	return &handler{handle: func(context.Context, int) ([]byte, error) {
 		pass(d)
@@ -194,7 +193,7 @@ func get(t testing.TB, st store.Admin, key string) store.Entry {
 	return rec
 }
 
-// pass lets time pass, inside of a synctest bubble.
+// pass waits for d of the synctest bubble's time.
 func pass(d time.Duration) { <-time.After(d) }
 
 func equal[T comparable](t testing.TB, what string, got, want T) {

@@ -7,14 +7,13 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 var errForeign = fmt.Errorf("claim %q: %w", testKey, store.ErrForeignEntry)
 
-// What one key holds says nothing of the store: the others get on.
+// A foreign entry of one key does not mean that the store is unavailable. Other keys are not affected.
 func TestForeignEntryDoesNotOpenTheBreaker(t *testing.T) {
 	for name, policy := range map[string]idem.StoreDownPolicy{"fails closed": idem.FailClosed, "fails open": idem.FailOpen} {
 		t.Run(name, func(t *testing.T) {

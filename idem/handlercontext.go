@@ -16,7 +16,7 @@ type handlerContext struct {
 	attempt    Attempt
 	transactor store.Transactor // nil if the store is none
 
-	mu     sync.Mutex
+	mu       sync.Mutex
 	effect   store.Effect // nil until the handler asks for it
 	returned bool         // the handler has returned, and can't enlist any more
 }

@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 type callersKey struct{}
@@ -30,8 +29,7 @@ func TestHandlersContextInheritsFromTheCallers(t *testing.T) {
 	})
 }
 
-// A context that outlives its handler has ended, whether the handler looked at it or not: what the handler left running
-// under it is told to stop.
+// A handler's context has ended when the handler has returned, so that goroutines that it started end.
 func TestHandlersContextEndsWithTheHandler(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context){
 		"never looked at": func(context.Context) {},

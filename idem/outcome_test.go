@@ -3,9 +3,8 @@ package idem_test
 import (
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func TestKinds(t *testing.T) {

@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func TestHandlerErrors(t *testing.T) {
@@ -64,7 +63,7 @@ func TestPermanentErrorIsDeadLetteredAtOnce(t *testing.T) {
 	wantErr(t, b.Err, errBoom)
 }
 
-// If the process died in between, a dead letter that came second would be lost.
+// If the process died between the two, a dead letter that is sent second would be lost.
 func TestDeadLetterIsSentBeforeFAILED(t *testing.T) {
 	st := newSpy()
 	letters := &deadLetters{}
@@ -111,7 +110,7 @@ func TestTaskIsRetriedIfItsDeadLetterCannotBeSent(t *testing.T) {
 	}
 }
 
-// What takes dead letters may not answer: the key is given back all the same, for whoever gets the message next.
+// If the dead-letter sink does not answer, the key is released for the next delivery.
 func TestUnansweredDeadLetterLeavesTimeToReleaseTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -166,7 +165,7 @@ func TestLastAttemptIsDeadLettered(t *testing.T) {
 	equal(t, "calls of the handler", h.calls, 3)
 }
 
-// A record that kills its process has been charged with its claim, so it is not begun once too often.
+// A task that kills its process has been charged with its claim, so it is not begun more often than the limit allows.
 func TestTaskThatKillsItsProcessIsDeadLettered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -286,7 +285,7 @@ func TestPanicIsAFailureOfItsTask(t *testing.T) {
 	}
 }
 
-// nilError is an error whose methods need a receiver: a nil pointer of it, returned as an error, is a usual mistake.
+// nilError is an error whose methods need a receiver. Returning a nil pointer to it as an error is a common mistake.
 type nilError struct{ cause error }
 
 func (e *nilError) Error() string { return e.cause.Error() }

@@ -8,12 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// session begins one that is closed with the test.
+// session returns a session that is closed at the end of the test.
 func session(t testing.TB, e *idem.Engine, ctx context.Context) *idem.Session { //nolint:revive // as t.Context would read
 	t.Helper()
 	s := e.Session(ctx)
@@ -21,7 +20,7 @@ func session(t testing.TB, e *idem.Engine, ctx context.Context) *idem.Session { 
 	return s
 }
 
-// until is a context with a deadline.
+// until returns a context with a deadline.
 func until(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -74,7 +73,7 @@ func TestUnclaimedTaskIsNotRun(t *testing.T) {
 	equal(t, "calls of the handler", h.calls, 0)
 }
 
-// loseReply is a hook for onClaim: the first claim lands, but its answer is lost.
+// loseReply returns a hook for onClaim: the first claim succeeds, but its answer is lost.
 func loseReply() func(context.Context, []store.ClaimRequest, func() []store.ClaimResult) []store.ClaimResult {
 	lost := false
 	return func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
@@ -111,8 +110,8 @@ func TestClaimWithALostReplyIsRecognised(t *testing.T) {
 	})
 }
 
-// The lease of an adopted claim began when it was first sent. A heartbeat that reckoned from the second time would come
-// too late.
+// The lease of a retried claim begins with its first request. A heartbeat that counted from the second request would be too
+// late.
 func TestLeaseOfARetriedClaimStartsWithTheFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -125,7 +124,7 @@ func TestLeaseOfARetriedClaimStartsWithTheFirstRequest(t *testing.T) {
 		equal(t, "state", claims[0].State(), store.Claimed)
 		wantKind(t, s.Run(claims[0]), idem.Executed)
 		if st.count(store.OpExtend) == 0 {
-			t.Error("the lease ended in mid-handler, and nobody had extended it")
+			t.Error("the lease ended in mid-handler, and was not extended")
 		}
 		rec := get(t, st, testKey)
 		if rec.LeaseUntil.Before(rec.UpdatedAt) {
@@ -192,8 +191,7 @@ func TestReleaseRefundsAttempts(t *testing.T) {
 	equal(t, "attempt", out.Attempt, 1)
 }
 
-// A release that was not answered may land at any time, and would free the key under the hands of a claim by the same
-// owner at the same version.
+// A release without an answer may be applied at any later time. It would release a claim by the same owner with the same token.
 func TestClaimAfterAReleaseHasANewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -245,7 +243,7 @@ func TestHandlersEndAMarginBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// A store that does not answer must not take the time that the caller needs for its own answer: a quarter of the margin.
+// A store that does not answer must leave the caller a quarter of the margin for its own answer.
 func TestUnresponsiveStoreLeavesTimeForTheAnswer(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -278,7 +276,7 @@ func TestUnresponsiveStoreLeavesTimeForTheAnswer(t *testing.T) {
 	}
 }
 
-// foreign is a context of a type that package context does not know: a child of it that is never ended keeps a goroutine.
+// foreign is a context of a type that package context does not know: a child of it needs a goroutine until it is cancelled.
 type foreign struct{ context.Context }
 
 func (foreign) Done() <-chan struct{} { return make(chan struct{}) }

@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func TestSettlementIsRetriedUntilItIsAnswered(t *testing.T) {
@@ -32,7 +31,7 @@ func TestSettlementIsRetriedUntilItIsAnswered(t *testing.T) {
 	})
 }
 
-// The reply that was lost belonged to a completion that landed: the one sent again finds itself.
+// The completion succeeded and its reply was lost: the retry recognises it.
 func TestCompletionWithALostReplyTakesEffectOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -121,7 +120,7 @@ func TestUnreleasedKeyIsFreeWhenItsLeaseIsOver(t *testing.T) {
 	})
 }
 
-// After the effect there is no going back: what took place is recorded, although nobody waits for it any more.
+// An effect that took place is recorded, even if the caller has cancelled.
 func TestCompletionIsSentAfterCancellation(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

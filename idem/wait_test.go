@@ -7,12 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// holder claims the test's key and keeps it.
+// holder claims the test's key and holds it.
 func holder(t *testing.T, st store.Store, held time.Duration) {
 	t.Helper()
 	s := session(t, newEngine(t, st, idem.Config{Lease: held}), t.Context())

@@ -11,9 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // DeadLetters is the destination of records that can never succeed. Package sqsdlq sends them to an SQS queue.

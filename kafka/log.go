@@ -5,10 +5,9 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Log writes a line for each record with any other outcome than a plain execution, and one for the batch. The batch's line

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Message is one record of a batch, with its outcome.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# LocalStack (community) and DynamoDB Local as plain processes: no Docker, no account. README.md says what for.
+# LocalStack (community) and DynamoDB Local as plain processes: no Docker, no account. See README.md.
 set -euo pipefail
 unset PYTHONHOME PYTHONPATH # of the caller's Python, not of the one that is chosen here
 
@@ -11,7 +11,7 @@ usage: localstack/localstack.sh COMMAND
   up                   starts LocalStack if it is not up, installs it first if need be; the last line of the output is
                        `started` or `already-up`
   down                 ends LocalStack and all it started; nothing to end is a success
-  status               says what is up; exit status 0 if up, 3 if down
+  status               prints what is up; exit status 0 if up, 3 if down
   env                  prints the `export` lines that point AWS SDKs at LocalStack
   dynamodb-local PORT  becomes a DynamoDB Local without LocalStack, in memory, in the foreground, until SIGTERM;
                        PORT 0 takes a free one; prints `listening http://127.0.0.1:PORT` when it takes requests
@@ -26,7 +26,7 @@ readonly UV_VERSION=0.13.8
 readonly DYNAMODB_LOCAL_VERSION=3.1.0
 readonly ECJ_VERSION=3.37.0 # compiles one Java class, so that a JRE is enough
 readonly MAVEN_COPY=org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
-# LocalStack from 4.10 on works on Python 3.13 only, whatever its metadata says. Its dependencies are taken as of its
+# LocalStack from 4.10 on works on Python 3.13 only, although its metadata allows others. Its dependencies are taken as of its
 # own release: newer ones break it.
 pin_localstack() { # PYTHON_VERSION
   case $1 in
@@ -86,7 +86,7 @@ require() { # TOOL... ; names all that is missing at once
   [[ ${#missing[@]} -eq 0 ]] || fail "please install: $(printf '%s; ' "${missing[@]}")then try again"
 }
 
-# Also what an installation needs, unless there is one, so that nobody has to install twice.
+# Also checks the tools that an installation needs, unless it exists, so that all missing tools are named together.
 require_with_installation() {
   if [[ -f $STAMP ]]; then require python java "$@"; else require python java mvn "$@"; fi
 }
@@ -199,7 +199,7 @@ POM
 
 # --- the running instance ---
 
-# Nothing of the caller's environment but PATH: a stray DEBUG, SERVICES, AWS_PROFILE or proxy changes what LocalStack
+# Nothing of the caller's environment but PATH: a DEBUG, SERVICES, AWS_PROFILE or proxy changes what LocalStack
 # does. HOME is the installation's, so that ~/.aws is not read and LocalStack's plugin cache goes with the installation.
 readonly CLEAN_ENVIRONMENT=(env -i PATH="$PATH" HOME="$INSTALLED/home" LANG=C.UTF-8 PYTHONNOUSERSITE=1)
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # build.sh             builds the tool (bin/idemsk) and all functions for Lambda's provided.al2023 runtime: dist/handler-$ARCH/bootstrap
-#                      with DynamoDB alone, dist/handler-$ARCH-{postgres,redis}/bootstrap, which are larger by a third and carry
-#                      their own client besides, and the relay of the outbox, dist/relay-$ARCH/bootstrap. On a machine that is not
+#                      with DynamoDB only, dist/handler-$ARCH-{postgres,redis}/bootstrap, which also contain the client of that store
+#                      and are larger by a third, and the relay of the outbox, dist/relay-$ARCH/bootstrap. On a machine that is not
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 # build.sh run [STORE] builds only what make run starts on this machine: the tool, and its function, also with that store (postgres, redis).
 #
-# lambda.norpc leaves out what only the go1.x runtime needed.
+# lambda.norpc omits code that only the go1.x runtime needed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v go >/dev/null || { echo "build: Go 1.26 or newer is needed: install it from https://go.dev/dl" >&2; exit 1; }
 
-# compile OUTPUT PACKAGE [FLAGS…] says what it builds. Without a build cache Go is silent for minutes: so it counts packages.
+# compile OUTPUT PACKAGE [FLAGS…] builds a program and prints its progress. Without a build cache Go prints nothing for minutes, so the script counts packages.
 compile() {
   local output=$1 package=$2 line n=0
   shift 2

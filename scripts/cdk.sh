@@ -14,7 +14,7 @@ major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || major=0
 command -v go >/dev/null || missing+=('install Go 1.26 or newer (https://go.dev/dl)')
 [[ ${#missing[@]} -eq 0 ]] || fail "${missing[@]}"
 
-# What jsii and the CLI would otherwise print or send.
+# Disable notices and telemetry of jsii and the CLI.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=$major CDK_DISABLE_CLI_TELEMETRY=true
 
 cache=$root/.cache/cdk
@@ -28,7 +28,7 @@ if ! cmp -s "$root/infra/cdk/cli/package-lock.json" "$stamp"; then
   cp "$cache/package-lock.json" "$stamp"
 fi
 
-if [[ ${1:-} == bootstrap ]]; then # it needs no app, and would run the one whose folder it is in
+if [[ ${1:-} == bootstrap ]]; then # bootstrap needs no app, but would run the app of the current folder
   cd "$cache"
   exec node_modules/.bin/cdk --no-notices "$@"
 fi

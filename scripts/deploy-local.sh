@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # deploy-local.sh deploy|destroy: deploys the stack of infra/cdk to LocalStack, or destroys it there. LocalStack is started if
-# it is not up, and stays up: what is deployed lives in it.
+# it is not up, and keeps running, because the stack exists only in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 verb=${1:-}

@@ -15,6 +15,6 @@ if [[ ${#wrong[@]} -gt 0 ]]; then
   printf 'deploy: %s\n' "${wrong[@]}" >&2
   exit 2
 fi
-scripts/build.sh # also to destroy: the CDK asks the app which stack it is
+scripts/build.sh # also for destroy, because the CDK runs the app
 read -ra more <<<"${CDK_ARGS:-}"
 exec scripts/cdk.sh "$verb" -c "clusterArn=$CLUSTER_ARN" -c "topics=$TOPIC" -c "consumerGroup=${GROUP:-idemsk-$TOPIC}" ${more[@]+"${more[@]}"}

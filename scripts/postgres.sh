@@ -40,7 +40,7 @@ installed() {
   return 1
 }
 
-# newest prints the newest version that apt knows.
+# newest prints the newest version in apt.
 newest() {
   apt-cache pkgnames postgresql- | sed -n 's/^postgresql-\([0-9][0-9]*\)$/\1/p' | sort -n | tail -n 1
 }
@@ -61,11 +61,11 @@ missing_libraries() {
 download() {
   local version work packages
   if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
-    fail "there are no Debian packages to be had here"
+    fail "this system has no Debian packages"
   fi
   version=$(newest)
   [[ -n $version && $version -ge $OLDEST ]] ||
-    fail "apt knows PostgreSQL ${version:-not at all}, and $OLDEST is needed: apt-get update, or add the repository of postgresql.org"
+    fail "the newest PostgreSQL in apt is ${version:-none}, and $OLDEST is needed: apt-get update, or add the repository of postgresql.org"
   mkdir -p "${DIR%/*}"
   exec 9>"$DIR.lock"
   flock 9

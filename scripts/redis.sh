@@ -80,7 +80,7 @@ download() {
   local -a packages
   shift 5
   if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
-    fail "there are no Debian packages to be had here"
+    fail "this system has no Debian packages"
   fi
   mkdir -p "$SERVERS"
   exec 9>"$target.lock"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# runtimes.sh: installs AWS's own runtime interface clients for Python and Node.js into .cache/runtimes, once: what functions
-# in these languages speak the Lambda Runtime API with. Prints their folder.
+# runtimes.sh: installs AWS's own runtime interface clients for Python and Node.js into .cache/runtimes, once: functions
+# in these languages use them for the Lambda Runtime API. Prints their folder.
 #
-# The Node client has a native part, which its own installation builds together with a curl of its own, and needs autotools,
-# libtool and cmake for. Here it is built from the same sources against the machine's libcurl, which takes a C++ compiler.
+# The Node client has a native part. Its own installation also builds curl, which needs autotools, libtool and cmake. This script
+# builds it from the same sources with the machine's libcurl, which needs only a C++ compiler.
 set -euo pipefail
 
 readonly PYTHON_RIC=awslambdaric==4.2.2 NODE_RIC=aws-lambda-ric@3.3.0
@@ -47,7 +47,7 @@ install_node() {
   g++ -O1 -w -std=c++17 -fPIC -shared -fexceptions -I"$headers" -I../../node-addon-api \
     -I"curl-curl-$CURL_VERSION/include" -I"$cpp/include" -o ../dist/rapid-client.node \
     ../src/rapid-client.cc "$cpp"/src/{runtime,logging,version}.cpp -l:libcurl.so.4 ||
-    fail "the native part of $NODE_RIC could not be built: is libcurl there (Debian: libcurl4)?"
+    fail "the native part of $NODE_RIC could not be built: is libcurl installed (Debian: libcurl4)?"
 }
 
 wanted() { printf '%s %s %s %s\n' "$PYTHON_RIC" "$NODE_RIC" "$(python3 -V)" "$(node -v)"; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test-local.sh [GO TEST FLAGS]: the end-to-end tests of idemsk local. LocalStack is started if it is not up, and then stopped
-# again; Kafka and DynamoDB Local are the tests' own. IDEMSK_E2E_RECORDS is how many records the one in atomic mode delivers.
+# again; the tests start Kafka and DynamoDB Local themselves. IDEMSK_E2E_RECORDS is the number of records of the test in atomic mode.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/kafka.sh install

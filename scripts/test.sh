@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test. LocalStack must be down: the commands of the documents start and end it, and then the tests do.
+# Runs every test. LocalStack must be down, because the documents' commands and the tests start and stop it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ if localstack/localstack.sh status >/dev/null; then
   exit 1
 fi
 
-# Installations and builds take their time; none needs another.
+# Installations and builds are slow, and independent of each other.
 localstack/localstack.sh install &
 localstack=$!
 scripts/runtimes.sh >/dev/null &
@@ -37,11 +37,11 @@ wait "$postgres"
 wait "$redis"
 wait "$debezium"
 
-# The construct and the stack. Without -race: jsii's own closing is what it finds.
-# Not from the cache, which does not see that a document has changed that they read.
+# The construct and the stack. Without -race, because it reports a race in jsii.
+# Without the test cache, which does not notice changes of the documents.
 (cd infra/cdk && go test -count=1 -timeout 10m . ./consumer)
 
-# By themselves: they take LocalStack up and down.
+# Separately, because they start and stop LocalStack.
 make --no-print-directory test-docs
 
 trap 'localstack/localstack.sh down' EXIT

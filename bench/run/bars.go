@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// bar is something that idemsk has to reach.
+// bar is a limit that idemsk must meet.
 type bar struct {
 	what   string
 	figure float64

@@ -1,5 +1,5 @@
-// Program run is the benchmark of make bench-peers: it measures idemsk side by side with what people use today, on the same
-// events and the same DynamoDB, prints the figures and the bars, and writes them into docs.
+// Program run is the benchmark of make bench-peers: it measures idemsk and other libraries with the same events
+// and the same DynamoDB, prints the figures and the required limits, and writes them into docs.
 package main
 
 import (
@@ -103,7 +103,7 @@ func (o *options) partial() bool {
 	return o.only != "" || o.peers.String() != "" || o.dynamoDBLocal == ""
 }
 
-// check refuses a name that is none, and says which there are: a run without a series would measure nothing, and say nothing.
+// check returns an error for an unknown series or peer, with the valid names.
 func (o *options) check() error {
 	names := []string{localTable}
 	for _, plan := range theSeries() {

@@ -150,15 +150,15 @@ func (r *runner) againstDynamoDBLocal(ctx context.Context) (series, *agreement, 
 		return series{}, nil, err
 	}
 	progress(&measured)
-	twins, err := r.contest(ctx, stub, r.chosen(), few)
+	onStub, err := r.contest(ctx, stub, r.chosen(), few)
 	if err != nil {
 		return series{}, nil, err
 	}
-	agreed := &agreement{Tables: len(twins), Differing: []string{}}
-	for i := range twins {
-		agreed.Items += len(twins[i].statuses)
-		if !maps.Equal(measured.Results[i].statuses, twins[i].statuses) {
-			agreed.Differing = append(agreed.Differing, twins[i].Peer)
+	agreed := &agreement{Tables: len(onStub), Differing: []string{}}
+	for i := range onStub {
+		agreed.Items += len(onStub[i].statuses)
+		if !maps.Equal(measured.Results[i].statuses, onStub[i].statuses) {
+			agreed.Differing = append(agreed.Differing, onStub[i].Peer)
 		}
 	}
 	return measured, agreed, nil

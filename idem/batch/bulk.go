@@ -6,9 +6,8 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // BulkHandler handles several items in one call and returns the result of each, in the order of the items. An error is treated

@@ -9,10 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 var errBoom = errors.New("boom")

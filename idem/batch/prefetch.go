@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Claims are prefetched if the store takes many claims in one request: for the first items of the lanes that will start next,

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Get implements store.Admin with one consistent read.

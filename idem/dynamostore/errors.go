@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // cause is the reason why DynamoDB did not perform a request or a statement. It decides whether the request is retried and

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // change is a conditional update of an item. Its methods expression and statement render it for UpdateItem and PartiQL.

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -23,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 

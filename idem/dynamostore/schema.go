@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // The attributes of an item. They are named only in this file. Code that creates the table uses AttrKey and AttrExpiry.

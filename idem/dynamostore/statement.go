@@ -3,9 +3,9 @@ package dynamostore
 import (
 	"strings"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // The PartiQL of BatchExecuteStatement is specified at

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Tx is an effect in memory: functions that the store calls, under its lock, when the key completes.

@@ -18,12 +18,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/chunks"
 	"github.com/idemsk/idemsk/internal/pgmigrate"
 	"github.com/idemsk/idemsk/internal/pgtrip"

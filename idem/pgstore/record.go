@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/silence"
 )
 

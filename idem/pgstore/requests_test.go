@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // wire counts round trips: answers that come after something was sent.

@@ -4,11 +4,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 

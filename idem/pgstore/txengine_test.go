@@ -9,13 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // bank is an engine whose handlers write in their transactions, and a table for its handlers to write into.

@@ -10,13 +10,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // The environment of a worker: the test binary, run again as a process that is there to be killed.

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // pageSize is the COUNT of each SCAN: the number of names that the server looks at for one page.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // The fields of a hash. The scripts use the same names. Times are in epoch milliseconds, except fieldExpiry. Fields are added

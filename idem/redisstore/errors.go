@@ -7,9 +7,9 @@ import (
 	"net"
 	"strings"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // explain adds the operation, the key and the prefix to an error, and a remedy if the cause is known.

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 

@@ -19,12 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/redisserver"
 )

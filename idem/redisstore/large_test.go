@@ -9,11 +9,10 @@ import (
 	"net"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // beforeReading is a client hook that calls a function once, before hashes are read.

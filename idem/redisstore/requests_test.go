@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // count returns the round trips of f after its connection is open and its scripts are loaded.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func hashed(key string) string {
@@ -50,7 +50,7 @@ func TestKeyRefusesAnEmptyKey(t *testing.T) {
 	}
 }
 
-// Two keys must never meet in one stored key, and every stored key must fit every store.
+// Two keys must never have the same stored key, and every stored key must fit every store.
 func TestKeysAreDistinctAndStorable(t *testing.T) {
 	anyKey := rapid.OneOf(
 		rapid.String(),

@@ -4,21 +4,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// The rules are functions of what was asked, what was seen, and the time. Their properties are checked here over what can
-// be seen at all; that stores keep them is for package storetest.
+// The rules are functions of the request, the stored entry, and the time. These tests check their properties for all entries.
+// Package storetest checks that stores keep them.
 
 var moment = time.UnixMilli(1_790_000_000_123)
 
 const skew = time.Second
 
-// around is a time near the moment, often at one of the edges.
+// around returns a time near the moment, often one of the edges.
 func around(t *rapid.T, name string) time.Time {
 	edge := rapid.SampledFrom([]time.Duration{-time.Hour, -skew, 0, skew, lease, time.Hour}).Draw(t, name)
 	return moment.Add(edge + time.Duration(rapid.IntRange(-2, 2).Draw(t, name+", ms"))*time.Millisecond)
@@ -58,7 +57,7 @@ func anyClaim(t *rapid.T) store.ClaimRequest {
 	}
 }
 
-// What Judge says is what the action Decide of the model does.
+// Judge decides as the action Decide of the model.
 func TestJudgeDecidesAsTheModelDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen, req := anyRecord(t), anyClaim(t)
@@ -227,8 +226,8 @@ func wantExpiry(t *rapid.T, rec store.Entry, until time.Time) {
 	}
 }
 
-// No token that TTL and the clock can lead to is given out twice: a fresh one is greater than those of a key that was
-// deleted, as no key is taken more than once a millisecond over the length of a retention.
+// A fresh token is greater than those of a deleted entry of the key, because a key is not claimed more than once a millisecond
+// over the length of a retention.
 func TestFreshTokenIsGreaterThanEarlierTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		takes := rapid.IntRange(0, 1000).Draw(t, "takes")

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // AgreesWith runs random histories (claims, settlements by current and former owners, time, TTL, deletions) on two stores with

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func onlyTheOwner() []test {

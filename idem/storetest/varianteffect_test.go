@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 

@@ -1,6 +1,6 @@
-// Package awsclient is the HTTP client below the AWS SDK's. It bounds an attempt by how long nothing is heard of the service, where the
-// SDK bounds nothing: a connection that has fallen silent would take all the time of an invocation. A large answer may take as long as
-// it needs, as long as it gets on; of a request, what the kernel has taken counts as sent.
+// Package awsclient is the HTTP client of the AWS SDK's clients. It limits the silence of a connection within an attempt;
+// without a limit a dead connection could use up an invocation. A large answer may take longer as long as data arrive. Data
+// that the kernel has accepted count as sent.
 package awsclient
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// maxIdleConns is how many connections are kept for the next requests: as many as a batch has under way at once. The SDK
-// keeps 10.
+// maxIdleConns is the number of idle connections, as many as a batch has concurrent requests. The SDK's default is 10.
 const maxIdleConns = 64
 
-// New returns a client whose attempts are given up when nothing was heard for limit, with an error that the SDK retries. Its connections
-// that are idle are given up too: what silences one mostly silences all.
+// New returns a client whose attempts fail after limit without data, with an error that the SDK retries. It then closes the
+// idle connections too, because a network fault usually affects all of them.
 //
-// It is made like base, which is nil, or the SDK's own. Any other client, and one whose time-out was set, keeps its own bounds.
+// The client has base's settings if base is nil or the SDK's own. Any other client, or one with a timeout, is returned
+// unchanged.
 func New(base aws.HTTPClient, limit time.Duration) aws.HTTPClient {
 	if base == nil {
 		base = awshttp.NewBuildableClient()
@@ -42,8 +42,8 @@ func New(base aws.HTTPClient, limit time.Duration) aws.HTTPClient {
 	return &client{http: &http.Client{Transport: transport, CheckRedirect: asIs}, limit: limit, closeIdle: transport.CloseIdleConnections}
 }
 
-// withoutHTTP2 has a transport speak HTTP/1.1: an HTTP/2 connection that is silent would be used for the next attempt, too. The SDK's
-// transport is prepared for HTTP/2 when it is copied.
+// withoutHTTP2 makes a transport use HTTP/1.1, because the next attempt would use a silent HTTP/2 connection again. The SDK's
+// transport enables HTTP/2 when it is copied.
 func withoutHTTP2(t *http.Transport) {
 	t.ForceAttemptHTTP2 = false
 	t.TLSNextProto = make(map[string]func(string, *tls.Conn) http.RoundTripper)
@@ -104,7 +104,7 @@ func wholeBody(r *http.Request) (io.Reader, error) {
 	return bytes.NewReader(body), nil
 }
 
-// attempt is a request under way. It is the body of its answer.
+// attempt is an active request and the body of its answer.
 type attempt struct {
 	*client
 	watch *silence.Watch

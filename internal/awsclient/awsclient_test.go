@@ -28,7 +28,8 @@ const (
 	soon  = 5 * time.Second
 )
 
-// behindProxy starts a service that answers with as many bytes as it is asked for, and returns a client that gets there through a proxy.
+// behindProxy starts a service that answers with the requested number of bytes, and returns a client that connects through a
+// proxy.
 func behindProxy(t *testing.T) (client aws.HTTPClient, proxy *faultproxy.Proxy, url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +92,7 @@ func wantTimeout(t *testing.T, err error) {
 	}
 }
 
-func TestOneSilentConnectionTakesTheIdleOnesWithIt(t *testing.T) {
+func TestSilentConnectionClosesTheIdleOnes(t *testing.T) {
 	client, proxy, url := behindProxy(t)
 	idle(t, client, proxy, url)
 	proxy.Existing(faultproxy.Silent)
@@ -110,8 +111,8 @@ func TestOneSilentConnectionTakesTheIdleOnesWithIt(t *testing.T) {
 	}
 }
 
-// What takes long is not given up while it gets on.
-func TestALargeAnswerPassesASlowNetwork(t *testing.T) {
+// A slow answer is not aborted while data arrive.
+func TestLargeAnswerPassesASlowNetwork(t *testing.T) {
 	client, proxy, url := behindProxy(t)
 	const rate = 2 << 20
 	proxy.Slow(rate)
@@ -124,7 +125,7 @@ func TestALargeAnswerPassesASlowNetwork(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatStopsHalfwayIsATimeout(t *testing.T) {
+func TestIncompleteAnswerIsATimeout(t *testing.T) {
 	client, proxy, url := behindProxy(t)
 	const size = 8 << 20
 	proxy.Slow(size)
@@ -141,8 +142,8 @@ func TestAnAnswerThatStopsHalfwayIsATimeout(t *testing.T) {
 	wantTimeout(t, err)
 }
 
-// A heartbeat has less time than an attempt: that the time was up tells of silence, too.
-func TestACallerWhoseTimeIsUpTakesTheIdleConnectionsWithIt(t *testing.T) {
+// A heartbeat has less time than an attempt. The end of this time also counts as silence.
+func TestDeadlineOfTheCallerClosesTheIdleConnections(t *testing.T) {
 	client, proxy, url := behindProxy(t)
 	idle(t, client, proxy, url)
 	proxy.Existing(faultproxy.Silent)
@@ -156,7 +157,7 @@ func TestACallerWhoseTimeIsUpTakesTheIdleConnectionsWithIt(t *testing.T) {
 	}
 }
 
-func TestACallerThatChangesItsMindIsNoTimeout(t *testing.T) {
+func TestCancellationByTheCallerIsNoTimeout(t *testing.T) {
 	client, proxy, url := behindProxy(t)
 	proxy.New(faultproxy.Silent)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,13 +167,13 @@ func TestACallerThatChangesItsMindIsNoTimeout(t *testing.T) {
 	}
 }
 
-// clientFunc is somebody's own.
+// clientFunc is a user's own HTTP client.
 type clientFunc func(r *http.Request) (*http.Response, error)
 
 func (f clientFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// An HTTP client of somebody's own, and one of the SDK's with a time-out, keep their bounds; what is sent is sent whole.
-func TestAClientWithBoundsOfItsOwnKeepsThem(t *testing.T) {
+// A user's own HTTP client, and an SDK client with a timeout, keep their limits. Request bodies are sent whole.
+func TestClientWithItsOwnLimitsKeepsThem(t *testing.T) {
 	_, proxy, url := behindProxy(t)
 	base := awshttp.NewBuildableClient().WithTimeout(3 * limit)
 	ours := clientFunc(func(r *http.Request) (*http.Response, error) {

@@ -1,14 +1,13 @@
-// Package chunks divides what is sent in batches into requests that are neither too many elements nor too many bytes.
+// Package chunks divides batches into requests with a limited number of elements and bytes.
 package chunks
 
 import "iter"
 
-// MaxBytes is how many bytes of results the stores send in one request, unless a single result has more: a request of that size
-// passes a network of 5 Mbit/s in two seconds.
+// MaxBytes is the maximum size in bytes of a request with several elements. It passes a network of 5 Mbit/s in two seconds.
 const MaxBytes = 1 << 20
 
-// Of yields the bounds of consecutive chunks of n elements, the second one exclusive. A chunk has up to count elements, and up to
-// MaxBytes bytes unless it is a single element.
+// Of yields the bounds of consecutive chunks of n elements, the second exclusive. A chunk has up to count elements and, unless
+// it is a single element, up to MaxBytes bytes.
 func Of(n, count int, size func(i int) int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for from := 0; from < n; {

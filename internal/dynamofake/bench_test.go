@@ -47,16 +47,16 @@ func BenchmarkPutItem(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 }
 
-// nowhere is a ResponseWriter for requests whose answer nobody reads.
-type nowhere struct {
+// discard is a ResponseWriter that discards the answer.
+type discard struct {
 	header http.Header
 	status int
 	reply  bytes.Buffer
 }
 
-func (w *nowhere) Header() http.Header         { return w.header }
-func (w *nowhere) WriteHeader(status int)      { w.status = status }
-func (w *nowhere) Write(b []byte) (int, error) { return w.reply.Write(b) }
+func (w *discard) Header() http.Header         { return w.header }
+func (w *discard) WriteHeader(status int)      { w.status = status }
+func (w *discard) Write(b []byte) (int, error) { return w.reply.Write(b) }
 
 // BenchmarkHandler is what the server itself costs, without HTTP: a fresh write, the same write refused with the item
 // returned, and an update.
@@ -81,7 +81,7 @@ func BenchmarkHandler(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			server := unstarted(b, dynamofake.Config{})
-			w := &nowhere{header: http.Header{}}
+			w := &discard{header: http.Header{}}
 			serve := func(target, body string) {
 				r, err := http.NewRequest(http.MethodPost, "/", bytes.NewReader([]byte(body)))
 				if err != nil {

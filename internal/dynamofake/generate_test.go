@@ -111,7 +111,7 @@ func (e *generated) finish(t *rapid.T) (names, attributes) {
 func (e *generated) path(t *rapid.T) string {
 	name := attributeName(t)
 	reserved := name == "count" || name == "status"
-	if oneIn(t, 60, "flaw") {
+	if oneIn(t, 60, "fault") {
 		return rapid.SampledFrom([]string{"status", "#undefined", "Count"}).Draw(t, "name")
 	}
 	if reserved || rapid.Bool().Draw(t, "placeholder") {
@@ -125,7 +125,7 @@ func (e *generated) path(t *rapid.T) string {
 }
 
 func (e *generated) value(t *rapid.T) string {
-	if oneIn(t, 80, "flaw") {
+	if oneIn(t, 80, "fault") {
 		return ":undefined"
 	}
 	return e.valueFor(valueOf(t, 1))

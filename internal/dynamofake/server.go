@@ -145,7 +145,7 @@ func (x *exchange) receive(r *http.Request) error {
 	return nil
 }
 
-// wait pauses a request. There is nobody to answer once the client has gone or the server is closed.
+// wait delays a request. It returns early if the client has disconnected or the server is closed.
 func (s *Server) wait(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return

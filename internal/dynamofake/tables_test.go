@@ -19,14 +19,14 @@ type tableStep func(db *dynamodb.Client, table string) (string, error)
 // tableLife takes a table from its creation to its end, with what is refused on the way.
 func tableLife() []tableStep {
 	life := []tableStep{describe, describeTTL, ttl(true, "expires"), remove, put(key("a"))}
-	for _, flaw := range []func(*dynamodb.CreateTableInput){
+	for _, fault := range []func(*dynamodb.CreateTableInput){
 		func(in *dynamodb.CreateTableInput) { in.TableName = aws.String("a!") },
 		func(in *dynamodb.CreateTableInput) { in.KeySchema[0].KeyType = types.KeyTypeRange },
 		func(in *dynamodb.CreateTableInput) { in.AttributeDefinitions[0].AttributeName = aws.String("z") },
 		func(in *dynamodb.CreateTableInput) { in.AttributeDefinitions = nil },
 		func(in *dynamodb.CreateTableInput) { in.BillingMode = "" },
 	} {
-		life = append(life, create(flaw))
+		life = append(life, create(fault))
 	}
 	life = append(life, create(nil), create(nil), describe,
 		describeTTL, ttl(false, "expires"), ttl(true, "expires"), describeTTL, ttl(true, "expires"), ttl(true, "other"),

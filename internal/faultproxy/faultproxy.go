@@ -1,5 +1,5 @@
-// Package faultproxy is a TCP proxy for tests, in front of a server that is well. It makes the network fail in the three ways
-// in which networks fail: a connection is refused, is reset, or falls silent and carries nothing more, without a FIN or RST.
+// Package faultproxy is a TCP proxy for tests. It injects three network faults: connections are refused, are reset, or become
+// silent without a FIN or RST.
 package faultproxy
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Fault is what becomes of a connection.
+// Fault is the fault of a connection.
 type Fault int
 
-// The faults. A connection that is Silent stays open on both sides until the proxy is closed: neither side is told of what
-// the other one does. The kernel acknowledges what a side sends, until its buffers are full.
+// The faults. A Silent connection stays open on both sides until the proxy is closed, and carries no data or close. The kernel
+// acknowledges sent data until its buffers are full.
 const (
 	None    Fault = iota // what is sent arrives
 	Refused              // nothing listens; of a connection that is there, the same as Reset
@@ -97,7 +97,7 @@ func (p *Proxy) Connections() int {
 	return p.connected
 }
 
-// Existing has the connections that are there meet with a fault. None has no effect: a silent connection stays silent.
+// Existing injects a fault into the open connections. None has no effect: a silent connection stays silent.
 func (p *Proxy) Existing(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *Proxy) Existing(f Fault) {
 	}
 }
 
-// New has those connections meet with a fault that are made from now on. With None they are carried again.
+// New injects a fault into future connections. None ends the fault.
 func (p *Proxy) New(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,15 +120,14 @@ func (p *Proxy) New(f Fault) {
 	}
 }
 
-// NextReply has the connection meet with a fault on which the server answers next, after what was asked has been done. The answer
-// does not arrive.
+// NextReply injects a fault into the connection of the server's next reply, after the request was performed. The reply is lost.
 func (p *Proxy) NextReply(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reply = f
 }
 
-// Slow carries so many bytes a second from now on, in each direction of a connection.
+// Slow limits each direction of each connection to this number of bytes a second.
 func (p *Proxy) Slow(bytesPerSecond int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -64,8 +64,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Standby starts a server that follows this one, and is read-only until it is promoted. Where this one has
-// synchronous_standby_names = '*', what it answers is at the standby. Nobody follows the standby: promoted, it waits for nobody.
+// Standby starts a server that follows this one and is read-only until it is promoted. If this server has
+// synchronous_standby_names = '*', each answered commit is on the standby. The standby has no standby of its own, so it waits
+// for none after its promotion.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	standby, err := prepare(ctx)
 	if err != nil {

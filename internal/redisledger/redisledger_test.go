@@ -169,7 +169,7 @@ func TestAnAdditionIsSentOnce(t *testing.T) {
 	redisledger.SendOnce(o)
 	client := redis.NewUniversalClient(o)
 	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a/EUR", 1); err == nil {
-		t.Error("it books where nobody answers")
+		t.Error("it books without a server")
 	}
 	_ = client.Close()
 	_ = server.Close()

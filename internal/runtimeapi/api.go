@@ -28,7 +28,7 @@ const (
 	maxHeaderBytes = 2 << 20
 )
 
-// invocation is one event on its way through a process.
+// invocation is one event to be handled by a process.
 type invocation struct {
 	id, trace string
 	payload   []byte
@@ -284,7 +284,7 @@ func (a *api) refuseID(w http.ResponseWriter, r *http.Request) {
 	a.refuse(w, r, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
 }
 
-// refuse answers with an error and keeps it for whoever has to find out why the function does not work.
+// refuse answers with an error and keeps the request for the error messages of the function.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
 	a.mu.Lock()
 	a.refused = fmt.Sprintf("%s %s: %d %s: %s", r.Method, r.URL.Path, status, kind, message)

@@ -44,13 +44,13 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 	return f, nil
 }
 
-// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. Calls take turns. When
-// the process has ended, a new one is started first, which the function's timeout does not count.
+// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. Concurrent calls take turns. If
+// the process has ended, Invoke first starts a new one, which does not count towards the function's timeout.
 //
-// Errors: *FunctionError, *CrashError and *TimeoutError tell how the function failed, *StartError that its new process
-// did not come up, *PayloadError that the event is too large; ErrClosed; or the context's cause. When the context is
-// done in the middle of the invocation, the process is killed: it would go on with work that nobody waits for.
-// The payload is not looked at after Invoke has returned.
+// Errors: *FunctionError, *CrashError and *TimeoutError mean that the function failed, *StartError that its new process did not
+// start, *PayloadError that the event is too large; ErrClosed; or the context's cause. If the context ends during the
+// invocation, Invoke kills the process, because its result is no longer needed. Invoke does not use the payload after it has
+// returned.
 func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	if len(payload) > MaxPayload {
 		return Result{}, &PayloadError{Function: f.cfg.Name, Size: len(payload), Limit: MaxPayload}
@@ -87,9 +87,9 @@ func (f *Function) Starts() int {
 	return f.starts
 }
 
-// Close ends the process: SIGTERM, and SIGKILL when Config.StopTimeout is over or the context is done. The invocation that
-// it is in the middle of ends with ErrClosed, unless its answer arrives in that time, and so do those that wait. When Close returns, the process has
-// ended, its port is free and all its output has been delivered. Further calls do no harm.
+// Close ends the process with SIGTERM, and with SIGKILL after Config.StopTimeout or when the context ends. The current
+// invocation ends with ErrClosed, unless its answer arrives in time; waiting ones end with ErrClosed. When Close returns, the
+// process has ended, its port is free and all its output has been delivered. Further calls have no effect.
 func (f *Function) Close(ctx context.Context) {
 	f.close.Do(func() { close(f.closing) })
 	if p := f.current(); p != nil {
@@ -266,7 +266,7 @@ func (f *Function) timedOut(p *process, inv *invocation) error {
 	}
 }
 
-// startError explains a process that ran and never asked for work.
+// startError returns the error of a process that ran and never asked for work.
 func (f *Function) startError(p *process, cause error) *StartError {
 	e := &StartError{
 		Function: f.cfg.Name, Command: f.cfg.Command, Err: cause,
@@ -276,7 +276,7 @@ func (f *Function) startError(p *process, cause error) *StartError {
 	switch {
 	case errors.As(cause, &reported):
 		e.Problem = fmt.Sprintf("it reported an initialization error: %s: %s", reported.Type, reported.Message)
-		e.Advice = "mend what it says"
+		e.Advice = "fix the reported error"
 	case errors.Is(cause, ErrInitTimeout):
 		e.Problem = fmt.Sprintf("it did not ask for work within %s and was killed", f.cfg.InitTimeout)
 		e.Advice = "it must be a Lambda function, which asks at http://$AWS_LAMBDA_RUNTIME_API/2018-06-01/runtime/invocation/next; " +
@@ -284,7 +284,7 @@ func (f *Function) startError(p *process, cause error) *StartError {
 	default:
 		status, _ := p.status()
 		e.Problem = fmt.Sprintf("it ended before it asked for work: %s", status)
-		e.Advice = "mend what its output says"
+		e.Advice = "fix the error in its output"
 	}
 	return e
 }

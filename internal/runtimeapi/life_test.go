@@ -182,7 +182,7 @@ func (f fifo) waitHeld(t *testing.T) {
 		return n == 1
 	})
 	if err != nil {
-		t.Fatalf("nobody opened the FIFO: %v", err)
+		t.Fatalf("no process opened the FIFO: %v", err)
 	}
 	writer, err := os.OpenFile(f.path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -172,7 +172,7 @@ func unstartable(cfg *Config, program string, err error) *StartError {
 		e.Advice = "build the function, or give the path where it is"
 	case errors.Is(err, fs.ErrNotExist):
 		e.Problem = fmt.Sprintf("%s is there, but the interpreter or dynamic loader that it names is not", program)
-		e.Advice = "mend its first line if it is a script, or build it with CGO_ENABLED=0"
+		e.Advice = "fix its first line if it is a script, or build it with CGO_ENABLED=0"
 	case errors.Is(err, fs.ErrPermission) && statErr == nil && info.IsDir():
 		e.Problem = fmt.Sprintf("%s is a directory", program)
 		e.Advice = "give the program in it, such as " + filepath.Join(program, "bootstrap")
@@ -184,7 +184,7 @@ func unstartable(cfg *Config, program string, err error) *StartError {
 		e.Advice = "build it for this machine, or begin it with a #! line if it is a script"
 	default:
 		e.Problem = err.Error()
-		e.Advice = "mend that and try again"
+		e.Advice = "fix that and try again"
 	}
 	return e
 }

@@ -73,7 +73,7 @@ func TestStartOfWhatIsNoProgram(t *testing.T) {
 func TestStartOfAProcessThatExits(t *testing.T) {
 	t.Parallel()
 	e := startFails(t, config(t, "init exit"), runtimeapi.ErrInitExit,
-		"it ended before it asked for work: exit status 3", "mend what its output says")
+		"it ended before it asked for work: exit status 3", "fix the error in its output")
 	slices.Sort(e.Output) // of two streams
 	if want := []string{"IDEMSK_TABLE is empty", "reading configuration"}; !slices.Equal(e.Output, want) {
 		t.Errorf("output %q, want %q", e.Output, want)

@@ -9,7 +9,7 @@ import (
 // Config are a server's options. The zero value is fine: a free port on 127.0.0.1.
 type Config struct {
 	// Addr is where Start listens, "127.0.0.1:port" with port 0 for a free one; it has to be a loopback address, since the
-	// server asks nobody for credentials. Empty means "127.0.0.1:0".
+	// server does not check credentials. Empty means "127.0.0.1:0".
 	Addr string
 	// Now is the clock for visibility timeouts; nil means time.Now.
 	Now func() time.Time

@@ -146,7 +146,7 @@ func (s *Server) deleteQueue(_ context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	delete(s.queues, q.name)
-	q.wake() // whoever waits for its messages finds it gone
+	q.wake() // waiting receivers find the queue deleted
 	return struct{}{}, nil
 }
 

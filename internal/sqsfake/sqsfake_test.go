@@ -217,9 +217,9 @@ func TestRefusals(t *testing.T) {
 		says string
 	}{
 		"no such queue": {func() error {
-			_, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("nobody")})
+			_, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("missing")})
 			return err
-		}, "AWS.SimpleQueueService.NonExistentQueue", `"nobody"`},
+		}, "AWS.SimpleQueueService.NonExistentQueue", `"missing"`},
 		"an operation it does not have": {func() error {
 			_, err := client.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: queue})
 			return err

@@ -10,15 +10,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// Credit is what is booked, and what the event says of it.
+// Credit is a booking and the value of its event.
 type Credit struct {
 	PaymentID string `json:"paymentId"`
 	Account   string `json:"account"`
@@ -26,10 +25,10 @@ type Credit struct {
 	Currency  string `json:"currency"`
 }
 
-// LedgerID is the account's name in the ledger, as the example function has it.
+// LedgerID is the account's ID in the ledger of the example function.
 func (c *Credit) LedgerID() string { return c.Account + "/" + c.Currency }
 
-// Books are what a second consumer keeps: each credit that it is called with, so that to be called twice can be seen.
+// Books are the records of a second consumer. They contain each credit of each call, so that duplicates are visible.
 type Books struct {
 	mu      sync.Mutex
 	entries map[string][]Credit // by account, in the order in which they came
@@ -38,7 +37,7 @@ type Books struct {
 // NewBooks returns empty books.
 func NewBooks() *Books { return &Books{entries: make(map[string][]Credit)} }
 
-// manyAttempts are enough for a handler with flaws.
+// manyAttempts is enough for a handler with injected faults.
 const manyAttempts = 1000
 
 // NewConsumer returns a consumer whose handler may fail often.
@@ -58,19 +57,19 @@ func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFun
 	return consumer
 }
 
-// Consumer returns the consumer that keeps the books, with state of its own. Its key is the default.
-func (b *Books) Consumer(t testing.TB, flaws *Flaws) *msk.Consumer {
+// Consumer returns the consumer that keeps the books, with state of its own and the default key.
+func (b *Books) Consumer(t testing.TB, faults *Faults) *msk.Consumer {
 	t.Helper()
-	return NewConsumer(t, memstore.New(memstore.Config{}), idem.Config{}, nil, b.Handler(flaws))
+	return NewConsumer(t, memstore.New(memstore.Config{}), idem.Config{}, nil, b.Handler(faults))
 }
 
 // Handler returns the handler that keeps the books.
-func (b *Books) Handler(flaws *Flaws) msk.Handler {
+func (b *Books) Handler(faults *Faults) msk.Handler {
 	return msk.JSON(func(_ context.Context, c Credit, r msk.Record) (struct{}, error) {
 		if string(r.Key) != c.Account {
 			return struct{}{}, idem.Permanent(fmt.Errorf("payment %s of %s has the key %q", c.PaymentID, c.Account, r.Key))
 		}
-		if err := flaws.Fail(c.PaymentID); err != nil {
+		if err := faults.Fail(c.PaymentID); err != nil {
 			return struct{}{}, err
 		}
 		b.mu.Lock()
@@ -80,7 +79,7 @@ func (b *Books) Handler(flaws *Flaws) msk.Handler {
 	})
 }
 
-// WantInOrder wants the books to have what was made, by account, each credit once and in its order, and no other.
+// WantInOrder checks that the books have exactly the produced credits of each account, each once and in order.
 func (b *Books) WantInOrder(t testing.TB, made map[string][]Credit) {
 	t.Helper()
 	b.mu.Lock()
@@ -88,7 +87,7 @@ func (b *Books) WantInOrder(t testing.TB, made map[string][]Credit) {
 	wantEqual(t, b.entries, made)
 }
 
-// WantOnce wants the books to have what was made, by account, each credit once, and no other.
+// WantOnce checks that the books have exactly the produced credits of each account, each once.
 func (b *Books) WantOnce(t testing.TB, made map[string][]Credit) {
 	t.Helper()
 	b.mu.Lock()
@@ -104,7 +103,7 @@ func sorted(all map[string][]Credit) map[string][]Credit {
 	return byID
 }
 
-// shown is how many of the credits that are not as they must be stand in a message.
+// shown is the maximum number of wrong credits in a message.
 const shown = 5
 
 func wantEqual(t testing.TB, got, want map[string][]Credit) {
@@ -126,7 +125,7 @@ func wantEqual(t testing.TB, got, want map[string][]Credit) {
 	}
 }
 
-// WantBalances wants the sums of the books to be a ledger's balances.
+// WantBalances checks that the sums of the books equal a ledger's balances.
 func (b *Books) WantBalances(t testing.TB, balances map[string]int64) {
 	t.Helper()
 	b.mu.Lock()
@@ -136,7 +135,7 @@ func (b *Books) WantBalances(t testing.TB, balances map[string]int64) {
 	}
 }
 
-// Sums returns what credits, by account, come to in the ledger.
+// Sums returns the sums of credits by account, as in the ledger.
 func Sums(credits map[string][]Credit) map[string]int64 {
 	sums := make(map[string]int64)
 	for _, all := range credits {

@@ -13,10 +13,10 @@ import (
 // seedVariable is the environment variable that gives a test its seed.
 const seedVariable = "IDEMSK_TEST_SEED"
 
-// Seed is where a test's random choices come from. It does not fix when processes and goroutines do what they do.
+// Seed is the source of a test's random choices. It does not determine the scheduling of processes and goroutines.
 type Seed uint64
 
-// NewSeed returns the seed that IDEMSK_TEST_SEED gives, or another one each time, and logs it.
+// NewSeed returns the seed of IDEMSK_TEST_SEED, or a random one, and logs it.
 func NewSeed(t testing.TB) Seed {
 	t.Helper()
 	seed := rand.Uint64() //nolint:gosec // a seed is no secret
@@ -30,7 +30,7 @@ func NewSeed(t testing.TB) Seed {
 	return Seed(seed)
 }
 
-// Rand returns a source of choices for one who makes them one after the other. They depend on the seed and the name.
+// Rand returns a random source for sequential choices, which depends on the seed and the name.
 func (s Seed) Rand(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(s), hash(name))) //nolint:gosec // a seed is no secret
 }
@@ -41,8 +41,8 @@ func hash(name string) uint64 {
 	return h.Sum64()
 }
 
-// Flaws have a handler fail now and then.
-type Flaws struct {
+// Faults make a handler fail sometimes.
+type Faults struct {
 	seed Seed
 	name string
 
@@ -50,24 +50,24 @@ type Flaws struct {
 	tries map[string]uint64 // by key
 }
 
-// Flaws returns the flaws of a handler. Which tries of a key fail depends on the seed, the handler's name and the key, and not
-// on what runs beside it.
-func (s Seed) Flaws(name string) *Flaws {
-	return &Flaws{seed: s, name: name, tries: make(map[string]uint64)}
+// Faults returns the faults of a handler. The failing attempts of a key depend on the seed, the handler's name and the key, but
+// not on concurrent work.
+func (s Seed) Faults(name string) *Faults {
+	return &Faults{seed: s, name: name, tries: make(map[string]uint64)}
 }
 
 var errFlaw = errors.New("the handler fails after all that it does")
 
-// flawed is how many tries there are to one that fails.
-const flawed = 50
+// faultEvery is the number of attempts for each that fails.
+const faultEvery = 50
 
-// Fail returns an error at about one call of 50. It is safe for concurrent use.
-func (f *Flaws) Fail(key string) error {
+// Fail returns an error in about one call of 50. It is safe for concurrent use.
+func (f *Faults) Fail(key string) error {
 	f.mu.Lock()
 	f.tries[key]++
 	try := f.tries[key]
 	f.mu.Unlock()
-	if f.seed.Rand(f.name+" "+key+" "+strconv.FormatUint(try, 10)).IntN(flawed) == 0 {
+	if f.seed.Rand(f.name+" "+key+" "+strconv.FormatUint(try, 10)).IntN(faultEvery) == 0 {
 		return errFlaw
 	}
 	return nil

@@ -18,32 +18,31 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// patience is how long a source waits for a record that is there, and for the consumer.
+// patience is the maximum time that a source waits for a record or for the consumer.
 const patience = 60 * time.Second
 
-// Consumer is what records are handed to: an *msk.Consumer, or a function as Lambda runs it.
+// Consumer receives records: an *msk.Consumer, or a function as Lambda runs it.
 type Consumer interface {
 	Invoke(ctx context.Context, event []byte) ([]byte, error)
 }
 
-// Source hands the records of a topic to a consumer as the event source does: the records of a partition in order, again until
-// the consumer is content, and now and then a batch that it has been content with.
+// Source delivers the records of a topic as the event source does: in order for each partition, and again until the consumer
+// succeeds. Sometimes it redelivers a successful batch.
 type Source struct {
 	testing.TB
 	client    *kgo.Client
 	topic     string
-	batch     int // the most records that the consumer is handed at once
+	batch     int // maximum batch size
 	consumer  Consumer
 	random    *rand.Rand
 	positions map[int32]int64 // by partition, the next offset
-	earlier   [][]byte        // batches that the consumer was content with
+	earlier   [][]byte        // batches that succeeded
 
-	Records int // that were read
-	Again   int // deliveries of batches that had been delivered
+	Records int // number of records read
+	Again   int // number of redeliveries
 }
 
-// NewSource returns a source at the beginning of a topic, which ends with the test. The consumer is handed up to batch records at
-// once.
+// NewSource returns a source at the start of a topic. It ends with the test. A batch has up to batch records.
 func NewSource(t testing.TB, seed Seed, brokers []string, topic string, batch int, consumer Consumer) *Source {
 	t.Helper()
 	return &Source{
@@ -63,7 +62,7 @@ func NewClient(t testing.TB, brokers []string, options ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// Follow delivers what comes until ctx ends, and then what is left, as Drain does.
+// Follow delivers new records until ctx ends, and then the rest, as Drain does.
 func (s *Source) Follow(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		if _, good := s.next(ctx); !good {
@@ -73,8 +72,8 @@ func (s *Source) Follow(ctx context.Context) bool {
 	return s.Drain()
 }
 
-// Drain delivers what is left, up to the end that the topic has now. It may run beside the test's own goroutine, and reports
-// false if it failed.
+// Drain delivers the records up to the current end of the topic. It may run outside the test's goroutine, and returns false if
+// it failed.
 func (s *Source) Drain() bool {
 	ends, err := s.ends()
 	if err != nil {
@@ -95,7 +94,7 @@ func (s *Source) Drain() bool {
 	return true
 }
 
-// WantAll wants the source to have read all that is in the topic now, and that to be at least so many records.
+// WantAll checks that the source has read all records of the topic, at least the given number.
 func (s *Source) WantAll(least int) {
 	s.Helper()
 	ends, err := s.ends()
@@ -105,7 +104,7 @@ func (s *Source) WantAll(least int) {
 	}
 }
 
-// failf fails the test, unless it is over already.
+// failf fails the test unless it has ended.
 func (s *Source) failf(format string, args ...any) {
 	if s.Context().Err() == nil {
 		s.Errorf(format, args...)
@@ -121,7 +120,7 @@ func (s *Source) behind(ends map[int32]int64) bool {
 	return false
 }
 
-// ends returns the end of each partition: the offset that its next record will have.
+// ends returns the end offset of each partition.
 func (s *Source) ends() (map[int32]int64, error) {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
@@ -165,7 +164,7 @@ func (s *Source) ends() (map[int32]int64, error) {
 	return ends, nil
 }
 
-// next delivers what has come next, if anything has come before ctx ended.
+// next delivers the next records, if there are any before ctx ends.
 func (s *Source) next(ctx context.Context) (records int, good bool) {
 	fetches := s.client.PollRecords(ctx, s.batch)
 	for _, e := range fetches.Errors() {
@@ -190,7 +189,7 @@ func (s *Source) next(ctx context.Context) (records int, good bool) {
 	return len(all), s.hand(event)
 }
 
-// hand hands a batch over: once, twice, twice at once, or with one of those before after it.
+// hand delivers a batch: once, twice, twice concurrently, or followed by an earlier batch.
 func (s *Source) hand(event []byte) bool {
 	extra := s.random.IntN(4)
 	var good bool
@@ -221,7 +220,7 @@ func (s *Source) hand(event []byte) bool {
 	return good
 }
 
-// settle invokes the consumer with a batch until it is content.
+// settle invokes the consumer with a batch until it succeeds.
 func (s *Source) settle(event []byte) bool {
 	const most = 1000
 	for range most {
@@ -241,7 +240,7 @@ func (s *Source) settle(event []byte) bool {
 	return false
 }
 
-// Event is records as AWS hands them over.
+// Event returns records as an event of AWS.
 func Event(records []*kgo.Record) ([]byte, error) {
 	partitions := make(map[string][]map[string]any)
 	for _, r := range records {

@@ -19,34 +19,34 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// Stream stands for the stream of an outbox in DynamoDB and its event source: it hands items to relays, those of an aggregate in
-// order, and a batch again whose relay has died, or, now and then, one that was sent long ago.
+// Stream simulates the stream of a DynamoDB outbox and its event source. It delivers items to relays, those of an aggregate in
+// order. It redelivers a batch whose relay has died and, sometimes, an earlier batch.
 type Stream struct {
 	testing.TB
 	db      *dynamodb.Client
 	box     *dynamooutbox.Outbox
 	brokers []string
-	batch   int // the most items that a relay is handed
+	batch   int // maximum batch size
 	random  *rand.Rand
-	items   []dynamooutbox.Item // what has been seen, in this order
+	items   []dynamooutbox.Item // all items, in the order of delivery
 	seen    map[string]bool     // by ID
 
-	Died int // relays that died at work
+	Died int // number of relays that died during a batch
 }
 
-// NewStream returns the stream of an outbox, to the topics of brokers. A relay is handed up to batch items.
+// NewStream returns the stream of an outbox to the topics of brokers. A batch has up to batch items.
 func NewStream(t testing.TB, seed Seed, db *dynamodb.Client, box *dynamooutbox.Outbox, brokers []string, batch int) *Stream {
 	return &Stream{TB: t, db: db, box: box, brokers: brokers, batch: batch, random: seed.Rand("stream"), seen: make(map[string]bool)}
 }
 
-// Items returns how many items were relayed.
+// Items returns the number of delivered items.
 func (s *Stream) Items() int { return len(s.items) }
 
-// Relay relays until over is closed and all is relayed. What was relayed last comes again then: of that, there is more in the
-// topics than there are events, up to their ends.
+// Relay delivers items until over is closed and all are delivered. It redelivers the last items, so that the topics have more
+// records than there are events.
 func (s *Stream) Relay(over <-chan struct{}) {
 	s.Helper()
-	look := time.NewTicker(20 * time.Millisecond) // a look reads the whole table
+	look := time.NewTicker(20 * time.Millisecond) // each poll reads the whole table
 	defer look.Stop()
 	for at, last := 0, false; ; {
 		select {
@@ -74,8 +74,8 @@ func (s *Stream) Relay(over <-chan struct{}) {
 	s.relay(s.items[max(0, len(s.items)-s.batch):], false)
 }
 
-// poll looks what is new in the table. The order of IDs is that of the commits where an account's payments are handled one
-// after the other; and none is seen without those before it as long as the table fits a page of the scan, 1 MB.
+// poll reads the new items of the table. The order of IDs is that of the commits if an account's payments are handled one after
+// another. No item is seen before an earlier one as long as the table fits a page of the scan, 1 MB.
 func (s *Stream) poll() {
 	s.Helper()
 	seen := len(s.items)
@@ -118,7 +118,7 @@ func (s *Stream) relay(items []dynamooutbox.Item, dies bool) bool {
 	return true
 }
 
-// unparked is a table in which nothing is set aside: the in-process DynamoDB can't be asked for items by a sort key.
+// unparked is a table without parked events, because the in-process DynamoDB does not support sort keys.
 type unparked struct{ *dynamodb.Client }
 
 // BatchGetItem implements dynamooutbox.Client.
@@ -128,7 +128,7 @@ func (unparked) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...fu
 
 var errDied = errors.New("the relay has died")
 
-// dying sends as a relay does that dies: some of the first events, or all, are published, and nobody hears of it.
+// dying sends as a relay that dies: it publishes some of the first events, or all, and returns no result.
 type dying struct {
 	*relay.Producer
 	random *rand.Rand

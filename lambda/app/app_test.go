@@ -10,14 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/kafka"
@@ -176,7 +175,7 @@ func TestBuildErrorIsReported(t *testing.T) {
 	}
 }
 
-// The way of production, up to the network: the SDK's configuration, DynamoDB, SQS.
+// The production setup except for the network: the SDK's configuration, DynamoDB, SQS.
 func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	db := must(dynamofake.New(dynamofake.Config{}))
 	queue := must(sqsfake.New(sqsfake.Config{}))

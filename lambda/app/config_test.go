@@ -14,8 +14,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// variable is one environment variable: what its values make of the configuration, and values that are refused. The value ""
-// is the default, as one that is empty counts as not set.
+// variable is one environment variable, with the configurations of its values and with invalid values. The value "" is the
+// default, because an empty variable counts as not set.
 type variable struct {
 	name    string
 	get     func(c Config) any
@@ -227,13 +227,13 @@ func TestEveryVariable(t *testing.T) {
 	}
 }
 
-// Our own level counts, whatever Lambda's filter is set to.
+// The log level does not depend on Lambda's filter.
 func TestLogLevelIsIndependentOfLambdas(t *testing.T) {
 	cfg := ReadConfig(vars(map[string]string{"IDEMSK_LOG_LEVEL": "ERROR", "AWS_LAMBDA_LOG_LEVEL": "DEBUG"}))
 	equal(t, "level", cfg.LogLevel, slog.LevelError)
 }
 
-// A person corrects all of them, and starts once more.
+// All errors are reported together, so that one correction is enough.
 func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	env := map[string]string{}
 	for _, v := range variables() {
@@ -263,7 +263,7 @@ func TestStoreNoneIsUnprotected(t *testing.T) {
 	equal(t, "unprotected", ReadConfig(vars(nil)).Records.Unprotected, false)
 }
 
-// No skew at all is not the store's default.
+// A skew of 0 is not replaced by the store's default.
 func TestZeroSkewIsPassedToTheStore(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": time.Second, "0s": -1, "2s": 2 * time.Second} {
 		cfg := ReadConfig(vars(map[string]string{"IDEMSK_MAX_CLOCK_SKEW": value, "IDEMSK_TABLE": "keys"}))
@@ -272,7 +272,7 @@ func TestZeroSkewIsPassedToTheStore(t *testing.T) {
 	}
 }
 
-// The page on the configuration and the code speak of the same variables and defaults.
+// docs/configuration.md and the code have the same variables and defaults.
 func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
@@ -296,7 +296,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	}
 }
 
-// Where Lambda gives no name, another consumer could take this one's keys for its own.
+// Without a function name two consumers could share keys, so a namespace is required.
 func TestNamespaceIsRequiredWithoutAFunctionName(t *testing.T) {
 	for st, says := range map[string]string{"memory": "IDEMSK_NAMESPACE", "none": ""} {
 		v := vars(map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "", "IDEMSK_STORE": st})

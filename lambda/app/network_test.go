@@ -6,18 +6,17 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )
 
-// An invocation has 15 seconds, say: one that waits for SQS as long has no time left to give the record's key back.
+// With a timeout of 15 seconds, a function that waits for SQS as long could not release the record's key.
 func TestDeadLetterIsSentAfterConnectionsFallSilent(t *testing.T) {
 	t.Parallel()
 	var size atomic.Int64

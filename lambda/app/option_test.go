@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// A store that the program was not given is no DynamoDB: the error says how the program gets it.
+// A store that was not passed is refused: the error describes how the program adds it.
 func TestStoreThatWasNotPassedIsRefused(t *testing.T) {
 	const url = "postgres://u:hush@h/d"
 	for name, tc := range map[string]struct {

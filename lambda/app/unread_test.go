@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// environment is what a process with these variables reads.
+// environment returns Vars with these variables.
 func environment(env map[string]string) *Vars {
 	v := vars(env)
 	v.environ = func() (all []string) {
@@ -22,7 +22,7 @@ func environment(env map[string]string) *Vars {
 	return v
 }
 
-// A misspelt name would leave its default in force without a word.
+// A misspelt name would silently leave the default in force.
 func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 	build := func(_ context.Context, base *Base) (msk.Handler, error) {
 		base.Vars.Table("IDEMSK_LEDGER_TABLE", "ledger")
@@ -53,7 +53,7 @@ func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 	equal(t, "names", strings.Join(got, ", "), "IDEMSK_COLOUR , IDEMSK_LEGDER_TABLE IDEMSK_LEDGER_TABLE, IDEMSK_RETENTON IDEMSK_RETENTION")
 }
 
-// What is missing may be there under a wrong name.
+// A missing variable may be set under a misspelt name.
 func TestUnreadVariableIsNamedWithOtherErrors(t *testing.T) {
 	var stderr bytes.Buffer
 	_, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return returning("", nil), nil },

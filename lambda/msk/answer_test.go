@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// invoke takes records through the consumer as Lambda calls it.
+// invoke calls the consumer as Lambda does.
 func (s *fixture) invoke(records ...record) (string, error) {
 	s.t.Helper()
 	out, err := s.start().Invoke(context.Background(), payload(records...))
@@ -46,7 +46,7 @@ func TestNoFailuresIsAnEmptyList(t *testing.T) {
 	}
 }
 
-// From the first failure of a partition on, everything is reported; other partitions are not touched by it.
+// From the first failure of a partition on, all its records are reported. Other partitions are not affected.
 func TestRecordsAfterTheFirstFailureOfAPartitionAreReported(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Order = kafka.Unordered // so that what is behind it has been executed
@@ -135,7 +135,7 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 	wantErr(t, err, idem.ErrInvalidConfig)
 }
 
-// The defaults do with nothing but a handler and the consumer's name.
+// The defaults need only a handler and a namespace.
 func TestDefaults(t *testing.T) {
 	s := newFixture(t)
 	log := s.cfg.Records.Logger

@@ -9,17 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 var errDead = errors.New("the process is dead")
 
-// dies makes the ledger end the process for a key. A dead process reaches no store and has no effect; what still runs of it
-// is ended with the invocation.
+// dies makes the ledger end the process for a key. A dead process sends no requests and has no effects. Its remaining
+// goroutines end with the invocation.
 func (s *fixture) dies(key string) {
 	s.ledger.on[key] = func(ctx context.Context, _ msk.Record) error { return s.die(ctx) }
 }
@@ -40,8 +39,7 @@ func (s *fixture) die(ctx context.Context) error {
 	return errDead
 }
 
-// deliverOnce takes an event through a process that may die on the way. It returns what is to be delivered again, or false
-// if that is everything.
+// deliverOnce delivers an event to a process that may die. It returns the records to be delivered again, or false if all are.
 func (s *fixture) deliverOnce(event *msk.Event) (reported []string, answered bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -63,8 +61,8 @@ func (s *fixture) deliverOnce(event *msk.Event) (reported []string, answered boo
 	return places(resp), err == nil
 }
 
-// deliverAll delivers records as an ESM does until all are settled, and returns how often it had to: the whole batch again
-// after a failed invocation, otherwise, of each partition, what was reported.
+// deliverAll delivers records as an ESM does until all are settled, and returns the number of deliveries: the whole batch after
+// a failed invocation, otherwise the reported records of each partition.
 func (s *fixture) deliverAll(records ...record) (deliveries int) {
 	s.t.Helper()
 	for len(records) > 0 || deliveries == 0 {
@@ -80,7 +78,7 @@ func (s *fixture) deliverAll(records ...record) (deliveries int) {
 	return deliveries
 }
 
-// The record that kills its process is charged for it, and no other: not those of other partitions, nor those behind it.
+// Only the record that kills its process runs out of attempts, not those of other partitions or those after it.
 func TestOnlyTheRecordThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -106,7 +104,7 @@ func TestOnlyTheRecordThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
 		for key, status := range s.keys() {
 			killer := key == "ledger#payments#killer"
 			equal(t, "FAILED: "+key, status == store.StatusFailed, killer)
-			// Those that died with it once were innocent, and were charged once, for the claim that they lost.
+			// The other records were charged once, for the claim that they lost.
 			most := 1
 			if strings.Contains(key, "slow") {
 				most = 2
@@ -119,7 +117,8 @@ func TestOnlyTheRecordThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
 	})
 }
 
-// A process that dies between the effect and the completion is why "exactly once" is not promised of effects.
+// A process that dies between the effect and the completion repeats the effect. Effects are therefore not exactly once in
+// general.
 func TestDeathBeforeTheCompletionRepeatsTheEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -47,7 +46,7 @@ func TestDeadLetterOfAnUndecodableRecordContainsItsJSON(t *testing.T) {
 	equal(t, "headers", len(letter.Headers), 1)
 }
 
-// Which cluster a record is of, its place does not contain.
+// The record's place does not identify the cluster.
 func TestDeadLetterNamesTheCluster(t *testing.T) {
 	for name, tc := range map[string]struct{ envelope, want string }{
 		"MSK":          {`"eventSourceArn":"arn:aws:kafka:eu-central-1:1:cluster/a/1","bootstrapServers":"b-1:9098,b-2:9098"`, "arn:aws:kafka:eu-central-1:1:cluster/a/1"},
@@ -66,7 +65,7 @@ func TestDeadLetterNamesTheCluster(t *testing.T) {
 	}
 }
 
-// Two failures of one record have two times, also where the letters have no version and come in the same millisecond.
+// Two failures of one record have different times, also if the letters have no token and the same millisecond.
 func TestEachFailureHasItsOwnTime(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Unprotected = true
@@ -82,7 +81,7 @@ func TestEachFailureHasItsOwnTime(t *testing.T) {
 	equal(t, "times", len(times), 50)
 }
 
-// letter is one with much in it.
+// letter returns a letter with all fields set.
 func letter() kafka.DeadLetter {
 	return kafka.DeadLetter{
 		Topic: "payments", Partition: 3, Offset: 17, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
@@ -99,7 +98,7 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 		"tombstone":   func(l *kafka.DeadLetter) { l.Value = nil },
 		"empty value": func(l *kafka.DeadLetter) { l.Value = []byte{} },
 		"little":      func(l *kafka.DeadLetter) { *l = kafka.DeadLetter{Topic: "t", Error: store.Failure{Code: "error"}} },
-		// SQS takes neither; the escapes are the same text for whoever parses it.
+		// SQS accepts neither; the escapes decode to the same text
 		"not for XML": func(l *kafka.DeadLetter) { l.IdempotencyKey, l.Headers[0].Key = "a\uFFFEb", "\uFFFF\x01\u2028" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +124,7 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 	}
 }
 
-// The form of a letter is read by later versions and by other people's tools.
+// Later versions and other tools read letters, so their form must not change.
 func TestDeadLetterFormIsStable(t *testing.T) {
 	l := letter()
 	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil, []kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "n"}}
@@ -176,7 +175,7 @@ func TestLargeDeadLetterOmitsFields(t *testing.T) {
 	wantContains(t, err.Error(), "payments-3@17", "the limit is 100")
 }
 
-// Of what is not there, nothing is left out; an empty value that was left out would come back as a tombstone.
+// Absent fields are not listed as omitted. An empty value is not omitted, because it would become a tombstone.
 func TestLargeDeadLetterKeepsAnEmptyValue(t *testing.T) {
 	l := letter()
 	l.Value, l.Undecoded = []byte{}, nil

@@ -9,10 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -76,7 +75,7 @@ func TestInvocationWithoutTimeStartsNothing(t *testing.T) {
 	})
 }
 
-// A handler's context ends a margin before the deadline: what it returns then is settled as always.
+// A handler's context ends a margin before the deadline, and its result at that time is settled as usual.
 func TestHandlerThatEndsWithItsContextIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -94,7 +93,7 @@ func TestHandlerThatEndsWithItsContextIsSettled(t *testing.T) {
 	})
 }
 
-// overrun is a handler that does not heed its context until the test lets it go.
+// overrun is a handler that ignores the end of its context until the test releases it.
 func overrun(s *fixture, key string) (letGo func()) {
 	gate := make(chan struct{})
 	s.ledger.on[key] = func(context.Context, msk.Record) error {
@@ -128,7 +127,7 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		equal(t, "alarm", line["alarm"], any(true))
 		equal(t, "the line of the one behind", s.log.about("payments-0@8")["outcome"], any("Behind"))
 
-		// The sandbox is thawed, and the handler returns at last: too late for its key, and for what was behind it.
+		// The sandbox is thawed, and the handler returns: too late for its key, and for the records after it.
 		s.ledger.mu.Lock()
 		s.ledger.on["behind"] = func(context.Context, msk.Record) error {
 			t.Error("the record behind an overrun was begun")
@@ -148,7 +147,7 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 	})
 }
 
-// A follower of an overrun, in another partition, is not one: it was waiting, and heeds the deadline.
+// A duplicate of an overrun in another partition is not an overrun: it only waited, and ends at the deadline.
 func TestDuplicateOfAnOverrunIsNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -162,7 +161,7 @@ func TestDuplicateOfAnOverrunIsNotStarted(t *testing.T) {
 	})
 }
 
-// Whoever returns at the very moment when he is given up is an overrun or not, but counted once in any case.
+// A handler that returns exactly at the deadline may or may not be an overrun, but is counted once.
 func TestHandlersThatReturnAtTheDeadlineAreCountedOnce(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
@@ -205,7 +204,7 @@ func TestErrorNamesAtMostFiveOverruns(t *testing.T) {
 	})
 }
 
-// What takes the dead letters may be an overrun too.
+// A dead-letter sink that does not return is an overrun, too.
 func TestDeadLetterThatIsNotSentInTimeIsAnOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -223,7 +222,7 @@ func TestDeadLetterThatIsNotSentInTimeIsAnOverrun(t *testing.T) {
 	})
 }
 
-// Without a deadline, as in a test of a handler, everything is waited for.
+// Without a deadline, as in a test of a handler, Process waits for all handlers.
 func TestProcessWithoutADeadlineWaitsForAllHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

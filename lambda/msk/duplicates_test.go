@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -31,7 +30,7 @@ func TestDuplicatesInABatchCostOneClaim(t *testing.T) {
 	}
 }
 
-// Every outcome of the first is that of the others, whatever partition they are in.
+// Duplicates share every kind of outcome, in all partitions.
 func TestDuplicatesShareTheOutcomeAcrossPartitions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err      error
@@ -56,7 +55,7 @@ func TestDuplicatesShareTheOutcomeAcrossPartitions(t *testing.T) {
 	}
 }
 
-// Partitions with the same keys in opposite orders would deadlock, if a follower held a slot.
+// Partitions with the same keys in opposite orders would deadlock if a waiting duplicate held a slot.
 func TestWaitingDuplicatesHoldNoSlot(t *testing.T) {
 	for _, concurrency := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestPartitionsWithTheSameKeysDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// The first record with a key stands behind one that fails: it is never reached, and must not be waited for.
+// The first record with the key is after one that fails, and is not reached. Its duplicates must not wait for it.
 func TestDuplicatesDoNotWaitForARecordThatIsNotReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -104,7 +103,7 @@ func TestDuplicatesDoNotWaitForARecordThatIsNotReached(t *testing.T) {
 	})
 }
 
-// Another request under the key has its turn when the first is done, and is refused then.
+// Another request under the key is processed when the first has ended, and is refused then.
 func TestAnotherFingerprintInTheBatchIsProcessedAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -115,7 +114,7 @@ func TestAnotherFingerprintInTheBatchIsProcessedAfterwards(t *testing.T) {
 			version = a.Token
 			return nil
 		}
-		// The copies of the wrong one are buried each under its own place: nothing of what was produced is lost.
+		// Each copy of the refused request gets its own dead letter under its place, so that no record is lost.
 		equalSlices(t, "reported places", s.deliver(
 			rec("payments-0@1", "a"), rec("payments-0@2", "a").with("wrong"), rec("payments-0@3", "a"), rec("payments-0@4", "a").with("wrong")))
 		equal(t, "calls", s.ledger.calls["a"], 1)
@@ -130,7 +129,7 @@ func TestAnotherFingerprintInTheBatchIsProcessedAfterwards(t *testing.T) {
 	})
 }
 
-// In another partition, which of the two is first is open; one of them is refused in any case, and the handler is called once.
+// In another partition the order of the two is undefined. One of them is refused, and the handler is called once.
 func TestAnotherFingerprintInAnotherPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -142,7 +141,7 @@ func TestAnotherFingerprintInAnotherPartition(t *testing.T) {
 	})
 }
 
-// A failed key releases; the other request then takes the key: what counts is what completes.
+// A failed request releases the key, and the other request claims it: the request that completes counts.
 func TestOneOfTwoRequestsIsRefusedAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

@@ -12,12 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -27,11 +26,11 @@ var (
 	errNetwork = errors.New("connection refused")
 )
 
-// timeout is how long the tests' function may run.
+// timeout is the timeout of the tests' function.
 const timeout = 5 * time.Minute
 
-// fixture is a consumer and all that is around it: what outlives the process is in the store, the letters and the ledger.
-// A test sets engine and cfg before the first delivery.
+// fixture is a consumer with its surroundings. What outlives the process is in the store, the letters and the ledger. A test
+// sets engine and cfg before the first delivery.
 type fixture struct {
 	t       rapid.TB
 	engine  idem.Config
@@ -59,7 +58,7 @@ func newFixture(t rapid.TB) *fixture {
 	return s
 }
 
-// start makes the consumer of a new process.
+// start creates the consumer of a new process.
 func (s *fixture) start() *msk.Consumer {
 	s.t.Helper()
 	engine, err := idem.New(s.store, s.engine)
@@ -73,7 +72,7 @@ func (s *fixture) start() *msk.Consumer {
 	return s.consumer
 }
 
-// process takes records through the living process, under a deadline as Lambda sets it.
+// process delivers records to the current process, with a deadline as in Lambda.
 func (s *fixture) process(records ...record) (msk.Response, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -89,7 +88,7 @@ func (s *fixture) processUnder(ctx context.Context, event *msk.Event) (msk.Respo
 	return s.consumer.Process(ctx, event)
 }
 
-// deliver is process for batches without a reason to fail; it returns the places that are to be delivered again.
+// deliver is process for batches that must not fail. It returns the places that are to be delivered again.
 func (s *fixture) deliver(records ...record) []string {
 	s.t.Helper()
 	resp, err := s.process(records...)
@@ -116,7 +115,7 @@ func (s *fixture) last() kafka.Report {
 	return s.reports[len(s.reports)-1]
 }
 
-// get returns a stored record.
+// get returns the entry of a key.
 func (s *fixture) get(key string) store.Entry {
 	s.t.Helper()
 	rec, err := s.store.Get(context.Background(), key)
@@ -149,8 +148,8 @@ func (s *fixture) placeKey(place string) string {
 	return ""
 }
 
-// ledger is a handler. What it does with a record is told by the record's idempotency key; it books one effect for each
-// call that succeeds.
+// ledger is a handler whose behaviour for a record depends on the idempotency key. It books one effect for each call that
+// succeeds.
 type ledger struct {
 	book   msk.Handler // does the same for every record, if not nil
 	atomic bool        // effects commit with their completions
@@ -253,7 +252,7 @@ func (l *ledger) total() int {
 	return n
 }
 
-// letters takes dead letters.
+// letters records dead letters.
 type letters struct {
 	mu   sync.Mutex
 	sent []kafka.DeadLetter
@@ -321,7 +320,7 @@ func (l *logbook) about(source string) map[string]any {
 	return nil
 }
 
-// pass lets time pass, inside of a synctest bubble.
+// pass waits for d of the synctest bubble's time.
 func pass(d time.Duration) { <-time.After(d) }
 
 func equal[T comparable](t rapid.TB, what string, got, want T) {
@@ -347,7 +346,7 @@ func wantErr(t rapid.TB, err error, targets ...error) {
 	}
 }
 
-// says checks that a text contains all that it should.
+// wantContains checks that a text contains all wanted parts.
 func wantContains(t rapid.TB, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// A key under which something else stands holds up its partition, and nobody else's, and somebody is woken: no delivery will
-// mend it.
+// A key whose entry is foreign blocks only its own partition and raises an alarm, because redeliveries do not help.
 func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 	for name, size := range map[string]int{"one claim a request": 1, "many claims a request": 25} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +40,7 @@ func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 			equal(t, "dead letters", len(s.letters.sent), 0)
 
 			s.store.up()
-			equalSlices(t, "reported places once it is mended", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+			equalSlices(t, "reported places once it is fixed", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
 			equal(t, "effects", s.ledger.total(), 4)
 		})
 	}

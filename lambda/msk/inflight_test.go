@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -67,7 +66,7 @@ func TestKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 	}
 }
 
-// With one slot, everything else gets done while one record waits.
+// With one slot, all other records are handled while one record waits.
 func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -86,7 +85,7 @@ func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 	})
 }
 
-// Its key was held all the time; that there was no slot either, in the end, is not what is to be told.
+// The key was held all the time. The error must name this, and not the missing slot.
 func TestKeyInFlightElsewhereIsReportedWithoutASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -102,7 +101,7 @@ func TestKeyInFlightElsewhereIsReportedWithoutASlot(t *testing.T) {
 	})
 }
 
-// A record found with its lease over may be the one that killed the process: it runs with nothing else in flight.
+// A record whose lease is over may have killed its process: it runs with nothing else in progress.
 func TestRecordOfADeadOwnerRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -110,7 +109,7 @@ func TestRecordOfADeadOwnerRunsAlone(t *testing.T) {
 		pass(2 * time.Second)
 		beside := -1
 		s.ledger.on["a"] = func(context.Context, msk.Record) error {
-			pass(10 * time.Second) // time enough for others to begin, if they could
+			pass(10 * time.Second) // long enough for others to begin, if they could
 			s.ledger.mu.Lock()
 			defer s.ledger.mu.Unlock()
 			beside = s.ledger.running - 1
@@ -129,7 +128,7 @@ func TestRecordOfADeadOwnerRunsAlone(t *testing.T) {
 	})
 }
 
-// Two of them do not run beside each other either, nor do they wait for each other.
+// Two such records do not run concurrently, and do not wait for each other.
 func TestRecordsOfDeadOwnersRunOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

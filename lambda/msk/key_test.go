@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -137,8 +136,8 @@ func TestRecordWithoutAFingerprintIsDeadLettered(t *testing.T) {
 	equal(t, "executed", s.last().Executed, 1)
 }
 
-// A record without a key is claimed under its place in Kafka: a redelivery is recognised, attempts are counted, and one that
-// always fails goes to the dead letters instead of holding up its partition.
+// A record without a key is claimed under its place in Kafka: redeliveries are recognised, attempts are counted, and a record
+// that always fails is dead-lettered instead of blocking its partition.
 func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
 	for name, key := range map[string]kafka.KeyFunc{
 		"no header":  nil,
@@ -166,7 +165,7 @@ func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
 			equal(t, "the letter's key", s.letters.sent[0].IdempotencyKey, "ledger@payments-0@7@1767225600000")
 			equal(t, "failed before", s.last().ReplayedFailed, 1)
 			equal(t, "replayed", s.last().Replayed, 1)
-			// What is wrong in any other way is refused all the same.
+			// Other errors of the key are refused in both modes.
 			s.cfg.Records.Key, s.consumer = nil, nil
 			s.deliver(rec("payments-0@9", "x").header(kafka.DefaultKeyHeader, "y"))
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@9")
@@ -174,7 +173,7 @@ func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
 	}
 }
 
-// For comparison: every record is handled, as often as it comes, and nothing is stored.
+// Every delivery is handled, and nothing is stored.
 func TestUnprotectedMode(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Unprotected = true
@@ -193,7 +192,7 @@ func TestUnprotectedMode(t *testing.T) {
 	checkCounts(t, s.last())
 }
 
-// With HashKeys, no key is in the store, in a line of the log, in an error or in a metric. (A dead letter has the record.)
+// With HashKeys, no key appears in the store, the log, errors or metrics. (A dead letter contains the record.)
 func TestHashedKeysDoNotAppearInOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const secret = "tax-id-4711"

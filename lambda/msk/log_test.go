@@ -72,7 +72,7 @@ func TestDisabledLevelsAreNotWritten(t *testing.T) {
 	equal(t, "outcome", s.log.of("record")[0]["outcome"], any("Retry"))
 }
 
-// A completed record whose result can't be kept is done; that its duplicates will get nothing is worth a line.
+// A completed record whose result is too large is settled. The log names it, because its duplicates get no result.
 func TestTooLargeResultIsLoggedWithItsSize(t *testing.T) {
 	s := newFixture(t)
 	s.engine.MaxResult = 20

@@ -14,8 +14,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// orders are the units of records that an order makes of one batch: a partition with the Kafka keys x, y, x and none twice,
-// and another one with x.
+// orders lists the lanes of one batch: a partition with the Kafka keys x, y, x and two records without a key, and another one
+// with x.
 func TestOrder(t *testing.T) {
 	keyed := func(place, kafkaKey string) record {
 		r := rec(place, place)
@@ -58,7 +58,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// An empty Kafka key is a key like any other; none is none.
+// An empty Kafka key counts as a key; a null key does not.
 func TestEmptyKafkaKeyIsAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -74,7 +74,7 @@ func TestEmptyKafkaKeyIsAKey(t *testing.T) {
 	})
 }
 
-// A unit stops at its first record that is not settled; others go on.
+// A lane stops at its first record that is not settled. Other lanes continue.
 func TestLaneStopsAtItsFirstUnsettledRecord(t *testing.T) {
 	for name, tc := range map[string]struct {
 		order kafka.Order
@@ -90,7 +90,7 @@ func TestLaneStopsAtItsFirstUnsettledRecord(t *testing.T) {
 			s.ledger.fails("a", errBoom)
 			a, b, c := rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "c")
 			a.kafkaKey, b.kafkaKey, c.kafkaKey = "x", "y", "x"
-			// Whatever was done behind it is reported all the same: it is a cheap duplicate next time.
+			// Records after it are reported even if they have completed; they are duplicates next time.
 			equalSlices(t, "reported places", s.deliver(a, b, c), "payments-0@1", "payments-0@2", "payments-0@3")
 			slices.Sort(s.ledger.order)
 			equalSlices(t, "calls", s.ledger.order, tc.calls...)
@@ -119,7 +119,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	}
 }
 
-// Ten thousand goroutines would need more memory than a small function has.
+// Ten thousand goroutines would exceed the memory of a small function.
 func TestGoroutinesAreBoundedByTheSlots(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, 4
@@ -147,7 +147,7 @@ func TestPartitionIsHandledInOrderOfOffsets(t *testing.T) {
 	equalSlices(t, "calls", s.ledger.order, "payments-0@1", "payments-0@5", "payments-0@9", "payments-0@10")
 }
 
-// What is handled without protection takes slots, and keeps the order, like everything else.
+// Unprotected records use slots and keep the order, too.
 func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

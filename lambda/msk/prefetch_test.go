@@ -11,24 +11,23 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// newBatchedFixture is a fixture on a store that takes n elements in one request.
+// newBatchedFixture returns a fixture whose store takes n elements per request.
 func newBatchedFixture(t rapid.TB, n int) *fixture {
 	s := newFixture(t)
 	s.store.Store = memstore.New(memstore.Config{BatchSize: n})
 	return s
 }
 
-// records returns n of them with different keys, dealt out to partitions.
+// records returns n records with different keys, distributed over the partitions.
 func manyRecords(n, partitions int) []record {
 	records := make([]record, n)
 	for i := range records {
@@ -37,7 +36,7 @@ func manyRecords(n, partitions int) []record {
 	return records
 }
 
-// Claims leave in full requests, however a batch is cut into units.
+// Claims are sent in full requests, whatever the lanes of the batch are.
 func TestClaimsAreSentInFullRequests(t *testing.T) {
 	const batch, total = 25, 1000
 	for _, tc := range []struct {
@@ -68,7 +67,7 @@ func TestClaimsAreSentInFullRequests(t *testing.T) {
 	}
 }
 
-// On a store that takes one at a time, each record is claimed when it is its turn.
+// On a store that takes one element per request, each record is claimed when it is its turn.
 func TestPlainStoreClaimsEachRecordInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -78,7 +77,7 @@ func TestPlainStoreClaimsEachRecordInTurn(t *testing.T) {
 	})
 }
 
-// What was claimed behind a record that fails is given back with its attempt, all at once.
+// The claims of records after one that fails are released in one request, and their attempts refunded.
 func TestClaimsAfterAFailureAreReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -99,7 +98,7 @@ func TestClaimsAfterAFailureAreReleased(t *testing.T) {
 	})
 }
 
-// At the deadline too, in units that had no slot yet as in one that runs.
+// The same holds at the deadline, for lanes that wait for a slot and for a lane that runs.
 func TestUnusedClaimsAreReleasedAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -119,8 +118,8 @@ func TestUnusedClaimsAreReleasedAtTheDeadline(t *testing.T) {
 	})
 }
 
-// Before a unit waits for a key that is in flight elsewhere, it gives back what it holds behind it: another process may be
-// waiting for that while it holds the key.
+// Before a lane waits for a key that is in flight elsewhere, it releases its other claims: another process may wait for one of
+// them while it holds the key.
 func TestWaitingLaneHoldsNoClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -142,8 +141,8 @@ func TestWaitingLaneHoldsNoClaims(t *testing.T) {
 	})
 }
 
-// What was found in flight elsewhere when it was gathered is looked at again when it is its turn, together with what is behind
-// it, and not waited for by what was seen long ago.
+// A record that was in flight elsewhere when it was prefetched is claimed again when it is its turn, together with the records
+// after it. The lane does not wait because of the old answer.
 func TestRecordsInFlightAreClaimedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -178,7 +177,7 @@ func TestRecordsInFlightAreClaimedAgain(t *testing.T) {
 	})
 }
 
-// A claim that was gathered ahead, and whose answer was lost, is made again when it is its turn, and recognises itself.
+// A prefetched claim whose answer was lost is retried when it is its turn, and the store recognises it.
 func TestPrefetchedClaimWithALostAnswerIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -199,7 +198,7 @@ func TestPrefetchedClaimWithALostAnswerIsRetried(t *testing.T) {
 	})
 }
 
-// Records with one key are claimed in turn, and nothing is gathered across them.
+// Records with one key are claimed one after another, and no claim is prefetched across them.
 func TestRecordsThatShareAKeyAreNotPrefetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -212,7 +211,7 @@ func TestRecordsThatShareAKeyAreNotPrefetched(t *testing.T) {
 	})
 }
 
-// A record whose owner died runs with nothing else begun, claimed or on its way.
+// A record whose owner died runs while no other record is in progress or claimed, and no completion unconfirmed.
 func TestTakeOverRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -246,7 +245,7 @@ func TestTakeOverRunsAlone(t *testing.T) {
 	})
 }
 
-// A crash charges those that were claimed ahead with it, once in their life, and none of them is given up for that.
+// A crash uses up one attempt of the records with prefetched claims, once, and none of them is dead-lettered for it.
 func TestCrashChargesPrefetchedRecordsOnce(t *testing.T) {
 	for _, attempts := range []int{2, 5} {
 		t.Run(fmt.Sprint(attempts, " attempts"), func(t *testing.T) {
@@ -274,7 +273,7 @@ func TestCrashChargesPrefetchedRecordsOnce(t *testing.T) {
 	}
 }
 
-// Where one attempt is all there is, none is charged for what another did.
+// With one attempt no claims are prefetched, so that no record is charged for the crash of another.
 func TestOneAttemptDisablesPrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -286,7 +285,8 @@ func TestOneAttemptDisablesPrefetch(t *testing.T) {
 	})
 }
 
-// A key of a dead owner has all claims given back, so that it is alone; they are gathered anew, and not made one by one.
+// Before a key of a dead owner is taken over all claims are released. Afterwards they are sent in groups again, and not one by
+// one.
 func TestClaimsReleasedByATakeOverAreGroupedAgain(t *testing.T) {
 	const total, batch = 1000, 25
 	for name, c := range map[string]struct{ dead, apart, most int }{
@@ -318,7 +318,7 @@ func TestClaimsReleasedByATakeOverAreGroupedAgain(t *testing.T) {
 	}
 }
 
-// However slow handlers are, and whatever was known of them, no claim is gathered so far ahead that it must be renewed.
+// Prefetched claims never need an extension, whatever the handlers' latency is.
 func TestPrefetchIsBoundedByTheLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		order               kafka.Order
@@ -354,7 +354,8 @@ func TestPrefetchIsBoundedByTheLease(t *testing.T) {
 	}
 }
 
-// A completion that fails later stops its unit, and the answer names it and all behind it, although some have run.
+// A completion that fails after its handler has returned stops its lane. The answer names its record and all after it, even
+// those that have run.
 func TestLateFailureOfACompletionStopsItsLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -380,12 +381,12 @@ func TestLateFailureOfACompletionStopsItsLane(t *testing.T) {
 	})
 }
 
-// TestPlainAndBatchedStoresEndAlike plays the same batch through a plain store and through ones that gather, that commit effects
-// with completions, and that claim then too; with records that share keys, are bad, fail, and kill their process, and stores and a
-// queue that fail now and then, until an ESM would be content. The keys end in the same states, the same
+// TestPlainAndBatchedStoresEndAlike processes the same batch on a plain store and on batching stores, with effects that commit
+// with the completion, and with claims on commit. Records share keys, are invalid, fail, and kill their process, and the store
+// and the queue fail at random. Batches are redelivered as an ESM does. In the end the keys have the same states, the same
 // records have dead letters, and every key has the same effects.
 //
-// Attempts differ: a crash charges those that were claimed ahead with it, so that the limit here is above what they need.
+// Attempts differ, because a crash charges prefetched claims. The limit is therefore higher than needed.
 func TestPlainAndBatchedStoresEndAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := drawRecords(t)
@@ -425,8 +426,8 @@ func TestPlainAndBatchedStoresEndAlike(t *testing.T) {
 	})
 }
 
-// ending renders how keys, dead letters and effects ended. Of records that share a key and differ, which one comes first
-// depends on the partitions at work: how many are refused for that is left out.
+// ending returns the final keys, dead letters and effects as text. If records that share a key differ, which one comes first
+// depends on the scheduling of partitions, so the number of refused ones is omitted.
 func ending(s *fixture) string {
 	var lines []string
 	for key, status := range s.keys() {

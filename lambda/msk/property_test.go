@@ -9,19 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// TestEveryRecordIsSettledOnceUnderFaults delivers batches with duplicates, mismatches and bad records, in every
-// order, through processes that fail, panic and die, on a store and to a queue that fail now and then, until an ESM would
-// be content. Then every key has had one effect or none and a dead letter, and every record is accounted for.
+// TestEveryRecordIsSettledOnceUnderFaults delivers batches with duplicates, mismatches and invalid records, in every order, to
+// processes that fail, panic and die, with a store and a queue that fail at random, until every record is settled. Then every
+// key has one effect, or none and a dead letter, and every record is accounted for.
 func TestEveryRecordIsSettledOnceUnderFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, settleAll) })
 }
@@ -53,7 +52,7 @@ func settleAll(t *rapid.T) {
 	}
 }
 
-// drawRecords draws up to 6 records in each of up to 3 partitions, with few keys, so that they meet.
+// drawRecords draws up to 6 records in each of up to 3 partitions, with few keys, so that duplicates are frequent.
 func drawRecords(t *rapid.T) []record {
 	var records []record
 	for p := range rapid.IntRange(1, 3).Draw(t, "partitions") {
@@ -83,11 +82,11 @@ func keysOf(records []record) []string {
 	return slices.Compact(keys)
 }
 
-// fates is what can become of an attempt.
+// fates lists the results of an attempt.
 var fates = []string{"succeed", "fail", "fail later", "be unavailable", "panic", "never succeed", "die", "take long"}
 
-// play is a handler whose attempts for a key go as told, and succeed afterwards; one that never succeeds says so each time. All that takes time takes whole seconds, but
-// for a death: so that it never comes between an effect and its completion, which are of one moment.
+// play returns a handler whose attempts for a key end as given, and succeed afterwards. A permanent failure is repeated. All
+// durations are whole seconds except a death's, so that no death occurs between an effect and its completion.
 func play(s *fixture, fates []string) func(ctx context.Context, r msk.Record) error {
 	next := map[string]int{} // by value: where claims come with completions, records that share a key and differ are called too
 	return func(ctx context.Context, r msk.Record) error {
@@ -124,13 +123,13 @@ func play(s *fixture, fates []string) func(ctx context.Context, r msk.Record) er
 	}
 }
 
-// faults makes the store and the queue fail now and then. A completion always lands, though its answer may be lost: one that
-// does not land, in a process that dies, is the known way to a second effect.
+// faults makes the store and the queue fail at random. A completion is always applied, although its answer may be lost: a
+// completion that is not applied before the process dies is the known cause of a second effect.
 type faults struct {
 	draws []int
 }
 
-// next is true now and then. It is called under the lock of the store or of the letters.
+// next returns true at random. It is called under the lock of the store or of the letters.
 func (f *faults) next() bool {
 	if len(f.draws) == 0 {
 		return false
@@ -173,7 +172,7 @@ func (f *faults) install(s *fixture) {
 	}
 }
 
-// checkEffects: one for each completed key, none for a failed one, and no key is left in between.
+// checkEffects checks that each completed key has one effect and each failed key none, and that no key is in progress.
 func checkEffects(t *rapid.T, s *fixture, records []record) {
 	for _, key := range keysOf(records) {
 		rec, err := s.store.Get(context.Background(), "ledger#payments#"+key)
@@ -188,11 +187,11 @@ func checkEffects(t *rapid.T, s *fixture, records []record) {
 	}
 }
 
-// checkLetters: a record has the effect of its key, or a letter: its own, or, if its request failed, that of the request.
+// checkLetters checks that a record has the effect of its key, or a letter: its own, or that of its failed request.
 func checkLetters(t *rapid.T, s *fixture, records []record) {
-	buried := map[string]bool{}
+	lettered := map[string]bool{}
 	for i := range s.letters.sent {
-		buried[s.letters.sent[i].Source()] = true
+		lettered[s.letters.sent[i].Source()] = true
 	}
 	for _, r := range records {
 		key, _ := s.store.Get(context.Background(), "ledger#payments#"+r.key)
@@ -200,17 +199,17 @@ func checkLetters(t *rapid.T, s *fixture, records []record) {
 		rejected := s.placeKey(r.place) != ""
 		switch {
 		case r.raw != "" || !own:
-			equal(t, r.place+" can never succeed and has a letter", buried[r.place], true)
+			equal(t, r.place+" can never succeed and has a letter", lettered[r.place], true)
 			equal(t, r.place+" can never succeed and is remembered", rejected, true)
 		case key.Status == store.StatusFailed:
-			equal(t, r.place+" failed and "+key.Source+", which stands for it, has a letter", buried[key.Source], true)
+			equal(t, r.place+" failed and "+key.Source+", which stands for it, has a letter", lettered[key.Source], true)
 		default:
 			equal(t, r.place+" succeeded and is rejected", rejected, false)
 		}
 	}
 }
 
-// checkOrder: the effects of a partition's records came in the order of their offsets.
+// checkOrder checks that the effects of a partition's records are in the order of their offsets.
 func checkOrder(t *rapid.T, s *fixture) {
 	last := map[string]string{}
 	for _, place := range s.ledger.booked {

@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// record is a Kafka record as a test states it. Zero is: no such field, no header.
+// record is a Kafka record of a test. A zero field is absent.
 type record struct {
 	place    string // topic-partition@offset
 	key      string // in the header idempotency-key
@@ -26,7 +26,7 @@ type record struct {
 	raw      string // instead of all others but the place: further JSON fields of the record
 }
 
-// rec is a record that most tests can do with.
+// rec returns a record that is sufficient for most tests.
 func rec(place, key string) record { return record{place: place, key: key, value: "value of " + key} }
 
 // header returns the record with one header more.
@@ -45,14 +45,14 @@ func place(partition string, offset int64) string {
 	return partition + "@" + strconv.FormatInt(offset, 10)
 }
 
-// split takes a place apart.
+// split parses a place.
 func split(place string) (id, topic, partition, offset string) {
 	id, offset, _ = strings.Cut(place, "@")
 	dash := strings.LastIndex(id, "-")
 	return id, id[:dash], id[dash+1:], offset
 }
 
-// payload is the event of some records, as Lambda sends it: header values are signed bytes. Partitions come in the order of
+// payload returns the event of some records as Lambda sends it: header values are signed bytes. Partitions are in the order of
 // their first record.
 func payload(records ...record) []byte {
 	var ids []string
@@ -112,7 +112,7 @@ func decode(t rapid.TB, payload []byte) *msk.Event {
 	return event
 }
 
-// one decodes a record as the event of it alone.
+// one decodes an event with a single record.
 func one(t rapid.TB, r record) *msk.Record {
 	t.Helper()
 	r.place = cmp.Or(r.place, "payments-0@7")

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -18,7 +17,7 @@ import (
 // undecodable is a record whose value is not base64.
 func undecodable(place string) record { return record{place: place, raw: `"value":"!!!"`} }
 
-// A record that can never succeed is remembered under its place, so that further deliveries don't bury it again.
+// A rejected record is stored under its place, so that redeliveries do not send another dead letter.
 func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
 	keyPanics := func(*msk.Record) (string, error) { panic("no such field") }
 	for name, tc := range map[string]struct {
@@ -88,7 +87,7 @@ func TestMismatchIsDeadLetteredAndLeavesTheKeyUnchanged(t *testing.T) {
 	equal(t, "code", letter.Error.Code, store.CodePermanent)
 }
 
-// Where no dead letters are configured, nothing is given up: the partition waits, and somebody is woken.
+// Without a dead-letter queue no record is given up: the partition is blocked, and an alarm is raised.
 func TestWithoutDeadLettersRecordsBlockTheirPartition(t *testing.T) {
 	for name, bad := range map[string]record{
 		"permanent":    rec("payments-0@7", "poison"),
@@ -142,7 +141,7 @@ func TestDeadLetterIsRetriedUntilItIsSent(t *testing.T) {
 	}
 }
 
-// A letter that was sent before the process died, or before the store could be told, may be sent again.
+// A letter may be sent twice if the process dies, or the store is unavailable, before the key is FAILED.
 func TestLetterIsSentAgainIfItsKeyIsNotFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -159,7 +158,7 @@ func TestLetterIsSentAgainIfItsKeyIsNotFailed(t *testing.T) {
 	})
 }
 
-// Keys that try to be other keys.
+// Keys that contain the separators of stored keys.
 func TestForgedKeysDoNotCollide(t *testing.T) {
 	s := newFixture(t)
 	records := []record{
@@ -196,7 +195,7 @@ func TestRedrivenRecordIsExecuted(t *testing.T) {
 	equal(t, "replayed", s.last().Replayed, 1)
 }
 
-// In one batch with the delivery that it is to mend, which gets the failure, the redriven record has its own turn.
+// A redriven record in one batch with the failed delivery is processed separately; the delivery gets the failure.
 func TestRedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 	s := newFixture(t)
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
@@ -210,7 +209,8 @@ func TestRedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 	checkCounts(t, r)
 }
 
-// A letter of a record that has no usable key may be brought back to its place, by invoking the function: it is judged again.
+// A letter of a record without a usable key may be redriven in its place, by invoking the function: the record is checked
+// again.
 func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Key = kafka.HeaderKey("payment-id")
@@ -219,17 +219,17 @@ func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 	back := rec("payments-0@7", "x").header(kafka.RedriveHeader, version)
 
 	s.deliver(back)
-	equal(t, "replayed failures while its cause is not mended", s.last().ReplayedFailed, 0)
+	equal(t, "replayed failures while its cause is not fixed", s.last().ReplayedFailed, 0)
 	equal(t, "dead letters", len(s.letters.sent), 2)
 
 	s.cfg.Records.Key = nil // the default
 	s.start()
 	s.deliver(back)
-	equal(t, "effects when its cause is mended", s.ledger.effects["x"], 1)
+	equal(t, "effects when its cause is fixed", s.ledger.effects["x"], 1)
 }
 
-// A version that was never issued for a key does not open it: whatever a producer writes into the header, the handler is not called
-// again. Since the store may also have forgotten a failure, the record gets a dead letter, with the version that does open its key.
+// An unknown token does not redrive a key: whatever a producer writes into the header, the handler is not called again. Since
+// the store may have lost a failure, the record gets a dead letter with the key's current token.
 func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 	for name, onCommit := range map[string]bool{"claims first": false, "claims on commit": true} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +263,8 @@ func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 	}
 }
 
-// A letter that was followed by a later one of its key opens nothing, and is not sent again: the later one is there.
+// A letter that was superseded by a later one of its key does not redrive it, and is not sent again, because the later letter
+// exists.
 func TestSupersededLetterDoesNotRedrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

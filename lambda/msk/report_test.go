@@ -7,11 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -25,8 +24,8 @@ func checkCounts(t rapid.TB, r kafka.Report) {
 	}
 }
 
-// mixed is a batch in which much happens: one executed, one replayed, one duplicates, one dead letter, one replayed failure,
-// one retried and two behind it.
+// mixed returns a batch with many outcomes: one executed, one replayed, one duplicate, one dead letter, one replayed failure,
+// one retried and two after it.
 func mixed(s *fixture) []record {
 	s.ledger.fails("poison", idem.Permanent(errBoom))
 	s.ledger.fails("later", errBoom)
@@ -55,8 +54,8 @@ func TestEveryRecordIsCountedOnce(t *testing.T) {
 	})
 }
 
-// A key that stays in progress is told of with its age: one whose owner does not settle it, one that fails again and again, and
-// one that was left by an owner whose lease is over.
+// InProgressAge covers keys that stay in progress: of an owner that does not settle, of repeated failures, and of an owner
+// whose lease is over.
 func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lease time.Duration // of the one that holds the key

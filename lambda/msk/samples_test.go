@@ -13,9 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 

@@ -7,13 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Two functions read one topic, each in a consumer group of its own, and share a table: each handles every record.
+// Two functions read one topic, each in its own consumer group, and share a table: each handles every record.
 func TestNamespacesDoNotShareKeys(t *testing.T) {
 	st := &spy{Store: memstore.New(memstore.Config{})}
 	for _, name := range []string{"ledger", "mail"} {
@@ -27,7 +26,7 @@ func TestNamespacesDoNotShareKeys(t *testing.T) {
 	}
 }
 
-// Payment 42 and refund 42 are two requests, also where their values are the same, unless the keys are the consumer's.
+// Payment 42 and refund 42 are two requests, even with equal values, unless the scope is the namespace.
 func TestKeysOfTopics(t *testing.T) {
 	batch := []record{rec("payments-0@1", "42"), rec("refunds-0@1", "42")}
 	for _, tc := range []struct {
@@ -53,8 +52,8 @@ func TestKeysOfTopics(t *testing.T) {
 	}
 }
 
-// Records without a key of their own are those of their topic, and of that topic's present life: the offsets of a topic that
-// was deleted and created anew begin at 0 again.
+// Records without a key are stored under their topic and timestamp: the offsets of a topic that was deleted and created again
+// start at 0 again.
 func TestPlacesOfTopics(t *testing.T) {
 	reborn := rec("payments-0@0", "")
 	reborn.raw = `"timestamp":1767225600001`
@@ -68,7 +67,7 @@ func TestPlacesOfTopics(t *testing.T) {
 	}
 }
 
-// The stored form of a key is read for ever: whoever changes it forgets all keys.
+// The stored form of a key must not change: after a change all stored keys would be unknown.
 func TestStoredKeysAreGolden(t *testing.T) {
 	golden, err := os.ReadFile("testdata/stored-keys.golden")
 	if err != nil {

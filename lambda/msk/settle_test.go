@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -76,7 +75,7 @@ func TestTransientErrorIsReportedAndRetried(t *testing.T) {
 	equal(t, "dead letters", len(s.letters.sent), 0)
 }
 
-// failing fails so many times and then succeeds.
+// failing returns a handler that fails n times and then succeeds.
 func failing(times int, err error) func(context.Context, msk.Record) error {
 	return func(context.Context, msk.Record) error {
 		if times--; times >= 0 {
@@ -100,7 +99,7 @@ func TestRetryAfterDelaysTheNextClaim(t *testing.T) {
 	})
 }
 
-// A delay beyond the deadline is not waited for: others have better uses for the function's time.
+// The function does not wait for a delay beyond the deadline.
 func TestRetryAfterBeyondTheDeadlineIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -178,7 +177,7 @@ func TestPanicIsAFailureOfItsRecord(t *testing.T) {
 	equal(t, "the letter's code", s.letters.sent[0].Error.Code, store.CodePanic)
 }
 
-// A panic is an accident, whatever was thrown: the record has all its attempts.
+// A panic is never permanent, whatever its value is: the record has all its attempts.
 func TestPanicWithAPermanentErrorIsNotPermanent(t *testing.T) {
 	s := newFixture(t)
 	s.ledger.on["a"] = func(context.Context, msk.Record) error { panic(idem.Permanent(errBoom)) }
@@ -186,7 +185,7 @@ func TestPanicWithAPermanentErrorIsNotPermanent(t *testing.T) {
 	equal(t, "retried", s.last().Retried, 1)
 }
 
-// A handler that ends its goroutine never comes back to settle its key.
+// A handler that ends its goroutine does not settle its key.
 func TestHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

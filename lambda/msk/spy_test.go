@@ -5,12 +5,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
-// spy is a store in memory that remembers what it was asked, and lets a test step in: land passes the request on.
+// spy is a memory store that records its requests and lets a test intervene: land passes the request on.
 type spy struct {
 	*memstore.Store
 
@@ -91,13 +90,13 @@ func (s *spy) losing(err error, ops ...store.SettleOp) {
 	}
 }
 
-// up mends the store.
+// up ends the failures.
 func (s *spy) up() { s.onClaim, s.onSettle = nil, nil }
 
-// hold claims a key for another owner, who does nothing with it.
+// hold claims a key for another owner, which does not settle it.
 func (s *spy) hold(req store.ClaimRequest) store.ClaimResult {
 	if req.Owner == "" {
-		req.Owner = "somebody else"
+		req.Owner = "another owner"
 	}
 	return s.Store.Claim(context.Background(), []store.ClaimRequest{req})[0]
 }

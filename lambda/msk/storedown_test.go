@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -114,7 +113,7 @@ func TestCompletionIsRetriedWithinTheDeadline(t *testing.T) {
 	})
 }
 
-// A store that does not answer at all is found out in time to say so.
+// A store that does not answer is reported before the deadline.
 func TestUnresponsiveStoreIsReportedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -129,7 +128,7 @@ func TestUnresponsiveStoreIsReportedInTime(t *testing.T) {
 	})
 }
 
-// A claim that was slow, and answered in the margin, is given back.
+// A claim whose answer comes within the margin is released.
 func TestLateClaimIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

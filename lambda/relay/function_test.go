@@ -51,7 +51,7 @@ func (s *fixture) wantMetrics(want map[string]float64) {
 	}
 }
 
-// New items and requeued ones become records, with all that is in them; what else the stream shows does not.
+// New and requeued items become complete records. Other changes in the stream are ignored.
 func TestItemsBecomeRecords(t *testing.T) {
 	c := newCluster(t)
 	s := start(t, newCloud(t), c, nil)
@@ -82,7 +82,7 @@ func TestItemsBecomeRecords(t *testing.T) {
 	}
 }
 
-// What Kafka does not take is set aside on its item, and holds up nothing; nor does an item that can't be read.
+// Events that Kafka rejects, and items that can't be read, are parked and do not block others.
 func TestRejectedEventIsParked(t *testing.T) {
 	a, c := newCloud(t), newCluster(t)
 	s := start(t, a, c, nil)
@@ -95,7 +95,7 @@ func TestRejectedEventIsParked(t *testing.T) {
 	}
 	slices.Sort(a.updates)
 	if !slices.Equal(a.updates, []string{"item-1", "item-2"}) {
-		t.Errorf("%q were set aside", a.updates)
+		t.Errorf("%q were parked", a.updates)
 	}
 	s.wantMetrics(map[string]float64{"OutboxItems": 3, "OutboxPublished": 1, "OutboxParked": 2, "OutboxRejected": 1})
 	if logs := s.logs.String(); !strings.Contains(logs, "event-1") || !strings.Contains(logs, "nowhere") || !strings.Contains(logs, "attribute createdAt") {
@@ -106,7 +106,7 @@ func TestRejectedEventIsParked(t *testing.T) {
 		what       string
 		full, down bool
 		reported   []string
-	}{{"nothing can be set aside", true, false, []string{"2", "4", "5"}}, {"the table can't be read", false, true, []string{"2", "4", "5", "6"}}} {
+	}{{"nothing can be parked", true, false, []string{"2", "4", "5"}}, {"the table can't be read", false, true, []string{"2", "4", "5", "6"}}} {
 		a.mu.Lock()
 		a.full, a.down = tc.full, tc.down
 		a.mu.Unlock()
@@ -121,7 +121,7 @@ func TestRejectedEventIsParked(t *testing.T) {
 	}
 }
 
-// While Kafka is away everything is reported, and comes when it is back.
+// While Kafka is unavailable all records are reported. They are sent when it is available again.
 func TestRelayRetriesWhenKafkaIsUnavailable(t *testing.T) {
 	c := newCluster(t)
 	s := start(t, newCloud(t), c, nil)
@@ -152,7 +152,7 @@ func atoi(t *testing.T, s string) (n int) {
 	return n
 }
 
-// A stream that is not an outbox's, or shows no images, fails the batch as a whole: nothing is lost, and somebody sees it.
+// A stream of another table, or without images, fails the batch as a whole, so that nothing is lost and an alarm is raised.
 func TestBatchFromAnotherStreamFails(t *testing.T) {
 	s := start(t, newCloud(t), newCluster(t), nil)
 	for name, tc := range map[string]struct{ record, want string }{
@@ -165,7 +165,7 @@ func TestBatchFromAnotherStreamFails(t *testing.T) {
 	}
 }
 
-// A function that has less time than to send takes does not begin.
+// With less time left than sending may take, the function sends nothing.
 func TestNothingIsSentWithTooLittleTime(t *testing.T) {
 	s := start(t, newCloud(t), newCluster(t), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -180,7 +180,7 @@ func TestNothingIsSentWithTooLittleTime(t *testing.T) {
 	}
 }
 
-// Everything that is wrong with the variables is said at once.
+// All errors of the variables are reported together.
 func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	vars := map[string]string{
 		"IDEMSK_OUTBOX_TABLE": "a b", "IDEMSK_KAFKA_BROKERS": "broker", "IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_TLS": "false",
@@ -209,7 +209,7 @@ func TestUnreadVariableIsNamed(t *testing.T) {
 	}
 }
 
-// The page on the configuration and the code speak of the same variables.
+// docs/configuration.md and the code list the same variables.
 func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {

@@ -26,8 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cloud is what the function asks of AWS: DynamoDB's BatchGetItem, which finds nothing set aside, and UpdateItem, and the value of
-// the one secret.
+// cloud is a fake of AWS: DynamoDB's BatchGetItem, which finds no parked item, UpdateItem, and Secrets Manager with one secret.
 type cloud struct {
 	url string
 
@@ -36,7 +35,7 @@ type cloud struct {
 	asked   int // for the secret
 	down    bool
 	full    bool     // nothing can be written
-	updates []string // IDs of the items that were set aside
+	updates []string // IDs of the parked items
 }
 
 func newCloud(t *testing.T) *cloud {

@@ -169,8 +169,8 @@ func (s *stack) publish(key string, events ...outbox.Event) {
 	}
 }
 
-// aside waits until so many items are set aside.
-func (s *stack) aside(n int) (items []dynamooutbox.Item) {
+// parked waits until the given number of items is parked.
+func (s *stack) parked(n int) (items []dynamooutbox.Item) {
 	s.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -184,14 +184,14 @@ func (s *stack) aside(n int) (items []dynamooutbox.Item) {
 			return items
 		}
 	}
-	s.Fatalf("%d items are set aside; want %d", len(items), n)
+	s.Fatalf("%d items are parked; want %d", len(items), n)
 	return nil
 }
 
 var errBroken = errors.New("the test breaks this connection")
 
 // From the handler's transaction over the stream and the real function to Kafka: all events arrive, those of a key in order,
-// while the broker, after the first, breaks every connection that an event comes by for longer than a delivery tries; a poison event is set aside, holds up nothing, and
+// while the broker, after the first, breaks every connection that an event comes by for longer than a delivery tries; a rejected event is parked, does not block others, and
 // arrives when its topic has been made and it was requeued.
 func TestStreamToKafkaOnLocalStack(t *testing.T) {
 	c := newCluster(t)
@@ -219,9 +219,9 @@ func TestStreamToKafkaOnLocalStack(t *testing.T) {
 		t.Errorf("the broker was asked %d times; want more than the %d that it refused", n, refusals)
 	}
 
-	it := s.aside(1)[0]
+	it := s.parked(1)[0]
 	if len(it.Parked) != 1 || string(it.Events[0].Value) != "poison" || !strings.Contains(it.Failure, "later") || it.Attempts != 2 {
-		t.Errorf("set aside: %+v", it)
+		t.Errorf("parked: %+v", it)
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("later"))
 	s.must(err)

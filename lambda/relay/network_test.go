@@ -43,12 +43,12 @@ func TestRelayRecoversFromSilentConnections(t *testing.T) {
 			t.Errorf("a batch took %v, want at most %v", took, soon)
 		}
 	}
-	deliver(nil, insert(1, "t", "k", "one"), insert(2, "missing", "k", "set aside"))
+	deliver(nil, insert(1, "t", "k", "one"), insert(2, "missing", "k", "parked"))
 	brokers.Existing(faultproxy.Silent)
 	deliver([]string{"3"}, insert(3, "t", "k", "three"))
 	deliver(nil, insert(3, "t", "k", "three"))
 	services.Existing(faultproxy.Silent)
-	deliver(nil, insert(4, "missing", "k", "set aside"))
+	deliver(nil, insert(4, "missing", "k", "parked"))
 	brokers.Existing(faultproxy.Silent)
 	brokers.New(faultproxy.Silent)
 	deliver([]string{"5"}, insert(5, "t", "k", "five"))

@@ -22,6 +22,7 @@
 //
 // Items stay in the table for the retention, whether published or not. The stream keeps them for 24 hours; [Outbox.Requeue]
 // brings back items that were not read in time. An event that Kafka rejects is parked on its item, which then has no expiry:
+// see [Outbox.List].
 package dynamooutbox
 
 import (

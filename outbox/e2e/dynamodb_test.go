@@ -49,10 +49,10 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	seed := tally.NewSeed(t)
 	made := producePayments(t, seed, brokers, n)
 
-	flaws := seed.Flaws("first")
-	first := tally.NewSource(t, seed, brokers, payments, batchSize, enlister(t, db, box, cfg, flaws))
+	faults := seed.Faults("first")
+	first := tally.NewSource(t, seed, brokers, payments, batchSize, enlister(t, db, box, cfg, faults))
 	books := tally.NewBooks()
-	second := tally.NewSource(t, seed, brokers, credited, batchSize, function(t, books.Handler(seed.Flaws("second"))))
+	second := tally.NewSource(t, seed, brokers, credited, batchSize, function(t, books.Handler(seed.Faults("second"))))
 	relaying, relayed := context.WithCancel(t.Context())
 	defer relayed()
 	booked := beside(t, first.Drain)
@@ -127,7 +127,7 @@ func startFakeKafka(t *testing.T) (brokers []string) {
 }
 
 // enlister returns the first consumer, which books as the example function does.
-func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg idem.Config, flaws *tally.Flaws) *msk.Consumer {
+func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg idem.Config, faults *tally.Faults) *msk.Consumer {
 	t.Helper()
 	store, err := dynamostore.New(db, dynamostore.Config{})
 	if err != nil {
@@ -153,7 +153,7 @@ func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg i
 		if err := outbox.Publish(ctx, e); err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, flaws.Fail(c.PaymentID)
+		return struct{}{}, faults.Fail(c.PaymentID)
 	})))
 }
 

@@ -33,10 +33,10 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	seed := tally.NewSeed(t)
 	made := producePayments(t, seed, brokers, n)
 
-	first := tally.NewSource(t, seed, brokers, payments, batchSize, bookkeeper(t, pool, box, seed.Flaws("first")))
+	first := tally.NewSource(t, seed, brokers, payments, batchSize, bookkeeper(t, pool, box, seed.Faults("first")))
 	books := tally.NewBooks()
 	startDynamo(t)
-	second := tally.NewSource(t, seed, brokers, credited, batchSize, function(t, books.Handler(seed.Flaws("second"))))
+	second := tally.NewSource(t, seed, brokers, credited, batchSize, function(t, books.Handler(seed.Faults("second"))))
 	relaying, relayed := context.WithCancel(t.Context())
 	defer relayed()
 	booked := beside(t, first.Drain)
@@ -102,7 +102,7 @@ func migrate(t *testing.T, pool *pgxpool.Pool) *pgoutbox.Outbox {
 }
 
 // bookkeeper returns the first consumer, which books as the example function does.
-func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox, flaws *tally.Flaws) *msk.Consumer {
+func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox, faults *tally.Faults) *msk.Consumer {
 	t.Helper()
 	store, err := pgstore.New(pool, pgstore.Config{})
 	if err != nil {
@@ -127,6 +127,6 @@ func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox, flaws *t
 		if err := outbox.Publish(box.NewContext(ctx, tx), e); err != nil {
 			return nil, err
 		}
-		return nil, flaws.Fail(c.PaymentID)
+		return nil, faults.Fail(c.PaymentID)
 	})
 }

@@ -172,7 +172,7 @@ func signedBytes(value []byte) string {
 
 func idempotencyKey(key string) header { return header{keyHeader, []byte(key)} }
 
-// pretty renders v indented, but a list of numbers on one line: with one byte of a header on each line, the rest would be hard to find.
+// pretty renders v indented, but a list of numbers on one line: a header's bytes on separate lines would be unreadable.
 func pretty(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

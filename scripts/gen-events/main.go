@@ -1,11 +1,11 @@
 // Gen-events writes the sample MSK events in events/ and their README.
 //
 //	go run ./scripts/gen-events                                            rewrite events/
-//	go run ./scripts/gen-events -check                                     fail if events/ is not what would be written
-//	go run ./scripts/gen-events -near-6mb .cache/events/near-6-mb.json     write the one that is too large to commit
+//	go run ./scripts/gen-events -check                                     fail if a file in events/ would change
+//	go run ./scripts/gen-events -near-6mb .cache/events/near-6-mb.json     write the event that is too large to commit
 //
-// It runs from the repository's root. Every run writes the same bytes: timestamps, offsets and keys are fixed. A new sample is
-// one entry in a samples_*.go file; its row in the README comes with it.
+// It runs from the repository's root. Every run writes the same bytes: timestamps, offsets and keys are fixed. To add a sample,
+// add an entry to a samples_*.go file, which also defines its row in the README.
 package main
 
 import (

@@ -217,7 +217,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}
 	edit(t, filepath.Join(dir, "one-record.json"), "{}\n")
 	edit(t, filepath.Join(dir, "README.md"), "# Mine\n")
-	edit(t, filepath.Join(dir, "stray.json"), "{}\n")
+	edit(t, filepath.Join(dir, "unknown.json"), "{}\n")
 	if err := os.Remove(filepath.Join(dir, "tombstone-null.json")); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		t.Fatal("check passes")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	for _, want := range []string{"one-record.json is not what", "README.md is not what", "stray.json belongs to no sample", "tombstone-null.json is missing"} {
+	for _, want := range []string{"one-record.json is not what", "README.md is not what", "unknown.json belongs to no sample", "tombstone-null.json is missing"} {
 		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, want) }) {
 			t.Errorf("no line says %q in:\n%v", want, err)
 		}
@@ -236,16 +236,16 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWriteMendsAndNamesStrays(t *testing.T) {
+func TestWriteRestoresFilesAndNamesUnknownOnes(t *testing.T) {
 	dir := t.TempDir()
 	edit(t, filepath.Join(dir, "one-record.json"), "{}\n")
-	edit(t, filepath.Join(dir, "stray.json"), "{}\n")
+	edit(t, filepath.Join(dir, "unknown.json"), "{}\n")
 	err := write(dir, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "stray.json") || strings.Contains(err.Error(), "one-record.json") {
-		t.Errorf("error %v, want one about stray.json alone", err)
+	if err == nil || !strings.Contains(err.Error(), "unknown.json") || strings.Contains(err.Error(), "one-record.json") {
+		t.Errorf("error %v, want one about unknown.json alone", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "stray.json")); err != nil {
-		t.Errorf("the stray file is gone: %v", err)
+	if _, err := os.Stat(filepath.Join(dir, "unknown.json")); err != nil {
+		t.Errorf("the unknown file was deleted: %v", err)
 	}
 }
 

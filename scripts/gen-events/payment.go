@@ -4,13 +4,13 @@ import "fmt"
 
 const paymentsTopic = "payments"
 
-// payment is the business of the example handler: it adds an amount, in minor units, to an account.
+// payment is a payment of the example handler, which adds an amount, in minor units, to an account.
 type payment struct {
 	key      string // idempotency key
 	id       string
 	account  string
 	amount   int64
-	simulate string // trouble on request, see the README
+	simulate string // the requested failure, see the README
 	note     string // padding, which the handler ignores
 }
 

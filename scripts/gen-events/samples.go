@@ -2,9 +2,9 @@ package main
 
 import "slices"
 
-// sample is one event and what the README says about it.
+// sample is one event and its row in the README.
 type sample struct {
-	name    string // file name without .json: kebab-case, says what it shows
+	name    string // file name without .json: kebab-case, descriptive
 	shows   string // one line of Markdown
 	settles string // what idemsk does with it, one line of Markdown
 	event   event
@@ -14,8 +14,8 @@ func (s sample) file() string { return s.name + ".json" }
 
 // samples returns every committed sample in the README's order.
 //
-// All of them can be played against one table: idempotency keys and places (topic, partition, offset) are used once, except
-// where a sample is about their being used again. A record's place counts, because what can't be run is remembered under it.
+// All of them can be delivered with one table: idempotency keys and places (topic, partition, offset) are used once, except in
+// samples about duplicates. Places must differ, because the entry of a rejected record is stored under its place.
 func samples() []sample {
 	return slices.Concat(
 		plainSamples(), duplicateSamples(), orderSamples(),

@@ -13,7 +13,7 @@ func plainSamples() []sample {
 		{
 			name:    "hundred-records-three-partitions",
 			shows:   "A full default batch: 100 payments over 3 partitions and 9 accounts",
-			settles: "Executes 100, the partitions side by side, each in order",
+			settles: "Executes 100, the partitions concurrently, each in order",
 			event:   msk(hundred()...),
 		},
 		{
@@ -24,7 +24,7 @@ func plainSamples() []sample {
 		},
 		{
 			name:    "empty-partition",
-			shows:   "A partition without records beside one with a record",
+			shows:   "A partition without records and one with a record",
 			settles: "Executes 1",
 			event:   withEmptyPartition(msk(pay("empty-partition-1", 300).at(1, 1400))),
 		},
@@ -50,8 +50,8 @@ func duplicateSamples() []sample {
 	return []sample{
 		{
 			name:    "duplicate-in-batch",
-			shows:   "One payment three times in one batch, in two partitions, beside another payment",
-			settles: "Executes 2: the copies cost no claim of their own and share the outcome",
+			shows:   "One payment three times in one batch, in two partitions, and another payment",
+			settles: "Executes 2: the copies need no claim and share the outcome",
 			event: msk(
 				pay("duplicate-in-batch-1", 1000).at(0, 2000),
 				pay("duplicate-in-batch-2", 2000).at(0, 2001),
@@ -81,7 +81,7 @@ func duplicateSamples() []sample {
 		{
 			name:    "fingerprint-mismatch",
 			shows:   "One key with two different values: a producer's bug, or a key that is too coarse",
-			settles: "Executes the first; the second is a dead letter, remembered under its place; the key is untouched",
+			settles: "Executes the first; the second is a dead letter, stored under its place; the key is unchanged",
 			event: msk(
 				pay("fingerprint-mismatch-1", 1250).at(0, 2200),
 				pay("fingerprint-mismatch-1", 9999).at(0, 2201),
@@ -115,7 +115,7 @@ func orderSamples() []sample {
 		{
 			name:    "partition-ten-and-two",
 			shows:   "`payments-10` before `payments-2`, as text sorts them",
-			settles: "Executes 4: each partition is its own lane, in any order of the map",
+			settles: "Executes 4: each partition is a lane, in any order in the map",
 			event: msk(
 				pay("partition-ten-1", 1010).to("acc-10").at(10, 3000),
 				pay("partition-ten-2", 1020).to("acc-10").at(10, 3001),
@@ -135,7 +135,7 @@ func orderSamples() []sample {
 		{
 			name:    "one-key-two-topics",
 			shows:   "One payment under one key in two topics",
-			settles: "Executes 2: a key is one of its topic's; with `IDEMSK_KEY_SCOPE=namespace` it would execute 1",
+			settles: "Executes 2: a key is unique within its topic; with `IDEMSK_KEY_SCOPE=namespace` it would execute 1",
 			event: msk(
 				pay("one-key-two-topics-1", 630).at(0, 3200),
 				pay("one-key-two-topics-1", 630).at(0, 3200).onTopic("payments-mirror"),
@@ -143,7 +143,7 @@ func orderSamples() []sample {
 		},
 		{
 			name:    "offset-beyond-2-to-the-53",
-			shows:   "An offset that a 64-bit float can't hold",
+			shows:   "An offset that a 64-bit float can't represent",
 			settles: "Executes it; log, item and dead letter name the offset exactly",
 			event:   msk(beyondFloat64(pay("large-offset-1", 530).at(0, 3300))),
 		},

@@ -9,7 +9,7 @@ func formatSamples() []sample {
 	return []sample{
 		{
 			name:    "self-managed-kafka",
-			shows:   "A cluster that AWS does not run: `eventSource` is `SelfManagedKafka`, no ARN",
+			shows:   "A self-managed cluster: `eventSource` is `SelfManagedKafka`, no ARN",
 			settles: "Executes it",
 			event:   selfManaged(pay("self-managed-1", 1250).at(0, 4000)),
 		},
@@ -34,7 +34,7 @@ func formatSamples() []sample {
 		{
 			name:    "tombstone-null",
 			shows:   "A payment, then a tombstone: `value` is null",
-			settles: "Executes the payment; a handler gets the tombstone as a null value; the example (msk.JSON) refuses it: dead letter, then FAILED",
+			settles: "Executes the payment; a handler receives the tombstone as a null value; the example (msk.JSON) refuses it: dead letter, then FAILED",
 			event: msk(
 				pay("tombstone-null-1", 500).at(0, 4400),
 				pay("tombstone-null-2", 0).at(0, 4401).withValue(null()),
@@ -114,7 +114,7 @@ func headerSamples() []sample {
 		},
 		{
 			name:    "large-header",
-			shows:   "A header of 8 KB beside the key's",
+			shows:   "A header of 8 KB in addition to the key's",
 			settles: "Executes it",
 			event: msk(pay("large-header-1", 1250).at(0, 5200).withHeaders(headers(
 				idempotencyKey("large-header-1"),
@@ -124,7 +124,7 @@ func headerSamples() []sample {
 		{
 			name:    "hashed-keys",
 			shows:   "A key longer than 1,024 bytes, and one that is not UTF-8",
-			settles: "Executes 2; the store holds the SHA-256 of each",
+			settles: "Executes 2; the store contains the SHA-256 of each",
 			event: msk(
 				pay("hashed-keys-1", 1250).as(strings.Repeat("long-", 300)).at(0, 5300),
 				pay("hashed-keys-2", 1350).as("not-utf-8-\xff\xfe").at(0, 5301),
@@ -133,13 +133,13 @@ func headerSamples() []sample {
 	}
 }
 
-// keylessSamples each hold a record that has no idempotency key, and one behind it that has.
+// keylessSamples contain a record without an idempotency key each, and one with a key after it.
 func keylessSamples() []sample {
 	return []sample{
 		{
 			name:    "missing-key",
 			shows:   "A record without the key's header, before one that has it",
-			settles: "The first is a dead letter, remembered under its place; executes the second",
+			settles: "The first is a dead letter, stored under its place; executes the second",
 			event: msk(
 				pay("missing-key-1", 1250).at(0, 5400).withHeaders(headers(header{"content-type", []byte("application/json")})),
 				pay("missing-key-2", 1350).at(0, 5401),

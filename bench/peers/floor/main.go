@@ -10,8 +10,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -22,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/bench/internal/peer"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -36,7 +35,7 @@ const (
 
 func main() {
 	peer.Main(func(ctx context.Context) (peer.Function, error) {
-		// It does not know what to do about a reply that was lost: it waits longer for it than idemsk does. And it keeps its
+		// It does not handle lost replies: it waits longer for it than idemsk does. And it keeps its
 		// connections, of which the SDK would keep 10.
 		patient := awshttp.NewBuildableClient().WithTimeout(time.Minute).WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 32 })
 		cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(patient))

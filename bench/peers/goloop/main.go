@@ -35,12 +35,12 @@ type payment struct {
 	Amount    int64  `json:"amount"`
 }
 
-// loop handles up to limit records at once, each unit one after another.
+// loop handles up to limit records at once, the records of a lane one after another.
 type loop struct {
 	db          *dynamodb.Client
 	table       string
 	limit       int
-	byPartition bool // a partition's records are a unit; otherwise each record is one
+	byPartition bool // a lane is a partition; otherwise each record is a lane
 	handled     atomic.Int64
 }
 
@@ -73,18 +73,18 @@ func (l *loop) Invoke(ctx context.Context, payload []byte) (int, error) {
 	group.SetLimit(l.limit)
 	for _, records := range event.Records {
 		if l.byPartition {
-			group.Go(func() error { return l.unit(ctx, records) })
+			group.Go(func() error { return l.lane(ctx, records) })
 			continue
 		}
 		for i := range records {
-			group.Go(func() error { return l.unit(ctx, records[i:i+1]) })
+			group.Go(func() error { return l.lane(ctx, records[i:i+1]) })
 		}
 	}
 	err := group.Wait()
 	return int(l.handled.Load()), err
 }
 
-func (l *loop) unit(ctx context.Context, records []events.KafkaRecord) error {
+func (l *loop) lane(ctx context.Context, records []events.KafkaRecord) error {
 	for i := range records {
 		if err := l.process(ctx, &records[i]); err != nil {
 			return err

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // sample is what a file of events/ leaves behind: how many keys are COMPLETED, and the place of the one that is a dead letter.

@@ -76,7 +76,7 @@ func TestFunctionOnACluster(t *testing.T) {
 	}
 }
 
-// Forgotten keys would run again, and nobody would know.
+// Records of evicted keys would be executed again without an error.
 func TestServerThatEvictsIsRefused(t *testing.T) {
 	server := startRedis(t, map[string]string{"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"})
 	_, err := apptest.Start(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()}, apptest.Returning("", nil), redisapp.Store())
@@ -85,7 +85,7 @@ func TestServerThatEvictsIsRefused(t *testing.T) {
 	}
 }
 
-// The check that the start could not make is made before the first claim.
+// If the server is unavailable at the start, it is checked before the first claim.
 func TestServerThatStartsLateIsChecked(t *testing.T) {
 	server := startRedis(t, nil)
 	if err := server.Stop(); err != nil {
@@ -127,7 +127,7 @@ func TestServerThatStartsLateIsChecked(t *testing.T) {
 	apptest.Equal(t, "scans, as nothing is to be checked any more,", scans(), before)
 }
 
-// That a crash forgets keys is a warning; that the store can't work besides is not.
+// A crash that loses keys is a warning; an error of the store in addition is not.
 func TestMissingPermissionIsAnError(t *testing.T) {
 	server := startRedis(t, nil)
 	apptest.Must(server.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">one", "~*", "+@all", "-hset"))

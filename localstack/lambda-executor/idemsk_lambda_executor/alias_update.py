@@ -27,11 +27,11 @@ def points_elsewhere(request):
 
 
 @hooks.on_infra_start()
-def mend_alias_update():
+def patch_alias_update():
     from localstack.services.cloudformation.resource_provider import OperationStatus, ProgressEvent
     from localstack.services.lambda_.resource_providers import lambda_alias
 
-    class MendedAliasProvider(lambda_alias.LambdaAliasProvider):
+    class PatchedAliasProvider(lambda_alias.LambdaAliasProvider):
         def create(self, request):
             try:
                 return super().create(request)
@@ -48,4 +48,4 @@ def mend_alias_update():
                 return ProgressEvent(status=OperationStatus.SUCCESS, resource_model=request.previous_state)
             return super().delete(request)
 
-    lambda_alias.LambdaAliasProvider = MendedAliasProvider  # where the plugin of this resource type looks for it
+    lambda_alias.LambdaAliasProvider = PatchedAliasProvider  # where the plugin of this resource type looks for it

@@ -84,7 +84,7 @@ class RuntimeApi:
         self._events.put(AskedForWork())
         invocation = self._work.get()
         if invocation is None:
-            self._work.put(None)  # for whoever else waits
+            self._work.put(None)  # for other waiting threads
         return invocation
 
     def settle(self, request_id: str, outcome: answers.Outcome) -> bool:

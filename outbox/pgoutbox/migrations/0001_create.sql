@@ -24,7 +24,7 @@ CREATE INDEX ON {{table}} (shard, seq) WHERE published_at IS NULL AND set_aside_
 -- What holds up its key. There is little of it, or nothing.
 CREATE INDEX ON {{table}} (aggregateid, aggregatetype, seq) WHERE retry_at IS NOT NULL AND published_at IS NULL AND set_aside_at IS NULL;
 
--- For pruning, and for those who look after what was set aside.
+-- For pruning, and for listing parked events.
 CREATE INDEX ON {{table}} (published_at) WHERE published_at IS NOT NULL;
 CREATE INDEX ON {{table}} (set_aside_at) WHERE set_aside_at IS NOT NULL;
 

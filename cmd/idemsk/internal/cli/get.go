@@ -11,9 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func getVerb() verb {

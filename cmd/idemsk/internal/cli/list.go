@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 func listVerb() verb {

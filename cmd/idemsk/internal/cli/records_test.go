@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // fill puts records into the table, in the states that they can have, through the real store.

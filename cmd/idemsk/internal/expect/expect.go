@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 

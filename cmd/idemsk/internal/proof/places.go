@@ -3,9 +3,8 @@ package proof
 import (
 	"fmt"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 

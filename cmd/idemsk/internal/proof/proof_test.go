@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 

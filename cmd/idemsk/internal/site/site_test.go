@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/site"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/redisledger"

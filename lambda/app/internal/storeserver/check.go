@@ -31,7 +31,7 @@ func Check(ctx context.Context, b *app.Base, st interface {
 	switch {
 	case found == nil, v.Refuse != nil && errors.Is(found, v.Refuse):
 	case NothingBut(v.Warning, found):
-		b.Logger.LogAttrs(ctx, slog.LevelWarn, "the store works with restrictions", slog.String("error", found.Error()))
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is less than it should be", slog.String("error", found.Error()))
 	default:
 		b.Logger.LogAttrs(ctx, slog.LevelError, "the store is not ready: records fail until it is", slog.String("error", found.Error()))
 	}

@@ -26,7 +26,7 @@ func TestBatchingCanBeTurnedOff(t *testing.T) {
 
 func TestWarningWithAnotherErrorIsAnError(t *testing.T) {
 	warning, worse := errors.New("warning"), errors.New("worse")
-	wrapped := fmt.Errorf("port 1: %w: mend it", warning)
+	wrapped := fmt.Errorf("port 1: %w: fix it", warning)
 	for _, tc := range []struct {
 		found error
 		want  bool

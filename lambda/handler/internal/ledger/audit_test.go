@@ -30,7 +30,7 @@ func createAudit(t *testing.T, cfg aws.Config) *dynamodb.Client {
 	return client
 }
 
-// A booking leaves an item that tells who made it: key, record, attempt, token and invocation.
+// A booking writes an item with its key, record, attempt, token and invocation.
 func TestAuditItemNamesTheOwner(t *testing.T) {
 	_, cfg := startDynamo(t, dynamofake.Config{})
 	client := createAudit(t, cfg)
@@ -71,7 +71,7 @@ func TestAuditItemNamesTheOwner(t *testing.T) {
 	}
 }
 
-// Without its item in the audit nothing is booked, and the payment is not given up for it.
+// Without its audit item no payment is booked, and the payment is retried.
 func TestPaymentIsNotBookedWithoutItsAuditItem(t *testing.T) {
 	_, cfg := startDynamo(t, dynamofake.Config{})
 	ledger := &auditLedger{dynamoLedger: newDynamoLedger(cfg, ledgerTable), audit: auditTable}

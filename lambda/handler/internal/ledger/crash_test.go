@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// What the crash test plays: crashBatches of crashBatch payments each, and crashKills deliveries of each are killed.
+// The crash test delivers crashBatches of crashBatch payments each, and kills crashKills deliveries of each.
 const (
 	crashBatches  = 100
 	crashBatch    = 100
@@ -27,7 +27,7 @@ const (
 	crashAccounts = 50
 )
 
-// In atomic mode payments are booked to the cent, at whatever moment the process is killed.
+// In atomic mode balances are exact, whenever the process is killed.
 func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
 	program := buildProgram(t, theFunction)
 	for name, env := range map[string]map[string]string{
@@ -86,8 +86,8 @@ func killAtRandom(t *testing.T, program string, env map[string]string) {
 	}
 }
 
-// wantCounted has the outbox relayed by relays that die, and a second consumer told of the events with batches that come again. It
-// wants each credit counted once, and what was counted to be what the ledger has.
+// wantCounted relays the outbox with relays that die, and delivers the events to a second consumer in batches that are
+// redelivered. It checks that each credit is counted once, and that the sum equals the ledger's.
 func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string][]tally.Credit, ledger map[string]int64) {
 	t.Helper()
 	box, err := dynamooutbox.New(dynamooutbox.Config{})
@@ -106,7 +106,7 @@ func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string]
 	stream := tally.NewStream(t, seed, dynamodb.NewFromConfig(cfg), box, cluster.ListenAddrs(), crashBatch)
 	stream.Relay(booked)
 	books := tally.NewBooks()
-	second := tally.NewSource(t, seed, cluster.ListenAddrs(), "credited", crashBatch, books.Consumer(t, seed.Flaws("second")))
+	second := tally.NewSource(t, seed, cluster.ListenAddrs(), "credited", crashBatch, books.Consumer(t, seed.Faults("second")))
 	if !second.Drain() {
 		t.FailNow()
 	}
@@ -119,7 +119,8 @@ func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string]
 	books.WantBalances(t, ledger)
 }
 
-// invokeAndKill invokes the function and kills its process after a while, and reports whether it was at work then.
+// invokeAndKill invokes the function and kills its process after a while. It reports whether the process was handling the event
+// then.
 func (p *process) invokeAndKill(event []byte, after time.Duration) bool {
 	p.t.Helper()
 	kill := time.AfterFunc(after, func() { p.Kill() })
@@ -129,7 +130,7 @@ func (p *process) invokeAndKill(event []byte, after time.Duration) bool {
 	return errors.As(err, &crash)
 }
 
-// deliver invokes the function until it is content.
+// deliver invokes the function until no record is reported.
 func (p *process) deliver(event []byte) {
 	p.t.Helper()
 	for n := 0; ; n++ {

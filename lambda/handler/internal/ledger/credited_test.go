@@ -93,14 +93,15 @@ func TestOutboxIsRefusedWithoutTransactions(t *testing.T) {
 	}
 }
 
-// failing is an outbox that takes nothing.
+// failing is an outbox that refuses every event.
 type failing struct{}
 
 var errFull = errors.New("the disk is full")
 
 func (failing) Record(context.Context, []outbox.Event) error { return errFull }
 
-// A payment is given up if it can't be told of, and is not for a fault of the outbox. None is booked untold.
+// A payment whose event can't be published is dead-lettered, and one is retried if the outbox fails. Neither is booked without
+// its event.
 func TestPaymentIsNotBookedWithoutItsEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		maxSize     int

@@ -89,7 +89,7 @@ func TestDynamoLedgerBalances(t *testing.T) {
 	equal(t, "bookings", bookings, "21")
 }
 
-// Whatever is wrong with the ledger, a payment is not given up for it.
+// A payment is retried after any error of the ledger.
 func TestPaymentIsRetriedWhenTheLedgerFails(t *testing.T) {
 	_, cfg := startDynamo(t, dynamofake.Config{})
 	for name, table := range map[string]string{"no such table": "elsewhere", "another table's key": dynamostore.DefaultTable} {
@@ -104,7 +104,7 @@ func TestPaymentIsRetriedWhenTheLedgerFails(t *testing.T) {
 	}
 }
 
-// An addition whose answer was lost may have taken place: the SDK must not repeat it.
+// An addition whose answer was lost may have been applied, so the SDK must not retry it.
 func TestAdditionIsNotRetried(t *testing.T) {
 	var sent atomic.Int64
 	_, cfg := startDynamo(t, dynamofake.Config{Fault: func(operation string, _ []byte) dynamofake.Fault {

@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -31,6 +29,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -301,7 +300,7 @@ func TestInLocalStack(t *testing.T) {
 	}
 
 	_, before := s.booked()
-	s.setenv("IDEMSK_SIMULATE", "off") // the cause is mended
+	s.setenv("IDEMSK_SIMULATE", "off") // the cause is fixed
 	out := s.redrive()
 	if n := len(s.deadLetters()); n != 0 {
 		t.Errorf("%d dead letters after the redrive; want none. It said:\n%s", n, out)

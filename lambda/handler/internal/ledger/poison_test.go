@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/kafka"
@@ -23,8 +22,8 @@ const (
 	fullBalance     = "9223372036854775807"
 )
 
-// poisonOnePartition delivers payments that can be booked, and among them some that can't, by a balance that would overflow and
-// by a name that no database takes. Those become dead letters at once, and hold nobody up.
+// poisonOnePartition delivers valid payments, and among them some that can't be booked, because a balance would overflow or a
+// name is invalid in every database. These become dead letters at once, and do not block others.
 func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 	t.Helper()
 	queues, err := sqsfake.New(sqsfake.Config{})

@@ -115,7 +115,7 @@ func kafkaEvent(t *testing.T, first int, partitions map[int][]Payment) []byte {
 	return mskevent.MSK("arn").Messages(messages...)
 }
 
-// settle invokes the function with an event until it is content, and returns how often it took.
+// settle invokes the function with an event until no record is reported, and returns the number of invocations.
 func (p *process) settle(name string) (invocations int) {
 	p.t.Helper()
 	for {
@@ -179,9 +179,10 @@ func dynamoEnv(db *dynamofake.Server) map[string]string {
 	}
 }
 
-// A payment that kills the process is charged for it in the table. Nobody takes dead letters here: so it is tried for ever,
-// with an alarm, and what is behind it waits; what is before it and beside it is booked once. (With batching on, what is just
-// before it may be booked again: its completion may be on its way when the process dies. See IDEMSK_COMMIT_WINDOW.)
+// A payment that kills the process uses up its attempts in the table. Without a dead-letter queue it is retried for ever, with
+// an alarm, and later records wait. Earlier records and those of other partitions are booked once. (With batching on, the
+// record just before it may be booked again, because its completion may not be confirmed when the process dies. See
+// IDEMSK_COMMIT_WINDOW.)
 func processThatDies(t *testing.T, program string) {
 	db, cfg := startDynamo(t, dynamofake.Config{})
 	env := dynamoEnv(db)
@@ -200,7 +201,7 @@ func processThatDies(t *testing.T, program string) {
 	equal(t, "bookings", bookings, "1")
 }
 
-// Whatever is wrong is named, and the Runtime API is not asked for work.
+// All errors are named, and no work is requested from the Runtime API.
 func processWithWrongConfiguration(t *testing.T, program string) {
 	asked := make(chan string, 10)
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -29,6 +27,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 

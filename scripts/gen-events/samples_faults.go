@@ -2,13 +2,13 @@ package main
 
 import "encoding/json"
 
-// badRecordSamples each hold one record that can't be run and a good one behind it, which must not suffer.
+// badRecordSamples contain one record each that can't be executed, and a valid one after it, which must be executed.
 func badRecordSamples() []sample {
 	const settles = "The first is a dead letter, remembered under its place; executes the second"
 	return []sample{
 		{
 			name:    "duplicate-header-keys-two-values",
-			shows:   "The key's header twice, with two values: it is ambiguous",
+			shows:   "The key's header twice, with two values: the key is ambiguous",
 			settles: settles,
 			event: msk(
 				pay("two-keys-1", 1250).at(0, 6000).withHeaders(headers(idempotencyKey("two-keys-1"), idempotencyKey("two-keys-1-other"))),
@@ -54,13 +54,13 @@ func badRecordSamples() []sample {
 	}
 }
 
-// handlerSamples ask the example handler for trouble with the field "simulate".
+// handlerSamples request failures from the example handler with the field "simulate".
 func handlerSamples() []sample {
 	return []sample{
 		{
 			name:    "poison-record",
-			shows:   "A payment that can never succeed (`permanent`) between two good ones",
-			settles: "Executes 2; the poison is a dead letter at its first attempt, then FAILED",
+			shows:   "A payment that can never succeed (`permanent`) between two valid ones",
+			settles: "Executes 2; the record is a dead letter at its first attempt, then FAILED",
 			event: msk(
 				pay("poison-record-1", 100).at(0, 7000),
 				pay("poison-record-2", 200).simulating("permanent").at(0, 7001),
@@ -70,7 +70,7 @@ func handlerSamples() []sample {
 		{
 			name:    "fails-twice-then-succeeds",
 			shows:   "A payment that fails twice, then succeeds (`retry:2`), before a good one",
-			settles: "Released and reported twice, the one behind it waits; the third delivery executes 2",
+			settles: "Released and reported twice, with the one after it; the third delivery executes 2",
 			event: msk(
 				pay("fails-twice-1", 1250).simulating("retry:2").at(0, 7100),
 				pay("fails-twice-2", 1350).at(0, 7101),
@@ -78,7 +78,7 @@ func handlerSamples() []sample {
 		},
 		{
 			name:    "always-fails-retriable",
-			shows:   "A payment that always fails with a temporary error (`retry`), before a good one",
+			shows:   "A payment that always fails with a transient error (`retry`), before a valid one",
 			settles: "Released and reported until its 5 attempts are used up, then a dead letter and FAILED; then executes the second",
 			event: msk(
 				pay("always-fails-1", 1250).simulating("retry").at(0, 7200),
@@ -97,7 +97,7 @@ func handlerSamples() []sample {
 		{
 			name:    "process-dies",
 			shows:   "A payment that kills the process (`exit`) between two good ones",
-			settles: "The death is charged with the claim; when its lease is over it is taken again and runs alone; 5 deaths make it a dead letter, FAILED; executes 2",
+			settles: "Each death uses up an attempt; when the lease is over, the record is claimed again and runs alone; after 5 deaths it is a dead letter, FAILED; executes 2",
 			event: msk(
 				pay("process-dies-1", 100).at(0, 7400),
 				pay("process-dies-2", 200).simulating("exit").at(0, 7401),
@@ -106,8 +106,8 @@ func handlerSamples() []sample {
 		},
 		{
 			name:    "slow-record",
-			shows:   "A payment that takes 200 ms (`sleep:200ms`), one behind it and one in another partition",
-			settles: "Executes 3: the one behind waits, the other partition does not",
+			shows:   "A payment that takes 200 ms (`sleep:200ms`), one after it and one in another partition",
+			settles: "Executes 3: the later record waits, the other partition does not",
 			event: msk(
 				pay("slow-record-1", 100).simulating("sleep:200ms").at(0, 7500),
 				pay("slow-record-2", 200).at(0, 7501),
