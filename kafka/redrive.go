@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// RedriveHeader is the header with the dead letter's token in a redriven record (rule 10 of package idem).
+// RedriveHeader is the header with the dead letter's token in a redriven record (rule 10 of package idem/store).
 const RedriveHeader = "idemsk-redrive"
 
 // redriveToken reads the redrive header; 0 if there is none.

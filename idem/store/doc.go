@@ -4,6 +4,6 @@
 // The rules are in rules.go, one function each. Stores that decide in Go call them. Stores that decide at the server, in Lua or SQL, state the same
 // rules in their own language; package storetest checks that both agree. The rules were checked with TLA+ (docs/spec); a rule and the model change together.
 //
-// To write a store, implement [Store], call storetest.Run on it, and add [Batcher], [Admin] or [Transactor] if the database can
-// serve them.
+// To write a store, implement [Store] and [Admin], which the suite needs to read entries, and call storetest.Run on it. Add [Batcher] if one
+// request can carry many elements, and [Transactor] if the database can commit an effect together with a completion.
 package store

@@ -8,11 +8,15 @@ import "time"
 //
 // Rule 1 (one owner at a time) is the atomicity of a store's conditional write, and needs no code here.
 //
-// Three rules have a second half in another place, where more than one entry is known:
+// Some rules need code in other places, because they concern more than one entry or more than one request:
 //   - Rule 3: an owner that was fenced by a completion of the same request reports that result (Session.fenced, idem/settle.go).
+//   - Rule 5: a caller that sends a claim again keeps its owner (Engine.request, idem/session.go).
 //   - Rule 7: a claim of a lease that has ended is sent first without TakeOver and then, with no other handler running, with it
-//     (idem/batch/isolate.go), so that a record that kills its process is the only one whose attempt is counted.
-//   - Rule 8: the limit of attempts (Engine.attemptLimit, idem/run.go).
+//     (idem/batch/isolate.go), so that a record that kills its process is the only one whose attempt is counted. The write is
+//     conditional on everything that was read (dynamostore: takeChange).
+//   - Rule 8: the limit of attempts (Engine.attemptLimit, idem/run.go), and the attempts that are not counted (Session.giveBack,
+//     idem/settle.go, and Session.Release).
+//   - Rule 10: a record with a token that its key never had gets a dead letter with the right one (unfit, kafka/redrive.go).
 
 // FreshToken is rule 2: a fresh claim starts the fencing token at the time in epoch milliseconds, and every take-over
 // adds one. The token therefore grows even if TTL deletes the item between two claims.
@@ -29,13 +33,13 @@ func Final(seen *Entry, now time.Time, skew time.Duration) bool {
 	return seen.Status != StatusStarted && now.Before(seen.Expiry.Add(skew))
 }
 
-// OwnClaim is the first half of rule 5: a claim that finds its own owner in the entry was applied before, and its reply was lost.
+// OwnClaim is rule 5 for claims: a claim that finds its own owner in the entry was applied before, and its reply was lost.
 // A claim without an owner never matches.
 func OwnClaim(req *ClaimRequest, seen *Entry) bool {
 	return seen.Status == StatusStarted && seen.Owner == req.Owner && req.Owner != "" && seen.RetryAt.IsZero()
 }
 
-// OwnSettlement is the second half of rule 5: a refused settlement was applied before if the entry has the status that it
+// OwnSettlement is rule 5 for settlements: a refused settlement was applied before if the entry has the status that it
 // would have written, with its own owner and token. An extend that is refused while the claim is still held found a longer
 // lease, because a later extend of the same claim arrived first.
 func OwnSettlement(s *Settlement, seen *Entry) bool {
