@@ -76,6 +76,9 @@ type Config struct {
 	// ends with its process is not counted. Use it only for handlers whose effects are all enlisted. If the key has an entry, and
 	// after an error of the handler, the engine claims the key as usual.
 	ClaimOnCommit bool
+	// Unbatched turns batches off: each claim and each settlement is a call of its own, also on a store that is a Batcher, and nothing is
+	// prefetched or committed in groups.
+	Unbatched bool
 	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
 	HashKeys bool
 	// StoreDown decides what happens while the store is unavailable (default: FailClosed).
@@ -145,6 +148,9 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
 	if b, ok := st.(store.Batcher); ok {
 		e.batch = max(1, b.BatchSize())
+	}
+	if cfg.Unbatched {
+		e.store, e.batch = unbatched{st}, 1
 	}
 	if e.transactor, _ = st.(store.Transactor); cfg.ClaimOnCommit && e.transactor == nil {
 		return nil, fmt.Errorf("%w: ClaimOnCommit: %T commits no effects", ErrInvalidConfig, st)

@@ -6,7 +6,7 @@
 //
 // The store sends several claims or settlements as batches of 25 writes in one BatchExecuteStatement. This is not a
 // transaction: each write has its own condition, its own outcome and the price of a single write. It reads up to 100 duplicates
-// with one BatchGetItem. Config.Plain turns batches off.
+// with one BatchGetItem.
 //
 // The table has the partition key AttrKey of type S, and TTL on AttrExpiry. It must not be a global table with last-writer-wins
 // replication, because two regions could win the same claim.
@@ -62,9 +62,6 @@ type Config struct {
 	MaxClockSkew time.Duration
 	// Concurrency is the maximum number of concurrent requests for one batch. Default: 16.
 	Concurrency int
-	// Plain turns batches off: each claim and each settlement is a request of its own. A store whose Table is an ARN never uses
-	// batches.
-	Plain bool
 	// Clock is the clock of the store. Default: time.Now.
 	Clock store.Clock
 }
@@ -121,7 +118,7 @@ func New(client Client, cfg Config) (*Store, error) {
 	}
 	cfg.MaxClockSkew = max(0, cfg.MaxClockSkew)
 	s := &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, batch: 1, fewest: 2, clock: cfg.Clock}
-	if !cfg.Plain && !strings.HasPrefix(cfg.Table, "arn:") {
+	if !strings.HasPrefix(cfg.Table, "arn:") {
 		s.batch = MaxBatchSize
 	}
 	return s, nil

@@ -47,7 +47,10 @@ func TestForeignItemAffectsOnlyItsOwnKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBothPaths(t, func(t *testing.T, batched bool) {
 				c := client(newWire(t), fake(t).URL())
-				s := newStore(t, c, dynamostore.Config{Plain: !batched})
+				s := newStore(t, c, dynamostore.Config{})
+				if !batched {
+					s.NoBatches()
+				}
 				const foreign = "key-1"
 				plant(t, c, s.Table(), foreign, item)
 				for round, others := range []store.ClaimState{store.Claimed, store.ClaimInFlight, store.ClaimInFlight} {
@@ -81,7 +84,10 @@ func equalState(t *testing.T, key string, got, want store.ClaimState) {
 func TestOverwrittenClaimCannotBeSettled(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		c := client(newWire(t), fake(t).URL())
-		s := newStore(t, c, dynamostore.Config{Plain: !batched})
+		s := newStore(t, c, dynamostore.Config{})
+		if !batched {
+			s.NoBatches()
+		}
 		claimed := mustClaim(t, s, claimsFor(3, 0), store.Claimed)
 		plant(t, c, s.Table(), "key-1", foreignItems()["an unknown status"])
 		errs := s.Settle(t.Context(), completions(claimed))

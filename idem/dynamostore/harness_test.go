@@ -176,10 +176,12 @@ func harness(tb testing.TB, endpoint string, batched bool) (storetest.Harness, *
 	w := newWire(tb)
 	c := client(w, endpoint)
 	clock := storetest.NewClock()
-	cfg := dynamostore.Config{Clock: clock.Now, Plain: !batched}
+	cfg := dynamostore.Config{Clock: clock.Now}
 	st := newStore(tb, c, cfg)
 	if batched {
 		st.BatchSingles()
+	} else {
+		st.NoBatches()
 	}
 	table := st.Table()
 	return storetest.Harness{

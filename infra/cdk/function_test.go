@@ -100,7 +100,7 @@ func TestTheFunctionAsWanted(t *testing.T) {
 	equal(t, "order", cfg.Records.Order, kafka.ByKey)
 	equal(t, "missing key", cfg.Records.MissingKey, kafka.Process)
 	equal(t, "concurrency", cfg.Records.Concurrency, 64)
-	equal(t, "without batches", cfg.Plain, true)
+	equal(t, "without batches", cfg.Engine.Unbatched, true)
 	equal(t, "skew", cfg.MaxClockSkew, 250*time.Millisecond)
 	equal(t, "key and fingerprint", []any{variables(t, tpl)["IDEMSK_KEY"], variables(t, tpl)["IDEMSK_FINGERPRINT"]}, []string{"json:$.id,$.account", "none"})
 	equal(t, "engine", cfg.Engine, idem.Config{

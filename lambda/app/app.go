@@ -125,7 +125,7 @@ func (b *Base) store(ctx context.Context) (store.Store, error) {
 	switch b.Config.Store {
 	case StoreMemory:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=memory protects nothing beyond this process: for local runs only")
-		return memstore.New(b.Config.memory()), nil
+		return memstore.New(memory()), nil
 	case StoreNone:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
 		return memstore.New(memstore.Config{}), nil

@@ -34,7 +34,6 @@ type Config struct {
 
 	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
-	Plain        bool          // IDEMSK_BATCHING=off
 
 	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES. New sets the dead
 	// letters, the logger and the report.
@@ -91,22 +90,19 @@ func ReadConfig(v *Vars, options ...Option) Config {
 	if cfg.Engine.ClaimOnCommit && cfg.Store == StoreRedis {
 		v.Fail("IDEMSK_CLAIM", "commit", "first with IDEMSK_STORE="+cfg.Store)
 	}
-	cfg.Plain = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
+	cfg.Engine.Unbatched = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
 }
 
 // memory returns the memory store's configuration. Its batches are as large as DynamoDB's, so that a local run executes the
 // same code.
-func (c *Config) memory() memstore.Config {
-	if c.Plain {
-		return memstore.Config{}
-	}
+func memory() memstore.Config {
 	return memstore.Config{BatchSize: dynamostore.MaxBatchSize}
 }
 
 // dynamo returns the DynamoDB store's configuration. A skew of 0 must be passed as -1, because 0 means the default there.
 func (c *Config) dynamo() dynamostore.Config {
-	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1), Plain: c.Plain}
+	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1)}
 }
 
 func readStore(v *Vars) string {

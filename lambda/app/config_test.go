@@ -166,7 +166,7 @@ func variables() []variable {
 			map[string]any{"": idem.FailClosed, "closed": idem.FailClosed, "open": idem.FailOpen}, []string{"fail"},
 		},
 		{
-			"IDEMSK_BATCHING", func(c Config) any { return c.Plain },
+			"IDEMSK_BATCHING", func(c Config) any { return c.Engine.Unbatched },
 			map[string]any{"": false, "on": false, "off": true}, []string{"true"},
 		},
 		{

@@ -95,9 +95,10 @@ func handlerSamples() []sample {
 			),
 		},
 		{
-			name:    "process-dies",
-			shows:   "A payment that kills the process (`exit`) between two good ones",
-			settles: "Each death uses up an attempt; when the lease is over, the record is claimed again and runs alone; after 5 deaths it is a dead letter, FAILED; executes 2",
+			name:  "process-dies",
+			shows: "A payment that kills the process (`exit`) between two good ones",
+			settles: "Each death uses up an attempt; when the lease is over, the record is claimed again and runs alone; " +
+				"after 5 deaths it is a dead letter, FAILED; executes 2",
 			event: msk(
 				pay("process-dies-1", 100).at(0, 7400),
 				pay("process-dies-2", 200).simulating("exit").at(0, 7401),

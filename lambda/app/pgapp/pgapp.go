@@ -65,7 +65,7 @@ func open(ctx context.Context, b *app.Base) (store.Store, error) {
 		return nil, err
 	}
 	_ = storeserver.Check(ctx, b, st, storeserver.Verdicts{Warning: pgstore.ErrTableNewer}) // it is logged
-	return storeserver.Batching(b, st), nil
+	return st, nil
 }
 
 // followRotation has connections made with the secret's login, and the secret read again after the server refused it.

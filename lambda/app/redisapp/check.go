@@ -24,9 +24,9 @@ func checked(ctx context.Context, b *app.Base, st *redisstore.Store) (store.Stor
 	case errors.Is(found, verdicts.Refuse):
 		return nil, refusal(found)
 	case conclusive(found):
-		return storeserver.Batching(b, st), nil
+		return st, nil
 	}
-	return storeserver.Batching(b, &unchecked{Store: st, base: b}), nil
+	return &unchecked{Store: st, base: b}, nil
 }
 
 func refusal(found error) error { return fmt.Errorf("IDEMSK_STORE=%s: %w", app.StoreRedis, found) }

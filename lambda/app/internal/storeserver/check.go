@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/lambda/app"
 )
 
@@ -47,25 +46,4 @@ func NothingBut(target, err error) bool {
 		return NothingBut(target, below)
 	}
 	return errors.Is(err, target)
-}
-
-// unbatched hides the Batcher implementation of a store.
-type unbatched struct{ store.Store }
-
-// unbatchedTransactor is unbatched for a store that commits effects.
-type unbatchedTransactor struct {
-	store.Store
-	store.Transactor
-}
-
-// Batching returns the store, without batching if IDEMSK_BATCHING is off.
-func Batching(b *app.Base, st store.Store) store.Store {
-	tx, transacts := st.(store.Transactor)
-	switch {
-	case b.Config.Plain && transacts:
-		return unbatchedTransactor{st, tx}
-	case b.Config.Plain:
-		return unbatched{st}
-	}
-	return st
 }
