@@ -100,12 +100,11 @@ func TestTheFunctionAsWanted(t *testing.T) {
 	equal(t, "order", cfg.Records.Order, kafka.ByKey)
 	equal(t, "missing key", cfg.Records.MissingKey, kafka.Process)
 	equal(t, "concurrency", cfg.Records.Concurrency, 64)
-	equal(t, "without batches", cfg.Engine.Unbatched, true)
 	equal(t, "skew", cfg.MaxClockSkew, 250*time.Millisecond)
 	equal(t, "key and fingerprint", []any{variables(t, tpl)["IDEMSK_KEY"], variables(t, tpl)["IDEMSK_FINGERPRINT"]}, []string{"json:$.id,$.account", "none"})
 	equal(t, "engine", cfg.Engine, idem.Config{
 		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, MaxResult: -1, DeadlineMargin: time.Second, Wait: -1,
-		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16, ClaimOnCommit: true,
+		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16, ClaimOnCommit: true, Unbatched: true,
 	})
 }
 

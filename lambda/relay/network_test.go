@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/secret"
 )
 
 // newProxiedCloud returns one that is reached through a proxy.
@@ -57,14 +58,15 @@ func TestRelayRecoversFromSilentConnections(t *testing.T) {
 func TestSecretIsReadAfterConnectionsFallSilent(t *testing.T) {
 	a, services := newProxiedCloud(t)
 	a.secret = secretOf(t, map[string]string{"username": "relay", "password": "p"})
-	s := newSecret(aws.Config{BaseEndpoint: &a.url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, "arn:of:the:secret")
+	cfg := aws.Config{BaseEndpoint: &a.url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
+	s := &login{reader: secret.New(cfg, "arn:of:the:secret", "IDEMSK_KAFKA_SECRET_ARN")}
 	read := func() error {
 		t.Helper()
 		begun := time.Now()
 		s.at = time.Time{} // as if it were old
 		_, err := s.scram(t.Context())
-		if took := time.Since(begun); took > secretTimeout+time.Second {
-			t.Errorf("it took %v, want at most %v", took, secretTimeout)
+		if took := time.Since(begun); took > secret.Timeout+time.Second {
+			t.Errorf("it took %v, want at most %v", took, secret.Timeout)
 		}
 		return err
 	}

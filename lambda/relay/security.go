@@ -12,25 +12,20 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/twmb/franz-go/pkg/kgo"
 	saslaws "github.com/twmb/franz-go/pkg/sasl/aws"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/internal/secret"
 )
 
-// The timeout of a connection, and of the requests for AWS credentials and the secret while it is opened.
-const (
-	dialTimeout   = 5 * time.Second
-	secretTimeout = 5 * time.Second
-)
+// dialTimeout is the timeout of a connection, including the request for the secret.
+const dialTimeout = 5 * time.Second
 
 // options returns the options of the Kafka client. Credentials and secrets are read when a connection is opened, so that
 // changes are noticed.
 func (s *security) options(cfg aws.Config) ([]kgo.Opt, error) {
-	credentials := newSecret(cfg, s.secret)
+	credentials := &login{reader: secret.New(cfg, s.secret, "IDEMSK_KAFKA_SECRET_ARN")}
 	var opts []kgo.Opt
 	if s.tls {
 		conf, err := s.tlsConfig(credentials)
@@ -51,7 +46,7 @@ func (s *security) options(cfg aws.Config) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-func (s *security) tlsConfig(credentials *secret) (*tls.Config, error) {
+func (s *security) tlsConfig(credentials *login) (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(s.ca) > 0 {
 		conf.RootCAs = x509.NewCertPool()
@@ -89,59 +84,49 @@ type content struct {
 // fresh is how long a secret is used before it is read again.
 const fresh = 30 * time.Second
 
-// secret is a secret in Secrets Manager.
-type secret struct {
-	client *secretsmanager.Client
-	arn    string
+// login is the content of a secret in Secrets Manager.
+type login struct {
+	reader *secret.Reader
 
 	mu   sync.Mutex
 	last content
 	at   time.Time
 }
 
-func newSecret(cfg aws.Config, arn string) *secret {
-	return &secret{arn: arn, client: secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
-		o.HTTPClient = awsclient.New(cfg.HTTPClient, dynamostore.AttemptTimeout)
-	})}
-}
-
-func (s *secret) read(ctx context.Context) (content, error) {
+func (s *login) read(ctx context.Context) (content, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.at.IsZero() && time.Since(s.at) < fresh {
 		return s.last, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
-	defer cancel()
-	out, err := s.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &s.arn})
+	text, err := s.reader.Read(ctx)
 	if err != nil {
-		return content{}, fmt.Errorf("reading IDEMSK_KAFKA_SECRET_ARN (the function needs secretsmanager:GetSecretValue on it, kms:Decrypt on its key, "+
-			"and in a VPC an endpoint for Secrets Manager or a route to the Internet): %w", err)
+		return content{}, err
 	}
 	var c content
-	if err := json.Unmarshal([]byte(aws.ToString(out.SecretString)), &c); err != nil { // the error may quote the text
-		return content{}, fmt.Errorf("the secret %s is not JSON: want an object with username and password, or certificate and privateKey", s.arn)
+	if err := json.Unmarshal([]byte(text), &c); err != nil { // the error may quote the text
+		return content{}, fmt.Errorf("the secret %s is not JSON: want an object with username and password, or certificate and privateKey", s.reader.ARN)
 	}
 	s.last, s.at = c, time.Now()
 	return c, nil
 }
 
-func (s *secret) scram(ctx context.Context) (scram.Auth, error) {
+func (s *login) scram(ctx context.Context) (scram.Auth, error) {
 	c, err := s.read(ctx)
 	if err == nil && (c.Username == "" || c.Password == "") {
-		err = fmt.Errorf("the secret %s has no username or no password", s.arn)
+		err = fmt.Errorf("the secret %s has no username or no password", s.reader.ARN)
 	}
 	return scram.Auth{User: c.Username, Pass: c.Password}, err
 }
 
-func (s *secret) certificate(ctx context.Context) (*tls.Certificate, error) {
+func (s *login) certificate(ctx context.Context) (*tls.Certificate, error) {
 	c, err := s.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := tls.X509KeyPair([]byte(c.Certificate), []byte(c.PrivateKey))
 	if err != nil { // the error does not contain the key
-		return nil, fmt.Errorf("the secret %s: certificate and privateKey, in PEM, the key not encrypted: %w", s.arn, err)
+		return nil, fmt.Errorf("the secret %s: certificate and privateKey, in PEM, the key not encrypted: %w", s.reader.ARN, err)
 	}
 	return &cert, nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -13,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/idemsk/idemsk/internal/secret"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -69,10 +69,8 @@ func TestSCRAM(t *testing.T) {
 func TestSecretIsReadAgain(t *testing.T) {
 	a := newCloud(t)
 	a.secret = secretOf(t, map[string]string{"username": "relay", "password": "old"})
-	s := &secret{arn: "arn:of:the:secret", client: secretsmanager.New(secretsmanager.Options{
-		BaseEndpoint: &a.url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})}
-	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	cfg := aws.Config{BaseEndpoint: &a.url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
+	s := &login{reader: secret.New(cfg, "arn:of:the:secret", "IDEMSK_KAFKA_SECRET_ARN")}
 	want := func(password string, asked int) {
 		t.Helper()
 		if got, err := s.scram(t.Context()); err != nil || got.Pass != password || a.asked != asked {

@@ -11,19 +11,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
-	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/internal/secret"
 )
 
-// The timeout of Secrets Manager, and the minimum time between two reads of a password that the server keeps refusing.
-const (
-	secretTimeout  = 5 * time.Second
-	secretAttempts = 3
-	secretPause    = 5 * time.Second
-)
+// secretPause is the minimum time between two reads of a password that the server keeps refusing.
+const secretPause = 5 * time.Second
 
 // Login is a user and a password.
 type Login struct{ User, Password string }
@@ -69,8 +62,7 @@ func (c *content) login(inURL *url.Userinfo) Login {
 // Secret is a login in Secrets Manager. It is read again after the server has refused the login, because it may have been
 // rotated.
 type Secret struct {
-	client *secretsmanager.Client
-	arn    string
+	reader *secret.Reader
 
 	mu      sync.Mutex
 	refused bool
@@ -79,26 +71,20 @@ type Secret struct {
 }
 
 func newSecret(cfg aws.Config, arn string) *Secret {
-	return &Secret{arn: arn, client: secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
-		o.HTTPClient = awsclient.New(cfg.HTTPClient, dynamostore.AttemptTimeout)
-		o.Retryer = retry.AddWithMaxAttempts(o.Retryer, secretAttempts)
-	})}
+	return &Secret{reader: secret.New(cfg, arn, "IDEMSK_STORE_SECRET_ARN")}
 }
 
 func (s *Secret) read(ctx context.Context) (content, error) {
-	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
-	defer cancel()
-	out, err := s.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &s.arn})
+	text, err := s.reader.Read(ctx)
 	if err != nil {
-		return content{}, fmt.Errorf("reading IDEMSK_STORE_SECRET_ARN (the function needs secretsmanager:GetSecretValue on it, kms:Decrypt on its key, "+
-			"and in a VPC an endpoint for Secrets Manager or a route to the Internet): %w", err)
+		return content{}, err
 	}
-	if out.SecretString == nil {
-		return content{}, fmt.Errorf("the secret %s is binary: %w", s.arn, errSecretForm)
+	if text == "" {
+		return content{}, fmt.Errorf("the secret %s is binary or empty: %w", s.reader.ARN, errSecretForm)
 	}
-	c, err := parseContent(*out.SecretString)
+	c, err := parseContent(text)
 	if err != nil {
-		return content{}, fmt.Errorf("the secret %s: %w", s.arn, err)
+		return content{}, fmt.Errorf("the secret %s: %w", s.reader.ARN, err)
 	}
 	return c, nil
 }
@@ -120,7 +106,7 @@ func (s *Secret) Login(ctx context.Context, atStart Login) (Login, error) {
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil {
-		return Login{}, fmt.Errorf("the secret %s: %w", s.arn, errSecretForm)
+		return Login{}, fmt.Errorf("the secret %s: %w", s.reader.ARN, errSecretForm)
 	}
 	s.refused = false
 	l := c.login(u.User)
@@ -128,7 +114,7 @@ func (s *Secret) Login(ctx context.Context, atStart Login) (Login, error) {
 		l.User = atStart.User
 	}
 	if l.Password == "" {
-		return Login{}, fmt.Errorf("the secret %s: %w", s.arn, errNoPassword)
+		return Login{}, fmt.Errorf("the secret %s: %w", s.reader.ARN, errNoPassword)
 	}
 	s.last = l
 	return l, nil
