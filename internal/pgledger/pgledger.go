@@ -38,7 +38,7 @@ func (l Ledger) Drop(ctx context.Context, db DB) error {
 
 // ErrRefused means that the database refuses a booking because of its values, and would refuse a retry: the balance would
 // overflow, or the account's name is not a valid text.
-var ErrRefused = errors.New("the booking is refused, and will be again")
+var ErrRefused = errors.New("the booking is refused, and a retry would be refused too")
 
 // Add adds an amount in minor units to a balance, and returns the new balance. Other bookings on the account wait until the
 // transaction ends. An error that the booking's values cause is ErrRefused.

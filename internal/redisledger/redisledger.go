@@ -30,7 +30,7 @@ func (l Ledger) name(account string) string { return string(l) + ":" + account }
 func SendOnce(o *redis.UniversalOptions) { o.MaxRetries = -1 }
 
 // ErrRefused means that the server refuses a booking because of its values, and would refuse a retry: the balance would overflow.
-var ErrRefused = errors.New("the booking is refused, and will be again")
+var ErrRefused = errors.New("the booking is refused, and a retry would be refused too")
 
 // overflow is the server's error for a balance that would overflow 64 bits.
 const overflow = "would overflow"

@@ -15,7 +15,7 @@ import (
 type Config struct {
 	Ready      string         // the log text that means that it accepts connections
 	StartLimit time.Duration  // the maximum time until it is ready
-	StopLimit  time.Duration  // the maximum time until it is ready end
+	StopLimit  time.Duration  // the maximum time until it ends
 	Crash      syscall.Signal // ends it at once
 }
 

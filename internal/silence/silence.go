@@ -12,7 +12,7 @@ import (
 // Error means that nothing was received from the peer within the limit. It is a timeout, as defined by net.Error.
 type Error struct{ Limit time.Duration }
 
-func (e *Error) Error() string { return fmt.Sprintf("nothing was heard for %v", e.Limit) }
+func (e *Error) Error() string { return fmt.Sprintf("no answer for %v", e.Limit) }
 
 // Timeout implements net.Error.
 func (e *Error) Timeout() bool { return true }
