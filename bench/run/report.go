@@ -50,13 +50,13 @@ func between(page, figures string) (string, error) {
 	return before + begin + "\n\n" + figures + "\n" + end + after, nil
 }
 
-// markdown returns the figures of a run as they are printed, and written into the page.
+// markdown returns the figures of a run in Markdown, for the output and the page.
 func (rep *report) markdown() string {
 	var b strings.Builder
 	m := rep.Machine
 	fmt.Fprintf(&b, "Taken on %s: %d cores of %s, %s, %s, %s, %s, %s.\n\n", m.Date, m.Cores, m.CPU, m.Kernel, m.Go, m.Python, m.Node, rep.Options)
 	if rep.disturbed() {
-		b.WriteString("**The machine was busy with other things during this run: its figures are not to be relied on.**\n\n")
+		b.WriteString("**The machine was busy with other things during this run: its figures are not reliable.**\n\n")
 	}
 	writeBars(&b, rep.bars())
 	for i := range rep.Series {
@@ -98,14 +98,14 @@ func (rep *report) writeSeries(b *strings.Builder, s *series) {
 			cell("%.3f", requests[0]), cell("%.3f", requests[1]), cell("%.0f", r.Fresh.CPU), cell("%.0f", again.CPU),
 			cell("%.0f%%", 100*r.Fresh.Spread), r.PeakMemory>>20, cell("%.0f ms", rep.coldStart(r.Peer)))
 	}
-	fmt.Fprintf(b, "\nLoad average before it: %s. Anything else kept %.2f cores busy meanwhile", s.Load, s.Others)
+	fmt.Fprintf(b, "\nLoad average before it: %s. Other processes kept %.2f cores busy during it", s.Load, s.Others)
 	if s.disturbed() {
 		b.WriteString(", which is too much")
 	}
 	b.WriteString(".\n\n")
 }
 
-// quiet is how many cores may be busy with anything else before the figures suffer.
+// quiet is the maximum number of cores that other processes may keep busy without distorting the figures.
 const quiet = 0.1
 
 func (s *series) disturbed() bool { return s.Others > quiet }
@@ -114,16 +114,16 @@ func (rep *report) disturbed() bool {
 	return slices.ContainsFunc(rep.Series, func(s series) bool { return s.disturbed() })
 }
 
-// writeStub says what the stub itself can do, and how it compares with DynamoDB Local.
+// writeStub writes the capacity of the stub, and how its results compare with DynamoDB Local.
 func (rep *report) writeStub(b *strings.Builder) {
 	single, batch := rep.result(noLatency, goAtOnce).ServerCPU, rep.result(noLatency, theFloor).ServerCPU
 	if !math.IsNaN(single) && !math.IsNaN(batch) {
-		fmt.Fprintf(b, "The stub itself takes %.0f µs of its core for a plain request and %.0f µs for a batch of 25 statements, which is %s and %s a second "+
-			"at most. In the series above its core was busy at most %.0f%% of the time with 5 ms, and %.0f%% with 0 ms.",
+		fmt.Fprintf(b, "The stub itself takes %.0f µs of its core for a plain request and %.0f µs for a batch of 25 statements: at most %s and %s a second. "+
+			"In the series above its core was busy at most %.0f%% of the time with 5 ms, and %.0f%% with 0 ms.",
 			single, batch, thousands(1e6/single), thousands(1e6/batch), 100*rep.busiest(fiveMS), 100*rep.busiest(noLatency))
 	}
 	if alone := rep.result(fiveMS, goOneByOne).Fresh; !math.IsNaN(alone.PerSecond) {
-		fmt.Fprintf(b, " To a peer that sends one request after another, its 5 ms are %.1f ms, the peer's own work included.", 1e3/(alone.PerSecond*alone.Requests))
+		fmt.Fprintf(b, " A sequential client observes %.1f ms per request for a latency of 5 ms, including its own overhead.", 1e3/(alone.PerSecond*alone.Requests))
 	}
 	if a := rep.Agreement; a != nil {
 		fmt.Fprintf(b, "\n\nThe stub against DynamoDB Local: after the same deliveries, the tables of %d peers (%s items) ", a.Tables, thousands(float64(a.Items)))

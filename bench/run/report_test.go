@@ -26,19 +26,19 @@ func TestMarkdownHoldsTheFigures(t *testing.T) {
 		"### DynamoDB Local\n",
 		"| " + plain + " | 500 | – | – | – | 210 |",
 		"0.50 cores busy meanwhile, which is too much",
-		"20 µs of its core for a plain request and 150 µs for a batch of 25 statements, which is 50,000 and 6,667 a second",
+		"20 µs of its core for a plain request and 150 µs for a batch of 25 statements: at most 50,000 and 6,667 a second",
 		"busy at most 35% of the time with 5 ms",
-		"one request after another, its 5 ms are 5.0 ms",
+		"A sequential client observes 5.0 ms per request",
 		"9 peers (18,000 items) hold the same keys with the same statuses",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q:\n%s", want, got)
 		}
 	}
-	if strings.Count(got, "too much") != 1 || !strings.Contains(got, "not to be relied on") {
+	if strings.Count(got, "too much") != 1 || !strings.Contains(got, "not reliable") {
 		t.Errorf("one series of three was disturbed:\n%s", got)
 	}
-	if got := aRun().markdown(); strings.Contains(got, "too much") || strings.Contains(got, "not to be relied on") {
+	if got := aRun().markdown(); strings.Contains(got, "too much") || strings.Contains(got, "not reliable") {
 		t.Errorf("a run on a quiet machine is called unreliable:\n%s", got)
 	}
 	rep.Agreement.Differing = []string{plain}

@@ -14,13 +14,13 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// listPage is how many rows List reads at once.
+// listPage is the number of rows that List reads per statement.
 const listPage = 1000
 
-// adminTimeout is the RoundTripTimeout of what reads or deletes many rows: a page of List looks at any number of them to find one.
+// adminTimeout is the RoundTripTimeout of List and Prune, which may read many rows before they find one.
 const adminTimeout = 5 * time.Minute
 
-// Get implements store.Admin by one read.
+// Get implements store.Admin with one read.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	seen, err := s.lookAt(ctx, []string{key})
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	return found.rec, nil
 }
 
-// List implements store.Admin, in the order of keys. It reads the whole table, however little it yields, unless the caller
-// stops: in pages of 1,000 rows, each a short transaction, so that it holds up no VACUUM.
+// List implements store.Admin. It yields the entries in the order of their keys. It reads the whole table in pages of
+// 1,000 rows, unless the caller stops. Each page is a short transaction, so that List does not delay VACUUM.
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		for last, more := "", true; more; {
@@ -78,10 +78,10 @@ func (s *Store) page(ctx context.Context, q store.ListQuery, last string) (page 
 	return slices.Clip(page), err
 }
 
-// Delete implements store.Admin by one conditional delete, and a look where that is refused. Where its reply was lost it is sent
-// again, and the record may then have gone already: ErrNotFound.
-func (s *Store) Delete(ctx context.Context, key string, version int64) error {
-	removed, err := s.execute(ctx, s.limit, s.sql.remove, escape(key), version)
+// Delete implements store.Admin with one conditional delete, and one read if that deletes nothing. If the reply is lost,
+// the delete is retried. The first attempt may have deleted the entry: Delete then returns ErrNotFound.
+func (s *Store) Delete(ctx context.Context, key string, token int64) error {
+	removed, err := s.execute(ctx, s.limit, s.sql.remove, escape(key), token)
 	if err != nil {
 		return s.explain("delete", key, err)
 	}
@@ -96,12 +96,12 @@ func (s *Store) Delete(ctx context.Context, key string, version int64) error {
 	if !there {
 		return fmt.Errorf("pgstore: delete from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
-	return fmt.Errorf("pgstore: delete: %w", &store.FencedError{Key: key, Token: version, Current: found.rec})
+	return fmt.Errorf("pgstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: found.rec})
 }
 
-// Prune deletes up to limit records whose expiry has passed, the oldest first, and returns how many. It is one short
-// transaction that locks nothing but the rows it deletes, and leaves alone what others are at work on: call it again until it
-// returns less than limit. A thousand rows at a time are a good measure.
+// Prune deletes up to limit expired entries, the oldest first, and returns their number. It is one short transaction that
+// locks the deleted rows only and skips rows that are locked. Call it again until it returns less than limit. 1,000 is a
+// good limit.
 func (s *Store) Prune(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("pgstore: prune: %w: the limit is %d: want 1 or more", idem.ErrInvalidConfig, limit)
@@ -113,7 +113,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (int, error) {
 	return int(n), nil
 }
 
-// execute executes a statement, and returns how many rows it was about the last time: it is sent again as others are.
+// execute executes a statement with retries, and returns the number of rows that its last execution affected.
 func (s *Store) execute(ctx context.Context, limit time.Duration, sql string, args ...any) (rows int64, err error) {
 	err = s.send(ctx, limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		tag, err := conn.Exec(w.Context(), sql, args...)

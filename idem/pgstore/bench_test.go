@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// durable is a server that writes to disk at every COMMIT, as one that keeps payments does.
+// durable returns a pool of a server that writes to disk at every COMMIT, like a production server.
 func durable(b *testing.B) *pgxpool.Pool {
 	b.Helper()
 	return newPool(b, ownServer(b, map[string]string{"fsync": "on", "shared_buffers": "256MB"}).URL())
@@ -28,7 +28,7 @@ func BenchmarkStore(b *testing.B) {
 	storetest.Benchmark(b, newStore(b, durable(b), pgstore.Config{}))
 }
 
-// BenchmarkBatch measures a batch of 100: an operation is one record.
+// BenchmarkBatch measures batches of 100. One operation is one entry.
 func BenchmarkBatch(b *testing.B) {
 	st := newStore(b, durable(b), pgstore.Config{})
 	run := 0
@@ -68,8 +68,7 @@ func BenchmarkBatch(b *testing.B) {
 	})
 }
 
-// BenchmarkTransactions measures whole tasks through an engine: a handler that makes one statement, a duplicate, and eight
-// at once.
+// BenchmarkTransactions measures whole tasks with an engine. The handler executes one statement.
 func BenchmarkTransactions(b *testing.B) {
 	pool := durable(b)
 	execute(b, pool, `CREATE TABLE effects (n bigint)`)
@@ -95,7 +94,7 @@ func BenchmarkTransactions(b *testing.B) {
 		}
 	})
 	b.Run("fresh, 8 at once", func(b *testing.B) {
-		b.SetParallelism(4) // of two processors
+		b.SetParallelism(4) // with GOMAXPROCS of 2
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				do(b, next(), idem.Executed)
@@ -123,7 +122,7 @@ func BenchmarkTransactions(b *testing.B) {
 	})
 }
 
-// BenchmarkPrune measures pruning by the thousand: an operation is one record.
+// BenchmarkPrune measures Prune with a limit of 1,000. One operation is one entry.
 func BenchmarkPrune(b *testing.B) {
 	st := newStore(b, durable(b), pgstore.Config{})
 	pool := st.Pool()
@@ -137,5 +136,5 @@ func BenchmarkPrune(b *testing.B) {
 		}
 		n += deleted
 	}
-	b.ReportMetric(float64(time.Second)/float64(b.Elapsed())*float64(b.N), "records/s")
+	b.ReportMetric(float64(time.Second)/float64(b.Elapsed())*float64(b.N), "entries/s")
 }

@@ -27,26 +27,26 @@ const (
 	batchSize   = 25
 	kills       = 200
 	serverKills = 3
-	enoughCut   = 20 // of the kills, some 90 of which cut an attempt short
+	enoughCut   = 20 // the minimum of kills that interrupt an attempt; about 90 do
 	crashLimit  = 90 * time.Second
 )
 
-// run is a run of the crash test: partitions that are delivered batch by batch, each to a worker process of its own, and
-// again from the batch's beginning when that dies.
+// run is a run of the crash test. Each partition is delivered in batches to its own worker process. If the process dies, the
+// batch is redelivered to a new one.
 type run struct {
 	*testing.T
 	server *pgserver.Server
 	table  string
 	seed   tally.Seed
 
-	settled atomic.Int64 // payments that a worker said are settled, duplicates too
+	settled atomic.Int64 // payments that workers reported as settled, duplicates included
 	killed  atomic.Int64
 	replays atomic.Int64
 	due     [kills]int64  // when settled passes one of these, a worker is killed
 	crash   chan struct{} // a crash of the server is due
 }
 
-// worker is a process at work.
+// worker is a worker process.
 type worker struct {
 	cmd    *exec.Cmd
 	tasks  io.WriteCloser
@@ -77,7 +77,7 @@ func (r *run) start() *worker {
 
 func (w *worker) end() error { return errors.Join(w.tasks.Close(), w.cmd.Wait()) }
 
-// deliver hands a partition's payments to workers until all are settled.
+// deliver delivers a partition's payments to workers until all are settled.
 func (r *run) deliver(from, to int) {
 	w := r.start()
 	for at := from; at < to && w != nil; {
@@ -96,7 +96,7 @@ func (r *run) deliver(from, to int) {
 	}
 }
 
-// batch reports whether the worker has lived to settle all of the batch.
+// batch reports whether the worker settled the whole batch before it died.
 func (r *run) batch(w *worker, from, to int) bool {
 	if _, err := fmt.Fprintln(w.tasks, from, to); err != nil {
 		return false
@@ -122,7 +122,7 @@ func (r *run) perhapsKill(w *worker) {
 	if k >= kills || n < r.due[k] || !r.killed.CompareAndSwap(k, k+1) {
 		return
 	}
-	// A worker that has just settled one payment is in the midst of the next some moments later.
+	// A worker that has just settled one payment is processing the next one a moment later.
 	moment := time.NewTimer(time.Duration(r.seed.Rand(fmt.Sprint("kill ", k)).Int64N(int64(3 * time.Millisecond))))
 	defer moment.Stop()
 	<-moment.C
@@ -132,7 +132,7 @@ func (r *run) perhapsKill(w *worker) {
 	}
 }
 
-// crashServer crashes the server and starts it again, whenever that is due.
+// crashServer crashes and restarts the server for each signal on r.crash.
 func (r *run) crashServer() (times int) {
 	for range r.crash {
 		if err := errors.Join(r.server.Crash(), r.server.Restart(r.Context())); err != nil {
@@ -159,9 +159,9 @@ func newRun(t *testing.T) (*run, *pgxpool.Pool) {
 	return r, pool
 }
 
-// TestBalancesAreExactHoweverOftenProcessesDie is the promise of transactions: 10,000 payments, worker processes killed
-// 200 times at random moments, the server crashed three times under load, and every balance as if nothing had happened.
-func TestBalancesAreExactHoweverOftenProcessesDie(t *testing.T) {
+// TestBalancesAreExactAfterProcessCrashes makes 10,000 payments in transactions, while worker processes are killed 200 times at
+// random moments and the server crashes three times. Every balance is exact afterwards.
+func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	r, pool := newRun(t)
 	began := time.Now()
 	crashed := make(chan int)
@@ -191,7 +191,7 @@ func TestBalancesAreExactHoweverOftenProcessesDie(t *testing.T) {
 	}
 	again := ask[int](t, pool, `SELECT count(*) FROM `+r.table+` WHERE attempts > 1`)
 	if again < enoughCut {
-		t.Errorf("%d attempts were cut short, want %d at least: the kills proved too little", again, enoughCut)
+		t.Errorf("%d attempts were interrupted, want %d at least", again, enoughCut)
 	}
 	if took > crashLimit {
 		t.Errorf("it took %v; want less than %v", took, crashLimit)
@@ -200,11 +200,11 @@ func TestBalancesAreExactHoweverOftenProcessesDie(t *testing.T) {
 		payments, took.Round(time.Millisecond), r.killed.Load(), serverKills, again, r.replays.Load())
 }
 
-// TestAPaymentThatKillsItsProcessRunsOutOfAttempts bounds the loop of a message that takes its process with it every time:
-// its attempts are charged by its claims.
-func TestAPaymentThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
+// TestPaymentThatKillsItsProcessExhaustsItsAttempts delivers a message that always kills the process. Each claim counts an
+// attempt, so the redeliveries end.
+func TestPaymentThatKillsItsProcessExhaustsItsAttempts(t *testing.T) {
 	r, pool := newRun(t)
-	r.killed.Store(kills) // no others
+	r.killed.Store(kills) // kill no other worker
 	deaths := 0
 	for {
 		w := r.start()
@@ -220,7 +220,7 @@ func TestAPaymentThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
 			break
 		}
 		if deaths++; deaths > maxAttempts {
-			t.Fatal("it goes on and on")
+			t.Fatal("the attempts are not exhausted")
 		}
 	}
 	if deaths != maxAttempts {

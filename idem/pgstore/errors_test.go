@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
 
-func TestNewNamesEveryFieldAtFault(t *testing.T) {
+func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err := pgstore.New(nil, pgstore.Config{Table: "a b", MaxClockSkew: -2, IdleLimit: -1})
 	if !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Fatalf("%v; want ErrInvalidConfig", err)
@@ -56,7 +56,7 @@ func TestTableNames(t *testing.T) {
 	}
 }
 
-// everyOperation returns the errors of the store's operations, by their names.
+// everyOperation returns the error of each of the store's operations, by its name.
 func everyOperation(t *testing.T, st *pgstore.Store) map[string]error {
 	t.Helper()
 	errs := map[string]error{
@@ -75,7 +75,7 @@ func everyOperation(t *testing.T, st *pgstore.Store) map[string]error {
 	return errs
 }
 
-// wantEach checks what somebody reads at night.
+// wantEach checks that each error contains all texts.
 func wantEach(t *testing.T, errs map[string]error, wants ...string) {
 	t.Helper()
 	for op, err := range errs {
@@ -93,7 +93,7 @@ func wantEach(t *testing.T, errs map[string]error, wants ...string) {
 	}
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestErrorsNameTheRemedy(t *testing.T) {
 	root := newPool(t, server.URL())
 	table := newTable(t, root)
 	role := unique("role")
@@ -103,7 +103,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		name, url, table string
 		want             []string
 	}{
-		{"nobody there", "postgres://postgres@127.0.0.1:1/postgres", table, []string{"can't be reached", "IDEMSK_STORE_URL"}},
+		{"no server", "postgres://postgres@127.0.0.1:1/postgres", table, []string{"can't be reached", "IDEMSK_STORE_URL"}},
 		{"wrong password", server.URLOf(pgserver.User, "wrong", pgserver.Database), table, []string{"password authentication failed", "credentials are wrong"}},
 		{"no such user", server.URLOf("who", "x", pgserver.Database), table, []string{"credentials are wrong"}},
 		{"no such database", server.URLOf(pgserver.User, pgserver.Password, "elsewhere"), table, []string{"elsewhere", "does not exist", "IDEMSK_STORE_URL"}},
@@ -118,7 +118,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Run("no privilege", func(t *testing.T) {
 		st := newStore(t, newPool(t, server.URLOf(role, "secret", pgserver.Database)), pgstore.Config{Table: table})
 		errs := everyOperation(t, st)
-		delete(errs, "check") // it looks at no key
+		delete(errs, "check") // it reads no key
 		wantEach(t, errs, "permission denied", "the role needs SELECT, INSERT, UPDATE and DELETE")
 	})
 	t.Run("a transaction", func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	})
 }
 
-func TestAURLThatCannotBeRead(t *testing.T) {
+func TestNewPoolRejectsInvalidURLs(t *testing.T) {
 	for _, url := range []string{"postgres://user:" + pgserver.Password + "@host:port/x", "redis://host", "postgres://h/x?sslmode=perhaps"} {
 		_, err := pgstore.NewPool(url)
 		if !errors.Is(err, idem.ErrInvalidConfig) || !strings.Contains(err.Error(), "IDEMSK_STORE_URL") {
@@ -147,7 +147,7 @@ func TestAURLThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestCheckTellsTheStateOfATable(t *testing.T) {
+func TestCheckReportsTheStateOfTheTable(t *testing.T) {
 	pool := newPool(t, server.URL())
 	table := newTable(t, pool)
 	st := newStore(t, pool, pgstore.Config{Table: table})
@@ -177,7 +177,7 @@ func TestCheckRefusesAnOlderServer(t *testing.T) {
 	}
 }
 
-func TestCheckRefusesAnotherEncoding(t *testing.T) {
+func TestCheckRequiresUTF8(t *testing.T) {
 	root := newPool(t, server.URL())
 	execute(t, root, `CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0`)
 	pool := newPool(t, server.URLOf(pgserver.User, pgserver.Password, "latin"))
@@ -190,17 +190,17 @@ func TestCheckRefusesAnotherEncoding(t *testing.T) {
 
 func readOnly(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" }
 
-func TestAReadOnlyServerIsSaidToBeOne(t *testing.T) {
+func TestErrorsNameAReadOnlyServer(t *testing.T) {
 	root := newPool(t, server.URL())
 	st := newStore(t, newPool(t, server.URL(), readOnly), pgstore.Config{Table: newTable(t, root)})
 	errs := everyOperation(t, st)
-	delete(errs, "get") // which read
+	delete(errs, "get") // it only reads
 	delete(errs, "list")
 	wantEach(t, errs, "read-only", "target_session_attrs=read-write")
 }
 
-// A standby takes over: what was completed is a duplicate, and what was refused meanwhile can be claimed.
-func TestAStandbyRefusesUntilItIsPromoted(t *testing.T) {
+// After the promotion, completed keys are duplicates, and claims that were refused before succeed.
+func TestStandbyRefusesUntilPromoted(t *testing.T) {
 	primary := ownServer(t, nil)
 	pool := newPool(t, primary.URL())
 	st := newStore(t, pool, pgstore.Config{})
@@ -241,7 +241,7 @@ func TestAStandbyRefusesUntilItIsPromoted(t *testing.T) {
 	}
 }
 
-func TestACallerThatGivesUpIsNotAServerThatIsDown(t *testing.T) {
+func TestCancellationIsNotUnavailability(t *testing.T) {
 	pool := newPool(t, server.URL())
 	st := newStore(t, pool, pgstore.Config{})
 	lock, err := pool.Begin(t.Context())

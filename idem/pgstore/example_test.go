@@ -9,7 +9,7 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 )
 
-// The payment is made once, however often its message comes and whatever dies meanwhile: it commits with its completion.
+// The payment commits together with its completion, so redeliveries and crashes do not repeat it.
 func ExampleTxFrom() {
 	ctx := context.Background()
 	pool, err := pgstore.NewPool(os.Getenv("IDEMSK_STORE_URL"))

@@ -2,11 +2,11 @@ package pgstore
 
 import "github.com/jackc/pgx/v5/pgxpool"
 
-// SetClock makes an SQL expression the clock that decides.
+// SetClock replaces the store's clock by an SQL expression.
 func (s *Store) SetClock(expression string) { s.sql = newStatements(s.table, expression) }
 
 // CheckServer checks a server's version.
 func CheckServer(version int) error { return checkServer(version) }
 
-// Pool returns the store's pool.
+// Pool returns the pool of the store.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }

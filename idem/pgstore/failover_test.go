@@ -22,21 +22,21 @@ import (
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
 
-// pair is a primary and its standby, under one URL, which names the standby first: target_session_attrs passes it over.
+// pair is a primary and its standby. Their URL names the standby first, and target_session_attrs skips it.
 type pair struct {
 	*testing.T
 	primary, standby *pgserver.Server
 	pool             *pgxpool.Pool
 }
 
-// What the primary waits for before it answers.
+// The values of synchronous_commit: what the primary waits for before it answers.
 const (
 	itself    = "local"
 	onStandby = "on"           // the standby's disk
-	applied   = "remote_apply" // that the standby shows it
+	applied   = "remote_apply" // applied and visible on the standby
 )
 
-// newPair starts one.
+// newPair starts a pair.
 func newPair(t *testing.T, waitFor string) *pair {
 	t.Helper()
 	settings := map[string]string{"synchronous_commit": waitFor}
@@ -71,7 +71,7 @@ func (p *pair) promote() {
 	}
 }
 
-func TestAFailoverInMidBatchLosesNothing(t *testing.T) {
+func TestFailoverDuringBatchLosesNothing(t *testing.T) {
 	claim := func(t *testing.T, st *pgstore.Store) (ss []store.Settlement) {
 		t.Helper()
 		for i, res := range st.Claim(t.Context(), hundred()) {
@@ -102,7 +102,7 @@ func TestAFailoverInMidBatchLosesNothing(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				ss = claim(t, st) // sent again, by the same owners
+				ss = claim(t, st) // retried by the same owners
 			} else {
 				ss = claim(t, st)
 				inMidBatch(t, p.pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) }, failOver)
@@ -119,7 +119,7 @@ func TestAFailoverInMidBatchLosesNothing(t *testing.T) {
 	}
 }
 
-// landed waits until the standby has what the primary is about to answer and may not.
+// landed waits until the standby has the commit that the primary may not have answered.
 func (p *pair) landed() {
 	p.Helper()
 	for !ask[bool](p, p.pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep') AND
@@ -127,8 +127,8 @@ func (p *pair) landed() {
 	}
 }
 
-// A commit that is at the standby when the primary crashes, but was not answered, is not to be repeated.
-func TestWhatLandsAtTheStandbyUnansweredCountsOnce(t *testing.T) {
+// A commit that reached the standby but was not answered before the primary crashed is not repeated.
+func TestUnansweredCommitOnStandbyCountsOnce(t *testing.T) {
 	failOver := func(p *pair, work func()) {
 		there := newPool(t, p.standby.URL())
 		execute(t, there, `SELECT pg_wal_replay_pause()`)
@@ -185,8 +185,8 @@ const (
 	loadPayments = 400
 )
 
-// load is payments that are delivered by several workers, over and over until they are settled. The result of a payment is the
-// run of its handler.
+// load is a set of payments that several workers deliver repeatedly until they are settled. The result of a payment is the
+// number of the run of its handler.
 type load struct {
 	*pair
 	engine  *idem.Engine
@@ -195,13 +195,13 @@ type load struct {
 
 	runs     [loadPayments]atomic.Int64
 	settled  atomic.Int64
-	inside   chan struct{} // a handler that is at work at the crash
+	inside   chan struct{} // one element for each handler that runs at the crash
 	crashing atomic.Bool   // handlers wait for it
 	crashed  chan struct{}
 
 	mu       sync.Mutex
-	told     map[int]string // the result of a payment, as its worker was told first
-	executed map[int]int    // how often a worker was told that it is executed
+	told     map[int]string // the first result of a payment that its worker received
+	executed map[int]int    // how often the outcome Executed was returned for a payment
 }
 
 func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
@@ -224,7 +224,7 @@ func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
 					return nil, err
 				}
 				err := l.perhapsCrash(ctx)
-				if err == nil && n%2 == 0 { // otherwise it is for the completion to notice that the transaction is gone
+				if err == nil && n%2 == 0 { // for odd n the completion finds that the transaction is lost
 					_, err = tx.Exec(ctx, `SELECT`)
 				}
 				return result, err
@@ -238,10 +238,10 @@ func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
 	return l
 }
 
-// result returns the result of the next run.
+// result returns the number of the next run as a result.
 func (l *load) result(n int) []byte { return fmt.Append(nil, n, " by run ", l.runs[n].Add(1)) }
 
-// perhapsCrash has a handler be at work when the primary crashes, if that is due.
+// perhapsCrash makes a handler wait for the primary's crash, if one is due.
 func (l *load) perhapsCrash(ctx context.Context) error {
 	if !l.crashing.Load() {
 		return nil
@@ -258,7 +258,7 @@ func (l *load) perhapsCrash(ctx context.Context) error {
 	}
 }
 
-// deliver delivers payments until each of them is settled.
+// deliver delivers payments until all of them are settled.
 func (l *load) deliver(from, to int) {
 	var wg sync.WaitGroup
 	for w := range loadWorkers {
@@ -301,7 +301,7 @@ func (l *load) note(n int, out idem.Outcome) {
 	l.told[n] = string(out.Result)
 }
 
-// reach waits until so many are settled.
+// reach waits until n payments are settled.
 func (l *load) reach(settled int64) {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -314,7 +314,7 @@ func (l *load) reach(settled int64) {
 	}
 }
 
-// wantOnce checks by the server that each payment is settled once, as its worker was told.
+// wantOnce checks on the server that each payment is settled once, with the result that its worker received.
 func (l *load) wantOnce(inTransaction bool) {
 	l.Helper()
 	if n := ask[int](l, l.pool, `SELECT count(*) FROM `+l.table+` WHERE status = 'COMPLETED'`); n != loadPayments {
@@ -341,8 +341,8 @@ func (l *load) wantOnce(inTransaction bool) {
 	}
 }
 
-// The primary crashes while payments are made, its synchronous standby takes over, and everything is delivered again.
-func TestAFailoverUnderLoadLosesNothing(t *testing.T) {
+// The primary crashes under load, its synchronous standby takes over, and all payments are redelivered.
+func TestFailoverUnderLoadLosesNothing(t *testing.T) {
 	for name, inTransaction := range map[string]bool{"plain": false, "in transactions": true} {
 		t.Run(name+", all workers inside handlers", func(t *testing.T) {
 			l := newLoad(t, newPair(t, onStandby), inTransaction)
@@ -354,7 +354,7 @@ func TestAFailoverUnderLoadLosesNothing(t *testing.T) {
 			})
 			l.wantOnce(inTransaction)
 			if inTransaction && again < loadWorkers {
-				t.Errorf("%d handlers ran again; want the %d at least that were cut short", again, loadWorkers)
+				t.Errorf("%d handlers ran again; want at least the %d that were interrupted", again, loadWorkers)
 			}
 		})
 		t.Run(name+", at any moment", func(t *testing.T) {
@@ -365,8 +365,8 @@ func TestAFailoverUnderLoadLosesNothing(t *testing.T) {
 	}
 }
 
-// failOver makes the payments, with a failover when a quarter of them is settled, and delivers all of them again. It returns how
-// many handlers ran once more than they would have.
+// failOver delivers the payments, fails over when a quarter of them is settled, and redelivers all of them. It returns the
+// number of additional runs of handlers.
 func (l *load) failOver(before func()) (again int) {
 	done := make(chan struct{})
 	go func() {
@@ -387,9 +387,9 @@ func (l *load) failOver(before func()) (again int) {
 	return again
 }
 
-// What docs/stores-postgres.md says that an asynchronous standby may lose is lost here: completions, and in transactions
-// their effects with them.
-func TestAnAsynchronousStandbyForgetsWhatItHadNotGot(t *testing.T) {
+// docs/stores-postgres.md names what a failover to an asynchronous standby may lose: completions, and in transactions their
+// effects with them.
+func TestAsynchronousStandbyLosesUnreplicatedCommits(t *testing.T) {
 	for name, inTransaction := range map[string]bool{"plain": false, "in transactions": true} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, itself)
@@ -398,7 +398,7 @@ func TestAnAsynchronousStandbyForgetsWhatItHadNotGot(t *testing.T) {
 			at := ask[string](t, p.pool, `SELECT pg_current_wal_lsn()::text`)
 			for !ask[bool](t, p.pool, `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE flush_lsn >= $1::pg_lsn)`, at) {
 			}
-			if err := p.standby.Stop(); err != nil { // it lags
+			if err := p.standby.Stop(); err != nil { // simulates replication lag
 				t.Fatal(err)
 			}
 			l.deliver(loadPayments/2, loadPayments)
@@ -413,7 +413,7 @@ func TestAnAsynchronousStandbyForgetsWhatItHadNotGot(t *testing.T) {
 			}
 			l.deliver(0, loadPayments)
 			if len(l.executed) != loadPayments/2 {
-				t.Errorf("%d payments are executed again; want the %d that the standby had not got", len(l.executed), loadPayments/2)
+				t.Errorf("%d payments are executed again; want the %d that were not replicated", len(l.executed), loadPayments/2)
 			}
 			l.wantOnce(inTransaction)
 		})

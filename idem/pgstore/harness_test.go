@@ -20,7 +20,7 @@ import (
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
 
-// server is the one that tests share which leave it as it is.
+// server is shared by the tests that do not change it.
 var server *pgserver.Server
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// ownServer starts one for a test that stops it, or makes it unlike others.
+// ownServer starts a server for a test that stops it or changes its settings.
 func ownServer(tb testing.TB, settings map[string]string) *pgserver.Server {
 	tb.Helper()
 	srv, err := pgserver.Start(tb.Context(), pgserver.Config{Settings: settings})
@@ -68,10 +68,10 @@ func newPool(tb testing.TB, url string, options ...func(*pgxpool.Config)) *pgxpo
 
 var names atomic.Int64
 
-// unique returns a name that nobody has at the server.
+// unique returns a name that is not used on the server.
 func unique(prefix string) string { return fmt.Sprint(prefix, names.Add(1)) }
 
-// newTable makes a table and returns its name.
+// newTable creates a table and returns its name.
 func newTable(tb testing.TB, pool *pgxpool.Pool) string {
 	tb.Helper()
 	name := unique("t")
@@ -108,7 +108,7 @@ func ask[T any](tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) (ans
 	return answer
 }
 
-// still returns a clock that stands still, for SQL and for the test.
+// still returns a clock that only advance changes, for SQL and for the test.
 func still(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() time.Time, advance func(time.Duration)) {
 	tb.Helper()
 	name := unique("clock")
@@ -120,7 +120,7 @@ func still(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() tim
 	}
 }
 
-// ticking returns the server's own clock, which the test can put forward.
+// ticking returns the server's clock, with an offset that the test can increase.
 func ticking(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() time.Time, advance func(time.Duration)) {
 	tb.Helper()
 	name := unique("clock")
@@ -130,16 +130,16 @@ func ticking(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() t
 	return expression, now, func(d time.Duration) { execute(tb, pool, `UPDATE `+name+` SET ahead = ahead + $1`, d) }
 }
 
-// The clocks that the suite runs with.
+// The kinds of clocks of the suite.
 const (
-	stands = iota // exactly the same time for the store and the test
-	ticks         // the server's own, so that times differ by what a test takes
+	stands = iota // the store and the test see exactly the same time
+	ticks         // the server's clock: times differ by the duration of the test
 )
 
-// tolerance is far above what a test takes on a busy machine. That times are exact is seen by a clock that stands still.
+// tolerance is far more than a test takes on a busy machine. The clock that stands still checks exact times.
 const tolerance = 4 * time.Second
 
-// harness puts a store on a new table.
+// harness returns a harness with a store on a new table.
 func harness(tb testing.TB, pool *pgxpool.Pool, clock int) storetest.Harness {
 	tb.Helper()
 	st := newStore(tb, pool, pgstore.Config{})
@@ -166,7 +166,7 @@ func harness(tb testing.TB, pool *pgxpool.Pool, clock int) storetest.Harness {
 	return h
 }
 
-// counters are effects that add rows to a table, in transactions of a store.
+// counters returns effects that insert rows into a table in transactions of the store.
 func counters(tb testing.TB, pool *pgxpool.Pool, st *pgstore.Store) *storetest.Effects {
 	tb.Helper()
 	table := st.Table() + "_counters"
@@ -194,7 +194,7 @@ func counters(tb testing.TB, pool *pgxpool.Pool, st *pgstore.Store) *storetest.E
 	}
 }
 
-// txHandler is a handler with its transaction.
+// txHandler is a handler that gets its transaction as an argument.
 type txHandler func(ctx context.Context, tx pgx.Tx) ([]byte, error)
 
 // Handle implements idem.Handler.
@@ -206,7 +206,7 @@ func (h txHandler) Handle(ctx context.Context) ([]byte, error) {
 	return h(ctx, tx)
 }
 
-// raw returns a row as text. The suite's keys that it looks at need no escapes.
+// raw returns a row as JSON text. The keys that the suite passes need no escapes.
 func raw(tb testing.TB, pool *pgxpool.Pool, table, key string) []byte {
 	tb.Helper()
 	text := ask[*string](tb, pool, `SELECT (SELECT to_jsonb(t)::text FROM `+table+` t WHERE idempotency_key = $1)`, key)

@@ -15,17 +15,17 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// What is wrong with a table, for errors.Is. The error tells what to do.
+// The states of a table in which Check returns an error. Each error names the remedy.
 var (
-	// ErrNoTable says that the table has not been made.
+	// ErrNoTable means that the table does not exist.
 	ErrNoTable = errors.New("pgstore: the table has not been made")
-	// ErrTableOlder says that there are migrations which the table has not had.
+	// ErrTableOlder means that some migrations have not been applied to the table.
 	ErrTableOlder = errors.New("pgstore: the table is older than this program")
-	// ErrTableNewer says that the table has had migrations which this program does not know.
+	// ErrTableNewer means that migrations which this program does not know were applied to the table.
 	ErrTableNewer = errors.New("pgstore: the table is newer than this program")
 )
 
-// OldestServer is the oldest version of PostgreSQL that will do, as server_version_num has it.
+// OldestServer is the oldest supported version of PostgreSQL, as a server_version_num.
 const OldestServer = 150000
 
 //go:embed migrations/*.sql
@@ -41,11 +41,11 @@ func schema() *pgmigrate.Schema {
 	}
 }
 
-// Migrate makes a table (default DefaultTable), or brings an older one up to date, and returns the names of the migrations
-// that were applied: none if there was nothing to do. All are one transaction: they are applied or they are not. Any number of
-// processes may call it at once. Nothing else in this package changes a schema.
+// Migrate creates a table (default DefaultTable), or migrates an existing one to the present version. It returns the names
+// of the migrations that it applied, none if the table is up to date. All migrations are applied in one transaction.
+// Concurrent calls are safe. No other function of this package changes a schema.
 //
-// The role needs CREATE on the schema, and must own a table that is there already.
+// The role needs CREATE on the schema, and must own an existing table.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []string, err error) {
 	t, err := pgmigrate.ParseTable(cmp.Or(name, DefaultTable))
 	if err != nil {
@@ -65,10 +65,11 @@ func checkServerOf(ctx context.Context, tx pgx.Tx) error {
 	return checkServer(server)
 }
 
-// Check looks at the server and at the table, and returns all that would keep the store from working: a server that can't be
-// reached, is too old or read-only, a database whose encoding is not UTF8, or ErrNoTable or ErrTableOlder, wrapped.
+// Check checks the server and the table. It returns all errors that prevent the store from working: the server is
+// unreachable, too old or read-only, the database's encoding is not UTF8, or ErrNoTable or ErrTableOlder, wrapped.
 //
-// ErrTableNewer is a warning. Migrations only add, so that a program goes on working while a newer one is rolled out.
+// ErrTableNewer is a warning. Migrations only add to a table, so a program keeps working while a newer one is
+// deployed.
 func (s *Store) Check(ctx context.Context) error {
 	var server int
 	var encoding string

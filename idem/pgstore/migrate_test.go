@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-func TestMigrationsAreAppliedOnceByMany(t *testing.T) {
+func TestConcurrentMigrationsAreAppliedOnce(t *testing.T) {
 	pool := newPool(t, server.URL())
 	table := unique("many")
 	var mu sync.Mutex
@@ -39,7 +39,7 @@ func TestMigrationsAreAppliedOnceByMany(t *testing.T) {
 	}
 }
 
-func TestPruneDeletesWhatHasExpiredInBoundedBatches(t *testing.T) {
+func TestPruneDeletesExpiredEntriesUpToItsLimit(t *testing.T) {
 	pool := newPool(t, server.URL())
 	st := newStore(t, pool, pgstore.Config{})
 	for n := range 250 {
@@ -50,7 +50,7 @@ func TestPruneDeletesWhatHasExpiredInBoundedBatches(t *testing.T) {
 	execute(t, pool, `UPDATE `+st.Table()+` SET expiry_timestamp = now() - interval '1 second'`)
 	st.Claim(t.Context(), []store.ClaimRequest{request("kept", 1)})
 
-	busy, err := pool.Begin(t.Context()) // somebody is at work on one of them
+	busy, err := pool.Begin(t.Context()) // another transaction has locked one of the rows
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestPruneDeletesWhatHasExpiredInBoundedBatches(t *testing.T) {
 	}
 }
 
-func TestListReadsPageByPage(t *testing.T) {
+func TestListReadsInPages(t *testing.T) {
 	pool := newPool(t, server.URL())
 	st := newStore(t, pool, pgstore.Config{})
 	execute(t, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(), now()
@@ -92,7 +92,7 @@ func TestListReadsPageByPage(t *testing.T) {
 	}
 }
 
-func TestTextsOfAnyBytes(t *testing.T) {
+func TestTextsMayHoldAnyBytes(t *testing.T) {
 	st := newStore(t, newPool(t, server.URL()), pgstore.Config{})
 	req := request("a\x00b\\0c\\", 1)
 	req.Source = "top\x00ic\\-0@1\xff"

@@ -22,11 +22,11 @@ import (
 
 const (
 	shortLimit = 500 * time.Millisecond // of a round trip, in these tests
-	soon       = 5 * time.Second        // far above what a new connection takes, and far below patience
-	patience   = 30 * time.Second       // of the callers here
+	soon       = 5 * time.Second        // much more than a new connection takes, much less than patience
+	patience   = 30 * time.Second       // the timeout of the callers
 )
 
-// within wants f to end soon, in a context that lasts much longer.
+// within checks that f ends soon, although its context lasts much longer.
 func within(t *testing.T, what string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -38,16 +38,16 @@ func within(t *testing.T, what string, f func(ctx context.Context)) {
 	}
 }
 
-// behindProxy returns a pool whose connections go through a proxy, with parameters added to the URL.
+// behindProxy returns a pool whose connections go through a proxy. It adds parameters to the URL.
 func behindProxy(t *testing.T, parameters string, open func(t *testing.T, url string) *pgxpool.Pool) (*pgxpool.Pool, *faultproxy.Proxy) {
 	t.Helper()
 	proxy, url := faultproxy.StartURL(t, server.URL())
 	pool := open(t, url+parameters)
-	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) }) // pgx gives silent connections 15 s to be closed
+	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) }) // otherwise pgx takes 15 s to close a connection that does not answer
 	return pool, proxy
 }
 
-// ourPool returns how to make a pool of n connections.
+// ourPool returns a function that makes a pool of n connections with NewPool.
 func ourPool(n int32) func(t *testing.T, url string) *pgxpool.Pool {
 	return func(t *testing.T, url string) *pgxpool.Pool {
 		t.Helper()
@@ -60,7 +60,7 @@ func ourPool(n int32) func(t *testing.T, url string) *pgxpool.Pool {
 	}
 }
 
-// anotherPool is one that NewPool did not make: it pings each connection, with no limit.
+// anotherPool returns a function that makes a pool without NewPool. It pings each connection, without a time limit.
 func anotherPool(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
@@ -77,7 +77,7 @@ func anotherPool(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
-// fillUp has a pool make all its connections, but for some that it may need for others.
+// fillUp makes a pool open all its connections, except those that it may need for other uses.
 func fillUp(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for range min(8, pool.Config().MaxConns) {
@@ -89,7 +89,7 @@ func fillUp(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// twice does something for two keys at once.
+// twice calls a function for two keys concurrently.
 func twice(t *testing.T, what string, f func(ctx context.Context, key string)) {
 	t.Helper()
 	within(t, what, func(ctx context.Context) {
@@ -101,13 +101,13 @@ func twice(t *testing.T, what string, f func(ctx context.Context, key string)) {
 	})
 }
 
-// All the connections of a pool fail at once: with a host that has gone, or in a sandbox that was frozen for so long that a
-// firewall has forgotten them.
-func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
+// All connections of a pool fail at once if the host is lost, or if a sandbox was frozen for so long that a firewall dropped
+// their state.
+func TestOperationsSucceedOverANewConnection(t *testing.T) {
 	faults := map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent}
 	pools := map[string]func(t *testing.T, url string) *pgxpool.Pool{
-		"a small pool": ourPool(2), // nothing is left when both are silent
-		"a large pool": ourPool(8), // there are more of them than tries
+		"a small pool": ourPool(2), // no connection is left when both do not answer
+		"a large pool": ourPool(8), // more connections than tries
 		"another pool": anotherPool,
 	}
 	for name, fault := range faults {
@@ -150,9 +150,9 @@ func TestAnOperationSucceedsOverANewConnection(t *testing.T) {
 	}
 }
 
-// Nothing answers, on no connection: the error comes within the limits of a round trip and of a connection. When the network is back,
-// so is the store.
-func TestAServerThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
+// If no connection is answered, the error comes within the limits of a round trip and of a connection attempt. The store works
+// again when the network does.
+func TestErrorNamesAServerThatDoesNotAnswer(t *testing.T) {
 	pool, proxy := behindProxy(t, "&connect_timeout=1", ourPool(2))
 	st := newStore(t, pool, pgstore.Config{RoundTripTimeout: shortLimit})
 	fillUp(t, pool)
@@ -172,8 +172,8 @@ func TestAServerThatIsSilentIsAnErrorThatSaysSo(t *testing.T) {
 	})
 }
 
-// A completion must land while its lease lasts, and its effect is not to happen again.
-func TestACompletionLandsOverANewConnection(t *testing.T) {
+// A completion must be applied while its lease lasts, and its effect must not be repeated.
+func TestCompletionSucceedsOverANewConnection(t *testing.T) {
 	pool, proxy := behindProxy(t, "", ourPool(8))
 	engine, err := idem.New(newStore(t, pool, pgstore.Config{RoundTripTimeout: shortLimit}), idem.Config{})
 	if err != nil {
@@ -191,8 +191,8 @@ func TestACompletionLandsOverANewConnection(t *testing.T) {
 	})
 }
 
-// A heartbeat that meets with silence leaves time for another one.
-func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
+// A heartbeat that is not answered leaves time for another one before the lease ends.
+func TestHandlerKeepsItsLeaseWhenConnectionsStopAnswering(t *testing.T) {
 	const lease = 3 * time.Second
 	pool, proxy := behindProxy(t, "", ourPool(8))
 	st := newStore(t, pool, pgstore.Config{})
@@ -207,7 +207,7 @@ func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
 		begun, err := observer.Get(ctx, "k")
 		fillUp(t, pool)
 		proxy.Existing(faultproxy.Silent)
-		for rec := begun; err == nil && !rec.LeaseUntil.After(begun.LeaseUntil); { // until it has been extended
+		for rec := begun; err == nil && !rec.LeaseUntil.After(begun.LeaseUntil); { // until it was extended
 			rec, err = observer.Get(ctx, "k")
 		}
 		return nil, errors.Join(err, context.Cause(ctx))
@@ -217,7 +217,7 @@ func TestAHandlerKeepsItsLeaseWhileConnectionsFallSilent(t *testing.T) {
 	}
 }
 
-// newBankBehind returns a bank whose own connections are not those of the handlers.
+// newBankBehind returns a bank that reads its effects over other connections than its handlers.
 func newBankBehind(t *testing.T, idle time.Duration) (b *bank, proxy *faultproxy.Proxy) {
 	t.Helper()
 	b = newBank(t, newPool(t, server.URL()), idem.Config{})
@@ -231,14 +231,14 @@ func newBankBehind(t *testing.T, idle time.Duration) (b *bank, proxy *faultproxy
 	return b, proxy
 }
 
-// The transaction has been committed, but the answer does not come: a new connection tells.
-func TestACommitWhoseReplyIsLostCountsOnce(t *testing.T) {
+// The transaction was committed, but the reply is lost. The retry on a new connection finds the completion.
+func TestCommitWithLostReplyCountsOnce(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
 			b, proxy := newBankBehind(t, 0)
 			connections := 0
 			within(t, "a payment", func(ctx context.Context) {
-				b.want(b.engine.Do(ctx, b.task("first", b.pays("", nil))), idem.Executed) // the statements are prepared now
+				b.want(b.engine.Do(ctx, b.task("first", b.pays("", nil))), idem.Executed) // prepares the statements
 				connections = proxy.Connections()
 				out := b.engine.Do(ctx, b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 					err := b.write(ctx, tx, "once")
@@ -254,9 +254,9 @@ func TestACommitWhoseReplyIsLostCountsOnce(t *testing.T) {
 	}
 }
 
-// The commit has not arrived. It is undone by the settlement that is sent again, over a new connection; the server ends the transaction
-// after IdleLimit.
-func TestACommitThatDoesNotArriveIsUndone(t *testing.T) {
+// The COMMIT does not reach the server. The retry of the settlement on a new connection releases the key, and the server ends the
+// transaction after IdleLimit.
+func TestLostCommitIsRolledBack(t *testing.T) {
 	b, proxy := newBankBehind(t, time.Second)
 	silenced := func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		err := b.write(ctx, tx, "undone")
@@ -276,11 +276,11 @@ func TestACommitThatDoesNotArriveIsUndone(t *testing.T) {
 	}
 }
 
-// A round trip is bounded by its silence, not by its size.
-func TestABatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
+// RoundTripTimeout bounds the time without an answer, not the duration of a round trip.
+func TestLargeResultsSucceedOverASlowNetwork(t *testing.T) {
 	const (
 		size = 100 << 10
-		rate = 4 << 20 // bytes a second: all of them take longer than the server may be silent
+		rate = 4 << 20 // bytes a second: the results take longer than RoundTripTimeout
 	)
 	pool, proxy := behindProxy(t, "", ourPool(2))
 	st := newStore(t, pool, pgstore.Config{RoundTripTimeout: time.Second})

@@ -1,11 +1,12 @@
-// Package pgstore keeps idempotency state in a table of a PostgreSQL database, version 15 or later. It holds a key by a lease, as
-// the stores for other databases do. A fresh record costs two round trips, a duplicate one; a batch costs as many as a single
-// record does.
+// Package pgstore keeps idempotency state in a table of a PostgreSQL database, version 15 or later. It holds a key by a
+// lease, like the other stores. A new key costs two round trips, a duplicate one. A batch costs as many round trips as a
+// single key.
 //
-// A handler that calls [TxFrom] writes through a transaction in which its key completes too: effect and completion are there
-// together, or not at all. That costs one more round trip.
+// A handler that calls [TxFrom] writes in the transaction that completes its key, so that effect and completion are
+// committed together or not at all. This costs one more round trip.
 //
-// The server's clock decides. The table is made by [Migrate], which nothing else calls; [Check] tells whether that was done.
+// All times are those of the server's clock. [Migrate] creates the table; no other function does. [Store.Check] reports
+// whether the table is up to date.
 package pgstore
 
 import (
@@ -29,31 +30,30 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// DefaultTable is the name of the table unless Config says otherwise.
+// DefaultTable is the default of Config.Table.
 const DefaultTable = "idemsk"
 
-// DefaultRoundTripTimeout is for how long the server may say nothing in a round trip unless Config says otherwise.
+// DefaultRoundTripTimeout is the default of Config.RoundTripTimeout.
 const DefaultRoundTripTimeout = 2 * time.Second
 
-// MaxBatchSize is how many claims or settlements go in one round trip, and in one transaction.
+// MaxBatchSize is the maximum number of claims or settlements in one round trip and one transaction.
 const MaxBatchSize = 100
 
-// Config configures a Store. Every field's zero value stands for its default.
+// Config configures a Store. The zero value of a field selects its default.
 type Config struct {
-	// Table is the table's name, or its schema and name with a dot between (default DefaultTable). A name has up to 48
-	// letters, digits, '_' and '-', and is taken as it is written, capitals too.
+	// Table is the table's name, or schema.name (default DefaultTable). A name has up to 48 letters, digits, '_' and
+	// '-'. It is case-sensitive.
 	Table string
-	// MaxClockSkew is the most by which the clocks of two servers differ (default store.DefaultMaxClockSkew; -1: not at all).
-	// One server has one clock; what counts is that of the standby that takes over from it. A lease ends for others so much
-	// later than for its owner.
+	// MaxClockSkew bounds the difference between the clocks of two servers (default store.DefaultMaxClockSkew; -1: no
+	// difference). It matters when a standby takes over from the primary. A lease ends for other owners this much later
+	// than for its own.
 	MaxClockSkew time.Duration
-	// RoundTripTimeout is for how long the server may say nothing in a round trip (default DefaultRoundTripTimeout, at least a
-	// millisecond). After that it is made again on a new connection, up to three times in all. To get a connection is not part of
-	// it: that is bounded by the pool's connect_timeout.
+	// RoundTripTimeout bounds the time without an answer in a round trip (default DefaultRoundTripTimeout, at least 1 ms).
+	// The round trip is then retried on a new connection, up to three tries in all. The time to get a connection is not
+	// included: the pool's connect_timeout bounds it.
 	RoundTripTimeout time.Duration
-	// IdleLimit is how long a handler may leave its transaction alone between two statements (default DefaultIdleLimit, at
-	// least a millisecond) before the server ends it. It bounds how long the locks of a host stay taken that has vanished
-	// without a word.
+	// IdleLimit bounds the time between two statements of a handler's transaction (default DefaultIdleLimit, at least
+	// 1 ms). The server ends a transaction that exceeds it. It bounds how long the locks of a failed host are held.
 	IdleLimit time.Duration
 }
 
@@ -66,7 +66,7 @@ type Store struct {
 	sql   *statements
 
 	idle  string        // IdleLimit in ms, as the server takes it
-	slots chan struct{} // a token for each handler's transaction
+	slots chan struct{} // one element for each handler's transaction
 }
 
 var (
@@ -76,9 +76,10 @@ var (
 	_ store.Admin      = (*Store)(nil)
 )
 
-// New returns a store on a table, which it does not look at. It returns idem.ErrInvalidConfig, naming every field at fault.
-// The pool stays the caller's. Each handler that has called TxFrom holds a connection of it until its key is settled; one is kept
-// for claims, heartbeats and settlements, so that MaxConns-1 handlers have a transaction at the same time, and others wait.
+// New returns a store on a table. It does not access the table. It returns idem.ErrInvalidConfig, which names every invalid
+// field. The caller closes the pool. A handler that has called TxFrom holds a connection of the pool until its key is
+// settled. One connection is reserved for claims, heartbeats and settlements: up to MaxConns-1 handlers have a transaction
+// at the same time, and others wait.
 func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	cfg.Table = cmp.Or(cfg.Table, DefaultTable)
 	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, store.DefaultMaxClockSkew)
@@ -111,24 +112,23 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// ValidTable reports whether name can be a Config's Table.
+// ValidTable reports whether name is valid as Config.Table.
 func ValidTable(name string) bool { _, err := pgmigrate.ParseTable(name); return err == nil }
 
 // Table returns the name of the store's table.
 func (s *Store) Table() string { return s.table.String() }
 
-// MaxClockSkew returns the skew in force.
+// MaxClockSkew returns the effective clock skew.
 func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 
 // BatchSize implements store.Batcher.
 func (s *Store) BatchSize() int { return MaxBatchSize }
 
-// maxRounds bounds how often a claim looks again at a key that changes between its attempt and its look. Contenders that
-// get so far have lost every round to somebody who got on.
+// maxRounds bounds how often a claim is retried because its key changed between the attempt and the read. In every round
+// another owner claimed or settled the key; after the last one the claim is answered as in flight.
 const maxRounds = 8
 
-// Claim implements store.Store. Up to MaxBatchSize claims are one round trip and one transaction: what makes one of them fail
-// fails them all.
+// Claim implements store.Store. Up to MaxBatchSize claims are one round trip and one transaction, which fail together.
 func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, len(reqs))
 	left := byKey(len(reqs), func(i int) string { return reqs[i].Key })
@@ -147,8 +147,8 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 	return results
 }
 
-// byKey returns the indices of n elements in the order of their keys. Transactions that lock rows in one order never wait
-// for each other in a circle.
+// byKey returns the indices of n elements in the order of their keys. Transactions that lock rows in the same order do not
+// deadlock.
 func byKey(n int, key func(i int) string) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -158,8 +158,8 @@ func byKey(n int, key func(i int) string) []int {
 	return order
 }
 
-// claimChunk tries to take each key, looks at all of them, and judges what was not taken. It returns those that have
-// become claimable, or have gone, between the attempt and the look.
+// claimChunk tries to take each key, reads all of them, and judges those that were not taken. It returns the keys that
+// became claimable or were deleted between the attempt and the read.
 func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk []int, results []store.ClaimResult) (again []int) {
 	var taken map[int]took
 	var seen map[string]sighting
@@ -189,7 +189,7 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 	return again
 }
 
-// tryClaim is one round trip, and one transaction.
+// tryClaim makes one round trip, which is one transaction.
 func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimRequest, chunk []int) (map[int]took, map[string]sighting, error) {
 	taken, seen := make(map[int]took, len(chunk)), make(map[string]sighting, len(chunk))
 	keys := make([]string, len(chunk))
@@ -207,7 +207,7 @@ func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimReq
 	return taken, seen, err
 }
 
-// judge returns what is to be answered to a claim on the key as seen; not final if the key is to be taken.
+// judge returns the answer to a claim by the entry that was read. The answer is not final if the key can be taken.
 func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.ClaimResult, final bool) {
 	verdict, res := store.Judge(req, &found.rec, found.now, s.skew)
 	if verdict == store.VerdictMismatch {
@@ -216,9 +216,9 @@ func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.Claim
 	return res, verdict != store.VerdictTake
 }
 
-// Settle implements store.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results unless one is larger, are one round trip and
-// one transaction; where some are refused, one more look tells why. A completion with a handler's transaction, or with its claim, is a
-// round trip and a transaction of its own; all that are given together are made at the same time.
+// Settle implements store.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results in all or one larger result,
+// are one round trip and one transaction. If some are refused, one more read finds out why. A completion that has a
+// handler's transaction or its own claim is a round trip and a transaction of its own. Those of one call are made concurrently.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
@@ -263,7 +263,7 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 	}
 }
 
-// whyRefused tells settlements that have landed before from those whose owner no longer holds the key.
+// whyRefused distinguishes settlements that were applied before from those whose owner no longer holds the key.
 func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused []int, errs []error) {
 	keys := make([]string, len(refused))
 	for n, i := range refused {
@@ -280,7 +280,7 @@ func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused [
 	}
 }
 
-// refusal is what a refused settlement means, by the key as it is.
+// refusal returns the error of a refused settlement by the present entry, nil if the settlement was applied before.
 func refusal(set *store.Settlement, seen *store.Entry, there bool) error {
 	if there && store.OwnSettlement(set, seen) {
 		return nil
@@ -288,7 +288,7 @@ func refusal(set *store.Settlement, seen *store.Entry, there bool) error {
 	return fmt.Errorf("pgstore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: *seen})
 }
 
-// lookAt reads what is stored under keys.
+// lookAt reads the entries of keys.
 func (s *Store) lookAt(ctx context.Context, keys []string) (map[string]sighting, error) {
 	seen := make(map[string]sighting, len(keys))
 	escaped := make([]string, len(keys))
@@ -306,7 +306,7 @@ func (s *Store) lookAt(ctx context.Context, keys []string) (map[string]sighting,
 	return seen, err
 }
 
-// nilIfEmpty returns nil for no bytes, so that they take no room.
+// nilIfEmpty returns nil for an empty slice, so that it is stored as NULL.
 func nilIfEmpty(b []byte) []byte {
 	if len(b) == 0 {
 		return nil

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	connectTimeout = 5 * time.Second // of one attempt to connect, unless the URL has a connect_timeout
+	connectTimeout = 5 * time.Second // the default of the URL's connect_timeout, for one attempt
 	pingTimeout    = time.Second
-	pingedAfter    = time.Second // for which a connection has been idle
+	pingedAfter    = time.Second // the idle time after which a connection is pinged
 )
 
 // NewPool returns a pool of connections to the server that url names (postgres://user:password@host:port/database?…, or a
-// keyword/value string), with timeouts that fit the time a function has. It does not connect: see Check. It returns
-// idem.ErrInvalidConfig if url can't be read. The caller closes the pool.
+// keyword/value string). Its timeouts are short enough for a Lambda function. It does not connect: see Store.Check. It
+// returns idem.ErrInvalidConfig if url is invalid. The caller closes the pool.
 //
-// Any other *pgxpool.Pool will do for a Store, if it has a connect_timeout: pgx's own default is none.
+// A Store accepts any other *pgxpool.Pool. Set a connect_timeout, because pgx has none by default.
 func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -39,7 +39,7 @@ func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error
 	for _, o := range options {
 		o(cfg)
 	}
-	pool, err := pgxpool.NewWithConfig(context.Background(), cfg) // which it does not keep
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg) // the pool does not keep the context
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, err)
 	}

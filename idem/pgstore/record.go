@@ -10,17 +10,17 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// columns are those that a record is read from, in the order in which readRecord reads them.
+// columns are the columns of an entry, in the order in which readSighting reads them.
 const columns = `idempotency_key, status, version, owner, lease_until, retry_at, attempts, request_fingerprint,
 	response_payload, result_omitted, failure_code, failure_message, failure_at, source, created_at, updated_at, expiry_timestamp`
 
-// sighting is a row, and when it was seen by the server's clock.
+// sighting is an entry, and the server's time when it was read.
 type sighting struct {
 	rec store.Entry
 	now time.Time
 }
 
-// readSightings reads rows of columns and the time, and closes them.
+// readSightings reads rows of columns and the server's time, and closes them.
 func readSightings(rows pgx.Rows, w *silence.Watch, into map[string]sighting) error {
 	defer rows.Close()
 	for rows.Next() {
@@ -72,13 +72,13 @@ func valueOf[T any](p *T) (v T) {
 	return v
 }
 
-// took is what came of an attempt to take a key.
+// took is the result of an attempt to take a key.
 type took struct {
 	taken  bool
-	stolen bool // from an owner that did not let go
+	stolen bool // the previous owner had not released it
 }
 
-// readTook reads the answer to statements.take, and closes it: no row if the key was not taken.
+// readTook reads the result of statements.take, and closes it. There is no row if the key was not taken.
 func readTook(rows pgx.Rows) (t took, err error) {
 	defer rows.Close()
 	if rows.Next() {

@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// wire counts round trips: answers that come after something was sent.
+// wire counts round trips: a round trip is an answer after a request.
 type wire struct{ trips atomic.Int64 }
 
 func (w *wire) option(c *pgxpool.Config) {
@@ -48,7 +48,7 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count returns the round trips of f, once its statements are known to the server.
+// count returns the round trips of f after its statements were prepared.
 func (w *wire) count(f func(n int)) int64 {
 	f(1)
 	w.trips.Store(0)
@@ -151,7 +151,7 @@ func TestRoundTripsOfTransactions(t *testing.T) {
 		{"a duplicate", func(int) { task(first, "fresh 1", 0, nil) }, 1},
 		{"a failed attempt", func(n int) { task(first, fmt.Sprint("failed ", n), 0, fmt.Errorf("boom")) }, 4},
 		{"a fresh record, claimed on commit", func(n int) { task(onCommit, fmt.Sprint("on commit ", n), 0, nil) }, 2},
-		// The driver forgets a statement that was refused, and prepares it again.
+		// The driver forgets a statement that failed, and prepares it again.
 		{"a duplicate, claimed on commit", func(int) { task(onCommit, "fresh 1", 0, nil) }, 6},
 	} {
 		if got := w.count(tc.do); got != tc.want {

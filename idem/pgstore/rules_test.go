@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// everyWay runs a test in the ways in which the suite is run.
+// everyWay runs a test with each configuration of the suite.
 func everyWay(t *testing.T, test func(t *testing.T, pool *pgxpool.Pool, clock int)) {
 	t.Helper()
 	for _, way := range []struct {
@@ -42,7 +42,7 @@ func TestAgreesWithMemory(t *testing.T) {
 	})
 }
 
-// memory is the store in memory at the same time as under.
+// memory returns a memory store with the same clock as under.
 func memory(under storetest.Harness) storetest.Harness {
 	clock := storetest.NewClock()
 	mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: under.Skew})

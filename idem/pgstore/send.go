@@ -15,10 +15,10 @@ import (
 	"github.com/idemsk/idemsk/internal/pgtrip"
 )
 
-// What SQLSTATEs mean to the store.
+// SQLSTATEs that the store interprets.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
-	stateDivisionByZero       = "22012" // how statements.completeTx is refused
+	stateDivisionByZero       = "22012" // the refusal of statements.completeTx
 	stateInvalidPassword      = "28P01"
 	stateInvalidAuthorization = "28000"
 	stateNoSuchDatabase       = "3D000"
@@ -42,13 +42,14 @@ const (
 	firstWait = 25 * time.Millisecond
 )
 
-// send makes a round trip, and makes it again, up to three times in all, where the connection broke or fell silent for limit, or the
-// server gave the transaction up. Whether the first one has landed does not matter: claims and settlements recognise their own.
+// send makes a round trip. It retries if the connection breaks, if the server does not answer for limit, or if the server
+// rolls the transaction back for a transient reason, up to three tries in all. Retries are safe even if the first try was
+// applied, because claims and settlements recognise their own entries.
 func (s *Store) send(ctx context.Context, limit time.Duration, f pgtrip.Exchange) error {
 	return again(ctx, func() error { return s.pool.RoundTrip(ctx, limit, f) })
 }
 
-// again calls trip up to maxTries times, until it ends otherwise than in a transient error.
+// again calls trip until it succeeds or fails with an error that is not transient, at most maxTries times.
 func again(ctx context.Context, trip func() error) error {
 	for n := 1; ; n++ {
 		err := trip()
@@ -58,7 +59,7 @@ func again(ctx context.Context, trip func() error) error {
 	}
 }
 
-// pause waits before the try after the nth; false if the context ends first.
+// pause waits before the try after the nth. It returns false if the context ends first.
 func pause(ctx context.Context, n int) bool {
 	d := firstWait << n
 	timer := time.NewTimer(d/2 + rand.N(d/2)) //nolint:gosec // jitter needs no cryptographic randomness
@@ -71,7 +72,7 @@ func pause(ctx context.Context, n int) bool {
 	}
 }
 
-// transient reports whether a round trip that ended so may succeed when it is made again at once.
+// transient reports whether a round trip that failed with err may succeed if it is retried at once.
 func transient(err error) bool {
 	switch state := stateOf(err); state {
 	case stateSerialization, stateDeadlock, stateShutdown, stateCrashed, stateStarting, stateIdleTooLong:
@@ -83,7 +84,7 @@ func transient(err error) bool {
 	}
 }
 
-// stateOf returns the SQLSTATE of what the server said, "" if it did not.
+// stateOf returns the SQLSTATE of an error of the server, "" for another error.
 func stateOf(err error) string {
 	var said *pgconn.PgError
 	if errors.As(err, &said) {
@@ -92,7 +93,7 @@ func stateOf(err error) string {
 	return ""
 }
 
-// broken reports whether an error is one of the connection: neither the server's, nor the caller's, nor ours.
+// broken reports whether err is an error of the connection, neither the server's, the caller's nor this package's.
 func broken(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -103,12 +104,12 @@ func broken(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// explain adds to an error what was done, on what, and, where the cause is known, what to do.
+// explain adds the operation, the key and, if the cause is known, the remedy to an error.
 func (s *Store) explain(op, key string, err error) error {
 	return fmt.Errorf("pgstore: %s %q in table %s: %w%s", op, key, s.table, err, hint(err))
 }
 
-// complain is explain for what has no key.
+// complain is explain for operations without a key.
 func (s *Store) complain(op string, err error) error {
 	return fmt.Errorf("pgstore: %s in table %s: %w%s", op, s.table, err, hint(err))
 }

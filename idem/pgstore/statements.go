@@ -11,25 +11,25 @@ import (
 	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 
-// serverClock is the clock that decides.
+// serverClock is the clock of all statements.
 const serverClock = `clock_timestamp()`
 
-// statements are the SQL of a store: the rules of package idem as conditions and values of single statements, each of which
-// looks and writes in one step. What is only reported is judged by package idem itself.
+// statements are the SQL of a store. They express the rules of package idem as conditions and values of single statements,
+// each of which reads and writes in one step. A key that is not taken is judged by package store.
 type statements struct {
-	take   string // args: takeArgs. A row if the key was taken: whether from an owner that did not let go
-	look   string // args: keys. Rows: columns, and the time
+	take   string // args: takeArgs. A row if the key was taken: whether the previous owner had not released it
+	look   string // args: keys. Rows: columns, and the server's time
 	settle map[store.SettleOp]string
-	// completeTx is complete, but an error (stateDivisionByZero) if it is refused: so that the COMMIT behind it is not reached.
+	// completeTx is complete, but a refusal is an error (stateDivisionByZero), so that the following COMMIT is not executed.
 	completeTx string
-	// put completes an absent key that was not claimed, and putTx is put as completeTx is complete. args: putArgs
+	// put completes an absent key that was not claimed. putTx is put in which a refusal is an error. args: putArgs
 	put, putTx string
 	list       string
 	remove     string
 	prune      string
 }
 
-// newStatements returns the statements for a table. clock is an SQL expression.
+// newStatements returns the statements for a table. clock is an SQL expression for the time.
 func newStatements(t pgmigrate.Table, clock string) *statements {
 	fill := strings.NewReplacer("{table}", t.SQL(""), "{columns}", columns,
 		"{now}", "date_trunc('milliseconds', "+clock+")",
@@ -48,24 +48,24 @@ func newStatements(t pgmigrate.Table, clock string) *statements {
 	return s
 }
 
-// orError makes a write that changes no row an error of the server's.
+// orError turns a write that changes no row into an error of the server.
 func orError(write string) string {
 	return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done`
 }
 
-// One time for a whole statement. Where a statement has to wait for another's transaction, its time is that before the wait:
-// what it judges by it is judged in favour of the present owner, and a lease that it writes ends no sooner than its owner
-// reckons, who does so from before the request.
+// clockCTE gives a statement one time. If a statement waits for another transaction, its time is that before the wait. Its
+// conditions then favour the present owner, and a lease that it writes ends no earlier than its owner assumes, because
+// the owner counts from before the request.
 const clockCTE = `WITH clock AS MATERIALIZED (SELECT {now} AS now)`
 
-// lease is the end of a lease: argument 5 is its length in ms.
+// lease is the end of a lease. Argument 5 is its length in ms.
 const lease = `now + $5::bigint * interval '1 millisecond'`
 
 // takeCTE is a claim. Arguments: 1 key, 2 owner, 3 fingerprint, 4 source, 5 lease in ms, 6 retention in ms, 7 redrive,
 // 8 whether to take over, 9 skew in ms.
 //
-// The conditions are those of store.Judge, in its order; the values those of store.Fresh and store.Take. An existing row is
-// locked only if it is to be taken, so a duplicate writes nothing.
+// Its conditions are those of store.Judge, in the same order. Its values are those of store.Fresh and store.Take. An
+// existing row is locked only if it can be taken, so a duplicate writes nothing.
 func takeCTE() string {
 	const take = `, fresh AS (
 		INSERT INTO {table} ({columns})
@@ -103,15 +103,15 @@ func takeCTE() string {
 	).Replace(take)
 }
 
-// ceilSecond is rule 9: a moment and a retention in ms, rounded up to whole seconds.
+// ceilSecond implements rule 9: the sum of a time and a retention in ms, rounded up to whole seconds.
 func ceilSecond(moment, ms string) string {
 	return `date_trunc('second', ` + moment + ` + ` + ms + `::bigint * interval '1 millisecond' + interval '999 milliseconds')`
 }
 
 const look = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key = ANY($1)`
 
-// The settlements: arguments 1 key, 2 version, 3 owner, 4 retention in ms, and their own. Their condition is store.Holds, their
-// values are those of store.Settled.
+// The settlements. Arguments: 1 key, 2 token, 3 owner, 4 retention in ms, and further ones of each. Their condition is
+// store.Holds. Their values are those of store.Settled.
 const (
 	held = ` FROM clock WHERE idempotency_key = $1 AND version = $2 AND owner = $3 AND status = 'STARTED' AND retry_at IS NULL`
 
@@ -119,7 +119,7 @@ const (
 		failure_code = NULL, failure_message = NULL, failure_at = NULL, updated_at = now,
 		expiry_timestamp = {expiry}` + held
 
-	// The values are those of store.FreshlySettled: claimed at the time that the version has, and completed now.
+	// The values are those of store.FreshlySettled: claimed at the token's time, and completed now.
 	put = ` INSERT INTO {table} ({columns})
 		SELECT $1, 'COMPLETED', $2, $3, claimed + $7::bigint * interval '1 millisecond', NULL, 1, $8::bytea,
 			$5, $6, NULL, NULL, NULL, $9, claimed, now, {expiry}
@@ -135,13 +135,13 @@ const (
 	release = ` UPDATE {table} SET retry_at = now + $7::bigint * interval '1 millisecond', attempts = attempts - $8, ` + failure + `
 		expiry_timestamp = {releasedExpiry}` + held
 
-	// A delayed extension shortens nothing.
+	// A delayed extension does not shorten the lease.
 	extend = ` UPDATE {table} SET lease_until = {lease}, updated_at = now,
 		expiry_timestamp = {extendedExpiry}` + held +
 		` AND lease_until <= {lease}`
 )
 
-// queue adds a settlement to a batch; done is told whether it was made, or refused.
+// queue adds a settlement to a batch. done is called with whether the settlement was applied.
 func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bool)) {
 	batch.Queue(s.settle[set.Op], settleArgs(set)...).Exec(func(tag pgconn.CommandTag) error {
 		done(tag.RowsAffected() > 0)
@@ -175,12 +175,12 @@ func settleArgs(set *store.Settlement) []any {
 	return args
 }
 
-// putArgs are those of the completion, and: 7 lease in ms, 8 fingerprint, 9 source.
+// putArgs are the arguments of the completion, then 7 lease in ms, 8 fingerprint, 9 source.
 func putArgs(set *store.Settlement) []any {
 	return append(settleArgs(set), set.Claim.Lease.Milliseconds(), bytesOf(set.Claim.Fingerprint), escape(set.Claim.Source))
 }
 
-// bytesOf returns nil for no fingerprint.
+// bytesOf returns nil for the zero fingerprint.
 func bytesOf(f store.Fingerprint) []byte {
 	if f.IsZero() {
 		return nil
@@ -195,17 +195,17 @@ func appendFailure(args []any, f *store.Failure) []any {
 	return append(args, escape(f.Code), escape(f.Message))
 }
 
-// ceilMS returns d in milliseconds, rounded up: "at least".
+// ceilMS returns d in milliseconds, rounded up.
 func ceilMS(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
 const (
-	// Arguments: the last key of the page before, status or '', updated before or NULL, rows of a page.
+	// Arguments: 1 the last key of the previous page, 2 status or '', 3 updated before or NULL, 4 rows of a page.
 	list = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key > $1 AND ($2 = '' OR status = $2)
 		AND ($3::timestamptz IS NULL OR updated_at < $3) ORDER BY idempotency_key LIMIT $4`
 
 	remove = `DELETE FROM {table} WHERE idempotency_key = $1 AND version = $2`
 
-	// What others are at work on is left for the next time.
+	// Locked rows are skipped: a later call deletes them.
 	prune = `WITH expired AS MATERIALIZED (
 			SELECT idempotency_key FROM {table} WHERE expiry_timestamp <= {now} ORDER BY expiry_timestamp LIMIT $1 FOR UPDATE SKIP LOCKED
 		) DELETE FROM {table} t USING expired WHERE t.idempotency_key = expired.idempotency_key`

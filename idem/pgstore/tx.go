@@ -15,10 +15,10 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// DefaultIdleLimit is how long a handler may leave its transaction alone unless Config says otherwise.
+// DefaultIdleLimit is the default of Config.IdleLimit.
 const DefaultIdleLimit = time.Minute
 
-// What can be wrong with a handler's transaction.
+// The errors of a handler's transaction.
 var (
 	errNoTx       = errors.New("pgstore: there is no transaction: the handler's task was not claimed through a pgstore.Store, or runs unprotected")
 	errOver       = errors.New("pgstore: the handler has returned: its transaction is over")
@@ -32,20 +32,21 @@ var (
 		"see whether it took place, and take COMMIT and ROLLBACK out of the handler")
 )
 
-// The states of a connection, as pgconn has them.
+// The transaction states of a connection, as pgconn reports them.
 const (
 	inTransaction = 'T'
 	aborted       = 'E' // a statement in the transaction failed
 )
 
-// TxFrom returns the transaction of the task that a handler's context belongs to, the same at each call. What the handler writes
-// there commits together with the completion of its key, or is rolled back.
+// TxFrom returns the transaction of the task whose handler has the context. Each call returns the same transaction. The
+// handler's writes in it are committed together with the completion of its key, or rolled back.
 //
-// The transaction begins with the first call, which waits for a connection of the pool while MaxConns-1 handlers have one. It is
-// READ COMMITTED, and not the handler's to commit or roll back; savepoints (tx.Begin) are. It is not safe for concurrent use, and
-// good until the handler returns. After a statement that failed outside of a savepoint nothing can be committed: return the error.
+// The first call begins the transaction. It waits for a connection of the pool while MaxConns-1 handlers have one. The
+// transaction is READ COMMITTED. The handler must not commit it or roll it back, but may use savepoints (tx.Begin). It is
+// not safe for concurrent use, and ends when the handler returns. If a statement fails outside of a savepoint, nothing can
+// be committed: return the error.
 //
-// Where there is no transaction, as the engine fails open or is on another store, or as the server can't be reached, the error is
+// If there is no transaction, because the engine fails open, uses another store, or can't reach the server, the error is
 // marked idem.Unavailable.
 func TxFrom(ctx context.Context) (pgx.Tx, error) {
 	e, _ := store.EffectFrom(ctx)
@@ -56,7 +57,7 @@ func TxFrom(ctx context.Context) (pgx.Tx, error) {
 	return own.begin(ctx)
 }
 
-// effect is a handler's transaction.
+// effect is the transaction of a handler.
 type effect struct {
 	store *Store
 
@@ -109,7 +110,7 @@ func (e *effect) tryBegin(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		conn.Release() // which closes it if it is in a transaction
+		conn.Release() // closes a connection that is in a transaction
 		return err
 	}
 	e.conn, e.tx = conn, tx
@@ -125,21 +126,21 @@ func (e *effect) Seal() (enlisted bool, err error) {
 		return false, nil
 	}
 	if err := usable(e.conn.Conn()); errors.Is(err, errEnded) {
-		return true, idem.Permanent(err) // nobody knows whether another attempt would do it twice
+		return true, idem.Permanent(err) // another attempt could repeat the effect
 	} else if err != nil {
 		return true, err
 	}
 	return true, nil
 }
 
-// Discard implements store.Effect: it rolls the transaction back, and gives the connection to the pool.
+// Discard implements store.Effect. It rolls the transaction back and returns the connection to the pool.
 func (e *effect) Discard() {
 	if conn := e.take(); conn != nil {
 		e.end(conn)
 	}
 }
 
-// take returns the connection, which is the caller's to end; nil if there is no transaction.
+// take returns the connection, and the caller must end it. It returns nil if there is no transaction.
 func (e *effect) take() *pgxpool.Conn {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -148,8 +149,8 @@ func (e *effect) take() *pgxpool.Conn {
 	return conn
 }
 
-// end gives a connection that was taken to the pool. What was not committed is rolled back; a connection on which that fails is closed by
-// its release, and so the server rolls back.
+// end returns a connection from take to the pool, and rolls back what was not committed. If the rollback fails, the release
+// closes the connection, and the server rolls back.
 func (e *effect) end(conn *pgxpool.Conn) {
 	_ = e.store.pool.Exchange(context.Background(), e.store.limit, conn, func(w *silence.Watch, conn *pgx.Conn) error {
 		if usable := usable(conn); usable != nil && !errors.Is(usable, errAborted) {
@@ -162,7 +163,7 @@ func (e *effect) end(conn *pgxpool.Conn) {
 	<-e.store.slots
 }
 
-// usable tells why the transaction on a connection can't be committed.
+// usable returns an error if the transaction on a connection can't be committed.
 func usable(conn *pgx.Conn) error {
 	switch {
 	case conn.IsClosed():
@@ -175,7 +176,7 @@ func usable(conn *pgx.Conn) error {
 	return nil
 }
 
-// handlersTx is a transaction that its handler can't end.
+// handlersTx is a transaction that its handler can't commit or roll back.
 type handlersTx struct{ pgx.Tx }
 
 // Commit implements pgx.Tx.

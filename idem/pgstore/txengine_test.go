@@ -17,14 +17,14 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// bank is an engine whose handlers write in their transactions, and a table for its handlers to write into.
+// bank is an engine whose handlers write effects to a table in their transactions.
 type bank struct {
 	*testing.T
 	pool    *pgxpool.Pool
 	store   *pgstore.Store
 	engine  *idem.Engine
 	table   string
-	burials []idem.DeadLetter
+	letters []idem.DeadLetter
 }
 
 func newBank(t *testing.T, pool *pgxpool.Pool, cfg idem.Config) *bank {
@@ -44,7 +44,7 @@ func (b *bank) write(ctx context.Context, tx pgx.Tx, what string) error {
 	return err
 }
 
-// effects returns how many there are.
+// effects returns the number of effects.
 func (b *bank) effects() int64 {
 	b.Helper()
 	return ask[int64](b, b.pool, `SELECT count(*) FROM `+b.table+`_effects`)
@@ -62,14 +62,14 @@ func (b *bank) get(key string) store.Entry {
 func (b *bank) task(key string, h txHandler) idem.Task {
 	return idem.Task{
 		Key: key, Handler: h, Fingerprint: store.FingerprintOf([]byte(key)), Source: "payments-0@1",
-		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, burial idem.DeadLetter) error {
-			b.burials = append(b.burials, burial)
+		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, letter idem.DeadLetter) error {
+			b.letters = append(b.letters, letter)
 			return nil
 		}),
 	}
 }
 
-// pays writes an effect and returns what is asked.
+// pays returns a handler that writes an effect and returns the given result and error.
 func (b *bank) pays(result string, err error) txHandler {
 	return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		return []byte(result), errors.Join(b.write(ctx, tx, result), err)
@@ -85,7 +85,7 @@ func (b *bank) want(out idem.Outcome, kind idem.Kind) {
 
 var errBoom = errors.New("boom")
 
-func TestEffectAndCompletionAreThereTogether(t *testing.T) {
+func TestEffectAndCompletionCommitTogether(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		if err := b.write(ctx, tx, "once"); err != nil {
@@ -110,7 +110,7 @@ func TestEffectAndCompletionAreThereTogether(t *testing.T) {
 	}
 }
 
-func TestWhatAHandlerWithATransactionReturns(t *testing.T) {
+func TestHandlerResultDecidesTheTransaction(t *testing.T) {
 	pool := newPool(t, server.URL())
 	aborts := func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		_, _ = tx.Exec(ctx, `SELECT 1/0`)
@@ -170,16 +170,16 @@ func TestWhatAHandlerWithATransactionReturns(t *testing.T) {
 			if rec.Status == store.StatusStarted && (!rec.Released() || rec.Failure == nil) {
 				t.Errorf("the key was not released with its failure: %+v", rec)
 			}
-			if (tc.want == idem.DeadLettered) != (len(b.burials) == 1) {
-				t.Errorf("%d dead letters", len(b.burials))
+			if (tc.want == idem.DeadLettered) != (len(b.letters) == 1) {
+				t.Errorf("%d dead letters", len(b.letters))
 			}
 			wantGivenBack(t, pool)
 		})
 	}
 }
 
-// A deferred constraint speaks up at COMMIT, when the handler has returned. That is the handler's error.
-func TestACommitThatIsRefusedUndoesAll(t *testing.T) {
+// A deferred constraint fails at COMMIT, after the handler has returned. This counts as an error of the handler.
+func TestRefusedCommitIsRolledBack(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{MaxAttempts: 2})
 	execute(t, b.pool, `ALTER TABLE `+b.table+`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
 	b.want(b.engine.Do(t.Context(), b.task("k1", b.pays("same", nil))), idem.Executed)
@@ -189,14 +189,14 @@ func TestACommitThatIsRefusedUndoesAll(t *testing.T) {
 		t.Errorf("%d effects, %+v", b.effects(), rec)
 	}
 	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.DeadLettered)
-	if len(b.burials) != 1 || !strings.Contains(b.burials[0].Failure.Message, "duplicate key") || b.effects() != 1 {
-		t.Errorf("%d effects, dead letters %+v", b.effects(), b.burials)
+	if len(b.letters) != 1 || !strings.Contains(b.letters[0].Failure.Message, "duplicate key") || b.effects() != 1 {
+		t.Errorf("%d effects, dead letters %+v", b.effects(), b.letters)
 	}
 	wantGivenBack(t, b.pool)
 }
 
-// An owner whose key was taken all the same (its record was deleted by hand, or its lease was over) has no effect.
-func TestAnOwnerThatLostItsKeyHasNoEffect(t *testing.T) {
+// An owner that lost its key, because the entry was deleted or the lease expired, has no effect.
+func TestOwnerThatLostItsKeyHasNoEffect(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	out := b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		if err := b.store.Delete(ctx, "k", b.get("k").Token); err != nil {
@@ -210,7 +210,7 @@ func TestAnOwnerThatLostItsKeyHasNoEffect(t *testing.T) {
 	}
 }
 
-func TestAPaymentWaitsForItsKeyInFlight(t *testing.T) {
+func TestPaymentWaitsForItsKeyInFlight(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	begun, waiting := make(chan struct{}), make(chan idem.Outcome)
 	go func() {
@@ -237,7 +237,7 @@ func TestMismatchAndRedriveOfAPayment(t *testing.T) {
 	other.Fingerprint = store.FingerprintOf([]byte("another"))
 	b.want(b.engine.Do(t.Context(), other), idem.Mismatched)
 	again := b.task("k", b.pays("r", nil))
-	again.Redrive = b.burials[0].Attempt.Token
+	again.Redrive = b.letters[0].Attempt.Token
 	b.want(b.engine.Do(t.Context(), again), idem.Executed)
 	if b.effects() != 1 {
 		t.Errorf("%d effects", b.effects())
@@ -252,7 +252,7 @@ func TestHashedKeysFindTheirTransaction(t *testing.T) {
 	}
 }
 
-func TestWithoutATransactionNothingIsWritten(t *testing.T) {
+func TestNothingIsWrittenWithoutATransaction(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	s := b.engine.Session(t.Context())
 	defer s.Close()
@@ -260,7 +260,7 @@ func TestWithoutATransactionNothingIsWritten(t *testing.T) {
 	b.want(s.RunUnprotected(&task), idem.DependencyDown)
 }
 
-func TestAHandlerThatLeavesItsTransactionAloneLosesIt(t *testing.T) {
+func TestIdleTransactionIsRolledBack(t *testing.T) {
 	pool := newPool(t, server.URL())
 	b := newBank(t, pool, idem.Config{})
 	b.store = newStore(t, pool, pgstore.Config{Table: b.table, IdleLimit: time.Millisecond})

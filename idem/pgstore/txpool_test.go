@@ -27,7 +27,7 @@ func claimOne(t *testing.T, s store.Store, req store.ClaimRequest, want store.Cl
 	return res
 }
 
-// wantGivenBack checks that no connection is held; one that is closed as it is given back is counted until then.
+// wantGivenBack checks that no connection is held. It waits for connections that are being closed.
 func wantGivenBack(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for limit := time.Now().Add(5 * time.Second); pool.Stat().AcquiredConns() > 0; runtime.Gosched() {
@@ -64,8 +64,8 @@ func smallPool(t *testing.T, n int32) *pgxpool.Pool {
 	return pool
 }
 
-// With as many handlers in transactions as the pool allows, and others waiting for one, there is a connection left for the claims, the
-// heartbeats and the settlements of all.
+// With as many handlers in transactions as the pool allows, and others waiting for one, a connection is left for the claims,
+// heartbeats and settlements of all.
 func TestHandlersInTransactionsLeaveAConnection(t *testing.T) {
 	const conns, handlers = 3, 8
 	pool := smallPool(t, conns)
@@ -94,7 +94,7 @@ func TestHandlersInTransactionsLeaveAConnection(t *testing.T) {
 	for range conns - 1 {
 		<-inside
 	}
-	for n := range handlers { // until the lease of each, at work or waiting, has been extended
+	for n := range handlers { // until the lease of each handler, running or waiting, was extended
 		key := string(rune('a' + n))
 		extended := func() bool {
 			rec, err := observer.Get(ctx, key)
@@ -115,7 +115,7 @@ func TestHandlersInTransactionsLeaveAConnection(t *testing.T) {
 	wantGivenBack(t, pool)
 }
 
-func TestAPoolOfOneConnectionHasNoTransactions(t *testing.T) {
+func TestPoolOfOneConnectionHasNoTransactions(t *testing.T) {
 	b := newBank(t, smallPool(t, 1), idem.Config{})
 	out := b.engine.Do(t.Context(), b.task("k", b.pays("r", nil)))
 	b.want(out, idem.DependencyDown)
@@ -125,8 +125,8 @@ func TestAPoolOfOneConnectionHasNoTransactions(t *testing.T) {
 	b.want(b.engine.Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })}), idem.Executed)
 }
 
-// A handler waits for a transaction no longer than it has time, and is not to blame.
-func TestAHandlerThatGetsNoTransactionIsNotCharged(t *testing.T) {
+// A handler waits for a transaction until its deadline at most, and the attempt is not counted.
+func TestWaitingForATransactionIsNotCountedAsAttempt(t *testing.T) {
 	b := newBank(t, smallPool(t, 2), idem.Config{})
 	out := b.engine.Do(t.Context(), b.task("first", func(ctx context.Context, _ pgx.Tx) ([]byte, error) {
 		second, cancel := context.WithTimeout(ctx, time.Second)
@@ -143,8 +143,8 @@ func TestAHandlerThatGetsNoTransactionIsNotCharged(t *testing.T) {
 	}
 }
 
-// What is left of a transaction goes back to the pool, also where its caller has given up.
-func TestACallerThatGivesUpLeavesNoTransaction(t *testing.T) {
+// The transaction's connection is returned to the pool even if the caller has given up.
+func TestCancelledCallerLeavesNoTransaction(t *testing.T) {
 	pool := newPool(t, server.URL())
 	b := newBank(t, pool, idem.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -163,7 +163,7 @@ func TestACallerThatGivesUpLeavesNoTransaction(t *testing.T) {
 	}
 }
 
-func TestNoTransactionBeginsAfterItsHandler(t *testing.T) {
+func TestNoTransactionBeginsAfterTheHandlerReturned(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	var kept context.Context
 	b.want(b.engine.Do(t.Context(), b.task("k", func(ctx context.Context, _ pgx.Tx) ([]byte, error) {
@@ -176,8 +176,8 @@ func TestNoTransactionBeginsAfterItsHandler(t *testing.T) {
 	wantGivenBack(t, b.pool)
 }
 
-// A key that its owner no longer has, and an effect that the server refuses, need no second connection.
-func TestOneConnectionIsEnoughToBeRefused(t *testing.T) {
+// A lost key and an effect that the server refuses need no second connection.
+func TestRefusedSettlementNeedsOneConnection(t *testing.T) {
 	root := newPool(t, server.URL())
 	b := newBank(t, smallPool(t, 2), idem.Config{})
 	execute(t, root, `ALTER TABLE `+b.table+`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
@@ -202,7 +202,7 @@ func TestOneConnectionIsEnoughToBeRefused(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatDoesNotReturnGivesItsConnectionBack(t *testing.T) {
+func TestOverrunReturnsItsConnection(t *testing.T) {
 	for name, end := range map[string]func(){"it ends its goroutine": runtime.Goexit, "it panics": func() { panic("boom") }} {
 		t.Run(name, func(t *testing.T) {
 			b := newBank(t, newPool(t, server.URL()), idem.Config{})

@@ -16,11 +16,10 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// isTransactional reports whether a settlement has more to it than its key's transition.
+// isTransactional reports whether a settlement has an effect to commit or its own key to claim.
 func isTransactional(set *store.Settlement) bool { return set.Effect != nil || set.Claim != nil }
 
-// settleTransactions begins to settle those of the settlements that have an effect to commit or their key to claim. wait returns when
-// all of them are settled.
+// settleTransactions starts the transactional settlements of ss. wait returns when all of them are settled.
 func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, errs []error) (wait func()) {
 	var all sync.WaitGroup
 	for i := range ss {
@@ -44,7 +43,7 @@ func (s *Store) settleTransaction(ctx context.Context, set *store.Settlement) er
 		return s.settleAgain(ctx, set)
 	}
 	err := s.commit(ctx, set, conn)
-	e.end(conn) // before anything else needs a connection: there may be no other
+	e.end(conn) // first, because the pool may have no other connection
 	switch {
 	case !errors.Is(err, errNotFree):
 		return err
@@ -59,11 +58,11 @@ func (s *Store) settleTransaction(ctx context.Context, set *store.Settlement) er
 	return refusal(set, &found.rec, there)
 }
 
-// errNotFree is for a key that is not its owner's any more, or that was to be absent and is not: the handler's writes are undone.
+// errNotFree means that the owner no longer holds the key, or that a key was not absent. The handler's writes are undone.
 var errNotFree = errors.New("pgstore: the completion was refused")
 
-// commit completes the key and commits, in one round trip; the connection is the caller's to end. A completion that is refused is an
-// error to the server, so that the COMMIT behind it is not reached.
+// commit completes the key and commits, in one round trip. The caller must end the connection. A refused completion is an
+// error of the server, so that the COMMIT after it is not executed.
 func (s *Store) commit(ctx context.Context, set *store.Settlement, conn *pgxpool.Conn) error {
 	if err := ctx.Err(); err != nil {
 		return s.explain("complete", set.Key, err)
@@ -94,13 +93,13 @@ func (s *Store) commit(ctx context.Context, set *store.Settlement, conn *pgxpool
 	switch {
 	case err == nil:
 		return nil
-	case stateOf(err) == stateIdleTooLong: // before it was sent
+	case stateOf(err) == stateIdleTooLong: // the transaction had ended before the completion was sent
 		return &store.RejectedError{Err: fmt.Errorf("%w: %w", errConnection, err)}
-	case !errors.As(err, &said) || said.SeverityUnlocalized != "ERROR": // the connection is gone, and nobody knows what was last
+	case !errors.As(err, &said) || said.SeverityUnlocalized != "ERROR": // the connection broke: whether the COMMIT was executed is unknown
 		return s.explain("complete", set.Key, err)
 	case !completed && said.Code == stateDivisionByZero:
 		return errNotFree
-	case !completed && !strings.HasPrefix(said.Code, "40"): // our own statement, but for a conflict of what the handler did
+	case !completed && !strings.HasPrefix(said.Code, "40"): // an error of the completion itself, not a conflict of the handler's writes
 		return s.explain("complete", set.Key, err)
 	case strings.HasPrefix(said.Code, "53"): // the server lacks disk or memory
 		err = idem.Unavailable(err)
@@ -108,7 +107,7 @@ func (s *Store) commit(ctx context.Context, set *store.Settlement, conn *pgxpool
 	return &store.RejectedError{Err: fmt.Errorf("pgstore: the transaction was not committed, and the handler's writes were rolled back: %w", err)}
 }
 
-// putAbsent completes an absent key for a handler that had no transaction.
+// putAbsent completes an absent key for a handler without a transaction.
 func (s *Store) putAbsent(ctx context.Context, set *store.Settlement) error {
 	rows, err := s.execute(ctx, s.limit, s.sql.put, putArgs(set)...)
 	switch {
@@ -120,7 +119,7 @@ func (s *Store) putAbsent(ctx context.Context, set *store.Settlement) error {
 	return s.refusedClaim(ctx, set)
 }
 
-// refusedClaim tells a completion that has landed before from a key that others have.
+// refusedClaim distinguishes a completion that was applied before from a key that another owner has claimed.
 func (s *Store) refusedClaim(ctx context.Context, set *store.Settlement) error {
 	seen, err := s.lookAt(ctx, []string{set.Key})
 	if err != nil {
@@ -137,8 +136,8 @@ func (s *Store) refusedClaim(ctx context.Context, set *store.Settlement) error {
 	return &store.ClaimRefusedError{Result: res}
 }
 
-// settleAgain is for a completion whose transaction has ended: it is sent again after its reply was lost. It has landed, or never will:
-// the key is released, which waits for a COMMIT that is on its way, and refuses one that comes later.
+// settleAgain retries a completion whose transaction has ended, after its reply was lost. The completion was applied, or it
+// never will be: settleAgain releases the key, which waits for a COMMIT in progress and makes the server refuse a later one.
 func (s *Store) settleAgain(ctx context.Context, set *store.Settlement) error {
 	if set.Claim != nil {
 		return s.claimAgain(ctx, set)
@@ -160,7 +159,7 @@ func (s *Store) settleAgain(ctx context.Context, set *store.Settlement) error {
 		&store.FencedError{Key: set.Key, Token: set.Token, Current: seen[set.Key].rec})
 }
 
-// claimAgain is settleAgain for a completion that was to claim its key: the key is claimed and released.
+// claimAgain is settleAgain for a completion that was to claim its key: it claims the key and releases it.
 func (s *Store) claimAgain(ctx context.Context, set *store.Settlement) error {
 	res := s.Claim(ctx, []store.ClaimRequest{*set.Claim})[0]
 	switch {
@@ -180,7 +179,7 @@ func (s *Store) claimAgain(ctx context.Context, set *store.Settlement) error {
 	return &store.ClaimRefusedError{Result: res}
 }
 
-// one makes a settlement that is not transactional.
+// one makes one settlement that is not transactional.
 func (s *Store) one(ctx context.Context, set *store.Settlement) error {
 	if errs := s.Settle(ctx, []store.Settlement{*set}); errs != nil {
 		return errs[0]

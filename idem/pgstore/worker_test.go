@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// The environment of a worker: the test binary, run again as a process that is there to be killed.
+// The environment of a worker: the test binary, run again as a process that the test kills.
 const (
 	workerEnv = "IDEMSK_TEST_WORKER" // the table
 	urlEnv    = "IDEMSK_TEST_URL"
@@ -26,16 +26,16 @@ const (
 
 const (
 	accounts     = 100
-	maxAttempts  = 3       // for the payment that kills
+	maxAttempts  = 3       // of the payment that kills its process
 	killer       = 1 << 20 // the number of the payment that kills the process of its handler
 	workersPause = 20 * time.Millisecond
-	workersLease = time.Second // after which the payments of a killed worker are begun again
+	workersLease = time.Second // after which the payments of a killed worker are retried
 )
 
-// amount is what a payment adds to the balance of account n % accounts.
+// amount is the amount that payment n adds to the balance of account n % accounts.
 func amount(n int) int64 { return int64(n%97 + 1) }
 
-// work pays what it is told on standard input, "from to" a line, each until it is settled, and says so on standard output.
+// work reads lines "from to" from standard input, makes these payments until each is settled, and reports each on standard output.
 func work() int {
 	if err := payAll(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -80,7 +80,7 @@ func payUntilSettled(ctx context.Context, engine *idem.Engine, task idem.Task) i
 		if out.Kind.Settled() {
 			return out.Kind
 		}
-		<-time.After(workersPause) // the server is being started, perhaps
+		<-time.After(workersPause) // the server may be restarting
 	}
 }
 

@@ -97,7 +97,7 @@ func invocation(a values) bool {
 }
 
 // Who fails open is told that it happens.
-func TestTheAlarmOfFailingOpen(t *testing.T) {
+func TestAlarmOfFailingOpen(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"storeDown": "open"}))
 	a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarmFailedOpen")]
 	equal(t, "it", []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"], a["DatapointsToAlarm"], a["EvaluationPeriods"]},
@@ -106,7 +106,7 @@ func TestTheAlarmOfFailingOpen(t *testing.T) {
 }
 
 // The texts hold for both ways to complete: what was enlisted is committed with its completion or not at all.
-func TestTheAlarmsTellTheModesApart(t *testing.T) {
+func TestAlarmDescriptionsDependOnTheMode(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	for name, says := range map[string][2]string{
 		"Fenced":           {"(atomic mode) were not committed", "any other effect may have taken place twice"},
@@ -120,7 +120,7 @@ func TestTheAlarmsTellTheModesApart(t *testing.T) {
 }
 
 // Every alarm has its paragraph.
-func TestTheAlarmsAreExplained(t *testing.T) {
+func TestAlarmsAreDocumented(t *testing.T) {
 	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestTheAlarmsAreExplained(t *testing.T) {
 }
 
 // The names of the metrics are the function's: a renamed one would leave its alarm silent for ever.
-func TestTheMetricsAreWrittenByTheFunction(t *testing.T) {
+func TestFunctionWritesTheMetricsOfAlarms(t *testing.T) {
 	var out bytes.Buffer
 	msk.EMF(&out, "function")(t.Context(), kafka.Report{StoreLatency: []time.Duration{1}})
 	var line struct {
@@ -211,7 +211,7 @@ func widgets(t *testing.T, tpl template) []widget {
 	return dashboard.Widgets
 }
 
-func TestTheDashboard(t *testing.T) {
+func TestDashboard(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10}))
 	shown := make(map[string]bool)
 	for _, w := range widgets(t, tpl) {
@@ -233,7 +233,7 @@ func TestTheDashboard(t *testing.T) {
 	}
 }
 
-func TestWhoIsTold(t *testing.T) {
+func TestAlarmActions(t *testing.T) {
 	const given = "arn:aws:sns:eu-central-1:111122223333:oncall"
 	actions := func(tpl template) any {
 		for _, a := range tpl.of(alarm) {

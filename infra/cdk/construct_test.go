@@ -27,7 +27,7 @@ func teamProps(t *testing.T) *consumer.Props {
 	return &consumer.Props{CodeDir: codeDir(t), ClusterARN: cluster, Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "ledger"}
 }
 
-func TestTwoConsumersInAStack(t *testing.T) {
+func TestTwoConsumersInOneStack(t *testing.T) {
 	st := newTeamStack(t, "")
 	for _, group := range []string{"Ledger", "Audit"} {
 		props := teamProps(t)
@@ -41,7 +41,7 @@ func TestTwoConsumersInAStack(t *testing.T) {
 }
 
 // A cluster that is made in the same app is a token: its topics' and groups' ARNs are worked out when it is deployed.
-func TestAClusterThatIsMadeInTheSameApp(t *testing.T) {
+func TestClusterOfTheSameApp(t *testing.T) {
 	st := newTeamStack(t, "")
 	props := teamProps(t)
 	props.ClusterARN = *awscdk.Fn_ImportValue(jsii.String("cluster"))
@@ -62,7 +62,7 @@ func TestAClusterThatIsMadeInTheSameApp(t *testing.T) {
 }
 
 // A key of the app must let CloudWatch use it, or log group and alarms do not work.
-func TestAKeyOfTheAppAdmitsCloudWatch(t *testing.T) {
+func TestKeyOfTheAppAdmitsCloudWatch(t *testing.T) {
 	st := newTeamStack(t, "eu-central-1")
 	props := teamProps(t)
 	props.EncryptionKey = awskms.NewKey(st, jsii.String("Key"), nil)
@@ -80,7 +80,7 @@ func TestAKeyOfTheAppAdmitsCloudWatch(t *testing.T) {
 	}
 }
 
-func TestACustomerKeyNeedsARegion(t *testing.T) {
+func TestCustomerKeyNeedsARegion(t *testing.T) {
 	st := newTeamStack(t, "")
 	props := teamProps(t)
 	props.EncryptionKey = awskms.Key_FromKeyArn(st, jsii.String("Key"), jsii.String(kmsKey))

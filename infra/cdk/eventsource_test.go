@@ -6,7 +6,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-func TestTheEventSource(t *testing.T) {
+func TestEventSource(t *testing.T) {
 	for name, arn := range map[string]string{"provisioned": cluster, "serverless": serverless} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, values{"clusterArn": arn}))
@@ -29,12 +29,12 @@ func TestTheEventSource(t *testing.T) {
 	}
 }
 
-func TestTheEventSourceWaitsForItsPermissions(t *testing.T) {
+func TestEventSourceDependsOnItsPermissions(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	equal(t, "depends on", at(t, tpl["Resources"], tpl.id(t, "ConsumerEventSource"), "DependsOn"), []string{tpl.id(t, "ConsumerRoleDefaultPolicy")})
 }
 
-func TestTheEventSourceAsWanted(t *testing.T) {
+func TestEventSourceSettings(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
 		"batchSize": 500, "batchWindow": "5s", "startingPosition": "2026-11-21T06:00:00Z", "pollersMin": 2, "pollersMax": 8, "pollerGroup": "ledger",
 		"pollerLog": "DEBUG", "retries": 20, "maxRecordAge": "24h", "keepBatches": true, "onFailure": "topic:payments-dlt",
@@ -63,7 +63,7 @@ func TestTheEventSourceAsWanted(t *testing.T) {
 	})
 }
 
-func TestWhereTheEventSourceSendsWhatItGivesUp(t *testing.T) {
+func TestEventSourceFailureDestination(t *testing.T) {
 	for setting, want := range map[string]func(tpl template) any{
 		"queue":                   func(tpl template) any { return tpl.getAtt(t, "ConsumerOnFailure", "Arn") },
 		"arn:aws:s3:::given-up":   func(template) any { return "arn:aws:s3:::given-up" },
@@ -139,7 +139,7 @@ func TestPartialFailuresAreOneSetting(t *testing.T) {
 	}
 }
 
-func TestOnDemandPollersSetNothingThatTheyRefuse(t *testing.T) {
+func TestOnDemandPollersOmitUnsupportedProperties(t *testing.T) {
 	source := synthesise(t, plain(t, values{"onDemand": "true"})).one(t, eventSource)
 	for _, property := range []string{
 		"ProvisionedPollerConfig", "FunctionResponseTypes", "BisectBatchOnFunctionError", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds",
@@ -149,7 +149,7 @@ func TestOnDemandPollersSetNothingThatTheyRefuse(t *testing.T) {
 	}
 }
 
-func TestTopicsHaveAnEventSourceEach(t *testing.T) {
+func TestEachTopicHasAnEventSource(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"topics": "payments,refunds=refunds-ledger"}))
 	groups := make(map[string]string)
 	for _, source := range tpl.of(eventSource) {
@@ -160,7 +160,7 @@ func TestTopicsHaveAnEventSourceEach(t *testing.T) {
 	tpl.id(t, "ConsumerEventSource") // the first one's ID is what it was before there was a second
 }
 
-func TestAConfluentRegistry(t *testing.T) {
+func TestConfluentRegistry(t *testing.T) {
 	source := synthesise(t, plain(t, values{
 		"schemaRegistry": "https://registry.example.com", "schemaRegistrySecretArn": secret, "schemaFormat": "source",
 	})).one(t, eventSource)

@@ -45,7 +45,7 @@ func config(t *testing.T, tpl template) app.Config {
 	return cfg
 }
 
-func TestTheFunction(t *testing.T) {
+func TestFunction(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	f := tpl.one(t, function)
 	equal(t, "runtime", f["Runtime"], "provided.al2023")
@@ -74,7 +74,7 @@ func TestTheFunction(t *testing.T) {
 	})
 }
 
-func TestTheFunctionAsWanted(t *testing.T) {
+func TestFunctionSettings(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
 		"architecture": "x86_64", "timeout": "5m", "memory": 1024, "reservedConcurrency": 20, "tracing": true, "logLevel": "WARN",
 		"logRetentionDays": 90, "namespace": "ledger", "key": "json:$.id,$.account", "fingerprint": "none", "order": "key",
@@ -108,7 +108,7 @@ func TestTheFunctionAsWanted(t *testing.T) {
 	})
 }
 
-func TestTheCanary(t *testing.T) {
+func TestCanary(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"canary": "10-percent-5-minutes"}))
 	group := tpl.one(t, "AWS::CodeDeploy::DeploymentGroup")
 	equal(t, "configuration", group["DeploymentConfigName"], "CodeDeployDefault.LambdaCanary10Percent5Minutes")
@@ -127,7 +127,7 @@ func TestTheCanary(t *testing.T) {
 	equal(t, "the alias is moved by CodeDeploy", at(t, tpl["Resources"], tpl.id(t, "ConsumerAlias"), "UpdatePolicy", "CodeDeployLambdaAliasUpdate") != nil, true)
 }
 
-func TestAFunctionInAVPC(t *testing.T) {
+func TestFunctionInAVPC(t *testing.T) {
 	network := values{
 		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0,subnet-0123456789abcdef1", "availabilityZones": "eu-central-1a,eu-central-1b",
 		"securityGroups": "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0,rtb-0123456789abcdef1", "vpcEndpoints": true, "tracing": true,

@@ -39,7 +39,7 @@ func scram() values {
 	return values{"auth": "scram-512", "secretArn": secret, "secretKeyArn": kmsKey, "outboxTopics": nil}
 }
 
-func TestTheOutbox(t *testing.T) {
+func TestOutbox(t *testing.T) {
 	tpl := synthesise(t, plain(t, withOutbox(t)))
 	id := tpl.id(t, "ConsumerOutbox")
 	table := tpl.of(globalTable)[id]
@@ -89,7 +89,7 @@ func TestTheOutbox(t *testing.T) {
 	equal(t, "the output of the relay", at(t, outputs, "RelayFunctionName", "Value"), tpl.ref(t, "ConsumerRelay"))
 }
 
-func TestTheRelay(t *testing.T) {
+func TestRelay(t *testing.T) {
 	tpl := synthesise(t, plain(t, withOutbox(t)))
 	relay := tpl.of(function)[tpl.id(t, "ConsumerRelay")]
 	equal(t, "runtime", relay["Runtime"], "provided.al2023")
@@ -106,7 +106,7 @@ func TestTheRelay(t *testing.T) {
 	})
 }
 
-func TestTheRelayAsWanted(t *testing.T) {
+func TestRelaySettings(t *testing.T) {
 	own := "arn:aws:secretsmanager:eu-central-1:111122223333:secret:relay-AbCdEf"
 	self := values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096,b-2.example.com:9096", "secretArn": secret, "outboxBrokers": nil, "outboxTopics": nil}
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestTheRelayAsWanted(t *testing.T) {
 }
 
 // The complete permissions of the relay and its event source, and the additional ones of the function.
-func TestWhatTheRelayMayDo(t *testing.T) {
+func TestPermissionsOfTheRelay(t *testing.T) {
 	const uuid = "6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
 	topic := "arn:aws:kafka:eu-central-1:111122223333:topic/payments/" + uuid + "/credited"
 	network := []string{
@@ -234,7 +234,7 @@ func TestEndpointsOfTheRelay(t *testing.T) {
 }
 
 // An app of one's own may have the relay alone in a VPC.
-func TestARelayInAVPCOfItsOwn(t *testing.T) {
+func TestRelayInItsOwnVPC(t *testing.T) {
 	st := newTeamStack(t, "")
 	props := teamProps(t)
 	props.Outbox = &consumer.OutboxProps{
@@ -252,7 +252,7 @@ func TestARelayInAVPCOfItsOwn(t *testing.T) {
 }
 
 // What contradicts itself is refused in the words of the settings.
-func TestWhatIsWrongWithAnOutbox(t *testing.T) {
+func TestInvalidOutboxSettings(t *testing.T) {
 	for want, given := range map[string]values{
 		`outbox is "false": want true with a setting of the outbox or its relay`:                                   {"outboxTable": "events"},
 		`vpc is "": want the vpc of the brokers: of the ports of MSK only 9194, 9196 and 9198 are public`:          withOutbox(t, values{"vpc": nil, "subnets": nil, "availabilityZones": nil, "securityGroups": nil, "routeTables": nil}),
@@ -267,7 +267,7 @@ func TestWhatIsWrongWithAnOutbox(t *testing.T) {
 	equal(t, "the error", text(err), "relayDir is \"../../dist/none\": want a directory with the relay's program, but there is no ../../dist/none/bootstrap: run `make build`")
 }
 
-func TestTheRelayIsThatOfTheArchitecture(t *testing.T) {
+func TestRelayMatchesTheArchitecture(t *testing.T) {
 	for architecture, dir := range map[string]string{"arm64": "../../dist/relay-arm64", "x86_64": "../../dist/relay-amd64"} {
 		given := plain(t, withOutbox(t, values{"architecture": architecture, "relayDir": nil}))
 		t.Chdir(t.TempDir())
@@ -277,7 +277,7 @@ func TestTheRelayIsThatOfTheArchitecture(t *testing.T) {
 }
 
 // The construct has some names and numbers of the outbox's packages twice, as it does not import them.
-func TestTheConstructAgreesWithTheOutbox(t *testing.T) {
+func TestConstructMatchesTheOutbox(t *testing.T) {
 	got := make(map[string]string)
 	for _, file := range []string{"outbox/dynamooutbox/item.go", "outbox/dynamooutbox/relay.go", "outbox/relay/relay.go", "lambda/relay/config.go"} {
 		maps.Copy(got, constants(t, filepath.Join("..", "..", filepath.FromSlash(file))))

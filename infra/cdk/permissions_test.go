@@ -62,7 +62,7 @@ func listed(v any) []any {
 	return []any{v}
 }
 
-func TestPermissionsAreTheLeast(t *testing.T) {
+func TestPermissionsAreMinimal(t *testing.T) {
 	vpc := values{"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a"}
 	for name, more := range map[string]values{
 		"plain": {}, "everything": everything(), "a bucket": {"onFailure": "arn:aws:s3:::given-up", "retries": 10},
@@ -103,7 +103,7 @@ func (s statement) check(t *testing.T) {
 }
 
 // The complete permissions of the function and its pollers.
-func TestWhatTheRoleMayDo(t *testing.T) {
+func TestPermissionsOfTheRole(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	got := make(map[string]string)
 	for _, s := range statements(t, tpl) {
@@ -162,7 +162,7 @@ func arnOf(resource any) string {
 }
 
 // What roles may do with a customer key: to read with it, and for the rest only what the services ask for on their behalf.
-func TestWhatRolesMayDoWithACustomerKey(t *testing.T) {
+func TestPermissionsForACustomerKey(t *testing.T) {
 	onTables := []string{
 		"kms:DescribeKey via dynamodb.*.amazonaws.com", "kms:Encrypt via dynamodb.*.amazonaws.com", "kms:GenerateDataKey via dynamodb.*.amazonaws.com",
 		"kms:GenerateDataKeyWithoutPlaintext via dynamodb.*.amazonaws.com", "kms:ReEncryptFrom via dynamodb.*.amazonaws.com", "kms:ReEncryptTo via dynamodb.*.amazonaws.com",

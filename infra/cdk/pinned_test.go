@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheScopeOfKeysIsPinned(t *testing.T) {
+func TestKeyScopeIsPinned(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings values
 		want     string
@@ -34,7 +34,7 @@ func TestTheScopeOfKeysIsPinned(t *testing.T) {
 
 // CloudFormation keeps a parameter's value and refuses one that the new template does not allow: so an update that changes the
 // namespace fails before anything changes.
-func TestTheNamespaceIsPinned(t *testing.T) {
+func TestNamespaceIsPinned(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings values
 		want     string

@@ -10,7 +10,7 @@ import (
 )
 
 // Each setting is refused with one line that names it as it was given.
-func TestWhatIsWrongWithASetting(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	const arn = "an ARN like arn:aws:"
 	for name, c := range map[string]struct{ value, want string }{
 		"example":              {"yes", `true or false`},
@@ -56,7 +56,7 @@ func TestWhatIsWrongWithASetting(t *testing.T) {
 	}
 }
 
-func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
+func TestAllErrorsAreReportedTogether(t *testing.T) {
 	_, err := readSettings(plain(t, values{
 		"batchSize": 20_000, "lease": "2h", "consumerGroup": "a b", "retention": "1h", "stackName": "my_stack", "auth": "mtls",
 	}), noEnvironment)
@@ -71,12 +71,12 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 	})
 }
 
-func TestAMisspeltSettingIsRefused(t *testing.T) {
+func TestUnknownSettingIsRefused(t *testing.T) {
 	_, err := readSettings(plain(t, values{"batchsize": 10, "aws:cdk:toolkit": true, "@aws-cdk/core:flag": true}), noEnvironment)
 	equal(t, "the error", text(err), "batchsize is no setting: infra/cdk/README.md lists them")
 }
 
-func TestAMissingBootstrapNamesItsMakeTarget(t *testing.T) {
+func TestErrorOfMissingBootstrapNamesItsMakeTarget(t *testing.T) {
 	for setting, dir := range map[string]string{"arm64": "../../dist/handler-arm64", "x86_64": "../../dist/handler-amd64"} {
 		t.Chdir(t.TempDir())
 		_, err := readSettings(plain(t, values{"architecture": setting, "codeDir": nil}), noEnvironment)
@@ -84,7 +84,7 @@ func TestAMissingBootstrapNamesItsMakeTarget(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentSetsWhatTheContextDoesNot(t *testing.T) {
+func TestContextOverridesTheEnvironment(t *testing.T) {
 	env := map[string]string{"IDEMSK_CDK_BATCH_SIZE": "7", "IDEMSK_CDK_MAX_ATTEMPTS": "9", "IDEMSK_CDK_CLUSTER_ARN": "nonsense"}
 	s, err := readSettings(plain(t, values{"maxAttempts": 3}), func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	if err != nil {
@@ -102,7 +102,7 @@ func TestListsMayBeJSON(t *testing.T) {
 	equal(t, "topics", s.props.Topics, []consumer.Topic{{Name: "a"}, {Name: "b", Group: "group-b"}})
 }
 
-func TestANetworkIsWhole(t *testing.T) {
+func TestNetworkSettingsMustBeComplete(t *testing.T) {
 	network := values{"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "vpcEndpoints": true}
 	_, err := readSettings(plain(t, network), noEnvironment)
 	equal(t, "the errors", strings.Split(text(err), "\n"), []string{
@@ -112,7 +112,7 @@ func TestANetworkIsWhole(t *testing.T) {
 }
 
 // README.md has a row for each setting, in their order, and no other.
-func TestTheReadmeListsEverySetting(t *testing.T) {
+func TestReadmeListsEverySetting(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func scrub(in []byte) []byte {
 
 // The templates of the plain example and of one with its keys elsewhere, as a whole: a change of them is to be seen, and meant.
 // go test -update writes them anew.
-func TestTheTemplates(t *testing.T) {
+func TestTemplates(t *testing.T) {
 	for name, more := range map[string]values{"plain": {}, "postgres": onPostgres()} {
 		t.Run(name, func(t *testing.T) { snapshot(t, name, more) })
 	}

@@ -69,7 +69,7 @@ func TestKeysInRedis(t *testing.T) {
 }
 
 // What contradicts itself is refused with one line for each.
-func TestWhatIsWrongWithAStore(t *testing.T) {
+func TestInvalidStoreSettings(t *testing.T) {
 	const dynamo = ": want none with store dynamodb"
 	for name, c := range map[string]struct {
 		given values
@@ -107,7 +107,7 @@ func TestWhatIsWrongWithAStore(t *testing.T) {
 	}
 }
 
-func TestTheProgramIsThatOfTheStore(t *testing.T) {
+func TestProgramMatchesTheStore(t *testing.T) {
 	for store, dir := range map[string]string{"postgres": "../../dist/handler-arm64-postgres", "redis": "../../dist/handler-arm64-redis"} {
 		t.Chdir(t.TempDir())
 		_, err := readSettings(plain(t, values{"store": store, "storeSecretArn": storeSecret, "codeDir": nil}), noEnvironment)

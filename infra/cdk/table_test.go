@@ -12,7 +12,7 @@ const (
 	queuePolicy = "AWS::SQS::QueuePolicy"
 )
 
-func TestTheTableOfKeys(t *testing.T) {
+func TestTable(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	id := tpl.id(t, "ConsumerTable")
 	table := tpl.of(globalTable)[id]
@@ -33,7 +33,7 @@ func TestTheTableOfKeys(t *testing.T) {
 	}
 }
 
-func TestTheTableAsWanted(t *testing.T) {
+func TestTableSettings(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
 		"tableName": "keys", "contributorInsights": "true", "deletionProtection": "false", "removalPolicy": "destroy", "kmsKeyArn": kmsKey,
 	}))
@@ -47,7 +47,7 @@ func TestTheTableAsWanted(t *testing.T) {
 	equal(t, "removal", at(t, tpl["Resources"], id, "DeletionPolicy"), "Delete")
 }
 
-func TestTheLedgerComesWithTheExampleOnly(t *testing.T) {
+func TestOnlyTheExampleHasALedger(t *testing.T) {
 	with := synthesise(t, plain(t))
 	ledger := with.of(globalTable)[with.id(t, "Ledger")]
 	equal(t, "the ledger's key", ledger["KeySchema"], []values{{"AttributeName": "account", "KeyType": "HASH"}})
@@ -58,7 +58,7 @@ func TestTheLedgerComesWithTheExampleOnly(t *testing.T) {
 	equal(t, "the function's ledger", variables(t, without)["IDEMSK_LEDGER_TABLE"], nil)
 }
 
-func TestDeadLettersAreSafe(t *testing.T) {
+func TestDeadLetterQueueIsProtected(t *testing.T) {
 	for name, more := range map[string]values{"AWS's key": {}, "customer key": {"kmsKeyArn": kmsKey}} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, more, values{"onFailure": "queue", "retries": "10"}))

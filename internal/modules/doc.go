@@ -1,2 +1,2 @@
-// Package modules has the tests of what the modules of this repository require.
+// Package modules tests the requirements of this repository's modules.
 package modules

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// others are the modules of clients that a function on DynamoDB does not use.
+// others are the modules of clients that a function on DynamoDB does not need.
 var others = regexp.MustCompile(`github\.com/(jackc|redis|twmb|aws/aws-sdk-go-v2/service/lambda)/`)
 
-// handler is the least of the README's.
+// handler is the minimal function of the README.
 const handler = `package main
 
 import (
@@ -29,9 +29,9 @@ func main() {
 }
 `
 
-// A module that imports the library for a function on DynamoDB downloads nothing of the clients of PostgreSQL, Redis, Kafka and
-// Lambda: not to get it, not to build it, and not to tidy its go.mod, which also reads the tests of the packages that it imports.
-func TestAFunctionOnDynamoDBDownloadsNoOtherClient(t *testing.T) {
+// A module that imports the library for a function on DynamoDB downloads no client of PostgreSQL, Redis, Kafka or Lambda: not for go
+// get, not for go build, and not for go mod tidy, which also reads the tests of imported packages.
+func TestFunctionOnDynamoDBDownloadsNoOtherClient(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAFunctionOnDynamoDBDownloadsNoOtherClient(t *testing.T) {
 		{"mod", "edit", "-replace", "github.com/idemsk/idemsk=" + root},
 		{"get", "github.com/idemsk/idemsk/lambda/app", "github.com/idemsk/idemsk/lambda/msk"},
 		{"list", "-deps", "."},
-		{"mod", "tidy", "-e"}, // it goes on without the tests' own modules, which this machine may not have
+		{"mod", "tidy", "-e"}, // continues without the modules of tests, which may be missing from the local cache
 	} {
 		if out := command(t, folder, environment, args...); others.MatchString(out) {
 			t.Errorf("go %s:\n%s", strings.Join(args, " "), out)
@@ -64,7 +64,7 @@ func TestAFunctionOnDynamoDBDownloadsNoOtherClient(t *testing.T) {
 	}
 }
 
-// downloaded returns the files below a module cache. There are some, at least of the AWS SDK.
+// downloaded returns the files below a module cache. It fails if there are none.
 func downloaded(t *testing.T, cache string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(cache, "cache", "download"), func(path string, d fs.DirEntry, err error) error {
@@ -79,10 +79,10 @@ func downloaded(t *testing.T, cache string) (paths []string) {
 	return paths
 }
 
-// A module resolves by its own go.mod, as it does for whoever imports it, and not only in the workspace. What several require,
-// they require in one version: the workspace takes the highest, and would be tested in place of the others.
+// Each module resolves by its own go.mod, as for an importer, and not only in the workspace. All modules require the same version of
+// a common dependency. Otherwise the workspace would test the highest version only.
 func TestEveryModuleIsCompleteAndRequiresTheSameVersions(t *testing.T) {
-	versions := make(map[string]string) // by module, and who requires it
+	versions := make(map[string]string) // by module, with the module that requires it
 	for _, dir := range strings.Fields(command(t, ".", nil, "list", "-m", "-f", "{{.Dir}}")) {
 		command(t, dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly"), "list", "-deps", "-test", "-tags", "localstack,docs", "./...")
 		var mod struct {
@@ -103,7 +103,7 @@ func TestEveryModuleIsCompleteAndRequiresTheSameVersions(t *testing.T) {
 	}
 }
 
-// command runs the go command, and returns what it prints.
+// command runs the go command and returns its output.
 func command(t *testing.T, dir string, environment []string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// AnswerError is an answer of the function that does not say which records failed.
+// AnswerError means that the function's answer does not name the failed records.
 type AnswerError struct {
 	Problem string
 	Answer  []byte // its beginning
@@ -19,9 +19,9 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("the answer %.*q %s", shownAnswer, e.Answer, e.Problem)
 }
 
-// Failures reads a partial batch response: the places that it names, each of which must be one that was delivered, as has
-// tells. Nothing, null and an empty document say that nothing failed; so does one without batchItemFailures. listed reports
-// whether there is such a list. The error is an *AnswerError: for an event source mapping, the whole batch has failed.
+// Failures reads a partial batch response. It returns the places that the response names. Each must have been delivered, which has
+// reports. An empty answer, null, an empty document and a document without batchItemFailures mean that no record failed. listed
+// reports whether the answer has such a list. The error is an *AnswerError: for an event source mapping, the whole batch failed.
 func Failures(payload []byte, has func(Place) bool) (failed map[Place]bool, listed bool, err error) {
 	bad := func(format string, args ...any) error {
 		return &AnswerError{Problem: fmt.Sprintf(format, args...), Answer: payload[:min(len(payload), shownAnswer)]}
@@ -54,7 +54,7 @@ func Failures(payload []byte, has func(Place) bool) (failed map[Place]bool, list
 	return failed, listed, nil
 }
 
-// isEmpty reports whether an answer is nothing at all, in one of the ways in which that can be said.
+// isEmpty reports whether an answer is empty in one of the forms that AWS accepts.
 func isEmpty(payload []byte) bool {
 	switch string(bytes.TrimSpace(payload)) {
 	case "", "null", "{}", "[]", `""`:

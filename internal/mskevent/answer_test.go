@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// What AWS says of a partial batch response; see docs/local.md.
+// The rules of AWS for a partial batch response; see docs/local.md.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	has := func(p mskevent.Place) bool { return p.Partition == "a-b-1" && p.Offset >= 5 && p.Offset <= 9 }
@@ -64,8 +64,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// An answer that lists nothing is not one that has no list.
-func TestAnAnswerWithoutAList(t *testing.T) {
+// An empty list is distinguished from a missing list.
+func TestAnswerWithoutAList(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]bool{"": false, "null": false, "{}": false, `{"statusCode":200}`: false, `{"batchItemFailures":[]}`: true} {
 		if _, listed, err := mskevent.Failures([]byte(answer), nil); listed != want || err != nil {

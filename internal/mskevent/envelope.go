@@ -2,20 +2,20 @@ package mskevent
 
 import "strings"
 
-// Envelope is what stands in an event before its records.
+// Envelope holds the fields of an event before its records.
 type Envelope []byte
 
 const closing = "}}"
 
-// MSK is the envelope of a cluster of Amazon MSK.
+// MSK returns the envelope of an Amazon MSK cluster.
 func MSK(arn string, brokers ...string) Envelope {
 	source := appendField(nil, "eventSource", "aws:kafka")
 	source = appendField(source, "eventSourceArn", arn)
 	return open(appendField(source, "bootstrapServers", strings.Join(brokers, ",")))
 }
 
-// Cluster is the envelope of a cluster that is named as dead letters name it: by the ARN of one in MSK, or by the bootstrap
-// servers of one that is self-managed. Without a name it has neither.
+// Cluster returns the envelope of a cluster by its name in dead letters: the ARN of an MSK cluster, or the bootstrap servers of
+// a self-managed one. Without a name the envelope has neither.
 func Cluster(name string) Envelope {
 	switch {
 	case name == "":
@@ -41,10 +41,10 @@ type Size struct {
 	partitions []string
 }
 
-// Size is that of an event without records.
+// Size returns the size of an event without records.
 func (e Envelope) Size() Size { return Size{Bytes: len(e) + len(closing)} }
 
-// With is the size when a record is added.
+// With returns the size after a record is added.
 func (s Size) With(r *Record) Size {
 	s.Bytes += len(r.JSON)
 	for _, id := range s.partitions {
@@ -61,7 +61,7 @@ func (s Size) With(r *Record) Size {
 	return s
 }
 
-// Event is the event of n records: its partitions in the order of their first record.
+// Event returns the event of some records. Its partitions are in the order of their first records.
 func (e Envelope) Event(n int, record func(i int) *Record) []byte {
 	total := e.Size()
 	for i := range n {
@@ -90,7 +90,7 @@ func (e Envelope) Event(n int, record func(i int) *Record) []byte {
 	return append(out, closing...)
 }
 
-// Messages is the event of some messages.
+// Messages returns the event of some messages.
 func (e Envelope) Messages(messages ...Message) []byte {
 	records := make([]Record, 0, len(messages))
 	for i := range messages {

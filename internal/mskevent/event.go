@@ -1,5 +1,5 @@
-// Package mskevent writes and reads the events of a Kafka event source mapping. Records stay the JSON that they are, so that
-// broken ones arrive broken.
+// Package mskevent writes and reads the events of a Kafka event source mapping. It keeps the JSON of each record unchanged, so that
+// invalid records stay invalid.
 package mskevent
 
 import (
@@ -12,26 +12,26 @@ import (
 	"strings"
 )
 
-// Record is a record as it stands in an event.
+// Record is a record of an event.
 type Record struct {
 	PartitionID string // the event's map key, "<topic>-<number>"
 	Offset      int64
 	JSON        json.RawMessage
 }
 
-// Place is where a record is. Its Partition is an event's map key, "<topic>-<number>".
+// Place is the position of a record. Its Partition is the event's map key, "<topic>-<number>".
 type Place struct {
 	Partition string
 	Offset    int64
 }
 
-// String is topic-partition@offset.
+// String returns topic-partition@offset.
 func (p Place) String() string { return p.Partition + "@" + strconv.FormatInt(p.Offset, 10) }
 
-// Place returns where the record is.
+// Place returns the position of the record.
 func (r *Record) Place() Place { return Place{Partition: r.PartitionID, Offset: r.Offset} }
 
-// Topic is the topic in the partition's ID; topics may hold dashes themselves.
+// Topic returns the topic in the partition's ID. A topic may contain dashes.
 func (r *Record) Topic() string {
 	if dash := strings.LastIndexByte(r.PartitionID, '-'); dash > 0 {
 		return r.PartitionID[:dash]
@@ -39,17 +39,17 @@ func (r *Record) Topic() string {
 	return r.PartitionID
 }
 
-// Event is an event that was recorded.
+// Event is a recorded event.
 type Event struct {
-	Name     string // for people: a file's name
-	Payload  []byte // as it came
+	Name     string // for messages, for example a file name
+	Payload  []byte // unchanged
 	Envelope Envelope
 	Records  []Record // one partition after another, in the order of the payload
-	Broken   error    // not nil: it is none, has no Records, and can only be delivered as it is
+	Broken   error    // not nil if Payload is not a valid event: there are no Records, and only the Payload can be delivered
 }
 
-// Parse reads an event. It returns an error if the payload is none, or has a record without an offset: such a record could
-// not be told from others in an answer.
+// Parse reads an event. It returns an error if the payload is not an event, or if a record has no offset, because an answer
+// could not name that record.
 func Parse(name string, payload []byte) (*Event, error) {
 	e := &Event{Name: name, Payload: payload}
 	var source []byte // the fields beside the records
@@ -92,7 +92,7 @@ func (e *Event) parsePartition(id string, records json.RawMessage) error {
 	return nil
 }
 
-// eachField calls f for each member of a JSON object, in its order, which a map would lose.
+// eachField calls f for each member of a JSON object, in order.
 func eachField(object []byte, f func(key string, value json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {

@@ -19,8 +19,8 @@ const two = `{"eventSource":"aws:kafka", "records":{
 	"t-10":[{"offset":7,"topic":"t","partition":10},{"offset":5, "value":42,"topic":"t","partition":10}],
 	"t-2":[{"offset":1}]}, "bootstrapServers":"b"}`
 
-// An event comes from the cluster that it is said to: the ARN of one in MSK, or the bootstrap servers of another.
-func TestTheClusterOfAnEvent(t *testing.T) {
+// An event names its cluster: the ARN of an MSK cluster, or the bootstrap servers of another.
+func TestEventNamesItsCluster(t *testing.T) {
 	t.Parallel()
 	for cluster, want := range map[string]msk.Event{
 		"arn:aws:kafka:eu-central-1:1:cluster/a/1": {Source: "aws:kafka", SourceARN: "arn:aws:kafka:eu-central-1:1:cluster/a/1"},
@@ -72,7 +72,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// What is made here has to be what the function reads.
+// The function can read the events that this package writes.
 func TestMessagesAreReadByTheFunction(t *testing.T) {
 	t.Parallel()
 	all := make([]byte, 256)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Message is a Kafka record to be put into an event. A nil Key or Value is Kafka's null.
+// Message is a Kafka record to be added to an event. A nil Key or Value is Kafka's null.
 type Message struct {
 	Topic         string
 	Partition     int32
@@ -24,10 +24,10 @@ type Header struct {
 	Value []byte
 }
 
-// PartitionID is the event's map key of the message, "<topic>-<number>".
+// PartitionID returns the event's map key of the message, "<topic>-<number>".
 func (m *Message) PartitionID() string { return m.Topic + "-" + strconv.Itoa(int(m.Partition)) }
 
-// Record is the message as it stands in an event.
+// Record returns the message as a record of an event.
 func (m *Message) Record() Record {
 	return Record{PartitionID: m.PartitionID(), Offset: m.Offset, JSON: m.AppendJSON(nil)}
 }
@@ -72,7 +72,7 @@ func appendBase64(dst, b []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
 }
 
-// appendSigned appends the value of a header as the event source mapping writes it: as Java's signed bytes.
+// appendSigned appends the value of a header as the event source mapping encodes it: as Java's signed bytes.
 func appendSigned(dst, b []byte) []byte {
 	if b == nil {
 		return append(dst, "null"...)

@@ -18,30 +18,30 @@ type DB interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Ledger is the table, by its name.
+// Ledger is the name of the table.
 type Ledger string
 
 func (l Ledger) sql() string { return pgx.Identifier{string(l)}.Sanitize() }
 
-// Create makes the table if it is not there.
+// Create creates the table if it does not exist.
 func (l Ledger) Create(ctx context.Context, db DB) error {
 	_, err := db.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+l.sql()+` (
 		account text PRIMARY KEY, balance bigint NOT NULL, bookings bigint NOT NULL)`)
 	return l.explain("creating", err)
 }
 
-// Drop removes the table if it is there.
+// Drop drops the table if it exists.
 func (l Ledger) Drop(ctx context.Context, db DB) error {
 	_, err := db.Exec(ctx, `DROP TABLE IF EXISTS `+l.sql())
 	return l.explain("removing", err)
 }
 
-// ErrRefused says that the database refuses a booking for what is in it, and would refuse it again: the balance would not fit,
-// say, or the account's name is no text that it can keep.
-var ErrRefused = errors.New("the booking is refused, and will be again")
+// ErrRefused means that the database refuses a booking because of its values, and would refuse a retry: the balance would
+// overflow, or the account's name is not a valid text.
+var ErrRefused = errors.New("the booking is refused, and a retry would be refused too")
 
-// Add adds an amount in minor units to a balance, and returns the new one. Until the transaction ends, others who book on the
-// same account wait. An error that the booking alone is to blame for is ErrRefused.
+// Add adds an amount in minor units to a balance, and returns the new balance. Other bookings on the account wait until the
+// transaction ends. An error that the booking's values cause is ErrRefused.
 func (l Ledger) Add(ctx context.Context, db DB, account string, amount int64) (balance int64, err error) {
 	err = db.QueryRow(ctx, `INSERT INTO `+l.sql()+` AS l (account, balance, bookings) VALUES ($1, $2, 1)
 		ON CONFLICT (account) DO UPDATE SET balance = l.balance + excluded.balance, bookings = l.bookings + 1
@@ -52,8 +52,8 @@ func (l Ledger) Add(ctx context.Context, db DB, account string, amount int64) (b
 	return balance, l.explain("booking in", err)
 }
 
-// refuses reports whether the server has refused a statement for its values. Class 22 is for data that is none, or out of range,
-// class 23 for what a constraint of the table forbids, and 54000 for an account too long for the index.
+// refuses reports whether the server refused a statement for its values: class 22 is invalid data or a value out of range,
+// class 23 a violated constraint, and 54000 an account too long for the index.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func refuses(err error) bool {
 	var said *pgconn.PgError

@@ -38,8 +38,8 @@ func open(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// What a booking alone is to blame for is told from what the ledger, or the server, is.
-func TestBookingsThatAreRefused(t *testing.T) {
+// Errors caused by the booking are distinguished from those of the ledger or the server.
+func TestRefusedBookings(t *testing.T) {
 	pool := open(t)
 	const ledger = pgledger.Ledger("idemsk-ledger")
 	if err := ledger.Create(t.Context(), pool); err != nil {
@@ -54,7 +54,7 @@ func TestBookingsThatAreRefused(t *testing.T) {
 		}
 	}
 	long := strings.Builder{}
-	for long.Len() < 4096 { // not to be compressed
+	for long.Len() < 4096 { // a text that PostgreSQL can't compress
 		long.WriteString(rand.Text())
 	}
 	for name, b := range map[string]struct {
@@ -83,7 +83,7 @@ func TestBookingsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheLedgerAddsUp(t *testing.T) {
+func TestLedgerAddsUp(t *testing.T) {
 	pool := open(t)
 	const ledger = pgledger.Ledger("idemsk-ledger")
 	if _, err := ledger.Add(t.Context(), pool, "a/EUR", 1); err == nil || !strings.Contains(err.Error(), "idemsk migrate --ledger") {

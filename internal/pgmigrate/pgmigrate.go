@@ -1,4 +1,4 @@
-// Package pgmigrate brings a table of PostgreSQL up to date by numbered steps, each applied once, and tells whether it is.
+// Package pgmigrate migrates a table of PostgreSQL by numbered steps, each applied once, and reports whether the table is up to date.
 package pgmigrate
 
 import (
@@ -12,18 +12,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// suffix is what a table's name gets to name the table of the steps that it has had.
+// suffix is appended to a table's name to name the table of its applied steps.
 const suffix = "_migrations"
 
-// Schema is what a kind of tables consists of.
+// Schema describes a kind of table.
 type Schema struct {
 	Files                 fs.FS                               // the steps, migrations/0001_create.sql and so on; {{table}} is the table's name
-	Also                  func(t Table) (oldnew []string)     // what else stands for names in them, as strings.NewReplacer takes it; may be nil
-	Lock                  int64                               // the advisory lock that keeps migrations from each other
-	Command               string                              // that migrates, for messages
-	Rename                string                              // what to do where another table is meant, for messages
-	Before                func(context.Context, pgx.Tx) error // looks at the server before a migration; may be nil
-	NoTable, Older, Newer error                               // what Check returns, wrapped
+	Also                  func(t Table) (oldnew []string)     // further placeholders in them, as arguments of strings.NewReplacer; may be nil
+	Lock                  int64                               // the advisory lock that serialises migrations
+	Command               string                              // the command that migrates, for messages
+	Rename                string                              // how to name another table, for messages
+	Before                func(context.Context, pgx.Tx) error // checks the server before a migration; may be nil
+	NoTable, Older, Newer error                               // the errors that Check wraps
 }
 
 // step leads from one version of a table to the next; the first to version 1.
@@ -31,7 +31,7 @@ type step struct{ name, sql string }
 
 var fileName = regexp.MustCompile(`^(\d{4})_[a-z_]+\.sql$`)
 
-// steps are those of a table, in order.
+// steps returns the steps of a table, in order.
 func (s *Schema) steps(t Table) ([]step, error) {
 	entries, err := fs.ReadDir(s.Files, "migrations")
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Schema) steps(t Table) ([]step, error) {
 	return steps, nil
 }
 
-// Migrate makes a table, or brings it up to date, in one transaction. It returns the names of the steps that were applied.
+// Migrate creates a table or migrates it, in one transaction. It returns the names of the steps that it applied.
 func (s *Schema) Migrate(ctx context.Context, pool *pgxpool.Pool, t Table) (applied []string, err error) {
 	steps, err := s.steps(t)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Schema) Migrate(ctx context.Context, pool *pgxpool.Pool, t Table) (appl
 	return applied, err
 }
 
-// apply applies what the table has not had, by the table of the steps that it has had.
+// apply applies the steps that are not in the table of applied steps.
 func (s *Schema) apply(ctx context.Context, tx pgx.Tx, had string, steps []step) (applied []string, err error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, s.Lock); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Version returns which step was the last that a table had; -1 if the table has not been made.
+// Version returns the number of the last step that was applied to a table, -1 if the table does not exist.
 func Version(ctx context.Context, db Querier, t Table) (int, error) {
 	var there bool
 	err := db.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`, t.SQL(""), t.SQL(suffix)).Scan(&there)
@@ -123,7 +123,7 @@ func lastStep(ctx context.Context, db Querier, had string) (version int, err err
 	return version, err
 }
 
-// Check says of a table, by its Version, why this program can't use it: NoTable or Older, wrapped. Newer is a warning.
+// Check returns why this program can't use a table of a Version: NoTable or Older, wrapped. Newer is a warning.
 func (s *Schema) Check(t Table, version int) error {
 	steps, err := s.steps(t)
 	switch {

@@ -15,7 +15,7 @@ type Table struct {
 
 var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_-]{0,62})\.)?([A-Za-z_][A-Za-z0-9_-]{0,47})$`)
 
-// ParseTable reads a table's name, with a schema and a dot before it or not. It leaves room for suffixes of up to 15 bytes.
+// ParseTable reads a table's name, with an optional schema and a dot before it. It leaves room for suffixes of up to 15 bytes.
 func ParseTable(name string) (Table, error) {
 	m := tableName.FindStringSubmatch(name)
 	if m == nil {
@@ -25,7 +25,7 @@ func ParseTable(name string) (Table, error) {
 	return Table{schema: m[1], name: m[2]}, nil
 }
 
-// SQL returns the name, with a suffix, as it stands in a statement.
+// SQL returns the name with a suffix, quoted for a statement.
 func (t Table) SQL(suffix string) string {
 	if t.schema == "" {
 		return pgx.Identifier{t.name + suffix}.Sanitize()

@@ -1,4 +1,4 @@
-// Package pgtrip makes round trips to PostgreSQL over the connections of a pool, and bounds them by how long the server says nothing.
+// Package pgtrip makes round trips to PostgreSQL over the connections of a pool, and bounds the time without an answer in each.
 package pgtrip
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// Exchange is what is said and heard in a round trip, in the context of w. It calls w.Heard whenever the server has answered
-// something. Where the server was silent for too long it is given up, with a *silence.Error.
+// Exchange sends the requests of a round trip and reads the answers, in the context of w. It calls w.Heard for each answer. If
+// no answer comes within the limit, the exchange ends with a *silence.Error.
 type Exchange func(w *silence.Watch, conn *pgx.Conn) error
 
 // Pool makes round trips over the connections of a pool. It is safe for concurrent use.
@@ -26,10 +26,10 @@ type Pool struct {
 	renewed  time.Time
 }
 
-// New returns a Pool. An idle connection of pool may say nothing for limit when it is acquired. The pool stays the caller's.
+// New returns a Pool. limit bounds the wait for the answer to a ping in Acquire. The caller closes pool.
 func New(pool *pgxpool.Pool, limit time.Duration) *Pool { return &Pool{Pool: pool, limit: limit} }
 
-// RoundTrip has an exchange on a connection of the pool, and gives it up when nothing was heard for limit.
+// RoundTrip makes an exchange on a connection of the pool. limit bounds the time without an answer.
 func (p *Pool) RoundTrip(ctx context.Context, limit time.Duration, f Exchange) error {
 	conn, err := p.Acquire(ctx)
 	if err != nil {
@@ -39,15 +39,15 @@ func (p *Pool) RoundTrip(ctx context.Context, limit time.Duration, f Exchange) e
 	return p.Exchange(ctx, limit, conn, f)
 }
 
-// unpinged marks the context of Acquire.
+// unpinged is the key that marks the context of Acquire.
 type unpinged struct{}
 
-// Unpinged reports whether a connection is wanted by a Pool, which finds out by itself which ones are dead, all at once: to ping one
-// after the other could take longer than a lease.
+// Unpinged reports whether ctx is that of a Pool, whose connections need no ping. A Pool detects broken connections by its
+// exchanges and replaces all of them at once. Pinging them one after the other could take longer than a lease.
 func Unpinged(ctx context.Context) bool { return ctx.Value(unpinged{}) != nil }
 
-// Acquire returns a connection of the pool. Where the pool pings idle connections nevertheless, and they do not answer within the
-// limit, they are given up. To make a new one may take as long as the pool's connect_timeout.
+// Acquire returns a connection of the pool. If the pool pings idle connections and none answers within the limit, Acquire
+// replaces all connections. A new connection may take the pool's connect_timeout.
 func (p *Pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	begun := time.Now()
 	ctx = context.WithValue(ctx, unpinged{}, true)
@@ -57,14 +57,14 @@ func (p *Pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if err == nil || within.Err() == nil || ctx.Err() != nil {
 		return conn, err
 	}
-	if p.Stat().IdleConns() > 0 { // otherwise all are at work, or one is being made
+	if p.Stat().IdleConns() > 0 { // otherwise all are in use, or a new one is being opened
 		p.Renew(begun)
 	}
 	return p.Pool.Acquire(ctx)
 }
 
-// Exchange has an exchange on a connection that was acquired. It is On for such a connection: one that ends leaves the pool at once, as
-// pgx takes up to 15 s to close one that is silent, and the pool would count it as one of its connections for so long.
+// Exchange makes an exchange on an acquired connection, like On. A connection that was closed leaves the pool at once. Otherwise
+// pgx would take up to 15 s to close a connection that does not answer, and the pool would count it for that time.
 func (p *Pool) Exchange(ctx context.Context, limit time.Duration, conn *pgxpool.Conn, f Exchange) error {
 	err := p.On(ctx, limit, conn.Conn(), f)
 	if conn.Conn().IsClosed() {
@@ -73,22 +73,22 @@ func (p *Pool) Exchange(ctx context.Context, limit time.Duration, conn *pgxpool.
 	return err
 }
 
-// On has an exchange on a connection, and gives it up when nothing was heard for limit. The connection is closed then. What breaks or
-// silences one connection mostly does so to all: so the pool makes new ones.
+// On makes an exchange on a connection. limit bounds the time without an answer; after it the connection is closed. A fault
+// that breaks one connection usually affects all of them, so On makes the pool replace its connections.
 func (p *Pool) On(ctx context.Context, limit time.Duration, conn *pgx.Conn, f Exchange) error {
 	begun := time.Now()
 	w := silence.Start(ctx, limit)
 	defer w.Stop()
 	err := w.Err(f(w, conn))
-	if err != nil && conn.IsClosed() && !errors.Is(err, context.Canceled) { // which says nothing about the connection
+	if err != nil && conn.IsClosed() && !errors.Is(err, context.Canceled) { // a cancellation is no fault of the connection
 		_ = conn.PgConn().Conn().Close()
 		p.Renew(begun)
 	}
 	return err
 }
 
-// Renew has the pool close the connections that it has: the idle ones now, those at work when they are given back. Once is enough for
-// all that had begun before.
+// Renew makes the pool close its connections: the idle ones now, the others when they are released. It does so once for all
+// exchanges that began before.
 func (p *Pool) Renew(begun time.Time) {
 	p.renewing.Lock()
 	defer p.renewing.Unlock()

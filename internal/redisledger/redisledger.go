@@ -10,36 +10,36 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fieldBalance is the field of an account's hash that has the balance, in minor units. The field bookings has how often something
-// was added.
+// fieldBalance is the field of an account's hash that holds the balance, in minor units. The field bookings holds the number of
+// additions.
 const fieldBalance = "balance"
 
-// book adds to both fields, or to none, which a transaction alone would not do: it ends at a balance that would overflow.
+// book adds to both fields or to neither. A transaction alone would add to one of them if the balance overflows.
 const book = `redis.call('HINCRBY', KEYS[1], 'balance', ARGV[1])
 return redis.call('HINCRBY', KEYS[1], 'bookings', 1)`
 
-// pageSize is how many names the server looks at for a page of Balances.
+// pageSize is the number of names that the server scans for a page of Balances.
 const pageSize = 1000
 
-// Ledger is what the names of the accounts' hashes begin with.
+// Ledger is the prefix of the names of the accounts' hashes.
 type Ledger string
 
 func (l Ledger) name(account string) string { return string(l) + ":" + account }
 
-// SendOnce is for the client that books: to send an addition again because its answer was lost would book twice.
+// SendOnce is an option of the client that books: a retried addition would book twice.
 func SendOnce(o *redis.UniversalOptions) { o.MaxRetries = -1 }
 
-// ErrRefused says that the server refuses a booking for what is in it, and would refuse it again: the balance would not fit.
-var ErrRefused = errors.New("the booking is refused, and will be again")
+// ErrRefused means that the server refuses a booking because of its values, and would refuse a retry: the balance would overflow.
+var ErrRefused = errors.New("the booking is refused, and a retry would be refused too")
 
-// overflow is what the server says of a balance that would not fit 64 bits.
+// overflow is the server's error for a balance that would overflow 64 bits.
 const overflow = "would overflow"
 
-// Add adds an amount in minor units to a balance, and returns the new one. An error that the booking alone is to blame for is
+// Add adds an amount in minor units to a balance, and returns the new balance. An error that the booking's values cause is
 // ErrRefused.
 func (l Ledger) Add(ctx context.Context, client redis.UniversalClient, account string, amount int64) (int64, error) {
 	var balance *redis.IntCmd
-	// In a transaction, which a cluster's client does not send again when the answer is lost. Lua would round the balance.
+	// A cluster's client does not retry a transaction when the reply is lost. A Lua script would round the balance.
 	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Eval(ctx, book, []string{l.name(account)}, amount)
 		balance = p.HIncrBy(ctx, l.name(account), fieldBalance, 0)
@@ -55,7 +55,7 @@ func (l Ledger) Add(ctx context.Context, client redis.UniversalClient, account s
 	return balance.Val(), nil
 }
 
-// Balances returns all balances by account. The client is one of a single server, not of a cluster.
+// Balances returns all balances by account. The client must be that of a single server, not of a cluster.
 func (l Ledger) Balances(ctx context.Context, client redis.UniversalClient) (map[string]int64, error) {
 	balances := make(map[string]int64)
 	accounts := client.ScanType(ctx, 0, l.name("*"), pageSize, "hash").Iterator()

@@ -40,7 +40,7 @@ func open(t *testing.T) redis.UniversalClient {
 	return client
 }
 
-func TestTheLedgerAddsUp(t *testing.T) {
+func TestLedgerAddsUp(t *testing.T) {
 	client := open(t)
 	const ledger = redisledger.Ledger("idemsk-ledger")
 	var wg sync.WaitGroup
@@ -76,8 +76,8 @@ func TestTheLedgerAddsUp(t *testing.T) {
 	}
 }
 
-// A booking that would overflow is refused as a whole. The balance is exact where Lua's numbers are not.
-func TestBookingsThatAreRefused(t *testing.T) {
+// A booking that would overflow changes nothing. Balances are exact beyond the precision of Lua's numbers.
+func TestRefusedBookings(t *testing.T) {
 	client := open(t)
 	const ledger = redisledger.Ledger("l")
 	for account, balance := range map[string]int64{"full/EUR": math.MaxInt64, "empty/EUR": math.MinInt64} {
@@ -99,7 +99,7 @@ func TestBookingsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheLedgerOnACluster(t *testing.T) {
+func TestLedgerOnACluster(t *testing.T) {
 	cluster, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestTheLedgerOnACluster(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLedger(t *testing.T) {
+func TestErrorsForKeysThatAreNoAccounts(t *testing.T) {
 	client := open(t)
 	if err := client.HSet(t.Context(), "l:a/EUR", "balance", "much").Err(); err != nil {
 		t.Fatal(err)
@@ -144,8 +144,8 @@ func TestWhatIsNoLedger(t *testing.T) {
 	}
 }
 
-// An addition whose answer was lost may have taken place: the client must not repeat it.
-func TestAnAdditionIsSentOnce(t *testing.T) {
+// An addition whose reply was lost may have been applied, so the client must not retry it.
+func TestAdditionIsSentOnce(t *testing.T) {
 	server, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestAnAdditionIsSentOnce(t *testing.T) {
 	}
 }
 
-// additions answers what a client says when it connects, until it adds something, and reports whether it did.
+// additions answers a client's handshake until the client adds something, and reports whether it did.
 func additions(conn net.Conn) bool {
 	buf := make([]byte, 4096)
 	for {

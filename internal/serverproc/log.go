@@ -9,7 +9,7 @@ import (
 
 const logTailSize = 64 << 10
 
-// logTail keeps the end of a log, and tells when the server in it says that it is ready.
+// logTail keeps the end of a log, and signals when the server logs that it is ready.
 type logTail struct {
 	mu     sync.Mutex
 	text   []byte
@@ -38,7 +38,7 @@ func (l *logTail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what is kept.
+// String returns the end of the log.
 func (l *logTail) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

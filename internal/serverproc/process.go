@@ -1,5 +1,5 @@
-// Package serverproc has what the packages share that run real servers as processes of a test: how a program is found, started
-// until it says that it is ready, and ended by its process id.
+// Package serverproc runs real servers as processes of a test. It finds a program, starts it, waits until it is ready, and ends it
+// by its process ID.
 package serverproc
 
 import (
@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Config says how a server is started and ended.
+// Config configures how a server is started and ended.
 type Config struct {
-	Ready      string         // what it writes when it accepts connections
-	StartLimit time.Duration  // how long it may take to
-	StopLimit  time.Duration  // how long it may take to end
+	Ready      string         // the log text that means that it accepts connections
+	StartLimit time.Duration  // the maximum time until it is ready
+	StopLimit  time.Duration  // the maximum time until it ends
 	Crash      syscall.Signal // ends it at once
 }
 
-// Process is a server at work. Its methods are not safe for concurrent use. A nil Process is one that has ended.
+// Process is a running server. Its methods are not safe for concurrent use. A nil Process has ended.
 type Process struct {
 	cfg     Config
 	cmd     *exec.Cmd
@@ -28,7 +28,7 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// Start starts a server, and waits until it is ready. The command's output becomes the log.
+// Start starts a server and waits until it is ready. The command's output becomes the log.
 func Start(ctx context.Context, cmd *exec.Cmd, cfg Config) (*Process, error) {
 	p := &Process{cfg: cfg, cmd: cmd, log: newLogTail(cfg.Ready), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
@@ -67,7 +67,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return p.cmd.Process.Signal(sig)
 }
 
-// End ends the process by a signal, and waits until it has ended. It is killed if it takes too long, which is an error.
+// End sends a signal to the process and waits until it has ended. If it exceeds StopLimit, it is killed, which is an error.
 func (p *Process) End(sig syscall.Signal) error {
 	if !p.Running() {
 		return nil

@@ -1,5 +1,5 @@
-// Package silence bounds an exchange with a peer by how long nothing is heard of it, not by how long the whole of it takes: a large
-// answer that arrives slowly is not given up, and one that does not arrive is given up soon.
+// Package silence bounds the time without an answer in an exchange with a peer, not the duration of the exchange. A large answer
+// may arrive slowly, and an exchange without an answer ends soon.
 package silence
 
 import (
@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Error says that an exchange was given up. It is a time-out, as net.Error has it.
+// Error means that nothing was received from the peer within the limit. It is a timeout, as defined by net.Error.
 type Error struct{ Limit time.Duration }
 
-func (e *Error) Error() string { return fmt.Sprintf("nothing was heard for %v", e.Limit) }
+func (e *Error) Error() string { return fmt.Sprintf("no answer for %v", e.Limit) }
 
-// Timeout is true.
+// Timeout implements net.Error.
 func (e *Error) Timeout() bool { return true }
 
-// Temporary is true: over a new connection there may be an answer.
+// Temporary implements net.Error. It returns true, because a retry on a new connection may succeed.
 func (e *Error) Temporary() bool { return true }
 
 // Watch watches an exchange. Its methods may be called concurrently.
@@ -28,26 +28,26 @@ type Watch struct {
 	limit  time.Duration
 }
 
-// Start begins a watch, which must be stopped.
+// Start starts a watch. The caller must stop it.
 func Start(parent context.Context, limit time.Duration) *Watch {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &Watch{ctx: ctx, cancel: cancel, limit: limit, timer: time.AfterFunc(limit, func() { cancel(&Error{limit}) })}
 }
 
-// Context ends when nothing was heard for the limit, when the parent does, and when the watch is stopped.
+// Context returns a context that ends when nothing was received for the limit, when the parent ends, or when the watch is stopped.
 func (w *Watch) Context() context.Context { return w.ctx }
 
-// Heard tells that there was progress: the limit counts from now.
+// Heard records progress: the limit counts from now.
 func (w *Watch) Heard() { w.timer.Reset(w.limit) }
 
-// Stop ends the watch.
+// Stop stops the watch.
 func (w *Watch) Stop() {
 	w.timer.Stop()
 	w.cancel(nil)
 }
 
-// Err returns what an exchange ended with that ended with err: the Error if it was given up. That is no context.Canceled, which
-// would mean that the caller has changed its mind.
+// Err returns the error of an exchange that ended with err: the Error if the limit was exceeded. The Error does not wrap
+// context.Canceled, which would mean that the caller cancelled the exchange.
 func (w *Watch) Err(err error) error {
 	var silent *Error
 	if err != nil && errors.As(context.Cause(w.ctx), &silent) {

@@ -15,12 +15,12 @@ const limit = 2 * time.Second
 
 var errBroken = errors.New("the connection broke")
 
-func TestAnExchangeIsGivenUpWhenNothingIsHeard(t *testing.T) {
+func TestExchangeEndsWhenNothingIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		w := silence.Start(t.Context(), limit)
 		defer w.Stop()
-		for range 5 { // progress, always just in time
+		for range 5 { // progress just before the limit
 			time.AfterFunc(limit-time.Millisecond, w.Heard)
 			select {
 			case <-w.Context().Done():
@@ -44,7 +44,7 @@ func TestAnExchangeIsGivenUpWhenNothingIsHeard(t *testing.T) {
 	})
 }
 
-func TestAnExchangeThatEndsOtherwiseKeepsItsError(t *testing.T) {
+func TestOtherErrorsAreReturnedUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := silence.Start(ctx, limit)

@@ -328,7 +328,7 @@ func finite(retries int, change func(p *consumer.Props)) func(p *consumer.Props)
 	}
 }
 
-func TestCheckSaysEverythingAtOnce(t *testing.T) {
+func TestCheckReportsAllErrors(t *testing.T) {
 	p := valid(t)
 	p.BatchSize, p.Topics, p.Lease = -1, nil, 2*time.Hour
 	err := consumer.Check(p)

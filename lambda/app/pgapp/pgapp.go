@@ -1,4 +1,4 @@
-// Package pgapp gives a function a store in PostgreSQL. Its main package imports it:
+// Package pgapp adds a store in PostgreSQL to a function. The function's main package imports it:
 //
 //	func main() {
 //		app.Start(handler, pgapp.Store())
@@ -23,8 +23,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
 )
 
-// Store returns the option that adds the store. A handler gets its transaction there by pgstore.TxFrom. Up to IDEMSK_CONCURRENCY
-// handlers have one at once, unless the URL's pool_max_conns says otherwise: the pool has one connection more than that.
+// Store returns the option that adds the store. A handler gets its transaction from pgstore.TxFrom. Up to IDEMSK_CONCURRENCY
+// handlers have a transaction at the same time, because the pool has one connection more. The URL's pool_max_conns overrides this.
 func Store() app.Option {
 	return app.WithStore(app.Store{Name: app.StorePostgres, Read: read, Open: open})
 }
@@ -52,7 +52,7 @@ func open(ctx context.Context, b *app.Base) (store.Store, error) {
 		if where.Secret != nil {
 			followRotation(c, where.Secret)
 		}
-		if !strings.Contains(where.URL, "pool_max_conns") { // each handler at work may have a transaction, and heartbeats need a connection
+		if !strings.Contains(where.URL, "pool_max_conns") { // each running handler may have a transaction, and heartbeats need a connection
 			c.MaxConns = int32(b.Config.Records.Concurrency) + 1 // a batch's bound, 10,000
 		}
 	})
@@ -64,11 +64,11 @@ func open(ctx context.Context, b *app.Base) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = storeserver.Check(ctx, b, st, storeserver.Verdicts{Warning: pgstore.ErrTableNewer}) // it is logged
+	_ = storeserver.Check(ctx, b, st, storeserver.Verdicts{Warning: pgstore.ErrTableNewer}) // Check logs the error
 	return st, nil
 }
 
-// followRotation has connections made with the secret's login, and the secret read again after the server refused it.
+// followRotation makes the pool connect with the secret's login, and reads the secret again after the server refused it.
 func followRotation(c *pgxpool.Config, s *storeserver.Secret) {
 	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
 		l, err := s.Login(ctx, storeserver.Login{User: cc.User, Password: cc.Password})

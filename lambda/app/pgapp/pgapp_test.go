@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// database is a server, and a connection to it.
+// database is a server and a connection to it.
 type database struct {
 	*pgserver.Server
 	t    *testing.T
@@ -80,7 +80,7 @@ func (d *database) migrate() {
 	}
 }
 
-func TestAFunctionOnPostgreSQL(t *testing.T) {
+func TestFunctionOnPostgreSQL(t *testing.T) {
 	db := startPostgres(t)
 	calls := 0
 	f := apptest.MustStart(t, db.env(), func(context.Context, msk.Record) ([]byte, error) {
@@ -102,7 +102,7 @@ func TestAFunctionOnPostgreSQL(t *testing.T) {
 	apptest.Equal(t, "keys", db.number(`SELECT count(*) FROM keys WHERE status = 'COMPLETED'`), 1)
 }
 
-func TestAStoreThatIsReadyLogsNothing(t *testing.T) {
+func TestReadyStoreLogsNothing(t *testing.T) {
 	db := startPostgres(t)
 	db.migrate()
 	f := apptest.MustStart(t, db.env("IDEMSK_DEAD_LETTER_QUEUE_URL", "http://127.0.0.1:9/0/q", "AWS_REGION", "eu-central-1"), apptest.Returning("", nil), pgapp.Store())
@@ -122,8 +122,8 @@ func TestAStoreThatIsReadyLogsNothing(t *testing.T) {
 	}
 }
 
-// What the handler wrote is there with its key's completion, and with nothing else.
-func TestAHandlerInTransaction(t *testing.T) {
+// The handler's writes are committed with its key's completion only.
+func TestHandlerInTransaction(t *testing.T) {
 	db := startPostgres(t)
 	db.migrate()
 	db.exec(`CREATE TABLE bookings (id serial)`)
@@ -156,8 +156,8 @@ func TestAHandlerInTransaction(t *testing.T) {
 	apptest.Equal(t, "attempts", db.number(`SELECT attempts FROM keys`), 2)
 }
 
-// Each handler has its transaction, up to IDEMSK_CONCURRENCY at once: none waits for another's connection.
-func TestHandlersInTransactionRunSideBySide(t *testing.T) {
+// Up to IDEMSK_CONCURRENCY handlers have a transaction at the same time, without waiting for a connection.
+func TestHandlersInTransactionsRunConcurrently(t *testing.T) {
 	db := startPostgres(t)
 	db.migrate()
 	const atOnce = 8 // more than a pool has by default on a small host
@@ -201,7 +201,7 @@ func TestNoTransactionWithoutPostgreSQL(t *testing.T) {
 	f.Deliver(t)
 }
 
-func TestAPasswordOfPostgreSQLThatIsRotated(t *testing.T) {
+func TestRotatedPostgreSQLPassword(t *testing.T) {
 	db := startPostgres(t)
 	db.migrate()
 	db.exec(`CREATE ROLE app LOGIN PASSWORD 'one'`)
@@ -221,7 +221,7 @@ func TestAPasswordOfPostgreSQLThatIsRotated(t *testing.T) {
 	apptest.Equal(t, "reads", secrets.Count(), 2)
 }
 
-func TestAServerThatASecretNames(t *testing.T) {
+func TestSecretNamesTheServer(t *testing.T) {
 	db := startPostgres(t)
 	db.migrate()
 	secret := apptest.Must(json.Marshal(map[string]string{"url": db.URL()}))
@@ -231,7 +231,7 @@ func TestAServerThatASecretNames(t *testing.T) {
 	f.Deliver(t)
 }
 
-func TestThePasswordIsNotRepeated(t *testing.T) {
+func TestErrorsDoNotContainThePostgreSQLPassword(t *testing.T) {
 	apptest.NewSecrets(t, "postgres://u:secret@h:port/x")
 	for _, env := range []map[string]string{
 		{"IDEMSK_STORE": "postgres"},

@@ -21,8 +21,8 @@ import (
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
 
-// inMidBatch sends a batch of 100, lets trouble come when the server is at work on it, and returns what the batch answered.
-func inMidBatch[R any](t *testing.T, pool *pgxpool.Pool, table string, batch func() R, trouble func(pid int)) R {
+// inMidBatch sends a batch of 100, injects a fault while the server processes it, and returns the batch's answers.
+func inMidBatch[R any](t *testing.T, pool *pgxpool.Pool, table string, batch func() R, fault func(pid int)) R {
 	t.Helper()
 	holder, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
 	if err != nil {
@@ -40,7 +40,7 @@ func inMidBatch[R any](t *testing.T, pool *pgxpool.Pool, table string, batch fun
 			t.Fatal(err)
 		}
 		if pid != 0 {
-			trouble(pid)
+			fault(pid)
 			break
 		}
 	}
@@ -55,7 +55,7 @@ func hundred() (reqs []store.ClaimRequest) {
 	return reqs
 }
 
-func TestAConnectionKilledInMidBatchCostsNothing(t *testing.T) {
+func TestKilledConnectionDuringBatchIsRetried(t *testing.T) {
 	root := newPool(t, server.URL())
 	pool := newPool(t, server.URL())
 	st := newStore(t, pool, pgstore.Config{})
@@ -82,7 +82,7 @@ func TestAConnectionKilledInMidBatchCostsNothing(t *testing.T) {
 	}
 }
 
-func TestAServerRestartedInMidBatchLosesNothing(t *testing.T) {
+func TestServerRestartDuringBatchLosesNothing(t *testing.T) {
 	for name, end := range map[string]func(*pgserver.Server) error{"stopped": (*pgserver.Server).Stop, "crashed": (*pgserver.Server).Crash} {
 		t.Run(name, func(t *testing.T) {
 			srv := ownServer(t, nil)
@@ -100,14 +100,14 @@ func TestAServerRestartedInMidBatchLosesNothing(t *testing.T) {
 				}
 			}
 			var ss []store.Settlement
-			for _, res := range st.Claim(t.Context(), hundred()) { // sent again, by the same owners
+			for _, res := range st.Claim(t.Context(), hundred()) { // retried by the same owners
 				if res.State != store.Claimed || res.Entry.Attempts != 1 {
 					t.Fatalf("state %d, error %v, %+v", res.State, res.Err, res.Entry)
 				}
 				ss = append(ss, settlement(res.Entry, store.OpComplete))
 			}
 			inMidBatch(t, pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) }, restart)
-			if errs := st.Settle(t.Context(), ss); errs != nil { // sent again
+			if errs := st.Settle(t.Context(), ss); errs != nil { // retried
 				t.Fatal(errs)
 			}
 			for i, res := range st.Claim(t.Context(), hundred()) {
@@ -119,7 +119,7 @@ func TestAServerRestartedInMidBatchLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAConnectionKilledInMidTransactionUndoesAll(t *testing.T) {
+func TestKilledConnectionRollsTheTransactionBack(t *testing.T) {
 	for name, after := range map[string]func(ctx context.Context, b *bank, tx pgx.Tx) error{
 		"while its handler writes": func(ctx context.Context, b *bank, tx pgx.Tx) error { return b.write(ctx, tx, "second") },
 		"when its handler is done": func(context.Context, *bank, pgx.Tx) error { return nil },
@@ -147,7 +147,7 @@ func TestAConnectionKilledInMidTransactionUndoesAll(t *testing.T) {
 	}
 }
 
-// Batches that share keys lock them in one order, whatever order they come in.
+// Batches that share keys lock them in the same order, whatever the order of their requests.
 func TestBatchesInAnyOrderDoNotDeadlock(t *testing.T) {
 	srv := ownServer(t, map[string]string{"deadlock_timeout": "10ms"})
 	st := newStore(t, newPool(t, srv.URL()), pgstore.Config{MaxClockSkew: -1})
