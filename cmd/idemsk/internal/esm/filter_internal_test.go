@@ -103,7 +103,7 @@ func TestFilterCriteriaThatAreWrong(t *testing.T) {
 		`{"value":{}}`:                                "value is empty",
 		`{"value":{"a":"b"}}`:                         "value.a is",
 		`{"value":{"a":[]}}`:                          "a list with a value in it",
-		`{"value":{"a":[[1]]}}`:                       "a list stands within a list",
+		`{"value":{"a":[[1]]}}`:                       "a list is nested in a list",
 		`{"value":{"a":[{"wildcard":"x"}]}}`:          `"wildcard" is not one that Lambda offers`,
 		`{"value":{"a":[{"prefix":1}]}}`:              "prefix wants a string",
 		`{"value":{"a":[{"exists":"yes"}]}}`:          "exists wants true or false",
@@ -112,7 +112,7 @@ func TestFilterCriteriaThatAreWrong(t *testing.T) {
 		`{"value":{"a":[{"numeric":[">"]}]}}`:         "one or two comparisons",
 		`{"value":{"a":[{"numeric":["<>",1]}]}}`:      "want =, <, <=, > or >=",
 		`{"value":{"a":[{"numeric":["<","1"]}]}}`:     "a number behind <",
-		`{"value":{"a":[{"prefix":"x","b":1}]}}`:      "stands alone",
+		`{"value":{"a":[{"prefix":"x","b":1}]}}`:      "must have no other field",
 		`{"value":{"$or":{"a":[1]}}}`:                 "want a list of objects",
 		`{"value":{"$or":[{"a":[{"prefix":true}]}]}}`: "value.$or[0].a",
 	} {

@@ -64,7 +64,7 @@ func TestLetterOfThisRunIsLeft(t *testing.T) {
 	again.Error.At = time.Now().Add(time.Minute)
 	src := &listSource{bodies: bodies(t, again)}
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
-	if r := results[0]; r.Outcome != redrive.NotRedriven || !strings.Contains(r.Error, "not mended") || len(src.done) > 0 {
+	if r := results[0]; r.Outcome != redrive.NotRedriven || !strings.Contains(r.Error, "not fixed") || len(src.done) > 0 {
 		t.Errorf("%+v", r)
 	}
 }
