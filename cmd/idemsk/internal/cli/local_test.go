@@ -180,7 +180,7 @@ func TestLocalThatCannotRun(t *testing.T) {
 		{[]string{"--prove"}, 2, "--prove needs --until-drained"},
 		{[]string{"--store", "x"}, 2, `idemsk local: --store is "x"`},
 		{[]string{"--store", "http://" + nobody}, 1, "no DynamoDB answers at http://" + nobody},
-		{[]string{"--tls"}, 2, "are for --brokers, which is missing"},
+		{[]string{"--tls"}, 2, "need --brokers"},
 		{[]string{"--brokers", nobody, "--tls-ca", "/nowhere"}, 1, "/nowhere"},
 		{[]string{"--from-localstack"}, 2, "--function and --from-localstack exclude each other"},
 	} {

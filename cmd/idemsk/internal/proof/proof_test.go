@@ -71,7 +71,7 @@ func TestBookings(t *testing.T) {
 		"twice without a kill":   {[]proof.Execution{a, b, again}, nil, 1, "", `"t#b" was booked 2 times, and no kill accounts for attempt 1 (token 1, invocation r1)`},
 		"killed, but the last":   {[]proof.Execution{a, b, again}, kills[:1], 1, "", "no kill accounts for attempt 1"},
 		"never":                  {[]proof.Execution{a}, kills, 1, "", `no booking of "t#b"`},
-		"not to be booked":       {[]proof.Execution{a, b, {Key: "t#bad"}}, kills, 1, "", `"t#bad", which is not to be booked`},
+		"not to be booked":       {[]proof.Execution{a, b, {Key: "t#bad"}}, kills, 1, "", `"t#bad", which must not be booked`},
 		"more than a window":     {[]proof.Execution{a, {Key: "t#a", Token: 2}, b, again}, kills, 1, "first first", "the kill in first repeated more than 1 bookings"},
 	} {
 		repeats, problems := proof.Bookings(places, test.executions, test.kills, test.window)
