@@ -14,7 +14,7 @@ import (
 // serverClock is the clock of all statements.
 const serverClock = `clock_timestamp()`
 
-// statements are the SQL of a store. They express the rules of package idem as conditions and values of single statements,
+// statements are the SQL of a store. They express the rules of package store as conditions and values of single statements,
 // each of which reads and writes in one step. A key that is not taken is judged by package store.
 type statements struct {
 	take   string // args: takeArgs. A row if the key was taken: whether the previous owner had not released it

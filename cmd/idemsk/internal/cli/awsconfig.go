@@ -21,7 +21,7 @@ import (
 	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
-// awsFlags are the flags of every verb that talks to AWS.
+// awsFlags are the flags of verbs that call AWS.
 type awsFlags struct{ endpoint, region string }
 
 func (a *awsFlags) declare(fs *flag.FlagSet) {
@@ -33,10 +33,10 @@ func (a *awsFlags) declareRegion(fs *flag.FlagSet) {
 	fs.StringVar(&a.region, "region", "", "the AWS `REGION` (else AWS_REGION, or the profile's)")
 }
 
-// load returns the SDK's configuration. At an endpoint on this machine, which does not check them, region and credentials are those of
-// idemsk local if the environment names none: the SDK would look for them for a long time.
+// load returns the SDK's configuration. For an endpoint on this machine, which does not check them, region and credentials default to
+// those of idemsk local, because the SDK would search for them for a long time.
 func (a *awsFlags) load(ctx context.Context) (aws.Config, error) {
-	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // what matters is an error, which the verb says
+	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // the verb prints errors
 	here, err := isLocal(a.endpoint)
 	if err != nil {
 		return aws.Config{}, err
@@ -63,11 +63,10 @@ func (a *awsFlags) load(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// attemptTimeout is for how long a service may be silent in an attempt of a request: an answer to a person may take longer than one to
-// a function. SQS is asked to wait for a second.
+// attemptTimeout bounds one attempt of a request. It exceeds the one-second wait of an SQS long poll.
 const attemptTimeout = 5 * time.Second
 
-// boundedHTTP is the HTTP client for services whose answers do not take long by themselves. dynamostore.NewClient has its own.
+// boundedHTTP returns an HTTP client with attemptTimeout. dynamostore.NewClient has its own.
 func boundedHTTP(cfg aws.Config) aws.HTTPClient { return awsclient.New(cfg.HTTPClient, attemptTimeout) }
 
 // isLocal reports whether an endpoint is on this machine.
@@ -83,7 +82,7 @@ func isLocal(endpoint string) (bool, error) {
 	return u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()), nil
 }
 
-// explainAWS adds to an error of the SDK what to do about it, where the packages below don't.
+// explainAWS adds a remedy to an error of the SDK.
 func explainAWS(err error) error {
 	var missing *types.ResourceNotFoundException
 	var api smithy.APIError

@@ -12,20 +12,20 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// The exit codes.
+// Exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1 // what was asked for could not be done, or a ledger is off
+	exitFailed = 1 // the verb failed, or a ledger is wrong
 	exitUsage  = 2
 )
 
-// Streams are a process's own.
+// Streams are the standard streams of the process.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// sayf writes to the error stream; if that fails there is nobody to tell.
+// sayf writes to the error stream. A failure to write is ignored.
 func (s Streams) sayf(format string, args ...any) {
 	_, _ = fmt.Fprint(s.Err, term.FoldFor(s.Err, fmt.Sprintf(format, args...)))
 }
@@ -39,21 +39,21 @@ func (s Streams) print(text string) int {
 	return exitOK
 }
 
-// verb is one thing that the tool can do.
+// verb is a subcommand of the tool.
 type verb struct {
 	name     string
 	args     string // after the flags, for help
 	short    string
 	about    string
 	examples []string
-	// flags declares the verb's flags, and returns what to do when they are parsed.
+	// flags declares the verb's flags and returns the action to run after they are parsed.
 	flags func(fs *flag.FlagSet) action
 }
 
-// action does what a verb is for, with the arguments that are no flags. Its error is a usageError, errReported, or any other.
+// action runs a verb with its non-flag arguments. Its error is a usageError, errReported or any other error.
 type action func(ctx context.Context, s Streams, args []string) error
 
-// verbs are all there are.
+// verbs returns all verbs.
 func verbs() []verb {
 	return []verb{
 		localVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb(), topicVerb(), produceVerb(),
@@ -70,10 +70,10 @@ func findVerb(name string) (verb, bool) {
 	return verb{}, false
 }
 
-// errReported says that the verb failed and has said so already.
+// errReported means that the verb failed and has already reported why.
 var errReported = errors.New("reported")
 
-// usageError is a command line that makes no sense.
+// usageError means that the command line is not valid.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -81,7 +81,7 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// Main runs the tool with its arguments, the program's name not among them, and returns its exit code.
+// Main runs the tool with args, which exclude the program's name, and returns the exit code.
 func Main(ctx context.Context, args []string, s Streams, version string) int {
 	if len(args) == 0 {
 		s.sayf("%s", overview())
@@ -117,7 +117,7 @@ func (v verb) main(ctx context.Context, args []string, s Streams) int {
 	return v.exit(ctx, err, s)
 }
 
-// exit says what went wrong, if anything did.
+// exit prints the error, if there is one, and returns the exit code.
 func (v verb) exit(ctx context.Context, err error, s Streams) int {
 	var usage *usageError
 	switch {
@@ -137,7 +137,7 @@ func (v verb) exit(ctx context.Context, err error, s Streams) int {
 	return exitFailed
 }
 
-// parse reads flags, which may stand before, between and behind the other arguments; what follows "--" is none.
+// parse reads flags, which may be before, between and after the other arguments. Arguments after "--" are not flags.
 func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 	for len(args) > 0 {
 		if args[0] == "--" {
@@ -152,7 +152,7 @@ func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 			return nil, err
 		}
 		args = fs.Args()
-		// The flag package takes a "--" for itself.
+		// The flag package consumes a "--".
 		if n := len(before) - len(args); before[n-1] == "--" {
 			return append(rest, args...), nil
 		}

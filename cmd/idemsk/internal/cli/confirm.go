@@ -11,12 +11,12 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// confirm asks a question; only yes is a yes. While it waits for the answer the context may end.
+// confirm asks a question and reports whether the answer is y or yes. It returns when ctx is done.
 func confirm(ctx context.Context, s Streams, question string) (bool, error) {
 	s.sayf("%s [y/N] ", term.Escape(question))
 	answer := make(chan string, 1)
 	failed := make(chan error, 1)
-	go func() { // it ends with the process, if nobody answers: a read from a terminal can't be given up
+	go func() { // a read from a terminal can't be canceled: without an answer this goroutine ends with the process
 		line, err := bufio.NewReader(s.In).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			failed <- err

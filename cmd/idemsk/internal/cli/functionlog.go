@@ -12,24 +12,24 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// functionLog is the file that the function's output goes to, and its last lines.
+// functionLog writes the function's output to a file and keeps its last lines.
 type functionLog struct {
 	file      *os.File
 	temporary bool
-	keep      string // why it is worth keeping, although the run did not fail
+	keep      string // why the file is kept although the run did not fail
 	last      []string
 }
 
-// How many lines are shown when a run fails, and how many runes of each.
+// The number of lines that are shown when a run fails, and the runes shown of each.
 const (
 	lastLines = 10
 	maxLine   = 300
 )
 
-// oldLog is the age at which a log that an earlier run has kept is removed.
+// oldLog is the age at which a log of an earlier run is removed.
 const oldLog = 24 * time.Hour
 
-// openLog opens the log: the file that is named, or a temporary one, for which those that are old make room.
+// openLog opens the log file at path. Without a path it removes old temporary logs and creates a temporary file.
 func openLog(path string) (*functionLog, error) {
 	if path != "" {
 		file, err := os.Create(path) //nolint:gosec // named by the user

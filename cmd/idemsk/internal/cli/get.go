@@ -17,11 +17,11 @@ import (
 
 func getVerb() verb {
 	return verb{
-		name: "get", args: "KEY", short: "shows the record of a key",
+		name: "get", args: "KEY", short: "shows the stored entry of a key",
 		about: `
-Shows what is stored of an idempotency key. KEY is the key of a record in --topic, for the consumer --namespace; without these flags
-it is the stored form, "<namespace>#<topic>#<key>". A record without a usable key is stored under its place,
-"<namespace>@<topic>-<partition>@<offset>@<timestamp>". A key that is stored as its SHA-256 is found by the key itself.`,
+Shows the stored entry of an idempotency key. With --topic and --namespace (the consumer's), KEY is the key of a record in that topic.
+Without these flags KEY is the stored form, "<namespace>#<topic>#<key>". The entry of a record without a usable key is stored as
+"<namespace>@<topic>-<partition>@<offset>@<timestamp>". If a key is stored as its SHA-256, give the key itself.`,
 		examples: []string{
 			"idemsk get pay-42 --topic payments --namespace ledger --table idemsk-prod --region eu-central-1",
 			"idemsk get 'ledger#payments#pay-42'",
@@ -32,7 +32,7 @@ it is the stored form, "<namespace>#<topic>#<key>". A record without a usable ke
 			var g get
 			g.storeFlags.declare(fs)
 			g.keyFlags.declare(fs, "KEY")
-			fs.BoolVar(&g.json, "json", false, "print the record as JSON")
+			fs.BoolVar(&g.json, "json", false, "print the entry as JSON")
 			return g.run
 		},
 	}
@@ -59,7 +59,7 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 	defer st.close()
 	rec, err := find(ctx, st, key)
 	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("there is no record of the key %q in %s. Keys are stored as <namespace>#<topic>#<key> (give the "+
+		return fmt.Errorf("there is no entry for the key %q in %s. Keys are stored as <namespace>#<topic>#<key> (give the "+
 			"consumer's --namespace and the --topic; no topic with IDEMSK_KEY_SCOPE=namespace), those of records without a usable key as "+
 			"<namespace>@<topic>-<partition>@<offset>@<timestamp>; to look for one: idemsk list --key-has PART", key, st.place)
 	}
@@ -73,7 +73,7 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 	return err
 }
 
-// find gets a record by its key, or by the key's hash.
+// find gets an entry by its key, or by the key's hash.
 func find(ctx context.Context, st store.Admin, key string) (rec store.Entry, err error) {
 	var last string
 	for _, hashed := range []bool{false, true} {
@@ -119,7 +119,7 @@ func recordTable(rec *store.Entry, now time.Time) string {
 	row("attempts", strconv.Itoa(rec.Attempts))
 	row("source", rec.Source)
 	row("owner", rec.Owner)
-	if rec.Status == store.StatusStarted && !rec.Released() { // else it means nothing
+	if rec.Status == store.StatusStarted && !rec.Released() { // otherwise the lease has no meaning
 		when("lease until", rec.LeaseUntil)
 	}
 	when("retry at", rec.RetryAt)
@@ -136,7 +136,7 @@ func recordTable(rec *store.Entry, now time.Time) string {
 	return t.String()
 }
 
-// statusText is the status, and what it means now.
+// statusText returns the status and what it means at the time now.
 func statusText(rec *store.Entry, now time.Time) string {
 	text := string(rec.Status)
 	switch {
@@ -149,10 +149,10 @@ func statusText(rec *store.Entry, now time.Time) string {
 	case now.Before(rec.LeaseUntil):
 		return text + ", in flight"
 	}
-	return text + ", its lease is over: the next delivery takes it"
+	return text + ", its lease is over: the next delivery claims it"
 }
 
-// maxResult is how much of a result is shown, in runes.
+// maxResult is the number of runes shown of a result.
 const maxResult = 300
 
 // resultText shows a stored result as text if it is UTF-8, as hexadecimal otherwise.

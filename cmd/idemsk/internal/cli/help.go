@@ -27,12 +27,12 @@ func overview() string {
 	}
 	t.Row("  help VERB", "flags and examples")
 	t.Row("  version", "the version of this tool")
-	return "idemsk runs idempotent MSK functions on a laptop, and looks after their records and dead letters.\n\n" +
+	return "idemsk runs idempotent MSK functions on this machine, and manages their entries, dead letters and outboxes.\n\n" +
 		"usage: idemsk VERB [flags] [arguments]\n\n" + t.String() +
-		"\nexit status: 0 done, 1 failed (or a ledger is off), 2 wrong usage\n"
+		"\nexit status: 0 success, 1 failure (or a wrong ledger), 2 usage error\n"
 }
 
-// help is a verb's own page.
+// help returns the verb's help page.
 func (v verb) help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "usage: %s\n\n%s\n", strings.TrimSpace("idemsk "+v.name+" [flags] "+v.args), strings.TrimSpace(v.about))

@@ -14,22 +14,22 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 )
 
-// kafkaFlags are the flags of the verbs that talk to Kafka.
+// kafkaFlags are the flags of verbs that connect to Kafka.
 type kafkaFlags struct {
 	brokers  string
 	security redrive.Security
 }
 
-// The variables that hold the user and password for Kafka: flags would show in the list of processes.
+// The environment variables of the Kafka user and password. Flags would be visible in the list of processes.
 const (
 	varUsername = "IDEMSK_KAFKA_USERNAME"
 	varPassword = "IDEMSK_KAFKA_PASSWORD" //nolint:gosec // a name
 )
 
-// kafkaCredentials ends the help of these verbs.
+// kafkaCredentials is the last paragraph in the help of these verbs.
 const kafkaCredentials = `
-Credentials for --sasl scram-sha-512, scram-sha-256 and plain are in IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD; those
-for aws-iam are the AWS SDK's.`
+For --sasl scram-sha-512, scram-sha-256 and plain, set IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD. For --sasl aws-iam the
+credentials of the AWS SDK are used.`
 
 func (k *kafkaFlags) declareBrokers(fs *flag.FlagSet) {
 	fs.StringVar(&k.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
@@ -38,21 +38,21 @@ func (k *kafkaFlags) declareBrokers(fs *flag.FlagSet) {
 
 func (k *kafkaFlags) declareSecurity(fs *flag.FlagSet) {
 	sec := &k.security
-	fs.BoolVar(&sec.TLS, "tls", false, "encrypt the connections to Kafka (also by each of the flags below but --sasl scram-… and plain)")
-	fs.StringVar(&sec.CA, "tls-ca", "", "a `FILE` of the certificates to trust, instead of the system's")
+	fs.BoolVar(&sec.TLS, "tls", false, "encrypt the connections to Kafka; implied by --tls-… and --sasl aws-iam")
+	fs.StringVar(&sec.CA, "tls-ca", "", "a `FILE` with the CA certificates to trust instead of the system's")
 	fs.StringVar(&sec.Cert, "tls-cert", "", "a `FILE` with the client's certificate, for mTLS")
-	fs.StringVar(&sec.Key, "tls-key", "", "a `FILE` with its key")
-	fs.StringVar(&sec.SASL, "sasl", "", "`HOW` to sign in: scram-sha-512, scram-sha-256, plain or aws-iam")
+	fs.StringVar(&sec.Key, "tls-key", "", "a `FILE` with the client's private key, for mTLS")
+	fs.StringVar(&sec.SASL, "sasl", "", "the `MECHANISM` to authenticate with: scram-sha-512, scram-sha-256, plain or aws-iam")
 }
 
-// checkSecurity refuses what does not go together, and reads user and password.
+// checkSecurity returns an error if flags contradict each other, and reads user and password from the environment.
 func (k *kafkaFlags) checkSecurity() error {
 	sec := &k.security
 	switch {
 	case (sec.Cert == "") != (sec.Key == ""):
-		return usagef("--tls-cert and --tls-key go together")
+		return usagef("--tls-cert and --tls-key need each other")
 	case k.brokers == "" && (sec.TLS || sec.SASL != "" || sec.CA != "" || sec.Cert != ""):
-		return usagef("--tls, --tls-… and --sasl are for --brokers, which is missing")
+		return usagef("--tls, --tls-… and --sasl need --brokers")
 	}
 	switch sec.SASL {
 	case "", redrive.AWSIAM:
@@ -72,13 +72,13 @@ func (k *kafkaFlags) checkSecurity() error {
 	return nil
 }
 
-// options are the client's options that sign in to the brokers. The region is that of the AWS credentials for aws-iam.
+// options returns the client's options for encryption and authentication. For aws-iam, region is the region of the AWS credentials.
 func (k *kafkaFlags) options(ctx context.Context, region string) ([]kgo.Opt, error) {
 	if err := k.checkSecurity(); err != nil {
 		return nil, err
 	}
 	if k.security.SASL == redrive.AWSIAM {
-		flags := awsFlags{region: region} // an endpoint is not that of the cluster
+		flags := awsFlags{region: region} // without an endpoint, which is not the cluster's
 		cfg, err := flags.load(ctx)
 		if err != nil {
 			return nil, explainAWS(err)
@@ -88,10 +88,10 @@ func (k *kafkaFlags) options(ctx context.Context, region string) ([]kgo.Opt, err
 	return k.security.Options()
 }
 
-// connect returns a client, which a broker has answered. The caller closes it.
+// connect returns a client that has reached a broker. The caller closes it.
 func (k *kafkaFlags) connect(ctx context.Context, region string, opts ...kgo.Opt) (*kgo.Client, error) {
 	if k.brokers == "" {
-		return nil, usagef("no brokers are named: give --brokers")
+		return nil, usagef("--brokers is missing")
 	}
 	secured, err := k.options(ctx, region)
 	if err != nil {

@@ -12,37 +12,37 @@ import (
 
 func listVerb() verb {
 	return verb{
-		name: "list", args: "", short: "lists records by status, age or key",
+		name: "list", args: "", short: "lists stored entries by status, age or key",
 		about: `
-Lists the records of idempotency keys. It reads the whole store, however little is listed, and stops early at --limit. DynamoDB bills
-a scan by the table's size; PostgreSQL reads pages of a thousand rows; Redis walks over all the names that the server has.`,
+Lists the stored entries of idempotency keys. It reads the whole store, also if few entries match, and stops at --limit. DynamoDB bills
+a scan by the table's size. PostgreSQL reads pages of 1,000 rows. Redis scans all keys of the server.`,
 		examples: []string{
 			"idemsk list --status FAILED",
-			"idemsk list --overdue --before 1h          # STARTED, free to be taken, and nobody came for an hour",
+			"idemsk list --overdue --before 1h          # STARTED, claimable, and not updated for an hour",
 			"idemsk list --key-has pay-42 --limit 0 --json | jq .failure",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var l list
 			l.declare(fs)
-			fs.Func("status", "only records of a `STATUS`: STARTED, COMPLETED or FAILED", func(text string) (err error) {
+			fs.Func("status", "only entries with a `STATUS`: STARTED, COMPLETED or FAILED", func(text string) (err error) {
 				l.query.Status, err = store.ParseStatus(text)
 				return err
 			})
-			fs.BoolVar(&l.query.Overdue, "overdue", false, "only records that are STARTED, and whose lease or delay is over")
-			fs.Func("before", "only records last updated before a `TIME` (2026-01-02T15:04:05Z, 2026-01-02), or longer ago than a duration (90m)",
+			fs.BoolVar(&l.query.Overdue, "overdue", false, "only entries that are STARTED and whose lease or delay is over")
+			fs.Func("before", "only entries last updated before a `TIME` (2026-01-02T15:04:05Z, 2026-01-02), or longer ago than a duration (90m)",
 				func(text string) (err error) {
 					l.query.Before, err = parseBefore(text, time.Now())
 					return err
 				})
 			fs.StringVar(&l.query.KeyHas, "key-has", "", "only keys that contain `TEXT`")
-			fs.IntVar(&l.limit, "limit", defaultLimit, "at most `N` records; 0 for all")
-			fs.BoolVar(&l.json, "json", false, "print each record as a line of JSON")
+			fs.IntVar(&l.limit, "limit", defaultLimit, "at most `N` entries; 0 for all")
+			fs.BoolVar(&l.json, "json", false, "print each entry as a line of JSON")
 			return l.run
 		},
 	}
 }
 
-// defaultLimit fits a few screens.
+// defaultLimit is the default of --limit.
 const defaultLimit = 100
 
 type list struct {
@@ -52,7 +52,7 @@ type list struct {
 	json  bool
 }
 
-// parseBefore reads a time, or how long ago it is.
+// parseBefore parses a time, or a duration before now.
 func parseBefore(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -86,11 +86,11 @@ func (l *list) run(ctx context.Context, s Streams, args []string) error {
 	if cut {
 		more = ", the first found; there are more (--limit 0 lists all)"
 	}
-	s.sayf("idemsk list: %s%s\n", term.Plural(found, "record", "records"), more)
+	s.sayf("idemsk list: %s%s\n", term.Plural(found, "entry", "entries"), more)
 	return nil
 }
 
-// print prints what is found; cut says that there is more than the limit.
+// print prints the entries found. cut reports whether there are more than the limit.
 func (l *list) print(ctx context.Context, s Streams, st store.Admin) (found int, cut bool, err error) {
 	var t term.Table
 	now := time.Now()
@@ -135,7 +135,7 @@ func listRow(t *term.Table, rec *store.Entry, now time.Time) {
 	t.Row(term.Cut(rec.Key, keyWidth), listStatus(rec, now), fmt.Sprint(rec.Attempts), term.Age(rec.UpdatedAt, now), rec.Source, failure)
 }
 
-// listStatus is the status in a word or two.
+// listStatus returns the status, with released, overdue or expired if that applies.
 func listStatus(rec *store.Entry, now time.Time) string {
 	switch {
 	case rec.Released():

@@ -25,21 +25,21 @@ import (
 
 func localVerb() verb {
 	return verb{
-		name: "local", short: "triggers a function by a Kafka topic on this machine, as MSK would",
+		name: "local", short: "invokes a function with the records of a Kafka topic on this machine, as MSK does",
 		about: `
-Reads a Kafka topic and invokes an unmodified Lambda function with its records, in batches, as Lambda's event source mapping
-for MSK does: docs/local.md says row by row where it differs. Without --brokers there is a broker in this process, and
-without --function the built function of this project is run. The function is any command that speaks the Lambda Runtime API
-(a provided.* bootstrap, python3 -m awslambdaric, aws-lambda-ric), one process for each poller; or it is at an Invoke
-endpoint. DynamoDB tables and an SQS queue for it are in this process, and its environment points there (--store fake).
-With --events there is no topic: the function gets recorded events, also broken ones, and each answer is shown.
+Reads a Kafka topic and invokes an unmodified Lambda function with its records in batches, as Lambda's event source mapping
+for MSK does; docs/local.md lists the differences. Without --brokers it starts a broker in this process. Without --function it
+runs the example function of this project. The function is any command that uses the Lambda Runtime API (a provided.*
+bootstrap, python3 -m awslambdaric, aws-lambda-ric), with one process for each poller, or a function at an Invoke endpoint.
+By default this process serves DynamoDB tables and an SQS queue, and the function's environment points to them (--store fake).
+With --events it reads no topic: the function gets recorded events, also malformed ones, and each response is printed.
 ` + kafkaCredentials + `
 
-Ctrl-C reads no more, waits for what is with the function, for as long as its timeout, and commits what is done with; a second
-one cuts that off, so that it comes again. SIGUSR1 disables the mapping, and enables it again.
+Ctrl-C stops reading, waits for running invocations (at most the function's timeout) and commits completed batches. A second
+Ctrl-C ends the wait; the next run redelivers what is not committed. SIGUSR1 disables the mapping, or enables it again.
 
-The exit status is 1 if the run could not begin or go on, if a proof fails, and if --until-drained has delivered everything and
-records were lost: given up where there is no on-failure destination, or named as failed by the function without ReportBatchItemFailures.`,
+The exit status is 1 if the run could not start or continue, if --prove fails, and if records were lost with --until-drained:
+given up without an on-failure destination, or reported as failed by the function without ReportBatchItemFailures.`,
 		examples: []string{
 			"idemsk local --produce 10000 --until-drained",
 			"idemsk local --function ./bootstrap --topic payments --brokers 127.0.0.1:9092",
@@ -69,8 +69,8 @@ type localCommand struct {
 	logFile   string
 	compare   bool            // --compare
 	deployed  bool            // --from-localstack
-	serving   string          // what is said of the mapping then
-	given     func() []string // names of the flags that the command line has
+	serving   string          // describes that mapping
+	given     func() []string // names of the flags set on the command line
 }
 
 func (l *localCommand) declare(fs *flag.FlagSet) {
@@ -88,56 +88,56 @@ func (l *localCommand) declare(fs *flag.FlagSet) {
 func (l *localCommand) declareSource(fs *flag.FlagSet) {
 	c := &l.opt.ESM
 	fs.StringVar(&l.events, "events", "",
-		"deliver recorded MSK events in the place of a topic's records, each as it is: the `PATH` of a file, or of a folder with *.json;\n"+
+		"deliver recorded MSK events unchanged, instead of a topic's records: the `PATH` of a file, or of a folder with *.json;\n"+
 			"the run ends when they are delivered")
-	fs.StringVar(&l.brokers, "brokers", "", "the cluster's `ADDRESSES`, parted by commas (default: a broker in this process)")
+	fs.StringVar(&l.brokers, "brokers", "", "the cluster's `ADDRESSES`, separated by commas (default: a broker in this process)")
 	l.declareSecurity(fs)
 	fs.StringVar(&l.topic, "topic", "payments", "the `TOPIC`")
-	fs.IntVar(&l.opt.Partitions, "partitions", 6, "`N` partitions of the topic, of a broker in this process")
-	fs.IntVar(&l.opt.Ports.Broker, "broker-port", 0, "the `PORT` on 127.0.0.1 of the broker in this process (default: a free one)")
-	fs.StringVar(&c.ConsumerGroup, "consumer-group-id", "idemsk-local", "the consumer `GROUP`; its committed offsets win over --starting-position")
+	fs.IntVar(&l.opt.Partitions, "partitions", 6, "create the topic with `N` partitions, on the broker in this process")
+	fs.IntVar(&l.opt.Ports.Broker, "broker-port", 0, "the `PORT` on 127.0.0.1 of the broker in this process (default: a free port)")
+	fs.StringVar(&c.ConsumerGroup, "consumer-group-id", "idemsk-local", "the consumer `GROUP`; its committed offsets override --starting-position")
 	fs.BoolVar(&l.deployed, "from-localstack", false,
-		"serve the event source mapping that is deployed at --endpoint-url (default "+localStack+"), with its parameters and its function")
+		"run the event source mapping that is deployed at --endpoint-url (default "+localStack+"), with its parameters and function")
 	fs.Float64Var(&l.opt.Copies, "producer-duplicates", stream.DefaultCopies, "the `SHARE` of produced payments that are sent twice")
 	fs.IntVar(&l.opt.Produce, "produce", 0, "produce `N` generated payments to the topic")
 	fs.Uint64Var(&l.opt.Seed, "seed", 0,
-		"a `SEED` gives the same payments again, and a batch with the same first record the same faults (default: another one each time)")
+		"the `SEED` of generated payments, and of the faults of a batch with a given first record (default: random)")
 }
 
 func (l *localCommand) declareMapping(fs *flag.FlagSet) {
 	c := &l.opt.ESM
 	fs.IntVar(&c.BatchSize, "batch-size", c.BatchSize, "at most `N` records in a batch")
-	secondsVar(fs, &c.MaximumBatchingWindow, "maximum-batching-window", c.MaximumBatchingWindow, "at most this `TIME` until a batch is sent: 5 or 5s, 300ms")
-	fs.StringVar(&c.StartingPosition, "starting-position", c.StartingPosition, "`WHERE` to begin: TRIM_HORIZON, LATEST or AT_TIMESTAMP")
-	fs.Func("starting-position-timestamp", "the `TIME` to begin at, such as 2026-01-02T15:04:05Z", func(text string) (err error) {
+	secondsVar(fs, &c.MaximumBatchingWindow, "maximum-batching-window", c.MaximumBatchingWindow, "the longest `TIME` to gather a batch: 5 or 5s, 300ms")
+	fs.StringVar(&c.StartingPosition, "starting-position", c.StartingPosition, "`WHERE` to start: TRIM_HORIZON, LATEST or AT_TIMESTAMP")
+	fs.Func("starting-position-timestamp", "the `TIME` to start at, such as 2026-01-02T15:04:05Z", func(text string) (err error) {
 		c.StartingPositionTimestamp, err = time.Parse(time.RFC3339, text)
 		return err
 	})
-	fs.IntVar(&c.MaximumRetryAttempts, "maximum-retry-attempts", c.MaximumRetryAttempts, "give a batch up after `N` retries (-1: never; with --on-failure: 10)")
-	secondsVar(fs, &l.age, "maximum-record-age", 0, "give up records that are older than this `AGE`, 3600 or 1h; 0s: none is")
-	fs.BoolVar(&c.BisectBatchOnFunctionError, "bisect-batch-on-function-error", false, "split a batch in two when the function fails")
-	fs.StringVar(&l.responses, "function-response-types", "", "`TYPES` of answers: ReportBatchItemFailures, for a function that names the records that failed")
-	fs.StringVar(&c.Retry, "retry", c.Retry, "`WHICH` records come again when some are named: named (no others), or from-lowest (all behind the lowest, too)")
+	fs.IntVar(&c.MaximumRetryAttempts, "maximum-retry-attempts", c.MaximumRetryAttempts, "give up a batch after `N` retries (-1: never; with --on-failure: 10)")
+	secondsVar(fs, &l.age, "maximum-record-age", 0, "give up records older than this `AGE`, 3600 or 1h; 0s: no limit")
+	fs.BoolVar(&c.BisectBatchOnFunctionError, "bisect-batch-on-function-error", false, "split a batch in two if the function fails")
+	fs.StringVar(&l.responses, "function-response-types", "", "the response `TYPES`: ReportBatchItemFailures, if the function returns the records that failed")
+	fs.StringVar(&c.Retry, "retry", c.Retry, "`WHICH` records are redelivered if the function reports failed ones: named (only those), or from-lowest\n(all from the lowest offset)")
 	fs.StringVar(&l.filter, "filter-criteria", "", `the filter criteria as `+"`JSON`"+`: {"Filters":[{"Pattern":"{\"value\":{…}}"}]}; @FILE reads a file`)
-	fs.StringVar(&c.OnFailure, "on-failure", "", "`WHERE` to send what is given up: arn:aws:sqs:…, arn:aws:s3:::BUCKET, or kafka://TOPIC")
-	fs.IntVar(&c.Pollers, "pollers", 2, "`N` batches under way at once, at most one for each partition; each has a process of its own")
+	fs.StringVar(&c.OnFailure, "on-failure", "", "`WHERE` to send records that are given up: arn:aws:sqs:…, arn:aws:s3:::BUCKET, or kafka://TOPIC")
+	fs.IntVar(&c.Pollers, "pollers", 2, "process up to `N` batches at once, at most one for each partition, each with its own function process")
 }
 
 func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 	fs.StringVar(&l.opt.Function, "function", "",
 		"the function's `COMMAND`, split into words as a shell does (default dist/handler-<arch>/bootstrap next to the tool)")
-	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda endpoint instead, such as http://127.0.0.1:4566")
+	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda Invoke endpoint instead, such as http://127.0.0.1:4566")
 	fs.StringVar(&l.opt.FunctionName, "function-name", "", "the function's `NAME` (default idemsk-local; at --invoke: function)")
 	secondsVar(fs, &l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`, 30 or 30s")
-	fs.DurationVar(&l.opt.InitTimeout, "init-timeout", 0, "the `TIME` that a process of the function may take until it asks for work; 0s: 10s, as on AWS")
+	fs.DurationVar(&l.opt.InitTimeout, "init-timeout", 0, "the longest `TIME` until a new function process requests its first event; 0s: 10s, as on AWS")
 	fs.StringVar(&l.opt.Store, "store", local.StoreFake,
 		"`WHERE` the function's tables are: fake (in this process), the URL of a DynamoDB, PostgreSQL or Redis, postgres or redis\n"+
-			"for the one at IDEMSK_STORE_URL, or none: nothing is set for the function but what Lambda sets, PATH and --env")
-	fs.IntVar(&l.opt.Ports.DynamoDB, "dynamodb-port", 0, "the `PORT` on 127.0.0.1 of the DynamoDB in this process (default: a free one)")
-	fs.Func("create-table", "make a table of your own in the DynamoDB in this process: `NAME=KEY`, KEY being its partition key, a string;\nmay be given again",
+			"for the one at IDEMSK_STORE_URL, or none: the function gets only Lambda's variables, PATH and --env")
+	fs.IntVar(&l.opt.Ports.DynamoDB, "dynamodb-port", 0, "the `PORT` on 127.0.0.1 of the DynamoDB in this process (default: a free port)")
+	fs.Func("create-table", "create another table in the DynamoDB in this process: `NAME=KEY`, where KEY is its partition key, a string;\nmay be repeated",
 		func(text string) error { l.opt.Tables = append(l.opt.Tables, text); return nil })
-	fs.IntVar(&l.opt.Ports.SQS, "sqs-port", 0, "the `PORT` on 127.0.0.1 of the SQS in this process (default: a free one)")
-	fs.Func("env", "a `NAME=VALUE` for the function, over what is set; NAME alone is passed on from here; may be given again", func(text string) error {
+	fs.IntVar(&l.opt.Ports.SQS, "sqs-port", 0, "the `PORT` on 127.0.0.1 of the SQS in this process (default: a free port)")
+	fs.Func("env", "set an environment variable of the function: `NAME=VALUE`, or NAME to pass it on; may be repeated", func(text string) error {
 		if value, set := os.LookupEnv(text); set {
 			text += "=" + value
 		}
@@ -149,21 +149,21 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 }
 
 func (l *localCommand) declareRun(fs *flag.FlagSet) {
-	fs.BoolVar(&l.opt.UntilDrained, "until-drained", false, "end when everything is delivered and committed")
-	fs.BoolVar(&l.opt.Prove, "prove", false, "hold the ledger of this project's function against the records at the end; exit status 1 if it is off")
-	fs.BoolVar(&l.compare, "compare", false, "with --prove: deliver the same a second time to the function without idemsk")
+	fs.BoolVar(&l.opt.UntilDrained, "until-drained", false, "exit when all records are delivered and committed")
+	fs.BoolVar(&l.opt.Prove, "prove", false, "at the end compare the example function's ledger with the records; exit status 1 if it differs")
+	fs.BoolVar(&l.compare, "compare", false, "with --prove: deliver the same records a second time, to the function without idemsk")
 	f := &l.opt.Faults
-	fs.Float64Var(&f.Duplicate, "duplicate", 0, "the `CHANCE` that a batch that is done with is delivered again")
-	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed in the middle of an invocation")
-	fs.StringVar(&f.KillAt, "kill-at", local.KillAny, "the `MOMENT` of a --kill: any, before-effect or after-effect: exactly before, or after, a write to\n"+
+	fs.Float64Var(&f.Duplicate, "duplicate", 0, "the `CHANCE` that a completed batch is delivered again")
+	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed during an invocation")
+	fs.StringVar(&f.KillAt, "kill-at", local.KillAny, "the `MOMENT` of a --kill: any, or before-effect or after-effect: immediately before or after a write to\n"+
 		"a table other than that of the keys (--store fake)")
-	fs.Float64Var(&f.Concurrent, "concurrent-duplicates", 0, "the `CHANCE` that an invocation is made twice at once, as when partitions change hands")
+	fs.Float64Var(&f.Concurrent, "concurrent-duplicates", 0, "the `CHANCE` that an invocation is made twice at the same time, as in a rebalance")
 	fs.DurationVar(&f.Slow, "slow", 0, "delay invocations by up to this `TIME`")
 }
 
 func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err error) {
 	if len(args) > 0 {
-		return usagef("there are no arguments but flags, got %q", args[0])
+		return usagef("unexpected argument %q", args[0])
 	}
 	if err := l.resolve(ctx); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 		screen.say(term.Escape(l.serving))
 	}
 	if l.opt.Invoke == "" {
-		screen.say("What the function prints goes to " + term.Escape(log.file.Name()) + ".")
+		screen.say("The function's output is written to " + term.Escape(log.file.Name()) + ".")
 	}
 	text, report, err := l.play(ctx, screen)
 	switch {
@@ -207,10 +207,10 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	return nil
 }
 
-// play runs the function, a second time without idemsk if that is asked for. The report is that of the first run.
+// play runs the function, with --compare a second time without idemsk. It returns the report of the first run.
 func (l *localCommand) play(ctx context.Context, screen *screen) (text string, with *local.Report, err error) {
 	if l.compare && (!l.opt.Prove || len(l.opt.Brokers) > 0) {
-		return "", nil, usagef("--compare needs --prove, and a broker in this process: the same records are delivered twice")
+		return "", nil, usagef("--compare needs --prove and a broker in this process, because it delivers the same records twice")
 	}
 	with, err = local.Run(ctx, l.opt)
 	if err != nil {
@@ -229,10 +229,10 @@ func (l *localCommand) play(ctx context.Context, screen *screen) (text string, w
 	return with.Beside(without), with, nil
 }
 
-// localStack is where LocalStack is, if nobody says otherwise.
+// localStack is LocalStack's default URL.
 const localStack = "http://127.0.0.1:4566"
 
-// fromLocalStack has the parameters of a deployed mapping take the place of flags.
+// fromLocalStack sets the parameters from a deployed mapping.
 func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	allowed := []string{
 		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "sasl",
@@ -243,7 +243,7 @@ func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	for _, name := range l.given() {
 		switch {
 		case !slices.Contains(allowed, name):
-			return usagef("--%s and --from-localstack exclude each other: what is deployed has its own", name)
+			return usagef("--%s and --from-localstack exclude each other: the deployed mapping sets it", name)
 		case name == "topic":
 			wanted.Topic = l.topic
 		case name == "function-name":
@@ -256,7 +256,7 @@ func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	return err
 }
 
-// resolveMapping fills in the parameters of the event source mapping that flags have in another form.
+// resolveMapping sets the mapping's parameters from flags that have another form.
 func (l *localCommand) resolveMapping() error {
 	c := &l.opt.ESM
 	if l.age != 0 {
@@ -278,7 +278,7 @@ func (l *localCommand) resolveMapping() error {
 	return nil
 }
 
-// readEvents has recorded events take the place of a topic.
+// readEvents reads the recorded events of --events.
 func (l *localCommand) readEvents() (err error) {
 	excluded := []string{
 		"brokers", "broker-port", "topic", "partitions", "consumer-group-id", "produce", "producer-duplicates", "batch-size", "maximum-batching-window",
@@ -286,14 +286,14 @@ func (l *localCommand) readEvents() (err error) {
 	}
 	for _, name := range l.given() {
 		if slices.Contains(excluded, name) {
-			return usagef("--%s and --events exclude each other: recorded events are delivered as they are, one after another", name)
+			return usagef("--%s and --events exclude each other: recorded events are delivered unchanged, one after another", name)
 		}
 	}
 	l.opt.ESM.Events, err = local.ReadEvents(l.events)
 	return err
 }
 
-// resolve fills in what flags leave open.
+// resolve sets the options that flags do not set.
 func (l *localCommand) resolve(ctx context.Context) (err error) {
 	o := &l.opt
 	o.ESM.Topics = []string{l.topic}
@@ -326,12 +326,12 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 		o.Function = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
 	if o.Invoke != "" {
-		o.FunctionName = cmp.Or(o.FunctionName, "function") // as runtime interface emulators call theirs
+		o.FunctionName = cmp.Or(o.FunctionName, "function") // the name that runtime interface emulators use
 	}
 	o.FunctionName = cmp.Or(o.FunctionName, "idemsk-local")
 	endpoint := l.endpoint
 	if o.Endpoint = endpoint != ""; !o.Endpoint {
-		endpoint = o.Invoke // credentials are made up for it too, if it is on this machine
+		endpoint = o.Invoke // it gets default credentials too, if it is on this machine
 	}
 	o.AWS = func(ctx context.Context) (aws.Config, error) {
 		flags := l.awsFlags
@@ -341,7 +341,7 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 	return nil
 }
 
-// toggleSignal gives a value for each SIGUSR1.
+// toggleSignal returns a channel that receives a value for each SIGUSR1.
 func toggleSignal() (<-chan struct{}, func()) {
 	signals, toggle := make(chan os.Signal, 1), make(chan struct{}, 1)
 	done := make(chan struct{})
@@ -364,13 +364,13 @@ func toggleSignal() (<-chan struct{}, func()) {
 	return toggle, func() { signal.Stop(signals); close(done); end.Wait() }
 }
 
-// secondSignal gives a value for an interrupt after the context is done, which the first one has ended.
+// secondSignal returns a channel that receives a value for the first interrupt after ctx is done.
 func secondSignal(ctx context.Context) (<-chan struct{}, func()) {
 	signals, second, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
 	var end sync.WaitGroup
 	end.Go(func() {
 		select {
-		case <-ctx.Done(): // the first one was delivered before that: it is not seen again
+		case <-ctx.Done(): // the first signal was delivered before
 		case <-done:
 			return
 		}
@@ -385,7 +385,7 @@ func secondSignal(ctx context.Context) (<-chan struct{}, func()) {
 	return second, func() { close(done); end.Wait() }
 }
 
-// screen is the error stream, with lines that stay and a view that does not.
+// screen writes lines to the error stream, above a live view.
 type screen struct {
 	s    Streams
 	mu   sync.Mutex

@@ -79,7 +79,7 @@ func TestLocalProvesNothing(t *testing.T) {
 	t.Parallel()
 	r := idemsk(t, "local", "--function", handler, "--produce", "300", "--until-drained", "--prove", "--duplicate", "1", "--env", "IDEMSK_STORE=none",
 		"--log", filepath.Join(t.TempDir(), "function.log"))
-	if r.code != 1 || !strings.Contains(r.out, "Not proven: ") || !strings.Contains(r.out, "the ledger is off: account-") {
+	if r.code != 1 || !strings.Contains(r.out, "Not proven: ") || !strings.Contains(r.out, "the ledger is wrong: account-") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -180,7 +180,7 @@ func TestLocalThatCannotRun(t *testing.T) {
 		{[]string{"--prove"}, 2, "--prove needs --until-drained"},
 		{[]string{"--store", "x"}, 2, `idemsk local: --store is "x"`},
 		{[]string{"--store", "http://" + nobody}, 1, "no DynamoDB answers at http://" + nobody},
-		{[]string{"--tls"}, 2, "are for --brokers, which is missing"},
+		{[]string{"--tls"}, 2, "need --brokers"},
 		{[]string{"--brokers", nobody, "--tls-ca", "/nowhere"}, 1, "/nowhere"},
 		{[]string{"--from-localstack"}, 2, "--function and --from-localstack exclude each other"},
 	} {
@@ -285,7 +285,7 @@ func TestLocalSecondInterrupt(t *testing.T) {
 			}
 			continue
 		case c := <-code:
-			if c != 0 || !strings.Contains(out.String(), "100 records are not committed") || !strings.Contains(said.String(), "comes again with the next run") {
+			if c != 0 || !strings.Contains(out.String(), "100 records are not committed") || !strings.Contains(said.String(), "the next run redelivers them") {
 				t.Errorf("exit %d\n%s\n%s", c, out.String(), said)
 			}
 		case <-ctx.Done():

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// nameValues are the values of a flag that may be given again, each as NAME=VALUE.
+// nameValues are the values of a flag that may be repeated, each as NAME=VALUE.
 type nameValues []nameValue
 
 type nameValue struct{ name, value string }

@@ -56,7 +56,7 @@ func TestVerbsGoOnWhenAWSFallsSilent(t *testing.T) {
 		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"}, "DescribeTable", 0, "0 published"},
 		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"}, "DescribeStream", 0, "0 published"},
 		{[]string{"list"}, "Scan", 0, ""},
-		{[]string{"get", "payments#k"}, "GetItem", 1, "there is no record"},
+		{[]string{"get", "payments#k"}, "GetItem", 1, "there is no entry"},
 	} {
 		t.Run(tc.args[0]+" "+tc.lost, func(t *testing.T) {
 			t.Parallel()

@@ -11,16 +11,16 @@ import (
 
 func outboxVerb() verb {
 	return verb{
-		name: "outbox", args: "[ID ...]", short: "lists what an outbox has set aside, and has it sent again",
+		name: "outbox", args: "[ID ...]", short: "lists the parked events of an outbox, and requeues them",
 		about: `
-Lists the events that Kafka has rejected for good (no such topic, not allowed, too large), which the relay has set aside in the outbox's
-table. Values and headers are not shown. With --requeue the relay tries these again, those with an ID or --all; mend first what they
-failed by. They come after later events of their key, with the same event-id; meanwhile nothing else is held up.
+Lists the parked events of an outbox: those that Kafka has rejected --max-attempts times (unknown topic, no permission, too large).
+Values and headers are not shown. With --requeue the relay sends them again: the events with these IDs, or --all. Fix the cause first.
+Requeued events keep their event-id, and follow later events of their key. Other events do not wait for them.
 
-In DynamoDB (--outbox-table) it reads the whole table, and what a transaction has published for one topic and key is one item: what is
-set aside of it is requeued together, by the item's ID or that of one of these events. When Kafka is back after more than 24 hours,
-the stream has forgotten what the table still has (for 7 days): --requeue --from --to has the items of that time sent, also those that
-had been.`,
+In DynamoDB (--outbox-table) it reads the whole table. An item has the events of one transaction for one topic and key. All parked
+events of an item are requeued together: give the ID of the item or of one of these events. If Kafka was unavailable for more than
+24 hours, the stream has lost events that the table keeps for 7 days: --requeue --from --to sends the items created in that time,
+also those that were already published.`,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk outbox",
 			"idemsk outbox --outbox-table idemsk-outbox --json | jq -r .failure | sort | uniq -c",
@@ -48,28 +48,28 @@ type outboxCommand struct {
 	requeue, all, yes bool
 	from, to          time.Time
 	ids               []string
-	given             map[string]bool // the flags that are on the command line
+	given             map[string]bool // the flags set on the command line
 }
 
 func (o *outboxCommand) declare(fs *flag.FlagSet) {
 	o.declareStoreURL(fs)
 	fs.StringVar(&o.table, "table", pgoutbox.DefaultTable, "the `TABLE` of the outbox in PostgreSQL")
-	fs.StringVar(&o.dynamo, "outbox-table", "", "the `TABLE` of the outbox in DynamoDB, instead")
+	fs.StringVar(&o.dynamo, "outbox-table", "", "the `TABLE` of the outbox in DynamoDB, instead of PostgreSQL")
 	o.awsFlags.declare(fs)
 	fs.IntVar(&o.limit, "limit", defaultLimit, "list at most `N`; 0 for all")
-	fs.BoolVar(&o.json, "json", false, "print each as a line of JSON")
-	fs.BoolVar(&o.requeue, "requeue", false, "have the events with these IDs tried again")
-	fs.BoolVar(&o.all, "all", false, "with --requeue: all that are set aside")
+	fs.BoolVar(&o.json, "json", false, "print each entry as a line of JSON")
+	fs.BoolVar(&o.requeue, "requeue", false, "send the events with these IDs again")
+	fs.BoolVar(&o.all, "all", false, "with --requeue: all parked events")
 	bound := func(to *time.Time) func(string) error {
 		return func(text string) (err error) {
 			*to, err = parseBefore(text, time.Now())
 			return err
 		}
 	}
-	fs.Func("from", "with --requeue, in DynamoDB: the items created at a `TIME` (2026-01-02T15:04:05Z, or a duration ago: 36h) or later,\n"+
-		"of which nothing is set aside", bound(&o.from))
-	fs.Func("to", "and before a `TIME`: the stream still has what is not older than 24h", bound(&o.to))
-	fs.BoolVar(&o.yes, "yes", false, "don't ask, with --all or --from and --to")
+	fs.Func("from", "with --requeue, in DynamoDB: the items created at a `TIME` (2026-01-02T15:04:05Z, or a duration ago: 36h) or later\n"+
+		"that have no parked event", bound(&o.from))
+	fs.Func("to", "and before a `TIME`; the stream keeps the last 24h", bound(&o.to))
+	fs.BoolVar(&o.yes, "yes", false, "don't ask for confirmation, with --all or --from and --to")
 }
 
 func (o *outboxCommand) run(ctx context.Context, s Streams, args []string) error {
@@ -91,7 +91,7 @@ func (o *outboxCommand) run(ctx context.Context, s Streams, args []string) error
 	return box.explain(o.listFrom(ctx, s, box))
 }
 
-// check finds what makes no sense.
+// check returns a usage error if the flags are not valid.
 func (o *outboxCommand) check(s Streams) error {
 	if err := o.checkTogether(); err != nil {
 		return err
@@ -102,11 +102,11 @@ func (o *outboxCommand) check(s Streams) error {
 	case o.limit < 0:
 		return usagef("--limit is %d: want 0 (all) or more", o.limit)
 	case !o.requeue && len(o.ids) > 0:
-		return usagef("unexpected argument %q: to have events tried again give --requeue", o.ids[0])
+		return usagef("unexpected argument %q: to send events again give --requeue", o.ids[0])
 	case !o.requeue:
 		return nil
 	case o.given["from"] != o.given["to"]:
-		return usagef("--from and --to go together")
+		return usagef("--from and --to need each other")
 	case o.given["from"] && !o.from.Before(o.to):
 		return usagef("--from is not before --to")
 	}
@@ -118,14 +118,14 @@ func (o *outboxCommand) check(s Streams) error {
 	}
 	switch {
 	case ways != 1:
-		return usagef("want IDs, --all, or --from and --to, to say what --requeue is for: one of these")
+		return usagef("--requeue needs one of: IDs, --all, or --from and --to")
 	case len(o.ids) == 0 && !o.yes && !term.IsTerminal(s.In):
-		return usagef("this is no terminal to ask at: give --yes")
+		return usagef("standard input is not a terminal: give --yes")
 	}
 	return nil
 }
 
-// checkTogether finds flags that are not for each other.
+// checkTogether returns a usage error if flags exclude each other.
 func (o *outboxCommand) checkTogether() error {
 	for _, group := range []struct {
 		wrong bool
@@ -133,7 +133,7 @@ func (o *outboxCommand) checkTogether() error {
 		flags []string
 	}{
 		{!o.requeue, "is for --requeue", []string{"all", "from", "to", "yes"}},
-		{o.requeue, "is for the list, and not for --requeue", []string{"limit", "json"}},
+		{o.requeue, "and --requeue exclude each other", []string{"limit", "json"}},
 		{o.given["outbox-table"], "is for PostgreSQL, and --outbox-table names a table in DynamoDB: leave one of them out", []string{"store-url", "table"}},
 		{!o.given["outbox-table"], "is for DynamoDB: name the table with --outbox-table", []string{"region", "endpoint-url", "from", "to"}},
 	} {

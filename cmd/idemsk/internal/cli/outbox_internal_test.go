@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// fakeOutbox is a table of entries that are set aside; an empty ID is an item that can't be read.
+// fakeOutbox is a table of entries that are parked; an empty ID is an item that can't be read.
 func fakeOutbox(requeued *[]string, ids ...string) *outboxTable {
 	return &outboxTable{
 		place: "the table outbox", one: "event", many: "events",
-		aside: func(context.Context, int) iter.Seq2[outboxEntry, error] {
+		parked: func(context.Context, int) iter.Seq2[outboxEntry, error] {
 			return func(yield func(outboxEntry, error) bool) {
 				for n, id := range ids {
 					e, err := outboxEntry{ID: id, CreatedAt: time.Unix(int64(-n), 0)}, error(nil)
@@ -49,7 +49,7 @@ func TestRequeueAllAsksFirst(t *testing.T) {
 		if err != nil || !slices.Equal(requeued, want) {
 			t.Errorf("%q: %v requeued, %v; want %v, the oldest first", answer, requeued, err, want)
 		}
-		if !strings.Contains(said.String(), "Try the 3 events again that are set aside in the table outbox?") || (want == nil) != strings.Contains(said.String(), "nothing was done") {
+		if !strings.Contains(said.String(), "Send the 3 events again that are parked in the table outbox?") || (want == nil) != strings.Contains(said.String(), "nothing was done") {
 			t.Errorf("%q: %s", answer, said.String())
 		}
 	}
@@ -93,7 +93,7 @@ func TestWhatIsRequeuedBeforeAFailureIsCounted(t *testing.T) {
 	}
 	o := outboxCommand{requeue: true, ids: []string{"a", "x"}}
 	err := o.requeueIn(t.Context(), Streams{Err: &said}, box)
-	if !errors.Is(err, away) || !strings.Contains(said.String(), "7 events requeued") || !strings.Contains(said.String(), "b has gone") || !strings.Contains(said.String(), "x is not set aside") {
+	if !errors.Is(err, away) || !strings.Contains(said.String(), "7 events requeued") || !strings.Contains(said.String(), "b has gone") || !strings.Contains(said.String(), "x is not parked") {
 		t.Errorf("%v: %s", err, said.String())
 	}
 }

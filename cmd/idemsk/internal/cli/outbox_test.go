@@ -63,8 +63,8 @@ func TestOutboxOfPostgreSQL(t *testing.T) {
 	if _, err := pgoutbox.Migrate(t.Context(), pool, ""); err != nil {
 		t.Fatal(err)
 	}
-	if r := run(); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 events set aside in the table outbox") {
-		t.Errorf("nothing is set aside: %+v", r)
+	if r := run(); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 events parked in the table outbox") {
+		t.Errorf("nothing is parked: %+v", r)
 	}
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -122,11 +122,11 @@ func listOutbox(t *testing.T, run func(args ...string) result) {
 	t.Helper()
 	r := run()
 	lines := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
-	if r.code != 0 || len(lines) != 6 || !strings.Contains(r.err, "5 events set aside in the table outbox in PostgreSQL\n") {
+	if r.code != 0 || len(lines) != 6 || !strings.Contains(r.err, "5 events parked in the table outbox in PostgreSQL\n") {
 		t.Fatalf("%+v; want five events under a headline", r)
 	}
 	for n, says := range []string{
-		`^ID +TOPIC +KEY +CREATED +SET ASIDE +ATTEMPTS +FAILURE$`,
+		`^ID +TOPIC +KEY +CREATED +PARKED +ATTEMPTS +FAILURE$`,
 		`^` + outboxID(1) + ` +credited +acc-1 +(now|\d+s ago) +(now|\d+s ago) +1 +topic "credited": UNKNOWN_TOPIC_OR_PARTITION`,
 		`^` + outboxID(2) + ` +credited +\\x1b\[2Jk{52}… `,
 		`^` + outboxID(3) + ` +credited +\\xfe `,
@@ -136,7 +136,7 @@ func listOutbox(t *testing.T, run func(args ...string) result) {
 			t.Errorf("no line like %s in\n%s", says, r.out)
 		}
 	}
-	if r := run("--limit", "2"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.Contains(r.err, "2 events set aside in the table outbox in PostgreSQL, the first found; there are more") {
+	if r := run("--limit", "2"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.Contains(r.err, "2 events parked in the table outbox in PostgreSQL, the first found; there are more") {
 		t.Errorf("--limit 2: %+v", r)
 	}
 	if r := run("--limit", "5"); strings.Contains(r.err, "more") {
@@ -176,11 +176,11 @@ func requeueOutbox(t *testing.T, run func(args ...string) result) {
 	t.Helper()
 	// One is there, as often as it is named and however it is written; two are not, and are named.
 	r := run("--requeue", outboxID(1), strings.ToUpper(outboxID(1)), outboxID(7), "no\x1bid", "no\x1bid")
-	if r.code != 1 || !strings.Contains(r.err, "  "+outboxID(7)+" is not set aside in the table outbox") || strings.Count(r.err, `  no\x1bid is not set aside`) != 1 ||
+	if r.code != 1 || !strings.Contains(r.err, "  "+outboxID(7)+" is not parked in the table outbox") || strings.Count(r.err, `  no\x1bid is not parked`) != 1 ||
 		strings.Contains(r.err, outboxID(1)) || !strings.Contains(r.err, "1 event requeued") {
 		t.Errorf("%+v; want one requeued and two named", r)
 	}
-	if r := run("--requeue", outboxID(1)); r.code != 1 || !strings.Contains(r.err, outboxID(1)+" is not set aside") || !strings.Contains(r.err, "0 events requeued") {
+	if r := run("--requeue", outboxID(1)); r.code != 1 || !strings.Contains(r.err, outboxID(1)+" is not parked") || !strings.Contains(r.err, "0 events requeued") {
 		t.Errorf("again: %+v", r)
 	}
 	if r := run(); strings.Contains(r.out, outboxID(1)) || !strings.Contains(r.err, "4 events") {

@@ -27,8 +27,8 @@ func (o *outboxCommand) openDynamoDB(ctx context.Context) (*outboxTable, error) 
 	t := dynamoOutbox{box: box, db: dynamostore.NewClient(cfg)}
 	return &outboxTable{
 		place: "the table " + o.dynamo, one: "item", many: "items", items: true,
-		cost:  "scanning the table " + o.dynamo + ", 1 read unit for 4 KB",
-		aside: t.aside, created: t.created, requeue: t.requeue, explain: explainOutbox, close: func() {},
+		cost:   "scanning the table " + o.dynamo + ", 1 read unit for 4 KB",
+		parked: t.parked, created: t.created, requeue: t.requeue, explain: explainOutbox, close: func() {},
 	}, nil
 }
 
@@ -47,7 +47,7 @@ type dynamoOutbox struct {
 	db  dynamooutbox.AdminClient
 }
 
-func (t *dynamoOutbox) aside(ctx context.Context, _ int) iter.Seq2[outboxEntry, error] {
+func (t *dynamoOutbox) parked(ctx context.Context, _ int) iter.Seq2[outboxEntry, error] {
 	return t.list(ctx, dynamooutbox.ListQuery{Parked: true}, func(*dynamooutbox.Item) bool { return true })
 }
 
@@ -88,10 +88,10 @@ func entryOf(it *dynamooutbox.Item) outboxEntry {
 	return e
 }
 
-// requeuesAtOnce is how many topics and keys are requeued at the same time.
+// requeuesAtOnce is the number of topics and keys that are requeued at the same time.
 const requeuesAtOnce = 16
 
-// requeue requeues the items of one topic and key one after the other, so that the stream has them in their order.
+// requeue requeues the items of one topic and key one after another, so that the stream has them in order.
 func (t *dynamoOutbox) requeue(ctx context.Context, entries []outboxEntry) (events int, problems []error, err error) {
 	byAggregate := make(map[string][]outboxEntry)
 	for _, e := range entries {

@@ -100,8 +100,8 @@ func (s *outboxSite) publish(transactions ...[]outbox.Event) {
 	}
 }
 
-// setAside marks an event on an item, as a relay does.
-func (s *outboxSite) setAside(aggregate, id, event string) {
+// park marks an event on an item, as a relay does.
+func (s *outboxSite) park(aggregate, id, event string) {
 	s.Helper()
 	_, err := s.db.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: itemKey(aggregate, id),
@@ -134,7 +134,7 @@ func TestOutboxOfDynamoDB(t *testing.T) {
 	published := outboxEvent(4, []byte("acc-4"))
 	published.Topic = "debited"
 	s.publish([]outbox.Event{outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("acc-1")), outboxEvent(3, []byte{0xfe})}, []outbox.Event{published})
-	if r := s.relay(); r.code != 0 || !strings.Contains(r.err, "1 published, 3 set aside") {
+	if r := s.relay(); r.code != 0 || !strings.Contains(r.err, "1 published, 3 parked") {
 		t.Fatalf("%+v", r)
 	}
 	s.list()
@@ -142,8 +142,8 @@ func TestOutboxOfDynamoDB(t *testing.T) {
 	s.requeue()
 	s.requeueWhatIsForgotten()
 	createTopic(t, s.cluster, "credited")
-	if r := s.relay(); r.code != 0 || !strings.Contains(r.err, " 0 set aside") {
-		t.Errorf("%+v; want nothing set aside", r)
+	if r := s.relay(); r.code != 0 || !strings.Contains(r.err, " 0 parked") {
+		t.Errorf("%+v; want nothing parked", r)
 	}
 	for key, n := range map[string]int{"acc-1": 2, "\xfe": 1} {
 		if values := consume(t, strings.Join(s.cluster.ListenAddrs(), ","), 3)[key]; len(values) < n {
@@ -155,11 +155,11 @@ func TestOutboxOfDynamoDB(t *testing.T) {
 func (s *outboxSite) list() {
 	s.Helper()
 	r := s.run("outbox")
-	if r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.Contains(r.err, "2 items set aside in the table "+s.table+"\n") || !strings.Contains(r.err, "1 read unit for 4 KB") {
+	if r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.Contains(r.err, "2 items parked in the table "+s.table+"\n") || !strings.Contains(r.err, "1 read unit for 4 KB") {
 		s.Errorf("%+v; want two items under a headline", r)
 	}
 	for _, says := range []string{
-		`(?m)^ID +EVENTS +TOPIC +KEY +CREATED +SET ASIDE +ATTEMPTS +FAILURE$`,
+		`(?m)^ID +EVENTS +TOPIC +KEY +CREATED +PARKED +ATTEMPTS +FAILURE$`,
 		`(?m)^` + outboxID(1) + ` +2 +credited +acc-1 +(now|\d+s ago) +(now|\d+s ago) +1 +topic "credited": UNKNOWN_TOPIC_OR_PARTITION`,
 		`(?m)^` + outboxID(3) + ` +1 +credited +\\xfe `,
 	} {
@@ -188,7 +188,7 @@ func (s *outboxSite) list() {
 // listWhatIsNoItem has another hand's item in the table, which is named, and is nobody else's trouble.
 func (s *outboxSite) listWhatIsNoItem() {
 	s.Helper()
-	s.setAside("alien", "x\x1b", "x\x1b")
+	s.park("alien", "x\x1b", "x\x1b")
 	for _, args := range [][]string{nil, {"--requeue", "x\x1b"}} {
 		if r := s.run("outbox", args...); r.code != 1 || !strings.Contains(r.err, `not one of an outbox: "alien"`) || strings.Contains(r.err, "\x1b") {
 			s.Errorf("%q: %+v; want exit 1 and the item named", args, r)
@@ -205,14 +205,14 @@ func (s *outboxSite) listWhatIsNoItem() {
 func (s *outboxSite) requeue() {
 	s.Helper()
 	// The second event of an item stands for the item.
-	if r := s.run("outbox", "--requeue", strings.ToUpper(outboxID(2)), outboxID(4)); r.code != 1 || !strings.Contains(r.err, outboxID(4)+" is not set aside") ||
+	if r := s.run("outbox", "--requeue", strings.ToUpper(outboxID(2)), outboxID(4)); r.code != 1 || !strings.Contains(r.err, outboxID(4)+" is not parked") ||
 		strings.Contains(strings.ToLower(r.err), outboxID(2)) || !strings.Contains(r.err, "2 events requeued in the table "+s.table) {
 		s.Errorf("%+v; want one item requeued, and one that is published named", r)
 	}
 	if r := s.run("outbox"); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 items") {
-		s.Errorf("%+v; want nothing set aside", r)
+		s.Errorf("%+v; want nothing parked", r)
 	}
-	s.setAside("credited#acc-1", outboxID(1), outboxID(2))
+	s.park("credited#acc-1", outboxID(1), outboxID(2))
 	for _, want := range []string{"1 event requeued", "0 events requeued"} {
 		if r := s.run("outbox", "--requeue", "--all", "--yes"); r.code != 0 || !strings.Contains(r.err, want) {
 			s.Errorf("all: %+v, want %q", r, want)
@@ -228,16 +228,16 @@ func (s *outboxSite) requeueWhatIsForgotten() {
 	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.code != 0 || !strings.Contains(r.err, "4 events requeued") {
 		s.Errorf("%+v; want all", r)
 	}
-	s.setAside("credited#acc-1", outboxID(1), outboxID(2))
-	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.code != 1 || !strings.Contains(r.err, "1 item is of that time set aside in part") ||
+	s.park("credited#acc-1", outboxID(1), outboxID(2))
+	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.code != 1 || !strings.Contains(r.err, "1 item is of that time parked in part") ||
 		!strings.Contains(r.err, "2 events requeued") {
 		s.Errorf("%+v; want two, and the other item named", r)
 	}
-	s.setAside("credited#acc-1", outboxID(1), outboxID(1))
+	s.park("credited#acc-1", outboxID(1), outboxID(1))
 	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.code != 0 || !strings.Contains(r.err, "2 events requeued") {
-		s.Errorf("%+v; want two, and not what is set aside", r)
+		s.Errorf("%+v; want two, and not parked ones", r)
 	}
 	if r := s.run("outbox", "--requeue", "--all", "--yes"); r.code != 0 || !strings.Contains(r.err, "2 events requeued") {
-		s.Errorf("%+v; want the two that are set aside", r)
+		s.Errorf("%+v; want the two that are parked", r)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// listFrom prints what is set aside.
+// listFrom prints the parked events.
 func (o *outboxCommand) listFrom(ctx context.Context, s Streams, box *outboxTable) error {
 	var t term.Table
 	now := time.Now()
@@ -20,7 +20,7 @@ func (o *outboxCommand) listFrom(ctx context.Context, s Streams, box *outboxTabl
 	if limit > 0 {
 		limit++ // to know whether there are more
 	}
-	for e, err := range box.aside(ctx, limit) {
+	for e, err := range box.parked(ctx, limit) {
 		switch {
 		case errors.Is(err, errUnreadable):
 			s.sayf("  %s\n", term.Escape(err.Error()))
@@ -45,7 +45,7 @@ func (o *outboxCommand) listFrom(ctx context.Context, s Streams, box *outboxTabl
 			return err
 		}
 	}
-	s.sayf("idemsk outbox: %s set aside in %s%s\n", term.Plural(found, box.one, box.many), term.Escape(box.place), more)
+	s.sayf("idemsk outbox: %s parked in %s%s\n", term.Plural(found, box.one, box.many), term.Escape(box.place), more)
 	if unreadable > 0 {
 		s.sayf("idemsk outbox: %s can't be read\n", term.Plural(unreadable, box.one, box.many))
 		return errReported
@@ -53,7 +53,7 @@ func (o *outboxCommand) listFrom(ctx context.Context, s Streams, box *outboxTabl
 	return nil
 }
 
-// The widths of columns that can be long, in runes. Of a failure what Kafka says is at the end.
+// The widths of columns that can be long, in runes.
 const (
 	topicWidth    = 40
 	rejectedWidth = 100
@@ -68,7 +68,7 @@ func outboxRow(t *term.Table, e *outboxEntry, items bool, now time.Time) {
 		t.Row(append(cells, others...)...)
 	}
 	if t.Len() == 0 {
-		row("ID", "EVENTS", "TOPIC", "KEY", "CREATED", "SET ASIDE", "ATTEMPTS", "FAILURE")
+		row("ID", "EVENTS", "TOPIC", "KEY", "CREATED", "PARKED", "ATTEMPTS", "FAILURE")
 		if items {
 			t.Right(1, 6) //nolint:mnd // events, attempts
 		} else {
@@ -76,7 +76,7 @@ func outboxRow(t *term.Table, e *outboxEntry, items bool, now time.Time) {
 		}
 	}
 	short := func(text string, width int) string { return term.Cut(term.Escape(text), width) }
-	failure := strings.TrimPrefix(e.Failure, relay.ErrRejected.Error()+": ") // as they all are
+	failure := strings.TrimPrefix(e.Failure, relay.ErrRejected.Error()+": ") // a prefix of all failures
 	row(e.ID, fmt.Sprint(len(e.Events)), short(e.Topic, topicWidth), short(e.key(), keyWidth), term.Age(e.CreatedAt, now), term.Age(e.ParkedAt, now),
 		fmt.Sprint(e.Attempts), short(failure, rejectedWidth))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// requeueIn has what was asked for sent again: what there is of it now, so that what is set aside meanwhile is not tried again
-// unseen. Its error may say that something is left to be done, which has been named.
+// requeueIn requeues the requested entries that are parked now, not those that are parked later. It returns errReported if some were
+// not requeued, after it has printed why.
 func (o *outboxCommand) requeueIn(ctx context.Context, s Streams, box *outboxTable) error {
 	entries, problems, err := o.collect(ctx, box)
 	if err != nil {
@@ -40,15 +40,15 @@ func (o *outboxCommand) requeueIn(ctx context.Context, s Streams, box *outboxTab
 
 func (o *outboxCommand) question(box *outboxTable, n int) string {
 	if o.given["from"] {
-		return fmt.Sprintf("Send the events of %s in %s again, created from %s until %s? What had been published comes twice.",
+		return fmt.Sprintf("Send the events of %s in %s again, created from %s until %s? Events that were already published are sent twice.",
 			term.Plural(n, box.one, box.many), box.place, o.from.UTC().Format(time.RFC3339), o.to.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("Try the %s again that are set aside in %s? They come after later events of their keys.", term.Plural(n, box.one, box.many), box.place)
+	return fmt.Sprintf("Send the %s again that are parked in %s? They follow later events of their keys.", term.Plural(n, box.one, box.many), box.place)
 }
 
-// collect finds the entries that were asked for, in the order of their creation, and names what is not among them.
+// collect returns the requested entries in the order of their creation, and a problem for each that is not found.
 func (o *outboxCommand) collect(ctx context.Context, box *outboxTable) (entries []outboxEntry, problems []error, err error) {
-	found := box.aside(ctx, 0)
+	found := box.parked(ctx, 0)
 	inPart := 0
 	if o.given["from"] {
 		found = box.created(ctx, o.from, o.to, func() { inPart++ })
@@ -81,11 +81,11 @@ func (o *outboxCommand) collect(ctx context.Context, box *outboxTable) (entries 
 	for _, id := range o.ids {
 		if missing[strings.ToLower(id)] {
 			delete(missing, strings.ToLower(id))
-			problems = append(problems, fmt.Errorf("%s is not set aside in %s: it is published, or still to be sent, or was never there", id, box.place))
+			problems = append(problems, fmt.Errorf("%s is not parked in %s: it is published or still to be sent, or does not exist", id, box.place))
 		}
 	}
 	if inPart > 0 {
-		problems = append(problems, fmt.Errorf("%s of that time set aside in part, and left: see to what is set aside (--requeue --all), and then do this once more",
+		problems = append(problems, fmt.Errorf("%s of that time parked in part, and not requeued: first requeue parked events (--requeue --all), then run this again",
 			term.Plural(inPart, box.one+" is", box.many+" are")))
 	}
 	return entries, problems, nil

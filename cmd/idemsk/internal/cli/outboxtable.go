@@ -14,11 +14,11 @@ import (
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
-// outboxEntry is an event that is set aside or, in DynamoDB, an item. Nothing of its value and headers is in it.
+// outboxEntry is a parked event or, in DynamoDB, an item. It has no values and headers.
 type outboxEntry struct {
 	ID        string    `json:"id"`
 	Aggregate string    `json:"aggregate,omitempty"` // in DynamoDB, with ID the item's key
-	Events    []string  `json:"events,omitempty"`    // in DynamoDB, the IDs of those that are set aside
+	Events    []string  `json:"events,omitempty"`    // in DynamoDB, the IDs of the parked events
 	Topic     string    `json:"topic"`
 	Key       *string   `json:"key,omitempty"`       // if it is text
 	KeyBase64 []byte    `json:"keyBase64,omitempty"` // if it is not
@@ -39,7 +39,7 @@ func (e *outboxEntry) setKey(key []byte) {
 	}
 }
 
-// key is the key for people.
+// key returns the key for display.
 func (e *outboxEntry) key() string {
 	if e.Key != nil {
 		return *e.Key
@@ -47,21 +47,21 @@ func (e *outboxEntry) key() string {
 	return string(e.KeyBase64)
 }
 
-// errUnreadable says that an entry can't be read, and so can't be requeued. It has an ID, if that could be read.
+// errUnreadable means that an entry can't be read, and therefore not requeued. The entry has an ID if that could be read.
 var errUnreadable = errors.New("it can't be read")
 
 // outboxTable is the table of an outbox, in PostgreSQL or DynamoDB.
 type outboxTable struct {
 	place     string // for people: "the table outbox"
-	one, many string // what an entry is called
+	one, many string // the noun for entries
 	items     bool   // an entry can have several events
-	cost      string // what it takes to read it, if that is worth a word
-	// aside yields what is set aside, all of it if the limit is 0. After an error that is not errUnreadable there is no more.
-	aside func(ctx context.Context, limit int) iter.Seq2[outboxEntry, error]
-	// created yields what was created in a time and has nothing set aside, and calls inPart for what is set aside in part. It is nil
-	// in PostgreSQL.
+	cost      string // describes the cost of reading it; empty if it is small
+	// parked yields parked entries, all if limit is 0. It stops after an error that is not errUnreadable.
+	parked func(ctx context.Context, limit int) iter.Seq2[outboxEntry, error]
+	// created yields the entries that were created in a time range and have no parked event. It calls inPart for each entry of which
+	// only some events are parked. It is nil in PostgreSQL.
 	created func(ctx context.Context, from, to time.Time, inPart func()) iter.Seq2[outboxEntry, error]
-	// requeue has entries sent again, and returns how many events these are, and what became of entries that could not be.
+	// requeue requeues entries. It returns the number of events requeued and a problem for each entry that was not.
 	requeue func(ctx context.Context, entries []outboxEntry) (events int, problems []error, err error)
 	explain func(err error) error
 	close   func()
@@ -82,18 +82,18 @@ func (o *outboxCommand) open(ctx context.Context) (*outboxTable, error) {
 	}
 	return &outboxTable{
 		place: "the table " + o.table + " in PostgreSQL", one: "event", many: "events",
-		aside: func(ctx context.Context, limit int) iter.Seq2[outboxEntry, error] {
-			return asideInPostgres(ctx, box, pool, limit)
+		parked: func(ctx context.Context, limit int) iter.Seq2[outboxEntry, error] {
+			return parkedInPostgres(ctx, box, pool, limit)
 		},
 		requeue: func(ctx context.Context, entries []outboxEntry) (int, []error, error) {
 			return requeueInPostgres(ctx, box, pool, entries)
 		},
-		explain: func(err error) error { return err }, // it says all there is
+		explain: func(err error) error { return err }, // the errors name the remedy
 		close:   pool.Close,
 	}, nil
 }
 
-func asideInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.Pool, limit int) iter.Seq2[outboxEntry, error] {
+func parkedInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.Pool, limit int) iter.Seq2[outboxEntry, error] {
 	return func(yield func(outboxEntry, error) bool) {
 		for found, err := range box.ListParked(ctx, pool, limit) {
 			e := outboxEntry{
@@ -107,7 +107,7 @@ func asideInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.Po
 	}
 }
 
-// requeueBatch is how many rows are updated in one transaction.
+// requeueBatch is the number of rows that are updated in one transaction.
 const requeueBatch = 1000
 
 func requeueInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.Pool, entries []outboxEntry) (events int, problems []error, err error) {
@@ -122,7 +122,7 @@ func requeueInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.
 		}
 		events += n
 		if gone := len(ids) - n; gone > 0 {
-			problems = append(problems, fmt.Errorf("%d of %d events are not set aside any more: somebody else has requeued or deleted them", gone, len(ids)))
+			problems = append(problems, fmt.Errorf("%d of %d events are no longer parked: they were requeued or deleted meanwhile", gone, len(ids)))
 		}
 	}
 	return events, problems, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/internal/pgledger"
 )
 
-// postgresFlags are the flags of the verbs that look after a table in PostgreSQL.
+// postgresFlags are the flags of verbs that manage a table in PostgreSQL.
 type postgresFlags struct{ url, table string }
 
 func (p *postgresFlags) declareStoreURL(fs *flag.FlagSet) {
@@ -33,7 +33,7 @@ func (p *postgresFlags) declare(fs *flag.FlagSet) {
 func (p *postgresFlags) open() (*pgxpool.Pool, error) {
 	url := cmp.Or(p.url, os.Getenv("IDEMSK_STORE_URL"))
 	if url == "" {
-		return nil, usagef("no database is named: set IDEMSK_STORE_URL, or give --store-url")
+		return nil, usagef("the database is missing: set IDEMSK_STORE_URL, or give --store-url")
 	}
 	pool, err := pgstore.NewPool(url)
 	if err != nil {
@@ -44,25 +44,25 @@ func (p *postgresFlags) open() (*pgxpool.Pool, error) {
 
 func migrateVerb() verb {
 	return verb{
-		name: "migrate", short: "makes the table of keys in PostgreSQL, or brings it up to date",
+		name: "migrate", short: "creates or updates the table of keys in PostgreSQL",
 		about: `
-Applies the migrations that the table has not had, all in one transaction; does nothing if there are none. Nothing else changes a
-schema. The role needs CREATE on the schema, and must own a table that is there already.`,
+Applies the missing migrations in one transaction. No other command or function changes a schema. The role needs CREATE on the
+schema, and must own a table that already exists.`,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://owner@db/payments idemsk migrate",
-			"idemsk migrate --table idempotency.keys     # in a schema that is there: CREATE SCHEMA idempotency",
+			"idemsk migrate --table idempotency.keys     # the schema must exist: CREATE SCHEMA idempotency",
 			"idemsk migrate --ledger idemsk-ledger       # for the example function",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var m migrate
 			m.declare(fs)
-			fs.StringVar(&m.ledger, "ledger", "", "make the `TABLE` of the example function's ledger too (its IDEMSK_LEDGER_TABLE)")
+			fs.StringVar(&m.ledger, "ledger", "", "also create the `TABLE` of the example function's ledger (its IDEMSK_LEDGER_TABLE)")
 			return m.run
 		},
 	}
 }
 
-// noSuchSchema is PostgreSQL's code for it.
+// noSuchSchema is PostgreSQL's error code invalid_schema_name.
 const noSuchSchema = "3F000"
 
 type migrate struct {
@@ -81,7 +81,7 @@ func (m *migrate) run(ctx context.Context, s Streams, args []string) error {
 	defer pool.Close()
 	applied, err := pgstore.Migrate(ctx, pool, m.table)
 	if refused := new(pgconn.PgError); errors.As(err, &refused) && refused.Code == noSuchSchema {
-		return fmt.Errorf("there is no schema for the table %s: CREATE SCHEMA first, or name a table in another one: %w", m.table, refused)
+		return fmt.Errorf("the schema of the table %s does not exist: run CREATE SCHEMA first, or name a table in another schema: %w", m.table, refused)
 	}
 	if err != nil {
 		return err
@@ -104,8 +104,8 @@ func pruneVerb() verb {
 	return verb{
 		name: "prune", short: "deletes keys in PostgreSQL whose retention is over",
 		about: `
-Deletes the keys whose retention is over, in short transactions that lock nothing but the rows they delete. Run it by a schedule, or
-let it run with --every; any number may run at once. DynamoDB does the same by TTL, Redis by itself.`,
+Deletes keys whose retention is over, in short transactions that lock only the rows they delete. Run it on a schedule, or
+keep it running with --every. Several instances may run at once. DynamoDB (TTL) and Redis delete such keys themselves.`,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk prune", "idemsk prune --batch 500",
 			"idemsk prune --every 1h                     # until it is interrupted",
@@ -114,7 +114,7 @@ let it run with --every; any number may run at once. DynamoDB does the same by T
 			var p prune
 			p.declare(fs)
 			fs.IntVar(&p.batch, "batch", defaultBatch, "delete `N` keys in one transaction")
-			fs.DurationVar(&p.every, "every", 0, "do it again and again, with so much `TIME` between")
+			fs.DurationVar(&p.every, "every", 0, "repeat until interrupted, with this `TIME` between runs")
 			return p.run
 		},
 	}
@@ -153,17 +153,17 @@ func (p *prune) run(ctx context.Context, s Streams, args []string) error {
 	defer again.Stop()
 	for {
 		if err := p.once(ctx, s, store); err != nil && ctx.Err() == nil {
-			s.sayf("idemsk prune: %s\n", term.EscapeLines(err.Error())) // the server may be back next time
+			s.sayf("idemsk prune: %s\n", term.EscapeLines(err.Error())) // the next run may succeed
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return nil // as it was asked to
+			return nil
 		}
 	}
 }
 
-// once deletes what there is.
+// once deletes all keys whose retention is over.
 func (p *prune) once(ctx context.Context, s Streams, store *pgstore.Store) error {
 	total := 0
 	for {

@@ -19,13 +19,13 @@ func produceVerb() verb {
 	return verb{
 		name: "produce", args: "[FILE]", short: "writes records from a file or from standard input to a Kafka topic",
 		about: `
-Writes a record for each line of FILE, or of standard input, that is not blank, and prints where each is: topic-partition@offset.
+Writes one record for each line of FILE, or of standard input, and prints its position: topic-partition@offset. Blank lines are skipped.
 With --format value a line is a value, and all records have the same --key and --header. With --format json a line is a record:
 
   {"key": "account-1", "value": {"amount": 500}, "headers": {"idempotency-key": "pay-1"}}
 
-where a value that is a string is written as its text, null is a tombstone, and any other JSON is written as it stands. Records of one
-key go to one partition, in their order. The first record that can't be written ends it, with exit status 1.
+A string value is written as its text, null as a tombstone, and any other JSON unchanged. Records with the same key go to one
+partition, in their order. The command stops with exit status 1 at the first record that can't be written.
 ` + kafkaCredentials,
 		examples: []string{
 			`echo '{"account":"a","amount":500}' | idemsk produce --brokers 127.0.0.1:9092 --key a --header idempotency-key=pay-1`,
@@ -36,9 +36,9 @@ key go to one partition, in their order. The first record that can't be written 
 			p.declareBrokers(fs)
 			p.declareRegion(fs)
 			fs.StringVar(&p.topic, "topic", "payments", "the `TOPIC`")
-			fs.StringVar(&p.format, "format", produce.FormatValue, "`HOW` lines are read: value or json")
-			fs.Func("key", "the `KEY` of the records; without it they have none", func(text string) error { p.key = []byte(text); return nil })
-			fs.Func("header", "a header as `NAME=VALUE`; may be given again", p.headers.add)
+			fs.StringVar(&p.format, "format", produce.FormatValue, "the `FORMAT` of a line: value or json")
+			fs.Func("key", "the `KEY` of all records (default: no key)", func(text string) error { p.key = []byte(text); return nil })
+			fs.Func("header", "a header as `NAME=VALUE`; may be repeated", p.headers.add)
 			return p.run
 		},
 	}
@@ -52,7 +52,7 @@ type produceCommand struct {
 	headers       nameValues
 }
 
-// parser is how a line is read.
+// parser returns the function that parses a line.
 func (p *produceCommand) parser() (func(line []byte) (*kgo.Record, error), error) {
 	var headers []kgo.RecordHeader
 	for _, h := range p.headers {
@@ -69,7 +69,7 @@ func (p *produceCommand) parser() (func(line []byte) (*kgo.Record, error), error
 	return produce.JSONLine, nil
 }
 
-// deliveryTimeout bounds how long a record may wait for the brokers.
+// deliveryTimeout is the longest time that a record waits for the brokers.
 const deliveryTimeout = 30 * time.Second
 
 func (p *produceCommand) run(ctx context.Context, s Streams, args []string) (err error) {

@@ -15,14 +15,14 @@ import (
 
 func reconcileVerb() verb {
 	return verb{
-		name: "reconcile", args: "", short: "lists what hangs or failed, and compares with business records",
+		name: "reconcile", args: "", short: "lists overdue and failed keys, and compares keys with business records",
 		about: `
-Lists the keys that are STARTED, free to be taken, and that nobody came for, and those that are FAILED. With --against it compares
-the COMPLETED keys with an export of business records, CSV with a header line or JSON lines, and names what is on one side only,
-what is in the export twice, and what is in the export although its key is not COMPLETED; if there is any, the exit status is 1.
+Lists the keys that are STARTED and overdue (their lease is over and no delivery has claimed them), and those that are FAILED. With
+--against it compares the COMPLETED keys with an export of business records, CSV with a header line or JSON lines. It lists keys that
+are on one side only, twice in the export, or in the export but not COMPLETED. If there are any, the exit status is 1.
 
-It reads the whole store, which DynamoDB bills by the table's size. Keys whose retention is over may be gone from it: bound the export
-with --from.`,
+It reads the whole store, which DynamoDB bills by the table's size. Keys whose retention is over may already be deleted: limit the
+export with --from.`,
 		examples: []string{
 			"idemsk reconcile",
 			"idemsk reconcile --against bookings.csv --field payment_id --namespace ledger --topic payments --from 24h",
@@ -49,7 +49,7 @@ type reconcileCommand struct {
 
 func (r *reconcileCommand) declare(fs *flag.FlagSet) {
 	fs.StringVar(&r.against, "against", "", "compare with the business records in `FILE`, .csv or .jsonl")
-	fs.StringVar(&r.field, "field", "idempotencyKey", "the `NAME` of the export's column, or member, that holds the key")
+	fs.StringVar(&r.field, "field", "idempotencyKey", "the `NAME` of the export's column or JSON member that holds the key")
 	r.keyFlags.declare(fs, "the export's keys")
 	bound := func(to *time.Time) func(string) error {
 		return func(text string) (err error) {
@@ -101,7 +101,7 @@ func (r *reconcileCommand) run(ctx context.Context, s Streams, args []string) er
 	return err
 }
 
-// reconcileText is the report for people: a table, and what it sums up to.
+// reconcileText formats the report: a table and a summary.
 func reconcileText(r *reconcile.Report, against string, now time.Time) string {
 	var t term.Table
 	t.Row("WHAT", "KEY", "STATUS", "ATTEMPTS", "UPDATED", "SOURCE", "LINE")

@@ -103,7 +103,7 @@ func TestKeyThatLooksLikeAFlag(t *testing.T) {
 	endpoint, _ := newDynamoDB(t)
 	for _, args := range [][]string{{"--endpoint-url", endpoint, "--", "--json"}, {"--", "--json"}, {"--json=false", "--", "--json"}} {
 		r := idemsk(t, append([]string{"get", "--namespace=n", "--endpoint-url", endpoint}, args...)...)
-		if r.code != 1 || !strings.Contains(r.err, `no record of the key "n##--json"`) {
+		if r.code != 1 || !strings.Contains(r.err, `no entry for the key "n##--json"`) {
 			t.Errorf("get %v: %+v; want that there is no key n##--json", args, r)
 		}
 	}
@@ -126,7 +126,7 @@ func TestGetByTopic(t *testing.T) {
 	if r := get("done", "--topic", "payments", "--namespace", "mail"); r.code != 1 || !strings.Contains(r.err, `"mail#payments#done"`) {
 		t.Errorf("in another one: %+v", r)
 	}
-	if r := get("done"); r.code != 1 || !strings.Contains(r.err, `no record of the key "done"`) {
+	if r := get("done"); r.code != 1 || !strings.Contains(r.err, `no entry for the key "done"`) {
 		t.Errorf("without a topic the key is the stored one: %+v", r)
 	}
 }
@@ -158,7 +158,7 @@ func TestList(t *testing.T) {
 	endpoint, client := newDynamoDB(t)
 	fill(t, client)
 	r := idemsk(t, "list", "--endpoint-url", endpoint)
-	for _, says := range []string{"scanning the table idemsk", "read unit", "8 records\n"} {
+	for _, says := range []string{"scanning the table idemsk", "read unit", "8 entries\n"} {
 		if r.code != 0 || !strings.Contains(r.err, says) {
 			t.Errorf("list: exit %d, %q; want 0, and %q said", r.code, r.err, says)
 		}
@@ -181,7 +181,7 @@ func TestList(t *testing.T) {
 	if strings.Count(r.out, "\n") != 4 || !strings.Contains(r.err, "there are more") {
 		t.Errorf("list --limit 3: %+v", r)
 	}
-	if r := idemsk(t, "list", "--key-has", "nobody", "--endpoint-url", endpoint); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 records") {
+	if r := idemsk(t, "list", "--key-has", "nobody", "--endpoint-url", endpoint); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 entries") {
 		t.Errorf("list of nothing: %+v", r)
 	}
 	if r := idemsk(t, "list", "--table", "nobody", "--endpoint-url", endpoint); r.code != 1 || !strings.Contains(r.err, "nobody") {

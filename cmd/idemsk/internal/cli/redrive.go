@@ -18,20 +18,20 @@ import (
 
 func redriveVerb() verb {
 	return verb{
-		name: "redrive", args: "", short: "brings dead letters back to their topic or to the function",
+		name: "redrive", args: "", short: "sends dead letters back to their topic or to the function",
 		about: `
-Brings dead letters back, when what made them fail is mended: to the topic and partition that they came from (--brokers), or
-straight to the function (--function-name), as an event with that one record at its old place. Letters come from an SQS queue
-(--queue-url), and are deleted from it when they have been redriven; or from a file with one on each line (--file), which
-stays as it is. Every record gets the header idemsk-redrive, by which its FAILED key lets it in again.
+Sends dead letters back after the cause of their failure is fixed: to the topic and partition that they came from (--brokers), or
+directly to the function (--function-name), as an event with that one record at its original partition and offset. Letters are read
+from an SQS queue (--queue-url) and deleted from it after they are redriven, or from a file with one letter a line (--file), which
+is not changed. Each record gets the header idemsk-redrive, which allows another attempt although its key is FAILED.
 
-A queue may be shared. Only letters of the function that is invoked are redriven, and only those of one cluster in a run, as
-another function or cluster has another record at the same place: see --of-function and --of-cluster. The others stay.
+A queue may be shared by functions and clusters. A run redrives only letters of the invoked function (--of-function) and of one
+cluster (--of-cluster), because the same partition and offset of another cluster is another record. Other letters stay.
 
-A letter that is too large to hold its value is read back from Kafka, for which --brokers is needed also with --function-name.
-What is no dead letter of idemsk stays where it is, and is named. What stays becomes visible again at the end; its receive
-count has grown, also by --dry-run. In a FIFO queue it holds up the letters behind it of its partition. SQS gives a run up to
-120,000 messages that stay.
+If a letter does not contain its value because of its size, the value is read from Kafka; this needs --brokers, also with
+--function-name. Messages that are not dead letters of idemsk are listed and stay. Messages that stay become visible again at the end
+of the run, with a higher receive count, also after --dry-run. In a FIFO queue they block later letters of their partition. SQS
+delivers at most 120,000 messages that stay to one run.
 ` + kafkaCredentials,
 		examples: []string{
 			"idemsk redrive --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/letters --brokers b-1:9098,b-2:9098 --sasl aws-iam --dry-run",
@@ -60,19 +60,19 @@ type redriveCommand struct {
 func (r *redriveCommand) declare(fs *flag.FlagSet) {
 	r.awsFlags.declare(fs)
 	fs.StringVar(&r.queueURL, "queue-url", "", "the `URL` of the SQS queue of dead letters")
-	fs.StringVar(&r.file, "file", "", "a `FILE` of dead letters instead, one in JSON on each line")
+	fs.StringVar(&r.file, "file", "", "a `FILE` of dead letters instead, one JSON document a line")
 	fs.DurationVar(&r.visibility, "visibility-timeout", 5*time.Minute,
-		"the `TIME` for which a message of the queue is hidden from others, and the most that one redrive may take:\nat least twice the function's timeout")
+		"the `TIME` for which a message is hidden from other consumers, which limits the duration of one redrive:\nat least twice the function's timeout")
 	r.declareBrokers(fs)
-	fs.StringVar(&r.function, "function-name", "", "the function to invoke instead: its `NAME` or ARN")
+	fs.StringVar(&r.function, "function-name", "", "the `NAME` or ARN of the function to invoke")
 	fs.StringVar(&r.opt.Function, "of-function", "",
-		"only letters of the function `NAME` (default: the one of --function-name; with --brokers alone those of all)")
+		"only letters of the function `NAME` (default: that of --function-name; with --brokers only, any)")
 	fs.StringVar(&r.opt.Cluster, "of-cluster", "",
-		"only letters of this `CLUSTER`, as they name it: its ARN, or its bootstrap servers (default: that of the first letter)")
-	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as the record has it, or as it is stored")
+		"only letters of this `CLUSTER`: the ARN or bootstrap servers in the letters (default: those of the first letter)")
+	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as in the record or as stored")
 	fs.IntVar(&r.opt.Limit, "limit", 0, "at most `N` letters")
-	fs.BoolVar(&r.opt.DryRun, "dry-run", false, "show what would be redriven, and change nothing")
-	fs.BoolVar(&r.yes, "yes", false, "don't ask")
+	fs.BoolVar(&r.opt.DryRun, "dry-run", false, "show what would be redriven, without redriving or deleting it")
+	fs.BoolVar(&r.yes, "yes", false, "don't ask for confirmation")
 	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
 }
 
@@ -81,15 +81,15 @@ func (r *redriveCommand) check(args []string, s Streams) error {
 	case len(args) > 0:
 		return usagef("unexpected argument %q", args[0])
 	case (r.queueURL == "") == (r.file == ""):
-		return usagef("want either --queue-url or --file, to say where the letters are")
+		return usagef("want either --queue-url or --file as the source of letters")
 	case r.brokers == "" && r.function == "":
-		return usagef("want --brokers or --function-name, to say where the letters go")
+		return usagef("want --brokers or --function-name as the destination of letters")
 	case r.opt.Limit < 0:
 		return usagef("--limit is %d: want 1 or more, or 0 for no limit", r.opt.Limit)
 	case r.visibility < redrive.MinVisibility || r.visibility > redrive.MaxVisibility:
 		return usagef("--visibility-timeout is %v: want %v to %v", r.visibility, redrive.MinVisibility, redrive.MaxVisibility)
 	case !r.yes && !r.opt.DryRun && !term.IsTerminal(s.In):
-		return usagef("this is no terminal to ask at: give --yes, or --dry-run")
+		return usagef("standard input is not a terminal: give --yes, or --dry-run")
 	}
 	return r.checkSecurity()
 }
@@ -129,7 +129,7 @@ func (r *redriveCommand) deletes() string {
 	return " Each is deleted from the queue when it has been redriven."
 }
 
-// open connects to where letters come from and go to.
+// open connects to the source and the destination.
 func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) {
 	closeAll = func() {}
 	var cfg aws.Config
@@ -163,7 +163,7 @@ func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) 
 	return closeAll, nil
 }
 
-// functionName is the name in a function's ARN, whole or in part, with a version or an alias or without.
+// functionName returns the function's name from a name or a full or partial ARN, with or without a version or alias.
 // https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
 func functionName(name string) string {
 	if _, after, ok := strings.Cut(name, ":function:"); ok {
@@ -173,7 +173,7 @@ func functionName(name string) string {
 	return name
 }
 
-// redriveOutput prints results: as lines of JSON at once, or as tables of up to tableRows.
+// redriveOutput prints results: each at once as a line of JSON, or in tables of up to tableRows rows.
 type redriveOutput struct {
 	streams  Streams
 	json     bool
@@ -186,7 +186,7 @@ type redriveOutput struct {
 // The widths of columns that can be long, in runes.
 const causeWidth = 60
 
-// tableRows is how many results are kept until they are printed.
+// tableRows is the number of results that are kept before they are printed.
 const tableRows = 1000
 
 func (o *redriveOutput) add(res redrive.Result) {
@@ -216,7 +216,7 @@ func (o *redriveOutput) add(res redrive.Result) {
 	}
 }
 
-// flush prints the table so far, and the problems in it.
+// flush prints the collected rows and problems.
 func (o *redriveOutput) flush() {
 	if _, err := fmt.Fprint(o.streams.Out, o.table.String()); err != nil {
 		o.err = err
@@ -227,7 +227,7 @@ func (o *redriveOutput) flush() {
 	o.table, o.problems = term.Table{}, nil
 }
 
-// finish prints the rest. Its error says that something is left to be done.
+// finish prints the remaining rows and the summary. It returns an error if letters could not be redriven.
 func (o *redriveOutput) finish(passed redrive.Passed, err error) error {
 	o.flush()
 	if err == nil || len(o.counts) > 0 {

@@ -159,7 +159,7 @@ func (c *cloud) letters(t *testing.T) int {
 	return len(out.Messages)
 }
 
-// A poison record goes to the dead letters; when its cause is mended, redrive to the function executes it, once.
+// A poison record goes to the dead letters; when its cause is fixed, redrive to the function executes it, once.
 func TestRedriveToTheFunction(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -175,22 +175,22 @@ func TestRedriveToTheFunction(t *testing.T) {
 		t.Errorf("dry run: %+v, %d letters left", dry, c.letters(t))
 	}
 	again := idemsk(t, redrive...) // the cause is there still
-	if again.code != 1 || !strings.Contains(again.out, "failed again") || !strings.Contains(again.err, "not mended") || c.letters(t) != 1 {
-		t.Errorf("before it was mended: %+v, %d letters; want the old one gone, and a new one", again, c.letters(t))
+	if again.code != 1 || !strings.Contains(again.out, "failed again") || !strings.Contains(again.err, "not fixed") || c.letters(t) != 1 {
+		t.Errorf("before the fix: %+v, %d letters; want the old one gone, and a new one", again, c.letters(t))
 	}
 	c.deploy(t)
-	mended := idemsk(t, redrive...)
-	if mended.code != 0 || c.letters(t) != 0 || c.balance(t) != "600" {
-		t.Errorf("%+v; %d letters, balance %s; want none and 600", mended, c.letters(t), c.balance(t))
+	fixed := idemsk(t, redrive...)
+	if fixed.code != 0 || c.letters(t) != 0 || c.balance(t) != "600" {
+		t.Errorf("%+v; %d letters, balance %s; want none and 600", fixed, c.letters(t), c.balance(t))
 	}
-	golden(t, "redrive-function", mended.out+mended.err)
+	golden(t, "redrive-function", fixed.out+fixed.err)
 	if r := idemsk(t, redrive...); r.code != 0 || r.out != "" || !strings.Contains(r.err, "there are no dead letters") {
 		t.Errorf("with an empty queue: %+v", r)
 	}
 }
 
 // A record without a key is remembered as failed under its place: redriven there, it fails again, with a letter of its own,
-// until its cause is mended.
+// until its cause is fixed.
 func TestRedriveOfARecordWithoutKey(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -198,12 +198,12 @@ func TestRedriveOfARecordWithoutKey(t *testing.T) {
 	c.play(t, "missing-key")
 	redrive := []string{"redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--function-name", "payments", "--yes", "--json"}
 	r := idemsk(t, redrive...)
-	if r.code != 1 || !strings.Contains(r.out, "failed again") || !strings.Contains(r.out, "not mended") || c.letters(t) != 1 {
-		t.Errorf("before it was mended: %+v, %d letters; want the old one gone, and a new one", r, c.letters(t))
+	if r.code != 1 || !strings.Contains(r.out, "failed again") || !strings.Contains(r.out, "not fixed") || c.letters(t) != 1 {
+		t.Errorf("before the fix: %+v, %d letters; want the old one gone, and a new one", r, c.letters(t))
 	}
 	c.deploy(t, "IDEMSK_KEY=json:$.paymentId")
 	if r := idemsk(t, redrive...); r.code != 0 || !strings.Contains(r.out, "executed") || c.letters(t) != 0 {
-		t.Errorf("mended: %+v, %d letters left", r, c.letters(t))
+		t.Errorf("fixed: %+v, %d letters left", r, c.letters(t))
 	}
 }
 

@@ -19,31 +19,30 @@ func relayVerb() verb {
 	return verb{
 		name: "relay", short: "sends the events of an outbox to Kafka",
 		about: `
-Sends what handlers have published in the table of the outbox, until it is interrupted: at least once, the events of one topic and key
-in their order, each with its ID in the headers event-id and idempotency-key. An event that Kafka rejects --max-attempts times is set
-aside in the table, and holds up no other. In PostgreSQL any number may run at once. In DynamoDB (--outbox-table) it follows the table's
-stream from its oldest record, and is for local use: the function lambda/relay is for production. docs/outbox.md has more, and the other
-relays.
+Sends the events in an outbox table to Kafka until it is interrupted: at least once, the events of one topic and key in order, each with
+its ID in the headers event-id and idempotency-key. An event that Kafka rejects --max-attempts times is parked: it stays in the table,
+and later events are sent. In PostgreSQL several relays may run at once. In DynamoDB (--outbox-table) this relay reads the table's stream
+from its oldest record, and is for local use: the function lambda/relay is for production. See docs/outbox.md.
 ` + kafkaCredentials,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk relay --brokers b-1:9098,b-2:9098 --sasl aws-iam",
 			"idemsk relay --brokers 127.0.0.1:9092 --until-empty    # for a test",
-			"idemsk relay --migrate                                 # makes the table, and sends nothing",
+			"idemsk relay --migrate                                 # creates the table, and sends nothing",
 			"idemsk relay --outbox-table idemsk-outbox --endpoint-url http://127.0.0.1:4566 --brokers 127.0.0.1:9092",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var r relayCommand
 			r.declareStoreURL(fs)
 			fs.StringVar(&r.table, "table", pgoutbox.DefaultTable, "the `TABLE` of the outbox in PostgreSQL")
-			fs.StringVar(&r.dynamo, "outbox-table", "", "the `TABLE` of the outbox in DynamoDB, instead")
+			fs.StringVar(&r.dynamo, "outbox-table", "", "the `TABLE` of the outbox in DynamoDB, instead of PostgreSQL")
 			r.awsFlags.declare(fs)
 			r.declareBrokers(fs)
-			fs.BoolVar(&r.migrate, "migrate", false, "make the table, or bring it up to date, and do nothing else")
-			fs.BoolVar(&r.untilEmpty, "until-empty", false, "end when nothing is left to be sent")
-			fs.IntVar(&r.cfg.MaxAttempts, "max-attempts", pgoutbox.DefaultMaxAttempts, "`N` rejections set an event aside")
-			fs.DurationVar(&r.cfg.Retention, "retention", pgoutbox.DefaultRetention, "the `TIME` for which published rows are kept in PostgreSQL")
+			fs.BoolVar(&r.migrate, "migrate", false, "create or update the table, and exit")
+			fs.BoolVar(&r.untilEmpty, "until-empty", false, "exit when nothing is left to be sent")
+			fs.IntVar(&r.cfg.MaxAttempts, "max-attempts", pgoutbox.DefaultMaxAttempts, "park an event after `N` rejections")
+			fs.DurationVar(&r.cfg.Retention, "retention", pgoutbox.DefaultRetention, "the `TIME` for which PostgreSQL keeps published rows")
 			fs.DurationVar(&r.cfg.StatsInterval, "report-every", pgoutbox.DefaultStatsInterval,
-				"the `TIME` between two lines of figures; with --until-empty at most 250ms")
+				"the `TIME` between two status lines; with --until-empty at most 250ms")
 			return r.run
 		},
 	}
@@ -63,7 +62,7 @@ func (r *relayCommand) run(ctx context.Context, s Streams, args []string) error 
 	case len(args) > 0:
 		return usagef("unexpected argument %q", args[0])
 	case !r.migrate && r.brokers == "":
-		return usagef("no brokers are named: give --brokers")
+		return usagef("--brokers is missing")
 	case r.cfg.MaxAttempts < 1:
 		return usagef("--max-attempts is %d: want 1 or more", r.cfg.MaxAttempts)
 	case r.cfg.StatsInterval <= 0:
@@ -78,7 +77,7 @@ func (r *relayCommand) run(ctx context.Context, s Streams, args []string) error 
 	return r.relayPostgres(ctx, s)
 }
 
-// untilEmptyLook is the longest time between two looks at a table that is to be emptied.
+// untilEmptyLook is the longest time between two checks whether the table is empty.
 const untilEmptyLook = 250 * time.Millisecond
 
 func (r *relayCommand) relayPostgres(ctx context.Context, s Streams) error {
@@ -105,7 +104,7 @@ func (r *relayCommand) relayPostgres(ctx context.Context, s Streams) error {
 	defer producer.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	if r.untilEmpty { // what ends it is a look at the table
+	if r.untilEmpty { // the check is made with the statistics
 		r.cfg.StatsInterval = min(r.cfg.StatsInterval, untilEmptyLook)
 	}
 	r.cfg.Logger = slog.New(slog.NewTextHandler(s.Err, nil))
@@ -134,19 +133,19 @@ func (r *relayCommand) producer(ctx context.Context) (*relay.Producer, error) {
 	}
 	if err := producer.Ping(ctx); err != nil {
 		producer.Close()
-		return nil, fmt.Errorf("%w: is %s a Kafka broker, and does it take connections like this?", err, r.brokers)
+		return nil, fmt.Errorf("%w: is %s a Kafka broker, and do --tls and --sasl match its listener?", err, r.brokers)
 	}
 	return producer, nil
 }
 
-// figures are a line about what a relay did, and how the table is.
+// figures formats the relay's counters and the state of the table.
 func figures(st pgoutbox.Stats) string {
-	line := fmt.Sprintf("%d published, %d rejected, %d set aside", st.Published, st.Rejected, st.Parked)
+	line := fmt.Sprintf("%d published, %d rejected, %d parked", st.Published, st.Rejected, st.Parked)
 	if st.Failures > 0 {
 		line += fmt.Sprintf("; %s failed, the last with: %v", term.Plural(int(st.Failures), "batch", "batches"), st.LastFailure)
 	}
 	if st.Unknown {
-		return line + "; the table could not be asked"
+		return line + "; the state of the table is unknown"
 	}
-	return line + fmt.Sprintf("; %d to be sent, the oldest for %v, %d aside", st.Pending, st.OldestAge.Round(time.Millisecond), st.TotalParked)
+	return line + fmt.Sprintf("; in the table: %d to be sent, the oldest for %v, %d parked", st.Pending, st.OldestAge.Round(time.Millisecond), st.TotalParked)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// streamPoll is the pause between two looks at a stream that shows nothing new.
+// streamPoll is the pause after a read of the stream that returned nothing.
 const streamPoll = 200 * time.Millisecond
 
-// followDynamoDB relays an outbox in DynamoDB, or makes its table.
+// followDynamoDB relays an outbox in DynamoDB, or creates its table.
 func (r *relayCommand) followDynamoDB(ctx context.Context, s Streams) error {
 	box, err := dynamooutbox.New(dynamooutbox.Config{Table: r.dynamo})
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *relayCommand) followDynamoDB(ctx context.Context, s Streams) error {
 		if err := box.CreateTable(ctx, db); err != nil {
 			return err
 		}
-		s.sayf("idemsk relay: the table %s is there\n", term.Escape(r.dynamo))
+		s.sayf("idemsk relay: the table %s exists\n", term.Escape(r.dynamo))
 		return nil
 	}
 	producer, err := r.producer(ctx)
@@ -45,11 +45,11 @@ func (r *relayCommand) followDynamoDB(ctx context.Context, s Streams) error {
 		return &usageError{err}
 	}
 	streams := dynamodbstreams.NewFromConfig(cfg, func(o *dynamodbstreams.Options) { o.HTTPClient = boundedHTTP(cfg) })
-	published, aside := 0, 0
+	published, parked := 0, 0
 	err = streamrelay.Run(ctx, streamrelay.Config{
 		Table: r.dynamo, Tables: db, Streams: streams, Relay: work, Logger: logger, Poll: streamPoll, UntilEmpty: r.untilEmpty,
-		Report: func(sent dynamooutbox.Result) { published, aside = published+sent.Published, aside+sent.Parked },
+		Report: func(sent dynamooutbox.Result) { published, parked = published+sent.Published, parked+sent.Parked },
 	})
-	s.sayf("idemsk relay: %d published, %d set aside\n", published, aside)
+	s.sayf("idemsk relay: %d published, %d parked\n", published, parked)
 	return err
 }

@@ -57,7 +57,7 @@ func TestRelayOfDynamoDB(t *testing.T) {
 	})
 	publish(t, db, table, keys, 30)
 	r := idemsk(t, append(common, "--brokers", brokers, "--until-empty")...)
-	if r.code != 0 || !strings.Contains(r.err, "30 published, 0 set aside") {
+	if r.code != 0 || !strings.Contains(r.err, "30 published, 0 parked") {
 		t.Fatalf("%+v", r)
 	}
 	for key, values := range consume(t, brokers, 30) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// secondsVar declares a flag for what AWS's API takes in seconds: a number of seconds, or a duration as Go writes it.
+// secondsVar declares a flag that accepts a number of seconds, as AWS's API does, or a Go duration.
 func secondsVar(fs *flag.FlagSet, d *time.Duration, name string, value time.Duration, usage string) {
 	*d = value
 	fs.Var((*seconds)(d), name, usage)

@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// storeFlags are the flags of the verbs that look into the store: a table in DynamoDB, or what a URL names.
+// storeFlags select the store: a table in DynamoDB, or the store at a URL.
 type storeFlags struct {
 	awsFlags
 	url   string
@@ -31,21 +31,21 @@ func (f *storeFlags) declare(fs *flag.FlagSet) {
 	declareTable(fs, &f.table, dynamostore.DefaultTable, "the `TABLE` of idempotency keys, or their prefix in Redis")
 }
 
-// declareTable declares --table, for which the function's own variable stands in: errors of the stores name it.
+// declareTable declares --table, whose default is IDEMSK_TABLE or otherwise.
 func declareTable(fs *flag.FlagSet, table *string, otherwise, usage string) {
 	fs.StringVar(table, "table", cmp.Or(os.Getenv("IDEMSK_TABLE"), otherwise), usage+" (else IDEMSK_TABLE)")
 }
 
-// adminStore is what the verbs look into.
+// adminStore is the store that a verb reads.
 type adminStore struct {
 	store.Admin
 	place   string                           // for people: "the table idemsk"
-	cost    func(ctx context.Context) string // what it takes to read all
-	explain func(err error) error            // adds what to do, where the packages below don't
+	cost    func(ctx context.Context) string // describes the cost of reading the whole store
+	explain func(err error) error            // adds a remedy to an error
 	close   func()
 }
 
-// open opens the store, without asking it.
+// open opens the store. It does not send a request.
 func (f *storeFlags) open(ctx context.Context) (*adminStore, error) {
 	if f.url != "" && f.endpoint+f.region != "" {
 		return nil, usagef("--store-url names the store: --endpoint-url and --region are for DynamoDB")
@@ -92,7 +92,7 @@ func (f *storeFlags) openPostgres(url string) (*adminStore, error) {
 		pool.Close()
 		return nil, &usageError{err}
 	}
-	return newStore(admin, "the table "+f.table+" in PostgreSQL", "it is read to the end, a thousand rows at a time", pool.Close), nil
+	return newStore(admin, "the table "+f.table+" in PostgreSQL", "the whole table, in pages of 1,000 rows", pool.Close), nil
 }
 
 func (f *storeFlags) openRedis(url string) (*adminStore, error) {
@@ -100,25 +100,25 @@ func (f *storeFlags) openRedis(url string) (*adminStore, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	end := func() { _ = client.Close() } // everything has been answered
+	end := func() { _ = client.Close() } // nothing is in flight
 	admin, err := redisstore.New(client, redisstore.Config{Prefix: f.table})
 	if err != nil {
 		end()
 		return nil, &usageError{err}
 	}
-	return newStore(admin, "Redis, under "+f.table, "all names that the server has are walked over", end), nil
+	return newStore(admin, "Redis, under "+f.table, "scanning all keys of the server", end), nil
 }
 
 func newStore(admin store.Admin, place, cost string, end func()) *adminStore {
 	return &adminStore{
 		Admin: admin, place: place, close: end,
 		cost:    func(context.Context) string { return "reading " + term.Escape(place) + ": " + cost },
-		explain: func(err error) error { return err }, // it says all there is
+		explain: func(err error) error { return err }, // the stores' errors name the remedy
 	}
 }
 
-// scanCost says what a scan takes. The size is DynamoDB's own estimate, some hours old; without leave to ask for it the scan
-// goes on all the same.
+// scanCost describes the cost of a scan. The table's size is DynamoDB's estimate, which is some hours old. It is omitted if
+// DescribeTable fails, for example without permission.
 func scanCost(ctx context.Context, client *dynamodb.Client, table string) string {
 	const unit = 8 << 10 // bytes for one read unit of an eventually consistent scan
 	text := fmt.Sprintf("scanning the table %s, 1 read unit for 8 KB", term.Escape(table))
@@ -126,6 +126,6 @@ func scanCost(ctx context.Context, client *dynamodb.Client, table string) string
 	if err != nil || out.Table == nil || out.Table.TableSizeBytes == nil || out.Table.ItemCount == nil {
 		return text
 	}
-	return fmt.Sprintf("%s: some %s items, %s read units if it goes to the end",
+	return fmt.Sprintf("%s: about %s items, %s read units for a full scan",
 		text, term.Count(*out.Table.ItemCount), term.Count(*out.Table.TableSizeBytes/unit+1))
 }

@@ -19,7 +19,7 @@ func topicVerb() verb {
 	return verb{
 		name: "topic", args: "create TOPIC", short: "creates a Kafka topic",
 		about: `
-Creates a topic. It is an error if the topic is there already.
+Creates a topic. It fails if the topic already exists.
 ` + kafkaCredentials,
 		examples: []string{
 			"idemsk topic create payments --brokers 127.0.0.1:9092",
@@ -31,7 +31,7 @@ Creates a topic. It is an error if the topic is there already.
 			t.declareRegion(fs)
 			fs.IntVar(&t.partitions, "partitions", 6, "`N` partitions")
 			fs.IntVar(&t.replicas, "replication-factor", -1, "`N` replicas of each partition; -1: the cluster's default")
-			fs.Func("config", "a setting of the topic as `NAME=VALUE`, such as max.message.bytes=5000000; may be given again", t.config.add)
+			fs.Func("config", "a setting of the topic as `NAME=VALUE`, such as max.message.bytes=5000000; may be repeated", t.config.add)
 			return t.run
 		},
 	}
@@ -48,7 +48,7 @@ func (c *topicCommand) run(ctx context.Context, s Streams, args []string) error 
 	const maxInt16 = 1<<15 - 1
 	switch {
 	case len(args) != 2 || args[0] != "create":
-		return usagef("want create and the name of one topic")
+		return usagef("want create TOPIC")
 	case c.partitions < 1:
 		return usagef("--partitions is %d: want 1 or more", c.partitions)
 	case c.replicas != -1 && (c.replicas < 1 || c.replicas > maxInt16):
@@ -69,7 +69,7 @@ func (c *topicCommand) run(ctx context.Context, s Streams, args []string) error 
 	return nil
 }
 
-// createTimeout bounds how long the cluster may take to create a topic.
+// createTimeout is the longest time that the cluster may take to create a topic.
 const createTimeout = 20 * time.Second
 
 func (c *topicCommand) create(ctx context.Context, client *kgo.Client, name string) error {
@@ -100,7 +100,7 @@ func topicHint(err error, said *string) string {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
 		return " (this user may not create topics: it needs CREATE on the topic; with aws-iam kafka-cluster:CreateTopic)"
-	case said != nil && !errors.Is(err, kerr.TopicAlreadyExists): // which says so itself
+	case said != nil && !errors.Is(err, kerr.TopicAlreadyExists): // whose text is sufficient
 		return " (" + *said + ")"
 	}
 	return ""

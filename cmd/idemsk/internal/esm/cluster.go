@@ -89,14 +89,14 @@ const shownTopics = 10
 
 func (k *cluster) unknownTopic(names []string) error {
 	if len(names) == 0 {
-		return fmt.Errorf("the cluster at %s has no topic %s, nor any other: create it (idemsk topic create)", k.brokers, k.topic)
+		return fmt.Errorf("the cluster at %s has no topic %s, and no other topic: create it (idemsk topic create)", k.brokers, k.topic)
 	}
 	slices.Sort(names)
 	more := ""
 	if len(names) > shownTopics {
 		names, more = names[:shownTopics], ", …"
 	}
-	return fmt.Errorf("the cluster at %s has no topic %s: create it (idemsk topic create), or name one that it has: %s%s",
+	return fmt.Errorf("the cluster at %s has no topic %s: create it (idemsk topic create), or name an existing one: %s%s",
 		k.brokers, k.topic, strings.Join(names, ", "), more)
 }
 

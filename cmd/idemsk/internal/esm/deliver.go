@@ -198,7 +198,7 @@ func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *deli
 			wait(ctx, p.m.config.delay(n))
 		}
 		if err != nil {
-			return fmt.Errorf("%s did not take %d records that are given up, from %s on: %w", destination, len(records), records[0].Place(), err)
+			return fmt.Errorf("%s rejected %d records that are given up, from %s on: %w", destination, len(records), records[0].Place(), err)
 		}
 	}
 	fresh := b.giveUp(records)

@@ -7,7 +7,6 @@
 //	recorded.go  recorded events are taken as they are, where there is no topic
 //	collect.go   records are read, filtered and gathered: by size, window and bytes of the encoded event
 //	deliver.go   the function is invoked, again and again, until every record of the batch is done with
-//	answer.go    what the function's answer says
 //	retry.go     what is delivered again, and what is given up
 //	failure.go   what the on-failure destination gets of that
 //	cluster.go   offsets: where to begin, and how far the group has come

@@ -117,7 +117,7 @@ func (m *ESM) Run(ctx context.Context) (err error) {
 		case <-timer.C:
 			kill(errors.New("the mapping stopped, and the function's timeout is over"))
 		case <-m.parts.Cut: // never, if it is nil
-			kill(errors.New("the mapping stopped, and was told to wait for nothing"))
+			kill(errors.New("the mapping was stopped at once"))
 		case <-work.Done():
 		}
 	})
@@ -227,7 +227,7 @@ func (m *ESM) watch(ctx context.Context) error {
 				return errDrained
 			}
 		case time.Since(heard) > maxSilence:
-			return fmt.Errorf("the brokers at %s are silent: %w", m.cluster.brokers, err)
+			return fmt.Errorf("the brokers at %s do not respond: %w", m.cluster.brokers, err)
 		}
 		select {
 		case <-ticker.C:

@@ -54,7 +54,7 @@ func parseFilter(text string) (filter, error) {
 	}
 	rule, ok := members["value"]
 	if !ok || len(members) > 1 {
-		return filter{}, errors.New(`a pattern has the field "value" and no other: for Kafka, Lambda filters on nothing else`)
+		return filter{}, errors.New(`a pattern must have only the field "value": for Kafka, Lambda filters only on it`)
 	}
 	p, err := parsePattern(rule, "value")
 	if err != nil {

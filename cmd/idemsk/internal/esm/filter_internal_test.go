@@ -96,15 +96,15 @@ func TestFiltersAreAlternatives(t *testing.T) {
 func TestFilterCriteriaThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for pattern, says := range map[string]string{
-		`{"key":{"a":[1]}}`:                           `"value" and no other`,
-		`{"value":{"a":[1]},"x":[1]}`:                 `"value" and no other`,
+		`{"key":{"a":[1]}}`:                           `only the field "value"`,
+		`{"value":{"a":[1]},"x":[1]}`:                 `only the field "value"`,
 		`[]`:                                          "no JSON object",
 		`{"value":"a"}`:                               "want an object, or a list",
 		`{"value":{}}`:                                "value is empty",
 		`{"value":{"a":"b"}}`:                         "value.a is",
-		`{"value":{"a":[]}}`:                          "a list with a value in it",
-		`{"value":{"a":[[1]]}}`:                       "a list stands within a list",
-		`{"value":{"a":[{"wildcard":"x"}]}}`:          `"wildcard" is not one that Lambda offers`,
+		`{"value":{"a":[]}}`:                          "a list with at least one value",
+		`{"value":{"a":[[1]]}}`:                       "a list is nested in a list",
+		`{"value":{"a":[{"wildcard":"x"}]}}`:          `support the operator "wildcard"`,
 		`{"value":{"a":[{"prefix":1}]}}`:              "prefix wants a string",
 		`{"value":{"a":[{"exists":"yes"}]}}`:          "exists wants true or false",
 		`{"value":{"a":[{"anything-but":[null]}]}}`:   "strings or numbers",
@@ -112,7 +112,7 @@ func TestFilterCriteriaThatAreWrong(t *testing.T) {
 		`{"value":{"a":[{"numeric":[">"]}]}}`:         "one or two comparisons",
 		`{"value":{"a":[{"numeric":["<>",1]}]}}`:      "want =, <, <=, > or >=",
 		`{"value":{"a":[{"numeric":["<","1"]}]}}`:     "a number behind <",
-		`{"value":{"a":[{"prefix":"x","b":1}]}}`:      "stands alone",
+		`{"value":{"a":[{"prefix":"x","b":1}]}}`:      "must have no other field",
 		`{"value":{"$or":{"a":[1]}}}`:                 "want a list of objects",
 		`{"value":{"$or":[{"a":[{"prefix":true}]}]}}`: "value.$or[0].a",
 	} {

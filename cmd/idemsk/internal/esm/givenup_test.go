@@ -126,7 +126,7 @@ func TestADestinationThatRefusesEndsTheRun(t *testing.T) {
 	p := parts(c, f.invoker)
 	p.Destination = &letters{refuse: 100}
 	err := run(t, cfg, p)
-	if err == nil || !strings.Contains(err.Error(), "the letters did not take 2 records that are given up, from payments-0@0 on: refused") {
+	if err == nil || !strings.Contains(err.Error(), "the letters rejected 2 records that are given up, from payments-0@0 on: refused") {
 		t.Fatal(err)
 	}
 	// Nothing was committed: it all comes again.

@@ -108,7 +108,7 @@ type test func(v any, present bool) bool
 func parseAlternatives(raw json.RawMessage, path string) (pattern, error) {
 	rules, err := decode[[]any](raw)
 	if err != nil || len(rules) == 0 {
-		return nil, fmt.Errorf("%s is %s: want a list with a value in it", path, raw)
+		return nil, fmt.Errorf("%s is %s: want a list with at least one value", path, raw)
 	}
 	var a alternatives
 	for _, rule := range rules {
@@ -136,12 +136,12 @@ func parseTest(rule any) (test, error) {
 	operator, ok := rule.(map[string]any)
 	if !ok {
 		if _, list := rule.([]any); list {
-			return nil, errors.New("a list stands within a list")
+			return nil, errors.New("a list is nested in a list")
 		}
 		return equals(rule), nil
 	}
 	if len(operator) != 1 {
-		return nil, fmt.Errorf("an operator stands alone in its object, here are %d", len(operator))
+		return nil, fmt.Errorf("an object with an operator must have no other field, this has %d", len(operator))
 	}
 	for name, operand := range operator {
 		return parseOperator(name, operand)
@@ -175,7 +175,7 @@ func parseOperator(name string, operand any) (test, error) {
 	case "numeric":
 		return numeric(operand)
 	}
-	return nil, fmt.Errorf("the operator %q is not one that Lambda offers: want prefix, suffix, equals-ignore-case, anything-but, numeric or exists", name)
+	return nil, fmt.Errorf("Lambda does not support the operator %q: want prefix, suffix, equals-ignore-case, anything-but, numeric or exists", name)
 }
 
 // equals compares numbers as they are written, as Lambda does: 300 is not 300.0.
@@ -258,7 +258,7 @@ func decode[T any](raw []byte) (v T, err error) {
 		return v, err
 	}
 	if d.More() {
-		return v, errors.New("something follows the JSON")
+		return v, errors.New("there is text after the JSON")
 	}
 	return v, nil
 }

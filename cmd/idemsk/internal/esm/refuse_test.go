@@ -82,7 +82,7 @@ func TestWhatCannotBegin(t *testing.T) {
 		says  string
 	}{
 		"no broker":     {func(_ *esm.Config, p *esm.Parts) { p.Brokers = addrs }, "no Kafka broker answers at " + addrs[0]},
-		"unknown topic": {func(c *esm.Config, _ *esm.Parts) { c.Topics = []string{"paymnets"} }, "has no topic paymnets: create it (idemsk topic create), or name one that it has: letters, payments"},
+		"unknown topic": {func(c *esm.Config, _ *esm.Parts) { c.Topics = []string{"paymnets"} }, "has no topic paymnets: create it (idemsk topic create), or name an existing one: letters, payments"},
 		"group in use":  {func(c *esm.Config, _ *esm.Parts) { c.ConsumerGroup = "taken" }, "the consumer group taken has 1 active members"},
 		"no function": {func(_ *esm.Config, p *esm.Parts) {
 			p.Invoker = func(context.Context, int) (esm.Invoker, error) { return nil, noFunction }

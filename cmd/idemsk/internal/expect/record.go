@@ -77,7 +77,7 @@ func CheckKey(setting string) error {
 	if isHeader || setting == "key" || setting == "hash" || setting == "offset" {
 		return nil
 	}
-	return fmt.Errorf("IDEMSK_KEY is %q: what the ledger must hold can be worked out for header:NAME, key, hash and offset only", setting)
+	return fmt.Errorf("IDEMSK_KEY is %q: the expected ledger can be computed only for header:NAME, key, hash and offset", setting)
 }
 
 // key is a record's idempotency key.

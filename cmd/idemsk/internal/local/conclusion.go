@@ -26,7 +26,7 @@ func (r *Report) conclusion(without *Report) string {
 	b.WriteString(repeatLines(p.Repeats))
 	if !p.OK() {
 		b.WriteString(list("PROBLEMS", p.Problems))
-		b.WriteString("Not proven: " + term.Plural(len(p.Problems), "thing is not as it must be.", "things are not as they must be.") + "\n")
+		b.WriteString("Not proven: " + term.Plural(len(p.Problems), "check failed.", "checks failed.") + "\n")
 		return b.String()
 	}
 	text := fmt.Sprintf("%s, delivered %s times", term.Plural(p.Records, "record", "records"), term.Count(r.Delivered))

@@ -66,7 +66,7 @@ func TestOnFailureToATopic(t *testing.T) {
 		t.Errorf("keys %v", got)
 	}
 	o.ESM.OnFailure, o.ESM.ConsumerGroup = "kafka://nowhere", "other"
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "the topic nowhere did not take 2 records") {
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "the topic nowhere rejected 2 records") {
 		t.Errorf("a topic that is not there: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func ReadEvents(path string) ([]*mskevent.Event, error) {
 func (r *run) sayBroken() {
 	for _, e := range r.o.ESM.Events {
 		if e.Broken != nil {
-			r.o.Say(term.Escape(e.Broken.Error()) + ": it is delivered once, as it is.")
+			r.o.Say(term.Escape(e.Broken.Error()) + ": it is delivered once, unchanged.")
 		}
 	}
 }

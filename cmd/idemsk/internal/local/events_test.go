@@ -116,9 +116,9 @@ func TestAProofNamesWhatWasGivenUp(t *testing.T) {
 	text := strings.Join(prove(t, o).Proof.Problems, "\n")
 	for _, want := range []string{
 		"2 records lost: given up, no on-failure destination",
-		"record payments-0@7200 is lost or unsettled: its key is STARTED, must be FAILED",
+		"record payments-0@7200 is lost or unsettled: its key is STARTED, want FAILED",
 		"record payments-0@7201 is lost or unsettled: there is no item of its key",
-		"the ledger is off: acc-1/EUR has 0, must have 1350",
+		"the ledger is wrong: acc-1/EUR has 0, want 1350",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the problems do not say %q:\n%s", want, text)
@@ -154,7 +154,7 @@ func TestWhatIsNoEvent(t *testing.T) {
 	if r := prove(t, o); r.Invocations != 1 || r.Failed != 1 {
 		t.Errorf("%+v; want one invocation, which fails", r.Counts)
 	}
-	for _, want := range []string{`order.json is no event of a Kafka event source mapping: it has no "records": it is delivered once, as it is.`, "order.json: 0 records, failed: "} {
+	for _, want := range []string{`order.json is no event of a Kafka event source mapping: it has no "records": it is delivered once, unchanged.`, "order.json: 0 records, failed: "} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("not said: %s in\n%s", want, s)
 		}

@@ -139,8 +139,8 @@ func (f *Faults) any() bool { return *f != Faults{KillAt: f.KillAt} }
 // atEffect reports whether processes are killed exactly before or after an effect.
 func (f *Faults) atEffect() bool { return f.KillAt == KillBeforeEffect || f.KillAt == KillAfterEffect }
 
-// ErrOptions is what Run returns for options that make no sense.
-var ErrOptions = errors.New("options that make no sense")
+// ErrOptions is what Run returns for invalid options.
+var ErrOptions = errors.New("invalid options")
 
 // optionsError is an ErrOptions that says what is wrong, and nothing else.
 type optionsError struct{ err error }

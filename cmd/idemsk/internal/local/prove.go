@@ -46,7 +46,7 @@ func (o *Options) checkProof() error {
 	}
 	c := &o.ESM
 	kind := o.storeKind()
-	check(o.UntilDrained || len(c.Events) > 0, "--prove needs --until-drained: before everything is delivered, nobody can say what must be there")
+	check(o.UntilDrained || len(c.Events) > 0, "--prove needs --until-drained: the expected ledger is known only when everything is delivered")
 	check(kind != StoreNone, "--prove needs a --store: that is where it looks for the ledger")
 	check(kind != storeRedis || o.Faults.Kill == 0, "--prove and --kill don't go together on Redis: a payment that is booked again there could not be "+
 		"accounted for, as there is no audit")
@@ -126,7 +126,7 @@ func (r *run) judge(ctx context.Context, p *Proof, want *expect.Ledger, found ma
 		}
 	}
 	for _, off := range proof.Differences(accounted, found) {
-		p.Problems = append(p.Problems, fmt.Sprintf("the ledger is off: %s has %d, must have %d (minor units)", off.Account, off.Found, off.Expected))
+		p.Problems = append(p.Problems, fmt.Sprintf("the ledger is wrong: %s has %d, want %d (minor units)", off.Account, off.Found, off.Expected))
 	}
 	p.Problems = append(p.Problems, unaccounted...)
 	p.Problems = append(p.Problems, lost(&report.Counts)...)

@@ -194,7 +194,7 @@ func (r *run) leave(ctx context.Context, over <-chan struct{}) {
 	select {
 	case <-r.o.Cut:
 		close(r.cut)
-		r.o.Say("Cut off: what the function was not done with is not committed, and comes again with the next run.")
+		r.o.Say("Stopped at once: records whose invocation had not ended are not committed; the next run redelivers them.")
 	case <-over:
 	}
 }

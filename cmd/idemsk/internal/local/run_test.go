@@ -229,7 +229,7 @@ func TestBrokersThatWantToKnow(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	o.Kafka = nil
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "whether the listener wants --tls or --sasl") {
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "whether the listener needs --tls or --sasl") {
 		t.Errorf("%v", err)
 	}
 }
@@ -305,7 +305,7 @@ func TestCutOff(t *testing.T) {
 	if report.Done != 0 || report.Lag() != 5 {
 		t.Errorf("%+v", report)
 	}
-	for _, want := range []string{"Waiting for the function to be done with 5 records, for 10m0s at most", "comes again with the next run"} {
+	for _, want := range []string{"Waiting for the function to be done with 5 records, for 10m0s at most", "the next run redelivers them"} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("not said: %q\n%s", want, s)
 		}

@@ -66,7 +66,7 @@ func (t *tally) Observe(e esm.Event) {
 	case esm.Enabled:
 		t.say("The event source mapping is enabled again.")
 	case esm.Disabled:
-		t.say("The event source mapping is disabled: an invocation under way is finished, nothing more is read or retried.")
+		t.say("The event source mapping is disabled: running invocations finish, and no records are read or retried.")
 	case esm.Invoked:
 		if t.recorded {
 			t.say(answerLine(&e))
@@ -158,7 +158,7 @@ func withoutID(message string) string {
 func (t *tally) misanswered(err error) {
 	t.counts.LastError = err.Error()
 	if t.garbage++; !t.answered && t.garbage == maxGarbage {
-		t.fail(fmt.Errorf("the function's first %d answers can't be read: %w; mend it, or leave --function-response-types out: "+
+		t.fail(fmt.Errorf("the function's first %d responses can't be read: %w; fix it, or leave --function-response-types out: "+
 			"then any answer is a success", maxGarbage, err))
 	}
 }

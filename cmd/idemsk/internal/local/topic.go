@@ -50,7 +50,7 @@ func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic stri
 	for len(left) > 0 {
 		records, err := poll(ctx, client, left)
 		if err != nil {
-			return fmt.Errorf("reading %s again: %w", topic, err)
+			return fmt.Errorf("rereading %s: %w", topic, err)
 		}
 		if err := each(records); err != nil {
 			return err
@@ -61,7 +61,7 @@ func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic stri
 
 // poll reads some records, and takes partitions that are read to their end out of left.
 func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (records []mskevent.Record, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, rereadTimeout, errors.New("the brokers give no more records"))
+	ctx, cancel := context.WithTimeoutCause(ctx, rereadTimeout, errors.New("the brokers returned no more records"))
 	defer cancel()
 	fetches := client.PollFetches(ctx)
 	if err := fetches.Err(); err != nil {

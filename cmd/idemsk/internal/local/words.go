@@ -43,7 +43,7 @@ func Words(command string) ([]string, error) {
 		}
 	}
 	if quote != 0 || escaped {
-		return nil, errors.New("a quote or a backslash at its end is left open")
+		return nil, errors.New("it ends inside a quote or after a backslash")
 	}
 	if begun {
 		words = append(words, word.String())

@@ -79,7 +79,7 @@ func JSONLine(line []byte) (*kgo.Record, error) {
 		return nil, fmt.Errorf(`want a record such as {"key":"k","value":{"a":1},"headers":{"idempotency-key":"pay-1"}}: %w`, err)
 	}
 	if d.More() {
-		return nil, errors.New("want one record in a line, and nothing behind it")
+		return nil, errors.New("want one record in a line, and nothing after it")
 	}
 	if record.Value == nil {
 		return nil, errors.New(`the record has no "value" (null is a tombstone)`)

@@ -36,5 +36,5 @@ func lostHow(place expect.Place, status store.Status, dead bool) string {
 	case status == "":
 		return "there is no item of its key"
 	}
-	return fmt.Sprintf("its key is %s, must be %s", status, want)
+	return fmt.Sprintf("its key is %s, want %s", status, want)
 }

@@ -29,9 +29,9 @@ func TestEveryRecordMustHaveEnded(t *testing.T) {
 	lost := proof.Lost(places, statuses, []kafka.DeadLetter{{IdempotencyKey: "t#bad"}, {IdempotencyKey: "t@t-0@3"}, {IdempotencyKey: "t#swapped"}})
 	want := []string{
 		`record t-0@4 is lost or unsettled: there is no item of its key (key "t#gone")`,
-		`record t-0@5 is lost or unsettled: its key is STARTED, must be COMPLETED (key "t#open")`,
+		`record t-0@5 is lost or unsettled: its key is STARTED, want COMPLETED (key "t#open")`,
 		`record t-0@6 is lost or unsettled: its key is FAILED, but no dead letter was sent (key "t#mute")`,
-		`record t-0@7 is lost or unsettled: its key is COMPLETED, must be FAILED (key "t#swapped")`,
+		`record t-0@7 is lost or unsettled: its key is COMPLETED, want FAILED (key "t#swapped")`,
 	}
 	if got := strings.Join(lost, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("lost:\n%s", got)
@@ -70,8 +70,8 @@ func TestBookings(t *testing.T) {
 		"twice without a kill":   {[]proof.Execution{a, b, again}, nil, 1, "", `"t#b" was booked 2 times, and no kill accounts for attempt 1 (token 1, invocation r1)`},
 		"killed, but the last":   {[]proof.Execution{a, b, again}, kills[:1], 1, "", "no kill accounts for attempt 1"},
 		"never":                  {[]proof.Execution{a}, kills, 1, "", `no booking of "t#b"`},
-		"not to be booked":       {[]proof.Execution{a, b, {Key: "t#bad"}}, kills, 1, "", `"t#bad", which is not to be booked`},
-		"more than a window":     {[]proof.Execution{a, {Key: "t#a", Token: 2}, b, again}, kills, 1, "first first", "the kill in first made more than 1 bookings come again"},
+		"not to be booked":       {[]proof.Execution{a, b, {Key: "t#bad"}}, kills, 1, "", `"t#bad", which must not be booked`},
+		"more than a window":     {[]proof.Execution{a, {Key: "t#a", Token: 2}, b, again}, kills, 1, "first first", "the kill in first repeated more than 1 bookings"},
 	} {
 		repeats, problems := proof.Bookings(places, test.executions, test.kills, test.window)
 		var batches []string

@@ -49,7 +49,7 @@ func Bookings(places []expect.Place, executions []Execution, kills []Kill, windo
 	}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		if !booked[key] {
-			problems = append(problems, fmt.Sprintf("the audit has a booking of %q, which is not to be booked", key))
+			problems = append(problems, fmt.Sprintf("the audit has a booking of %q, which must not be booked", key))
 			continue
 		}
 		all := byKey[key]
@@ -74,7 +74,7 @@ func tooMany(repeats []Repeat, window int) (problems []string) {
 	for i := range repeats {
 		k := &repeats[i].Kill
 		if counts[k.RequestID]++; counts[k.RequestID] == window+1 {
-			problems = append(problems, fmt.Sprintf("the kill in %s made more than %d bookings come again", k.Batch, window))
+			problems = append(problems, fmt.Sprintf("the kill in %s repeated more than %d bookings", k.Batch, window))
 		}
 	}
 	return problems

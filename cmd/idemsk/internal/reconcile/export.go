@@ -46,7 +46,7 @@ func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error]
 }
 
 func unknownFormat(io.Reader, string) iter.Seq2[Row, error] {
-	return failed(errors.New("its name must end in .csv or .jsonl, so that its format is known"))
+	return failed(errors.New("its name must end in .csv or .jsonl"))
 }
 
 func failed(err error) iter.Seq2[Row, error] {

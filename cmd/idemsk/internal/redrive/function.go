@@ -93,9 +93,9 @@ func settled(payload []byte, source string) error {
 	failed, listed, err := mskevent.Failures(payload, func(p mskevent.Place) bool { return p.String() == source })
 	switch {
 	case err != nil || !listed:
-		return fmt.Errorf("gave an answer that is no partial batch response (is it built on idemsk?): %.200s", payload)
+		return fmt.Errorf("returned a response that is not a partial batch response (does it use idemsk?): %.200s", payload)
 	case len(failed) > 0:
-		return errors.New("reported the record as not settled: it is in flight elsewhere, or failed again and will be tried again; its log says which")
+		return errors.New("reported the record as not settled: it is in flight in another invocation, or it failed again and will be retried; see the function's log")
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (f *function) verdict(l *kafka.DeadLetter, logTail string) (where string, e
 	case ok && o.Unprotected+o.FailedOpen > 0:
 		return f.String() + ": executed, without protection", nil
 	case !strings.Contains(l.IdempotencyKey, "#"):
-		return "", fmt.Errorf("%s calls the record settled, but its log does not say whether it was executed; "+
+		return "", fmt.Errorf("%s reports the record as settled, but its log does not show whether it was executed; "+
 			"as the record had no usable key, or a hashed one, that can't be told: redrive it to its topic (--brokers without --function-name)", f)
 	}
 	return f.String(), nil

@@ -106,8 +106,8 @@ func TestVerdicts(t *testing.T) {
 		"reported":           {answer{payload: oneFailed}, letter(7), "", "not settled"},
 		"an error":           {answer{payload: boom, failed: "Unhandled"}, letter(7), "", "failed (Unhandled): T: boom"},
 		"an error, no JSON":  {answer{payload: `boom`, failed: "Unhandled"}, letter(7), "", "boom"},
-		"another function":   {answer{payload: `"hello"`}, letter(7), "", "no partial batch response"},
-		"null":               {answer{payload: `null`}, letter(7), "", "no partial batch response"},
+		"another function":   {answer{payload: `"hello"`}, letter(7), "", "not a partial batch response"},
+		"null":               {answer{payload: `null`}, letter(7), "", "not a partial batch response"},
 		"no such function":   {answer{status: http.StatusNotFound, payload: `{"Message":"Function not found"}`}, letter(7), "", "--function-name"},
 		"metrics of another": {answer{payload: nothingFailed, log: larger}, letter(7), "the function pay", ""},
 	} {

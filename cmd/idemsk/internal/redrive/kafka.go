@@ -112,7 +112,7 @@ func (k *Kafka) produce(ctx context.Context, rec *kgo.Record) (*kgo.Record, erro
 	}
 	k.client = nil
 	if err != nil {
-		err = fmt.Errorf("it was not confirmed within %v, and may have arrived: %w", k.timeout, err)
+		err = fmt.Errorf("it was not confirmed within %v, but may have been written: %w", k.timeout, err)
 	}
 	return out, err
 }
@@ -139,7 +139,7 @@ func (k *Kafka) Fill(ctx context.Context, l *kafka.DeadLetter) error {
 	}
 	keyKnown := len(l.Key) > 0
 	if l.ValueOmitted > 0 && len(rec.Value) != l.ValueOmitted || keyKnown && !bytes.Equal(rec.Key, l.Key) {
-		return fmt.Errorf("what is at %s now is another record: the topic was made anew", l.Source())
+		return fmt.Errorf("the record at %s is another one: the topic was recreated", l.Source())
 	}
 	l.Key, l.Value, l.Headers = rec.Key, rec.Value, nil
 	for _, h := range rec.Headers {
@@ -163,10 +163,10 @@ func (k *Kafka) read(ctx context.Context, l *kafka.DeadLetter) (*kgo.Record, err
 			if rec.Offset == l.Offset {
 				return rec, nil
 			}
-			return nil, fmt.Errorf("%s is not there any more: retention or compaction has removed it", l.Source())
+			return nil, fmt.Errorf("%s no longer exists: retention or compaction has removed it", l.Source())
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("reading %s: no answer in time (is the topic there, and the offset not beyond its end?): %w",
+			return nil, fmt.Errorf("reading %s: no response in time (does the topic exist, and is the offset before its end?): %w",
 				l.Source(), context.Cause(ctx))
 		}
 		for _, e := range fetches.Errors() {

@@ -87,9 +87,9 @@ func TestOmittedValueIsReadBack(t *testing.T) {
 		change func(l *kafka.DeadLetter)
 		says   string
 	}{
-		"another record there": {func(l *kafka.DeadLetter) { l.Offset = 0 }, "another record"},
-		"another key":          {func(l *kafka.DeadLetter) { l.Key = []byte("acc-2") }, "another record"},
-		"another size":         {func(l *kafka.DeadLetter) { l.ValueOmitted = 4999 }, "another record"},
+		"another record there": {func(l *kafka.DeadLetter) { l.Offset = 0 }, "another one"},
+		"another key":          {func(l *kafka.DeadLetter) { l.Key = []byte("acc-2") }, "another one"},
+		"another size":         {func(l *kafka.DeadLetter) { l.ValueOmitted = 4999 }, "another one"},
 		"no such partition":    {func(l *kafka.DeadLetter) { l.Partition = 9 }, "payments-9@1"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

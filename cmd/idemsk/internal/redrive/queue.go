@@ -70,7 +70,7 @@ func Queue(client SQS, url string, visibility time.Duration) Source {
 func (q *queue) Next(ctx context.Context) (*Message, error) {
 	for len(q.ready) == 0 {
 		if q.empty == emptyAnswers && len(q.held) >= maxInFlight {
-			return nil, fmt.Errorf("the queue %s may hold more: SQS hands out %d messages at most that are not deleted", q.url, maxInFlight)
+			return nil, fmt.Errorf("the queue %s may have more letters: SQS delivers at most %d messages that are not deleted", q.url, maxInFlight)
 		}
 		if q.empty == emptyAnswers {
 			return nil, io.EOF

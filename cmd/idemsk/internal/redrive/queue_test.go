@@ -161,7 +161,7 @@ func TestAQueueOfMoreLettersThanCanBeHeld(t *testing.T) {
 	_, err := redrive.Run(t.Context(), redrive.Options{
 		Source: redrive.Queue(&copies{body: "hello", left: 120_000}, "letters", time.Minute), Destination: &listDestination{}, DryRun: true,
 	}, func(redrive.Result) {})
-	if err == nil || !strings.Contains(err.Error(), "may hold more") {
+	if err == nil || !strings.Contains(err.Error(), "may have more letters") {
 		t.Errorf("a queue of 120,000 messages that stay: %v", err)
 	}
 }

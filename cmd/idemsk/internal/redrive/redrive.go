@@ -177,7 +177,7 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 		return err
 	}
 	if l.Error.At.After(r.begun) { // to redrive it too would go round and round
-		return errors.New("it became a dead letter in the time of this run: what makes it fail is not mended")
+		return errors.New("it became a dead letter again during this run: the cause of its failure is not fixed")
 	}
 	if r.DryRun {
 		if res.Outcome = outcome; outcome == Redriven {
@@ -197,7 +197,7 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 	res.Outcome = outcome
 	// It has arrived: what remains must be done even if somebody presses Ctrl-C now.
 	if err := r.Source.Done(context.WithoutCancel(ctx), m); err != nil {
-		res.Error = fmt.Sprintf("it stays in the source, as it could not be taken out; to redrive it again does no harm: %v", err)
+		res.Error = fmt.Sprintf("it was redriven, but could not be deleted from the source; redriving it again is safe: %v", err)
 	}
 	return nil
 }

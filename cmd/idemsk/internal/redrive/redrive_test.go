@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 	if !slices.Equal(src.done, []string{"a", "c"}) || !src.closed || !slices.Equal(dst.sent, []int64{1}) {
 		t.Errorf("taken out %v, sent %v, closed %v; want a and c, 1, true", src.done, dst.sent, src.closed)
 	}
-	for i, says := range map[int]string{1: "refused", 3: "could not be decoded", 4: "give --brokers", 5: "not a dead letter"} {
+	for i, says := range map[int]string{1: "refused", 3: "can't be decoded", 4: "give --brokers", 5: "not a dead letter"} {
 		if !strings.Contains(results[i].Error, says) {
 			t.Errorf("result %d says %q, want %q", i, results[i].Error, says)
 		}
@@ -64,7 +64,7 @@ func TestLetterOfThisRunIsLeft(t *testing.T) {
 	again.Error.At = time.Now().Add(time.Minute)
 	src := &listSource{bodies: bodies(t, again)}
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
-	if r := results[0]; r.Outcome != redrive.NotRedriven || !strings.Contains(r.Error, "not mended") || len(src.done) > 0 {
+	if r := results[0]; r.Outcome != redrive.NotRedriven || !strings.Contains(r.Error, "not fixed") || len(src.done) > 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -86,7 +86,7 @@ func TestLetterThatCannotBeTakenOut(t *testing.T) {
 	t.Parallel()
 	src := &listSource{bodies: bodies(t, letter(1)), err: errors.New("gone")}
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
-	if r := results[0]; r.Outcome != redrive.Redriven || !strings.Contains(r.Error, "stays in the source") {
+	if r := results[0]; r.Outcome != redrive.Redriven || !strings.Contains(r.Error, "could not be deleted from the source") {
 		t.Errorf("%+v; want redriven, with a word that it stays", r)
 	}
 }

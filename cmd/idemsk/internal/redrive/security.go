@@ -73,7 +73,7 @@ func (s *Security) tls() (*tls.Config, error) {
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the CA certificates: %s holds none in PEM", s.CA)
+			return nil, fmt.Errorf("the CA certificates: %s has none in PEM format", s.CA)
 		}
 	}
 	if s.Cert != "" || s.Key != "" {
@@ -101,7 +101,7 @@ func (s *Security) mechanism() (sasl.Mechanism, error) {
 	case Plain:
 		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
 	}
-	return nil, fmt.Errorf("the SASL mechanism %q is not known: want %s, %s, %s or %s", s.SASL, ScramSHA512, ScramSHA256, Plain, AWSIAM)
+	return nil, fmt.Errorf("the SASL mechanism is %q: want %s, %s, %s or %s", s.SASL, ScramSHA512, ScramSHA256, Plain, AWSIAM)
 }
 
 // credentialTimeout bounds the search for AWS credentials.

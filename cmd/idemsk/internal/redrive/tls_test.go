@@ -56,7 +56,7 @@ func TestWrongCertificates(t *testing.T) {
 	}{
 		"a CA that nobody trusts": {redrive.Security{TLS: true}, "--tls"},
 		"no such file":            {redrive.Security{CA: "nowhere.pem"}, "nowhere.pem"},
-		"a CA that is none":       {redrive.Security{CA: keyFile}, "holds none in PEM"},
+		"a CA that is none":       {redrive.Security{CA: keyFile}, "has none in PEM"},
 		"a key that is none":      {redrive.Security{CA: certFile, Cert: certFile, Key: certFile}, "certificate and key"},
 	} {
 		if _, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs(), Security: test.security}); err == nil || !strings.Contains(err.Error(), test.says) {
