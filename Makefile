@@ -8,9 +8,9 @@ help:
 # What runs on this machine, and nothing else.
 BUILD = scripts/build.sh run $(filter postgres redis,$(STORE))
 ## run: see it work: the sample events, then 10,000 payments through a broker, the event source, the real function and its tables,
-##      with batches that come again, two at once, and killed processes; then the same without idemsk. SEED=7 repeats the payments,
-##      and what befalls a batch; which payments make a batch depends on timing too.
-##      (LEDGER=plain: bookings do not commit with their completions, and a kill can make one come again: it is named.
+##      with redelivered batches, two at once, and killed processes; then the same without idemsk. SEED=7 repeats the payments,
+##      and the faults injected into a batch; which payments make a batch depends on timing too.
+##      (LEDGER=plain: bookings do not commit with their completions, and a kill can repeat one: it is named.
 ##      STORE=postgres, STORE=redis: on a server of its own; STORE=localstack: on LocalStack's DynamoDB, which answers some 200
 ##      requests a second: 2,000 payments)
 STORE ?= fake

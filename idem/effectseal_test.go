@@ -120,7 +120,7 @@ func TestAnEffectIsSettledOrDiscarded(t *testing.T) {
 	}
 }
 
-// A handler's goroutine that outlives it gets nothing that nobody would give back.
+// A goroutine that outlives its handler gets no effect, because no one would end it.
 func TestNoEffectIsMadeAfterTheHandler(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
 		var kept context.Context

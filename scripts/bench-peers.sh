@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench-peers.sh [ARGS…]: idemsk side by side with what people use today; see docs/performance.md. Installs the peers from their
+# bench-peers.sh [ARGS…]: compares idemsk with other libraries; see docs/performance.md. Installs the peers from their
 # registries into .cache/bench, once. Arguments go to bench/run (-help names them).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

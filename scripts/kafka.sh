@@ -12,7 +12,7 @@ usage: scripts/kafka.sh COMMAND
 USAGE
 }
 
-# --- what is installed ---
+# --- installation ---
 
 readonly KAFKA_VERSION=4.4.0 SLF4J_VERSION=1.7.36
 readonly MAVEN_COPY=org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
@@ -42,7 +42,7 @@ install() {
   printf 'kafka: installing Apache Kafka %s, once\n' "$KAFKA_VERSION" >&2
   rm -rf "$LIB"
   mkdir "$LIB"
-  # kafka-tools-api of this version is not on Maven Central, and the broker does without.
+  # kafka-tools-api of this version is not on Maven Central, and the broker does not need it.
   cat >"$CACHE/pom.xml" <<POM
 <project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>local</groupId><artifactId>copy</artifactId><version>1</version><packaging>pom</packaging><dependencies>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # model.sh [CONFIGURATION…]: checks the TLA+ model of the rules (docs/spec) with TLC, all configurations unless some are named.
-# What begins with v_, b_deadlock and b_headfails are drafts that must be found wrong.
+# The configurations v_*, b_deadlock and b_headfails are drafts in which TLC must find an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then

@@ -71,7 +71,7 @@ download() {
   flock 9
   printf 'postgres: downloading PostgreSQL %s, once\n' "$version" >&2
   work=$(mktemp -d "$DIR.XXXXXX")
-  # shellcheck disable=SC2064 # the folder of now
+  # shellcheck disable=SC2064 # expanded now on purpose
   trap "rm -rf '$work'" EXIT
   mapfile -t packages < <(missing_libraries "$version")
   mkdir "$work/debs"

@@ -38,7 +38,7 @@ there() { # NAME PROGRAM OLDEST NEWEST ; whether one of these versions is there
   ((v >= $3 && v <= $4))
 }
 
-# release prints the code name of the Debian that this is, and where its packages come from.
+# release prints the code name of this Debian and the mirror of its packages.
 release() {
   # shellcheck disable=SC2016 # apt's own variables
   apt-get indextargets --format '$(CREATED_BY) $(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' |
@@ -87,7 +87,7 @@ download() {
   flock 9
   printf 'redis: downloading %s, once\n' "$name" >&2
   work=$(mktemp -d "$target.XXXXXX")
-  # shellcheck disable=SC2064 # the folder of now
+  # shellcheck disable=SC2064 # expanded now on purpose
   trap "rm -rf '$work'" EXIT
   APT=()
   if [[ -n $suites ]]; then

@@ -11,7 +11,7 @@ import (
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// settings are what the context and the environment say.
+// settings are the values that the context and the environment set.
 type settings struct {
 	stackName             string
 	terminationProtection bool
@@ -24,23 +24,23 @@ type settings struct {
 	props                 consumer.Props
 }
 
-// setting is one of them. README.md has a row for each.
+// setting describes one setting. README.md has a row for each.
 type setting struct {
 	name string // in the context
-	prop string // of consumer.Props, whose checks speak of it; "" if it is the app's own
+	prop string // the field of consumer.Props that the construct's errors name; "" for a setting of the app
 	set  func(s *settings, value string) error
 }
 
-// Defaults of the app's own; those of the construct are in its package.
+// The defaults of the app. Those of the construct are in its package.
 const (
 	defaultStack = "idemsk"
 
-	// Where `make build` leaves the function, and the relay; arm64 or amd64 follows.
+	// The folders in which `make build` puts the function and the relay; arm64 or amd64 is appended.
 	builtFor      = "../../dist/handler-"
 	relayBuiltFor = "../../dist/relay-"
 )
 
-// readSettings reads and checks everything, and returns all that is wrong at once, one line each.
+// readSettings reads and checks all settings. Its error has one line for each invalid setting.
 func readSettings(context map[string]any, lookupEnv func(string) (string, bool)) (*settings, error) {
 	s := &settings{stackName: defaultStack, example: true}
 	errs := unknown(context)
@@ -59,7 +59,7 @@ func readSettings(context map[string]any, lookupEnv func(string) (string, bool))
 	return s, s.check()
 }
 
-// lookup finds a setting, in the context first.
+// lookup returns the value of a setting. The context overrides the environment.
 func lookup(name string, context map[string]any, lookupEnv func(string) (string, bool)) (string, bool) {
 	if value, ok := context[name]; ok {
 		return text(value), true
@@ -67,7 +67,7 @@ func lookup(name string, context map[string]any, lookupEnv func(string) (string,
 	return lookupEnv(envName(name))
 }
 
-// envName is the environment variable of a setting: IDEMSK_CDK_BATCH_SIZE is batchSize.
+// envName returns the environment variable of a setting, for example IDEMSK_CDK_BATCH_SIZE for batchSize.
 func envName(name string) string {
 	var b strings.Builder
 	b.WriteString("IDEMSK_CDK_")
@@ -80,7 +80,7 @@ func envName(name string) string {
 	return b.String()
 }
 
-// text returns a value as -c would have given it: cdk.json may also hold numbers, booleans and lists.
+// text returns a value in the form in which -c passes it. cdk.json may also contain numbers, booleans and lists.
 func text(value any) string {
 	list, ok := value.([]any)
 	if !ok {
@@ -93,7 +93,7 @@ func text(value any) string {
 	return strings.Join(items, ",")
 }
 
-// unknown returns an error for everything in the context that is neither a setting nor the CDK's own.
+// unknown returns an error for each name in the context that is neither a setting nor reserved by the CDK.
 func unknown(context map[string]any) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(context)) {

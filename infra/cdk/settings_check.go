@@ -15,7 +15,7 @@ import (
 
 var stackName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,127}$`)
 
-// check looks at what can only be judged when everything was read. Its messages name the settings as they were given.
+// check checks the settings after all were read. Its errors name the settings as they were given.
 func (s *settings) check() error {
 	architecture := "arm64"
 	if s.props.Architecture == consumer.X8664 {
@@ -41,10 +41,10 @@ func (s *settings) check() error {
 	return errors.Join(errs...)
 }
 
-// notBuilt stands for a VPC that is there, for Check.
+// notBuilt is a placeholder for an existing VPC, for Check.
 type notBuilt struct{ awsec2.IVpc }
 
-// checkOutbox makes the outbox one of the props, if there is to be one.
+// checkOutbox adds the outbox to the props, if there is one.
 func (s *settings) checkOutbox(architecture string) []error {
 	if !s.withOutbox {
 		if reflect.ValueOf(s.outbox).IsZero() {
@@ -81,7 +81,7 @@ func (n *network) check(endpoints bool) []error {
 	return errs
 }
 
-// inSettings names the settings in the construct's errors instead of its props.
+// inSettings replaces the names of props in the construct's errors by the names of settings.
 func inSettings(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -118,7 +118,7 @@ func settingOf(prop string) string {
 	return prop
 }
 
-// propWord matches what may be a prop's name in a message.
+// propWord matches a word that may be the name of a prop in a message.
 var propWord = regexp.MustCompile(`\b[A-Z][A-Za-z]+(\.[A-Z][A-Za-z]+)?`)
 
 func inWords(text string) string { return propWord.ReplaceAllStringFunc(text, settingOf) }

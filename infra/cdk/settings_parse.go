@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// setter takes a setting's value; its error says what it wants.
+// setter sets a prop from a setting's value. Its error names the valid values.
 type setter = func(*settings, string) error
 
 func str[S ~string](field func(*settings) *S) setter {
@@ -38,7 +38,7 @@ func boolean(field func(*settings) *bool) setter {
 func integer(field func(*settings) *int) setter {
 	return func(s *settings, value string) error {
 		n, err := strconv.Atoi(value)
-		if err != nil || n <= 0 { // 0 would stand for the default
+		if err != nil || n <= 0 { // 0 would mean the default
 			return errors.New("a whole number above 0")
 		}
 		*field(s) = n
@@ -71,7 +71,7 @@ func list(field func(*settings) *[]string) setter {
 	}
 }
 
-// id takes an EC2 resource's ID: vpc-0123456789abcdef0.
+// id parses the ID of an EC2 resource, for example vpc-0123456789abcdef0.
 func id(kind string, field func(*settings) *string) setter {
 	pattern := regexp.MustCompile(`^` + kind + `-[0-9a-f]{8,17}$`)
 	return func(s *settings, value string) error {
@@ -107,7 +107,7 @@ func setARN(service string, field func(*settings) *string) setter {
 	}
 }
 
-// setTopics reads "payments" or "payments,refunds=idemsk-refunds".
+// setTopics parses "payments" or "payments,refunds=idemsk-refunds".
 func setTopics(s *settings, value string) error {
 	var names []string
 	if err := list(func(*settings) *[]string { return &names })(s, value); err != nil {
@@ -190,7 +190,7 @@ func setSchemaValidate(r *consumer.SchemaRegistry, value string) error {
 	return nil
 }
 
-// setOnFailure reads "none", "queue", "topic:NAME" or a bucket's ARN.
+// setOnFailure parses "none", "queue", "topic:NAME" or a bucket's ARN.
 func setOnFailure(s *settings, value string) error {
 	topic, isTopic := strings.CutPrefix(value, "topic:")
 	switch {
@@ -207,7 +207,7 @@ func setOnFailure(s *settings, value string) error {
 	return nil
 }
 
-// setWait takes 0, which stands for the default in the props.
+// setWait parses a duration. 0 is valid, although a zero prop means the default.
 func setWait(s *settings, value string) error {
 	switch value {
 	case "deadline":
@@ -222,7 +222,7 @@ func setWait(s *settings, value string) error {
 	return nil
 }
 
-// setMaxResult takes 0, which stands for the default in the props.
+// setMaxResult parses a size. 0 is valid, although a zero prop means the default.
 func setMaxResult(s *settings, value string) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 0 {

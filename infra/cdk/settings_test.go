@@ -9,7 +9,7 @@ import (
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// Each setting is refused with one line that names it as it was given.
+// The error for an invalid setting is one line that names the setting as it was given.
 func TestInvalidSettings(t *testing.T) {
 	const arn = "an ARN like arn:aws:"
 	for name, c := range map[string]struct{ value, want string }{
@@ -111,7 +111,7 @@ func TestNetworkSettingsMustBeComplete(t *testing.T) {
 	})
 }
 
-// README.md has a row for each setting, in their order, and no other.
+// README.md has a row for each setting, in the same order, and no other rows.
 func TestReadmeListsEverySetting(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// stack is the app's one stack.
+// stack is the only stack of the app.
 type stack struct {
 	awscdk.Stack
 	consumer *consumer.Consumer
 }
 
-// newStack builds the stack. The settings were checked.
+// newStack builds the stack from checked settings.
 func newStack(scope constructs.Construct, s *settings) *stack {
 	st := &stack{Stack: awscdk.NewStack(scope, &s.stackName, &awscdk.StackProps{
 		Description:           ref("idemsk: idempotent consumer of Kafka topic " + s.props.Topics[0].Name),
@@ -34,7 +34,7 @@ func newStack(scope constructs.Construct, s *settings) *stack {
 		props.AlarmTopic = importTopic(st, s.alarmTopicARN)
 	}
 	var ledger *ledger
-	if s.example && s.props.Store != consumer.StorePostgres && s.props.Store != consumer.StoreRedis { // there it is beside the keys
+	if s.example && s.props.Store != consumer.StorePostgres && s.props.Store != consumer.StoreRedis { // these stores keep the ledger in the same database
 		ledger = newLedger(st, &props)
 	}
 	st.consumer = consumer.New(st.Stack, "Consumer", &props)
@@ -45,8 +45,8 @@ func newStack(scope constructs.Construct, s *settings) *stack {
 	return st
 }
 
-// environment is where the stack is deployed to: wherever the credentials lead. A table with a customer key must know its region at
-// synthesis, and that is the key's.
+// environment returns the stack's environment. By default the credentials determine it. A table with a customer key needs the region
+// at synthesis, so the region is then that of the key.
 func (s *settings) environment() *awscdk.Environment {
 	if s.kmsKeyARN == "" {
 		return nil
@@ -54,7 +54,7 @@ func (s *settings) environment() *awscdk.Environment {
 	return &awscdk.Environment{Region: ref(strings.Split(s.kmsKeyARN, ":")[3])}
 }
 
-// addOutputs names what an operator needs, for idemsk get, list and redrive, and for the next deployment.
+// addOutputs adds the outputs that an operator needs for idemsk get, list and redrive, and for the next deployment.
 func (st *stack) addOutputs() {
 	c := st.consumer
 	c.NamespaceParameter.OverrideLogicalId(ref("Namespace"))

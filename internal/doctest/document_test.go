@@ -22,7 +22,7 @@ import (
 
 const root = "../.."
 
-// reasons are why a block of commands is not run.
+// reasons are the valid reasons for not running a block of commands.
 var reasons = []string{
 	"it needs an AWS account", "CI runs it by itself", "it takes minutes on a quiet machine", "it needs a server of yours",
 }
@@ -33,7 +33,7 @@ var (
 	fence       = regexp.MustCompile("^ *```(.*)$")
 )
 
-// document is a file in Markdown.
+// document is a Markdown file.
 type document struct {
 	name   string // from the root
 	lines  []string
@@ -41,7 +41,7 @@ type document struct {
 	errs   []error // what is wrong with its form
 }
 
-// block is a fenced one.
+// block is a fenced block.
 type block struct {
 	line     int // of its fence, from 1
 	language string
@@ -51,7 +51,7 @@ type block struct {
 	commands []command
 }
 
-// command is one of a block, which may take several lines, and the output that the document shows.
+// command is a command of a block, which may take several lines, and the output that the document shows.
 type command struct {
 	line   int
 	text   string
@@ -60,7 +60,7 @@ type command struct {
 
 func (b *block) hasCommands() bool { return b.language == "sh" || b.language == "console" }
 
-// documents reads all that the repository has: the README and the quick start first, in the order in which they are read.
+// documents reads all documents of the repository, the README and the quick start first.
 func documents(t *testing.T) []document {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md").Output()
@@ -81,7 +81,7 @@ func documents(t *testing.T) []document {
 	return all
 }
 
-// parse finds a document's blocks.
+// parse finds the blocks of a document.
 func parse(name, text string) document {
 	d := document{name: name, lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
 	var open *block
@@ -135,7 +135,7 @@ func (d *document) open(line int, language, above string) *block {
 	return b
 }
 
-// looksLikeACommand finds commands in blocks that are not run because of their language.
+// looksLikeACommand reports whether a line of a block in another language looks like a command.
 var looksLikeACommand = regexp.MustCompile(`^\s*(\$ |(?:bin/)?idemsk |make |scripts/[a-z-]+\.sh|localstack/localstack\.sh|go (?:run|test|build) |aws |npx |cdk |curl |docker )`)
 
 func (d *document) close(b *block) {
@@ -160,7 +160,7 @@ func (d *document) close(b *block) {
 	d.blocks = append(d.blocks, *b)
 }
 
-// shCommands are those of a block of sh: each takes as many lines as the shell takes for one.
+// shCommands returns the commands of a block of sh. A command takes as many lines as the shell needs for it.
 func (d *document) shCommands(b *block) (all []command) {
 	var text []string
 	begun := 0
@@ -182,7 +182,7 @@ func (d *document) shCommands(b *block) (all []command) {
 	return all
 }
 
-// consoleCommands are those behind "$ ", each with the lines below it.
+// consoleCommands returns the commands after "$ ", each with the lines below it.
 func (d *document) consoleCommands(b *block) (all []command) {
 	for i, line := range b.lines {
 		text, isCommand := strings.CutPrefix(line, "$ ")
@@ -206,7 +206,7 @@ func (d *document) consoleCommands(b *block) (all []command) {
 	return all
 }
 
-// complete reports whether the shell takes a text for whole commands. It only warns of a here-document that is not closed.
+// complete reports whether a text is a list of complete commands. The shell only warns of an unclosed here-document.
 func complete(text string) bool {
 	check := exec.Command("bash", "-n")
 	check.Stdin = strings.NewReader(text + "\n")

@@ -7,21 +7,21 @@ import (
 	"testing"
 )
 
-// What may differ between two runs of a command: durations, and numbers.
+// The parts of an output that may differ between two runs: durations and numbers.
 var (
 	duration = regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:h|ms|m|s|µs))+\b`)
 	number   = regexp.MustCompile(`\d+(?:[,.]\d+)*`)
 )
 
-// plain is a line without what may differ: a number stands for any number, a duration for any duration, blanks for blanks.
+// plain replaces the parts of a line that may differ: numbers, durations and blanks.
 func plain(line string) string {
 	line = duration.ReplaceAllString(line, "<time>")
 	return strings.Join(strings.Fields(number.ReplaceAllString(line, "<n>")), " ")
 }
 
-// match compares the output of a command with what a document shows of it. A line "…" stands for any lines, an "…" within a line for
-// any text; every other line has to be there, as it is but for numbers and durations, and there must be no more of them. It returns
-// how many lines of the output were matched by what is shown, and what is wrong.
+// match compares the output of a command with the lines that a document shows. A line "…" matches any lines, and "…" within a line
+// matches any text. Every other line must be in the output, except for numbers and durations, and the output must have no further
+// lines. match returns the number of output lines that matched, and an error that describes the difference.
 func match(shown, output []string) (matched int, err error) {
 	if len(shown) == 0 {
 		if len(output) > 0 {

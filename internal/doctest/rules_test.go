@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/not-run.txt anew")
 
-// Each block has a language, each mark is one, and each command is one to the shell.
+// Each block has a language, each mark is known, and the shell can parse each command.
 func TestForm(t *testing.T) {
 	t.Parallel()
 	for _, d := range documents(t) {
@@ -24,7 +24,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// The list of what is not run changes with the documents, so that it is looked at.
+// The list of blocks that are not run must match the documents, so that changes are reviewed.
 func TestNotRun(t *testing.T) {
 	t.Parallel()
 	var list strings.Builder
@@ -49,8 +49,8 @@ func TestNotRun(t *testing.T) {
 	}
 }
 
-// What CI is said to run by itself is in what CI runs.
-func TestCIRunsWhatIsLeftToIt(t *testing.T) {
+// Commands that the documents leave to CI are commands that CI runs.
+func TestCIRunsTheCommandsLeftToIt(t *testing.T) {
 	t.Parallel()
 	ci, err := os.ReadFile(filepath.Join(root, ".ci/run"))
 	if err != nil {
@@ -68,7 +68,7 @@ func TestCIRunsWhatIsLeftToIt(t *testing.T) {
 	}
 }
 
-// Whatever the documents say of the tool, of make and of scripts is there: also in sentences, and in blocks that are not run.
+// The verbs, flags, make targets and scripts that the documents name exist, also those in sentences and in blocks that are not run.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	n := newNames(t)
@@ -91,7 +91,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// names are what there is.
+// names are the existing names.
 type names struct {
 	verbs   map[string]string // with their pages of help
 	targets []string
@@ -128,7 +128,7 @@ var (
 	option = regexp.MustCompile(`\s--([a-z-]+)`)
 )
 
-// check returns an error if a text names something that is not there.
+// check returns an error if a text contains a name that does not exist.
 func (n *names) check(text string) error {
 	for _, m := range tool.FindAllStringSubmatch(text, -1) {
 		page, ok := n.verbs[m[1]]
@@ -154,7 +154,7 @@ func (n *names) check(text string) error {
 	return nil
 }
 
-func TestNamesThatAreNone(t *testing.T) {
+func TestUnknownNamesAreErrors(t *testing.T) {
 	t.Parallel()
 	n := newNames(t)
 	for text, says := range map[string]string{
@@ -172,8 +172,8 @@ func TestNamesThatAreNone(t *testing.T) {
 	}
 }
 
-// What is wrong with a document names the document and the line.
-func TestDocumentsThatAreWrong(t *testing.T) {
+// An error in a document names the document and the line.
+func TestInvalidDocumentsAreErrors(t *testing.T) {
 	t.Parallel()
 	for says, text := range map[string]string{
 		"d.md:2: the block has no language":           "x\n```\ny\n```\n",

@@ -39,7 +39,7 @@ func changes(t *testing.T) string {
 	return string(out)
 }
 
-// terminal is a command that goes on beside those that follow.
+// terminal is a command that keeps running during the following ones.
 type terminal struct {
 	shell   *shell
 	command *command
@@ -118,7 +118,7 @@ func (d *document) end(t *testing.T, term *terminal) {
 	}
 }
 
-// shownLines is how many lines of a command's output a failure shows.
+// shownLines is the number of output lines that a failure prints.
 const shownLines = 40
 
 func (d *document) fatal(t *testing.T, c *command, err error, lines []string) {

@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// How long a command may take, and a terminal to begin and to end.
+// Time limits of a command, and of the start and the end of a terminal.
 const (
 	commandTimeout  = 8 * time.Minute
 	terminalTimeout = time.Minute
 )
 
-// shell is a bash that takes one command after another, as a reader types them.
+// shell is a bash that executes one command after another, as a reader would type them.
 type shell struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -34,7 +34,7 @@ type shell struct {
 	n     int         // of commands
 }
 
-// mark begins the line that tells a command's status.
+// mark begins the line with a command's status.
 const mark = "doctest-status:"
 
 func newShell(t *testing.T, dir string) *shell {
@@ -64,7 +64,7 @@ func newShell(t *testing.T, dir string) *shell {
 	return s
 }
 
-// environment is the reader's, as far as it is not about AWS, LocalStack or idemsk: the documents say what has to be set.
+// environment returns the reader's environment without the variables of AWS, LocalStack and idemsk, which the documents set.
 func environment(dir string) []string {
 	env := []string{"TMPDIR=" + dir, "TERM=dumb"}
 	for _, variable := range os.Environ() {
@@ -77,7 +77,7 @@ func environment(dir string) []string {
 	return env
 }
 
-// begin has the shell begin a command.
+// begin starts a command in the shell.
 func (s *shell) begin(text string) error {
 	s.n++
 	path := filepath.Join(s.dir, fmt.Sprintf("command-%d-%d.sh", s.cmd.Process.Pid, s.n))
@@ -88,7 +88,7 @@ func (s *shell) begin(text string) error {
 	return err
 }
 
-// read reads lines until one of them ends the command, or enough says so; ended tells which, with the status.
+// read reads lines until the command ends or enough returns true. ended reports which, with the status.
 func (s *shell) read(ctx context.Context, enough func(lines []string) bool) (lines []string, status int, ended bool, err error) {
 	for {
 		select {
@@ -115,7 +115,7 @@ func (s *shell) read(ctx context.Context, enough func(lines []string) bool) (lin
 
 func never([]string) bool { return false }
 
-// run runs a command to its end.
+// run runs a command until it ends.
 func (s *shell) run(text string) (lines []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(s.t.Context(), commandTimeout, fmt.Errorf("it has not ended after %v", commandTimeout))
 	defer cancel()
@@ -129,7 +129,7 @@ func (s *shell) run(text string) (lines []string, err error) {
 	return lines, err
 }
 
-// start begins a command that goes on, and waits until what is shown has been printed.
+// start starts a command that keeps running, and waits until it has printed the expected lines.
 func (s *shell) start(text string, shown []string) (lines []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(s.t.Context(), terminalTimeout, fmt.Errorf("it has not printed %q after %v", shown, terminalTimeout))
 	defer cancel()
@@ -146,7 +146,7 @@ func (s *shell) start(text string, shown []string) (lines []string, err error) {
 	return lines, err
 }
 
-// interrupt is Ctrl-C. It returns what is printed then.
+// interrupt sends Ctrl-C. It returns the lines that are printed afterwards.
 func (s *shell) interrupt() (lines []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), terminalTimeout, fmt.Errorf("it goes on %v after Ctrl-C", terminalTimeout))
 	defer cancel()
@@ -160,7 +160,7 @@ func (s *shell) interrupt() (lines []string, err error) {
 	return lines, err
 }
 
-// close ends the shell, and whatever it has left.
+// close ends the shell and all processes that it has left.
 func (s *shell) close() {
 	_ = s.stdin.Close()
 	over := time.AfterFunc(terminalTimeout, func() { _ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) })

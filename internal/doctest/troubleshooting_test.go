@@ -11,7 +11,7 @@ import (
 
 const troubleshooting = "docs/troubleshooting.md"
 
-// Each text that the page explains is in the code: what stands between two "…" as it is, in one string of a program or a script.
+// Each text that the page explains occurs in the code. The parts between "…" must each be in one string of a program or a script.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
@@ -40,7 +40,7 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// source is the text of all programs and scripts, without tests; strings that are put together of several lines are one.
+// source returns the text of all programs and scripts without tests. Strings that span several lines are joined.
 func source(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

@@ -15,7 +15,7 @@ import (
 // OldestVersion is the oldest major version that is supported.
 const OldestVersion = 15
 
-// binaries is where the programs of an installation are.
+// binaries are the programs of an installation.
 type binaries struct {
 	dir     string
 	version int
@@ -24,7 +24,7 @@ type binaries struct {
 
 var versionText = regexp.MustCompile(`\) (\d+)`) // postgres (PostgreSQL) 15.18 (Debian …)
 
-// find returns the newest installation that is new enough, a private one first.
+// find returns the newest supported installation. It prefers a private one.
 func find(ctx context.Context) (binaries, error) {
 	var found []binaries
 	for _, dir := range candidates() {
@@ -62,7 +62,7 @@ func glob(pattern string) []string {
 	return dirs
 }
 
-// libraryPath returns the environment that the programs of a private installation need to find their libraries.
+// libraryPath returns the environment variables with which the programs of a private installation find their libraries.
 func libraryPath(dir string) []string {
 	root, _, private := strings.Cut(dir, "/usr/lib/postgresql/")
 	if !private || root == "" {

@@ -27,19 +27,19 @@ const (
 	Database = "postgres"
 )
 
-// startLimit bounds how long a server may take to accept connections, stopLimit how long to end.
+// startLimit bounds the time until a server accepts connections, stopLimit the time until it ends.
 const (
 	startLimit = 60 * time.Second
 	stopLimit  = 30 * time.Second
 )
 
-// Config configures a Server. The zero value is ready for use.
+// Config configures a Server. The zero value is valid.
 type Config struct {
 	// Settings are lines of postgresql.conf. By default fsync is off: a test crashes servers, not machines.
 	Settings map[string]string
 }
 
-// Server is a PostgreSQL server. Its methods are not safe for concurrent use, but for URL.
+// Server is a PostgreSQL server. Its methods are not safe for concurrent use, except URL.
 type Server struct {
 	bin  binaries
 	as   *syscall.Credential
@@ -49,7 +49,7 @@ type Server struct {
 	process *serverproc.Process
 }
 
-// Start initialises a server and starts it. It must be ended by Close.
+// Start initialises a server and starts it. The caller must call Close.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s, err := prepare(ctx)
 	if err != nil {
@@ -88,12 +88,12 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	return standby, nil
 }
 
-// Promote makes a standby a primary, and waits until it is.
+// Promote makes a standby a primary, and waits until the promotion is complete.
 func (s *Server) Promote(ctx context.Context) error {
 	return s.run(ctx, "pg_ctl", "promote", "--pgdata", s.data(), "--wait")
 }
 
-// prepare finds the programs, a folder, and a port.
+// prepare finds the programs, creates a folder and reserves a port.
 func prepare(ctx context.Context) (*Server, error) {
 	bin, err := find(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Server) initdb(ctx context.Context, cfg Config) error {
 	return s.configure(settings)
 }
 
-// configure adds settings; of several lines for one setting PostgreSQL takes the last.
+// configure appends settings. PostgreSQL uses the last of several lines for one setting.
 func (s *Server) configure(settings map[string]string) error {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -153,7 +153,7 @@ func (s *Server) configure(settings map[string]string) error {
 	return errors.Join(err, f.Close())
 }
 
-// run runs one of the programs to its end.
+// run runs one of the programs until it ends.
 func (s *Server) run(ctx context.Context, program string, args ...string) error {
 	cmd := s.command(ctx, program, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -169,7 +169,7 @@ func (s *Server) command(ctx context.Context, program string, args ...string) *e
 	return cmd
 }
 
-// Restart starts the server that is stopped, and waits until it accepts connections.
+// Restart starts a stopped server, and waits until it accepts connections.
 func (s *Server) Restart(ctx context.Context) error {
 	if s.process.Running() {
 		return errors.New("pgserver: it is running")
@@ -186,10 +186,10 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server as an operator does: it cuts its connections, rolls back what they were at, and writes all to disk.
+// Stop ends the server in its fast shutdown mode: it closes its connections, rolls their transactions back, and writes all data to disk.
 func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
 
-// Crash ends the server at once, as a crash does: at the next start it recovers from its log.
+// Crash ends the server at once. At the next start it recovers from its log.
 func (s *Server) Crash() error { return s.end(syscall.SIGQUIT) }
 
 func (s *Server) end(sig syscall.Signal) error {
@@ -199,7 +199,7 @@ func (s *Server) end(sig syscall.Signal) error {
 	return nil
 }
 
-// Close ends the server and removes its data.
+// Close ends the server and deletes its data.
 func (s *Server) Close() error {
 	return errors.Join(s.Crash(), os.RemoveAll(s.dir))
 }
@@ -216,7 +216,7 @@ func (s *Server) URLOf(user, password, database string) string {
 	return u.String()
 }
 
-// FailoverURL returns a connection string for the superuser, for whichever of the servers takes writes, tried in their order.
+// FailoverURL returns a connection string for the superuser that selects the first of the servers that accepts writes.
 func FailoverURL(servers ...*Server) string {
 	hosts := make([]string, len(servers))
 	for i, s := range servers {

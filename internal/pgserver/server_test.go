@@ -44,7 +44,7 @@ func start(t *testing.T) *pgserver.Server {
 	return s
 }
 
-func TestAServerLivesDiesAndComesBack(t *testing.T) {
+func TestServerCrashAndRestart(t *testing.T) {
 	s := start(t)
 	if got := ask(t, s.URL(), "SHOW work_mem"); got != "1234kB" {
 		t.Errorf("work_mem is %s", got)
@@ -76,7 +76,7 @@ func TestAServerLivesDiesAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAStandbyFollowsAndCanBePromoted(t *testing.T) {
+func TestStandbyReplicatesAndCanBePromoted(t *testing.T) {
 	s := start(t)
 	standby, err := s.Standby(t.Context())
 	if err != nil {
@@ -94,7 +94,7 @@ func TestAStandbyFollowsAndCanBePromoted(t *testing.T) {
 	}
 }
 
-func TestAFailoverURLLeadsToTheServerThatTakesWrites(t *testing.T) {
+func TestFailoverURLSelectsTheServerThatAcceptsWrites(t *testing.T) {
 	s, err := pgserver.Start(t.Context(), pgserver.Config{Settings: map[string]string{"synchronous_standby_names": "*"}})
 	if err != nil {
 		t.Fatal(err)
@@ -124,13 +124,13 @@ func TestAFailoverURLLeadsToTheServerThatTakesWrites(t *testing.T) {
 	if err := standby.Promote(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	write("after") // it waits for no standby of its own
+	write("after") // it has no standby to wait for
 	if got := ask(t, url, "SELECT to_regclass('before')::text"); got != "before" {
 		t.Errorf("what was answered before is %q", got)
 	}
 }
 
-func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+func TestStartErrorNamesTheCause(t *testing.T) {
 	_, err := pgserver.Start(t.Context(), pgserver.Config{Settings: map[string]string{"no_such_setting": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "no_such_setting") {
 		t.Errorf("%v; want the server's own words in it", err)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// serverUser returns whom the server runs as: nil for the caller, another user where the caller is root, as PostgreSQL
+// serverUser returns the user that runs the server: nil for the caller, or another user if the caller is root, because PostgreSQL
 // refuses to run as root.
 func serverUser() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {

@@ -20,7 +20,7 @@ const (
 	OldRedis Kind = "redis-6" // one that is too old
 )
 
-// program returns the file of a kind in a private installation and in the PATH, and the major versions that will do.
+// program returns the file of a kind in a private installation and in the PATH, and the supported major versions.
 func (k Kind) program() (private, public string, oldest, newest int) {
 	switch k {
 	case Redis:
@@ -39,7 +39,7 @@ type binary struct {
 	env  []string // for a private installation: where its libraries are
 }
 
-// find returns the program of a kind, a private one first.
+// find returns the program of a kind. It prefers a private one.
 func find(ctx context.Context, k Kind) (binary, error) {
 	private, public, oldest, newest := k.program()
 	var found []binary

@@ -4,5 +4,5 @@ package redisserver
 
 import "syscall"
 
-// sysProcAttr gives the child its own process group. Only Linux can tie its life to ours.
+// sysProcAttr gives the child its own process group. Only Linux can end it together with its parent.
 func sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

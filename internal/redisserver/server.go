@@ -20,11 +20,11 @@ import (
 	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
-// Password is the password of the user "default", who may do anything.
+// Password is the password of the user "default", who has all permissions.
 const Password = "a-password-for-tests"
 
-// startLimit bounds how long a server may take to accept connections, stopLimit how long to end, followLimit how long a
-// replica or a cluster may take to be in step.
+// startLimit bounds the time until a server accepts connections, stopLimit the time until it ends, and followLimit the time until a
+// replica or a cluster is synchronised.
 const (
 	startLimit  = 30 * time.Second
 	stopLimit   = 20 * time.Second
@@ -32,15 +32,15 @@ const (
 	pollPause   = 5 * time.Millisecond
 )
 
-// Config configures a Server. The zero value is ready for use.
+// Config configures a Server. The zero value is valid.
 type Config struct {
-	// Kind is which server (default Redis).
+	// Kind is the kind of the server (default Redis).
 	Kind Kind
-	// Settings are those of the configuration file. By default nothing is written to disk.
+	// Settings are the settings of the configuration file. By default nothing is written to disk.
 	Settings map[string]string
 }
 
-// Server is a Redis or Valkey server. Its methods are not safe for concurrent use, but for Addr and URL.
+// Server is a Redis or Valkey server. Its methods are not safe for concurrent use, except Addr and URL.
 type Server struct {
 	kind     Kind
 	bin      binary
@@ -51,7 +51,7 @@ type Server struct {
 	process *serverproc.Process
 }
 
-// Start starts a server. It must be ended by Close.
+// Start starts a server. The caller must call Close.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s, err := prepare(ctx, cfg)
 	if err != nil {
@@ -63,7 +63,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// prepare finds the program, a folder, and a port.
+// prepare finds the program, creates a folder and reserves a port.
 func prepare(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{kind: cmp.Or(cfg.Kind, Redis), settings: map[string]string{
 		"bind": "127.0.0.1", "save": "", "appendonly": "no", "requirepass": Password, "masterauth": Password,
@@ -84,7 +84,7 @@ func prepare(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Restart starts the server that is stopped, with the data that it has on disk, and waits until it accepts connections.
+// Restart starts a stopped server with its data on disk, and waits until it accepts connections.
 func (s *Server) Restart(ctx context.Context) error {
 	if s.process.Running() {
 		return errors.New("redisserver: it is running")
@@ -107,14 +107,14 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server as an operator does: what it keeps on disk is written.
+// Stop ends the server and lets it write its data to disk.
 func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
 
-// Crash ends the server at once, as a crash does.
+// Crash ends the server at once.
 func (s *Server) Crash() error { return s.end(syscall.SIGKILL) }
 
-// Pause makes the server stand still, as a host does that is overloaded or cut off; Resume lets it go on. It can be paused
-// and crashed, but not stopped while it is paused.
+// Pause stops the server's execution until Resume, like an overloaded or disconnected host. A paused server can be crashed, but not
+// stopped.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause.
@@ -134,12 +134,12 @@ func (s *Server) end(sig syscall.Signal) error {
 	return nil
 }
 
-// Close ends the server and removes its data.
+// Close ends the server and deletes its data.
 func (s *Server) Close() error {
 	return errors.Join(s.Crash(), os.RemoveAll(s.dir))
 }
 
-// Kind returns which server it is.
+// Kind returns the kind of the server.
 func (s *Server) Kind() Kind { return s.kind }
 
 // Addr returns the server's host and port.
@@ -148,7 +148,7 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // Port returns the server's port.
 func (s *Server) Port() int { return s.port }
 
-// URL returns a connection string for the user who may do anything.
+// URL returns a connection string for the user with all permissions.
 func (s *Server) URL() string { return s.URLOf("default", Password) }
 
 // URLOf returns a connection string for another user.
@@ -160,7 +160,7 @@ func (s *Server) URLOf(user, password string) string {
 // Log returns the end of the server's log since its last start.
 func (s *Server) Log() string { return s.process.Log() }
 
-// Do sends a command as the user who may do anything.
+// Do sends a command as the user with all permissions.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: Password, Protocol: 2, DisableIdentity: true})
 	answer, err := client.Do(ctx, args...).Result()
@@ -170,7 +170,7 @@ func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	return answer, errors.Join(err, client.Close())
 }
 
-// until sends a command until its answer, as text, is as wanted.
+// until repeats a command until its answer, as text, is the wanted one.
 func (s *Server) until(ctx context.Context, wanted func(answer string) bool, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, followLimit)
 	defer cancel()

@@ -60,7 +60,7 @@ func TestServersOfEveryKind(t *testing.T) {
 	}
 }
 
-func TestAServerLivesDiesAndComesBack(t *testing.T) {
+func TestServerCrashAndRestart(t *testing.T) {
 	s := start(t, redisserver.Config{Settings: map[string]string{"appendonly": "yes", "appendfsync": "always"}})
 	for name, end := range map[string]func() error{"stop": s.Stop, "crash": s.Crash} {
 		do(t, s, "SET", "a", name)
@@ -84,7 +84,7 @@ func TestAServerLivesDiesAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAReplicaFollowsAndCanBePromoted(t *testing.T) {
+func TestReplicaReplicatesAndCanBePromoted(t *testing.T) {
 	s := start(t, redisserver.Config{})
 	do(t, s, "SET", "a", "before")
 	replica, err := s.Replica(t.Context())
@@ -104,7 +104,7 @@ func TestAReplicaFollowsAndCanBePromoted(t *testing.T) {
 	do(t, replica, "SET", "a", "b")
 }
 
-func TestAClusterSharesTheSlots(t *testing.T) {
+func TestClusterSharesTheSlots(t *testing.T) {
 	c, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestAClusterSharesTheSlots(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+func TestStartErrorNamesTheCause(t *testing.T) {
 	_, err := redisserver.Start(t.Context(), redisserver.Config{Settings: map[string]string{"no-such-setting": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "no-such-setting") {
 		t.Errorf("%v; want the server's own words in it", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
-// Replica starts a server of the same kind and settings that follows this one, and is read-only until it is promoted. It
-// returns when the replica has everything.
+// Replica starts a server of the same kind and settings that replicates this one. It is read-only until it is promoted. Replica
+// returns when the replica has all data.
 func (s *Server) Replica(ctx context.Context) (*Server, error) {
 	settings := maps.Clone(s.settings)
 	settings["replicaof"] = "127.0.0.1 " + strconv.Itoa(s.port)
@@ -26,7 +26,7 @@ func (s *Server) Replica(ctx context.Context) (*Server, error) {
 	return replica, nil
 }
 
-// InStep waits until a replica is connected to its primary and has what that had.
+// InStep waits until a replica is connected to its primary and has the primary's data of the time of the call.
 func (s *Server) InStep(ctx context.Context) error {
 	return s.until(ctx, func(info string) bool { return strings.Contains(info, "master_link_status:up") }, "INFO", "replication")
 }
@@ -40,10 +40,10 @@ func (s *Server) Promote(ctx context.Context) error {
 
 const slots = 16384
 
-// Cluster is a number of primaries that share the slots.
+// Cluster is a set of primaries that share the slots.
 type Cluster struct{ Nodes []*Server }
 
-// StartCluster starts a cluster of n primaries without replicas. It must be ended by Close.
+// StartCluster starts a cluster of n primaries without replicas. The caller must call Close.
 func StartCluster(ctx context.Context, cfg Config, n int) (*Cluster, error) {
 	c := &Cluster{}
 	for range n {
@@ -69,7 +69,7 @@ func startNode(ctx context.Context, cfg Config) (*Server, error) {
 	return Start(ctx, Config{Kind: cfg.Kind, Settings: settings})
 }
 
-// join gives each node its share of the slots, and waits until all know of all.
+// join assigns slots to each node, and waits until all nodes know each other.
 func (c *Cluster) join(ctx context.Context) error {
 	n := len(c.Nodes)
 	for i, node := range c.Nodes {
@@ -98,7 +98,7 @@ func (c *Cluster) join(ctx context.Context) error {
 // URL returns a connection string that names the first node.
 func (c *Cluster) URL() string { return c.Nodes[0].URL() + "?cluster=true" }
 
-// Close ends the nodes and removes their data.
+// Close ends the nodes and deletes their data.
 func (c *Cluster) Close() error {
 	var errs []error
 	for _, node := range c.Nodes {

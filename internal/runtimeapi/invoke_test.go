@@ -35,7 +35,7 @@ func TestInvokeAnswers(t *testing.T) {
 	wantStarts(t, f, 1)
 }
 
-func TestInvokeTellsTheFunctionItsContext(t *testing.T) {
+func TestInvokePassesItsContextToTheFunction(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	cfg.Timeout, cfg.Region, cfg.MemoryMB = 90*time.Second, "eu-central-1", 512
@@ -156,7 +156,7 @@ func TestTimeoutKillsTheWholeGroup(t *testing.T) {
 	wantStarts(t, f, 2)
 }
 
-func TestACrashTakesTheChildrenWithIt(t *testing.T) {
+func TestCrashEndsTheChildren(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "lambda"))
 	held := newFIFO(t)
@@ -167,7 +167,7 @@ func TestACrashTakesTheChildrenWithIt(t *testing.T) {
 	held.waitReleased(t)
 }
 
-func TestAnIdleProcessThatDiedCostsNoInvocation(t *testing.T) {
+func TestDeadIdleProcessFailsNoInvocation(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	died := make(chan struct{}, 1)
@@ -187,7 +187,7 @@ func TestAnIdleProcessThatDiedCostsNoInvocation(t *testing.T) {
 	}
 }
 
-func TestKillInTheMiddleOfAnInvocation(t *testing.T) {
+func TestKillDuringAnInvocation(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	var f *runtimeapi.Function
@@ -208,7 +208,7 @@ func TestKillInTheMiddleOfAnInvocation(t *testing.T) {
 	wantStarts(t, f, 2)
 }
 
-func TestKillOfAnIdleProcessCostsNoInvocation(t *testing.T) {
+func TestKillOfAnIdleProcessFailsNoInvocation(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "lambda"))
 	for range 5 {
@@ -224,7 +224,7 @@ func TestKillOfAnIdleProcessCostsNoInvocation(t *testing.T) {
 	}
 }
 
-func TestInvokeGivesUpWithItsContext(t *testing.T) {
+func TestInvokeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -242,7 +242,7 @@ func TestInvokeGivesUpWithItsContext(t *testing.T) {
 	wantStarts(t, f, 2)
 }
 
-func TestInvokeGivesUpItsPlaceInTheQueue(t *testing.T) {
+func TestWaitingInvokeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	hanging := make(chan struct{})
@@ -266,7 +266,7 @@ func TestInvokeGivesUpItsPlaceInTheQueue(t *testing.T) {
 	}
 }
 
-func TestInvokeGivesUpOnABusyProcessAndLeavesItAlone(t *testing.T) {
+func TestInvokeEndsWithItsContextWithoutKillingABusyProcess(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "answers and never asks again"))
 	invoke(t, f, "{}")
@@ -335,9 +335,9 @@ func TestErrorAtTheEndOfAStream(t *testing.T) {
 	wantStarts(t, f, 1)
 }
 
-// The function's answer is lost, without a sign, and so is what it asks afterwards: the function's timeout ends that, and a new process
-// serves the next invocation.
-func TestAFunctionWhoseNetworkFallsSilentTimesOut(t *testing.T) {
+// The function's answer and its next request for work are lost. The function's timeout ends the invocation, and a new process serves
+// the next one.
+func TestFunctionTimesOutWhenItsAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda in a network that falls silent")
 	cfg.Timeout = 2 * time.Second

@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
-// fifo tells whether a process that holds it open for writing is alive: reading it comes to an end when none is left.
+// fifo reports whether a process that holds it open for writing is alive: a read ends when no such process is left.
 type fifo struct {
 	path   string
 	reader *os.File
@@ -39,7 +39,7 @@ func newFIFO(t *testing.T) fifo {
 	return fifo{path, reader}
 }
 
-// waitReleased fails if it was never held, or is held still after ten seconds.
+// waitReleased fails if the fifo was never held, or is still held after ten seconds.
 func (f fifo) waitReleased(t *testing.T) {
 	t.Helper()
 	if err := f.reader.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
@@ -70,7 +70,7 @@ func TestCloseLetsTheFunctionFinish(t *testing.T) {
 	wantStarts(t, f, 1)
 }
 
-func TestCloseKillsAFunctionThatDoesNotListen(t *testing.T) {
+func TestCloseKillsAFunctionThatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		patience time.Duration
@@ -98,7 +98,7 @@ func TestCloseKillsAFunctionThatDoesNotListen(t *testing.T) {
 	}
 }
 
-func TestCloseEndsTheInvocationThatIsRunningAndThoseThatWait(t *testing.T) {
+func TestCloseEndsRunningAndWaitingInvocations(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	hanging := make(chan struct{})
@@ -121,7 +121,7 @@ func TestCloseEndsTheInvocationThatIsRunningAndThoseThatWait(t *testing.T) {
 	wantStarts(t, f, 1)
 }
 
-func TestCloseInTheMiddleOfALaterStart(t *testing.T) {
+func TestCloseDuringALaterStart(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "answers and exits")
 	// The first process starts, every other finds the marker and asks for nothing.
@@ -166,7 +166,7 @@ func TestCloseEndsTheChildrenOfTheFunctionAndFreesThePort(t *testing.T) {
 	}
 }
 
-// waitHeld returns when a process has opened it, and leaves what waitReleased wants to read.
+// waitHeld returns when a process has opened the fifo. It leaves the data that waitReleased reads.
 func (f fifo) waitHeld(t *testing.T) {
 	t.Helper()
 	conn, err := f.reader.SyscallConn()
@@ -194,7 +194,7 @@ func (f fifo) waitHeld(t *testing.T) {
 	_ = writer.Close()
 }
 
-// Not parallel: it counts what the whole test process has open.
+// Not parallel: it counts the open files of the whole test process.
 func TestNothingIsLeftOpen(t *testing.T) {
 	cfg := config(t, "answers and exits")
 	open := func() int {
@@ -222,7 +222,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	}
 }
 
-func TestTheFunctionDiesWithTheTool(t *testing.T) {
+func TestFunctionEndsWithTheTool(t *testing.T) {
 	t.Parallel()
 	held := newFIFO(t)
 	tool := exec.Command(os.Args[0])

@@ -56,7 +56,7 @@ func TestLinesArriveWhileTheFunctionRuns(t *testing.T) {
 	}
 }
 
-func TestOutputBeforeATimeoutIsAllDelivered(t *testing.T) {
+func TestAllOutputBeforeATimeoutIsDelivered(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	cfg.Timeout = time.Second
@@ -107,7 +107,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestALineWithoutEndIsDeliveredInPieces(t *testing.T) {
+func TestLongLineIsDeliveredInPieces(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	var stdout lines
@@ -125,7 +125,7 @@ func TestALineWithoutEndIsDeliveredInPieces(t *testing.T) {
 	}
 }
 
-func TestOutputBeforeACrashIsAllDelivered(t *testing.T) {
+func TestAllOutputBeforeACrashIsDelivered(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda")
 	var stdout lines

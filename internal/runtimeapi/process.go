@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// process is one process of the function with the Runtime API that serves it alone: so what a dead one left behind
-// can't take work that is meant for its successor.
+// process is one process of the function and its own Runtime API server. Processes that a dead one left can't take the work of its
+// successor.
 type process struct {
 	cmd    *exec.Cmd
 	api    *api
@@ -89,7 +89,7 @@ func (p *process) reap() {
 	p.reaped, p.waitErr = true, err
 }
 
-// signal reaches the whole group.
+// signal sends a signal to the whole group.
 func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// kill reports whether there was something to kill.
+// kill sends SIGKILL, and reports whether the process was running.
 func (p *process) kill() bool {
 	select {
 	case <-p.exited:
@@ -110,7 +110,7 @@ func (p *process) kill() bool {
 	return true
 }
 
-// end kills the process and waits until nothing is left of it.
+// end kills the process and waits until it and its resources are gone.
 func (p *process) end() {
 	p.signal(syscall.SIGKILL)
 	<-p.exited
@@ -122,7 +122,7 @@ func (p *process) stop(ctx context.Context, patience time.Duration) {
 	p.leave(ctx, patience)
 }
 
-// leave lets the process end by itself until the time is up or the context is done, and ends it then.
+// leave waits until the process ends by itself. When the time is up or the context is done, it ends the process.
 func (p *process) leave(ctx context.Context, patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -134,7 +134,7 @@ func (p *process) leave(ctx context.Context, patience time.Duration) {
 	p.end()
 }
 
-// status says how the process ended, after it has.
+// status returns how an ended process ended.
 func (p *process) status() (text string, code int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

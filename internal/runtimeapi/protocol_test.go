@@ -94,7 +94,7 @@ func TestErrorDocumentsOfOtherRuntimes(t *testing.T) {
 	wantStarts(t, f, 1)
 }
 
-func TestAnErrorMayBringALargeCauseInAHeader(t *testing.T) {
+func TestErrorWithALargeCauseInAHeader(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "error with the largest cause"))
 	if e := fails[*runtimeapi.FunctionError](t, f, "{}"); e.Type != "t" {
@@ -111,7 +111,7 @@ func TestUnknownResponseMode(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsTooLargeIsTheAnswer(t *testing.T) {
+func TestTooLargeAnswerIsAFunctionError(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "too large, then small"))
 	if e := fails[*runtimeapi.FunctionError](t, f, "{}"); e.Type != "Function.ResponseSizeTooLarge" {
@@ -123,7 +123,7 @@ func TestAnAnswerThatIsTooLargeIsTheAnswer(t *testing.T) {
 	wantStarts(t, f, 1)
 }
 
-func TestAnAnswerCutOffByACrashIsACrash(t *testing.T) {
+func TestIncompleteAnswerIsACrash(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "truncated answer"))
 	e := fails[*runtimeapi.CrashError](t, f, "{}")
@@ -135,7 +135,7 @@ func TestAnAnswerCutOffByACrashIsACrash(t *testing.T) {
 	}
 }
 
-func TestAProcessThatDoesNotReadItsEventTimesOut(t *testing.T) {
+func TestProcessThatDoesNotReadItsEventTimesOut(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "takes the event and does not read it")
 	cfg.Timeout = time.Second
@@ -149,7 +149,7 @@ func TestAProcessThatDoesNotReadItsEventTimesOut(t *testing.T) {
 	clear(payload) // which the race detector watches
 }
 
-func TestAnAnswerIsTakenWhenTheEventHasBeenRead(t *testing.T) {
+func TestAnswerIsAcceptedAfterTheEventWasRead(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "answers early"))
 	payload := bytes.Repeat([]byte("a"), runtimeapi.MaxPayload)
@@ -162,7 +162,7 @@ func TestAnAnswerIsTakenWhenTheEventHasBeenRead(t *testing.T) {
 	}
 }
 
-func TestAStreamedErrorThatIsNotEncoded(t *testing.T) {
+func TestStreamedErrorWithoutEncoding(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "stream with a trailer that is no base64"))
 	if e := fails[*runtimeapi.FunctionError](t, f, "{}"); e.Type != "Function.Odd" || e.Message != "no base64" {
@@ -170,7 +170,7 @@ func TestAStreamedErrorThatIsNotEncoded(t *testing.T) {
 	}
 }
 
-func TestAProcessThatNeverAsksAgainIsReplaced(t *testing.T) {
+func TestProcessThatStopsAskingForWorkIsReplaced(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "answers and never asks again")
 	cfg.Timeout = time.Second
@@ -180,7 +180,7 @@ func TestAProcessThatNeverAsksAgainIsReplaced(t *testing.T) {
 	wantStarts(t, f, 2)
 }
 
-func TestAProcessThatExitsAfterItsAnswerIsReplaced(t *testing.T) {
+func TestProcessThatExitsAfterItsAnswerIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "answers and exits"))
 	for range 5 {
@@ -189,7 +189,7 @@ func TestAProcessThatExitsAfterItsAnswerIsReplaced(t *testing.T) {
 	wantStarts(t, f, 5)
 }
 
-func TestARequestForWorkThatWasGivenUpGetsNone(t *testing.T) {
+func TestCancelledRequestForWorkGetsNoInvocation(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "hangs up and asks again")
 	hungUp := make(chan struct{})

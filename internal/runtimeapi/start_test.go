@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
-// startFails returns the StartError, which must have that cause and say all that.
+// startFails returns the StartError, which must have the cause and contain all texts.
 func startFails(t *testing.T, cfg runtimeapi.Config, cause error, says ...string) *runtimeapi.StartError {
 	t.Helper()
 	f, err := runtimeapi.Start(context.Background(), cfg)
@@ -41,7 +41,7 @@ func startFails(t *testing.T, cfg runtimeapi.Config, cause error, says ...string
 	return e
 }
 
-func TestStartOfWhatIsNoProgram(t *testing.T) {
+func TestStartWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name, content string, mode os.FileMode) string {
@@ -80,7 +80,7 @@ func TestStartOfAProcessThatExits(t *testing.T) {
 	}
 }
 
-func TestStartOfAProcessThatNeverAsks(t *testing.T) {
+func TestStartOfAProcessThatNeverAsksForWork(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "wrong path")
 	cfg.InitTimeout = time.Second
@@ -110,7 +110,7 @@ func TestStartOfAFunctionThatReportsAnInitError(t *testing.T) {
 	}
 }
 
-func TestStartGivesUpWithItsContext(t *testing.T) {
+func TestStartEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "never asks")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -121,7 +121,7 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	}
 }
 
-func TestALaterProcessThatDoesNotStart(t *testing.T) {
+func TestLaterProcessThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	marker := filepath.Join(t.TempDir(), "marker")
 	cfg := config(t, "answers and exits")
@@ -142,7 +142,7 @@ func TestALaterProcessThatDoesNotStart(t *testing.T) {
 	invoke(t, f, "{}")
 }
 
-func TestConfigurationNamesAllThatIsWrong(t *testing.T) {
+func TestConfigurationErrorNamesAllInvalidFields(t *testing.T) {
 	t.Parallel()
 	_, err := runtimeapi.Start(t.Context(), runtimeapi.Config{
 		Env: []string{"A=1", "no equals sign", "=no key"}, Timeout: time.Millisecond, InitTimeout: -1, StopTimeout: -1,

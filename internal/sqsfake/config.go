@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Config are a server's options. The zero value is fine: a free port on 127.0.0.1.
+// Config configures a Server. The zero value is valid: a free port of 127.0.0.1.
 type Config struct {
-	// Addr is where Start listens, "127.0.0.1:port" with port 0 for a free one; it has to be a loopback address, since the
-	// server does not check credentials. Empty means "127.0.0.1:0".
+	// Addr is the address on which Start listens, with port 0 for a free port (default "127.0.0.1:0"). It must be a loopback
+	// address, because the server does not check credentials.
 	Addr string
 	// Now is the clock for visibility timeouts; nil means time.Now.
 	Now func() time.Time

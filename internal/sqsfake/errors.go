@@ -2,7 +2,7 @@ package sqsfake
 
 import "fmt"
 
-// apiError is an answer of SQS's error form.
+// apiError is an error answer of SQS.
 type apiError struct {
 	code    string // the shape's name, as in __type
 	query   string // the code of the older query protocol, by which the SDK's errors are known; "" if it is the same
@@ -11,7 +11,7 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.code + ": " + e.message }
 
-// legacyCode is what the header x-amzn-query-error carries.
+// legacyCode returns the value of the header x-amzn-query-error.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-json-faqs.html
 func (e *apiError) legacyCode() string {
 	if e.query != "" {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// fifoSuffix ends the name of each FIFO queue, and of no other.
+// fifoSuffix is the end of the name of each FIFO queue, and of no other queue.
 const fifoSuffix = ".fifo"
 
-// dedupInterval is how long a FIFO queue remembers a deduplication ID, also when the message has been deleted.
+// dedupInterval is the time for which a FIFO queue keeps a deduplication ID, even if the message was deleted.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html
 const dedupInterval = 5 * time.Minute
 
-// fifo is what a FIFO queue has besides its messages.
+// fifo is the additional state of a FIFO queue.
 type fifo struct {
 	recent   map[string]*message // by deduplication ID
 	sequence int
 }
 
-// checkFIFO holds the parameters of a message against the type of its queue.
+// checkFIFO checks the parameters of a message for the type of its queue.
 func (q *queue) checkFIFO(group, dedupID string) error {
 	switch {
 	case q.fifo == nil && group+dedupID != "":
@@ -42,7 +42,7 @@ func (q *queue) checkFIFO(group, dedupID string) error {
 	return nil
 }
 
-// sendOnce is send for a FIFO queue: a message whose deduplication ID is remembered is dropped, and the first one returned.
+// sendOnce sends to a FIFO queue. It drops a message with a known deduplication ID and returns the first one.
 func (q *queue) sendOnce(body, group, dedupID string, now time.Time) *message {
 	if first := q.fifo.recent[dedupID]; first != nil && now.Sub(first.sent) < dedupInterval {
 		return first
@@ -54,7 +54,7 @@ func (q *queue) sendOnce(body, group, dedupID string, now time.Time) *message {
 	return m
 }
 
-// held are the groups of which a message is in flight: the others of these wait.
+// held returns the groups with a message in flight. Other messages of these groups wait.
 func (q *queue) held(now time.Time) map[string]bool {
 	held := make(map[string]bool)
 	if q.fifo != nil {
@@ -67,7 +67,7 @@ func (q *queue) held(now time.Time) map[string]bool {
 	return held
 }
 
-// expired reports whether a FIFO queue refuses to delete by a receipt: its message has become visible again.
+// expired reports whether a FIFO queue rejects a delete by a receipt because its message has become visible again.
 func (q *queue) expired(receipt string, now time.Time) bool {
 	if q.fifo == nil {
 		return false

@@ -41,8 +41,8 @@ func bodies(messages []types.Message) string {
 	return strings.Join(all, " ")
 }
 
-// A deduplication ID counts for five minutes, whatever has become of its message.
-func TestFIFODropsWhatItHasSeen(t *testing.T) {
+// A deduplication ID is kept for five minutes, even if its message was deleted.
+func TestFIFODropsDuplicates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(newServer(t))
@@ -72,7 +72,7 @@ func TestFIFODropsWhatItHasSeen(t *testing.T) {
 	})
 }
 
-// Messages of a group come in their order, and wait while one of them is in flight.
+// Messages of a group are received in order, and wait while one of them is in flight.
 func TestFIFOGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

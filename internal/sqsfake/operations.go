@@ -27,10 +27,10 @@ const (
 	defVisibility = 30 // seconds
 )
 
-// operation performs a request and returns the answer to be encoded.
+// operation performs a request and returns the answer to encode.
 type operation func(s *Server, ctx context.Context, body []byte) (any, error)
 
-// operationNamed returns nil for an operation that is not known.
+// operationNamed returns nil for an unknown operation.
 func operationNamed(name string) operation {
 	switch name {
 	case "CreateQueue":
@@ -51,7 +51,7 @@ func operationNamed(name string) operation {
 	return nil
 }
 
-// decode reads parameters. One that in does not have is refused by its name.
+// decode decodes parameters. It returns an error that names a parameter which in does not have.
 func decode(body []byte, in any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -254,7 +254,7 @@ func (s *Server) receiveMessage(ctx context.Context, body []byte) (any, error) {
 	return out, nil
 }
 
-// The system attributes that a message has here.
+// The supported system attributes of a message.
 const (
 	attrAll      = "All"
 	attrReceipts = "ApproximateReceiveCount"
@@ -290,8 +290,7 @@ func (m *message) attributes(names []string) map[string]string {
 	return all
 }
 
-// await receives, and waits for messages for as long as wait says while there are none. A negative visibility, in
-// seconds, is the queue's own.
+// await receives messages. While there are none, it waits for up to wait. A negative visibility (seconds) means that of the queue.
 func (s *Server) await(ctx context.Context, url string, limit, visibility int, wait time.Duration) ([]message, error) {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
@@ -309,7 +308,7 @@ func (s *Server) await(ctx context.Context, url string, limit, visibility int, w
 		case <-changed:
 		case <-due:
 		case <-deadline.C:
-			wait = 0 // a last look
+			wait = 0 // the last attempt
 		case <-ctx.Done():
 			wait = 0
 		case <-s.stopped:
@@ -384,7 +383,7 @@ func (s *Server) deleteMessage(_ context.Context, body []byte) (any, error) {
 	return struct{}{}, nil
 }
 
-// find returns the queue that a URL names, by its last part: the host depends on how the client came here.
+// find returns the queue of a URL by its last path element, because the host depends on the client's connection.
 func (s *Server) find(queueURL string) (*queue, error) {
 	u, err := url.Parse(queueURL)
 	if err != nil {

@@ -28,7 +28,7 @@ type message struct {
 	group, sequence string // of a FIFO queue
 }
 
-// receiptSeparator stands between a message's ID and the random rest of its receipt handle.
+// receiptSeparator separates the message's ID and the random part in a receipt handle.
 const receiptSeparator = "."
 
 func newQueue(name string, visibility time.Duration) *queue {
@@ -51,8 +51,8 @@ func (q *queue) wake() {
 	q.changed = make(chan struct{})
 }
 
-// receive takes up to limit messages that are visible, and hides them. If there are none, next is when one is to become
-// visible; zero if none is.
+// receive takes up to limit visible messages and hides them. If there are none, next is the time when the next one becomes
+// visible, zero if none does.
 func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (taken []message, next time.Time) {
 	held := q.held(now)
 	for _, m := range q.messages {
@@ -76,13 +76,13 @@ func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (tak
 	return taken, next
 }
 
-// remove deletes the message of a receipt. Like SQS it also takes one whose message is gone and, in a standard queue, an older one.
+// remove deletes the message of a receipt. Like SQS it accepts a deleted message's receipt and, in a standard queue, an older one.
 func (q *queue) remove(receipt string) {
 	id, _, _ := strings.Cut(receipt, receiptSeparator)
 	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.id == id })
 }
 
-// hide changes how long the message of a receipt stays invisible; false if it is not in flight under that receipt.
+// hide changes the time for which the message of a receipt is hidden. It returns false if it is not in flight under that receipt.
 func (q *queue) hide(receipt string, d time.Duration, now time.Time) bool {
 	for _, m := range q.messages {
 		if m.receipt == receipt && m.hidden.After(now) {
@@ -94,7 +94,7 @@ func (q *queue) hide(receipt string, d time.Duration, now time.Time) bool {
 	return false
 }
 
-// newID is a random UUID (version 4), as SQS uses.
+// newID returns a random UUID (version 4), like SQS.
 func newID() string {
 	const hexDigits = "0123456789abcdef"
 	var b [16]byte

@@ -18,7 +18,7 @@ import (
 // account is the AWS account of all queues.
 const account = "000000000000"
 
-// maxRequest is more than any request with a body of maxBody bytes takes: JSON may escape each of them.
+// maxRequest is larger than any request with a body of maxBody bytes. JSON may escape each of them.
 const maxRequest = 7 << 20
 
 // Server is an SQS in memory. Make it with [New]; use it as an [http.Handler] or let it listen with [Server.Start]. All
@@ -37,7 +37,7 @@ type Server struct {
 	active sync.WaitGroup // connections, each of which has a goroutine
 }
 
-// New returns a server with no queues, or an error that names the option that is wrong.
+// New returns a server without queues, or an error that names the invalid option.
 func New(config Config) (*Server, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (s *Server) URL() string {
 	return "http://" + s.addr
 }
 
-// Close stops the server: it closes all connections, ends every wait, and returns when the last goroutine has ended.
-// Further calls change nothing.
+// Close stops the server. It closes all connections, ends all waits, and returns when all goroutines have ended. Further calls have
+// no effect.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if !s.closed {
@@ -100,7 +100,7 @@ func (s *Server) Close() error {
 	}
 	err := server.Close()
 	<-s.served
-	// A connection that was accepted while Close ran is known to the server only now.
+	// A connection that was accepted during Close is known to the server only now.
 	if err = errors.Join(err, server.Close()); err != nil {
 		return fmt.Errorf("sqsfake: close: %w", err)
 	}
@@ -108,7 +108,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// urlOf is a queue's URL; s.mu is held.
+// urlOf returns a queue's URL. The caller holds s.mu.
 func (s *Server) urlOf(name string) string {
 	addr := s.addr
 	if addr == "" {

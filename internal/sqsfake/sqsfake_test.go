@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/internal/sqsfake"
 )
 
-// direct is an HTTP client that calls the server without a network, so that a synctest bubble sees all goroutines.
+// direct is an HTTP client that calls the server without a network, so that all goroutines are in the synctest bubble.
 type direct struct{ server *sqsfake.Server }
 
 func (d direct) Do(r *http.Request) (*http.Response, error) {
@@ -73,7 +73,7 @@ func receive(t *testing.T, client *sqs.Client, in sqs.ReceiveMessageInput) []typ
 	return out.Messages
 }
 
-// codeOf is what a caller would look at to tell errors apart.
+// codeOf returns the error code by which a caller distinguishes errors.
 func codeOf(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

@@ -27,8 +27,8 @@ import (
 	"github.com/idemsk/idemsk/internal/redisserver"
 )
 
-// BenchmarkStores runs the stores' common benchmark on each, one record a call. Servers that promise to keep what they answered are
-// set so that they do.
+// BenchmarkStores runs the common benchmark on each store, one entry per call. Servers that can guarantee durability are configured
+// to do so.
 func BenchmarkStores(b *testing.B) {
 	for _, st := range []struct {
 		name string
@@ -95,7 +95,7 @@ func onPostgres(b *testing.B) store.Store {
 	return st
 }
 
-// patience is for a DynamoDB Local that has to be installed first.
+// patience includes the time to install DynamoDB Local.
 const patience = 5 * time.Minute
 
 func dynamoDBLocal(b *testing.B) store.Store {
@@ -108,7 +108,7 @@ func dynamoDBLocal(b *testing.B) store.Store {
 	return st
 }
 
-// startDynamoDBLocal starts one, and returns its endpoint.
+// startDynamoDBLocal starts a DynamoDB Local and returns its endpoint.
 func startDynamoDBLocal(b *testing.B) string {
 	b.Helper()
 	command := exec.Command("../../localstack/localstack.sh", "dynamodb-local", "0")
