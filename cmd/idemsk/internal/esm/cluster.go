@@ -32,7 +32,7 @@ const (
 	groupRetry   = 200 * time.Millisecond
 )
 
-// dial connects, and fails if nobody answers.
+// dial connects, and fails if no broker answers.
 func dial(ctx context.Context, brokers []string, opts []kgo.Opt, c *Config) (*cluster, error) {
 	opts = append(slices.Clone(opts), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local"), kgo.MaxVersions(versions()))
 	client, err := kafkaclient.Dial(ctx, brokers, opts...)
@@ -263,7 +263,7 @@ func (k *cluster) commit(ctx context.Context, done offsets) error {
 
 func (k *cluster) tryCommit(ctx context.Context, done offsets) error {
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = k.group, -1 // of nobody who joined
+	req.Group, req.Generation = k.group, -1 // not a member of the group
 	topic := kmsg.NewOffsetCommitRequestTopic()
 	topic.Topic = k.topic
 	for number, next := range done {

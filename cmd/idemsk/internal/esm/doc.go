@@ -12,5 +12,5 @@
 //	cluster.go   offsets: where to begin, and how far the group has come
 //
 // Offsets are committed when a batch is done with, never before. Kafka's group protocol is not used: the mapping holds all
-// partitions of its topic, so it starts at once, and a killed one leaves nobody to wait for.
+// partitions of its topic, so it starts at once, and no session of a killed one must expire first.
 package esm

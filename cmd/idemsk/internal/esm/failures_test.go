@@ -20,7 +20,7 @@ func TestAFailedBatchIsRetriedAsAWhole(t *testing.T) {
 		if n++; n <= 3 {
 			return failed()
 		}
-		return esm.Answer{Payload: []byte("anything")}, nil // without ReportBatchItemFailures nobody looks at it
+		return esm.Answer{Payload: []byte("anything")}, nil // without ReportBatchItemFailures the payload is ignored
 	}}
 	w := new(watcher)
 	p := parts(c, f.invoker)

@@ -129,7 +129,7 @@ func TestADestinationThatRefusesEndsTheRun(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the letters rejected 2 records that are given up, from payments-0@0 on: refused") {
 		t.Fatal(err)
 	}
-	// Nothing was committed: it all comes again.
+	// Nothing was committed: all records are redelivered.
 	again := new(function)
 	if err := run(t, config(), parts(c, again.invoker)); err != nil {
 		t.Fatal(err)

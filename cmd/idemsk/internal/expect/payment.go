@@ -31,7 +31,7 @@ func isCurrency(s string) bool {
 	return len(s) == letters && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// survives reports whether a payment that asks for trouble is booked in the end.
+// survives reports whether a payment with a simulated failure is booked in the end.
 func (r *Rules) survives(simulate string) bool {
 	kind, arg, _ := strings.Cut(simulate, ":")
 	switch kind {

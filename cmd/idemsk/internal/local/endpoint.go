@@ -47,7 +47,7 @@ func promptly(ctx context.Context, ask func(ctx context.Context) error) error {
 	return err
 }
 
-// dialEndpoint makes the client, and fails if nobody listens.
+// dialEndpoint creates the client, and fails if the endpoint does not answer.
 func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) {
 	base, name, err := splitInvokeURL(o.Invoke, o.FunctionName)
 	if err != nil {

@@ -50,16 +50,16 @@ type killable interface {
 	killed() bool
 }
 
-// faulty invokes with faults. Its twin, which is made when it is first needed, is where concurrent duplicates go.
+// faulty invokes with faults. Concurrent duplicates go to its second invoker, which is created on first use.
 type faulty struct {
-	chances *chances
-	tally   *tally
-	main    esm.Invoker
-	newTwin func(ctx context.Context) (esm.Invoker, error)
+	chances   *chances
+	tally     *tally
+	main      esm.Invoker
+	newSecond func(ctx context.Context) (esm.Invoker, error)
 
-	mu    sync.Mutex
-	twin  esm.Invoker
-	usual time.Duration // of an invocation, so that a kill hits the middle of one
+	mu     sync.Mutex
+	second esm.Invoker
+	usual  time.Duration // of an invocation, so that a kill hits the middle of one
 }
 
 // firstGuess is how long an invocation takes as long as none has been seen.
@@ -72,12 +72,12 @@ func (f *faulty) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, e
 	}
 	other := make(chan error, 1)
 	if f.chances.roll(forConcurrent, inv.First, inv.Number) < f.chances.Concurrent {
-		twin, err := f.other(ctx)
+		second, err := f.other(ctx)
 		if err != nil {
 			return esm.Answer{}, err
 		}
 		f.tally.concurrent()
-		go func() { _, err := twin.Invoke(ctx, inv); other <- err }()
+		go func() { _, err := second.Invoke(ctx, inv); other <- err }()
 	} else {
 		other <- nil
 	}
@@ -148,20 +148,20 @@ func (f *faulty) other(ctx context.Context) (esm.Invoker, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var err error
-	if f.twin == nil {
-		f.twin, err = f.newTwin(ctx)
+	if f.second == nil {
+		f.second, err = f.newSecond(ctx)
 	}
-	return f.twin, err
+	return f.second, err
 }
 
 // Close implements esm.Invoker.
 func (f *faulty) Close(ctx context.Context) {
 	f.main.Close(ctx)
 	f.mu.Lock()
-	twin := f.twin
+	second := f.second
 	f.mu.Unlock()
-	if twin != nil {
-		twin.Close(ctx)
+	if second != nil {
+		second.Close(ctx)
 	}
 }
 

@@ -137,7 +137,7 @@ func (r *run) invoker(ctx context.Context, _ int) (esm.Invoker, error) {
 	if err != nil || r.chances == nil {
 		return main, err
 	}
-	return &faulty{chances: r.chances, tally: r.tally, main: main, newTwin: r.plainInvoker}, nil
+	return &faulty{chances: r.chances, tally: r.tally, main: main, newSecond: r.plainInvoker}, nil
 }
 
 func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {

@@ -89,7 +89,7 @@ func TestWhatCannotRun(t *testing.T) {
 		"dies at once":    {"dies", nil, "no configuration", runtimeapi.ErrInitExit},
 		"never asks":      {"mute", func(o *local.Options) { o.InitTimeout = 300 * time.Millisecond }, "did not ask for work", runtimeapi.ErrInitTimeout},
 		"not there":       {"", func(o *local.Options) { o.Function = "./nowhere" }, "there is no file", os.ErrNotExist},
-		"answers garbage": {"garbage", func(o *local.Options) { o.ESM.FunctionResponseTypes = []string{esm.ReportBatchItemFailures} }, "the function's first 3 answers can't be read", nil},
+		"answers garbage": {"garbage", func(o *local.Options) { o.ESM.FunctionResponseTypes = []string{esm.ReportBatchItemFailures} }, "the function's first 3 responses can't be read", nil},
 		"no endpoint":     {"", func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://127.0.0.1:1" }, "no Lambda endpoint answers at http://127.0.0.1:1", nil},
 		"no broker":       {"", func(o *local.Options) { o.Brokers = []string{"127.0.0.1:1"} }, "no Kafka broker answers at 127.0.0.1:1", nil},
 	} {

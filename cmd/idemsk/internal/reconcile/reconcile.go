@@ -9,9 +9,9 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Report is what needs somebody's attention.
+// Report lists the keys and rows that an operator should check.
 type Report struct {
-	Overdue []store.Entry `json:"overdue"` // STARTED, free to be taken, and nobody has come
+	Overdue []store.Entry `json:"overdue"` // STARTED, and the lease or delay is over
 	Failed  []store.Entry `json:"failed"`
 
 	// What follows is nil without an export.
@@ -133,7 +133,7 @@ func (x *index) take(key string) (Row, bool) {
 	return x.rows[n], true
 }
 
-// inOrder returns the rows that nobody took.
+// inOrder returns the rows that have no match.
 func (x *index) inOrder() []Row {
 	if x == nil {
 		return nil

@@ -107,7 +107,7 @@ func (f *function) verdict(l *kafka.DeadLetter, logTail string) (where string, e
 	switch {
 	case ok && o.ReplayedFailed > 0:
 		return "", fmt.Errorf("%s found the key FAILED still, and did nothing: there is a later dead letter of it to redrive, "+
-			"or the record has no usable key still: then mend that, and redrive it to its topic (--brokers without --function-name)", f)
+			"or the record has no usable key still: then fix that, and redrive it to its topic (--brokers without --function-name)", f)
 	case ok && o.DeadLettered > 0:
 		return f.String() + ": failed again, see its new dead letter", nil
 	case ok && o.Replayed > 0:

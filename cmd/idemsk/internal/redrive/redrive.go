@@ -73,7 +73,7 @@ const (
 	NotDeadLetter Outcome = "not a dead letter"
 )
 
-// Failed reports whether there is something left for somebody to do.
+// Failed reports whether the letter still needs an operator.
 func (o Outcome) Failed() bool { return o == NotRedriven || o == NotDeadLetter }
 
 // Result is what became of a message.
@@ -195,7 +195,7 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 		}
 	}
 	res.Outcome = outcome
-	// It has arrived: what remains must be done even if somebody presses Ctrl-C now.
+	// The record is delivered: the rest is done even if the context is canceled.
 	if err := r.Source.Done(context.WithoutCancel(ctx), m); err != nil {
 		res.Error = fmt.Sprintf("it was redriven, but could not be deleted from the source; redriving it again is safe: %v", err)
 	}

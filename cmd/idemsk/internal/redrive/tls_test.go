@@ -54,10 +54,10 @@ func TestWrongCertificates(t *testing.T) {
 		security redrive.Security
 		says     string
 	}{
-		"a CA that nobody trusts": {redrive.Security{TLS: true}, "--tls"},
-		"no such file":            {redrive.Security{CA: "nowhere.pem"}, "nowhere.pem"},
-		"a CA that is none":       {redrive.Security{CA: keyFile}, "has none in PEM"},
-		"a key that is none":      {redrive.Security{CA: certFile, Cert: certFile, Key: certFile}, "certificate and key"},
+		"an untrusted CA":    {redrive.Security{TLS: true}, "--tls"},
+		"no such file":       {redrive.Security{CA: "nowhere.pem"}, "nowhere.pem"},
+		"a CA that is none":  {redrive.Security{CA: keyFile}, "has none in PEM"},
+		"a key that is none": {redrive.Security{CA: certFile, Cert: certFile, Key: certFile}, "certificate and key"},
 	} {
 		if _, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs(), Security: test.security}); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v; want %q", name, err, test.says)

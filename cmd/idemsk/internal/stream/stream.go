@@ -75,10 +75,10 @@ func (g *generator) message() (mskevent.Message, error) {
 		Amount:    1 + g.rand.Int64N(99_999),
 		Currency:  "EUR",
 	}
-	switch trouble := g.rand.Float64(); {
-	case trouble < PoisonPerMille/perMille:
+	switch fault := g.rand.Float64(); {
+	case fault < PoisonPerMille/perMille:
 		p.Simulate = "permanent"
-	case trouble < (PoisonPerMille+ShakyPerMille)/perMille:
+	case fault < (PoisonPerMille+ShakyPerMille)/perMille:
 		p.Simulate = "retry:2"
 	}
 	value, err := json.Marshal(p)

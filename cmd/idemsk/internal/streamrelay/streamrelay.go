@@ -194,7 +194,7 @@ func (f *follower) open(ctx context.Context, s *shard) error {
 
 var errNoImage = errors.New("the stream's records have no new image: it must be of type NEW_IMAGE or NEW_AND_OLD_IMAGES")
 
-// items are those that are to be sent: new ones, and those that were requeued. What is no item is set aside.
+// items are those that are to be sent: new ones, and those that were requeued. Records that are not items are parked.
 func (f *follower) items(ctx context.Context, records []types.Record) (items []dynamooutbox.Item, err error) {
 	for i := range records {
 		r := &records[i]
@@ -226,7 +226,7 @@ func (f *follower) items(ctx context.Context, records []types.Record) (items []d
 	return items, nil
 }
 
-// send sends items, in their order, until each is published or set aside.
+// send sends items, in their order, until each is published or parked.
 func (f *follower) send(ctx context.Context, items []dynamooutbox.Item) error {
 	for len(items) > 0 {
 		result := f.Relay.Send(ctx, items)
@@ -242,7 +242,7 @@ func (f *follower) send(ctx context.Context, items []dynamooutbox.Item) error {
 		if first < 0 {
 			return nil
 		}
-		items = items[first:] // what was sent behind it comes again, as from Lambda's event source
+		items = items[first:] // later items are sent again, as with Lambda's event source
 		pause(ctx, f.Poll)
 		if err := ctx.Err(); err != nil {
 			return err

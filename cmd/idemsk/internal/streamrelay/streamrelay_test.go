@@ -174,7 +174,7 @@ func TestParentsComeFirst(t *testing.T) {
 	sentIs(t, r, "1", "2", "3", "4", "5")
 }
 
-// What is new is sent, and what was requeued; what was set aside, or deleted, is not.
+// New and requeued items are sent; parked and deleted ones are not.
 func TestWhatIsSent(t *testing.T) {
 	s := newStreams("a")
 	wrong := image("4", false)

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Escape makes text that somebody else wrote (a key, a header, an error) harmless to print: what is not printable is
+// Escape makes text from other sources (a key, a header, an error) harmless to print: what is not printable is
 // written as Go would write it in a string (\x1b, \n, \u202e). A terminal would take control characters as commands, and
 // those that change the direction of text make one thing look like another.
 func Escape(s string) string { return escape(s, false) }

@@ -57,7 +57,7 @@ func (l *Live) redraw(w io.Writer, measure func() Room, block func(Room) []strin
 	for {
 		select {
 		case <-l.stop:
-			_, _ = io.WriteString(w, erase(drawn)) // nobody to tell
+			_, _ = io.WriteString(w, erase(drawn)) // a failure to write is ignored
 			return
 		case note := <-l.notes:
 			_, _ = io.WriteString(w, erase(drawn)+Fold(note, measure().Columns)+"\n")

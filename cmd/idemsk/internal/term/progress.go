@@ -55,7 +55,7 @@ func (p *Progress) show(w io.Writer, line func() string, live bool) {
 				text = Cut(text, liveWidth)
 			}
 			if text != before {
-				_, _ = fmt.Fprintf(w, format, text) // nobody to tell
+				_, _ = fmt.Fprintf(w, format, text) // a failure to write is ignored
 			}
 			before = text
 		}
