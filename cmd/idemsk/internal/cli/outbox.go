@@ -13,7 +13,7 @@ func outboxVerb() verb {
 	return verb{
 		name: "outbox", args: "[ID ...]", short: "lists the parked events of an outbox, and requeues them",
 		about: `
-Lists the parked events of an outbox: those that Kafka has rejected --max-attempts times (unknown topic, no permission, too large).
+Lists the parked events of an outbox: those that Kafka has rejected as often as the relay allows (unknown topic, no permission, too large).
 Values and headers are not shown. With --requeue the relay sends them again: the events with these IDs, or --all. Fix the cause first.
 Requeued events keep their event-id, and follow later events of their key. Other events do not wait for them.
 
