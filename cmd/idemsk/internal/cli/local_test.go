@@ -151,7 +151,7 @@ func TestLocalThatCannotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := free.Addr().String()
+	closed := free.Addr().String()
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,11 +160,11 @@ func TestLocalThatCannotRun(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--brokers", nobody}, 1, "no Kafka broker answers at " + nobody},
+		{[]string{"--brokers", closed}, 1, "no Kafka broker answers at " + closed},
 		{[]string{"--function", "./nowhere"}, 1, "there is no file"},
 		{[]string{"--function", notExecutable}, 1, "is not executable"},
 		{[]string{"--function", "/bin/sh -c 'exit 3'"}, 1, "it ended before it asked for work: exit status 3"},
-		{[]string{"--function", "", "--invoke", "http://" + nobody}, 1, "no Lambda endpoint answers"},
+		{[]string{"--function", "", "--invoke", "http://" + closed}, 1, "no Lambda endpoint answers"},
 		{[]string{"--batch-size", "0"}, 2, "--batch-size is 0"},
 		{[]string{"--topic", "bad topic"}, 2, `the topic is "bad topic"`},
 		{[]string{"--init-timeout", "1us"}, 1, "raise the initialization timeout (--init-timeout)"},
@@ -179,9 +179,9 @@ func TestLocalThatCannotRun(t *testing.T) {
 		{[]string{"--compare"}, 2, "--compare needs --prove"},
 		{[]string{"--prove"}, 2, "--prove needs --until-drained"},
 		{[]string{"--store", "x"}, 2, `idemsk local: --store is "x"`},
-		{[]string{"--store", "http://" + nobody}, 1, "no DynamoDB answers at http://" + nobody},
+		{[]string{"--store", "http://" + closed}, 1, "no DynamoDB answers at http://" + closed},
 		{[]string{"--tls"}, 2, "need --brokers"},
-		{[]string{"--brokers", nobody, "--tls-ca", "/nowhere"}, 1, "/nowhere"},
+		{[]string{"--brokers", closed, "--tls-ca", "/nowhere"}, 1, "/nowhere"},
 		{[]string{"--from-localstack"}, 2, "--function and --from-localstack exclude each other"},
 	} {
 		args := append([]string{"local", "--function", handler}, test.args...)
@@ -229,7 +229,7 @@ func (b *tape) wait(ctx context.Context, t *testing.T, text string) {
 	}
 }
 
-// SIGUSR1 disables and enables; Ctrl-C ends with status 0, the closing table, and the log that nobody named gone.
+// SIGUSR1 disables and enables; Ctrl-C ends with status 0, the closing table, and without the log that no option named.
 func TestLocalSignals(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

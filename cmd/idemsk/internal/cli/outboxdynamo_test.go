@@ -185,7 +185,7 @@ func (s *outboxSite) list() {
 	}
 }
 
-// listWhatIsNoItem has another hand's item in the table, which is named, and is nobody else's trouble.
+// listWhatIsNoItem has an item of another program in the table. It is named, and does not affect the others.
 func (s *outboxSite) listWhatIsNoItem() {
 	s.Helper()
 	s.park("alien", "x\x1b", "x\x1b")

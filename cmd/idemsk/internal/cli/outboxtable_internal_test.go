@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
-// What somebody else requeues or deletes between the list and the requeue is named, and holds up nothing.
+// An event that another operator requeues or deletes between the list and the requeue is named, and does not stop the command.
 func TestWhatIsGoneFromPostgreSQLIsNamed(t *testing.T) {
 	t.Parallel()
 	server, err := pgserver.Start(t.Context(), pgserver.Config{})

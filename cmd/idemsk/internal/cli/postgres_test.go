@@ -105,7 +105,7 @@ func TestPruneAgainAndAgain(t *testing.T) {
 	if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	for table, text := range map[string]string{"keys": "0 keys deleted", "nobody": "idemsk migrate"} { // a failure does not end it
+	for table, text := range map[string]string{"keys": "0 keys deleted", "missing": "idemsk migrate"} { // a failure does not end it
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		out := &endless{text: text, left: 3, end: cancel}
 		args := []string{"prune", "--every", "10ms", "--store-url", server.URL(), "--table", table}

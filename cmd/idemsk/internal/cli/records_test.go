@@ -139,8 +139,8 @@ func TestGetNotFound(t *testing.T) {
 		!strings.Contains(r.err, "--namespace") || !strings.Contains(r.err, "--key-has") {
 		t.Errorf("%+v; want exit 1 and a hint on how keys are stored", r)
 	}
-	r = idemsk(t, "get", "k", "--endpoint-url", endpoint, "--table", "nobody")
-	if r.code != 1 || !strings.Contains(r.err, "table nobody") || !strings.Contains(r.err, "does not exist") {
+	r = idemsk(t, "get", "k", "--endpoint-url", endpoint, "--table", "missing")
+	if r.code != 1 || !strings.Contains(r.err, "table missing") || !strings.Contains(r.err, "does not exist") {
 		t.Errorf("%+v; want exit 1 and the table named", r)
 	}
 }
@@ -181,10 +181,10 @@ func TestList(t *testing.T) {
 	if strings.Count(r.out, "\n") != 4 || !strings.Contains(r.err, "there are more") {
 		t.Errorf("list --limit 3: %+v", r)
 	}
-	if r := idemsk(t, "list", "--key-has", "nobody", "--endpoint-url", endpoint); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 entries") {
+	if r := idemsk(t, "list", "--key-has", "missing", "--endpoint-url", endpoint); r.code != 0 || r.out != "" || !strings.Contains(r.err, "0 entries") {
 		t.Errorf("list of nothing: %+v", r)
 	}
-	if r := idemsk(t, "list", "--table", "nobody", "--endpoint-url", endpoint); r.code != 1 || !strings.Contains(r.err, "nobody") {
+	if r := idemsk(t, "list", "--table", "missing", "--endpoint-url", endpoint); r.code != 1 || !strings.Contains(r.err, "missing") {
 		t.Errorf("list of no table: %+v", r)
 	}
 }

@@ -122,7 +122,7 @@ func getFromStore(t *testing.T, name string, flags []string) {
 	if err := json.Unmarshal([]byte(r.out), &rec); err != nil || rec.Status != "FAILED" || rec.Failure.Message != "no such account" {
 		t.Errorf("%+v: %v", r, err)
 	}
-	if r = idemsk(t, append([]string{"get", "nobody"}, flags...)...); r.code != 1 || !strings.Contains(r.err, name) || !strings.Contains(r.err, "<namespace>#<topic>#<key>") {
+	if r = idemsk(t, append([]string{"get", "missing"}, flags...)...); r.code != 1 || !strings.Contains(r.err, name) || !strings.Contains(r.err, "<namespace>#<topic>#<key>") {
 		t.Errorf("%+v; want exit 1, where it looked, and how keys are stored", r)
 	}
 }

@@ -60,7 +60,7 @@ func TestDisableAndEnable(t *testing.T) {
 }
 
 // failing is a mapping whose function fails until it is told otherwise; it was disabled in the middle of the second invocation.
-func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, mend func(), disabled <-chan struct{}) {
+func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repair func(), disabled <-chan struct{}) {
 	t.Helper()
 	c := newCluster(t, 1)
 	produce(t, c, 3, 0)
@@ -88,7 +88,7 @@ func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, mend
 // A batch that fails is not tried again while the mapping is disabled, and goes on when it is enabled.
 func TestDisablingStopsABatchThatFails(t *testing.T) {
 	t.Parallel()
-	m, f, mend, disabled := failing(t, drained())
+	m, f, repair, disabled := failing(t, drained())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(t.Context()) }()
 	<-disabled
@@ -98,7 +98,7 @@ func TestDisablingStopsABatchThatFails(t *testing.T) {
 	case <-time.After(300 * time.Millisecond): // many times the delay of a retry
 	}
 	check(t, "calls while it was disabled", f.short(), []string{"0@0 0@1 0@2", "0@0 0@1 0@2"})
-	mend()
+	repair()
 	m.SetEnabled(true)
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ const (
 const closeTimeout = 10 * time.Second
 
 // queue is a source of letters in SQS. What it hands out is invisible to others for the visibility timeout, renewed when a
-// letter's turn comes late. What is kept becomes visible again at the end of the run, not before: it would come again. Of what is
+// letter's turn comes late. Letters that are kept become visible at the end of the run, not before: they would be received again. Of what is
 // kept the queue remembers the receipt, less than 1 KB each, and of what is gone the ID.
 type queue struct {
 	client     SQS

@@ -133,7 +133,7 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 	return report
 }
 
-// Through a real Kafka, with batches that come again, two at once, and processes that are killed: nothing is lost, and as bookings
+// Through a real Kafka, with redelivered batches, concurrent batches and killed processes: nothing is lost, and as bookings
 // commit with their completions, the ledger is exact to the cent, without an audit.
 func TestExactlyOnce(t *testing.T) {
 	records := exactRecords(t)
