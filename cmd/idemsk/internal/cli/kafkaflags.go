@@ -26,8 +26,8 @@ const (
 	varPassword = "IDEMSK_KAFKA_PASSWORD" //nolint:gosec // a name
 )
 
-// kafkaCredentials is the last paragraph in the help of these verbs.
-const kafkaCredentials = `
+// kafkaHelp is the last paragraph in the help of these verbs.
+const kafkaHelp = `
 For --sasl scram-sha-512, scram-sha-256 and plain, set IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD. For --sasl aws-iam the
 credentials of the AWS SDK are used.`
 

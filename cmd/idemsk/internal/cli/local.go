@@ -33,7 +33,7 @@ runs the example function of this project. The function is any command that uses
 bootstrap, python3 -m awslambdaric, aws-lambda-ric), with one process for each poller, or a function at an Invoke endpoint.
 By default this process serves DynamoDB tables and an SQS queue, and the function's environment points to them (--store fake).
 With --events it reads no topic: the function gets recorded events, also malformed ones, and each response is printed.
-` + kafkaCredentials + `
+` + kafkaHelp + `
 
 Ctrl-C stops reading, waits for running invocations (at most the function's timeout) and commits completed batches. A second
 Ctrl-C ends the wait; the next run redelivers what is not committed. SIGUSR1 disables the mapping, or enables it again.
@@ -117,7 +117,8 @@ func (l *localCommand) declareMapping(fs *flag.FlagSet) {
 	secondsVar(fs, &l.age, "maximum-record-age", 0, "give up records older than this `AGE`, 3600 or 1h; 0s: no limit")
 	fs.BoolVar(&c.BisectBatchOnFunctionError, "bisect-batch-on-function-error", false, "split a batch in two if the function fails")
 	fs.StringVar(&l.responses, "function-response-types", "", "the response `TYPES`: ReportBatchItemFailures, if the function returns the records that failed")
-	fs.StringVar(&c.Retry, "retry", c.Retry, "`WHICH` records are redelivered if the function reports failed ones: named (only those), or from-lowest\n(all from the lowest offset)")
+	fs.StringVar(&c.Retry, "retry", c.Retry, "`WHICH` records are redelivered if the function reports failed ones: named (only those), "+
+		"or from-lowest\n(all from the lowest offset)")
 	fs.StringVar(&l.filter, "filter-criteria", "", `the filter criteria as `+"`JSON`"+`: {"Filters":[{"Pattern":"{\"value\":{…}}"}]}; @FILE reads a file`)
 	fs.StringVar(&c.OnFailure, "on-failure", "", "`WHERE` to send records that are given up: arn:aws:sqs:…, arn:aws:s3:::BUCKET, or kafka://TOPIC")
 	fs.IntVar(&c.Pollers, "pollers", 2, "process up to `N` batches at once, at most one for each partition, each with its own function process")

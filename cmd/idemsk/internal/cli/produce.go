@@ -26,7 +26,7 @@ With --format value a line is a value, and all records have the same --key and -
 
 A string value is written as its text, null as a tombstone, and any other JSON unchanged. Records with the same key go to one
 partition, in their order. The command stops with exit status 1 at the first record that can't be written.
-` + kafkaCredentials,
+` + kafkaHelp,
 		examples: []string{
 			`echo '{"account":"a","amount":500}' | idemsk produce --brokers 127.0.0.1:9092 --key a --header idempotency-key=pay-1`,
 			"idemsk produce --brokers 127.0.0.1:9092 --topic payments --format json payments.jsonl",

@@ -32,7 +32,7 @@ If a letter does not contain its value because of its size, the value is read fr
 --function-name. Messages that are not dead letters of idemsk are listed and stay. Messages that stay become visible again at the end
 of the run, with a higher receive count, also after --dry-run. In a FIFO queue they block later letters of their partition. SQS
 delivers at most 120,000 messages that stay to one run.
-` + kafkaCredentials,
+` + kafkaHelp,
 		examples: []string{
 			"idemsk redrive --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/letters --brokers b-1:9098,b-2:9098 --sasl aws-iam --dry-run",
 			"idemsk redrive --queue-url … --brokers b-1:9096 --tls --sasl scram-sha-512 --limit 1",

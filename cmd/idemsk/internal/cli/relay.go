@@ -23,7 +23,7 @@ Sends the events in an outbox table to Kafka until it is interrupted: at least o
 its ID in the headers event-id and idempotency-key. An event that Kafka rejects --max-attempts times is parked: it stays in the table,
 and later events are sent. In PostgreSQL several relays may run at once. In DynamoDB (--outbox-table) this relay reads the table's stream
 from its oldest record, and is for local use: the function lambda/relay is for production. See docs/outbox.md.
-` + kafkaCredentials,
+` + kafkaHelp,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk relay --brokers b-1:9098,b-2:9098 --sasl aws-iam",
 			"idemsk relay --brokers 127.0.0.1:9092 --until-empty    # for a test",

@@ -20,7 +20,7 @@ func topicVerb() verb {
 		name: "topic", args: "create TOPIC", short: "creates a Kafka topic",
 		about: `
 Creates a topic. It fails if the topic already exists.
-` + kafkaCredentials,
+` + kafkaHelp,
 		examples: []string{
 			"idemsk topic create payments --brokers 127.0.0.1:9092",
 			"idemsk topic create payments --brokers b-1:9098,b-2:9098 --sasl aws-iam --partitions 12 --config min.insync.replicas=2",

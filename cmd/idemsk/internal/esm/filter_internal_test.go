@@ -104,7 +104,7 @@ func TestFilterCriteriaThatAreWrong(t *testing.T) {
 		`{"value":{"a":"b"}}`:                         "value.a is",
 		`{"value":{"a":[]}}`:                          "a list with at least one value",
 		`{"value":{"a":[[1]]}}`:                       "a list is nested in a list",
-		`{"value":{"a":[{"wildcard":"x"}]}}`:          `support the operator "wildcard"`,
+		`{"value":{"a":[{"wildcard":"x"}]}}`:          `the operator "wildcard" is not supported`,
 		`{"value":{"a":[{"prefix":1}]}}`:              "prefix wants a string",
 		`{"value":{"a":[{"exists":"yes"}]}}`:          "exists wants true or false",
 		`{"value":{"a":[{"anything-but":[null]}]}}`:   "strings or numbers",

@@ -175,7 +175,7 @@ func parseOperator(name string, operand any) (test, error) {
 	case "numeric":
 		return numeric(operand)
 	}
-	return nil, fmt.Errorf("Lambda does not support the operator %q: want prefix, suffix, equals-ignore-case, anything-but, numeric or exists", name)
+	return nil, fmt.Errorf("the operator %q is not supported by Lambda: want prefix, suffix, equals-ignore-case, anything-but, numeric or exists", name)
 }
 
 // equals compares numbers as they are written, as Lambda does: 300 is not 300.0.

@@ -114,7 +114,8 @@ func (s *siteStore) checkOutbox(ctx context.Context, o *Options) error {
 	_, err := s.Dynamo.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {
-		return fmt.Errorf("the outbox's table %s does not exist at %s: create it with idemsk relay --migrate --outbox-table %s --endpoint-url %s", table, s.url, table, s.url)
+		return fmt.Errorf("the outbox's table %s does not exist at %s: create it with idemsk relay --migrate --outbox-table %s --endpoint-url %s",
+			table, s.url, table, s.url)
 	}
 	return err
 }
