@@ -15,7 +15,7 @@ BUILD = scripts/build.sh run $(filter postgres redis,$(STORE))
 ##      requests a second: 2,000 payments)
 STORE ?= fake
 RECORDS ?= $(if $(filter localstack,$(STORE)),2000,10000)
-FAULTS ?= --duplicate 0.3 --concurrent-duplicates 0.05 $(if $(filter redis,$(STORE)),,--kill 0.02)
+FAULTS ?= --duplicate 0.3 --concurrent-duplicates 0.05 $(if $(filter redis,$(STORE)),,--kill 0.04)
 LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local \
   --store $(if $(filter localstack,$(STORE)),http://127.0.0.1:$${LOCALSTACK_PORT:-4566},$(STORE)) \
   --function-response-types ReportBatchItemFailures --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
