@@ -32,7 +32,7 @@ func TestInterrupt(t *testing.T) {
 	build(t, function, "github.com/idemsk/idemsk/lambda/handler")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, "local", "--function", function, "--produce", "200000", "--pollers", "1")
+	cmd := exec.CommandContext(ctx, tool, "local", "--function", function, "--produce", "200000", "--pollers", "1", "--env", "IDEMSK_SIMULATE=off")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	var out bytes.Buffer
 	cmd.Stdout = &out

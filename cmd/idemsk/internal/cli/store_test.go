@@ -129,8 +129,8 @@ func getFromStore(t *testing.T, name string, flags []string) {
 
 func listStore(t *testing.T, name string, flags []string) {
 	r := idemsk(t, append([]string{"list"}, flags...)...)
-	if r.code != 0 || strings.Count(r.out, "\n") != 5 || !strings.Contains(r.err, name) || !strings.Contains(r.err, "4 records\n") {
-		t.Errorf("%+v; want four records, and where they are", r)
+	if r.code != 0 || strings.Count(r.out, "\n") != 5 || !strings.Contains(r.err, name) || !strings.Contains(r.err, "4 entries\n") {
+		t.Errorf("%+v; want four entries, and where they are", r)
 	}
 	for args, want := range map[string]string{
 		"--status FAILED": "ledger#payments#failed", "--overdue": "ledger#payments#dead", "--key-has fly": "ledger#payments#flying", "--status COMPLETED": "ledger#payments#done",
@@ -184,7 +184,7 @@ func TestStoreURLs(t *testing.T) {
 		"list --store-url redis://u:hush@h --region eu-central-1":  "--region",
 		"reconcile --store-url redis://u:hush@h --endpoint-url x":  "--endpoint-url",
 		"reconcile --store-url u:hush@h":                           "postgres://, redis:// and rediss://",
-		"get k --store-url redis://u:hush@h/7?cluster=true":        "database 0 alone",
+		"get k --store-url redis://u:hush@h/7?cluster=true":        "a cluster has only database 0",
 		"get k --store-url postgres://u:hush@h/d?sslmode=whatever": "sslmode",
 	} {
 		r := idemsk(t, strings.Fields(args)...)
