@@ -119,7 +119,7 @@ func TestInvalidEventsAreErrors(t *testing.T) {
 		says  string
 	}{
 		"no topic":          {o, outbox.Event{}, outbox.ErrInvalidEvent, "no topic"},
-		"too large":         {o, outbox.Event{Topic: "t", Value: make([]byte, 1000)}, outbox.ErrInvalidEvent, "may have 1000"},
+		"too large":         {o, outbox.Event{Topic: "t", Value: make([]byte, 1000)}, outbox.ErrInvalidEvent, "the maximum is 1000"},
 		"an ID used before": {o, outbox.Event{ID: strings.ToUpper(id), Topic: "t"}, nil, "was published before"},
 		"no table":          {missing, outbox.Event{Topic: "t"}, nil, "run pgoutbox.Migrate"},
 	} {

@@ -97,7 +97,7 @@ func TestServerThatStartsLateIsChecked(t *testing.T) {
 		return nil, nil
 	}, redisapp.Store())
 	defer f.Close()
-	if log := f.Stderr.String(); !strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, "nothing answers there") {
+	if log := f.Stderr.String(); !strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, "no server answers at this address") {
 		t.Errorf("without a server the log says %q; want what to check", log)
 	}
 	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err == nil {
