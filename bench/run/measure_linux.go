@@ -152,7 +152,7 @@ func (c *contestant) finish(ctx context.Context, s *server) (res *result, err er
 func (r *runner) start(ctx context.Context, s *server, p *peer, table string) (*process, error) {
 	env := slices.Concat([]string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_EC2_METADATA_DISABLED=true",
-		"AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "BENCH_TABLE=" + table, "IDEMSK_TABLE=" + table,
+		"AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "BENCH_TABLE=" + table, "IDEMSK_TABLE=" + table, "IDEMSK_NAMESPACE=bench",
 	}, p.env)
 	return start(ctx, p.name, r.peerCore, r.options.cache, env, p.command)
 }

@@ -72,7 +72,7 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 				return err
 			}
 			claims = append(claims, store.ClaimRequest{
-				Key: rec.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: idem.FingerprintOf(rec.Value),
+				Key: "bench#" + rec.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: idem.FingerprintOf(rec.Value),
 				Source: rec.Source(), Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention,
 			})
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/kafka"
 )
 
 // Site is what the example's function works on.
@@ -156,54 +155,6 @@ func (s *Site) Executions(ctx context.Context) ([]Execution, error) {
 		}
 		all = append(all, e)
 	})
-}
-
-// Messages takes what is in the queue out of it.
-func (s *Site) Messages(ctx context.Context) (bodies []string, err error) {
-	for {
-		out, err := s.SQS.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: &s.Queue, MaxNumberOfMessages: 10, VisibilityTimeout: 600, //nolint:mnd // longer than the run has to go
-		})
-		if err != nil {
-			return nil, fmt.Errorf("reading the dead letters: %w", err)
-		}
-		if len(out.Messages) == 0 {
-			return bodies, nil
-		}
-		for _, m := range out.Messages {
-			bodies = append(bodies, aws.ToString(m.Body))
-		}
-	}
-}
-
-// ParseLetters reads messages as dead letters, each once.
-func ParseLetters(bodies []string) ([]kafka.DeadLetter, error) {
-	type failure struct {
-		source  string
-		version int64
-	}
-	seen := make(map[failure]bool)
-	var letters []kafka.DeadLetter
-	for _, body := range bodies {
-		l, err := kafka.ParseDeadLetter([]byte(body))
-		if err != nil {
-			return nil, err
-		}
-		if id := (failure{l.Source(), l.Token}); !seen[id] {
-			seen[id] = true
-			letters = append(letters, l)
-		}
-	}
-	return letters, nil
-}
-
-// Letters takes the dead letters out of the queue, each once.
-func (s *Site) Letters(ctx context.Context) ([]kafka.DeadLetter, error) {
-	bodies, err := s.Messages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ParseLetters(bodies)
 }
 
 // item is an item that is read; what is wrong with it is kept.

@@ -34,6 +34,9 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
+// root is the folder of the repository, from that of the test.
+const root = "../../../.."
+
 // stack is the function, its tables and its queue in LocalStack.
 type stack struct {
 	*testing.T
@@ -141,7 +144,7 @@ func (s *stack) wait() {
 // zip packs the bootstrap that `make build` has left.
 func (s *stack) zip() []byte {
 	s.Helper()
-	code, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "dist", "handler-"+runtime.GOARCH, "bootstrap"))
+	code, err := os.ReadFile(filepath.Join(root, "dist", "handler-"+runtime.GOARCH, "bootstrap"))
 	if err != nil {
 		s.Fatalf("%v: run `make build` first, or `make test`", err)
 	}
@@ -171,7 +174,7 @@ func (s *stack) setenv(name, value string) {
 // invoke delivers a sample event and returns the answer, or the function's error with the end of its log.
 func (s *stack) invoke(event string) (resp msk.Response, functionError string) {
 	s.Helper()
-	payload, err := os.ReadFile(filepath.Join("..", "..", "events", event+".json"))
+	payload, err := os.ReadFile(filepath.Join(root, "events", event+".json"))
 	s.must(err)
 	out, err := s.fn.Invoke(s.Context(), &lambda.InvokeInput{FunctionName: &s.name, Payload: payload, LogType: types.LogTypeTail})
 	s.must(err)
@@ -263,7 +266,7 @@ func (s *stack) deadLetters() []kafka.DeadLetter {
 // redrive runs the tool that `make build` has left.
 func (s *stack) redrive() string {
 	s.Helper()
-	cmd := exec.CommandContext(s.Context(), filepath.Join("..", "..", "bin", "idemsk"), "redrive",
+	cmd := exec.CommandContext(s.Context(), filepath.Join(root, "bin", "idemsk"), "redrive",
 		"--queue-url", s.queueURL, "--function-name", s.name, "--endpoint-url", s.endpoint, "--region", "us-east-1", "--yes")
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")
 	out, err := cmd.CombinedOutput()

@@ -1,0 +1,59 @@
+package proof_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
+	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/sqsfake"
+)
+
+// A lost reply makes its messages invisible. They are read all the same, and none is read twice.
+func TestMessagesOfALostReplyAreRead(t *testing.T) {
+	t.Parallel()
+	server, err := sqsfake.New(sqsfake.Config{})
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	proxy, url := faultproxy.StartURL(t, server.URL())
+	client := sqs.New(sqs.Options{BaseEndpoint: &url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range 25 {
+		want = append(want, fmt.Sprintf("letter %02d", i))
+		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: queue.QueueUrl, MessageBody: &want[i]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proxy.NextReply(faultproxy.Reset)
+	site := &proof.Site{SQS: client, Queue: *queue.QueueUrl}
+	got, err := site.Messages(t.Context())
+	if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+		t.Errorf("read %q, %v; want each of the 25 messages once", got, err)
+	}
+	if got, err := site.Messages(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("read %q again, %v; want none", got, err)
+	}
+	proxy.New(faultproxy.Refused)
+	proxy.Existing(faultproxy.Refused)
+	if _, err := site.Messages(t.Context()); err == nil {
+		t.Error("an unreachable queue was read without an error")
+	}
+}
