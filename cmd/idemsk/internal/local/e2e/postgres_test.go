@@ -29,7 +29,7 @@ func TestKillsOnPostgreSQL(t *testing.T) {
 	o := options(t, 5000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.2})
 	o.Function, o.Store, o.ESM.Pollers, o.ESM.BatchSize = "'"+program+"'", server.URL(), 3, 50
 	report := finish(t, o, 3*time.Minute)
-	if len(report.Proof.Off) != 0 || len(report.Kills) < 3 {
-		t.Errorf("off by %v after %d kills; want nothing, after some", report.Proof.Off, len(report.Kills))
+	if len(report.Verified.Off) != 0 || len(report.Kills) < 3 {
+		t.Errorf("off by %v after %d kills; want nothing, after some", report.Verified.Off, len(report.Kills))
 	}
 }
