@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
@@ -23,7 +24,7 @@ func TestKillsOnPostgreSQL(t *testing.T) {
 		}
 	})
 	program := filepath.Join(t.TempDir(), "bootstrap")
-	if err := build(program, theFunction+"/postgres"); err != nil {
+	if err := handlertest.Build(program, handlertest.Package+"/postgres"); err != nil {
 		t.Fatal(err)
 	}
 	o := options(t, 5000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.2})
