@@ -276,7 +276,7 @@ func TestLocalSecondInterrupt(t *testing.T) {
 	}()
 	said.wait(ctx, t, "100 in flight")
 	interrupt()
-	said.wait(ctx, t, "Waiting for the function to be done with 100 records, for 10m0s at most (its timeout); Ctrl-C again cuts it off.")
+	said.wait(ctx, t, "Waiting for the function to be done with 100 records, for 10m0s at most (its timeout); Ctrl-C again aborts it.")
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		select {
 		case <-tick.C:
