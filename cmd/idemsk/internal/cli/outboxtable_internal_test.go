@@ -13,7 +13,7 @@ import (
 )
 
 // An event that another operator requeues or deletes between the list and the requeue is named, and does not stop the command.
-func TestWhatIsGoneFromPostgreSQLIsNamed(t *testing.T) {
+func TestEntriesGoneFromPostgreSQLAreNamed(t *testing.T) {
 	t.Parallel()
 	server, err := pgserver.Start(t.Context(), pgserver.Config{})
 	if err != nil {

@@ -74,7 +74,7 @@ func TestMigrateAndPrune(t *testing.T) {
 	}
 }
 
-// endless is an output that ends the run when it has seen a text so often.
+// endless is an output that ends the run after a number of occurrences of a text.
 type endless struct {
 	bytes.Buffer
 	text string
@@ -91,7 +91,7 @@ func (e *endless) Write(p []byte) (int, error) {
 	return e.Buffer.Write(p)
 }
 
-func TestPruneAgainAndAgain(t *testing.T) {
+func TestPruneAtAnInterval(t *testing.T) {
 	t.Parallel()
 	server, err := pgserver.Start(t.Context(), pgserver.Config{})
 	if err != nil {
@@ -116,7 +116,7 @@ func TestPruneAgainAndAgain(t *testing.T) {
 	}
 }
 
-// The variable that errors of the stores name stands in for --table.
+// IDEMSK_TABLE, which errors of the stores name, is the default of --table.
 func TestTableFromTheEnvironment(t *testing.T) {
 	endpoint, client := newDynamoDB(t)
 	if err := dynamostore.CreateTable(t.Context(), client, "other"); err != nil {

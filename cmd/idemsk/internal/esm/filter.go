@@ -50,7 +50,7 @@ func parseFilters(criteria string) (filters, error) {
 func parseFilter(text string) (filter, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &members); err != nil {
-		return filter{}, fmt.Errorf("the pattern %q is no JSON object: %w", text, err)
+		return filter{}, fmt.Errorf("the pattern %q is not a JSON object: %w", text, err)
 	}
 	rule, ok := members["value"]
 	if !ok || len(members) > 1 {
