@@ -32,7 +32,7 @@ type outboxEnv struct {
 	table    string
 }
 
-func newOutboxSite(t *testing.T) *outboxEnv {
+func newOutboxEnv(t *testing.T) *outboxEnv {
 	t.Helper()
 	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
 	if endpoint == "" {
@@ -124,7 +124,7 @@ func itemKey(aggregate, id string) map[string]types.AttributeValue {
 
 func TestOutboxOfDynamoDB(t *testing.T) {
 	t.Parallel()
-	s := newOutboxSite(t)
+	s := newOutboxEnv(t)
 	if r := s.run("outbox"); r.code != 1 || !strings.Contains(r.err, "check --outbox-table") {
 		t.Errorf("without the table: %+v; want exit 1 and what to do", r)
 	}
