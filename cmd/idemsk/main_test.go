@@ -13,14 +13,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 )
 
 func build(t *testing.T, path, pkg string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", pkg, err, out)
+	if err := handlertest.Build(path, pkg); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -29,7 +29,7 @@ func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
 	tool, function := filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
 	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
-	build(t, function, "github.com/idemsk/idemsk/lambda/handler")
+	build(t, function, handlertest.Package)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tool, "local", "--function", function, "--produce", "200000", "--pollers", "1", "--env", "IDEMSK_SIMULATE=off")

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,9 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
@@ -29,43 +27,7 @@ var handler string //nolint:gochecknoglobals // set once, before any test
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "idemsk-cli-test-")
-	if err == nil {
-		handler = filepath.Join(dir, "bootstrap")
-		err = build(handler)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "the function can't be built for the tests:", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if code == 0 {
-		// The SDK keeps the connections of the clients that the tool makes, until they have been idle for a while.
-		idle := []goleak.Option{
-			goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-		}
-		if err := goleak.Find(idle...); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-func build(path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-o", path, "github.com/idemsk/idemsk/lambda/handler").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
-	}
-	return nil
-}
+func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...)) }
 
 // result is what a run of the tool gave.
 type result struct {
@@ -129,8 +91,18 @@ func scrub(text string) string {
 	return text
 }
 
-// newDynamoDB is an in-process DynamoDB with a table of keys.
+// newDynamoDB starts an in-process DynamoDB with a table of keys.
 func newDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
+	t.Helper()
+	endpoint, client = startDynamoDB(t)
+	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
+		t.Fatal(err)
+	}
+	return endpoint, client
+}
+
+// startDynamoDB starts an in-process DynamoDB.
+func startDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
 	t.Helper()
 	db, err := dynamofake.New(dynamofake.Config{})
 	if err != nil {
@@ -147,8 +119,5 @@ func newDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
 	client = dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(db.URL()), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 	})
-	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
-		t.Fatal(err)
-	}
 	return db.URL(), client
 }

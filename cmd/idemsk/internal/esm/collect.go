@@ -117,7 +117,7 @@ func (c *collector) add(b *batch, r *kgo.Record) bool {
 	if !r.Attrs.IsControl() {
 		if !c.filters.pass(r.Value) {
 			b.filtered++
-		} else if !c.append(b, newRecord(r)) {
+		} else if !c.append(b, NewRecord(r)) {
 			return false
 		}
 	}

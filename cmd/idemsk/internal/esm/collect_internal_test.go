@@ -138,7 +138,7 @@ func TestTheEventIsCutAtItsEncodedSize(t *testing.T) {
 		// A third byte by byte: what fits exactly is sent whole, with one byte more it is cut.
 		for more, want := range []string{"0@1 0@2", "0@1"} {
 			first, second := read(0, 1, "a"), read(0, 2, "b")
-			one, two := newRecord(first), newRecord(second)
+			one, two := NewRecord(first), NewRecord(second)
 			free := MaxPayload - c.envelope.Size().With(&one.Record).With(&two.Record).Bytes
 			second.Headers = []kgo.RecordHeader{{Key: strings.Repeat("h", free-len(`{"":null}`)+more)}}
 			f.records <- []*kgo.Record{first, second}

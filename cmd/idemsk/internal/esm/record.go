@@ -17,8 +17,8 @@ type Record struct {
 	Key       []byte
 }
 
-// newRecord encodes what was read as it will stand in events.
-func newRecord(r *kgo.Record) Record {
+// NewRecord encodes a Kafka record as in an event.
+func NewRecord(r *kgo.Record) Record {
 	m := mskevent.Message{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(),
 		TimestampType: timestampType(r.Attrs.TimestampType()), Key: r.Key, Value: r.Value,

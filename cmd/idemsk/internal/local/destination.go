@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 )
 
 // destinationTimeout bounds how long a destination may take to answer.
@@ -33,7 +34,7 @@ type onFailure struct {
 
 // openDestination finds what OnFailure names, as DestinationConfig does: an ARN of a queue or bucket, or kafka://topic. A
 // queue may be named by its URL too, and a bucket as s3://bucket. It returns nothing if there is no destination.
-func openDestination(ctx context.Context, o *Options, s *siteStore, brokers []string) (*onFailure, error) {
+func openDestination(ctx context.Context, o *Options, s *runStore, brokers []string) (*onFailure, error) {
 	name := o.ESM.OnFailure
 	if topic, ok := esm.KafkaTopic(name); ok {
 		return openTopic(ctx, o.Kafka, topic, brokers)
@@ -60,14 +61,14 @@ type queue struct {
 }
 
 // openQueue looks the queue up; the one in this process is made.
-func openQueue(ctx context.Context, o *Options, s *siteStore, name string) (*onFailure, error) {
+func openQueue(ctx context.Context, o *Options, s *runStore, name string) (*onFailure, error) {
 	q := &queue{name: name, url: name}
 	arn, isARN := strings.CutPrefix(name, "arn:aws:sqs:")
 	short := arn[strings.LastIndexByte(arn, ':')+1:]
 	if isARN && s != nil && !o.Endpoint {
 		var err error
-		q.client = s.SQS
-		q.url, err = s.queue(ctx, short)
+		q.client = s.sqs
+		q.url, err = testenv.CreateQueue(ctx, s.sqs, short)
 		return &onFailure{Destination: q, close: func() {}}, err
 	}
 	cfg, err := o.AWS(ctx)

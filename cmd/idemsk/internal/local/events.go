@@ -52,7 +52,7 @@ func (r *run) sayBroken() {
 }
 
 // checkEvents refuses what recorded events have no use for.
-func (o *Options) checkEvents(check func(ok bool, format string, args ...any)) {
+func (o *Options) checkEvents(check checkFunc) {
 	if len(o.ESM.Events) == 0 {
 		return
 	}

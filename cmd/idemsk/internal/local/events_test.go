@@ -56,8 +56,8 @@ func TestSampleEvents(t *testing.T) {
 	o, s := ledger(t)
 	deliver(t, &o)
 	report := prove(t, o)
-	if !report.Proof.OK() {
-		t.Fatalf("problems: %q", report.Proof.Problems)
+	if !report.Verified.OK() {
+		t.Fatalf("problems: %q", report.Verified.Problems)
 	}
 	// The samples with a record that must end in the dead letters, and how often; events/README.md says why.
 	want := []string{
@@ -91,8 +91,8 @@ func TestPartOfAnEventIsDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	o, _ := ledger(t)
 	deliver(t, &o, "handler-panics")
-	if r := prove(t, o); !r.Proof.OK() || r.Invocations != 5 || r.Delivered != 6 {
-		t.Errorf("%d records in %d deliveries, want 2 and 4 times 1; problems: %q", r.Delivered, r.Invocations, r.Proof.Problems)
+	if r := prove(t, o); !r.Verified.OK() || r.Invocations != 5 || r.Delivered != 6 {
+		t.Errorf("%d records in %d deliveries, want 2 and 4 times 1; problems: %q", r.Delivered, r.Invocations, r.Verified.Problems)
 	}
 }
 
@@ -102,8 +102,8 @@ func TestAnEventIsDeliveredAgainAsAWhole(t *testing.T) {
 	o, _ := ledger(t, "IDEMSK_HASH_KEYS=true", "IDEMSK_NAMESPACE=shop")
 	o.ESM.FunctionResponseTypes = nil
 	deliver(t, &o, "fails-twice-then-succeeds", "poison-record")
-	if r := prove(t, o); !r.Proof.OK() || r.Invocations != 4 || r.Failed != 2 {
-		t.Errorf("%d invocations, %d failed; want 3 and 1, of which 2; problems: %q", r.Invocations, r.Failed, r.Proof.Problems)
+	if r := prove(t, o); !r.Verified.OK() || r.Invocations != 4 || r.Failed != 2 {
+		t.Errorf("%d invocations, %d failed; want 3 and 1, of which 2; problems: %q", r.Invocations, r.Failed, r.Verified.Problems)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestAProofNamesWhatWasGivenUp(t *testing.T) {
 	o, _ := ledger(t, "IDEMSK_DEAD_LETTER_QUEUE_URL=", "IDEMSK_BATCHING=off")
 	o.ESM.MaximumRetryAttempts = 2
 	deliver(t, &o, "always-fails-retriable")
-	text := strings.Join(prove(t, o).Proof.Problems, "\n")
+	text := strings.Join(prove(t, o).Verified.Problems, "\n")
 	for _, want := range []string{
 		"2 records lost: given up, no on-failure destination",
 		"record payments-0@7200 is lost or unsettled: its key is STARTED, want FAILED",
@@ -132,8 +132,8 @@ func TestAProofFailsWithoutProtection(t *testing.T) {
 	o, _ := ledger(t, "IDEMSK_STORE=none")
 	deliver(t, &o, "one-record", "one-record")
 	report := prove(t, o)
-	if report.Proof.OK() || len(report.Proof.Off) != 1 || !strings.Contains(report.Text(), "Not proven") {
-		t.Errorf("off %v, problems %q", report.Proof.Off, report.Proof.Problems)
+	if report.Verified.OK() || len(report.Verified.Off) != 1 || !strings.Contains(report.Text(), "Not proven") {
+		t.Errorf("off %v, problems %q", report.Verified.Off, report.Verified.Problems)
 	}
 }
 
@@ -185,11 +185,11 @@ func TestKillsAtEffects(t *testing.T) {
 			o.Produce, o.ESM.BatchSize, o.ESM.RetryDelay = 60, 10, 100*time.Millisecond
 			o.Faults = local.Faults{Kill: 0.3, KillAt: test.at}
 			report := prove(t, o)
-			if !report.Proof.OK() || len(report.Kills) == 0 {
-				t.Fatalf("%d kills, problems: %q", len(report.Kills), report.Proof.Problems)
+			if !report.Verified.OK() || len(report.Kills) == 0 {
+				t.Fatalf("%d kills, problems: %q", len(report.Kills), report.Verified.Problems)
 			}
-			if want := map[bool]int{true: len(report.Kills)}[test.again]; len(report.Proof.Repeats) != want {
-				t.Errorf("%d kills made %d payments be booked again; want %d", len(report.Kills), len(report.Proof.Repeats), want)
+			if want := map[bool]int{true: len(report.Kills)}[test.again]; len(report.Verified.Repeats) != want {
+				t.Errorf("%d kills made %d payments be booked again; want %d", len(report.Kills), len(report.Verified.Repeats), want)
 			}
 		})
 	}

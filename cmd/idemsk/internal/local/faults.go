@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
@@ -108,7 +109,7 @@ func (f *faulty) mayKill(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 	answer, err := main.Invoke(ctx, inv)
 	disarm()
 	if err == nil && main.killed() {
-		f.tally.killed(killOf(inv, &answer, begun))
+		f.tally.killed(verify.Kill{Executor: answer.RequestID, During: inv.Batch, At: time.Now()})
 	}
 	return answer, err
 }
@@ -163,24 +164,6 @@ func (f *faulty) Close(ctx context.Context) {
 	if second != nil {
 		second.Close(ctx)
 	}
-}
-
-// Kill is a process that was killed in the middle of an invocation.
-type Kill struct {
-	Begun, At time.Time
-	Batch     string // names the batch, for people
-	RequestID string
-	Records   []string // that the process had, as topic-partition@offset
-}
-
-func killOf(inv *esm.Invocation, answer *esm.Answer, begun time.Time) Kill {
-	k := Kill{Begun: begun, At: time.Now(), Batch: inv.Batch, RequestID: answer.RequestID}
-	if b, err := mskevent.Parse(inv.Batch, inv.Payload); err == nil { // it is the mapping's own
-		for _, r := range b.Records {
-			k.Records = append(k.Records, mskevent.Place{Partition: r.PartitionID, Offset: r.Offset}.String())
-		}
-	}
-	return k
 }
 
 // sleep lets time pass, or the context end.

@@ -2,13 +2,10 @@ package local_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,9 +16,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 )
 
@@ -33,33 +30,11 @@ func TestMain(m *testing.M) {
 		child(mode)
 		return
 	}
-	dir, err := os.MkdirTemp("", "idemsk-local-test-")
-	if err == nil {
-		handler = filepath.Join(dir, "bootstrap")
-		err = build(handler)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "the function can't be built for the tests:", err)
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(dir) // a temporary one
-		os.Exit(code)
-	}))
+	os.Exit(handlertest.Main(m, &handler))
 }
 
 // handler is this project's function, built for these tests.
 var handler string //nolint:gochecknoglobals // set once, before any test
-
-func build(path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-o", path, "github.com/idemsk/idemsk/lambda/handler").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
-	}
-	return nil
-}
 
 // child is a function that speaks just enough of the Runtime API.
 func child(mode string) {

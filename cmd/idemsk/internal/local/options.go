@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 )
 
 // Where the function's tables and queue are.
@@ -69,7 +69,7 @@ type Options struct {
 	Kafka []kgo.Opt
 	// Produce is how many payments are produced to the topic as soon as it runs, made from Seed.
 	Produce int
-	// Copies is the share of them that the producer sends twice, 0 to 1; 0: stream.DefaultCopies.
+	// Copies is the share of them that the producer sends twice, 0 to 1; 0: payments.DefaultCopies.
 	Copies float64
 
 	// Function is the command of a function that speaks the Runtime API, Invoke the URL of a Lambda Invoke endpoint: one of them.
@@ -155,14 +155,11 @@ const (
 	maxPartitions = 1000 // of the broker in this process
 )
 
-// checkOwn refuses what makes no sense of the broker, the tables and the queue in this process.
-func (o *Options) checkOwn() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+// checkFunc notes an error, in the format of fmt.Errorf, unless ok is true.
+type checkFunc func(ok bool, format string, args ...any)
+
+// checkOwn refuses invalid options of the broker, the tables and the queue in this process.
+func (o *Options) checkOwn(check checkFunc) {
 	for name, port := range map[string]int{"--broker-port": o.Ports.Broker, "--dynamodb-port": o.Ports.DynamoDB, "--sqs-port": o.Ports.SQS} {
 		check(port >= 0 && port <= maxPort, "%s is %d: want 1 to %d, or 0 for a free one", name, port, maxPort)
 	}
@@ -176,11 +173,20 @@ func (o *Options) checkOwn() error {
 	check(o.Ports.SQS == 0 || o.ownStore(), "--sqs-port needs --function, and a --store: it is for the SQS in this process")
 	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on", "IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
 		"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")
-	return errors.Join(errs...)
 }
 
 // ownStore reports whether the run has an SQS, and perhaps tables, of its own.
 func (o *Options) ownStore() bool { return o.Store != StoreNone && o.Function != "" }
+
+// variable returns the last value of a variable in Env.
+func (o *Options) variable(name string) (value string) {
+	for _, entry := range o.Env {
+		if n, v, _ := strings.Cut(entry, "="); n == name {
+			value = v
+		}
+	}
+	return value
+}
 
 // example reports whether the function is the example, or has to be one for what is asked for.
 func (o *Options) example() bool { return o.Example || o.Produce > 0 || o.Prove }
@@ -196,7 +202,7 @@ func (o *Options) validate() (command []string, err error) {
 	check((o.Function == "") != (o.Invoke == ""), "give a function: --function with its command, or --invoke with the URL of an Invoke endpoint; not both")
 	check(o.storeKind() != "", "--store is %q: want %s, %s, or a URL with http, https, postgres, redis or rediss", o.Store, StoreFake, StoreNone)
 	check(o.Partitions >= 1 && o.Partitions <= maxPartitions, "--partitions is %d: want 1 to %d", o.Partitions, maxPartitions)
-	check(o.Produce >= 0 && o.Produce <= stream.MaxRecords, "--produce is %d: want 0 to %d", o.Produce, stream.MaxRecords)
+	check(o.Produce >= 0 && o.Produce <= payments.MaxRecords, "--produce is %d: want 0 to %d", o.Produce, payments.MaxRecords)
 	check(o.Copies >= 0 && o.Copies <= 1, "--producer-duplicates is %v: want a share from 0 to 1", o.Copies)
 	for name, chance := range map[string]float64{
 		"--duplicate": o.Faults.Duplicate, "--kill": o.Faults.Kill, "--concurrent-duplicates": o.Faults.Concurrent,
@@ -217,12 +223,14 @@ func (o *Options) validate() (command []string, err error) {
 		check(ok && name != "", "--env %q is neither NAME=VALUE nor a variable that is set here", entry)
 	}
 	o.checkEvents(check)
+	o.checkOwn(check)
+	o.checkProve(check)
 	if o.Function != "" {
 		var err error
 		command, err = Words(o.Function)
 		check(err == nil, "--function %q can't be split into words: %v", o.Function, err)
 	}
-	errs = append(errs, o.checkOwn(), o.checkProof(), o.ESM.Validate())
+	errs = append(errs, o.ESM.Validate())
 	if err := errors.Join(errs...); err != nil {
 		return nil, &optionsError{err}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 )
 
 const produceTimeout = 30 * time.Second
@@ -23,7 +23,7 @@ func produce(ctx context.Context, o *Options, brokers []string) error {
 	}
 	defer client.Close()
 	first := kgo.AbortingFirstErrPromise(client)
-	for m, err := range (stream.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies}).Messages(topic) {
+	for m, err := range (payments.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies}).Messages(topic) {
 		if err != nil {
 			return err
 		}

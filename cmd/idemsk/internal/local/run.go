@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 )
 
 // Run runs the function on the topic until the context is done or, if that is wanted, nothing is left to deliver. Its error
@@ -63,7 +63,7 @@ type run struct {
 	chances *chances
 
 	brokers  []string
-	store    *siteStore // nil: the function's own business
+	store    *runStore // nil: the function's own business
 	endpoint *endpoint
 	mapping  *esm.ESM
 	closers  []func() error // what to close, in the reverse of its opening
@@ -151,7 +151,7 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 	}
 	if r.o.Faults.atEffect() {
 		var err error
-		if point, err = startKillPoint(r.store.tables, r.store.Table, r.o.Faults.KillAt == KillAfterEffect); err != nil {
+		if point, err = startKillPoint(r.store.tables, r.store.Keys, r.o.Faults.KillAt == KillAfterEffect); err != nil {
 			return nil, err
 		}
 		env = append(env, "AWS_ENDPOINT_URL_DYNAMODB="+point.url)
@@ -222,7 +222,7 @@ func (r *run) produce(ctx context.Context) error {
 		}
 		r.o.Say(fmt.Sprintf("Produced %s to %s by seed %d.", term.Plural(r.o.Produce, "record", "records"), term.Escape(r.o.ESM.Topics[0]), r.o.Seed))
 		r.o.Say(fmt.Sprintf("About %d in 1,000 of these payments can never be booked, and %d in 1,000 fail twice before they succeed: the failures "+
-			"with \"simulated failure\" are generated, for a function that heeds the field simulate.", stream.PoisonPerMille, stream.ShakyPerMille))
+			"with \"simulated failure\" are generated, for a function that heeds the field simulate.", payments.PoisonPerMille, payments.FlakyPerMille))
 	}
 	close(r.produced)
 	return nil
@@ -262,10 +262,13 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Messages = len(messages)
-	out.Letters, _ = proof.ParseLetters(messages) // a function of another's own may send what it likes
-	if r.o.Prove {
-		out.Proof, err = r.prove(ctx, out, messages)
+	letters, err := testenv.ParseLetters(messages)
+	out.Messages, out.Letters = len(messages), letters
+	if !r.o.Prove {
+		return out, nil // the messages of another function may have any form
+	}
+	if err == nil {
+		out.Verified, err = r.verify(ctx, out, letters)
 	}
 	return out, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
 // Counts are what came of a run so far.
@@ -30,7 +31,7 @@ type Counts struct {
 	Lost        int // records given up for which there was no destination
 	Outcomes    metrics.Outcomes
 	Reports     int // lines of metrics that the function printed
-	Kills       []Kill
+	Kills       []verify.Kill
 	LastError   string // what the function's last failure was, of which batch, but for Injected ones; not escaped
 }
 
@@ -179,7 +180,7 @@ func (t *tally) concurrent() {
 	t.counts.Concurrent++
 }
 
-func (t *tally) killed(k Kill) {
+func (t *tally) killed(k verify.Kill) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts.Kills = append(t.counts.Kills, k)

@@ -40,7 +40,7 @@ func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic stri
 		return nil
 	}
 	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-proof"), kgo.KeepControlRecords(),
+		kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-verify"), kgo.KeepControlRecords(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
 	}, opts...)...)
 	if err != nil {
@@ -76,17 +76,8 @@ func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (record
 			delete(left, r.Partition)
 		}
 		if !r.Attrs.IsControl() {
-			m := message(r)
-			records = append(records, m.Record())
+			records = append(records, esm.NewRecord(r).Record)
 		}
 	}
 	return records, nil
-}
-
-func message(r *kgo.Record) mskevent.Message {
-	m := mskevent.Message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), Key: r.Key, Value: r.Value}
-	for _, h := range r.Headers {
-		m.Headers = append(m.Headers, mskevent.Header(h))
-	}
-	return m
 }

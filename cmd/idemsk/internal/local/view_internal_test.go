@@ -3,6 +3,8 @@ package local
 import (
 	"testing"
 	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
 // The rate is that of the last ten seconds: it is 0 ten seconds after the last record, and an idle hour does not drag it down.
@@ -34,7 +36,7 @@ func TestWaitingForALease(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	killed := func(ago time.Duration) *Counts {
-		return &Counts{Kills: []Kill{{At: now.Add(-time.Hour)}, {At: now.Add(-ago)}}}
+		return &Counts{Kills: []verify.Kill{{At: now.Add(-time.Hour)}, {At: now.Add(-ago)}}}
 	}
 	const lease = 5 * time.Second
 	if got, want := waiting(killed(2*time.Second), 1, lease, now), "a process was killed 2s ago: the keys it held are free when its lease of 5s is over"; got != want {

@@ -93,6 +93,12 @@ func Wrap(text string, width int) string {
 	return b.String()
 }
 
+// Paragraph returns a text, escaped, as lines that are easy to read.
+func Paragraph(text string) string {
+	const width = 110
+	return Wrap(text, width) + "\n"
+}
+
 // Fold breaks the lines of a text that are longer than width runes at blanks; what continues a line is indented as it is.
 // A word that is longer than the width stays whole.
 func Fold(text string, width int) string {

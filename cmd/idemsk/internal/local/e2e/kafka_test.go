@@ -118,16 +118,16 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 		t.Fatal(err)
 	}
 	t.Log("\n" + report.Text())
-	for _, problem := range report.Proof.Problems {
+	for _, problem := range report.Verified.Problems {
 		t.Error(problem)
 	}
-	if report.Lag() != 0 || report.Done != o.Produce || report.Proof.Records != o.Produce {
-		t.Errorf("lag %d, %d records done, %d in the topic; want 0, and %d", report.Lag(), report.Done, report.Proof.Records, o.Produce)
+	if report.Lag() != 0 || report.Done != o.Produce || report.Verified.Records != o.Produce {
+		t.Errorf("lag %d, %d records done, %d in the topic; want 0, and %d", report.Lag(), report.Done, report.Verified.Records, o.Produce)
 	}
 	if report.Delivered <= o.Produce || report.Redelivered == 0 || report.Concurrent == 0 || report.Outcomes.Replayed == 0 {
 		t.Errorf("the run was to have duplicates: %+v", report.Counts)
 	}
-	if copies := o.Produce - report.Proof.Payments - report.Messages; copies < o.Produce/6 {
+	if copies := o.Produce - report.Verified.Payments - report.Messages; copies < o.Produce/6 {
 		t.Errorf("%d records that the producer sent twice; want a fifth", copies)
 	}
 	return report
@@ -140,9 +140,9 @@ func TestExactlyOnce(t *testing.T) {
 	o := torture(t, records, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.05})
 	report := finish(t, o, 10*time.Minute)
 	const recordsForAKill = 10_000 // 100 batches, 4 or 5 of them with a process that is killed
-	if len(report.Proof.Off) != 0 || report.Proof.Audited || len(report.Kills) < records/recordsForAKill {
+	if len(report.Verified.Off) != 0 || report.Verified.Audited || len(report.Kills) < records/recordsForAKill {
 		t.Errorf("off by %v after %d kills; want nothing, after %d at least, and without an audit",
-			report.Proof.Off, len(report.Kills), records/recordsForAKill)
+			report.Verified.Off, len(report.Kills), records/recordsForAKill)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestKills(t *testing.T) {
 	if len(report.Kills) < 3 {
 		t.Errorf("%d kills; want more", len(report.Kills))
 	}
-	for _, r := range report.Proof.Repeats {
-		t.Logf("%s: attempt %d, token %d, in invocation %s of %s, killed at %s", r.Key, r.Attempt, r.Token, r.RequestID, r.Kill.Batch, r.Kill.At.Format(time.TimeOnly+".000"))
+	for _, r := range report.Verified.Repeats {
+		t.Logf("%s: attempt %d, token %d, in invocation %s of %s, killed at %s", r.Key, r.Attempt, r.Token, r.Executor, r.Kill.During, r.Kill.At.Format(time.TimeOnly+".000"))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"maps"
 	"net/http"
 	"os"
 	"strconv"
@@ -23,17 +22,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
-	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/oracle"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// deployment is a function with its tables, its queue and its event source mapping in LocalStack, all of one name.
+// deployment is a function with its test environment and its event source mapping in LocalStack, all of one name.
 type deployment struct {
-	proof.Site
+	*testenv.Environment
 
 	name, endpoint string
 	cfg            aws.Config
@@ -53,11 +51,14 @@ func deploy(t *testing.T) *deployment {
 		HTTPClient: &http.Client{Transport: transport},
 	}
 	name := "idemsk-e2e-" + strings.ToLower(rand.Text()[:8])
-	d := &deployment{name: name, endpoint: endpoint, cfg: cfg, lambda: lambda.NewFromConfig(cfg)}
-	d.Dynamo, d.SQS, d.Table, d.Ledger = dynamodb.NewFromConfig(cfg), sqs.NewFromConfig(cfg), name, name+"-ledger"
-	if err := d.Create(t.Context(), name); err != nil {
+	env, err := testenv.InDynamoDB(dynamodb.NewFromConfig(cfg), testenv.Names{Keys: name, Ledger: name + "-ledger"}, sqs.NewFromConfig(cfg))
+	if err == nil {
+		err = env.Create(t.Context(), name)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	d := &deployment{Environment: env, name: name, endpoint: endpoint, cfg: cfg, lambda: lambda.NewFromConfig(cfg)}
 	t.Cleanup(func() {
 		if err := d.Remove(context.Background()); err != nil {
 			t.Error(err)
@@ -74,7 +75,7 @@ func (d *deployment) createFunction(t *testing.T) {
 		FunctionName: &d.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(60),
 		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Code: &types.FunctionCode{ZipFile: zipped(t)},
 		Environment: &types.Environment{Variables: map[string]string{
-			"IDEMSK_TABLE": d.Table, "IDEMSK_LEDGER_TABLE": d.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL": d.Queue,
+			"IDEMSK_TABLE": d.Keys, "IDEMSK_LEDGER_TABLE": d.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL": d.Queue,
 			"IDEMSK_FAILURES": "partial", "IDEMSK_SIMULATE": "on", "IDEMSK_LEASE": "30s",
 		}},
 	})
@@ -162,11 +163,15 @@ func TestFromLocalStack(t *testing.T) {
 	d.check(t, records, seed)
 }
 
-// check wants the ledger exact to the cent, each key settled, and a letter for each payment that can't be booked.
+// check verifies the generated payments.
 func (d *deployment) check(t *testing.T, records int, seed uint64) {
 	t.Helper()
-	want := expect.New(expect.Rules{Key: "header:idempotency-key", MaxAttempts: idem.Defaults().MaxAttempts, Simulate: true})
-	for m, err := range (stream.Config{Records: records, Seed: seed}).Messages("payments") {
+	rules, err := oracle.ReadRules(d.name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := oracle.New(rules)
+	for m, err := range (payments.Config{Records: records, Seed: seed}).Messages(topic) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,26 +179,22 @@ func (d *deployment) check(t *testing.T, records int, seed uint64) {
 			t.Fatal(err)
 		}
 	}
-	balances, err := d.Balances(t.Context())
+	found, err := d.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !maps.Equal(balances, want.Balances()) {
-		t.Errorf("the ledger is off: %v", proof.Differences(want.Balances(), balances))
-	}
-	statuses, err := d.Statuses(t.Context())
+	messages, err := d.Messages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := make(map[store.Status]int)
-	for _, status := range statuses {
-		counts[status]++
-	}
-	letters, err := d.Letters(t.Context())
+	letters, err := testenv.ParseLetters(messages)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if counts[store.StatusCompleted] != want.Booked() || counts[store.StatusFailed] != len(letters) || len(counts) > 2 {
-		t.Errorf("the keys are %v, and there are %d letters; want %d COMPLETED", counts, len(letters), want.Booked())
+	for _, problem := range verify.Run(want, found, letters, nil).Problems {
+		t.Error(problem)
+	}
+	if failed := len(found.Statuses) - want.Booked(); len(letters) != failed {
+		t.Errorf("%d dead letters for %d keys that failed", len(letters), failed)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/pgserver"
 )
@@ -23,13 +24,13 @@ func TestKillsOnPostgreSQL(t *testing.T) {
 		}
 	})
 	program := filepath.Join(t.TempDir(), "bootstrap")
-	if err := build(program, theFunction+"/postgres"); err != nil {
+	if err := handlertest.Build(program, handlertest.Package+"/postgres"); err != nil {
 		t.Fatal(err)
 	}
 	o := options(t, 5000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.2})
 	o.Function, o.Store, o.ESM.Pollers, o.ESM.BatchSize = "'"+program+"'", server.URL(), 3, 50
 	report := finish(t, o, 3*time.Minute)
-	if len(report.Proof.Off) != 0 || len(report.Kills) < 3 {
-		t.Errorf("off by %v after %d kills; want nothing, after some", report.Proof.Off, len(report.Kills))
+	if len(report.Verified.Off) != 0 || len(report.Kills) < 3 {
+		t.Errorf("off by %v after %d kills; want nothing, after some", report.Verified.Off, len(report.Kills))
 	}
 }

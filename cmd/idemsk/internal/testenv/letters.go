@@ -1,4 +1,4 @@
-package proof
+package testenv
 
 import (
 	"context"
@@ -20,13 +20,13 @@ const (
 	maxLostReplies    = 3
 )
 
-// Messages takes what is in the queue out of it. The SDK does not retry, because a retry would hide that a reply was lost: its
-// messages exist, but are invisible, and the queue looks empty.
-func (s *Site) Messages(ctx context.Context) (bodies []string, err error) {
-	in := &sqs.ReceiveMessageInput{QueueUrl: &s.Queue, MaxNumberOfMessages: 10, VisibilityTimeout: visibilitySeconds}
+// Messages returns the messages in the dead-letter queue, and deletes them. The SDK does not retry, because a retry would hide
+// that a reply was lost: its messages exist, but are invisible, and the queue looks empty.
+func (e *Environment) Messages(ctx context.Context) (bodies []string, err error) {
+	in := &sqs.ReceiveMessageInput{QueueUrl: &e.Queue, MaxNumberOfMessages: 10, VisibilityTimeout: visibilitySeconds}
 	seen := make(map[string]bool)
 	for lost := 0; ; {
-		out, err := s.SQS.ReceiveMessage(ctx, in, func(o *sqs.Options) { o.RetryMaxAttempts = 1 })
+		out, err := e.sqs.ReceiveMessage(ctx, in, func(o *sqs.Options) { o.RetryMaxAttempts = 1 })
 		if err != nil {
 			if lost++; lost > maxLostReplies || ctx.Err() != nil {
 				return nil, fmt.Errorf("reading the dead letters: %w", err)
@@ -43,16 +43,16 @@ func (s *Site) Messages(ctx context.Context) (bodies []string, err error) {
 				bodies = append(bodies, aws.ToString(m.Body))
 			}
 		}
-		if err := s.drop(ctx, out.Messages); err != nil {
+		if err := e.drop(ctx, out.Messages); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (s *Site) drop(ctx context.Context, messages []types.Message) error {
+func (e *Environment) drop(ctx context.Context, messages []types.Message) error {
 	var errs []error
 	for _, m := range messages {
-		_, err := s.SQS.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &s.Queue, ReceiptHandle: m.ReceiptHandle})
+		_, err := e.sqs.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &e.Queue, ReceiptHandle: m.ReceiptHandle})
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -61,7 +61,7 @@ func (s *Site) drop(ctx context.Context, messages []types.Message) error {
 	return nil
 }
 
-// ParseLetters reads messages as dead letters, each once.
+// ParseLetters parses messages as dead letters. A letter that was sent twice is returned once.
 func ParseLetters(bodies []string) ([]kafka.DeadLetter, error) {
 	type failure struct {
 		source string
@@ -80,13 +80,4 @@ func ParseLetters(bodies []string) ([]kafka.DeadLetter, error) {
 		}
 	}
 	return letters, nil
-}
-
-// Letters takes the dead letters out of the queue, each once.
-func (s *Site) Letters(ctx context.Context) ([]kafka.DeadLetter, error) {
-	bodies, err := s.Messages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ParseLetters(bodies)
 }

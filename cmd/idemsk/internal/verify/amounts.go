@@ -1,4 +1,4 @@
-package proof
+package verify
 
 import (
 	"cmp"
@@ -9,15 +9,15 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// Difference is an account that does not have what it must have, in minor units.
+// Difference is an account with a wrong balance, in minor units.
 type Difference struct {
-	Account  string `json:"account"` // with its currency: "acc-1/EUR"
-	Expected int64  `json:"expected"`
-	Found    int64  `json:"found"`
+	Account  string // with its currency: "acc-1/EUR"
+	Expected int64
+	Found    int64
 }
 
-// Differences are the accounts that do not have what they must have.
-func Differences(want, got map[string]int64) []Difference {
+// differences returns the accounts whose balances differ.
+func differences(want, got map[string]int64) []Difference {
 	var off []Difference
 	for account, balance := range want {
 		if got[account] != balance {
@@ -33,17 +33,17 @@ func Differences(want, got map[string]int64) []Difference {
 	return off
 }
 
-// Off adds up how far accounts are off, whichever way, by currency.
-func Off(differences []Difference) map[string]int64 {
+// OffBy returns the sums of the differences by currency, in minor units.
+func (r *Result) OffBy() map[string]int64 {
 	sums := make(map[string]int64)
-	for _, d := range differences {
+	for _, d := range r.Off {
 		sums[currencyOf(d.Account)] += max(d.Found-d.Expected, d.Expected-d.Found)
 	}
 	return sums
 }
 
-// Totals adds up accounts by currency.
-func Totals(balances map[string]int64) map[string]int64 {
+// totals returns the sums of balances by currency.
+func totals(balances map[string]int64) map[string]int64 {
 	sums := make(map[string]int64)
 	for account, balance := range balances {
 		sums[currencyOf(account)] += balance
@@ -53,7 +53,7 @@ func Totals(balances map[string]int64) map[string]int64 {
 
 func currencyOf(account string) string { return account[strings.LastIndexByte(account, '/')+1:] }
 
-// Amounts writes amounts of several currencies: "1,234.56 EUR and 7.00 USD".
+// Amounts formats amounts of several currencies: "1,234.56 EUR and 7.00 USD".
 func Amounts(amounts map[string]int64) string {
 	parts := make([]string, 0, len(amounts))
 	for _, currency := range slices.Sorted(maps.Keys(amounts)) {

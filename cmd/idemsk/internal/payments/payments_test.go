@@ -1,14 +1,14 @@
-package stream_test
+package payments_test
 
 import (
 	"reflect"
 	"testing"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-func messages(t *testing.T, c stream.Config) []mskevent.Message {
+func messages(t *testing.T, c payments.Config) []mskevent.Message {
 	t.Helper()
 	var all []mskevent.Message
 	for m, err := range c.Messages("payments") {
@@ -20,25 +20,25 @@ func messages(t *testing.T, c stream.Config) []mskevent.Message {
 	return all
 }
 
-func TestSameSeedSameStream(t *testing.T) {
+func TestSameSeedGivesSamePayments(t *testing.T) {
 	t.Parallel()
-	c := stream.Config{Records: 1050, Seed: 5}
+	c := payments.Config{Records: 1050, Seed: 5}
 	first, second := messages(t, c), messages(t, c)
 	if len(first) != 1050 || !reflect.DeepEqual(first, second) {
 		t.Errorf("%d records, or they differ", len(first))
 	}
 	c.Seed = 6
 	if reflect.DeepEqual(first[0], messages(t, c)[0]) {
-		t.Error("another seed gives the same stream")
+		t.Error("another seed gives the same payments")
 	}
 }
 
-// Some records are copies of one that is not far behind.
+// Some records are copies of one of the latest records.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	values, places := make(map[string]string), make(map[string]int64)
 	copies := 0
-	for i, m := range messages(t, stream.Config{Records: 3000, Seed: 1}) {
+	for i, m := range messages(t, payments.Config{Records: 3000, Seed: 1}) {
 		if m.Topic != "payments" || m.Offset != int64(i) || m.Headers[0].Key != "idempotency-key" {
 			t.Fatalf("record %d: %+v", i, m)
 		}

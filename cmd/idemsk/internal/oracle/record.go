@@ -1,4 +1,4 @@
-package expect
+package oracle
 
 import (
 	"bytes"
@@ -16,13 +16,13 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// errRejected says that a record has no usable key.
+// errRejected means that a record has no usable key.
 var errRejected = errors.New("no usable key")
 
-// errNoKey says that a record has none at all.
+// errNoKey means that a record has no key.
 var errNoKey = fmt.Errorf("%w: it has none", errRejected)
 
-// timestampOf is what a record's timestamp adds to its place: it can be read although the record may be wrong elsewhere.
+// timestampOf returns what a record's timestamp adds to its place. The rest of the record may be malformed.
 func timestampOf(raw json.RawMessage) string {
 	var r struct {
 		Timestamp json.RawMessage `json:"timestamp"`
@@ -37,8 +37,8 @@ func timestampOf(raw json.RawMessage) string {
 	return "@" + strconv.FormatInt(ms, 10)
 }
 
-// record is what can be read of a record's JSON.
-type record struct {
+// decoded is a record's JSON.
+type decoded struct {
 	Timestamp     *int64             `json:"timestamp"`
 	TimestampType *string            `json:"timestampType"`
 	Key           []byte             `json:"key"`
@@ -46,8 +46,8 @@ type record struct {
 	Headers       []map[string][]int `json:"headers"` // signed bytes
 }
 
-func decode(raw json.RawMessage) (*record, error) {
-	var r record
+func decode(raw json.RawMessage) (*decoded, error) {
+	var r decoded
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRejected, err)
 	}
@@ -63,16 +63,16 @@ func decode(raw json.RawMessage) (*record, error) {
 	return &r, nil
 }
 
-// fingerprint tells values apart; null is not empty.
-func (r *record) fingerprint() [sha256.Size]byte {
+// fingerprint identifies a value. Null and empty values differ.
+func (r *decoded) fingerprint() [sha256.Size]byte {
 	if r.Value == nil {
 		return sha256.Sum256([]byte("null"))
 	}
 	return sha256.Sum256(append([]byte("value:"), r.Value...))
 }
 
-// CheckKey returns an error if the package does not know what a setting of IDEMSK_KEY means.
-func CheckKey(setting string) error {
+// checkKey returns an error for a setting of IDEMSK_KEY that the oracle does not support.
+func checkKey(setting string) error {
 	_, isHeader := strings.CutPrefix(setting, "header:")
 	if isHeader || setting == "key" || setting == "hash" || setting == "offset" {
 		return nil
@@ -80,8 +80,8 @@ func CheckKey(setting string) error {
 	return fmt.Errorf("IDEMSK_KEY is %q: the expected ledger can be computed only for header:NAME, key, hash and offset", setting)
 }
 
-// key is a record's idempotency key.
-func (r *Rules) key(rec *record, place string) (string, error) {
+// key returns a record's idempotency key.
+func (r *Rules) key(rec *decoded, place string) (string, error) {
 	var key []byte
 	switch name, isHeader := strings.CutPrefix(r.Key, "header:"); {
 	case isHeader:
@@ -98,7 +98,7 @@ func (r *Rules) key(rec *record, place string) (string, error) {
 	case r.Key == "offset":
 		key = []byte(place)
 	default:
-		return "", CheckKey(r.Key)
+		return "", checkKey(r.Key)
 	}
 	if len(key) == 0 {
 		return "", errNoKey
@@ -106,8 +106,8 @@ func (r *Rules) key(rec *record, place string) (string, error) {
 	return string(key), nil
 }
 
-// header is the value of a header; two different ones are none.
-func (r *record) header(name string) ([]byte, error) {
+// header returns the value of a header. Two different values are errRejected.
+func (r *decoded) header(name string) ([]byte, error) {
 	var value []byte
 	found := false
 	for _, header := range r.Headers {
@@ -127,7 +127,7 @@ func (r *record) header(name string) ([]byte, error) {
 	return value, nil
 }
 
-// ascending has the partitions as they come, and the records of each by their offsets.
+// ascending returns the partitions in their order, and the records of each by offset.
 func ascending(records []mskevent.Record) []mskevent.Record {
 	order := make(map[string]int)
 	for i := range records {
