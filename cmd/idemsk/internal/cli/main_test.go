@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // handler is the real function, built for these tests.
@@ -132,21 +132,8 @@ func scrub(text string) string {
 // newDynamoDB is an in-process DynamoDB with a table of keys.
 func newDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
 	t.Helper()
-	db, err := dynamofake.New(dynamofake.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	client = dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(db.URL()), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})
+	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
+	client = dynamodb.NewFromConfig(awstest.Config(t, db.URL()))
 	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
 	}

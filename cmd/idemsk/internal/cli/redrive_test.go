@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // cloud is everything that the function needs, on this machine: DynamoDB, SQS, and Lambda's Invoke, at one endpoint.
@@ -43,13 +43,7 @@ func newCloud(t *testing.T) *cloud {
 	t.Helper()
 	c := &cloud{}
 	c.dynamo, c.client = newDynamoDB(t)
-	if _, err := c.client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: aws.String("idemsk-ledger"), BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("account"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("account"), KeyType: types.KeyTypeHash}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	awstest.CreateTable(t, c.client, "idemsk-ledger", "account")
 	queues, err := sqsfake.New(sqsfake.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,14 +54,8 @@ func newCloud(t *testing.T) *cloud {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	c.url = server.URL
-	c.sqs = sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: &c.url, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})
-	out, err := c.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.queue = *out.QueueUrl
+	c.sqs = sqs.NewFromConfig(awstest.Config(t, c.url))
+	c.queue = awstest.CreateQueue(t, c.sqs, "letters")
 	return c
 }
 

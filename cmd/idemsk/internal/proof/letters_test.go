@@ -5,45 +5,30 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // A lost reply makes its messages invisible. They are read all the same, and none is read twice.
 func TestMessagesOfALostReplyAreRead(t *testing.T) {
 	t.Parallel()
-	server, err := sqsfake.New(sqsfake.Config{})
-	if err == nil {
-		err = server.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	proxy, url := faultproxy.StartURL(t, server.URL())
-	client := sqs.New(sqs.Options{BaseEndpoint: &url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
-	queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy, url := faultproxy.StartURL(t, testkit.Serve(t, sqsfake.New, sqsfake.Config{}).URL())
+	client := sqs.NewFromConfig(awstest.Config(t, url))
+	queue := awstest.CreateQueue(t, client, "letters")
 	var want []string
 	for i := range 25 {
 		want = append(want, fmt.Sprintf("letter %02d", i))
-		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: queue.QueueUrl, MessageBody: &want[i]}); err != nil {
+		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: &want[i]}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	proxy.NextReply(faultproxy.Reset)
-	site := &proof.Site{SQS: client, Queue: *queue.QueueUrl}
+	site := &proof.Site{SQS: client, Queue: queue}
 	got, err := site.Messages(t.Context())
 	if slices.Sort(got); err != nil || !slices.Equal(got, want) {
 		t.Errorf("read %q, %v; want each of the 25 messages once", got, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/redisledger"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,15 +33,6 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-func ended(t *testing.T, end func() error) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // check leaves a function's traces by use, and then reads and removes them.
@@ -84,8 +76,7 @@ func check(t *testing.T, url string, use func(ctx context.Context) store.Store) 
 }
 
 func TestPostgreSQL(t *testing.T) {
-	server := must(pgserver.Start(t.Context(), pgserver.Config{}))
-	ended(t, server.Close)
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	check(t, server.URL(), func(ctx context.Context) store.Store {
 		pool := must(pgstore.NewPool(server.URL()))
 		t.Cleanup(pool.Close)
@@ -95,11 +86,10 @@ func TestPostgreSQL(t *testing.T) {
 }
 
 func TestRedis(t *testing.T) {
-	server := must(redisserver.Start(t.Context(), redisserver.Config{}))
-	ended(t, server.Close)
+	server := testkit.Run(t, redisserver.Start, redisserver.Config{})
 	check(t, server.URL(), func(ctx context.Context) store.Store {
 		client := must(redisstore.NewClient(server.URL()))
-		ended(t, client.Close)
+		testkit.CloseAtEnd(t, client)
 		must(redisledger.Ledger(ledger).Add(ctx, client, "a/EUR", 7))
 		return must(redisstore.New(client, redisstore.Config{Prefix: table}))
 	})

@@ -5,15 +5,12 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -62,45 +59,6 @@ func build(path, pkg string) error {
 		return fmt.Errorf("the function can't be built: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// startServer starts a script that says "listening ADDRESS" when it serves, ends it with the test, and returns the address.
-func startServer(t *testing.T, script string, args ...string) string {
-	t.Helper()
-	command := exec.Command(filepath.Join(root, script), args...)
-	command.Stderr = os.Stderr
-	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatalf("%s: %v", script, err)
-	}
-	address, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		for lines := bufio.NewScanner(output); lines.Scan(); {
-			if at, ok := strings.CutPrefix(lines.Text(), "listening "); ok {
-				address <- strings.TrimSpace(at)
-			}
-		}
-		ended <- command.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // fails if it has ended by itself
-		for range ended {                           // until it is closed
-		}
-	})
-	const patience = 5 * time.Minute // the script may have to install it first
-	select {
-	case at := <-address:
-		return at
-	case err := <-ended:
-		t.Fatalf("%s did not start: %v (its reason is above)", script, err)
-	case <-time.After(patience):
-		t.Fatalf("%s did not start within %v", script, patience)
-	}
-	return ""
 }
 
 func bounded(t *testing.T, d time.Duration) context.Context {
