@@ -15,19 +15,12 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestMigrateAndPrune(t *testing.T) {
 	t.Parallel()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	if r := idemsk(t, "prune", "--store-url", server.URL(), "--table", "keys"); r.code != 1 || !strings.Contains(r.err, "idemsk migrate") {
 		t.Errorf("without the table: %+v; want exit 1 and what to do", r)
 	}
@@ -93,15 +86,7 @@ func (e *endless) Write(p []byte) (int, error) {
 
 func TestPruneAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
