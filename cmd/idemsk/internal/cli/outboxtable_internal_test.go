@@ -14,7 +14,7 @@ import (
 )
 
 // An event that another operator requeues or deletes between the list and the requeue is named, and does not stop the command.
-func TestWhatIsGoneFromPostgreSQLIsNamed(t *testing.T) {
+func TestEntriesGoneFromPostgreSQLAreNamed(t *testing.T) {
 	t.Parallel()
 	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	pool, err := pgstore.NewPool(server.URL())

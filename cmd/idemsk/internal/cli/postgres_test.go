@@ -67,7 +67,7 @@ func TestMigrateAndPrune(t *testing.T) {
 	}
 }
 
-// endless is an output that ends the run when it has seen a text so often.
+// endless is an output that ends the run after a number of occurrences of a text.
 type endless struct {
 	bytes.Buffer
 	text string
@@ -84,7 +84,7 @@ func (e *endless) Write(p []byte) (int, error) {
 	return e.Buffer.Write(p)
 }
 
-func TestPruneAgainAndAgain(t *testing.T) {
+func TestPruneAtAnInterval(t *testing.T) {
 	t.Parallel()
 	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys"); r.code != 0 {
@@ -101,7 +101,7 @@ func TestPruneAgainAndAgain(t *testing.T) {
 	}
 }
 
-// The variable that errors of the stores name stands in for --table.
+// IDEMSK_TABLE, which errors of the stores name, is the default of --table.
 func TestTableFromTheEnvironment(t *testing.T) {
 	endpoint, client := newDynamoDB(t)
 	if err := dynamostore.CreateTable(t.Context(), client, "other"); err != nil {

@@ -184,7 +184,7 @@ func (c *cloud) bodies(t *testing.T) (bodies []string) {
 
 func (c *cloud) letters(t *testing.T) int { t.Helper(); return len(c.bodies(t)) }
 
-// A poison record goes to the dead letters; when its cause is fixed, redrive to the function executes it, once.
+// A poison record becomes a dead letter. After its cause is fixed, redrive to the function executes it once.
 func TestRedriveToTheFunction(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -213,8 +213,7 @@ func TestRedriveToTheFunction(t *testing.T) {
 	}
 }
 
-// A record without a key is remembered as failed under its place: redriven there, it fails again, with a letter of its own,
-// until its cause is fixed.
+// A record without a key is FAILED under its place. After a redrive it fails again with a new dead letter, until its cause is fixed.
 func TestRedriveOfARecordWithoutKey(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -274,8 +273,8 @@ func TestRedriveFromAFile(t *testing.T) {
 	}
 }
 
-// Letters of other functions and clusters stay where they are, and are counted.
-func TestRedriveOfLettersThatAreShared(t *testing.T) {
+// Dead letters of other functions and clusters are kept and counted.
+func TestRedriveOfOneFunctionOrCluster(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
 	var lines string
@@ -298,7 +297,7 @@ func TestRedriveOfLettersThatAreShared(t *testing.T) {
 	}
 }
 
-// Results are printed as they come, not kept until the end: a thousand to a table.
+// Results are printed during the run, in tables of 1,000 rows.
 func TestRedriveOfManyLetters(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")

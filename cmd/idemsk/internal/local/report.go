@@ -87,7 +87,7 @@ func (r *Report) Beside(without *Report) string {
 	count("  dead-lettered", func(r *Report) int { return r.Outcomes.DeadLettered })
 	count("  to be retried", func(r *Report) int { return toRetry(&r.Outcomes) })
 	count("invocations", func(r *Report) int { return r.Invocations })
-	count("  finished batches that came again", func(r *Report) int { return r.Redelivered })
+	count("  finished batches delivered again", func(r *Report) int { return r.Redelivered })
 	count("  made twice at once", func(r *Report) int { return r.Concurrent })
 	count("  processes killed in the middle", func(r *Report) int { return len(r.Kills) })
 	count("records a second", func(r *Report) int { return perSecond(r.Done, r.Took) })
