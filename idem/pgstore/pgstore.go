@@ -170,7 +170,7 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 	for _, i := range chunk {
 		req := &reqs[i]
 		if err != nil {
-			results[i] = store.ClaimResult{Err: s.explain("claim", req.Key, err)}
+			results[i] = s.unclaimed(req, err)
 			continue
 		}
 		found, there := seen[req.Key]
@@ -187,6 +187,17 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 		}
 	}
 	return again
+}
+
+// contendedFor is the time until the next claim of a key after conflicts with all tries.
+const contendedFor = 100 * time.Millisecond
+
+// unclaimed returns the answer to a claim that failed. A key that other transactions write is in flight.
+func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult {
+	if conflicting(err) {
+		return store.ClaimResult{State: store.ClaimInFlight, ClaimableIn: contendedFor}
+	}
+	return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
 }
 
 // tryClaim makes one round trip, which is one transaction.
