@@ -11,5 +11,8 @@ func CheckServer(version int) error { return checkServer(version) }
 // Pool returns the pool of the store.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
-// MaxTries is the maximum number of tries of a round trip.
-const MaxTries = maxTries
+// The bounds of round trips.
+const (
+	MaxBatchSize = maxBatchSize
+	MaxTries     = maxTries
+)
