@@ -13,7 +13,6 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/testkit"
 )
@@ -38,14 +37,6 @@ func TestMigrateAndPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	for range 2 {
-		if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys", "--ledger", "a-ledger"); r.code != 0 {
-			t.Errorf("%+v; want exit 0", r)
-		}
-	}
-	if _, err := pgledger.Ledger("a-ledger").Balances(t.Context(), pool); err != nil {
-		t.Error(err)
-	}
 	st, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
 	if err != nil {
 		t.Fatal(err)
