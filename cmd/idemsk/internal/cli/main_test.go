@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // handler is the path of the example function.
@@ -104,20 +104,7 @@ func newDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
 // startDynamoDB starts an in-process DynamoDB.
 func startDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
 	t.Helper()
-	db, err := dynamofake.New(dynamofake.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	client = dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(db.URL()), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})
+	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
+	client = dynamodb.NewFromConfig(awstest.Config(t, db.URL()))
 	return db.URL(), client
 }

@@ -4,21 +4,19 @@ package cli_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
@@ -34,24 +32,15 @@ type outboxEnv struct {
 
 func newOutboxEnv(t *testing.T) *outboxEnv {
 	t.Helper()
-	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
-	}
+	endpoint := awstest.LocalStack(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "debited"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
-	s := &outboxEnv{T: t, db: dynamostore.NewClient(cfg), cluster: cluster, endpoint: endpoint, table: "outbox-" + rand.Text()}
-	t.Cleanup(func() {
-		cluster.Close()
-		for _, name := range []string{s.table, s.keys()} {
-			if _, err := s.db.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	t.Cleanup(cluster.Close)
+	s := &outboxEnv{T: t, db: dynamostore.NewClient(awstest.Config(t, endpoint)), cluster: cluster, endpoint: endpoint, table: awstest.Name("outbox")}
+	awstest.DeleteTableAtEnd(t, s.db, s.table)
+	awstest.DeleteTableAtEnd(t, s.db, s.keys())
 	return s
 }
 

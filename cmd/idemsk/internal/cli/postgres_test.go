@@ -13,21 +13,13 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestMigrateAndPrune(t *testing.T) {
 	t.Parallel()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	if r := idemsk(t, "prune", "--store-url", server.URL(), "--table", "keys"); r.code != 1 || !strings.Contains(r.err, "idemsk migrate") {
 		t.Errorf("without the table: %+v; want exit 1 and what to do", r)
 	}
@@ -45,14 +37,6 @@ func TestMigrateAndPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	for range 2 {
-		if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys", "--ledger", "a-ledger"); r.code != 0 {
-			t.Errorf("%+v; want exit 0", r)
-		}
-	}
-	if _, err := pgledger.Ledger("a-ledger").Balances(t.Context(), pool); err != nil {
-		t.Error(err)
-	}
 	st, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
 	if err != nil {
 		t.Fatal(err)
@@ -93,15 +77,7 @@ func (e *endless) Write(p []byte) (int, error) {
 
 func TestPruneAtAnInterval(t *testing.T) {
 	t.Parallel()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -27,6 +26,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -56,9 +56,7 @@ func newCloud(t *testing.T) *cloud {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	c.url = server.URL
-	c.sqs = sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: &c.url, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})
+	c.sqs = sqs.NewFromConfig(awstest.Config(t, c.url))
 	var tables *dynamodb.Client
 	c.dynamo, tables = startDynamoDB(t)
 	c.env, err = testenv.InDynamoDB(tables, testenv.Names{Keys: dynamostore.DefaultTable, Ledger: "idemsk-ledger"}, c.sqs)

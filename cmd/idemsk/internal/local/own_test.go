@@ -3,16 +3,15 @@ package local_test
 import (
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // Only the example gets the variables of the example. In another function, idemsk would log them as misspelt.
@@ -73,10 +72,7 @@ func TestPorts(t *testing.T) {
 // tablesAt lists the tables of a DynamoDB on this machine.
 func tablesAt(t *testing.T, port int) string {
 	t.Helper()
-	client := dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(fmt.Sprintf("http://127.0.0.1:%d", port)),
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-	})
+	client := dynamodb.NewFromConfig(awstest.Config(t, fmt.Sprintf("http://127.0.0.1:%d", port)))
 	out, err := client.ListTables(t.Context(), &dynamodb.ListTablesInput{})
 	if err != nil {
 		t.Error(err)
@@ -98,14 +94,7 @@ func freePort(t *testing.T) int {
 // If the outbox's table does not exist, the run does not start, because each record would fail.
 func TestOutboxWithoutItsTable(t *testing.T) {
 	t.Parallel()
-	db, err := dynamofake.New(dynamofake.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
 	o, _ := options(t, "noop")
 	o.Store, o.Env = db.URL(), append(o.Env, "IDEMSK_OUTBOX=on")
 	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "idemsk relay --migrate --outbox-table idemsk-outbox --endpoint-url "+db.URL()) {

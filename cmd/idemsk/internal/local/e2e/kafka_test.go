@@ -19,6 +19,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 const (
@@ -103,9 +105,9 @@ func options(t *testing.T, records int, faults local.Faults) local.Options {
 func torture(t *testing.T, records int, faults local.Faults) local.Options {
 	t.Helper()
 	o := options(t, records, faults)
-	o.Brokers = []string{startServer(t, "scripts/kafka.sh", "run", "0")}
+	o.Brokers = []string{testkit.Run(t, serverproc.StartScript, serverproc.Kafka).Addr()}
 	createTopic(t, o.Brokers[0])
-	o.Store = startServer(t, "localstack/localstack.sh", "dynamodb-local", "0")
+	o.Store = testkit.Run(t, serverproc.StartScript, serverproc.DynamoDBLocal).Addr()
 	return o
 }
 

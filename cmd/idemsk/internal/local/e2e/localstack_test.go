@@ -3,19 +3,14 @@
 package e2e_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
-	"crypto/rand"
-	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
@@ -27,6 +22,9 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // deployment is a function with its test environment and its event source mapping in LocalStack, all of one name.
@@ -40,17 +38,9 @@ type deployment struct {
 
 func deploy(t *testing.T) *deployment {
 	t.Helper()
-	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
-	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	cfg := aws.Config{
-		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: &http.Client{Transport: transport},
-	}
-	name := "idemsk-e2e-" + strings.ToLower(rand.Text()[:8])
+	endpoint := awstest.LocalStack(t)
+	cfg := awstest.Config(t, endpoint)
+	name := awstest.Name("idemsk-e2e")
 	env, err := testenv.InDynamoDB(dynamodb.NewFromConfig(cfg), testenv.Names{Keys: name, Ledger: name + "-ledger"}, sqs.NewFromConfig(cfg))
 	if err == nil {
 		err = env.Create(t.Context(), name)
@@ -59,11 +49,7 @@ func deploy(t *testing.T) *deployment {
 		t.Fatal(err)
 	}
 	d := &deployment{Environment: env, name: name, endpoint: endpoint, cfg: cfg, lambda: lambda.NewFromConfig(cfg)}
-	t.Cleanup(func() {
-		if err := d.Remove(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	awstest.AtEnd(t, d.Remove)
 	d.createFunction(t)
 	d.createMapping(t)
 	return d
@@ -73,7 +59,7 @@ func (d *deployment) createFunction(t *testing.T) {
 	t.Helper()
 	_, err := d.lambda.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
 		FunctionName: &d.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(60),
-		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Code: &types.FunctionCode{ZipFile: zipped(t)},
+		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Code: &types.FunctionCode{ZipFile: awstest.Package(t, handler)},
 		Environment: &types.Environment{Variables: map[string]string{
 			"IDEMSK_TABLE": d.Keys, "IDEMSK_LEDGER_TABLE": d.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL": d.Queue,
 			"IDEMSK_FAILURES": "partial", "IDEMSK_SIMULATE": "on", "IDEMSK_LEASE": "30s",
@@ -82,10 +68,9 @@ func (d *deployment) createFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if _, err := d.lambda.DeleteFunction(context.Background(), &lambda.DeleteFunctionInput{FunctionName: &d.name}); err != nil {
-			t.Error(err)
-		}
+	awstest.AtEnd(t, func(ctx context.Context) error {
+		_, err := d.lambda.DeleteFunction(ctx, &lambda.DeleteFunctionInput{FunctionName: &d.name})
+		return err
 	})
 	if err := lambda.NewFunctionActiveV2Waiter(d.lambda).Wait(t.Context(), &lambda.GetFunctionInput{FunctionName: &d.name}, time.Minute); err != nil {
 		t.Fatal(err)
@@ -102,30 +87,6 @@ func (d *deployment) createFunction(t *testing.T) {
 
 // alias is the alias that the event source mapping invokes, as with the construct.
 const alias = "live"
-
-// zipped returns the function's package.
-func zipped(t *testing.T) []byte {
-	t.Helper()
-	code, err := os.ReadFile(handler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var buf bytes.Buffer
-	w := zip.NewWriter(&buf)
-	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
-	h.SetMode(0o755)
-	f, err := w.CreateHeader(h)
-	if err == nil {
-		_, err = f.Write(code)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
-}
 
 // createMapping creates the event source mapping by CloudFormation, as CDK and SAM do, on the function's alias.
 func (d *deployment) createMapping(t *testing.T) {
@@ -146,7 +107,7 @@ func (d *deployment) createMapping(t *testing.T) {
 func TestFromLocalStack(t *testing.T) {
 	const records, seed = 2000, 7
 	d := deploy(t)
-	brokers := startServer(t, "scripts/kafka.sh", "run", "0")
+	brokers := testkit.Run(t, serverproc.StartScript, serverproc.Kafka).Addr()
 	createTopic(t, brokers)
 	var out, said bytes.Buffer
 	code := cli.Main(bounded(t, 5*time.Minute), []string{

@@ -10,19 +10,12 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // On PostgreSQL a booking commits with its completion: with kills no payment is booked twice, and the ledger is exact.
 func TestKillsOnPostgreSQL(t *testing.T) {
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	program := filepath.Join(t.TempDir(), "bootstrap")
 	if err := handlertest.Build(program, handlertest.Package+"/postgres"); err != nil {
 		t.Fatal(err)
