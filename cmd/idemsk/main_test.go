@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -15,21 +16,42 @@ import (
 	"time"
 )
 
-func build(t *testing.T, path, pkg string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", pkg, err, out)
+// The programs, built for these tests.
+var tool, function string //nolint:gochecknoglobals // set once, before any test
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "idemsk-test-")
+	tool, function = filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
+	for path, pkg := range map[string]string{tool: "github.com/idemsk/idemsk/cmd/idemsk", function: "github.com/idemsk/idemsk/lambda/handler"} {
+		if err == nil {
+			err = build(path, pkg)
+		}
 	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	}
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func build(path, pkg string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
+	}
+	return nil
 }
 
 // Ctrl-C in the middle of a run ends the tool, with what is done with committed, and the function with it.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	tool, function := filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
-	build(t, function, "github.com/idemsk/idemsk/lambda/handler")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tool, "local", "--function", function, "--produce", "200000", "--pollers", "1", "--env", "IDEMSK_SIMULATE=off")
@@ -69,8 +91,7 @@ func TestInterrupt(t *testing.T) {
 
 // A tool that go install has built says its module's version: "(devel)" of this clone, a release's of a release.
 func TestVersionOfAnInstalledTool(t *testing.T) {
-	tool := filepath.Join(t.TempDir(), "idemsk")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
+	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), tool, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "idemsk (devel)") &&
 		!strings.HasPrefix(string(out), "idemsk v") {
 		t.Errorf("%s, %v; want the module's version", out, err)
@@ -79,9 +100,8 @@ func TestVersionOfAnInstalledTool(t *testing.T) {
 
 // What is down at the start is said in one message, and the exit status is 1, within 10 s: the network refuses, or is silent.
 func TestWhatIsDownAtTheStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	tool := filepath.Join(dir, "idemsk")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
 	silent := silence(t)
 	var wait sync.WaitGroup
 	for _, address := range []string{"127.0.0.1:1", silent} {
@@ -96,14 +116,14 @@ func TestWhatIsDownAtTheStart(t *testing.T) {
 			{"migrate", "--store-url", postgres}, {"prune", "--store-url", postgres}, {"outbox", "--store-url", postgres},
 			{"topic", "create", "t", "--brokers", address}, {"produce", "--brokers", address},
 		} {
-			wait.Go(func() { checkDown(t, dir, tool, args) })
+			wait.Go(func() { checkDown(t, dir, args) })
 		}
 	}
 	wait.Wait()
 }
 
 // checkDown runs the tool, which can't begin.
-func checkDown(t *testing.T, dir, tool string, args []string) {
+func checkDown(t *testing.T, dir string, args []string) {
 	const within = 10 * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), 2*within)
 	defer cancel()
