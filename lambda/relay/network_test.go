@@ -56,6 +56,7 @@ func TestRelayRecoversFromSilentConnections(t *testing.T) {
 }
 
 func TestSecretIsReadAfterConnectionsFallSilent(t *testing.T) {
+	t.Parallel()
 	a, services := newProxiedCloud(t)
 	a.secret = secretOf(t, map[string]string{"username": "relay", "password": "p"})
 	cfg := aws.Config{BaseEndpoint: &a.url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
