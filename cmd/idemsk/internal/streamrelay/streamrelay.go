@@ -31,7 +31,7 @@ type Streams interface {
 	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// Relay sends items, or sets them aside; a dynamooutbox.Relay does.
+// Relay sends items, or parks them; a dynamooutbox.Relay does.
 type Relay interface {
 	Send(ctx context.Context, items []dynamooutbox.Item) dynamooutbox.Result
 	Reject(ctx context.Context, item dynamooutbox.Item, reason error) error
