@@ -94,7 +94,7 @@ func (s *outboxEnv) park(aggregate, id, event string) {
 	s.Helper()
 	_, err := s.db.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: itemKey(aggregate, id),
-		UpdateExpression: aws.String("SET asideAt = :n, attempts = :n, failure = :f ADD aside :ids"),
+		UpdateExpression: aws.String("SET parkedAt = :n, attempts = :n, failure = :f ADD parked :ids"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":n": &types.AttributeValueMemberN{Value: "1"}, ":f": &types.AttributeValueMemberS{Value: "too odd"},
 			":ids": &types.AttributeValueMemberSS{Value: []string{event}},
