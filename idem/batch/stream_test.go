@@ -64,6 +64,13 @@ func (s *spyStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return slices.Repeat([]error{down}, len(ss))
 }
 
+// calls returns the sizes of the calls of Claim.
+func (s *spyStore) calls() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.claims)
+}
+
 func (s *spyStore) setDown(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
