@@ -174,6 +174,8 @@ func readRecords(v *Vars, function string) kafka.Config {
 		cfg.MissingKey = kafka.Process
 	}
 	switch v.OneOf("IDEMSK_ORDER", "partition", "key", "none") {
+	case "partition":
+		cfg.Order = kafka.ByPartition
 	case "key":
 		cfg.Order = kafka.ByKey
 	case "none":
