@@ -108,10 +108,14 @@ func (m *member) overrun(running []*kafka.Message) error {
 	if len(running) == 0 {
 		return nil
 	}
-	sources := make([]string, len(running))
+	const most = 10 // in the error; the log has all
+	var sources []string
 	for i, msg := range running {
-		sources[i] = msg.Record.Source()
-		m.log.Error("a handler did not return within the drain timeout: its record is delivered again", "source", sources[i], "alarm", true)
+		source := msg.Record.Source()
+		m.log.Error("a handler did not return within the drain timeout: its record is delivered again", "source", source, "alarm", true)
+		if i < most {
+			sources = append(sources, source)
+		}
 	}
 	return fmt.Errorf("consumer: %w: %d of them after %v: %s", batch.ErrOverrun, len(running), m.cfg.DrainTimeout, strings.Join(sources, ", "))
 }

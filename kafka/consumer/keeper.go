@@ -7,11 +7,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// keeper commits at each interval, and resumes partitions.
+// keeper commits at each interval, resumes partitions, and requests the ends of paused ones.
 type keeper struct {
 	member  *member
 	client  *kgo.Client
-	commits context.Context // of its commits
+	commits context.Context // of its requests
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -21,9 +21,10 @@ const resumeInterval = time.Second
 
 func (k *keeper) run() {
 	defer close(k.stopped)
-	commit, resume := time.NewTicker(k.member.cfg.CommitInterval), time.NewTicker(resumeInterval)
+	commit, resume, ends := time.NewTicker(k.member.cfg.CommitInterval), time.NewTicker(resumeInterval), time.NewTicker(endsInterval)
 	defer commit.Stop()
 	defer resume.Stop()
+	defer ends.Stop()
 	for {
 		select {
 		case <-k.stop:
@@ -33,6 +34,8 @@ func (k *keeper) run() {
 		case now := <-resume.C:
 			k.member.resume(k.client, now)
 			k.member.beat(now)
+		case <-ends.C:
+			k.member.requestEnds(k.commits, k.client)
 		case <-k.member.wake:
 			k.member.resume(k.client, time.Now())
 		}
