@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
 )
@@ -36,7 +36,7 @@ const (
 
 const maxAttempts = 20
 
-func readConfig(v *app.Vars) config {
+func readConfig(v *host.Vars) config {
 	return config{
 		table:    v.Table("IDEMSK_OUTBOX_TABLE", dynamooutbox.DefaultTable),
 		brokers:  readBrokers(v),
@@ -48,7 +48,7 @@ func readConfig(v *app.Vars) config {
 	}
 }
 
-func readBrokers(v *app.Vars) []string {
+func readBrokers(v *host.Vars) []string {
 	const name = "IDEMSK_KAFKA_BROKERS"
 	s := v.String(name, "")
 	brokers := strings.Split(s, ",")
@@ -70,7 +70,7 @@ type security struct {
 	secret string // IDEMSK_KAFKA_SECRET_ARN: username and password, or certificate and privateKey, as an event source mapping wants them
 }
 
-func readSecurity(v *app.Vars) security {
+func readSecurity(v *host.Vars) security {
 	s := security{auth: v.OneOf("IDEMSK_KAFKA_AUTH", authNone, authIAM, authSCRAM512, authSCRAM256, authMTLS)}
 	s.tls = v.Bool("IDEMSK_KAFKA_TLS", s.auth != authNone)
 	s.secret = v.String("IDEMSK_KAFKA_SECRET_ARN", "")
@@ -105,7 +105,7 @@ func readCA(s string) ([]byte, error) {
 	return pem, nil
 }
 
-func readLogLevel(v *app.Vars) slog.Level {
+func readLogLevel(v *host.Vars) slog.Level {
 	switch v.OneOf("IDEMSK_LOG_LEVEL", "INFO", "DEBUG", "WARN", "ERROR") {
 	case "DEBUG":
 		return slog.LevelDebug
