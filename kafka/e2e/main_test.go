@@ -47,6 +47,7 @@ type fixture struct {
 	store   store.Store
 	handler kafka.Handler // of the consumers; counts the call before
 	letters *letters
+	stops   []context.CancelFunc // of the consumers
 
 	mu    sync.Mutex
 	calls map[string]int // of the handler, by the record's source
@@ -67,6 +68,15 @@ func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...
 			t.Fatal(err)
 		}
 		defer f.cluster.Close()
+		defer func() {
+			for _, stop := range f.stops { // those of a test that failed
+				stop()
+			}
+			synctest.Wait()
+			if t.Failed() {
+				<-time.After(time.Hour)
+			}
+		}()
 		test(f)
 	})
 }
@@ -136,6 +146,7 @@ func (f *fixture) start(change ...func(*consumer.Config)) *running {
 		f.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	f.stops = append(f.stops, cancel)
 	r := &running{Consumer: c, f: f, stop: cancel, ended: make(chan error, 1)}
 	go func() { r.ended <- c.Run(ctx) }()
 	return r
@@ -221,19 +232,19 @@ func (f *fixture) calledOnce(n int) bool {
 	return records == n && calls == n
 }
 
-// until waits for a condition, at most 5 minutes of virtual time.
+// until waits for a condition, at most 15 minutes of virtual time.
 func (f *fixture) until(what string, condition func() bool) {
 	f.Helper()
-	for range 30_000 {
+	for began, pause := time.Now(), 10*time.Millisecond; time.Since(began) < 15*time.Minute; pause += pause / 100 {
 		if condition() {
 			return
 		}
-		<-time.After(10 * time.Millisecond)
+		<-time.After(pause)
 	}
 	f.mu.Lock()
 	log := strings.Join(f.lines, "")
 	f.mu.Unlock()
-	f.Fatalf("waited for 5 minutes until %s; offsets %v; calls %v; log:\n%s", what, f.offsets(), slices.Sorted(maps.Keys(f.calls)), log)
+	f.Fatalf("waited for 15 minutes until %s; offsets %v; calls %v; log:\n%s", what, f.offsets(), slices.Sorted(maps.Keys(f.calls)), log)
 }
 
 // offsets returns the committed offsets of the topic by partition.
