@@ -26,7 +26,7 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency})
+	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff})
 	if err != nil {
 		return nil, err
 	}

@@ -64,6 +64,13 @@ func (s *spyStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return slices.Repeat([]error{down}, len(ss))
 }
 
+// calls returns the sizes of the calls of Claim.
+func (s *spyStore) calls() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.claims)
+}
+
 func (s *spyStore) setDown(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +243,7 @@ func TestStreamRetriesAnItemAndBlocksOnlyItsLane(t *testing.T) {
 		pass(500 * time.Millisecond)
 		s.want("settled", &s.ended, executed("b1", "b2")...)
 		s.want("retried", &s.retried, "a1 Retry")
-		equal(t, "lanes that retry", s.stream.Retrying(func(it *batch.Item) bool { return it.Outcome.Kind == idem.Retry }), 1)
+		s.stream.Retrying(func(it *batch.Item) { equal(t, "item that waits", it.Task.Source, "a1") })
 		pass(time.Second)
 		s.want("retried", &s.retried, "a1 Retry", "a1 Retry")
 		pass(59 * time.Minute)

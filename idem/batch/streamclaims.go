@@ -9,9 +9,9 @@ import (
 )
 
 // A stream sends claims for the next items of its lanes, one of each lane in turn, before their turn. A request is sent when it is
-// full, or when a lane can do nothing without it, there is a free slot, and no other request is in progress. Claims are sent for as many items as are estimated to begin before their
-// claims have waited too long: by the latency of the lane for the items of a lane, and by that of all lanes for their number. A
-// claim that has waited too long nevertheless is released.
+// full, or when a lane can do nothing without it, no lane is ready, and no other request is in progress. Claims are sent for as many
+// items as are estimated to begin before their claims have waited too long: by the latency of the lane for the items of a lane, and
+// by that of all lanes for their number. A claim that has waited too long nevertheless is released.
 //
 // An item that shares its key with an earlier one of its lane is passed over, if it makes the same request: it will take that
 // one's outcome. Nothing is claimed behind an item that must wait for an item of another lane. Without this rule two lanes could
@@ -109,7 +109,7 @@ func (st *Stream) sendClaims() {
 		n := min(claims.wanted, st.room())
 		if n >= st.batch {
 			n = min(n-n%st.batch, prefetchRequests*st.batch)
-		} else if n <= 0 || claims.calls > 0 || claims.hungry == 0 || st.ready.len() > 0 || st.running >= st.scheduler.cfg.Concurrency {
+		} else if n <= 0 || claims.calls > 0 || claims.hungry == 0 || st.ready.len() > 0 {
 			return
 		}
 		items := st.collect(n)
@@ -295,7 +295,7 @@ func (st *Stream) release(items []*streamItem) {
 	st.proceed()
 }
 
-// sweepClaims releases claims that have waited too long.
+// sweepClaims releases claims that have waited too long, and raises the estimates that were wrong.
 func (st *Stream) sweepClaims() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -303,8 +303,14 @@ func (st *Stream) sweepClaims() {
 	claims.sweep = nil
 	mayWait := st.scheduler.engine.ClaimMayWait()
 	for _, l := range st.lanes {
-		if l.ahead > 0 && l.waited() >= mayWait {
-			l.unclaim()
+		waited := l.waited()
+		if waited < mayWait {
+			continue
+		}
+		if l.unclaim(); l.state == laneRunning {
+			l.latency.raise(waited)
+		} else {
+			st.scheduler.latency.raise(waited)
 		}
 	}
 	if claims.ahead > 0 && !st.ended() {
@@ -315,6 +321,9 @@ func (st *Stream) sweepClaims() {
 
 // waited returns how long the lane's first claim has waited.
 func (l *streamLane) waited() time.Duration {
+	if l.ahead == 0 {
+		return 0
+	}
 	for _, it := range l.queue {
 		if it.phase == claimed {
 			return time.Since(it.sent)

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -131,7 +132,12 @@ func (st *Stream) handleAlone(it *streamItem) {
 		st.mu.Unlock()
 		return
 	}
-	st.tried(it, st.session.Run(&it.claim))
+	out := st.session.Run(&it.claim)
+	if errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) {
+		// The key may have been taken over. Sent again, the claim would recognise itself, and the item would not be alone.
+		it.claim = idem.Claim{Task: it.claim.Task}
+	}
+	st.tried(it, out)
 }
 
 // tried records the outcome of an item that has begun.
