@@ -45,7 +45,7 @@ func TestMembersJoinAndLeaveInTheMiddleOfWork(t *testing.T) {
 				third.mustEnd()
 				if !f.calledOnce(3000) {
 					_, calls := f.called()
-					t.Errorf("%d calls for 3,000 records", calls)
+					f.Errorf("%d calls for 3,000 records", calls)
 				}
 				f.wantOffsets(500, 500, 500, 500, 500, 500)
 			})
@@ -69,19 +69,19 @@ func TestHandlerThatOutlastsItsPartition(t *testing.T) {
 		f.until("the second member has a partition", func() bool { return len(second.Stats().Partitions) == 1 })
 		moved := second.Stats().Partitions[0].Partition
 		if f.logged("still runs after its partition was revoked", topic+"-"+number(int(moved))+"@0") != 1 {
-			t.Error("the handler is not named in the log")
+			f.Error("the handler is not named in the log")
 		}
 		f.until("the second member waits for the key", func() bool { return second.Stats().Partitions[0].Records == 1 })
 		<-time.After(time.Minute)
 		if f.offsets()[moved] != 0 {
-			t.Error("the offset of an unsettled record was committed")
+			f.Error("the offset of an unsettled record was committed")
 		}
 		close(release)
 		f.until("the new owner commits", func() bool { return f.offsets()[moved] == 1 })
 		first.mustEnd()
 		second.mustEnd()
 		if !f.calledOnce(2) {
-			t.Errorf("calls %v; want one for each record", f.calls)
+			f.Errorf("calls %v; want one for each record", f.calls)
 		}
 	})
 }
@@ -102,12 +102,12 @@ func TestLostPartitionsCommitNothing(t *testing.T) {
 		f.until("the partitions are lost", func() bool { return f.logged("partitions lost") == 1 })
 		f.until("they are assigned again", func() bool { return c.Ready() == nil && len(c.Stats().Partitions) == 2 })
 		if n := commits.Load(); n != 0 {
-			t.Errorf("%d commits after the loss", n)
+			f.Errorf("%d commits after the loss", n)
 		}
 		f.until("the records are replayed", func() bool { s := c.Stats().Partitions; return s[0].Lag == 0 && s[1].Lag == 0 })
 		c.mustEnd()
 		if !f.calledOnce(200) {
-			t.Error("handlers were called again")
+			f.Error("handlers were called again")
 		}
 		f.wantOffsets(100, 100)
 	})
@@ -147,7 +147,7 @@ func TestRefusedCommitIsSentAgain(t *testing.T) {
 		f.produce(0, 10, 0)
 		<-time.After(time.Minute)
 		if n := f.logged("was not committed"); n < 4 || n > 7 {
-			t.Errorf("%d lines in a minute; want one in 10 s", n)
+			f.Errorf("%d lines in a minute; want one in 10 s", n)
 		}
 		fault.Remove()
 		f.until("the offset is committed", func() bool { return f.offsets()[0] == 10 })
