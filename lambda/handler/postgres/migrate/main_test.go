@@ -9,11 +9,11 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/host"
 )
 
-func variables(values map[string]string) *app.Vars {
-	return app.NewVars(func(name string) (string, bool) { s, ok := values[name]; return s, ok })
+func variables(values map[string]string) *host.Vars {
+	return host.NewVars(func(name string) (string, bool) { s, ok := values[name]; return s, ok })
 }
 
 func TestTheLedgersTableIsCreatedOnce(t *testing.T) {
