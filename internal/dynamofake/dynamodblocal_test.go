@@ -22,12 +22,12 @@ import (
 	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
-// dynamoDBLocalVariable names the endpoint of a DynamoDB Local that is up; without it the test starts one.
+// dynamoDBLocalVariable is the variable with the endpoint of a running DynamoDB Local. Without it the test starts one.
 const dynamoDBLocalVariable = "IDEMSK_TEST_DYNAMODB_LOCAL"
 
 const remedy = "install Java 17 and Maven, or set " + dynamoDBLocalVariable + " to the endpoint of a DynamoDB Local"
 
-// dynamoDBLocal returns a client of a DynamoDB Local, which it starts unless the environment names one.
+// dynamoDBLocal returns a client of the DynamoDB Local that the environment names, or of one that it starts.
 func dynamoDBLocal(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	if endpoint := os.Getenv(dynamoDBLocalVariable); endpoint != "" {
@@ -71,7 +71,7 @@ func dynamoDBLocal(t *testing.T) *dynamodb.Client {
 	return nil
 }
 
-// announced reads a server's output to its end and passes on the endpoint that it announces.
+// announced reads the output of a server to its end and sends the endpoint that the server prints.
 func announced(output io.Reader, endpoint chan<- string) {
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if url, ok := strings.CutPrefix(lines.Text(), "listening "); ok {
@@ -80,7 +80,7 @@ func announced(output io.Reader, endpoint chan<- string) {
 	}
 }
 
-// TestDynamoDBLocal holds the fake, and the files that the other tests hold it to, to DynamoDB Local.
+// TestDynamoDBLocal compares the fake, and the golden files of the other tests, with DynamoDB Local.
 func TestDynamoDBLocal(t *testing.T) {
 	local := dynamoDBLocal(t)
 	_, fake := start(t, dynamofake.Config{})
@@ -104,7 +104,7 @@ func TestDynamoDBLocal(t *testing.T) {
 	})
 }
 
-// scratchTable makes a table that is gone after the test.
+// scratchTable creates a table that is deleted after the test.
 func scratchTable(t *testing.T, db *dynamodb.Client, name string) string {
 	t.Helper()
 	createTable(t, db, name)
