@@ -199,7 +199,7 @@ func TestStreamHandlesTheItemsOfALaneInOrder(t *testing.T) {
 
 // Claims and completions are sent in full requests, whatever the lanes are.
 func TestStreamSendsFullRequests(t *testing.T) {
-	const total = 5000
+	const total = 2000
 	for _, lanes := range []int{1, 12, 1000, total} {
 		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
