@@ -176,7 +176,7 @@ func (l *streamLane) countAhead(n int) {
 	l.stream.claims.ahead += n
 }
 
-// claim sends claims.
+// claim sends claims, and then becomes a worker, if there may be one more.
 func (st *Stream) claim(items []*streamItem) {
 	claims := make([]*idem.Claim, len(items))
 	for i, it := range items {
@@ -184,10 +184,14 @@ func (st *Stream) claim(items []*streamItem) {
 	}
 	st.session.Claim(claims)
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	st.claims.calls--
 	st.answered(items)
+	works := st.reserveWorker()
 	st.proceed()
+	st.mu.Unlock()
+	if works {
+		st.work()
+	}
 }
 
 // answered handles the answers to claims.
