@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -17,19 +18,32 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 )
 
-func build(t *testing.T, path, pkg string) {
-	t.Helper()
-	if err := handlertest.Build(path, pkg); err != nil {
-		t.Fatal(err)
+// The programs, built for these tests.
+var tool, function string //nolint:gochecknoglobals // set once, before any test
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "idemsk-test-")
+	tool, function = filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
+	for path, pkg := range map[string]string{tool: "github.com/idemsk/idemsk/cmd/idemsk", function: handlertest.Package} {
+		if err == nil {
+			err = handlertest.Build(path, pkg)
+		}
 	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	}
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // Ctrl-C ends the tool and the function. Finished records are committed.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	tool, function := filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
-	build(t, function, handlertest.Package)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tool, "local", "--function", function, "--produce", "200000", "--pollers", "1", "--env", "IDEMSK_SIMULATE=off")
@@ -69,8 +83,7 @@ func TestInterrupt(t *testing.T) {
 
 // A tool that go install built prints its module's version: "(devel)" in a clone.
 func TestVersionOfAnInstalledTool(t *testing.T) {
-	tool := filepath.Join(t.TempDir(), "idemsk")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
+	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), tool, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "idemsk (devel)") &&
 		!strings.HasPrefix(string(out), "idemsk v") {
 		t.Errorf("%s, %v; want the module's version", out, err)
@@ -80,9 +93,8 @@ func TestVersionOfAnInstalledTool(t *testing.T) {
 // If a server is down at the start, the tool prints one message and exits with status 1 within 10 s. The network refuses or is
 // silent.
 func TestServerThatIsDownAtTheStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	tool := filepath.Join(dir, "idemsk")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
 	silent := silence(t)
 	var wait sync.WaitGroup
 	for _, address := range []string{"127.0.0.1:1", silent} {
@@ -97,14 +109,14 @@ func TestServerThatIsDownAtTheStart(t *testing.T) {
 			{"migrate", "--store-url", postgres}, {"prune", "--store-url", postgres}, {"outbox", "--store-url", postgres},
 			{"topic", "create", "t", "--brokers", address}, {"produce", "--brokers", address},
 		} {
-			wait.Go(func() { checkDown(t, dir, tool, args) })
+			wait.Go(func() { checkDown(t, dir, args) })
 		}
 	}
 	wait.Wait()
 }
 
 // checkDown runs the tool, which must fail.
-func checkDown(t *testing.T, dir, tool string, args []string) {
+func checkDown(t *testing.T, dir string, args []string) {
 	const within = 10 * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), 2*within)
 	defer cancel()

@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ func foreignItems() map[string]map[string]types.AttributeValue {
 // plant puts an item under a key.
 func plant(t *testing.T, c *dynamodb.Client, table, key string, item map[string]types.AttributeValue) {
 	t.Helper()
+	item = maps.Clone(item)
 	item[dynamostore.AttrKey] = &types.AttributeValueMemberS{Value: key}
 	if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
 		t.Fatal(err)

@@ -74,8 +74,10 @@ func behindProxy(t *testing.T, client aws.HTTPClient) (st, direct *dynamostore.S
 // All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a NAT gateway dropped
 // them.
 func TestOperationSucceedsOverANewConnection(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
 			claims := claimsFor(60, 1)
 			var ss []store.Settlement
@@ -98,6 +100,7 @@ func TestOperationSucceedsOverANewConnection(t *testing.T) {
 
 // No connection gets an answer. The error comes after the last attempt. The store works again when the network is back.
 func TestSilentDynamoDBIsAnError(t *testing.T) {
+	t.Parallel()
 	st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
 	fillUp()
 	proxy.Existing(faultproxy.Silent)
@@ -152,6 +155,7 @@ func (l *largest) Do(r *http.Request) (*http.Response, error) {
 // A request fits a network of 6 Mbit/s within the time of an attempt, whatever the size of results. A response may take longer,
 // because the timeout counts only silence.
 func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
+	t.Parallel()
 	const (
 		passes = 6_000_000 / 8 * int64(dynamostore.AttemptTimeout/time.Second)
 		rate   = 4 << 20 // bytes a second: all results together take longer than the timeout

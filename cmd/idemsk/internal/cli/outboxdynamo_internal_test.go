@@ -29,8 +29,8 @@ func (f *fakeItems) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...f
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	event := &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"id": text("e")}}
 	return &dynamodb.GetItemOutput{Item: map[string]types.AttributeValue{
-		dynamooutbox.AttrAggregate: aggregate, dynamooutbox.AttrID: in.Key[dynamooutbox.AttrID], dynamooutbox.AttrTopic: text("credited"),
-		dynamooutbox.AttrCreatedAt: &types.AttributeValueMemberN{Value: "1"}, dynamooutbox.AttrEvents: &types.AttributeValueMemberL{Value: []types.AttributeValue{event}},
+		dynamooutbox.AttrAggregate: aggregate, dynamooutbox.AttrID: in.Key[dynamooutbox.AttrID], "topic": text("credited"),
+		"createdAt": &types.AttributeValueMemberN{Value: "1"}, "events": &types.AttributeValueMemberL{Value: []types.AttributeValue{event}},
 	}}, nil
 }
 

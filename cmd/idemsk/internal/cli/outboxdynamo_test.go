@@ -30,7 +30,7 @@ type outboxEnv struct {
 	table    string
 }
 
-func newOutboxSite(t *testing.T) *outboxEnv {
+func newOutboxEnv(t *testing.T) *outboxEnv {
 	t.Helper()
 	endpoint := awstest.LocalStack(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "debited"))
@@ -94,7 +94,7 @@ func (s *outboxEnv) park(aggregate, id, event string) {
 	s.Helper()
 	_, err := s.db.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: itemKey(aggregate, id),
-		UpdateExpression: aws.String("SET asideAt = :n, attempts = :n, failure = :f ADD aside :ids"),
+		UpdateExpression: aws.String("SET parkedAt = :n, attempts = :n, failure = :f ADD parked :ids"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":n": &types.AttributeValueMemberN{Value: "1"}, ":f": &types.AttributeValueMemberS{Value: "too odd"},
 			":ids": &types.AttributeValueMemberSS{Value: []string{event}},
@@ -113,7 +113,7 @@ func itemKey(aggregate, id string) map[string]types.AttributeValue {
 
 func TestOutboxOfDynamoDB(t *testing.T) {
 	t.Parallel()
-	s := newOutboxSite(t)
+	s := newOutboxEnv(t)
 	if r := s.run("outbox"); r.code != 1 || !strings.Contains(r.err, "check --outbox-table") {
 		t.Errorf("without the table: %+v; want exit 1 and what to do", r)
 	}

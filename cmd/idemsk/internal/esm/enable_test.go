@@ -64,14 +64,14 @@ func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repa
 	t.Helper()
 	c := newCluster(t, 1)
 	produce(t, c, 3, 0)
-	var mended atomic.Bool
+	var repaired atomic.Bool
 	off, calls := make(chan struct{}), 0
 	f = &function{answer: func(context.Context, []string) (esm.Answer, error) {
 		if calls++; calls == 2 {
 			m.SetEnabled(false)
 			close(off)
 		}
-		if mended.Load() {
+		if repaired.Load() {
 			return esm.Answer{}, nil
 		}
 		return failed()
@@ -82,7 +82,7 @@ func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repa
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, f, func() { mended.Store(true) }, off
+	return m, f, func() { repaired.Store(true) }, off
 }
 
 // A failed batch is not retried while the mapping is disabled. It is retried when the mapping is enabled.

@@ -27,15 +27,15 @@ import (
 func image(id string, requeued bool) map[string]types.AttributeValue {
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	av := map[string]types.AttributeValue{
-		dynamooutbox.AttrAggregate: text("credited"), dynamooutbox.AttrID: text(id), dynamooutbox.AttrTopic: text("credited"),
-		dynamooutbox.AttrCreatedAt: &types.AttributeValueMemberN{Value: "1"},
-		dynamooutbox.AttrEvents: &types.AttributeValueMemberL{Value: []types.AttributeValue{
+		dynamooutbox.AttrAggregate: text("credited"), dynamooutbox.AttrID: text(id), "topic": text("credited"),
+		"createdAt": &types.AttributeValueMemberN{Value: "1"},
+		"events": &types.AttributeValueMemberL{Value: []types.AttributeValue{
 			&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"id": text(id)}},
 		}},
 	}
 	if requeued {
 		av[dynamooutbox.AttrRequeuedAt] = &types.AttributeValueMemberN{Value: "2"}
-		av[dynamooutbox.AttrRequeued] = &types.AttributeValueMemberSS{Value: []string{id}}
+		av["requeued"] = &types.AttributeValueMemberSS{Value: []string{id}}
 	}
 	return av
 }
@@ -178,7 +178,7 @@ func TestParentsAreReadFirst(t *testing.T) {
 func TestNewAndRequeuedItemsAreSent(t *testing.T) {
 	s := newStreams("a")
 	wrong := image("4", false)
-	delete(wrong, dynamooutbox.AttrEvents)
+	delete(wrong, "events")
 	s.records["a"] = []types.Record{
 		inserted("1"), record(types.OperationTypeModify, image("2", false)), record(types.OperationTypeModify, image("3", true)),
 		record(types.OperationTypeInsert, wrong), record(types.OperationTypeRemove, nil), inserted("5"),

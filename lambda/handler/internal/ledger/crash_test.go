@@ -32,7 +32,6 @@ const (
 
 // In atomic mode balances are exact, whenever the process is killed.
 func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
-	program := buildProgram(t, theFunction)
 	for name, env := range map[string]map[string]string{
 		"claims first":                      {"IDEMSK_CLAIM": "first"},
 		"claims on commit":                  {"IDEMSK_CLAIM": "commit"},
@@ -41,12 +40,12 @@ func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait for leases most of the time
-			killAtRandom(t, program, env)
+			killAtRandom(t, env)
 		})
 	}
 }
 
-func killAtRandom(t *testing.T, program string, env map[string]string) {
+func killAtRandom(t *testing.T, env map[string]string) {
 	t.Helper()
 	seed := tally.NewSeed(t)
 	random := seed.Rand("payments and kills")
