@@ -86,7 +86,7 @@ func (s *streaming) note(m *kafka.Message) {
 	s.done = append(s.done, m.Record.Source()+" "+m.Outcome.Kind.String())
 }
 
-// add adds records "<partition>/<Kafka key>/<value>", with the offsets 0, 1, …
+// add adds records, each written "<partition>/<Kafka key>/<value>", with the offsets 0, 1 and so on.
 func (s *streaming) add(records ...string) {
 	for offset, text := range records {
 		var partition int32

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,30 +14,41 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// While the store is down no handler is called, and one request at a time tries the store. The stream goes on within the
+// While the store is down no handler is called, and one request at a time tries the store. The stream goes on within twice the
 // breaker's cooldown.
 func TestStreamWaitsWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
+		s.add("warm up", "w1", "w2") // for an estimate, with which many claims are sent
+		pass(time.Second)
 		s.store.setDown(errNetwork)
-		for i := range 200 {
+		before := len(s.store.calls())
+		for i := range 1000 {
 			s.add(fmt.Sprint("lane", i), fmt.Sprint("k", i))
 		}
+		pass(time.Minute)
+		first := len(s.store.calls())
 		pass(time.Hour)
-		s.want("calls", &s.calls)
-		synctest.Wait()
-		if calls := s.store.calls(); len(calls) > 3600/5*2 || slices.Max(calls) > 25 {
-			t.Errorf("%d calls in an hour, of up to %d claims", len(calls), slices.Max(calls))
+		s.want("calls", &s.calls, "w1", "w2")
+		calls := s.store.calls()
+		if n := len(calls) - first; n < 3600/10 || n > 3600/5*2 {
+			t.Errorf("%d calls in an hour", n)
+		}
+		if n := slices.Max(calls[first:]); n > 25 {
+			t.Errorf("a call of %d claims tries the store", n)
 		}
 		s.mu.Lock()
-		if n := len(s.retried); n == 0 || n > 2*3600 || s.retried[0] != "k0 StoreDown" {
-			t.Errorf("%d tries were reported: %v", n, s.retried[:min(n, 3)])
+		if n, limit := len(s.retried), 2*len(calls); n < len(calls)-before || n > limit {
+			t.Errorf("%d tries were reported; want one for each of %d calls, and for each that the breaker refused", n, len(calls)-before)
+		}
+		if !strings.HasSuffix(s.retried[0], " StoreDown") {
+			t.Errorf("the first try that was reported: %s", s.retried[0])
 		}
 		s.mu.Unlock()
 		s.store.setDown(nil)
-		pass(6 * time.Second)
+		pass(12 * time.Second) // the breaker may refuse the first claim
 		synctest.Wait()
-		equal(t, "items settled", len(s.ended), 200)
+		equal(t, "items settled", len(s.ended), 1002)
 		s.close()
 	})
 }
@@ -137,13 +149,13 @@ func TestStreamWaitsForAKeyInFlightElsewhere(t *testing.T) {
 		s.add("warm up", "w1", "w2")
 		pass(time.Second)
 		s.hold("a1", time.Minute)
-		s.add("a", "a1", "a2", "a3")
+		s.stream.Add("a", s.item("a1", "a1", nil), s.item("a2", "a2", nil), s.item("a3", "a3", nil))
 		s.add("b", "b1", "b2")
 		pass(10 * time.Second)
 		s.want("settled", &s.ended, executed("w1", "w2", "b1", "b2")...)
 		for _, key := range []string{"a2", "a3"} {
-			if rec, err := s.store.Get(context.Background(), key); err == nil && !rec.Released() {
-				t.Errorf("%s is claimed: %+v", key, rec)
+			if rec, err := s.store.Get(context.Background(), key); err != nil || !rec.Released() || rec.Attempts != 0 {
+				t.Errorf("%s was not claimed and released: %+v, %v", key, rec, err)
 			}
 		}
 		if n := len(s.store.calls()); n > 30 {

@@ -16,11 +16,19 @@ import (
 
 // startWorker starts a worker if there is an item for it. Only one is being started at a time; it starts the next one.
 func (st *Stream) startWorker() {
-	if !st.starting && st.workers < st.scheduler.cfg.Concurrency && st.runnable() {
-		st.starting = true
-		st.workers++
+	if st.runnable() && st.reserveWorker() {
 		go st.work()
 	}
+}
+
+// reserveWorker counts one more worker, which must call work; false if there may be none.
+func (st *Stream) reserveWorker() bool {
+	if st.starting || st.workers >= st.scheduler.cfg.Concurrency {
+		return false
+	}
+	st.starting = true
+	st.workers++
+	return true
 }
 
 // runnable reports whether a lane may begin an item.

@@ -72,6 +72,24 @@ func TestStopReturnsTheItemsThatStillRun(t *testing.T) {
 	})
 }
 
+// Stop waits for the claims in progress, and for their release.
+func TestStopWaitsForClaimsInProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{}, batch.Config{})
+		s.store.latency = 5 * time.Second
+		s.add("a", "a1")
+		pass(time.Second)
+		began := time.Now()
+		s.stream.Stop(t.Context(), isLane("a"))
+		equal(t, "time to stop", time.Since(began), 9*time.Second)
+		if rec, err := s.store.Get(context.Background(), "a1"); err != nil || !rec.Released() || rec.Attempts != 0 {
+			t.Errorf("%+v, %v", rec, err)
+		}
+		s.want("calls", &s.calls)
+		s.close()
+	})
+}
+
 // Stop does not wait for claims in progress longer than its context, and they are released when they are answered.
 func TestStopReleasesClaimsInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
