@@ -42,8 +42,10 @@ const (
 // fixture is a Kafka in this process with a virtual network and virtual time, a store, and the log of the consumers on them.
 type fixture struct {
 	*testing.T
-	cluster *kfake.Cluster
+	cluster *kfake.Cluster // nil if it is a real one
 	network *kfake.VirtualNetwork
+	brokers []string
+	options []kgo.Opt // of clients of the cluster
 	store   store.Store
 	handler kafka.Handler // of the consumers; counts the call before
 	letters *letters
@@ -67,6 +69,7 @@ func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.brokers, f.options = f.cluster.ListenAddrs(), []kgo.Opt{kgo.Dialer(f.network.DialContext)}
 		defer f.cluster.Close()
 		defer func() {
 			for _, stop := range f.stops { // those of a test that failed
@@ -84,8 +87,7 @@ func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...
 // client returns a client of the cluster that the test must close.
 func (f *fixture) client(options ...kgo.Opt) *kgo.Client {
 	f.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.cluster.ListenAddrs()...), kgo.Dialer(f.network.DialContext),
-		kgo.RecordPartitioner(kgo.ManualPartitioner())}, options...)...)
+	c, err := kgo.NewClient(slices.Concat([]kgo.Opt{kgo.SeedBrokers(f.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())}, f.options, options)...)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func (f *fixture) start(change ...func(*consumer.Config)) *running {
 		f.Fatal(err)
 	}
 	cfg := consumer.Config{
-		Brokers: f.cluster.ListenAddrs(), Topics: []string{topic}, Group: group, Options: []kgo.Opt{kgo.Dialer(f.network.DialContext)},
+		Brokers: f.brokers, Topics: []string{topic}, Group: group, Options: slices.Clone(f.options),
 		Records: kafka.Config{DeadLetters: f.letters}, Logger: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 	for _, c := range change {

@@ -31,7 +31,7 @@ func TestMembersJoinAndLeaveInTheMiddleOfWork(t *testing.T) {
 					<-time.After(100 * time.Millisecond)
 					return nil, nil
 				}
-				f.produce(0, 500, 0, 1, 2, 3, 4, 5)
+				f.produce(0, 200, 0, 1, 2, 3, 4, 5)
 				first := f.start(protocol)
 				f.until("the first member works", func() bool { n, _ := f.called(); return n > 100 })
 				second, third := f.start(protocol), f.start(protocol)
@@ -41,13 +41,13 @@ func TestMembersJoinAndLeaveInTheMiddleOfWork(t *testing.T) {
 				first.mustEnd()
 				f.until("the others have its partitions", func() bool { return len(second.Stats().Partitions) == 3 && len(third.Stats().Partitions) == 3 })
 				second.mustEnd()
-				f.until("all records are handled", func() bool { n, _ := f.called(); return n == 3000 })
+				f.until("all records are handled", func() bool { n, _ := f.called(); return n == 1200 })
 				third.mustEnd()
-				if !f.calledOnce(3000) {
+				if !f.calledOnce(1200) {
 					_, calls := f.called()
-					f.Errorf("%d calls for 3,000 records", calls)
+					f.Errorf("%d calls for 1,200 records", calls)
 				}
-				f.wantOffsets(500, 500, 500, 500, 500, 500)
+				f.wantOffsets(200, 200, 200, 200, 200, 200)
 			})
 		})
 	}

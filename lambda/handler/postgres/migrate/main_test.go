@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/host"
 )
 
 func variables(values map[string]string) *host.Vars {
