@@ -1,6 +1,8 @@
 package topicdlq_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -127,5 +129,31 @@ func TestTopicOfASilentNetworkCanBeClosed(t *testing.T) {
 	}
 	if took := time.Since(begun); took > soon {
 		t.Errorf("to close took %v, want at most %v", took, soon)
+	}
+}
+
+// The context ends while nothing answers: Send returns at once.
+func TestSendOfASilentNetworkEndsWithTheContext(t *testing.T) {
+	for when, before := range map[string]int{"first letter": 0, "second letter": 1} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			brokers, proxy := newProxiedCluster(t)
+			topic := newTopic(t, brokers)
+			for range before {
+				if err := send(t, topic); err != nil {
+					t.Fatal(err)
+				}
+			}
+			proxy.New(faultproxy.Silent)
+			proxy.Existing(faultproxy.Silent)
+			const limit = 100 * time.Millisecond
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			begun := time.Now()
+			err := topic.Send(ctx, letter())
+			if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took > timeout/8 {
+				t.Errorf("%v after %v, want an error after %v", err, took, limit)
+			}
+		})
 	}
 }
