@@ -91,7 +91,7 @@ func (l *localCommand) declareSource(fs *flag.FlagSet) {
 		"deliver recorded MSK events unchanged, instead of a topic's records: the `PATH` of a file, or of a folder with *.json;\n"+
 			"the run ends when they are delivered")
 	fs.StringVar(&l.brokers, "brokers", "", "the cluster's `ADDRESSES`, separated by commas (default: a broker in this process)")
-	l.declareSecurity(fs)
+	l.declareAuth(fs)
 	fs.StringVar(&l.topic, "topic", "payments", "the `TOPIC`")
 	fs.IntVar(&l.opt.Partitions, "partitions", 6, "create the topic with `N` partitions, on the broker in this process")
 	fs.IntVar(&l.opt.Ports.Broker, "broker-port", 0, "the `PORT` on 127.0.0.1 of the broker in this process (default: a free port)")
@@ -236,7 +236,7 @@ const localStack = "http://127.0.0.1:4566"
 // fromLocalStack sets the parameters from a deployed mapping.
 func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	allowed := []string{
-		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "sasl",
+		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "auth", "secret-arn",
 		"topic", "function-name", "partitions", "broker-port", "produce", "producer-duplicates", "seed",
 		"until-drained", "duplicate", "concurrent-duplicates", "slow", "retry", "log",
 	}

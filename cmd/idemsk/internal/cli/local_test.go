@@ -181,7 +181,7 @@ func TestLocalThatCannotRun(t *testing.T) {
 		{[]string{"--store", "x"}, 2, `idemsk local: --store is "x"`},
 		{[]string{"--store", "http://" + closed}, 1, "no DynamoDB answers at http://" + closed},
 		{[]string{"--tls"}, 2, "need --brokers"},
-		{[]string{"--brokers", closed, "--tls-ca", "/nowhere"}, 1, "/nowhere"},
+		{[]string{"--brokers", closed, "--tls-ca", "/nowhere"}, 2, "/nowhere"},
 		{[]string{"--from-localstack"}, 2, "--function and --from-localstack exclude each other"},
 	} {
 		args := append([]string{"local", "--function", handler}, test.args...)

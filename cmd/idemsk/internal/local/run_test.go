@@ -229,7 +229,7 @@ func TestBrokersThatWantToKnow(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	o.Kafka = nil
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "whether the listener needs --tls or --sasl") {
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "whether the listener needs --tls or --auth") {
 		t.Errorf("%v", err)
 	}
 }

@@ -145,9 +145,9 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-func dial(t *testing.T, c *kfake.Cluster, s redrive.Security) *redrive.Kafka {
+func dial(t *testing.T, c *kfake.Cluster) *redrive.Kafka {
 	t.Helper()
-	k, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs(), Security: s})
+	k, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs()})
 	if err != nil {
 		t.Fatal(err)
 	}
