@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kprom"
+	"github.com/twmb/franz-go/plugin/kslog"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/consumer"
+)
+
+// The parts that all hosts have in common.
+type (
+	Base   = host.Base
+	Build  = host.Build
+	Option = host.Option
+)
+
+// Start runs a handler as this process. It returns only by ending the process.
+func Start(handler kafka.Handler, options ...Option) { StartFunc(host.Handler(handler), options...) }
+
+// StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
+func StartFunc(build Build, options ...Option) {
+	signals := make(chan os.Signal, 2) //nolint:mnd // the first drains, the second ends
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	ctx, drain := context.WithCancel(context.Background())
+	go func() {
+		fmt.Fprintf(os.Stderr, "idemsk: %v: draining; a second signal ends the process at once\n", <-signals)
+		drain()
+		fmt.Fprintf(os.Stderr, "idemsk: %v again: the process ends; records in progress are delivered again\n", <-signals)
+		os.Exit(1)
+	}()
+	if err := Run(ctx, build, host.Environment(), os.Stderr, options...); err != nil {
+		fmt.Fprintf(os.Stderr, "idemsk: the consumer has ended:\n%v\n", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Run runs a handler with the configuration of the variables until ctx ends, as [consumer.Consumer.Run] does, and returns its error.
+// Logs go to stderr. It returns all errors of the configuration together.
+func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, options ...Option) error {
+	cfg := ReadConfig(vars, options...)
+	base := host.NewBase(vars, cfg.Config, stderr, options...)
+	parts, err := base.Parts(ctx, build)
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	metrics := prometheus.NewRegistry()
+	if err := cfg.connect(ctx, base, metrics); err != nil {
+		return err
+	}
+	cfg.Consumer.Records, cfg.Consumer.Logger = parts.Records, base.Logger
+	c, err := consumer.New(parts.Engine, parts.Handler, cfg.Consumer)
+	if err != nil {
+		return err
+	}
+	end, err := serve(ctx, cfg.HTTPAddr, c, metrics, base.Logger)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return c.Run(ctx)
+}
+
+// connect sets the brokers and the options of the Kafka client. The client's metrics are registered in metrics.
+func (c *Config) connect(ctx context.Context, base *Base, metrics *prometheus.Registry) (err error) {
+	if c.Kafka.NeedsAWS() {
+		if c.Kafka.AWS, err = base.AWS(ctx); err != nil {
+			return err
+		}
+	}
+	options, err := c.Kafka.Options()
+	if err != nil {
+		return err
+	}
+	c.Consumer.Brokers = c.Kafka.Brokers
+	c.Consumer.Options = append(options, kgo.WithLogger(kslog.New(base.Logger.With("component", "kafka"))))
+	if c.HTTPAddr != "" {
+		c.Consumer.Options = append(c.Consumer.Options, kgo.WithHooks(kprom.NewMetrics("idemsk_kafka", kprom.Registry(metrics))))
+	}
+	return nil
+}
