@@ -41,7 +41,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"sync"
 	"time"
 
@@ -99,14 +98,11 @@ const (
 	wholeBatch = 1 << 30
 )
 
-// topicName is what Kafka accepts: https://github.com/apache/kafka/blob/4.1.0/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
-var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
-
 // New returns a topic. It does not connect. The caller must close the topic. It returns idem.ErrInvalidConfig (wrapped), which
 // names the invalid field.
 func New(cfg Config) (*Topic, error) {
-	if !topicName.MatchString(cfg.Topic) || cfg.Topic == "." || cfg.Topic == ".." {
-		return nil, fmt.Errorf("topicdlq: %w: Topic is %q: want 1 to 249 letters, digits, '.', '_' and '-'", idem.ErrInvalidConfig, cfg.Topic)
+	if !kafka.ValidTopic(cfg.Topic) {
+		return nil, fmt.Errorf("topicdlq: %w: Topic is %q: want %s", idem.ErrInvalidConfig, cfg.Topic, kafka.TopicNames)
 	}
 	if cfg.Timeout != 0 && cfg.Timeout < MinTimeout {
 		return nil, fmt.Errorf("topicdlq: %w: Timeout is %v: want 0, for %v, or at least %v", idem.ErrInvalidConfig, cfg.Timeout, DefaultTimeout, MinTimeout)
