@@ -19,7 +19,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
@@ -98,7 +98,7 @@ func (l *localCommand) declareSource(fs *flag.FlagSet) {
 	fs.StringVar(&c.ConsumerGroup, "consumer-group-id", "idemsk-local", "the consumer `GROUP`; its committed offsets override --starting-position")
 	fs.BoolVar(&l.deployed, "from-localstack", false,
 		"run the event source mapping that is deployed at --endpoint-url (default "+localStack+"), with its parameters and function")
-	fs.Float64Var(&l.opt.Copies, "producer-duplicates", stream.DefaultCopies, "the `SHARE` of produced payments that are sent twice")
+	fs.Float64Var(&l.opt.Copies, "producer-duplicates", payments.DefaultCopies, "the `SHARE` of produced payments that are sent twice")
 	fs.IntVar(&l.opt.Produce, "produce", 0, "produce `N` generated payments to the topic")
 	fs.Uint64Var(&l.opt.Seed, "seed", 0,
 		"the `SEED` of generated payments, and of the faults of a batch with a given first record (default: random)")
@@ -202,7 +202,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if n := report.OwnFailures(); n > 0 {
 		log.keep = term.Plural(n, "invocation failed by itself", "invocations failed by themselves")
 	}
-	if report.Proof != nil && !report.Proof.OK() || l.opt.UntilDrained && report.Gone() > 0 {
+	if report.Verified != nil && !report.Verified.OK() || l.opt.UntilDrained && report.Gone() > 0 {
 		return errReported
 	}
 	return nil
