@@ -336,6 +336,20 @@ func TestTopicErrorsNameTheRemedy(t *testing.T) {
 	}
 }
 
+// A cluster without any group has no coordinator at first. Later the coordinator may move.
+func TestTopicWaitsForTheCoordinator(t *testing.T) {
+	t.Parallel()
+	c := newLetterCluster(t)
+	sendLetters(t, c, letter(0))
+	for _, key := range []kmsg.Key{kmsg.OffsetFetch, kmsg.OffsetCommit} {
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.CoordinatorNotAvailable, Count: 2})
+	}
+	if found, _ := redriveTopic(t, c, redrive.Options{}); found != "0 redriven" {
+		t.Error(found)
+	}
+	wantCommitted(t, c, 1)
+}
+
 // A letter whose commit fails is redriven, and stays: the next run redrives it again.
 func TestCommitThatFails(t *testing.T) {
 	t.Parallel()
