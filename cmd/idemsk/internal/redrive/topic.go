@@ -158,36 +158,22 @@ func (c commits) of(partition int32) commit {
 	return commit{offset: -1}
 }
 
-// retryPause is the pause before a request is repeated.
+// retryPause is the pause before commits are requested again.
 const retryPause = 250 * time.Millisecond
 
-// retry repeats a request until ctx ends, as long as the brokers say that it may succeed: the group's coordinator moves, or the cluster
-// has just created the topic of offsets.
-func retry(ctx context.Context, request func() error) error {
-	for {
-		err := request()
-		if !kerr.IsRetriable(err) {
-			return err
-		}
+// commits returns the group's commits. Until ctx ends, it repeats a request that may succeed later: a cluster without any group has to
+// create the topic of offsets first.
+func (t *topic) commits(ctx context.Context) (commits, error) {
+	found, err := t.fetchCommits(ctx)
+	for kerr.IsRetriable(err) && ctx.Err() == nil {
 		pause := time.NewTimer(retryPause)
 		select {
 		case <-pause.C:
+			found, err = t.fetchCommits(ctx)
 		case <-ctx.Done():
 			pause.Stop()
-			return err
 		}
 	}
-}
-
-// commits returns the group's commits.
-func (t *topic) commits(ctx context.Context) (commits, error) {
-	var found kadm.OffsetResponses
-	err := retry(ctx, func() (err error) {
-		if found, err = kadm.NewClient(t.client).FetchOffsetsForTopics(ctx, t.group, t.name); err != nil {
-			return err
-		}
-		return found.Error()
-	})
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // the first commit creates the group
 		return nil, fmt.Errorf("the offsets of the group %s: %w", t.group, err)
 	}
@@ -196,6 +182,14 @@ func (t *topic) commits(ctx context.Context) (commits, error) {
 		all[number] = commit{o.At, o.Metadata}
 	}
 	return all, nil
+}
+
+func (t *topic) fetchCommits(ctx context.Context) (kadm.OffsetResponses, error) {
+	found, err := kadm.NewClient(t.client).FetchOffsetsForTopics(ctx, t.group, t.name)
+	if err != nil {
+		return nil, err
+	}
+	return found, found.Error()
 }
 
 // Next implements Source.
@@ -298,13 +292,10 @@ func (t *topic) Done(ctx context.Context, m *Message) error {
 	topic.Topic, topic.Partitions = t.name, append(topic.Partitions, part)
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.RetentionTimeMillis, req.Topics = t.group, keepOffsets.Milliseconds(), append(req.Topics, topic)
-	err := retry(ctx, func() error {
-		resp, err := req.RequestWith(ctx, t.client)
-		if err != nil {
-			return err
-		}
-		return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
-	})
+	resp, err := req.RequestWith(ctx, t.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+	}
 	if err != nil {
 		return fmt.Errorf("committing the offset of %s for the group %s: %w%s", m.Name, t.group, err, t.hint(err))
 	}

@@ -336,14 +336,12 @@ func TestTopicErrorsNameTheRemedy(t *testing.T) {
 	}
 }
 
-// A cluster without any group has no coordinator at first. Later the coordinator may move.
+// A cluster without any group has no coordinator at first.
 func TestTopicWaitsForTheCoordinator(t *testing.T) {
 	t.Parallel()
 	c := newLetterCluster(t)
 	sendLetters(t, c, letter(0))
-	for _, key := range []kmsg.Key{kmsg.OffsetFetch, kmsg.OffsetCommit} {
-		c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.CoordinatorNotAvailable, Count: 2})
-	}
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: 5})
 	if found, _ := redriveTopic(t, c, redrive.Options{}); found != "0 redriven" {
 		t.Error(found)
 	}
