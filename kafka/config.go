@@ -48,6 +48,8 @@ type Config struct {
 	Concurrency int
 	// Bulk is called instead of the Handler, with many records per call, if not nil. Order and Concurrency are ignored then.
 	Bulk BulkHandler
+	// BulkAttempts is Bulk for a handler that needs the attempts of the records or returns results.
+	BulkAttempts BulkAttempts
 	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that fails blocks its
 	// partition until it succeeds.
 	DeadLetters DeadLetters
@@ -66,6 +68,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Fingerprint == nil {
 		c.Fingerprint = ValueFingerprint
+	}
+	if c.Bulk != nil {
+		c.BulkAttempts = c.Bulk.attempts
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
