@@ -37,13 +37,13 @@ func TestWithHeaders(t *testing.T) {
 
 func TestIsKafka(t *testing.T) {
 	for payload, want := range map[string]bool{
-		`{"eventSource":"aws:kafka","records":{`:          true, // the rest is not read
-		`{"records":{},"eventSource":"SelfManagedKafka"}`: true,
-		` { "eventSource" : "aws:SelfManagedKafka" }`:     true,
-		`{"eventSource":"aws:sqs","Records":[]}`:          false,
-		`{"eventSource":1}`:                               false,
-		`{"Records":[{"eventSource":"aws:kafka"}]}`:       false,
-		`{"detail":{"eventSource":"aws:kafka"},"a":1}`:    false,
+		`{"eventSource":"aws:kafka","records":{`:           true, // the rest is not read
+		`{"records":{},"eventSource":"SelfManagedKafka"}`:  true,
+		"\n{ \"eventSource\" : \"aws:SelfManagedKafka\" }": true,
+		`{"eventSource":"aws:sqs","Records":[]}`:           false,
+		`{"eventSource":1}`:                                false,
+		`{"Records":[{"eventSource":"aws:kafka"}]}`:        false,
+		`{"detail":{"eventSource":"aws:kafka"},"a":1}`:     false,
 		`"eventSource"`: false, ``: false, `[]`: false, `{"eventSource":"aws:kafka`: false,
 	} {
 		if got := mskevent.IsKafka([]byte(payload)); got != want {
