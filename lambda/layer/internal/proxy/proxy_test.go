@@ -49,8 +49,11 @@ func TestEventOfTheFunction(t *testing.T) {
 	want := whole
 	for _, key := range []string{"a", "b"} {
 		header := fmt.Sprintf(`{"trace":[%d]}`, key[0])
-		token := strings.ReplaceAll(strings.Trim(fmt.Sprint(strconv.AppendInt(nil, f.entry(key).Token, 10)), "[]"), " ", ",")
-		want = strings.Replace(want, header, header+`,{"idemsk-token":[`+token+`]},{"idemsk-attempt":[49]}`, 1)
+		var token []string
+		for _, digit := range []byte(strconv.FormatInt(f.entry(key).Token, 10)) {
+			token = append(token, strconv.Itoa(int(digit)))
+		}
+		want = strings.Replace(want, header, header+`,{"idemsk-token":[`+strings.Join(token, ",")+`]},{"idemsk-attempt":[49]}`, 1)
 	}
 	got := f.received()[0]
 	if string(got.Payload) != want {

@@ -114,7 +114,7 @@ func (u *upstream) post(ctx context.Context, path string, body []byte, header ht
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	resp, err := u.http.Do(req)
+	resp, err := u.http.Do(req) //nolint:gosec // as above
 	if err != nil {
 		return fmt.Errorf("sending to the Runtime API: %w", err)
 	}
