@@ -52,7 +52,7 @@ test-docs:
 ## test-stores: the stores alone, against real servers
 test-stores:
 	scripts/postgres.sh install && scripts/redis.sh install
-	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/site
+	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/testenv
 
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test

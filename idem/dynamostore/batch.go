@@ -155,7 +155,7 @@ func (s *Store) execute(ctx context.Context, statements []types.BatchStatementRe
 	for from, to := range chunks.Of(len(statements), MaxBatchSize, func(i int) int { return sizeOfStatement(&statements[i]) }) {
 		bounds = append(bounds, [2]int{from, to})
 	}
-	s.each(len(bounds), func(n int) {
+	chunks.Each(len(bounds), s.limit, func(n int) {
 		from, to := bounds[n][0], bounds[n][1]
 		s.executeChunk(ctx, statements[from:to], answers[from:to])
 	})
@@ -214,10 +214,10 @@ func answerOf(r *types.BatchStatementResponse) answer {
 
 // read reads the entries of the claims' keys and returns the claims whose keys could be read.
 func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
-	chunks := (len(claims) + maxKeys - 1) / maxKeys
-	read := make([]map[string]found, chunks)
-	errs := make([]error, chunks)
-	s.each(chunks, func(n int) {
+	requests := (len(claims) + maxKeys - 1) / maxKeys
+	read := make([]map[string]found, requests)
+	errs := make([]error, requests)
+	chunks.Each(requests, s.limit, func(n int) {
 		var keys []map[string]types.AttributeValue
 		for _, c := range claims[n*maxKeys : min((n+1)*maxKeys, len(claims))] {
 			keys = append(keys, keyOf(reqs[c.i].Key))

@@ -20,7 +20,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +29,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/chunks"
 )
 
 // DefaultTable is the table's name if Config.Table is empty.
@@ -134,7 +134,7 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 		s.claimBatch(ctx, reqs, results)
 		return results
 	}
-	s.each(len(reqs), func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
+	chunks.Each(len(reqs), s.limit, func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
 	return results
 }
 
@@ -165,25 +165,7 @@ func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []e
 		s.settleBatch(ctx, ss, errs)
 		return
 	}
-	s.each(len(ss), func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
-}
-
-// each calls f(0), …, f(n-1) concurrently and returns when all have returned.
-func (s *Store) each(n int, f func(i int)) {
-	if n == 1 {
-		f(0)
-		return
-	}
-	slots := make(chan struct{}, s.limit)
-	var wg sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			f(i)
-		})
-	}
-	wg.Wait()
+	chunks.Each(len(ss), s.limit, func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
 }
 
 // maxRounds is the maximum number of tries of a claim whose key changes between the read and the write. In each lost round,

@@ -19,8 +19,8 @@ func foreignItems() map[string]map[string]types.AttributeValue {
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	return map[string]map[string]types.AttributeValue{
 		"nothing but a key":      {},
-		"an unknown status":      {dynamostore.AttrStatus: text("DONE")},
-		"a version that is text": {dynamostore.AttrStatus: text("STARTED"), dynamostore.AttrVersion: text("many")},
+		"an unknown status":      {"status": text("DONE")},
+		"a version that is text": {"status": text("STARTED"), "version": text("many")},
 	}
 }
 

@@ -2,7 +2,6 @@ package dynamostore_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -24,6 +23,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,19 +38,7 @@ func fake(tb testing.TB) *dynamofake.Server {
 // fakeWith starts an in-process DynamoDB with injected faults.
 func fakeWith(tb testing.TB, fault func(op string, body []byte) dynamofake.Fault) *dynamofake.Server {
 	tb.Helper()
-	srv, err := dynamofake.New(dynamofake.Config{Fault: fault})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := srv.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := srv.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return srv
+	return testkit.Serve(tb, dynamofake.New, dynamofake.Config{Fault: fault})
 }
 
 // wire is a client's transport to DynamoDB. It can lose replies and call a function between two requests.
@@ -158,11 +147,7 @@ func newStore(tb testing.TB, c *dynamodb.Client, cfg dynamostore.Config) *dynamo
 	if err := dynamostore.CreateTable(tb.Context(), c, cfg.Table); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { // t.Context has ended here
-		if _, err := c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &cfg.Table}); err != nil {
-			tb.Errorf("deleting table %s: %v", cfg.Table, err)
-		}
-	})
+	awstest.DeleteTableAtEnd(tb, c, cfg.Table)
 	s, err := dynamostore.New(c, cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -199,7 +184,7 @@ func counters(tb testing.TB, c *dynamodb.Client, st *dynamostore.Store) *storete
 	tb.Helper()
 	const key, count = "id", "count"
 	table := "effects-" + rand.Text()
-	createTable(tb, c, table, key)
+	awstest.CreateTable(tb, c, table, key)
 	id := func(name string) map[string]types.AttributeValue {
 		return map[string]types.AttributeValue{key: &types.AttributeValueMemberS{Value: name}}
 	}
@@ -242,24 +227,6 @@ func counters(tb testing.TB, c *dynamodb.Client, st *dynamostore.Store) *storete
 			return read
 		},
 	}
-}
-
-// createTable creates a table and deletes it after the test.
-func createTable(tb testing.TB, c *dynamodb.Client, table, key string) {
-	tb.Helper()
-	_, err := c.CreateTable(tb.Context(), &dynamodb.CreateTableInput{
-		TableName: &table, BillingMode: types.BillingModePayPerRequest,
-		KeySchema:            []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key, AttributeType: types.ScalarAttributeTypeS}},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if _, err := c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &table}); err != nil {
-			tb.Errorf("deleting table %s: %v", table, err)
-		}
-	})
 }
 
 func raw(tb testing.TB, c *dynamodb.Client, table, key string) []byte {

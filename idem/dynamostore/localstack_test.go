@@ -7,7 +7,6 @@ import (
 	"flag"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,20 +17,11 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
-// endpoint is the address of LocalStack, which `make test` starts.
-func endpoint(t *testing.T) string {
-	t.Helper()
-	url := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if url == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
-	}
-	return url
-}
-
 func TestRulesOnLocalStack(t *testing.T) {
-	url := endpoint(t)
+	url := awstest.LocalStack(t)
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		storetest.Run(t, func(t *testing.T) storetest.Harness {
 			h, _ := harness(t, url, batched)
@@ -41,7 +31,7 @@ func TestRulesOnLocalStack(t *testing.T) {
 }
 
 func TestAgreesWithMemoryOnLocalStack(t *testing.T) {
-	url := endpoint(t)
+	url := awstest.LocalStack(t)
 	fewer(t)
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		h, _ := harness(t, url, batched)
@@ -91,7 +81,7 @@ func empty(t *testing.T, st store.Store) {
 // TestTTLDeletesByOurAttribute runs LocalStack's TTL worker, which uses the real time: it deletes the expired item and keeps
 // the other.
 func TestTTLDeletesByOurAttribute(t *testing.T) {
-	url := endpoint(t)
+	url := awstest.LocalStack(t)
 	longAgo := time.Now().Add(-2 * time.Hour)
 	st := newStore(t, client(newWire(t), url), dynamostore.Config{Clock: func() time.Time { return longAgo }})
 	for key, retention := range map[string]time.Duration{"past": time.Hour, "remembered": 24 * time.Hour} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // canceller is a client that can answer a transaction itself, without sending it.
@@ -55,7 +56,7 @@ func newBooks(t *testing.T) *books {
 	w := newWire(t)
 	c := client(w, fake(t).URL())
 	b := &books{client: &canceller{Client: c}, wire: w, table: "books"}
-	createTable(t, c, b.table, "id")
+	awstest.CreateTable(t, c, b.table, "id")
 	keys := newStore(t, c, dynamostore.Config{}).Table()
 	var err error
 	if b.Store, err = dynamostore.New(b.client, dynamostore.Config{Table: keys}); err != nil {

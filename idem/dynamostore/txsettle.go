@@ -53,7 +53,7 @@ func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, e
 	}
 	groups, disjoint := group(completions)
 	if disjoint {
-		s.each(len(groups), func(i int) { s.commit(ctx, groups[i]) })
+		chunks.Each(len(groups), s.limit, func(i int) { s.commit(ctx, groups[i]) })
 	} else { // concurrent transactions on the same item would conflict
 		for _, g := range groups {
 			s.commit(ctx, g)

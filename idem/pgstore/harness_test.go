@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // server is shared by the tests that do not change it.
@@ -44,16 +45,7 @@ func TestMain(m *testing.M) {
 // ownServer starts a server for a test that stops it or changes its settings.
 func ownServer(tb testing.TB, settings map[string]string) *pgserver.Server {
 	tb.Helper()
-	srv, err := pgserver.Start(tb.Context(), pgserver.Config{Settings: settings})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := srv.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return srv
+	return testkit.Run(tb, pgserver.Start, pgserver.Config{Settings: settings})
 }
 
 func newPool(tb testing.TB, url string, options ...func(*pgxpool.Config)) *pgxpool.Pool {

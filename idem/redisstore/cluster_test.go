@@ -10,16 +10,12 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func ownCluster(t *testing.T) *redisserver.Cluster {
 	t.Helper()
-	c, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAtEnd(t, c)
-	return c
+	return testkit.Run(t, redisserver.StartCluster, redisserver.Config{})
 }
 
 func TestBatchUsesEveryNodeOfACluster(t *testing.T) {

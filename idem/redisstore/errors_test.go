@@ -13,6 +13,7 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // wantOneError checks that a claim, a settlement and the Admin methods return the same error.
@@ -67,11 +68,7 @@ func TestClusterNodeWithoutClusterOptionIsRefused(t *testing.T) {
 }
 
 func TestOldServerIsRefused(t *testing.T) {
-	old, err := redisserver.Start(t.Context(), redisserver.Config{Kind: redisserver.OldRedis})
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAtEnd(t, old)
+	old := testkit.Run(t, redisserver.Start, redisserver.Config{Kind: redisserver.OldRedis})
 	st := newStore(t, newClient(t, old.URL()), redisstore.Config{})
 	wantError(t, claim(t, st, request("a", 1)).Err, "older than Redis 7")
 	if err := st.Check(t.Context()); !errors.Is(err, redisstore.ErrOldServer) {
@@ -124,7 +121,7 @@ func TestReadOnlyReplicaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, replica)
+	testkit.CloseAtEnd(t, replica)
 	st := newStore(t, newClient(t, replica.URL()), redisstore.Config{Prefix: "p"})
 	wantError(t, claim(t, st, request("a", 2)).Err, "READONLY", "read-only replica", "the primary's address") // even a duplicate
 	wantError(t, settle(t, st, settlement(store.Entry{Key: "a", Token: 1, Owner: "o"}, store.OpComplete)), "READONLY")
@@ -142,11 +139,7 @@ func TestReadOnlyReplicaIsRefused(t *testing.T) {
 func TestFullServerRefusesClaimsAndAcceptsCompletions(t *testing.T) {
 	for kind := range map[redisserver.Kind]bool{redisserver.Redis: true, redisserver.Valkey: true} {
 		t.Run(string(kind), func(t *testing.T) {
-			srv, err := redisserver.Start(t.Context(), redisserver.Config{Kind: kind})
-			if err != nil {
-				t.Fatal(err)
-			}
-			closeAtEnd(t, srv)
+			srv := testkit.Run(t, redisserver.Start, redisserver.Config{Kind: kind})
 			st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
 			if err := settle(t, st, settlement(mustClaim(t, st, request("done", 1)), store.OpComplete)); err != nil {
 				t.Fatal(err)

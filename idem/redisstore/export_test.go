@@ -9,5 +9,9 @@ const ServerClock = serverClock
 // Name returns the name of a key at the server.
 func (s *Store) Name(key string) string { return s.name(key) }
 
-// CheckServer checks a server by its INFO.
-func CheckServer(info string) error { return judgeServer(parseInfo(info)) }
+// The bounds of requests.
+const (
+	AttemptTimeout = attemptTimeout
+	MaxAttempts    = maxAttempts
+	MaxBatchSize   = maxBatchSize
+)

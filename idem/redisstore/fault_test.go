@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // patience is how long a test waits for an action of the server.
@@ -172,7 +173,7 @@ func TestFailoverKeepsReplicatedWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, replica)
+	testkit.CloseAtEnd(t, replica)
 	way := &halfway{addr: primary.Addr()}
 	st := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
 	failover := func(field, value string) {
@@ -204,7 +205,7 @@ func TestClientLeavesADemotedPrimary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, replica)
+	testkit.CloseAtEnd(t, replica)
 	way := &halfway{addr: primary.Addr()}
 	st := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
 	rec := mustClaim(t, st, request("a", 1))
@@ -286,7 +287,7 @@ func cutOff(t *testing.T) *cutOffPrimary {
 	if f.replica, err = f.primary.Replica(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, f.replica)
+	testkit.CloseAtEnd(t, f.replica)
 	f.way = &halfway{addr: f.primary.Addr()}
 	f.store = newStore(t, newClient(t, f.primary.URL(), f.way.option), redisstore.Config{})
 	f.held = mustClaim(t, f.store, request("a", 1))

@@ -26,6 +26,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // The servers shared by the tests that do not change them.
@@ -67,7 +68,7 @@ func startShared(ctx context.Context) (stop func() error, err error) {
 		return stop, err
 	}
 	started = append(started, valkey)
-	if cluster, err = redisserver.StartCluster(ctx, redisserver.Config{}, 3); err != nil {
+	if cluster, err = redisserver.StartCluster(ctx, redisserver.Config{}); err != nil {
 		return stop, err
 	}
 	started = append(started, cluster)
@@ -77,21 +78,7 @@ func startShared(ctx context.Context) (stop func() error, err error) {
 // ownServer starts a server for a test that stops or reconfigures it.
 func ownServer(tb testing.TB, settings map[string]string) *redisserver.Server {
 	tb.Helper()
-	srv, err := redisserver.Start(tb.Context(), redisserver.Config{Settings: settings})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	closeAtEnd(tb, srv)
-	return srv
-}
-
-func closeAtEnd(tb testing.TB, c io.Closer) {
-	tb.Helper()
-	tb.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
+	return testkit.Run(tb, redisserver.Start, redisserver.Config{Settings: settings})
 }
 
 func newClient(tb testing.TB, url string, options ...func(*redis.UniversalOptions)) redis.UniversalClient {
@@ -100,7 +87,7 @@ func newClient(tb testing.TB, url string, options ...func(*redis.UniversalOption
 	if err != nil {
 		tb.Fatal(err)
 	}
-	closeAtEnd(tb, client)
+	testkit.CloseAtEnd(tb, client)
 	return client
 }
 

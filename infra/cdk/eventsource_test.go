@@ -92,11 +92,11 @@ func TestAuthentication(t *testing.T) {
 		want     []values
 	}{
 		"MSK, IAM":             {nil, nil},
-		"MSK, SCRAM":           {[]values{{"auth": "scram-512", "secretArn": secret}}, access("SASL_SCRAM_512_AUTH", secret)},
+		"MSK, SCRAM":           {[]values{{"auth": "scram-sha-512", "secretArn": secret}}, access("SASL_SCRAM_512_AUTH", secret)},
 		"MSK, mTLS":            {[]values{{"auth": "mtls", "secretArn": secret}}, access("CLIENT_CERTIFICATE_TLS_AUTH", secret)},
 		"MSK, none":            {[]values{{"auth": "none"}}, nil},
 		"self-managed, SCRAM":  {[]values{self}, access("SASL_SCRAM_512_AUTH", secret)},
-		"self-managed, weaker": {[]values{self, {"auth": "scram-256"}}, access("SASL_SCRAM_256_AUTH", secret)},
+		"self-managed, weaker": {[]values{self, {"auth": "scram-sha-256"}}, access("SASL_SCRAM_256_AUTH", secret)},
 		"self-managed, PLAIN, private CA, VPC": {[]values{self, vpc, {"auth": "plain", "caSecretArn": secret}},
 			access(append([]string{"BASIC_AUTH", secret, "SERVER_ROOT_CA_CERTIFICATE", secret}, network...)...)},
 		"self-managed, mTLS":           {[]values{self, {"auth": "mtls"}}, access("CLIENT_CERTIFICATE_TLS_AUTH", secret)},

@@ -14,7 +14,7 @@ import (
 // everything are settings that turn every part of the stack on.
 func everything() values {
 	return values{
-		"auth": "scram-512", "secretArn": secret, "secretKeyArn": kmsKey, "kmsKeyArn": kmsKey,
+		"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey, "kmsKeyArn": kmsKey,
 		"onFailure": "queue", "retries": 10, "maxRecordAge": "24h", "canary": "10-percent-5-minutes", "tracing": true,
 		"alarmEmail": "oncall@example.com", "contributorInsights": true,
 		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments",

@@ -36,7 +36,7 @@ func withOutbox(t *testing.T, more ...values) values {
 
 // scram are settings of a cluster with passwords, which no topics are named for.
 func scram() values {
-	return values{"auth": "scram-512", "secretArn": secret, "secretKeyArn": kmsKey, "outboxTopics": nil}
+	return values{"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey, "outboxTopics": nil}
 }
 
 func TestOutbox(t *testing.T) {
@@ -116,10 +116,10 @@ func TestRelaySettings(t *testing.T) {
 		"otherwise": {values{"outboxAuth": "mtls", "outboxSecretArn": own, "outboxTopics": nil, "relayAttempts": 3, "relayKafkaTimeout": "20s", "logLevel": "WARN"},
 			values{"IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_TLS": "true", "IDEMSK_RELAY_ATTEMPTS": "3", "IDEMSK_KAFKA_TIMEOUT": "20s",
 				"IDEMSK_LOG_LEVEL": "WARN"}},
-		"self-managed": {self, values{"IDEMSK_KAFKA_AUTH": "scram-sha-512", "IDEMSK_KAFKA_BROKERS": "b-1.example.com:9096,b-2.example.com:9096", "IDEMSK_KAFKA_CA": nil}},
+		"self-managed": {self, values{"IDEMSK_KAFKA_AUTH": "scram-sha-512", "IDEMSK_KAFKA_BROKERS": "b-1.example.com:9096,b-2.example.com:9096", "IDEMSK_KAFKA_TLS_CA": nil}},
 		"another password": {values{"clusterArn": nil, "bootstrapServers": "b:9096", "secretArn": secret, "outboxBrokers": "b:9095", "outboxTopics": nil,
-			"outboxAuth": "scram-256", "outboxSecretArn": own, "outboxCa": "/var/task/ca.pem"},
-			values{"IDEMSK_KAFKA_AUTH": "scram-sha-256", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_BROKERS": "b:9095", "IDEMSK_KAFKA_CA": "/var/task/ca.pem"}},
+			"outboxAuth": "scram-sha-256", "outboxSecretArn": own, "outboxCa": "/var/task/ca.pem"},
+			values{"IDEMSK_KAFKA_AUTH": "scram-sha-256", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_BROKERS": "b:9095", "IDEMSK_KAFKA_TLS_CA": "/var/task/ca.pem"}},
 		"without authentication":           {values{"outboxAuth": "none", "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "false"}},
 		"without authentication, over TLS": {values{"outboxAuth": "none", "outboxTls": true, "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "true"}},
 	} {
@@ -224,7 +224,7 @@ func TestEndpointsOfTheRelay(t *testing.T) {
 		want  []string
 	}{
 		"IAM":   {values{"vpcEndpoints": true}, []string{"dynamodb", "sqs"}},
-		"SCRAM": {values{"vpcEndpoints": true, "auth": "scram-512", "secretArn": secret, "outboxTopics": nil, "tracing": true}, []string{"dynamodb", "secretsmanager", "sqs", "xray"}},
+		"SCRAM": {values{"vpcEndpoints": true, "auth": "scram-sha-512", "secretArn": secret, "outboxTopics": nil, "tracing": true}, []string{"dynamodb", "secretsmanager", "sqs", "xray"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := build(t, plain(t, withOutbox(t, c.given)))
@@ -279,17 +279,20 @@ func TestRelayMatchesTheArchitecture(t *testing.T) {
 // The construct has some names and numbers of the outbox's packages twice, as it does not import them.
 func TestConstructMatchesTheOutbox(t *testing.T) {
 	got := make(map[string]string)
-	for _, file := range []string{"outbox/dynamooutbox/item.go", "outbox/dynamooutbox/relay.go", "outbox/relay/relay.go", "lambda/relay/config.go"} {
+	for _, file := range []string{"outbox/dynamooutbox/item.go", "outbox/dynamooutbox/relay.go", "outbox/relay/relay.go", "lambda/relay/config.go", "internal/kafkaauth/config.go"} {
 		maps.Copy(got, constants(t, filepath.Join("..", "..", filepath.FromSlash(file))))
 	}
 	for name, want := range map[string]string{
 		"AttrAggregate": `"aggregate"`, "AttrID": `"id"`, "AttrExpiry": `"expiryTimestamp"`, "AttrRequeuedAt": `"requeuedAt"`,
 		"DefaultMaxAttempts": strconv.Itoa(consumer.DefaultRelayAttempts), "DefaultTimeout": "10 * time.Second", "maxAttempts": "20",
-		"authNone": `"none"`, "authIAM": `"iam"`, "authSCRAM512": `"scram-sha-512"`, "authSCRAM256": `"scram-sha-256"`, "authMTLS": `"mtls"`,
+		"None": quoted(consumer.AuthNone), "IAM": quoted(consumer.AuthIAM), "SCRAM512": quoted(consumer.AuthSCRAM512),
+		"SCRAM256": quoted(consumer.AuthSCRAM256), "Plain": quoted(consumer.AuthPlain), "MTLS": quoted(consumer.AuthMTLS),
 	} {
 		equal(t, name, got[name], want)
 	}
 }
+
+func quoted(a consumer.Auth) string { return strconv.Quote(string(a)) }
 
 // constants returns a file's, as they are written.
 func constants(t *testing.T, file string) map[string]string {

@@ -211,7 +211,7 @@ func TestPermissionsOfOtherSettings(t *testing.T) {
 		want     []string // some of the permissions
 		no       string   // no action has this prefix
 	}{
-		"SCRAM": {values{"auth": "scram-512", "secretArn": secret, "secretKeyArn": kmsKey},
+		"SCRAM": {values{"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey},
 			[]string{"secretsmanager:GetSecretValue " + secret, "kms:Decrypt " + kmsKey, "kafka:DescribeClusterV2 " + cluster, "kafka:ListScramSecrets " + cluster}, "kafka-cluster:"},
 		"self-managed on the internet": {values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
 			[]string{"secretsmanager:GetSecretValue " + secret}, "ec2:"},

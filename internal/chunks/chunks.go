@@ -1,7 +1,10 @@
-// Package chunks divides batches into requests with a limited number of elements and bytes.
+// Package chunks divides batches into requests with a limited number of elements and bytes, and sends a limited number at a time.
 package chunks
 
-import "iter"
+import (
+	"iter"
+	"sync"
+)
 
 // MaxBytes is the maximum size in bytes of a request with several elements. It passes a network of 5 Mbit/s in two seconds.
 const MaxBytes = 1 << 20
@@ -22,4 +25,22 @@ func Of(n, count int, size func(i int) int) iter.Seq2[int, int] {
 			from = to
 		}
 	}
+}
+
+// Each calls f(0), …, f(n-1), up to limit at the same time, and returns when all have returned.
+func Each(n, limit int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
+	slots := make(chan struct{}, limit)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	wg.Wait()
 }

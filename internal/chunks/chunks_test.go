@@ -2,7 +2,10 @@ package chunks_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/idemsk/idemsk/internal/chunks"
 )
@@ -37,5 +40,26 @@ func TestChunksEndWhenTheCallerDoes(t *testing.T) {
 			t.Error("a second chunk")
 		}
 		break
+	}
+}
+
+func TestEachRunsALimitedNumberAtATime(t *testing.T) {
+	for n, want := range map[int]time.Duration{0: 0, 1: time.Second, 3: time.Second, 4: 2 * time.Second, 7: 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			done := make([]atomic.Int32, n)
+			begun := time.Now()
+			chunks.Each(n, 3, func(i int) {
+				<-time.After(time.Second)
+				done[i].Add(1)
+			})
+			if took := time.Since(begun); took != want {
+				t.Errorf("%d calls took %v, want %v", n, took, want)
+			}
+			for i := range done {
+				if done[i].Load() != 1 {
+					t.Errorf("f(%d) was called %d times", i, done[i].Load())
+				}
+			}
+		})
 	}
 }

@@ -3,15 +3,9 @@
 package dynamofake_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,12 +14,11 @@ import (
 
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // dynamoDBLocalVariable names the endpoint of a DynamoDB Local that is up; without it the test starts one.
 const dynamoDBLocalVariable = "IDEMSK_TEST_DYNAMODB_LOCAL"
-
-const remedy = "install Java 17 and Maven, or set " + dynamoDBLocalVariable + " to the endpoint of a DynamoDB Local"
 
 // dynamoDBLocal returns a client of a DynamoDB Local, which it starts unless the environment names one.
 func dynamoDBLocal(t *testing.T) *dynamodb.Client {
@@ -33,51 +26,7 @@ func dynamoDBLocal(t *testing.T) *dynamodb.Client {
 	if endpoint := os.Getenv(dynamoDBLocalVariable); endpoint != "" {
 		return client(endpoint)
 	}
-	root, err := serverproc.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(filepath.Join(root, "localstack", "localstack.sh"), "dynamodb-local", "0")
-	command.Stderr = os.Stderr
-	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatalf("start DynamoDB Local: %v; %s", err, remedy)
-	}
-	ended := make(chan error, 1)
-	endpoint := make(chan string, 1)
-	go func() {
-		announced(output, endpoint)
-		ended <- command.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // fails if it has ended by itself
-		for err := range ended {                    // until it is closed
-			t.Logf("DynamoDB Local ended: %v", err)
-		}
-	})
-	const patience = 5 * time.Minute // the script may have to install it first
-	select {
-	case url := <-endpoint:
-		return client(url)
-	case err := <-ended:
-		t.Fatalf("DynamoDB Local did not start: %v (its reason is above); %s", err, remedy)
-	case <-time.After(patience):
-		t.Fatalf("DynamoDB Local did not start within %v", patience)
-	}
-	return nil
-}
-
-// announced reads a server's output to its end and passes on the endpoint that it announces.
-func announced(output io.Reader, endpoint chan<- string) {
-	for lines := bufio.NewScanner(output); lines.Scan(); {
-		if url, ok := strings.CutPrefix(lines.Text(), "listening "); ok {
-			endpoint <- strings.TrimSpace(url)
-		}
-	}
+	return client(testkit.Run(t, serverproc.StartScript, serverproc.DynamoDBLocal).Addr())
 }
 
 // TestDynamoDBLocal holds the fake, and the files that the other tests hold it to, to DynamoDB Local.

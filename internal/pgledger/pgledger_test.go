@@ -15,26 +15,19 @@ import (
 
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	pool, err := pgxpool.New(t.Context(), server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		pool.Close()
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(pool.Close)
 	return pool
 }
 
@@ -86,7 +79,7 @@ func TestRefusedBookings(t *testing.T) {
 func TestLedgerAddsUp(t *testing.T) {
 	pool := open(t)
 	const ledger = pgledger.Ledger("idemsk-ledger")
-	if _, err := ledger.Add(t.Context(), pool, "a/EUR", 1); err == nil || !strings.Contains(err.Error(), "idemsk migrate --ledger") {
+	if _, err := ledger.Add(t.Context(), pool, "a/EUR", 1); err == nil || !strings.Contains(err.Error(), "go run ./lambda/handler/postgres/migrate") {
 		t.Errorf("without the table: error %v; want what to do", err)
 	}
 	for range 2 {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,7 +165,8 @@ func (s *Server) run(ctx context.Context, program string, args ...string) error 
 
 func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin.dir, program), args...) //nolint:gosec // a program of this package
-	cmd.Dir, cmd.SysProcAttr = s.dir, sysProcAttr(s.as)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = serverproc.Group(syscall.SIGQUIT, s.as) // SIGQUIT is the immediate shutdown, which also ends the server's children
 	cmd.Env = serverproc.Environment(s.bin.env)
 	return cmd
 }
@@ -176,7 +178,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	}
 	cmd := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data())
 	process, err := serverproc.Start(ctx, cmd, serverproc.Config{
-		Ready:      "database system is ready to accept", // connections, or read-only connections
+		Ready:      regexp.MustCompile("database system is ready to accept"), // connections, or read-only connections
 		StartLimit: startLimit, StopLimit: stopLimit, Crash: syscall.SIGQUIT,
 	})
 	if err != nil {

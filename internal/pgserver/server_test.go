@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,16 +33,7 @@ func ask(t *testing.T, url, sql string) string {
 
 func start(t *testing.T) *pgserver.Server {
 	t.Helper()
-	s, err := pgserver.Start(t.Context(), pgserver.Config{Settings: map[string]string{"work_mem": "1234kB"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return testkit.Run(t, pgserver.Start, pgserver.Config{Settings: map[string]string{"work_mem": "1234kB"}})
 }
 
 func TestServerCrashAndRestart(t *testing.T) {
@@ -95,11 +87,7 @@ func TestStandbyReplicatesAndCanBePromoted(t *testing.T) {
 }
 
 func TestFailoverURLSelectsTheServerThatAcceptsWrites(t *testing.T) {
-	s, err := pgserver.Start(t.Context(), pgserver.Config{Settings: map[string]string{"synchronous_standby_names": "*"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := testkit.Run(t, pgserver.Start, pgserver.Config{Settings: map[string]string{"synchronous_standby_names": "*"}})
 	standby, err := s.Standby(t.Context())
 	if err != nil {
 		t.Fatal(err)

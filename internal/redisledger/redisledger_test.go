@@ -16,27 +16,18 @@ import (
 
 	"github.com/idemsk/idemsk/internal/redisledger"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	server, err := redisserver.Start(t.Context(), redisserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Run(t, redisserver.Start, redisserver.Config{})
 	o := &redis.UniversalOptions{Addrs: []string{server.Addr()}, Password: redisserver.Password}
 	redisledger.SendOnce(o)
 	client := redis.NewUniversalClient(o)
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.CloseAtEnd(t, client)
 	return client
 }
 
@@ -100,24 +91,14 @@ func TestRefusedBookings(t *testing.T) {
 }
 
 func TestLedgerOnACluster(t *testing.T) {
-	cluster, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := testkit.Run(t, redisserver.StartCluster, redisserver.Config{})
 	o := &redis.UniversalOptions{Password: redisserver.Password}
 	for _, node := range cluster.Nodes {
 		o.Addrs = append(o.Addrs, node.Addr())
 	}
 	redisledger.SendOnce(o)
 	client := redis.NewUniversalClient(o)
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := cluster.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.CloseAtEnd(t, client)
 	for i := range 20 {
 		for n := range int64(2) {
 			if balance, err := redisledger.Ledger("l").Add(t.Context(), client, fmt.Sprint("a-", i, "/EUR"), 5); err != nil || balance != 5*(n+1) {

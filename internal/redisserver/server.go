@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"syscall"
@@ -94,10 +95,10 @@ func (s *Server) Restart(ctx context.Context) error {
 		args = append(args, "--"+name, s.settings[name])
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.bin.path, args...) //nolint:gosec // the server of find
-	cmd.Dir, cmd.SysProcAttr = s.dir, sysProcAttr()
+	cmd.Dir, cmd.SysProcAttr = s.dir, serverproc.Group(syscall.SIGKILL, nil)
 	cmd.Env = serverproc.Environment(s.bin.env)
 	process, err := serverproc.Start(ctx, cmd, serverproc.Config{
-		Ready:      "eady to accept connections",
+		Ready:      regexp.MustCompile("eady to accept connections"),
 		StartLimit: startLimit, StopLimit: stopLimit, Crash: syscall.SIGKILL,
 	})
 	if err != nil {

@@ -12,27 +12,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T, cfg redisserver.Config) *redisserver.Server {
 	t.Helper()
-	s, err := redisserver.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed(t, s)
-	return s
-}
-
-func closed(t *testing.T, s interface{ Close() error }) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	return testkit.Run(t, redisserver.Start, cfg)
 }
 
 func do(t *testing.T, s *redisserver.Server, args ...any) string {
@@ -91,7 +78,7 @@ func TestReplicaReplicatesAndCanBePromoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed(t, replica)
+	testkit.CloseAtEnd(t, replica)
 	if got := do(t, replica, "GET", "a"); got != "before" {
 		t.Errorf("the replica has %s", got)
 	}
@@ -105,11 +92,7 @@ func TestReplicaReplicatesAndCanBePromoted(t *testing.T) {
 }
 
 func TestClusterSharesTheSlots(t *testing.T) {
-	c, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed(t, c)
+	c := testkit.Run(t, redisserver.StartCluster, redisserver.Config{})
 	own := 0
 	for _, node := range c.Nodes {
 		if _, err := node.Do(t.Context(), "SET", "a", "b"); err == nil {

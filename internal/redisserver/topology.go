@@ -43,10 +43,11 @@ const slots = 16384
 // Cluster is a set of primaries that share the slots.
 type Cluster struct{ Nodes []*Server }
 
-// StartCluster starts a cluster of n primaries without replicas. The caller must call Close.
-func StartCluster(ctx context.Context, cfg Config, n int) (*Cluster, error) {
+// StartCluster starts a cluster of three primaries without replicas. The caller must call Close.
+func StartCluster(ctx context.Context, cfg Config) (*Cluster, error) {
+	const primaries = 3 // the fewest that Redis supports
 	c := &Cluster{}
-	for range n {
+	for range primaries {
 		node, err := startNode(ctx, cfg)
 		if err != nil {
 			return nil, errors.Join(err, c.Close())

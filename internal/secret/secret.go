@@ -22,14 +22,13 @@ const (
 
 // Reader reads one secret. It is safe for concurrent use.
 type Reader struct {
-	ARN      string
-	variable string
-	client   *secretsmanager.Client
+	ARN    string
+	client *secretsmanager.Client
 }
 
-// New returns a reader of the secret with an ARN. variable is the name of the environment variable that has it, for errors.
-func New(cfg aws.Config, arn, variable string) *Reader {
-	return &Reader{ARN: arn, variable: variable, client: secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
+// New returns a reader of the secret with an ARN.
+func New(cfg aws.Config, arn string) *Reader {
+	return &Reader{ARN: arn, client: secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, dynamostore.AttemptTimeout)
 		o.Retryer = retry.AddWithMaxAttempts(o.Retryer, attempts)
 	})}
@@ -41,8 +40,8 @@ func (r *Reader) Read(ctx context.Context) (string, error) {
 	defer cancel()
 	out, err := r.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &r.ARN})
 	if err != nil {
-		return "", fmt.Errorf("reading %s (the function needs secretsmanager:GetSecretValue on it, kms:Decrypt on its key, "+
-			"and in a VPC an endpoint for Secrets Manager or a route to the Internet): %w", r.variable, err)
+		return "", fmt.Errorf("reading the secret %s (the caller needs secretsmanager:GetSecretValue on it, kms:Decrypt on its key, "+
+			"and in a VPC an endpoint for Secrets Manager or a route to the Internet): %w", r.ARN, err)
 	}
 	return aws.ToString(out.SecretString), nil
 }

@@ -1,8 +1,8 @@
 package serverproc
 
 import (
-	"bytes"
 	"io"
+	"regexp"
 	"slices"
 	"sync"
 )
@@ -13,15 +13,15 @@ const logTailSize = 64 << 10
 type logTail struct {
 	mu     sync.Mutex
 	text   []byte
-	marker []byte
-	once   sync.Once
+	marker *regexp.Regexp
+	match  string // of marker
 	ready  chan struct{}
 }
 
 var _ io.Writer = (*logTail)(nil)
 
-func newLogTail(marker string) *logTail {
-	return &logTail{marker: []byte(marker), ready: make(chan struct{})}
+func newLogTail(marker *regexp.Regexp) *logTail {
+	return &logTail{marker: marker, ready: make(chan struct{})}
 }
 
 // Write implements io.Writer.
@@ -29,8 +29,11 @@ func (l *logTail) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text = append(l.text, p...)
-	if bytes.Contains(l.text, l.marker) {
-		l.once.Do(func() { close(l.ready) })
+	if l.match == "" {
+		if m := l.marker.FindSubmatch(l.text); m != nil {
+			l.match = string(m[len(m)-1])
+			close(l.ready)
+		}
 	}
 	if cut := len(l.text) - logTailSize; cut > 0 {
 		l.text = slices.Delete(l.text, 0, cut)
@@ -43,4 +46,11 @@ func (l *logTail) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.text)
+}
+
+// said returns the marker's match: its last group, or all of it.
+func (l *logTail) said() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.match
 }

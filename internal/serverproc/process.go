@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"syscall"
 	"time"
 )
 
 // Config configures how a server is started and ended.
 type Config struct {
-	Ready      string         // the log text that means that it accepts connections
+	Ready      *regexp.Regexp // matches what it logs when it accepts connections
 	StartLimit time.Duration  // the maximum time until it is ready
 	StopLimit  time.Duration  // the maximum time until it ends
 	Crash      syscall.Signal // ends it at once
@@ -28,7 +29,8 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// Start starts a server and waits until it is ready. The command's output becomes the log.
+// Start starts a server, which has a process group of its own (see Group), and waits until it is ready. The command's output becomes
+// the log.
 func Start(ctx context.Context, cmd *exec.Cmd, cfg Config) (*Process, error) {
 	p := &Process{cfg: cfg, cmd: cmd, log: newLogTail(cfg.Ready), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
@@ -59,7 +61,10 @@ func Start(ctx context.Context, cmd *exec.Cmd, cfg Config) (*Process, error) {
 // Running reports whether the process was started and has not been ended. It may have ended by itself.
 func (p *Process) Running() bool { return p != nil && p.running }
 
-// Signal sends a signal.
+// Ready returns what matched Config.Ready: its last group, or all of it.
+func (p *Process) Ready() string { return p.log.said() }
+
+// Signal sends a signal to the server, and not to its children.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if !p.Running() {
 		return errors.New("it is not running")
@@ -67,7 +72,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return p.cmd.Process.Signal(sig)
 }
 
-// End sends a signal to the process and waits until it has ended. If it exceeds StopLimit, it is killed, which is an error.
+// End sends a signal to the process and waits until it has ended. If it exceeds StopLimit, it is killed with its children, which is
+// an error.
 func (p *Process) End(sig syscall.Signal) error {
 	if !p.Running() {
 		return nil
@@ -80,7 +86,7 @@ func (p *Process) End(sig syscall.Signal) error {
 	case <-p.ended:
 	case <-limit.C:
 		err = fmt.Errorf("the server, process %d, did not end within %v and is killed; its log ends:\n%s", p.cmd.Process.Pid, p.cfg.StopLimit, p.log)
-		_ = p.cmd.Process.Kill() // it may have ended by itself
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended by itself
 		<-p.ended
 	}
 	p.running = false

@@ -16,7 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )
@@ -107,32 +106,6 @@ func (l *losingReply) Do(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	return nil, errors.Join(errors.New("test: the reply was lost"), resp.Body.Close())
-}
-
-// newFIFO makes a FIFO queue in an in-process SQS. A nil transport is the client's own.
-func newFIFO(t *testing.T, transport sqs.HTTPClient) (*sqs.Client, string) {
-	t.Helper()
-	server, err := sqsfake.New(sqsfake.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	client := sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(server.URL()), HTTPClient: transport,
-		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	})
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client, *out.QueueUrl
 }
 
 // drain takes the letters out of a queue.

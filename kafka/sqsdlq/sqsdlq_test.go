@@ -18,6 +18,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )
@@ -67,7 +68,7 @@ func letterOf(change func(l *kafka.DeadLetter)) kafka.DeadLetter {
 
 // A FIFO queue keeps the letter of each failure: of each function and each cluster, with a token or without.
 func TestFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
-	client, url := newFIFO(t, nil)
+	client, url := awstest.NewQueue(t, "letters.fifo")
 	q := newQueue(t, client, sqsdlq.Config{URL: url})
 	tokenless := letterOf(func(l *kafka.DeadLetter) { l.Token = 0 })
 	letters := []kafka.DeadLetter{
@@ -104,7 +105,8 @@ func TestFIFOQueueDropsALetterSentAgainAfterALostReply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lossy := &losingReply{next: http.DefaultTransport.(*http.Transport).Clone()}
 			t.Cleanup(lossy.next.CloseIdleConnections)
-			client, url := newFIFO(t, lossy)
+			client, url := awstest.NewQueue(t, "letters.fifo")
+			client = sqs.New(client.Options(), func(o *sqs.Options) { o.HTTPClient = lossy })
 			lossy.armed.Store(true)
 			if err := newQueue(t, client, sqsdlq.Config{URL: url}).Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Token = token })); err != nil {
 				t.Fatal(err)

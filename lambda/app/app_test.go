@@ -19,6 +19,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -177,17 +178,8 @@ func TestBuildErrorIsReported(t *testing.T) {
 
 // The production setup except for the network: the SDK's configuration, DynamoDB, SQS.
 func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
-	db := must(dynamofake.New(dynamofake.Config{}))
-	queue := must(sqsfake.New(sqsfake.Config{}))
-	for _, server := range []interface {
-		Start() error
-		Close() error
-	}{db, queue} {
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = server.Close() })
-	}
+	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
+	queue := testkit.Serve(t, sqsfake.New, sqsfake.Config{})
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL_DYNAMODB": db.URL(), "AWS_ENDPOINT_URL_SQS": queue.URL(), "AWS_REGION": "eu-central-1",
 		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null",

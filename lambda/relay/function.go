@@ -49,11 +49,12 @@ func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	options, err := cfg.security.options(awsCfg)
+	cfg.kafka.AWS = awsCfg
+	options, err := cfg.kafka.Options()
 	if err != nil {
 		return nil, err
 	}
-	producer, err := relay.New(relay.Config{Options: append(options, kgo.SeedBrokers(cfg.brokers...), kgo.ClientID("idemsk-relay")), Timeout: cfg.timeout})
+	producer, err := relay.New(relay.Config{Options: append(options, kgo.ClientID("idemsk-relay")), Timeout: cfg.timeout})
 	if err != nil {
 		return nil, err
 	}

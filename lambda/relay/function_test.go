@@ -184,7 +184,7 @@ func TestNothingIsSentWithTooLittleTime(t *testing.T) {
 func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	vars := map[string]string{
 		"IDEMSK_OUTBOX_TABLE": "a b", "IDEMSK_KAFKA_BROKERS": "broker", "IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_TLS": "false",
-		"IDEMSK_KAFKA_CA": "nowhere.pem", "IDEMSK_KAFKA_TIMEOUT": "1h", "IDEMSK_RELAY_ATTEMPTS": "0", "IDEMSK_LOG_LEVEL": "loud",
+		"IDEMSK_KAFKA_TLS_CA": "nowhere.pem", "IDEMSK_KAFKA_TIMEOUT": "1h", "IDEMSK_RELAY_ATTEMPTS": "0", "IDEMSK_LOG_LEVEL": "loud",
 	}
 	v := app.NewVars(lookup(vars))
 	_, err := newFunction(t.Context(), v, nil, nil)

@@ -32,7 +32,6 @@ type cloud struct {
 
 	mu      sync.Mutex
 	secret  string
-	asked   int // for the secret
 	down    bool
 	full    bool     // nothing can be written
 	updates []string // IDs of the parked items
@@ -69,7 +68,6 @@ func (a *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.updates = append(a.updates, in.Key[dynamooutbox.AttrID].S)
 		answer(http.StatusOK, `{}`)
 	case target == "secretsmanager.GetSecretValue":
-		a.asked++
 		text, _ := json.Marshal(map[string]string{"SecretString": a.secret})
 		answer(http.StatusOK, string(text))
 	default:

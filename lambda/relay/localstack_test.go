@@ -3,13 +3,9 @@
 package main
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +15,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
@@ -29,6 +24,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
@@ -45,17 +41,8 @@ type stack struct {
 
 func deploy(t *testing.T, c *kfake.Cluster) *stack {
 	t.Helper()
-	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
-	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	cfg := aws.Config{
-		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: &http.Client{Transport: transport},
-	}
-	s := &stack{T: t, db: dynamostore.NewClient(cfg), fn: lambda.NewFromConfig(cfg), name: "relay-" + strings.ToLower(rand.Text()[:8])}
+	cfg := awstest.Config(t, awstest.LocalStack(t))
+	s := &stack{T: t, db: dynamostore.NewClient(cfg), fn: lambda.NewFromConfig(cfg), name: awstest.Name("relay")}
 	s.createTables()
 	s.createFunction(map[string]string{
 		"IDEMSK_OUTBOX_TABLE": s.name, "IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0], "IDEMSK_KAFKA_TIMEOUT": "1s", "IDEMSK_RELAY_ATTEMPTS": "2",
@@ -71,28 +58,15 @@ func (s *stack) must(err error) {
 	}
 }
 
-// cleanup removes something when the test has ended, its own context with it.
-func (s *stack) cleanup(remove func(ctx context.Context) error) {
-	s.Cleanup(func() {
-		if err := remove(context.Background()); err != nil {
-			s.Error(err)
-		}
-	})
-}
-
 func (s *stack) createTables() {
 	keys := s.name + "-keys"
 	var err error
 	s.outbox, err = dynamooutbox.New(dynamooutbox.Config{Table: s.name})
 	s.must(err)
 	s.must(s.outbox.CreateTable(s.Context(), s.db))
+	awstest.DeleteTableAtEnd(s, s.db, s.name)
 	s.must(dynamostore.CreateTable(s.Context(), s.db, keys))
-	for _, table := range []string{s.name, keys} {
-		s.cleanup(func(ctx context.Context) error {
-			_, err := s.db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &table})
-			return err
-		})
-	}
+	awstest.DeleteTableAtEnd(s, s.db, keys)
 	store, err := dynamostore.New(s.db, dynamostore.Config{Table: keys})
 	s.must(err)
 	s.engine, err = idem.New(store, idem.Config{ClaimOnCommit: true})
@@ -107,7 +81,7 @@ func (s *stack) createFunction(env map[string]string) {
 		Environment: &types.Environment{Variables: env},
 	})
 	s.must(err)
-	s.cleanup(func(ctx context.Context) error {
+	awstest.AtEnd(s, func(ctx context.Context) error {
 		_, err := s.fn.DeleteFunction(ctx, &lambda.DeleteFunctionInput{FunctionName: &s.name})
 		return err
 	})
@@ -123,18 +97,7 @@ func (s *stack) zip() []byte {
 	if out, err := build.CombinedOutput(); err != nil {
 		s.Fatalf("%v: %s", err, out)
 	}
-	code, err := os.ReadFile(bootstrap)
-	s.must(err)
-	var buf bytes.Buffer
-	w := zip.NewWriter(&buf)
-	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
-	h.SetMode(0o755)
-	f, err := w.CreateHeader(h)
-	s.must(err)
-	_, err = f.Write(code)
-	s.must(err)
-	s.must(w.Close())
-	return buf.Bytes()
+	return awstest.Package(s, bootstrap)
 }
 
 // createEventSource maps the stream as the deployed function's is.
@@ -152,7 +115,7 @@ func (s *stack) createEventSource() {
 		}},
 	})
 	s.must(err)
-	s.cleanup(func(ctx context.Context) error {
+	awstest.AtEnd(s, func(ctx context.Context) error {
 		_, err := s.fn.DeleteEventSourceMapping(ctx, &lambda.DeleteEventSourceMappingInput{UUID: out.UUID})
 		return err
 	})

@@ -6,12 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/idemsk/idemsk/internal/faultproxy"
-	"github.com/idemsk/idemsk/internal/secret"
 )
 
 // newProxiedCloud returns one that is reached through a proxy.
@@ -53,33 +50,4 @@ func TestRelayRecoversFromSilentConnections(t *testing.T) {
 	brokers.Existing(faultproxy.Silent)
 	brokers.New(faultproxy.Silent)
 	deliver([]string{"5"}, insert(5, "t", "k", "five"))
-}
-
-func TestSecretIsReadAfterConnectionsFallSilent(t *testing.T) {
-	a, services := newProxiedCloud(t)
-	a.secret = secretOf(t, map[string]string{"username": "relay", "password": "p"})
-	cfg := aws.Config{BaseEndpoint: &a.url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
-	s := &login{reader: secret.New(cfg, "arn:of:the:secret", "IDEMSK_KAFKA_SECRET_ARN")}
-	read := func() error {
-		t.Helper()
-		begun := time.Now()
-		s.at = time.Time{} // as if it were old
-		_, err := s.scram(t.Context())
-		if took := time.Since(begun); took > secret.Timeout+time.Second {
-			t.Errorf("it took %v, want at most %v", took, secret.Timeout)
-		}
-		return err
-	}
-	if err := read(); err != nil {
-		t.Fatal(err)
-	}
-	services.Existing(faultproxy.Silent)
-	if err := read(); err != nil {
-		t.Errorf("over a new connection: %v", err)
-	}
-	services.Existing(faultproxy.Silent)
-	services.New(faultproxy.Silent)
-	if err := read(); err == nil {
-		t.Error("nothing answers, and there is no error")
-	}
 }

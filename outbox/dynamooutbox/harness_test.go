@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"net/http"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"go.uber.org/goleak"
@@ -18,20 +16,13 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func client(t *testing.T, endpoint string) *dynamodb.Client {
-	t.Helper()
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return dynamostore.NewClient(aws.Config{
-		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: &http.Client{Transport: transport},
-	}, func(o *dynamodb.Options) { o.BaseEndpoint = &endpoint })
-}
 
 func newOutbox(t *testing.T, cfg dynamooutbox.Config) *dynamooutbox.Outbox {
 	t.Helper()
@@ -54,19 +45,8 @@ type env struct {
 // newEnv creates the environment on an in-process DynamoDB. It has no sort keys, so the items' IDs are the only key.
 func newEnv(t *testing.T, cfg dynamooutbox.Config) *env {
 	t.Helper()
-	srv, err := dynamofake.New(dynamofake.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := srv.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	s := &env{T: t, db: client(t, srv.URL()), outbox: newOutbox(t, cfg), books: "books"}
+	srv := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
+	s := &env{T: t, db: dynamostore.NewClient(awstest.Config(t, srv.URL())), outbox: newOutbox(t, cfg), books: "books"}
 	for table, key := range map[string]string{s.outbox.Table(): dynamooutbox.AttrID, s.books: "id"} {
 		if err := srv.CreateTable(dynamofake.Table{Name: table, HashKey: key}); err != nil {
 			t.Fatal(err)

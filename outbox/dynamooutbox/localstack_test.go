@@ -4,9 +4,7 @@ package dynamooutbox_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
@@ -26,30 +26,15 @@ import (
 // newRealEnv creates the environment on LocalStack's DynamoDB, with a table of CreateTable.
 func newRealEnv(t *testing.T) *env {
 	t.Helper()
-	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
-	}
-	name := "outbox-" + rand.Text()
-	s := &env{T: t, db: client(t, endpoint), outbox: newOutbox(t, dynamooutbox.Config{Table: name}), books: name + "-books"}
+	name := awstest.Name("outbox")
+	s := &env{T: t, db: dynamostore.NewClient(awstest.Config(t, awstest.LocalStack(t))), outbox: newOutbox(t, dynamooutbox.Config{Table: name}), books: name + "-books"}
 	if err := s.outbox.CreateTable(t.Context(), s.db); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.db.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: &s.books, BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	awstest.DeleteTableAtEnd(t, s.db, s.outbox.Table())
+	awstest.CreateTable(t, s.db, s.books, "id")
 	s.open()
-	t.Cleanup(func() { // t.Context has ended here
-		for _, table := range []string{s.outbox.Table(), s.books, s.store.Table()} {
-			if _, err := s.db.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &table}); err != nil {
-				t.Errorf("deleting table %s: %v", table, err)
-			}
-		}
-	})
+	awstest.DeleteTableAtEnd(t, s.db, s.store.Table())
 	return s
 }
 

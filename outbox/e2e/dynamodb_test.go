@@ -3,13 +3,11 @@ package e2e_test
 import (
 	"context"
 	"net"
-	"net/http"
 	"os"
 	"strconv"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -18,6 +16,8 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
@@ -79,18 +79,7 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 // sort keys, so the unique IDs of the outbox's items are the partition key.
 func startDynamo(t *testing.T) *dynamodb.Client {
 	t.Helper()
-	srv, err := dynamofake.New(dynamofake.Config{})
-	if err == nil {
-		err = srv.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	srv := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
 	for table, key := range map[string]string{dynamooutbox.DefaultTable: dynamooutbox.AttrID, ledgerTable: attrAccount} {
 		if err := srv.CreateTable(dynamofake.Table{Name: table, HashKey: key}); err != nil {
 			t.Fatal(err)
@@ -102,11 +91,7 @@ func startDynamo(t *testing.T) *dynamodb.Client {
 	} {
 		t.Setenv(name, value)
 	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	db := dynamostore.NewClient(aws.Config{
-		Region: "eu-central-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: &http.Client{Transport: transport},
-	}, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(srv.URL()) })
+	db := dynamostore.NewClient(awstest.Config(t, srv.URL()))
 	if err := dynamostore.CreateTable(t.Context(), db, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/internal/testbed"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
@@ -210,11 +211,7 @@ func disturb(t *testing.T, random *rand.Rand, network *faultproxy.Proxy) {
 }
 
 func TestDatabaseCrashesLoseNothingAndKeepOrder(t *testing.T) {
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	pool := newPool(t, server.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	topic := newTopic(t, 3)

@@ -18,8 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/serverproc"
 	"github.com/idemsk/idemsk/outbox"
-	"github.com/idemsk/idemsk/outbox/internal/kafkaserver"
 	"github.com/idemsk/idemsk/outbox/internal/testbed"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
@@ -29,7 +29,7 @@ import (
 var (
 	servers  testbed.Servers
 	postgres *pgserver.Server
-	kafka    *kafkaserver.Server
+	kafka    *serverproc.Script
 )
 
 func TestMain(m *testing.M) {

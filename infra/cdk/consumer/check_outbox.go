@@ -52,7 +52,7 @@ func (c *checker) outboxBrokers(p *Props, o *OutboxProps) {
 
 func (c *checker) outboxAuth(p *Props, o *OutboxProps) {
 	if p.selfManaged() {
-		oneOf(c, "Outbox.Auth", o.Auth, AuthSCRAM256, AuthSCRAM512, AuthMTLS, AuthNone)
+		oneOf(c, "Outbox.Auth", o.Auth, AuthSCRAM256, AuthSCRAM512, AuthPlain, AuthMTLS, AuthNone)
 	} else {
 		oneOf(c, "Outbox.Auth", o.Auth, AuthIAM, AuthSCRAM512, AuthMTLS, AuthNone)
 	}

@@ -98,8 +98,8 @@ func TestEachCheck(t *testing.T) {
 		`BootstrapServers is "b:1,b:2": want none together with ClusterARN: one consumer reads one cluster`:    func(p *consumer.Props) { p.BootstrapServers, p.SecretARN = []string{"b:1", "b:2"}, secret },
 		`BootstrapServers is "broker": want HOST:PORT`:                                                         self(func(p *consumer.Props) { p.BootstrapServers = []string{"broker"} }),
 		`BootstrapServers is "11": want at most 10 brokers: these tell of the others`:                          self(func(p *consumer.Props) { p.BootstrapServers = strings.Fields(strings.Repeat("b:9092 ", 11)) }),
-		`Auth is "scram-256": want one of iam, scram-512, mtls, none`:                                          func(p *consumer.Props) { p.Auth, p.SecretARN = consumer.AuthSCRAM256, secret },
-		`Auth is "iam": want one of scram-256, scram-512, plain, mtls, none`:                                   self(func(p *consumer.Props) { p.Auth, p.SecretARN = consumer.AuthIAM, "" }),
+		`Auth is "scram-sha-256": want one of iam, scram-sha-512, mtls, none`:                                  func(p *consumer.Props) { p.Auth, p.SecretARN = consumer.AuthSCRAM256, secret },
+		`Auth is "iam": want one of scram-sha-256, scram-sha-512, plain, mtls, none`:                           self(func(p *consumer.Props) { p.Auth, p.SecretARN = consumer.AuthIAM, "" }),
 		`Auth is "none": want another one, or BrokerSubnetIDs: brokers on the internet must authenticate`:      self(func(p *consumer.Props) { p.Auth, p.SecretARN = consumer.AuthNone, "" }),
 		`SecretARN is "": want the ARN of the secret that Auth mtls needs`:                                     func(p *consumer.Props) { p.Auth = consumer.AuthMTLS },
 		`SecretARN is "` + secret + `": want none with Auth iam, which uses no secret`:                         func(p *consumer.Props) { p.SecretARN = secret },
@@ -238,10 +238,10 @@ func TestEachCheck(t *testing.T) {
 		}),
 		"Outbox.Brokers is \"\": want HOST:PORT of some brokers: `aws kafka get-bootstrap-brokers` tells those of ClusterARN, which CloudFormation does not know": boxed(
 			func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers = nil }),
-		`Outbox.Brokers is "b-1": want HOST:PORT`:                            boxed(func(p *consumer.Props, o *consumer.OutboxProps) { o.Brokers, p.VPC = []string{"b-1"}, vpc{} }),
-		`Outbox.Auth is "scram-256": want one of iam, scram-512, mtls, none`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Auth = consumer.AuthSCRAM256 }),
-		`Outbox.Auth is "plain": want one of scram-256, scram-512, mtls, none`: self(boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
-			p.Auth, o.Brokers, o.Topics = consumer.AuthPlain, nil, nil
+		`Outbox.Brokers is "b-1": want HOST:PORT`:                                    boxed(func(p *consumer.Props, o *consumer.OutboxProps) { o.Brokers, p.VPC = []string{"b-1"}, vpc{} }),
+		`Outbox.Auth is "scram-sha-256": want one of iam, scram-sha-512, mtls, none`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Auth = consumer.AuthSCRAM256 }),
+		`Outbox.Auth is "iam": want one of scram-sha-256, scram-sha-512, plain, mtls, none`: self(boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
+			p.Auth, o.Auth, o.Brokers, o.Topics = consumer.AuthPlain, consumer.AuthIAM, nil, nil
 		})),
 		`Outbox.SecretARN is "": want the ARN of the secret that Outbox.Auth mtls needs`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) {
 			o.Auth, o.Topics = consumer.AuthMTLS, nil

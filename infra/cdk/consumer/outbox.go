@@ -96,24 +96,19 @@ func (c *Consumer) relayEnvironment() *map[string]*string {
 	env := map[string]*string{
 		outboxVariable:          c.Outbox.Table.TableName(),
 		"IDEMSK_KAFKA_BROKERS":  jsii.String(strings.Join(o.Brokers, ",")),
-		"IDEMSK_KAFKA_AUTH":     jsii.String(relayAuth[o.Auth]),
+		"IDEMSK_KAFKA_AUTH":     jsii.String(string(o.Auth)),
 		"IDEMSK_KAFKA_TLS":      jsii.String(strconv.FormatBool(o.encrypted())),
 		"IDEMSK_KAFKA_TIMEOUT":  jsii.String(short(o.KafkaTimeout)),
 		"IDEMSK_RELAY_ATTEMPTS": jsii.String(strconv.Itoa(o.Attempts)),
 		"IDEMSK_LOG_LEVEL":      &c.props.LogLevel,
 	}
 	if o.CA != "" {
-		env["IDEMSK_KAFKA_CA"] = &o.CA
+		env["IDEMSK_KAFKA_TLS_CA"] = &o.CA
 	}
 	if o.SecretARN != "" {
 		env["IDEMSK_KAFKA_SECRET_ARN"] = &o.SecretARN
 	}
 	return &env
-}
-
-// relayAuth returns the relay's name of an authentication.
-var relayAuth = map[Auth]string{
-	AuthNone: "none", AuthIAM: "iam", AuthSCRAM512: "scram-sha-512", AuthSCRAM256: "scram-sha-256", AuthMTLS: "mtls",
 }
 
 // relayEventSource invokes the relay with new and requeued items. One batch of a shard at a time preserves the order. Failed

@@ -236,9 +236,9 @@ type Auth string
 
 // The ways to authenticate.
 const (
-	AuthIAM      Auth = "iam"       // MSK only, with the function's role
-	AuthSCRAM256 Auth = "scram-256" // self-managed only
-	AuthSCRAM512 Auth = "scram-512"
+	AuthIAM      Auth = "iam"           // MSK only, with the function's role
+	AuthSCRAM256 Auth = "scram-sha-256" // self-managed only
+	AuthSCRAM512 Auth = "scram-sha-512"
 	AuthPlain    Auth = "plain" // self-managed only
 	AuthMTLS     Auth = "mtls"
 	AuthNone     Auth = "none" // reachable within a VPC only

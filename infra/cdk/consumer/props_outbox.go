@@ -18,7 +18,8 @@ type OutboxProps struct {
 	// Brokers are brokers of the cluster, host:port, for Auth. Required for an MSK cluster, because CloudFormation does not
 	// know them: see aws kafka get-bootstrap-brokers. Default: Props.BootstrapServers.
 	Brokers []string
-	// Auth is how the relay authenticates: AuthIAM, AuthSCRAM512, AuthSCRAM256, AuthMTLS or AuthNone. Default: Props.Auth.
+	// Auth is how the relay authenticates: AuthIAM (MSK), AuthSCRAM512, AuthSCRAM256 and AuthPlain
+	// (self-managed), AuthMTLS or AuthNone. Default: Props.Auth.
 	Auth Auth
 	// TLS encrypts connections with AuthNone. Other connections are always encrypted.
 	TLS bool

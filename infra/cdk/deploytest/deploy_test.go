@@ -8,10 +8,8 @@ package deploytest
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +20,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -32,6 +29,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -76,18 +74,10 @@ func same[T comparable](s *stack, what string, got, want T) {
 
 func newStack(t *testing.T) *stack {
 	t.Helper()
-	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
-	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	cfg := aws.Config{
-		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: &http.Client{Transport: transport},
-	}
+	endpoint := awstest.LocalStack(t)
+	cfg := awstest.Config(t, endpoint)
 	return &stack{
-		T: t, name: "idemsk-" + strings.ToLower(rand.Text()[:8]), endpoint: endpoint, assembly: t.TempDir(),
+		T: t, name: awstest.Name("idemsk"), endpoint: endpoint, assembly: t.TempDir(),
 		db: dynamodb.NewFromConfig(cfg), fn: lambda.NewFromConfig(cfg), queue: sqs.NewFromConfig(cfg),
 	}
 }

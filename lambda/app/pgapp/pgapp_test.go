@@ -20,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/lambda/app/internal/apptest"
 	"github.com/idemsk/idemsk/lambda/app/pgapp"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -36,17 +37,9 @@ type database struct {
 
 func startPostgres(t *testing.T) *database {
 	t.Helper()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	pool := apptest.Must(pgstore.NewPool(server.URL()))
-	t.Cleanup(func() {
-		pool.Close()
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(pool.Close)
 	return &database{Server: server, t: t, pool: pool}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/lambda/app/internal/apptest"
 	"github.com/idemsk/idemsk/lambda/app/redisapp"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -24,16 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func startRedis(t *testing.T, settings map[string]string) *redisserver.Server {
 	t.Helper()
-	server, err := redisserver.Start(t.Context(), redisserver.Config{Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server
+	return testkit.Run(t, redisserver.Start, redisserver.Config{Settings: settings})
 }
 
 func TestFunctionOnRedis(t *testing.T) {
@@ -60,15 +52,7 @@ func TestFunctionOnRedis(t *testing.T) {
 }
 
 func TestFunctionOnACluster(t *testing.T) {
-	cluster, err := redisserver.StartCluster(t.Context(), redisserver.Config{}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := cluster.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	cluster := testkit.Run(t, redisserver.StartCluster, redisserver.Config{})
 	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": cluster.URL()}, apptest.Returning("", nil), redisapp.Store())
 	defer f.Close()
 	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err != nil {

@@ -13,13 +13,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/outbox/internal/kafkaserver"
+	"github.com/idemsk/idemsk/internal/serverproc"
 )
 
 // Servers are shared by all tests of a package.
 type Servers struct {
 	Postgres *pgserver.Server
-	Kafka    *kafkaserver.Server
+	Kafka    *serverproc.Script
 }
 
 // Main is a TestMain: it starts the servers, passes them on, runs the tests, checks for leaked goroutines and ends the servers.
@@ -47,7 +47,7 @@ func start(ctx context.Context, cfg pgserver.Config) (s Servers, err error) {
 	var errs [2]error
 	var starting sync.WaitGroup
 	starting.Go(func() { s.Postgres, errs[0] = pgserver.Start(ctx, cfg) })
-	s.Kafka, errs[1] = kafkaserver.Start(ctx)
+	s.Kafka, errs[1] = serverproc.StartScript(ctx, serverproc.Kafka)
 	starting.Wait()
 	return s, errors.Join(errs[:]...)
 }

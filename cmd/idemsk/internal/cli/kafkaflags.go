@@ -3,89 +3,98 @@ package cli
 import (
 	"context"
 	"flag"
-	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/internal/kafkaauth"
 )
 
 // kafkaFlags are the flags of verbs that connect to Kafka.
 type kafkaFlags struct {
-	brokers  string
-	security redrive.Security
+	brokers string
+	auth    kafkaauth.Config
 }
-
-// The environment variables of the Kafka user and password. Flags would be visible in the list of processes.
-const (
-	varUsername = "IDEMSK_KAFKA_USERNAME"
-	varPassword = "IDEMSK_KAFKA_PASSWORD" //nolint:gosec // a name
-)
 
 // kafkaHelp is the last paragraph in the help of these verbs.
 const kafkaHelp = `
-For --sasl scram-sha-512, scram-sha-256 and plain, set IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD. For --sasl aws-iam the
-credentials of the AWS SDK are used.`
+For --auth scram-sha-512, scram-sha-256 and plain, set IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD, or give --secret-arn. For --auth
+iam the credentials of the AWS SDK are used. Every --auth but none implies --tls.`
 
 func (k *kafkaFlags) declareBrokers(fs *flag.FlagSet) {
 	fs.StringVar(&k.brokers, "brokers", "", "the Kafka brokers, as `HOST:PORT,…`")
-	k.declareSecurity(fs)
+	k.declareAuth(fs)
 }
 
-func (k *kafkaFlags) declareSecurity(fs *flag.FlagSet) {
-	sec := &k.security
-	fs.BoolVar(&sec.TLS, "tls", false, "encrypt the connections to Kafka; implied by --tls-… and --sasl aws-iam")
-	fs.StringVar(&sec.CA, "tls-ca", "", "a `FILE` with the CA certificates to trust instead of the system's")
-	fs.StringVar(&sec.Cert, "tls-cert", "", "a `FILE` with the client's certificate, for mTLS")
-	fs.StringVar(&sec.Key, "tls-key", "", "a `FILE` with the client's private key, for mTLS")
-	fs.StringVar(&sec.SASL, "sasl", "", "the `MECHANISM` to authenticate with: scram-sha-512, scram-sha-256, plain or aws-iam")
-}
-
-// checkSecurity returns an error if flags contradict each other, and reads user and password from the environment.
-func (k *kafkaFlags) checkSecurity() error {
-	sec := &k.security
-	switch {
-	case (sec.Cert == "") != (sec.Key == ""):
-		return usagef("--tls-cert and --tls-key need each other")
-	case k.brokers == "" && (sec.TLS || sec.SASL != "" || sec.CA != "" || sec.Cert != ""):
-		return usagef("--tls, --tls-… and --sasl need --brokers")
-	}
-	switch sec.SASL {
-	case "", redrive.AWSIAM:
-		return nil
-	case redrive.Plain:
-		if !sec.TLS && sec.CA == "" && !allLocal(k.brokers) {
-			return usagef("--sasl plain would send the password unencrypted: give --tls")
+func (k *kafkaFlags) declareAuth(fs *flag.FlagSet) {
+	c := &k.auth
+	fs.StringVar((*string)(&c.Method), kafkaauth.SettingAuth.Flag(), string(kafkaauth.None),
+		"the `METHOD` of authentication at Kafka: none, iam, scram-sha-512, scram-sha-256, plain or mtls")
+	fs.BoolFunc(kafkaauth.SettingTLS.Flag(), "encrypt the connections to Kafka; implied by --auth and --tls-…, unless --tls=false", func(s string) error {
+		on, err := strconv.ParseBool(s)
+		c.TLS = kafkaauth.TLSOff
+		if on {
+			c.TLS = kafkaauth.TLSOn
 		}
-	case redrive.ScramSHA512, redrive.ScramSHA256:
-	default:
-		return usagef("--sasl is %q: want scram-sha-512, scram-sha-256, plain or aws-iam", sec.SASL)
+		return err
+	})
+	fs.StringVar(&c.CA, kafkaauth.SettingCA.Flag(), "", "a `FILE` with the CA certificates to trust instead of the system's")
+	fs.StringVar(&c.Certificate, kafkaauth.SettingCertificate.Flag(), "", "a `FILE` with the client's certificate, for --auth mtls")
+	fs.StringVar(&c.Key, kafkaauth.SettingKey.Flag(), "", "a `FILE` with the client's private key, for --auth mtls")
+	fs.StringVar(&c.SecretARN, kafkaauth.SettingSecretARN.Flag(), "",
+		"the `ARN` of a secret in Secrets Manager with username and password, or certificate and privateKey, for --auth")
+}
+
+// checkAuth returns an error if flags contradict each other, and reads user and password from the environment.
+func (k *kafkaFlags) checkAuth() error {
+	c := &k.auth
+	if k.brokers == "" {
+		if c.TLS != kafkaauth.TLSDefault || c.Method != kafkaauth.None || c.CA+c.Certificate+c.Key+c.SecretARN != "" {
+			return usagef("--auth, --secret-arn, --tls and --tls-… need --brokers")
+		}
+		return nil
 	}
-	sec.Username, sec.Password = os.Getenv(varUsername), os.Getenv(varPassword)
-	if sec.Username == "" || sec.Password == "" {
-		return usagef("--sasl %s needs %s and %s in the environment", sec.SASL, varUsername, varPassword)
+	c.Brokers = strings.Split(k.brokers, ",")
+	switch c.Method {
+	case kafkaauth.SCRAM512, kafkaauth.SCRAM256, kafkaauth.Plain:
+		if c.SecretARN == "" {
+			c.Username, c.Password = os.Getenv(string(kafkaauth.SettingUsername)), os.Getenv(string(kafkaauth.SettingPassword))
+		}
+	case kafkaauth.None, kafkaauth.IAM, kafkaauth.MTLS:
+	}
+	if errs := c.Check(); len(errs) > 0 {
+		return usagef("%s", errs[0].Text(settingName(errs[0].Setting)))
 	}
 	return nil
 }
 
-// options returns the client's options for encryption and authentication. For aws-iam, region is the region of the AWS credentials.
+// settingName returns the name of the flag, or of the variable, with a setting.
+func settingName(s kafkaauth.Setting) string {
+	if s == kafkaauth.SettingUsername || s == kafkaauth.SettingPassword {
+		return string(s)
+	}
+	return "--" + s.Flag()
+}
+
+// options returns the client's options: the brokers, encryption and authentication. region is the region of the AWS credentials and
+// of the secret.
 func (k *kafkaFlags) options(ctx context.Context, region string) ([]kgo.Opt, error) {
-	if err := k.checkSecurity(); err != nil {
+	if err := k.checkAuth(); err != nil || k.brokers == "" {
 		return nil, err
 	}
-	if k.security.SASL == redrive.AWSIAM {
+	if k.auth.NeedsAWS() {
 		flags := awsFlags{region: region} // without an endpoint, which is not the cluster's
 		cfg, err := flags.load(ctx)
 		if err != nil {
 			return nil, explainAWS(err)
 		}
-		k.security.AWS = cfg.Credentials
+		k.auth.AWS = cfg
 	}
-	return k.security.Options()
+	return k.auth.Options()
 }
 
 // connect returns a client that has reached a broker. The caller closes it.
@@ -97,17 +106,5 @@ func (k *kafkaFlags) connect(ctx context.Context, region string, opts ...kgo.Opt
 	if err != nil {
 		return nil, err
 	}
-	return kafkaclient.Dial(ctx, strings.Split(k.brokers, ","), slices.Concat(secured, opts)...)
-}
-
-// allLocal reports whether all brokers are on this machine.
-func allLocal(brokers string) bool {
-	for broker := range strings.SplitSeq(brokers, ",") {
-		host, _, err := net.SplitHostPort(broker)
-		ip := net.ParseIP(host)
-		if err != nil || (host != "localhost" && (ip == nil || !ip.IsLoopback())) {
-			return false
-		}
-	}
-	return true
+	return kafkaclient.Dial(ctx, k.auth.Brokers, slices.Concat(secured, opts)...)
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
@@ -91,14 +91,14 @@ func (l *localCommand) declareSource(fs *flag.FlagSet) {
 		"deliver recorded MSK events unchanged, instead of a topic's records: the `PATH` of a file, or of a folder with *.json;\n"+
 			"the run ends when they are delivered")
 	fs.StringVar(&l.brokers, "brokers", "", "the cluster's `ADDRESSES`, separated by commas (default: a broker in this process)")
-	l.declareSecurity(fs)
+	l.declareAuth(fs)
 	fs.StringVar(&l.topic, "topic", "payments", "the `TOPIC`")
 	fs.IntVar(&l.opt.Partitions, "partitions", 6, "create the topic with `N` partitions, on the broker in this process")
 	fs.IntVar(&l.opt.Ports.Broker, "broker-port", 0, "the `PORT` on 127.0.0.1 of the broker in this process (default: a free port)")
 	fs.StringVar(&c.ConsumerGroup, "consumer-group-id", "idemsk-local", "the consumer `GROUP`; its committed offsets override --starting-position")
 	fs.BoolVar(&l.deployed, "from-localstack", false,
 		"run the event source mapping that is deployed at --endpoint-url (default "+localStack+"), with its parameters and function")
-	fs.Float64Var(&l.opt.Copies, "producer-duplicates", stream.DefaultCopies, "the `SHARE` of produced payments that are sent twice")
+	fs.Float64Var(&l.opt.Copies, "producer-duplicates", payments.DefaultCopies, "the `SHARE` of produced payments that are sent twice")
 	fs.IntVar(&l.opt.Produce, "produce", 0, "produce `N` generated payments to the topic")
 	fs.Uint64Var(&l.opt.Seed, "seed", 0,
 		"the `SEED` of generated payments, and of the faults of a batch with a given first record (default: random)")
@@ -202,7 +202,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if n := report.OwnFailures(); n > 0 {
 		log.keep = term.Plural(n, "invocation failed by itself", "invocations failed by themselves")
 	}
-	if report.Proof != nil && !report.Proof.OK() || l.opt.UntilDrained && report.Gone() > 0 {
+	if report.Verified != nil && !report.Verified.OK() || l.opt.UntilDrained && report.Gone() > 0 {
 		return errReported
 	}
 	return nil
@@ -236,7 +236,7 @@ const localStack = "http://127.0.0.1:4566"
 // fromLocalStack sets the parameters from a deployed mapping.
 func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	allowed := []string{
-		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "sasl",
+		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "auth", "secret-arn",
 		"topic", "function-name", "partitions", "broker-port", "produce", "producer-duplicates", "seed",
 		"until-drained", "duplicate", "concurrent-duplicates", "slow", "retry", "log",
 	}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,60 +12,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
-// handler is the real function, built for these tests.
+// handler is the path of the example function.
 var handler string //nolint:gochecknoglobals // set once, before any test
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "idemsk-cli-test-")
-	if err == nil {
-		handler = filepath.Join(dir, "bootstrap")
-		err = build(handler)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "the function can't be built for the tests:", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if code == 0 {
-		// The SDK keeps the connections of the clients that the tool makes, until they have been idle for a while.
-		idle := []goleak.Option{
-			goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-		}
-		if err := goleak.Find(idle...); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...)) }
 
-func build(path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-o", path, "github.com/idemsk/idemsk/lambda/handler").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
-	}
-	return nil
-}
-
-// result is what a run of the tool gave.
+// result is the result of a run of the tool.
 type result struct {
 	code     int
 	out, err string
@@ -82,7 +44,7 @@ func idemsk(t *testing.T, args ...string) result {
 	return result{code: code, out: out.String(), err: err.String()}
 }
 
-// output is a buffer that several can write to at the same time, as they can to a file.
+// output is a buffer for concurrent writes.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -118,7 +80,7 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-// scrub replaces what differs from run to run.
+// scrub replaces text that differs between runs.
 func scrub(text string) string {
 	for pattern, with := range map[string]string{
 		`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}`: "2026-01-02 03:04:05.678",
@@ -129,26 +91,20 @@ func scrub(text string) string {
 	return text
 }
 
-// newDynamoDB is an in-process DynamoDB with a table of keys.
+// newDynamoDB starts an in-process DynamoDB with a table of keys.
 func newDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
 	t.Helper()
-	db, err := dynamofake.New(dynamofake.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	client = dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(db.URL()), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})
+	endpoint, client = startDynamoDB(t)
 	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
 	}
+	return endpoint, client
+}
+
+// startDynamoDB starts an in-process DynamoDB.
+func startDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
+	t.Helper()
+	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
+	client = dynamodb.NewFromConfig(awstest.Config(t, db.URL()))
 	return db.URL(), client
 }

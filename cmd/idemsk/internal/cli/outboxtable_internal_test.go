@@ -9,26 +9,19 @@ import (
 
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
 // An event that another operator requeues or deletes between the list and the requeue is named, and does not stop the command.
-func TestWhatIsGoneFromPostgreSQLIsNamed(t *testing.T) {
+func TestEntriesGoneFromPostgreSQLAreNamed(t *testing.T) {
 	t.Parallel()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	pool, err := pgstore.NewPool(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		pool.Close()
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(pool.Close)
 	if _, err := pgoutbox.Migrate(t.Context(), pool, ""); err != nil {
 		t.Fatal(err)
 	}

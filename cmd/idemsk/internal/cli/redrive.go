@@ -34,8 +34,8 @@ of the run, with a higher receive count, also after --dry-run. In a FIFO queue t
 delivers at most 120,000 messages that stay to one run.
 ` + kafkaHelp,
 		examples: []string{
-			"idemsk redrive --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/letters --brokers b-1:9098,b-2:9098 --sasl aws-iam --dry-run",
-			"idemsk redrive --queue-url … --brokers b-1:9096 --tls --sasl scram-sha-512 --limit 1",
+			"idemsk redrive --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/letters --brokers b-1:9098,b-2:9098 --auth iam --dry-run",
+			"idemsk redrive --queue-url … --brokers b-1:9096 --auth scram-sha-512 --limit 1",
 			"idemsk redrive --queue-url … --function-name payments --key 'payments#pay-42' --yes",
 			"idemsk redrive --file letters.jsonl --brokers 127.0.0.1:9092 --yes --json",
 		},
@@ -91,7 +91,7 @@ func (r *redriveCommand) check(args []string, s Streams) error {
 	case !r.yes && !r.opt.DryRun && !term.IsTerminal(s.In):
 		return usagef("standard input is not a terminal: give --yes, or --dry-run")
 	}
-	return r.checkSecurity()
+	return r.checkAuth()
 }
 
 func (r *redriveCommand) run(ctx context.Context, s Streams, args []string) error {
@@ -133,14 +133,17 @@ func (r *redriveCommand) deletes() string {
 func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) {
 	closeAll = func() {}
 	var cfg aws.Config
-	if r.queueURL != "" || r.function != "" || r.security.SASL == redrive.AWSIAM {
+	if r.queueURL != "" || r.function != "" {
 		if cfg, err = r.load(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if r.brokers != "" {
-		r.security.AWS = cfg.Credentials
-		kafka, err := redrive.Dial(ctx, redrive.Cluster{Brokers: strings.Split(r.brokers, ","), Security: r.security})
+		secured, err := r.options(ctx, r.region)
+		if err != nil {
+			return nil, err
+		}
+		kafka, err := redrive.Dial(ctx, redrive.Cluster{Brokers: r.auth.Brokers, Options: secured})
 		if err != nil {
 			return nil, err
 		}

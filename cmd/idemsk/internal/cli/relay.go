@@ -5,10 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
@@ -25,7 +22,7 @@ and later events are sent. In PostgreSQL several relays may run at once. In Dyna
 from its oldest record, and is for local use: the function lambda/relay is for production. See docs/outbox.md.
 ` + kafkaHelp,
 		examples: []string{
-			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk relay --brokers b-1:9098,b-2:9098 --sasl aws-iam",
+			"IDEMSK_STORE_URL=postgres://idemsk@db/payments idemsk relay --brokers b-1:9098,b-2:9098 --auth iam",
 			"idemsk relay --brokers 127.0.0.1:9092 --until-empty    # for a test",
 			"idemsk relay --migrate                                 # creates the table, and sends nothing",
 			"idemsk relay --outbox-table idemsk-outbox --endpoint-url http://127.0.0.1:4566 --brokers 127.0.0.1:9092",
@@ -68,7 +65,7 @@ func (r *relayCommand) run(ctx context.Context, s Streams, args []string) error 
 	case r.cfg.StatsInterval <= 0:
 		return usagef("--report-every is %v: want a duration above 0", r.cfg.StatsInterval)
 	}
-	if err := r.checkSecurity(); err != nil {
+	if err := r.checkAuth(); err != nil {
 		return err
 	}
 	if r.dynamo != "" {
@@ -127,13 +124,13 @@ func (r *relayCommand) producer(ctx context.Context) (*relay.Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	producer, err := relay.New(relay.Config{Options: append(secured, kgo.SeedBrokers(strings.Split(r.brokers, ",")...))})
+	producer, err := relay.New(relay.Config{Options: secured})
 	if err != nil {
 		return nil, &usageError{err}
 	}
 	if err := producer.Ping(ctx); err != nil {
 		producer.Close()
-		return nil, fmt.Errorf("%w: is %s a Kafka broker, and do --tls and --sasl match its listener?", err, r.brokers)
+		return nil, fmt.Errorf("%w: is %s a Kafka broker, and do --tls and --auth match its listener?", err, r.brokers)
 	}
 	return producer, nil
 }

@@ -4,57 +4,45 @@ package cli_test
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// The stream of an outbox in LocalStack, followed by the tool: the events of each key arrive in their order.
+// The tool relays the stream of an outbox in LocalStack. The events of each key arrive in order.
 func TestRelayOfDynamoDB(t *testing.T) {
 	t.Parallel()
-	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
-	}
+	endpoint := awstest.LocalStack(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "credited"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
 	brokers := strings.Join(cluster.ListenAddrs(), ",")
-	table := "outbox-" + rand.Text()
+	table := awstest.Name("outbox")
 	common := []string{"relay", "--outbox-table", table, "--endpoint-url", endpoint, "--region", "us-east-1"}
 	if r := idemsk(t, append(common, "--migrate")...); r.code != 0 || !strings.Contains(r.err, table) {
 		t.Fatalf("%+v", r)
 	}
-	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
-	db := dynamostore.NewClient(cfg)
+	db := dynamostore.NewClient(awstest.Config(t, endpoint))
 	keys := "keys-" + table
 	if err := dynamostore.CreateTable(t.Context(), db, keys); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, name := range []string{table, keys} {
-			if _, err := db.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	awstest.DeleteTableAtEnd(t, db, table)
+	awstest.DeleteTableAtEnd(t, db, keys)
 	publish(t, db, table, keys, 30)
 	r := idemsk(t, append(common, "--brokers", brokers, "--until-empty")...)
 	if r.code != 0 || !strings.Contains(r.err, "30 published, 0 parked") {
@@ -73,7 +61,7 @@ func TestRelayOfDynamoDB(t *testing.T) {
 	}
 }
 
-// publish has handlers publish n events for three keys.
+// publish publishes n events for three keys by handlers.
 func publish(t *testing.T, db *dynamodb.Client, table, keys string, n int) {
 	t.Helper()
 	store, err := dynamostore.New(db, dynamostore.Config{Table: keys})

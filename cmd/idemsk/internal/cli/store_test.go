@@ -14,25 +14,18 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
-// postgresStore is a table in a PostgreSQL server of its own.
+// postgresStore starts a PostgreSQL server with a table of keys.
 func postgresStore(t *testing.T) (storeURL string, s store.Store) {
 	t.Helper()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	pool, err := pgstore.NewPool(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		pool.Close()
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(pool.Close)
 	if _, err := pgstore.Migrate(t.Context(), pool, "keys"); err != nil {
 		t.Fatal(err)
 	}
@@ -43,25 +36,15 @@ func postgresStore(t *testing.T) (storeURL string, s store.Store) {
 	return server.URL(), st
 }
 
-// redisStore is a Redis server.
+// redisStore starts a Redis server.
 func redisStore(t *testing.T) (storeURL string, s store.Store) {
 	t.Helper()
-	server, err := redisserver.Start(t.Context(), redisserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Run(t, redisserver.Start, redisserver.Config{})
 	client, err := redisstore.NewClient(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.CloseAtEnd(t, client)
 	st, err := redisstore.New(client, redisstore.Config{Prefix: "keys"})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +52,7 @@ func redisStore(t *testing.T) (storeURL string, s store.Store) {
 	return server.URL(), st
 }
 
-// fillStore puts in a key that is done, one that failed, one that hangs, and one in flight.
+// fillStore adds four keys: COMPLETED, FAILED, overdue and in flight.
 func fillStore(t *testing.T, s store.Store) {
 	t.Helper()
 	claim := func(key string, lease time.Duration) store.Entry {

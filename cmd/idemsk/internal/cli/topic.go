@@ -23,7 +23,7 @@ Creates a topic. It fails if the topic already exists.
 ` + kafkaHelp,
 		examples: []string{
 			"idemsk topic create payments --brokers 127.0.0.1:9092",
-			"idemsk topic create payments --brokers b-1:9098,b-2:9098 --sasl aws-iam --partitions 12 --config min.insync.replicas=2",
+			"idemsk topic create payments --brokers b-1:9098,b-2:9098 --auth iam --partitions 12 --config min.insync.replicas=2",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var t topicCommand
@@ -99,7 +99,7 @@ func (c *topicCommand) create(ctx context.Context, client *kgo.Client, name stri
 func topicHint(err error, said *string) string {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return " (this user may not create topics: it needs CREATE on the topic; with aws-iam kafka-cluster:CreateTopic)"
+		return " (this user may not create topics: it needs CREATE on the topic; with --auth iam kafka-cluster:CreateTopic)"
 	case said != nil && !errors.Is(err, kerr.TopicAlreadyExists): // whose text is sufficient
 		return " (" + *said + ")"
 	}

@@ -59,7 +59,7 @@ func TestDisableAndEnable(t *testing.T) {
 	}
 }
 
-// failing is a mapping whose function fails until it is told otherwise; it was disabled in the middle of the second invocation.
+// failing returns a mapping with a function that fails at first. The mapping was disabled during the second invocation.
 func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repair func(), disabled <-chan struct{}) {
 	t.Helper()
 	c := newCluster(t, 1)
@@ -85,8 +85,8 @@ func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repa
 	return m, f, func() { mended.Store(true) }, off
 }
 
-// A batch that fails is not tried again while the mapping is disabled, and goes on when it is enabled.
-func TestDisablingStopsABatchThatFails(t *testing.T) {
+// A failed batch is not retried while the mapping is disabled. It is retried when the mapping is enabled.
+func TestDisablingStopsRetries(t *testing.T) {
 	t.Parallel()
 	m, f, repair, disabled := failing(t, drained())
 	ended := make(chan error, 1)
@@ -106,8 +106,8 @@ func TestDisablingStopsABatchThatFails(t *testing.T) {
 	check(t, "calls", f.short(), []string{"0@0 0@1 0@2", "0@0 0@1 0@2", "0@0 0@1 0@2"})
 }
 
-// A stop ends a mapping that is disabled with a batch under retry, of which nothing is committed.
-func TestAStopEndsADisabledMapping(t *testing.T) {
+// A stop ends a disabled mapping that has a batch to retry. Nothing of the batch is committed.
+func TestStopEndsADisabledMapping(t *testing.T) {
 	t.Parallel()
 	m, f, _, disabled := failing(t, nil)
 	ctx, stop := context.WithCancel(t.Context())

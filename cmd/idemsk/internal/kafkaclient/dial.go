@@ -42,6 +42,6 @@ func Dial(ctx context.Context, brokers []string, opts ...kgo.Opt) (*kgo.Client, 
 		err = context.Cause(limited)
 	}
 	client.Close()
-	return nil, fmt.Errorf("no Kafka broker answers at %s: start one, or check the address, and whether the listener needs --tls or --sasl: %w",
+	return nil, fmt.Errorf("no Kafka broker answers at %s: start one, or check the address, and whether the listener needs --tls or --auth: %w",
 		strings.Join(brokers, ","), err)
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// FindFunction looks for the built handler around the tool, and then in the working directory. Its error says what to do. store
-// is "postgres" or "redis" for the build with that store; "" is the usual one.
+// FindFunction finds the built example function, next to the tool or in the working directory. store is "postgres", "redis", or
+// "" for DynamoDB.
 func FindFunction(store string) (string, error) {
 	built := filepath.Join("dist", builtName(runtime.GOOS, runtime.GOARCH, store), "bootstrap")
 	places := []string{built}
@@ -33,7 +33,7 @@ func FindFunction(store string) (string, error) {
 	return "", fmt.Errorf("the function is not built (looked for %s): run make build, or name it with --function", strings.Join(places, ", "))
 }
 
-// builtName is the folder in dist of the function for a machine, as scripts/build.sh names it. On Linux it is the one that is deployed.
+// builtName returns the folder of a build in dist, as scripts/build.sh names it. The build for Linux is the one that is deployed.
 func builtName(system, arch, store string) string {
 	parts := []string{"handler", system, arch, store}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" || p == "linux" }), "-")

@@ -2,8 +2,8 @@ package local
 
 import "testing"
 
-// On a machine that is not Linux, the functions for Lambda are beside the one that runs here.
-func TestTheFunctionOfThisMachine(t *testing.T) {
+// On other systems than Linux, the builds for Lambda and the one for the machine have different folders.
+func TestFolderOfABuild(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[string]string{
 		"handler-amd64": builtName("linux", "amd64", ""), "handler-arm64-postgres": builtName("linux", "arm64", "postgres"),

@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-func TestOptionsThatMakeNoSense(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for says, spoil := range map[string]func(o *local.Options){
 		"give a function":                 func(o *local.Options) { o.Function = "" },
@@ -39,7 +39,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"--producer-duplicates is 2":      func(o *local.Options) { o.Copies = 2 },
 		"--prove needs --until-drained":   func(o *local.Options) { o.Prove, o.UntilDrained = true, false },
 		"--prove needs a --store":         func(o *local.Options) { o.Prove, o.Store = true, local.StoreNone },
-		"--prove allows nothing":          func(o *local.Options) { o.Prove, o.ESM.OnFailure = true, "s3://letters" },
+		"--prove allows no option":        func(o *local.Options) { o.Prove, o.ESM.OnFailure = true, "s3://letters" },
 		`--kill-at is "noon"`:             func(o *local.Options) { o.Faults.KillAt = "noon" },
 		"--kill-at before-effect needs":   func(o *local.Options) { o.Faults.KillAt = local.KillBeforeEffect },
 		"--kill-at after-effect needs": func(o *local.Options) {

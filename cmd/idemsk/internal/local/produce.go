@@ -8,12 +8,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 )
 
 const produceTimeout = 30 * time.Second
 
-// produce writes generated payments to the topic; Kafka's own partitioner places them by their keys.
+// produce writes generated payments to the topic. Kafka's partitioner selects the partition by the record's key.
 func produce(ctx context.Context, o *Options, brokers []string) error {
 	topic := o.ESM.Topics[0]
 	client, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-producer"),
@@ -23,7 +23,7 @@ func produce(ctx context.Context, o *Options, brokers []string) error {
 	}
 	defer client.Close()
 	first := kgo.AbortingFirstErrPromise(client)
-	for m, err := range (stream.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies}).Messages(topic) {
+	for m, err := range (payments.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies}).Messages(topic) {
 		if err != nil {
 			return err
 		}

@@ -6,28 +6,28 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Counts
-	Events     int // recorded ones that took the place of a topic
+	Events     int // number of recorded events; 0 if the run read a topic
 	Partitions []esm.PartitionState
 	Took       time.Duration
 	First      time.Duration // from the start of the run to the end of the first invocation; 0 if there was none
 	Seed       uint64
-	Messages   int                // in the function's own queue of dead letters, in this process
-	Letters    []kafka.DeadLetter // those of them that are dead letters, each once
-	Proof      *Proof             // if Options.Prove asks for it
+	Messages   int                // number of messages in the dead-letter queue of the run
+	Letters    []kafka.DeadLetter // those messages as dead letters, each once; none if one of them is not a dead letter
+	Verified   *verify.Result     // if Options.Prove is set
 }
 
-// Lag is the number of offsets that are not committed, or of recorded events that are not done with.
+// Lag returns the number of offsets that are not committed, or of recorded events that are not finished.
 func (r *Report) Lag() int64 { lag, _ := sums(r.Partitions); return lag }
 
-// Text is the closing table, and what it proves.
+// Text returns the closing table and the summary.
 func (r *Report) Text() string {
 	var b strings.Builder
 	for _, line := range sourceLines(r.Events, r.Partitions, shownPartitions) {
@@ -38,16 +38,16 @@ func (r *Report) Text() string {
 	if r.Messages > 0 {
 		t.Row("dead letters", term.Plural(r.Messages, "message", "messages")+" in the function's queue")
 	}
-	if p := r.Proof; p != nil {
-		t.Row("ledger", "must be "+proof.Amounts(p.Expected))
-		t.Row("", "is "+proof.Amounts(p.Found))
+	if v := r.Verified; v != nil {
+		t.Row("ledger", "must be "+verify.Amounts(v.Expected))
+		t.Row("", "is "+verify.Amounts(v.Found))
 	}
 	b.WriteString(t.String())
-	if r.Proof == nil && len(r.Letters) > 0 {
-		b.WriteString("\n" + strings.TrimSuffix(letterLines(r.Letters), "\n"))
+	if r.Verified == nil && len(r.Letters) > 0 {
+		b.WriteString("\n" + strings.TrimSuffix(verify.Letters(r.Letters), "\n"))
 	}
 	if r.LastError != "" {
-		b.WriteString("\n" + term.Wrap("last error: "+r.LastError, width) + "\n")
+		b.WriteString("\n" + term.Paragraph("last error: "+r.LastError))
 	}
 	all, missing, thing, things := "everything is committed", " not committed", "record is", "records are"
 	if r.Events > 0 {
@@ -61,13 +61,13 @@ func (r *Report) Text() string {
 	for _, line := range lost(&r.Counts) {
 		b.WriteString(line + "\n")
 	}
-	if r.Proof != nil {
-		b.WriteString("\n" + r.conclusion(nil))
+	if r.Verified != nil {
+		b.WriteString("\n" + r.summary(nil))
 	}
 	return b.String()
 }
 
-// Beside is the closing table of this run and of another one that ran without idemsk, and what it proves.
+// Beside returns the closing table of this run beside that of a run without idemsk, and the summary.
 func (r *Report) Beside(without *Report) string {
 	var t term.Table
 	t.Right(1, 2) //nolint:mnd // the figures
@@ -75,8 +75,8 @@ func (r *Report) Beside(without *Report) string {
 	count := func(label string, f func(r *Report) int) {
 		t.Row(label, term.Count(f(r)), term.Count(f(without)))
 	}
-	amount := func(label string, f func(p *Proof) map[string]int64) {
-		t.Row(label, proof.Amounts(f(r.Proof)), proof.Amounts(f(without.Proof)))
+	amount := func(label string, f func(v *verify.Result) map[string]int64) {
+		t.Row(label, verify.Amounts(f(r.Verified)), verify.Amounts(f(without.Verified)))
 	}
 	count("records", func(r *Report) int { return r.Done })
 	count("records delivered", func(r *Report) int { return r.Delivered })
@@ -87,12 +87,16 @@ func (r *Report) Beside(without *Report) string {
 	count("  dead-lettered", func(r *Report) int { return r.Outcomes.DeadLettered })
 	count("  to be retried", func(r *Report) int { return toRetry(&r.Outcomes) })
 	count("invocations", func(r *Report) int { return r.Invocations })
-	count("  finished batches that came again", func(r *Report) int { return r.Redelivered })
+	count("  finished batches delivered again", func(r *Report) int { return r.Redelivered })
 	count("  made twice at once", func(r *Report) int { return r.Concurrent })
 	count("  processes killed in the middle", func(r *Report) int { return len(r.Kills) })
 	count("records a second", func(r *Report) int { return perSecond(r.Done, r.Took) })
-	amount("ledger: must be", func(p *Proof) map[string]int64 { return p.Expected })
-	amount("ledger: is", func(p *Proof) map[string]int64 { return p.Found })
-	amount("ledger: off by", func(p *Proof) map[string]int64 { return proof.Off(p.Off) })
-	return t.String() + "\n" + r.conclusion(without)
+	amount("ledger: must be", func(v *verify.Result) map[string]int64 { return v.Expected })
+	amount("ledger: is", func(v *verify.Result) map[string]int64 { return v.Found })
+	amount("ledger: off by", (*verify.Result).OffBy)
+	return t.String() + "\n" + r.summary(without.Verified)
+}
+
+func (r *Report) summary(without *verify.Result) string {
+	return r.Verified.Summary(r.Delivered, len(r.Kills), without)
 }

@@ -3,9 +3,11 @@ package local
 import (
 	"testing"
 	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
-// The rate is that of the last ten seconds: it is 0 ten seconds after the last record, and an idle hour does not drag it down.
+// The rate is that of the last ten seconds. It is 0 ten seconds after the last record, and idle time does not lower a later rate.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
@@ -29,12 +31,12 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Where nothing moves after a kill, the view says what is waited for, and for how long.
+// While records wait after a kill, the view shows the lease that they wait for.
 func TestWaitingForALease(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	killed := func(ago time.Duration) *Counts {
-		return &Counts{Kills: []Kill{{At: now.Add(-time.Hour)}, {At: now.Add(-ago)}}}
+		return &Counts{Kills: []verify.Kill{{At: now.Add(-time.Hour)}, {At: now.Add(-ago)}}}
 	}
 	const lease = 5 * time.Second
 	if got, want := waiting(killed(2*time.Second), 1, lease, now), "a process was killed 2s ago: the keys it held are free when its lease of 5s is over"; got != want {

@@ -34,19 +34,15 @@ const DefaultTimeout = 30 * time.Second
 
 // Cluster says which cluster to connect to.
 type Cluster struct {
-	Brokers  []string
-	Security Security
-	Timeout  time.Duration // default DefaultTimeout
+	Brokers []string
+	Options []kgo.Opt     // for encryption and authentication
+	Timeout time.Duration // default DefaultTimeout
 }
 
 // Dial connects to a cluster. The caller closes it.
 func Dial(ctx context.Context, cluster Cluster) (*Kafka, error) {
-	secured, err := cluster.Security.Options()
-	if err != nil {
-		return nil, err
-	}
 	k := &Kafka{brokers: strings.Join(cluster.Brokers, ","), timeout: cmp.Or(cluster.Timeout, DefaultTimeout)}
-	k.opts = slices.Concat(secured, []kgo.Opt{kgo.SeedBrokers(cluster.Brokers...), kgo.ClientID("idemsk-redrive")})
+	k.opts = slices.Concat(cluster.Options, []kgo.Opt{kgo.SeedBrokers(cluster.Brokers...), kgo.ClientID("idemsk-redrive")})
 	if err := k.open(); err != nil {
 		return nil, err
 	}
@@ -54,7 +50,7 @@ func Dial(ctx context.Context, cluster Cluster) (*Kafka, error) {
 	defer cancel()
 	if err := k.client.Ping(ctx); err != nil {
 		k.client.Close()
-		return nil, fmt.Errorf("no Kafka broker answers at %s: check the addresses, the network, and --tls and --sasl: %w", k.brokers, err)
+		return nil, fmt.Errorf("no Kafka broker answers at %s: check the addresses, the network, and --tls and --auth: %w", k.brokers, err)
 	}
 	return k, nil
 }

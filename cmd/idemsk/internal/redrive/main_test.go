@@ -10,16 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -108,31 +104,6 @@ func outcomes(results []redrive.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// newQueue is a queue in an in-process SQS.
-func newQueue(t *testing.T) (client *sqs.Client, url string) {
-	t.Helper()
-	server, err := sqsfake.New(sqsfake.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	client = sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(server.URL()), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client, *out.QueueUrl
-}
-
 // newCluster is a Kafka cluster in this process, with a topic of three partitions.
 func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
@@ -145,9 +116,9 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-func dial(t *testing.T, c *kfake.Cluster, s redrive.Security) *redrive.Kafka {
+func dial(t *testing.T, c *kfake.Cluster) *redrive.Kafka {
 	t.Helper()
-	k, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs(), Security: s})
+	k, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: c.ListenAddrs()})
 	if err != nil {
 		t.Fatal(err)
 	}

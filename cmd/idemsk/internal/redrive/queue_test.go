@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 func sendAll(t *testing.T, client *sqs.Client, url string, bodies ...[]byte) {
@@ -45,7 +46,7 @@ func left(t *testing.T, client *sqs.Client, url string) (all []string) {
 
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	client, url := newQueue(t)
+	client, url := awstest.NewQueue(t, "letters")
 	var letters [][]byte
 	for offset := range int64(23) {
 		l := letter(offset)
@@ -65,7 +66,7 @@ func TestQueue(t *testing.T) {
 
 func TestQueueDryRun(t *testing.T) {
 	t.Parallel()
-	client, url := newQueue(t)
+	client, url := awstest.NewQueue(t, "letters")
 	l := letter(1)
 	sendAll(t, client, url, encode(t, &l))
 	results, _ := runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute), Destination: &listDestination{}, DryRun: true})
@@ -76,7 +77,7 @@ func TestQueueDryRun(t *testing.T) {
 
 func TestNoSuchQueue(t *testing.T) {
 	t.Parallel()
-	client, url := newQueue(t)
+	client, url := awstest.NewQueue(t, "letters")
 	_, err := redrive.Run(t.Context(), redrive.Options{
 		Source: redrive.Queue(client, url+"-not", time.Minute), Destination: &listDestination{},
 	}, func(redrive.Result) {})

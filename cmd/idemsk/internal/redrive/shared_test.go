@@ -19,6 +19,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -84,16 +85,6 @@ func (c *consumer) deliver(t *testing.T, cluster, key string) {
 	}
 }
 
-func newFIFO(t *testing.T) (client *sqs.Client, url string) {
-	t.Helper()
-	client, _ = newQueue(t)
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client, *out.QueueUrl
-}
-
 func lettersIn(t *testing.T, client *sqs.Client, url string) (letters []kafka.DeadLetter) {
 	t.Helper()
 	for _, body := range left(t, client, url) {
@@ -112,7 +103,7 @@ func TestALetterInAFIFOQueueIsFollowedByTheNext(t *testing.T) {
 	for name, key := range map[string]string{"with a version": "k", "without": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client, url := newFIFO(t)
+			client, url := awstest.NewQueue(t, "letters.fifo")
 			c := newConsumer(t, "pay", key == "", client, url)
 			c.deliver(t, otherCluster, key)
 			for calls := 1; calls <= 3; calls++ {
@@ -139,7 +130,7 @@ func TestFunctionsThatShareAQueue(t *testing.T) {
 	for name, key := range map[string]string{"with a version": "k", "without": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client, url := newFIFO(t)
+			client, url := awstest.NewQueue(t, "letters.fifo")
 			functions := map[string]*consumer{}
 			for _, f := range []string{"pay", "audit"} {
 				functions[f] = newConsumer(t, f, key == "", client, url)

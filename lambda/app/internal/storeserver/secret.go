@@ -71,7 +71,7 @@ type Secret struct {
 }
 
 func newSecret(cfg aws.Config, arn string) *Secret {
-	return &Secret{reader: secret.New(cfg, arn, "IDEMSK_STORE_SECRET_ARN")}
+	return &Secret{reader: secret.New(cfg, arn)}
 }
 
 func (s *Secret) read(ctx context.Context) (content, error) {

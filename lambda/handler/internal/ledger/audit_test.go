@@ -12,6 +12,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 const auditTable = "idemsk-audit"
@@ -19,14 +20,7 @@ const auditTable = "idemsk-audit"
 func createAudit(t *testing.T, cfg aws.Config) *dynamodb.Client {
 	t.Helper()
 	client := dynamodb.NewFromConfig(cfg)
-	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: aws.String(auditTable), BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String(attrExecution), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(attrExecution), KeyType: types.KeyTypeHash}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	awstest.CreateTable(t, client, auditTable, attrExecution)
 	return client
 }
 

@@ -8,41 +8,26 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // startDynamo starts an in-process DynamoDB with the tables of the function, and returns the SDK's configuration for it.
 func startDynamo(t *testing.T, cfg dynamofake.Config) (*dynamofake.Server, aws.Config) {
 	t.Helper()
-	db, err := dynamofake.New(cfg)
-	if err == nil {
-		err = db.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	awsCfg := aws.Config{
-		Region: "eu-central-1", BaseEndpoint: aws.String(db.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	}
+	db := testkit.Serve(t, dynamofake.New, cfg)
+	awsCfg := awstest.Config(t, db.URL())
 	client := dynamodb.NewFromConfig(awsCfg)
 	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: aws.String(ledgerTable), BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String(attrAccount), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(attrAccount), KeyType: types.KeyTypeHash}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	awstest.CreateTable(t, client, ledgerTable, attrAccount)
 	return db, awsCfg
 }
 

@@ -3,13 +3,9 @@
 package ledger
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +17,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -30,6 +25,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -52,23 +48,19 @@ type stack struct {
 
 func deploy(t *testing.T) *stack {
 	t.Helper()
-	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
-	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	cfg := aws.Config{
-		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: &http.Client{Transport: transport},
-	}
-	name := "idemsk-" + strings.ToLower(rand.Text()[:8])
+	endpoint := awstest.LocalStack(t)
+	cfg := awstest.Config(t, endpoint)
+	name := awstest.Name("idemsk")
 	s := &stack{
 		T: t, endpoint: endpoint, name: name, ledger: name + "-ledger",
 		db: dynamostore.NewClient(cfg), fn: lambda.NewFromConfig(cfg), queue: sqs.NewFromConfig(cfg),
 	}
 	s.createTables()
-	s.createQueue()
+	s.queueURL = awstest.CreateQueue(t, s.queue, name)
+	awstest.AtEnd(t, func(ctx context.Context) error {
+		_, err := s.queue.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &s.queueURL})
+		return err
+	})
 	s.createFunction()
 	return s
 }
@@ -80,42 +72,13 @@ func (s *stack) must(err error) {
 	}
 }
 
-// cleanup removes something when the test has ended, its own context with it.
-func (s *stack) cleanup(remove func(ctx context.Context) error) {
-	s.Cleanup(func() {
-		if err := remove(context.Background()); err != nil {
-			s.Error(err)
-		}
-	})
-}
-
 func (s *stack) createTables() {
-	ctx := s.Context()
-	s.must(dynamostore.CreateTable(ctx, s.db, s.name))
-	_, err := s.db.CreateTable(ctx, &dynamodb.CreateTableInput{
-		TableName: &s.ledger, BillingMode: ddbtypes.BillingModePayPerRequest,
-		AttributeDefinitions: []ddbtypes.AttributeDefinition{{AttributeName: aws.String(attrAccount), AttributeType: ddbtypes.ScalarAttributeTypeS}},
-		KeySchema:            []ddbtypes.KeySchemaElement{{AttributeName: aws.String(attrAccount), KeyType: ddbtypes.KeyTypeHash}},
-	})
-	s.must(err)
-	for _, table := range []string{s.name, s.ledger} {
-		s.cleanup(func(ctx context.Context) error {
-			_, err := s.db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &table})
-			return err
-		})
-	}
+	s.must(dynamostore.CreateTable(s.Context(), s.db, s.name))
+	awstest.DeleteTableAtEnd(s, s.db, s.name)
+	awstest.CreateTable(s, s.db, s.ledger, attrAccount)
+	var err error
 	s.store, err = dynamostore.New(s.db, dynamostore.Config{Table: s.name})
 	s.must(err)
-}
-
-func (s *stack) createQueue() {
-	out, err := s.queue.CreateQueue(s.Context(), &sqs.CreateQueueInput{QueueName: &s.name})
-	s.must(err)
-	s.queueURL = *out.QueueUrl
-	s.cleanup(func(ctx context.Context) error {
-		_, err := s.queue.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &s.queueURL})
-		return err
-	})
 }
 
 func (s *stack) createFunction() {
@@ -125,11 +88,11 @@ func (s *stack) createFunction() {
 	}
 	_, err := s.fn.CreateFunction(s.Context(), &lambda.CreateFunctionInput{
 		FunctionName: &s.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(30),
-		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Code: &types.FunctionCode{ZipFile: s.zip()},
-		Environment: &types.Environment{Variables: s.env},
+		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Environment: &types.Environment{Variables: s.env},
+		Code: &types.FunctionCode{ZipFile: awstest.Package(s, filepath.Join(root, "dist", "handler-"+runtime.GOARCH, "bootstrap"))},
 	})
 	s.must(err)
-	s.cleanup(func(ctx context.Context) error {
+	awstest.AtEnd(s, func(ctx context.Context) error {
 		_, err := s.fn.DeleteFunction(ctx, &lambda.DeleteFunctionInput{FunctionName: &s.name})
 		return err
 	})
@@ -139,25 +102,6 @@ func (s *stack) createFunction() {
 func (s *stack) wait() {
 	s.must(lambda.NewFunctionActiveV2Waiter(s.fn).Wait(s.Context(), &lambda.GetFunctionInput{FunctionName: &s.name}, time.Minute))
 	s.must(lambda.NewFunctionUpdatedV2Waiter(s.fn).Wait(s.Context(), &lambda.GetFunctionInput{FunctionName: &s.name}, time.Minute))
-}
-
-// zip packs the bootstrap that `make build` has left.
-func (s *stack) zip() []byte {
-	s.Helper()
-	code, err := os.ReadFile(filepath.Join(root, "dist", "handler-"+runtime.GOARCH, "bootstrap"))
-	if err != nil {
-		s.Fatalf("%v: run `make build` first, or `make test`", err)
-	}
-	var buf bytes.Buffer
-	w := zip.NewWriter(&buf)
-	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
-	h.SetMode(0o755)
-	f, err := w.CreateHeader(h)
-	s.must(err)
-	_, err = f.Write(code)
-	s.must(err)
-	s.must(w.Close())
-	return buf.Bytes()
 }
 
 // setenv changes the function's environment, as a deployment would.

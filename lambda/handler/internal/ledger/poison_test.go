@@ -6,13 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
-	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -26,24 +24,10 @@ const (
 // name is invalid in every database. These become dead letters at once, and do not block others.
 func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 	t.Helper()
-	queues, err := sqsfake.New(sqsfake.Config{})
-	if err == nil {
-		err = queues.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = queues.Close() })
-	client := sqs.NewFromConfig(aws.Config{
-		Region: "eu-central-1", BaseEndpoint: aws.String(queues.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	})
-	queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, queue := awstest.NewQueue(t, "letters")
 	all := map[string]string{
-		"AWS_ENDPOINT_URL_SQS": queues.URL(), "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-		"IDEMSK_DEAD_LETTER_QUEUE_URL": *queue.QueueUrl, "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_LOG_LEVEL": "error",
+		"AWS_ENDPOINT_URL_SQS": *client.Options().BaseEndpoint, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"IDEMSK_DEAD_LETTER_QUEUE_URL": queue, "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_LOG_LEVEL": "error",
 	}
 	maps.Copy(all, env)
 	p := startProcess(t, program, all)
@@ -65,7 +49,7 @@ func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 		equal(t, "answer", string(result.Payload), `{"batchItemFailures":[]}`)
 	}
 	equal(t, "executed", p.sum("Executed"), 4)
-	got, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: queue.QueueUrl, MaxNumberOfMessages: 10})
+	got, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
@@ -45,20 +46,12 @@ func processOnPostgres(t *testing.T, program, publishes string, events int) {
 // startPostgres starts a server with all tables, and returns the function's environment for it.
 func startPostgres(t *testing.T, publishes string) (*pgxpool.Pool, map[string]string) {
 	t.Helper()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	pool, err := pgxpool.New(t.Context(), server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		pool.Close()
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(pool.Close)
 	if err := aLedger.Create(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}

@@ -6,18 +6,11 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestProcessOnRedis(t *testing.T) {
-	server, err := redisserver.Start(t.Context(), redisserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := testkit.Run(t, redisserver.Start, redisserver.Config{})
 	program := buildProgram(t, theFunction+"/redis")
 	balance := func(of string) any {
 		t.Helper()

@@ -3,37 +3,33 @@
 package e2e_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
-	"crypto/rand"
-	"maps"
-	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/expect"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/proof"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/stream"
-	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/oracle"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
-// deployment is a function with its tables, its queue and its event source mapping in LocalStack, all of one name.
+// deployment is a function with its test environment and its event source mapping in LocalStack, all of one name.
 type deployment struct {
-	proof.Site
+	*testenv.Environment
 
 	name, endpoint string
 	cfg            aws.Config
@@ -42,27 +38,18 @@ type deployment struct {
 
 func deploy(t *testing.T) *deployment {
 	t.Helper()
-	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
+	endpoint := awstest.LocalStack(t)
+	cfg := awstest.Config(t, endpoint)
+	name := awstest.Name("idemsk-e2e")
+	env, err := testenv.InDynamoDB(dynamodb.NewFromConfig(cfg), testenv.Names{Keys: name, Ledger: name + "-ledger"}, sqs.NewFromConfig(cfg))
+	if err == nil {
+		err = env.Create(t.Context(), name)
 	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	cfg := aws.Config{
-		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: &http.Client{Transport: transport},
-	}
-	name := "idemsk-e2e-" + strings.ToLower(rand.Text()[:8])
-	d := &deployment{name: name, endpoint: endpoint, cfg: cfg, lambda: lambda.NewFromConfig(cfg)}
-	d.Dynamo, d.SQS, d.Table, d.Ledger = dynamodb.NewFromConfig(cfg), sqs.NewFromConfig(cfg), name, name+"-ledger"
-	if err := d.Create(t.Context(), name); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := d.Remove(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	d := &deployment{Environment: env, name: name, endpoint: endpoint, cfg: cfg, lambda: lambda.NewFromConfig(cfg)}
+	awstest.AtEnd(t, d.Remove)
 	d.createFunction(t)
 	d.createMapping(t)
 	return d
@@ -72,19 +59,18 @@ func (d *deployment) createFunction(t *testing.T) {
 	t.Helper()
 	_, err := d.lambda.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
 		FunctionName: &d.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(60),
-		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Code: &types.FunctionCode{ZipFile: zipped(t)},
+		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Code: &types.FunctionCode{ZipFile: awstest.Package(t, handler)},
 		Environment: &types.Environment{Variables: map[string]string{
-			"IDEMSK_TABLE": d.Table, "IDEMSK_LEDGER_TABLE": d.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL": d.Queue,
+			"IDEMSK_TABLE": d.Keys, "IDEMSK_LEDGER_TABLE": d.Ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL": d.Queue,
 			"IDEMSK_FAILURES": "partial", "IDEMSK_SIMULATE": "on", "IDEMSK_LEASE": "30s",
 		}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if _, err := d.lambda.DeleteFunction(context.Background(), &lambda.DeleteFunctionInput{FunctionName: &d.name}); err != nil {
-			t.Error(err)
-		}
+	awstest.AtEnd(t, func(ctx context.Context) error {
+		_, err := d.lambda.DeleteFunction(ctx, &lambda.DeleteFunctionInput{FunctionName: &d.name})
+		return err
 	})
 	if err := lambda.NewFunctionActiveV2Waiter(d.lambda).Wait(t.Context(), &lambda.GetFunctionInput{FunctionName: &d.name}, time.Minute); err != nil {
 		t.Fatal(err)
@@ -99,34 +85,10 @@ func (d *deployment) createFunction(t *testing.T) {
 	}
 }
 
-// alias is what the event source mapping invokes, as the one of the construct does.
+// alias is the alias that the event source mapping invokes, as with the construct.
 const alias = "live"
 
-// zipped is the function's package.
-func zipped(t *testing.T) []byte {
-	t.Helper()
-	code, err := os.ReadFile(handler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var buf bytes.Buffer
-	w := zip.NewWriter(&buf)
-	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
-	h.SetMode(0o755)
-	f, err := w.CreateHeader(h)
-	if err == nil {
-		_, err = f.Write(code)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
-}
-
-// createMapping makes the event source mapping by CloudFormation, as the CDK and SAM do, on the function's alias.
+// createMapping creates the event source mapping by CloudFormation, as CDK and SAM do, on the function's alias.
 func (d *deployment) createMapping(t *testing.T) {
 	t.Helper()
 	deployStack(t, d.cfg, d.name, map[string]any{"Mapping": map[string]any{
@@ -140,12 +102,12 @@ func (d *deployment) createMapping(t *testing.T) {
 	}})
 }
 
-// An event source mapping that is deployed in LocalStack by CloudFormation, where nothing polls it, is served from a real Kafka:
-// table, function and queue are all LocalStack's.
+// idemsk local serves an event source mapping that CloudFormation deployed in LocalStack, from a real Kafka. Tables, function and
+// queue are in LocalStack.
 func TestFromLocalStack(t *testing.T) {
 	const records, seed = 2000, 7
 	d := deploy(t)
-	brokers := startServer(t, "scripts/kafka.sh", "run", "0")
+	brokers := testkit.Run(t, serverproc.StartScript, serverproc.Kafka).Addr()
 	createTopic(t, brokers)
 	var out, said bytes.Buffer
 	code := cli.Main(bounded(t, 5*time.Minute), []string{
@@ -157,16 +119,20 @@ func TestFromLocalStack(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	if !strings.Contains(said.String(), "topic payments, group "+d.name+", batches of 200, to arn:aws:lambda:us-east-1:000000000000:function:"+d.name+":"+alias) {
-		t.Error("the mapping's parameters were not taken")
+		t.Error("the mapping's parameters were not used")
 	}
 	d.check(t, records, seed)
 }
 
-// check wants the ledger exact to the cent, each key settled, and a letter for each payment that can't be booked.
+// check verifies the generated payments.
 func (d *deployment) check(t *testing.T, records int, seed uint64) {
 	t.Helper()
-	want := expect.New(expect.Rules{Key: "header:idempotency-key", MaxAttempts: idem.Defaults().MaxAttempts, Simulate: true})
-	for m, err := range (stream.Config{Records: records, Seed: seed}).Messages("payments") {
+	rules, err := oracle.ReadRules(d.name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := oracle.New(rules)
+	for m, err := range (payments.Config{Records: records, Seed: seed}).Messages(topic) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,26 +140,22 @@ func (d *deployment) check(t *testing.T, records int, seed uint64) {
 			t.Fatal(err)
 		}
 	}
-	balances, err := d.Balances(t.Context())
+	found, err := d.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !maps.Equal(balances, want.Balances()) {
-		t.Errorf("the ledger is off: %v", proof.Differences(want.Balances(), balances))
-	}
-	statuses, err := d.Statuses(t.Context())
+	messages, err := d.Messages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := make(map[store.Status]int)
-	for _, status := range statuses {
-		counts[status]++
-	}
-	letters, err := d.Letters(t.Context())
+	letters, err := testenv.ParseLetters(messages)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if counts[store.StatusCompleted] != want.Booked() || counts[store.StatusFailed] != len(letters) || len(counts) > 2 {
-		t.Errorf("the keys are %v, and there are %d letters; want %d COMPLETED", counts, len(letters), want.Booked())
+	for _, problem := range verify.Run(want, found, letters, nil).Problems {
+		t.Error(problem)
+	}
+	if failed := len(found.Statuses) - want.Booked(); len(letters) != failed {
+		t.Errorf("%d dead letters for %d keys that failed", len(letters), failed)
 	}
 }

@@ -1,107 +1,24 @@
 //go:build localstack
 
-// Package e2e_test runs the whole road end to end: a real Kafka, the event source, the real function as a process, DynamoDB
-// Local.
+// Package e2e_test tests idemsk local end to end: a real Kafka, the event source, the real function as a process, DynamoDB Local.
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 )
 
 const root = "../../../../.."
 
-// handler is the real function, built for these tests.
+// handler is the path of the example function.
 var handler string //nolint:gochecknoglobals // set once, before any test
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "idemsk-e2e-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	handler = filepath.Join(dir, "bootstrap")
-	if err := build(handler, theFunction); err != nil {
-		return 0, err
-	}
-	if code = m.Run(); code == 0 {
-		// The SDK keeps the connections of the clients that the tool makes, until they have been idle for a while.
-		err = goleak.Find(goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
-	}
-	return code, err
-}
-
-// theFunction is the example's program with DynamoDB alone. The programs with other stores are in folders of it.
-const theFunction = "github.com/idemsk/idemsk/lambda/handler"
-
-// build builds a function as scripts/build.sh does.
-func build(path, pkg string) error {
-	command := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", path, pkg)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("the function can't be built: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// startServer starts a script that says "listening ADDRESS" when it serves, ends it with the test, and returns the address.
-func startServer(t *testing.T, script string, args ...string) string {
-	t.Helper()
-	command := exec.Command(filepath.Join(root, script), args...)
-	command.Stderr = os.Stderr
-	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatalf("%s: %v", script, err)
-	}
-	address, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		for lines := bufio.NewScanner(output); lines.Scan(); {
-			if at, ok := strings.CutPrefix(lines.Text(), "listening "); ok {
-				address <- strings.TrimSpace(at)
-			}
-		}
-		ended <- command.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // fails if it has ended by itself
-		for range ended {                           // until it is closed
-		}
-	})
-	const patience = 5 * time.Minute // the script may have to install it first
-	select {
-	case at := <-address:
-		return at
-	case err := <-ended:
-		t.Fatalf("%s did not start: %v (its reason is above)", script, err)
-	case <-time.After(patience):
-		t.Fatalf("%s did not start within %v", script, patience)
-	}
-	return ""
-}
+func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...)) }
 
 func bounded(t *testing.T, d time.Duration) context.Context {
 	t.Helper()

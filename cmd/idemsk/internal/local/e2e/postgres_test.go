@@ -7,29 +7,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // On PostgreSQL a booking commits with its completion: with kills no payment is booked twice, and the ledger is exact.
 func TestKillsOnPostgreSQL(t *testing.T) {
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	program := filepath.Join(t.TempDir(), "bootstrap")
-	if err := build(program, theFunction+"/postgres"); err != nil {
+	if err := handlertest.Build(program, handlertest.Package+"/postgres"); err != nil {
 		t.Fatal(err)
 	}
 	o := options(t, 5000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.2})
 	o.Function, o.Store, o.ESM.Pollers, o.ESM.BatchSize = "'"+program+"'", server.URL(), 3, 50
 	report := finish(t, o, 3*time.Minute)
-	if len(report.Proof.Off) != 0 || len(report.Kills) < 3 {
-		t.Errorf("off by %v after %d kills; want nothing, after some", report.Proof.Off, len(report.Kills))
+	if len(report.Verified.Off) != 0 || len(report.Kills) < 3 {
+		t.Errorf("off by %v after %d kills; want nothing, after some", report.Verified.Off, len(report.Kills))
 	}
 }

@@ -1,0 +1,43 @@
+//go:build servers
+
+package testenv_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/pgledger"
+	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/redisledger"
+	"github.com/idemsk/idemsk/internal/redisserver"
+)
+
+func TestPostgreSQL(t *testing.T) {
+	server := must(pgserver.Start(t.Context(), pgserver.Config{}))
+	atEnd(t, server.Close)
+	e := must(testenv.Open(server.URL(), names(), queues(t)))
+	check(t, e, func(ctx context.Context) store.Store {
+		create(t, e) // what exists is kept
+		pool := must(pgstore.NewPool(server.URL()))
+		t.Cleanup(pool.Close)
+		must(pgledger.Ledger(names().Ledger).Add(ctx, pool, "a/EUR", 7))
+		return must(pgstore.New(pool, pgstore.Config{Table: names().Keys}))
+	})
+}
+
+func TestRedis(t *testing.T) {
+	server := must(redisserver.Start(t.Context(), redisserver.Config{}))
+	atEnd(t, server.Close)
+	e := must(testenv.Open(server.URL(), names(), queues(t)))
+	check(t, e, func(ctx context.Context) store.Store {
+		create(t, e) // what exists is kept
+		client := must(redisstore.NewClient(server.URL()))
+		atEnd(t, client.Close)
+		must(redisledger.Ledger(names().Ledger).Add(ctx, client, "a/EUR", 7))
+		return must(redisstore.New(client, redisstore.Config{Prefix: names().Keys}))
+	})
+}
