@@ -238,12 +238,19 @@ const (
 	longWait  = 2 * time.Second
 )
 
-// Wait waits before the next claim of a key that is in flight elsewhere: with exponential backoff and jitter, and no longer than
-// its lease or delay. It returns false at once if the key is not in flight, or if it can't become claimable within Config.Wait and the
-// deadline less the margin, and when that time ends.
+// Wait waits before the next claim of a key that is in flight elsewhere, as long as WaitTime says. It returns false at once if
+// WaitTime does, and when the session's time ends.
 func (s *Session) Wait(claim *Claim) bool {
+	pause, ok := s.WaitTime(claim)
+	return ok && sleep(s.handlers, pause)
+}
+
+// WaitTime returns how long to wait before the next claim of a key that is in flight elsewhere: with exponential backoff and
+// jitter, and no longer than its lease or delay. It returns false if the key is not in flight, or if it can't become claimable within
+// Config.Wait and the deadline less the margin. Call it once after each claim.
+func (s *Session) WaitTime(claim *Claim) (time.Duration, bool) {
 	if claim.res.State != store.ClaimInFlight || s.engine.cfg.Wait < 0 {
-		return false
+		return 0, false
 	}
 	now := time.Now()
 	if claim.waitUntil.IsZero() {
@@ -253,13 +260,13 @@ func (s *Session) Wait(claim *Claim) bool {
 	left := claim.waitUntil.Sub(now)
 	if claim.res.Entry.Released() { // it stays as it is until its retry time
 		if pause > left {
-			return false
+			return 0, false
 		}
 	} else {
 		pause = min(pause, backoff(claim.waits), left)
 	}
 	claim.waits++
-	return pause > 0 && sleep(s.handlers, pause)
+	return pause, pause > 0
 }
 
 func (s *Session) waitLimit(now time.Time) time.Time {

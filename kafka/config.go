@@ -14,9 +14,10 @@ type Order uint8
 
 // The orders.
 const (
-	ByPartition Order = iota // all records of a partition
-	ByKey                    // the records of a partition with the same Kafka key; records without a key are unordered
-	Unordered                // all records are unordered
+	DefaultOrder Order = iota // ByPartition; package consumer: ByKey
+	ByPartition               // all records of a partition
+	ByKey                     // the records of a partition with the same Kafka key; records without a key are unordered
+	Unordered                 // all records are unordered
 )
 
 // MissingKey decides what happens to a record that has no idempotency key.
@@ -42,7 +43,7 @@ type Config struct {
 	KeyScope KeyScope
 	// MissingKey decides what happens to records without a key (default: Reject).
 	MissingKey MissingKey
-	// Order is the order in which records are handled (default ByPartition).
+	// Order is the order in which records are handled (default ByPartition; that of package kafka/consumer is ByKey).
 	Order Order
 	// Concurrency is the number of records handled at once (default batch.DefaultConcurrency).
 	Concurrency int
@@ -67,6 +68,9 @@ func (c Config) withDefaults() Config {
 	if c.Fingerprint == nil {
 		c.Fingerprint = ValueFingerprint
 	}
+	if c.Order == DefaultOrder {
+		c.Order = ByPartition
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -86,7 +90,7 @@ func (c Config) validate() error {
 		"so that consumers that share a table keep separate entries")
 	bad(c.KeyScope <= NamespaceScope, "KeyScope is %d: want TopicScope or NamespaceScope", c.KeyScope)
 	bad(c.MissingKey <= Process, "MissingKey is %d: want Reject or Process", c.MissingKey)
-	bad(c.Order <= Unordered, "Order is %d: want ByPartition, ByKey or Unordered", c.Order)
+	bad(c.Order <= Unordered, "Order is %d: want DefaultOrder, ByPartition, ByKey or Unordered", c.Order)
 	bad(c.Concurrency >= 0, "Concurrency is %d: want 1 or more", c.Concurrency)
 	if len(errs) > 0 {
 		return fmt.Errorf("kafka: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))

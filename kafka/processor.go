@@ -97,7 +97,7 @@ func (b *Batch) lanes() (lanes [][]*batch.Item) {
 		of := items[next : next+len(messages) : next+len(messages)]
 		next += len(messages)
 		switch b.processor.cfg.Order {
-		case ByPartition:
+		case DefaultOrder, ByPartition:
 			lanes = append(lanes, of)
 		case ByKey:
 			lanes = lanesByKey(lanes, messages)

@@ -25,11 +25,6 @@
 // A handler that takes many messages in one call: [Scheduler.RunBulk] claims them, passes those that are to be executed to the
 // handler, and settles each by its own result.
 //
-// An endless source, such as a consumer process: lanes that exist as long as their partition is assigned, without a barrier
-// between batches. This is not implemented. Its signatures will be
-//
-//	func (s *Scheduler) Stream(ctx context.Context, done func(*Item)) *Stream
-//	func (st *Stream) Add(lane string, item *Item)           // returns at once: the caller bounds the items in progress
-//	func (st *Stream) Stop(lane string) (unbegun []*Item)    // of a partition that is revoked
-//	func (st *Stream) Close()                                // when each item has ended
+// An endless source, such as a consumer process: [Scheduler.Stream] has lanes that exist while they have items, without a barrier
+// between batches. An item that is not settled is tried again.
 package batch

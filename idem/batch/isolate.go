@@ -40,7 +40,7 @@ func (l *lane) tryOnce(claim *idem.Claim, alone bool) idem.Outcome {
 	claims := [1]*idem.Claim{claim}
 	slots := int64(1)
 	if claim.TakeOver = alone; alone {
-		slots = int64(l.run.scheduler.concurrency)
+		slots = int64(l.run.scheduler.cfg.Concurrency)
 	}
 	return l.withSlots(slots, func() idem.Outcome {
 		if alone {

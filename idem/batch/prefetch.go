@@ -118,7 +118,7 @@ func (r *run) claimFirst(i, requests int) bool {
 // startSoon returns how many lanes are estimated to end within mayWait. The first lanes find all slots free, lane i has a slot,
 // and later lanes wait for earlier ones.
 func (r *run) startSoon(i int) int {
-	slots, lanes := r.scheduler.concurrency, len(r.lanes)
+	slots, lanes := r.scheduler.cfg.Concurrency, len(r.lanes)
 	rounds := r.scheduler.latency.fit(r.items, r.mayWait()) * lanes / r.items // of lanes of average length
 	return min(lanes, max(slots, i+1, i+slots*(rounds-1)))
 }

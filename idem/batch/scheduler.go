@@ -1,9 +1,11 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -12,8 +14,12 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// DefaultConcurrency is the default of Config.Concurrency.
-const DefaultConcurrency = 32
+// The defaults of a Config.
+const (
+	DefaultConcurrency = 32
+	DefaultBackoff     = 500 * time.Millisecond
+	DefaultMaxBackoff  = time.Minute
+)
 
 // ErrOverrun means that a handler or a dead-letter sink had not returned when the run ended, although its context had ended.
 // The key stays claimed until the lease ends.
@@ -26,14 +32,43 @@ var ErrBehind = errors.New("batch: not tried: an earlier item of its lane is not
 type Config struct {
 	// Concurrency is the number of items handled at once (default DefaultConcurrency).
 	Concurrency int
+	// Backoff is the time before an item of a Stream is tried for the second time (default DefaultBackoff). It doubles with each
+	// try, up to MaxBackoff (default DefaultMaxBackoff), less a random part of up to a half.
+	Backoff    time.Duration
+	MaxBackoff time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
+	c.Backoff = cmp.Or(c.Backoff, DefaultBackoff)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, max(c.Backoff, DefaultMaxBackoff))
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Concurrency < 0 || c.Backoff < 0 || c.MaxBackoff < c.Backoff {
+		return fmt.Errorf("batch: %w: Concurrency is %d, Backoff %v, MaxBackoff %v: want a Concurrency of 1 or more, and 0 < Backoff <= MaxBackoff",
+			idem.ErrInvalidConfig, c.Concurrency, c.Backoff, c.MaxBackoff)
+	}
+	return nil
+}
+
+// pauseFor returns how long an item waits after the nth try (from 1), which ended with err.
+func (c Config) pauseFor(n int, err error) time.Duration {
+	d := c.Backoff
+	for ; n > 1 && d < c.MaxBackoff; n-- {
+		d *= 2
+	}
+	d = min(d, c.MaxBackoff)
+	return max(d/2+rand.N(d/2+1), idem.RetryDelay(err)) //nolint:gosec // jitter needs no cryptographic randomness
 }
 
 // Scheduler runs items through an engine. It estimates the latency of handlers, so a process should have one. It is safe for
 // concurrent use.
 type Scheduler struct {
-	engine      *idem.Engine
-	concurrency int
-	latency     estimate
+	engine  *idem.Engine
+	cfg     Config
+	latency estimate
 }
 
 // New returns a scheduler. It returns idem.ErrInvalidConfig (wrapped), which names every invalid field.
@@ -41,13 +76,11 @@ func New(engine *idem.Engine, cfg Config) (*Scheduler, error) {
 	if engine == nil {
 		return nil, fmt.Errorf("batch: %w: the engine is nil", idem.ErrInvalidConfig)
 	}
-	if cfg.Concurrency == 0 {
-		cfg.Concurrency = DefaultConcurrency
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
 	}
-	if cfg.Concurrency < 0 {
-		return nil, fmt.Errorf("batch: %w: Concurrency is %d: want 1 or more", idem.ErrInvalidConfig, cfg.Concurrency)
-	}
-	return &Scheduler{engine: engine, concurrency: cfg.Concurrency}, nil
+	return &Scheduler{engine: engine, cfg: cfg}, nil
 }
 
 // Run executes the items of the lanes and returns when each has ended. If ctx has a deadline, Run returns before it in any
@@ -74,7 +107,7 @@ type run struct {
 func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {
 	r := &run{
 		scheduler: s, session: session, ctx: session.Handlers(),
-		slots: semaphore.NewWeighted(int64(s.concurrency)), lanes: make([]lane, 0, len(lanes)),
+		slots: semaphore.NewWeighted(int64(s.cfg.Concurrency)), lanes: make([]lane, 0, len(lanes)),
 	}
 	for _, items := range lanes {
 		if len(items) == 0 {

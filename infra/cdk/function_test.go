@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/app"
@@ -28,7 +29,7 @@ func variables(t *testing.T, tpl template) values {
 func config(t *testing.T, tpl template) app.Config {
 	t.Helper()
 	env := variables(t, tpl)
-	vars := app.NewVars(func(name string) (string, bool) {
+	vars := host.NewVars(func(name string) (string, bool) {
 		value, ok := env[name]
 		if _, isRef := value.(values); isRef {
 			if name == "IDEMSK_DEAD_LETTER_QUEUE_URL" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda/messages"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -148,6 +149,17 @@ func TestOtherErrorsDoNotEndTheProcess(t *testing.T) {
 	}
 }
 
+func TestFailuresAreRead(t *testing.T) {
+	for value, want := range map[string]msk.Failures{"": msk.FailBatch, "batch": msk.FailBatch, "partial": msk.FailPartial} {
+		v := vars(map[string]string{"IDEMSK_FAILURES": value})
+		equal(t, value, ReadConfig(v).Failures, want)
+		equal(t, value, v.Err(), nil)
+	}
+	v := vars(map[string]string{"IDEMSK_FAILURES": "Partial"})
+	ReadConfig(v)
+	equal(t, "error", v.Err().Error(), `IDEMSK_FAILURES is "Partial": want one of batch, partial`)
+}
+
 func TestErrorsOfTheHandlersVariablesAreReported(t *testing.T) {
 	build := func(_ context.Context, base *Base) (msk.Handler, error) {
 		base.Vars.Table("LEDGER", "")
@@ -186,7 +198,7 @@ func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	awsCfg := must(loadOnce()(t.Context()))
+	awsCfg := must(config.LoadDefaultConfig(t.Context()))
 	client := dynamodb.NewFromConfig(awsCfg)
 	if err := dynamostore.CreateTable(t.Context(), client, "payments-keys"); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package app runs a handler as a Lambda function: it reads the configuration from the environment, and creates the store, the
-// engine, the dead letters, the logger and the metrics.
+// Package app runs a handler as a Lambda function. It reads the configuration from the environment and creates the store, the
+// engine, the dead letters and the logger by package host, and writes metrics.
 //
 //	func main() {
 //		app.Start(msk.JSON(func(ctx context.Context, p Payment, r msk.Record) (Receipt, error) {
@@ -8,5 +8,5 @@
 //	}
 //
 // An invalid configuration ends the process before it requests work from the Runtime API, with one message that names every
-// invalid variable. Config lists the variables.
+// invalid variable. Package host lists the variables.
 package app

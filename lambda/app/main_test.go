@@ -4,13 +4,15 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/host"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // vars reads from a map instead of the environment, in a function that Lambda calls ledger unless the map says otherwise.
-func vars(env map[string]string) *Vars {
-	return NewVars(func(name string) (string, bool) {
+func vars(env map[string]string) *host.Vars {
+	return host.NewVars(func(name string) (string, bool) {
 		s, ok := env[name]
 		if !ok && name == "AWS_LAMBDA_FUNCTION_NAME" {
 			return "ledger", true

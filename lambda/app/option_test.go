@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -38,9 +39,9 @@ func TestStoreThatWasNotPassedIsRefused(t *testing.T) {
 
 func TestStoreThatIsPassedIsUsed(t *testing.T) {
 	opened, closed := memstore.New(memstore.Config{}), false
-	passed := WithStore(Store{
-		Name: StoreRedis,
-		Read: func(v *Vars, c *Config) { c.Table = v.String("IDEMSK_TABLE", "mine") },
+	passed := host.WithStore(host.Store{
+		Name: host.StoreRedis,
+		Read: func(v *host.Vars, c *host.Config) { c.Table = v.String("IDEMSK_TABLE", "mine") },
 		Open: func(_ context.Context, b *Base) (store.Store, error) {
 			equal(t, "table", b.Config.Table, "mine")
 			equal(t, "URL", b.Config.StoreURL, "redis://h")

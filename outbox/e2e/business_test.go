@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/app"
@@ -80,7 +81,7 @@ func paymentKey(t *testing.T) kafka.KeyFunc {
 func function(t *testing.T, handler msk.Handler) *app.Function {
 	t.Helper()
 	build := func(context.Context, *app.Base) (msk.Handler, error) { return handler, nil }
-	fn, err := app.New(t.Context(), build, app.NewVars(asLambda), io.Discard, io.Discard)
+	fn, err := app.New(t.Context(), build, host.NewVars(asLambda), io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

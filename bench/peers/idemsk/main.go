@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/idemsk/idemsk/bench/internal/peer"
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -39,7 +40,7 @@ func main() {
 			}), nil
 		}
 		var err error
-		f.Function, err = app.New(ctx, handler, app.NewVars(os.LookupEnv), os.Stderr, os.Stderr)
+		f.Function, err = app.New(ctx, handler, host.NewVars(os.LookupEnv), os.Stderr, os.Stderr)
 		return f, err
 	})
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
 )
 
 // Store returns the option that adds the store. A handler gets its transaction from pgstore.TxFrom. Up to IDEMSK_CONCURRENCY
 // handlers have a transaction at the same time, because the pool has one connection more. The URL's pool_max_conns overrides this.
-func Store() app.Option {
-	return app.WithStore(app.Store{Name: app.StorePostgres, Read: read, Open: open})
+func Store() host.Option {
+	return host.WithStore(host.Store{Name: host.StorePostgres, Read: read, Open: open})
 }
 
 func scheme() *storeserver.Scheme {
@@ -35,7 +35,7 @@ func scheme() *storeserver.Scheme {
 	}
 }
 
-func read(v *app.Vars, c *app.Config) {
+func read(v *host.Vars, c *host.Config) {
 	c.Table = v.String("IDEMSK_TABLE", pgstore.DefaultTable)
 	if !pgstore.ValidTable(c.Table) {
 		v.Fail("IDEMSK_TABLE", c.Table, "for PostgreSQL a table's name, or its schema and name")
@@ -43,7 +43,7 @@ func read(v *app.Vars, c *app.Config) {
 	storeserver.ReadAccess(v, c, scheme())
 }
 
-func open(ctx context.Context, b *app.Base) (store.Store, error) {
+func open(ctx context.Context, b *host.Base) (store.Store, error) {
 	where, err := storeserver.Find(ctx, b, scheme())
 	if err != nil {
 		return nil, err

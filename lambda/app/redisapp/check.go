@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
 )
 
@@ -18,7 +18,7 @@ var verdicts = storeserver.Verdicts{Refuse: redisstore.ErrEvicts, Warning: redis
 
 // checked checks the store and returns it. If the check could not determine the eviction policy because the server was
 // unavailable, no claim is sent before a later check has succeeded.
-func checked(ctx context.Context, b *app.Base, st *redisstore.Store) (store.Store, error) {
+func checked(ctx context.Context, b *host.Base, st *redisstore.Store) (store.Store, error) {
 	found := storeserver.Check(ctx, b, st, verdicts)
 	switch {
 	case errors.Is(found, verdicts.Refuse):
@@ -29,7 +29,7 @@ func checked(ctx context.Context, b *app.Base, st *redisstore.Store) (store.Stor
 	return &unchecked{Store: st, base: b}, nil
 }
 
-func refusal(found error) error { return fmt.Errorf("IDEMSK_STORE=%s: %w", app.StoreRedis, found) }
+func refusal(found error) error { return fmt.Errorf("IDEMSK_STORE=%s: %w", host.StoreRedis, found) }
 
 // conclusive reports whether a check has a definite result. A missing permission counts, because a later check would not have
 // it either.
@@ -41,7 +41,7 @@ func conclusive(found error) bool {
 // unchecked is a store that must be checked before its first claim.
 type unchecked struct {
 	*redisstore.Store
-	base *app.Base
+	base *host.Base
 	done atomic.Bool
 }
 

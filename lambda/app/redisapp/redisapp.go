@@ -13,15 +13,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
 )
 
 // Store returns the option that adds the store.
-func Store() app.Option {
-	return app.WithStore(app.Store{Name: app.StoreRedis, Read: read, Open: open})
+func Store() host.Option {
+	return host.WithStore(host.Store{Name: host.StoreRedis, Read: read, Open: open})
 }
 
 func scheme() *storeserver.Scheme {
@@ -30,7 +30,7 @@ func scheme() *storeserver.Scheme {
 	}
 }
 
-func read(v *app.Vars, c *app.Config) {
+func read(v *host.Vars, c *host.Config) {
 	c.Table = v.String("IDEMSK_TABLE", redisstore.DefaultPrefix)
 	if !redisstore.ValidPrefix(c.Table) {
 		v.Fail("IDEMSK_TABLE", c.Table, "for Redis a prefix of 1 to 128 letters, digits, '_', '.', ':' or '-'")
@@ -38,7 +38,7 @@ func read(v *app.Vars, c *app.Config) {
 	storeserver.ReadAccess(v, c, scheme())
 }
 
-func open(ctx context.Context, b *app.Base) (store.Store, error) {
+func open(ctx context.Context, b *host.Base) (store.Store, error) {
 	client, err := Client(ctx, b)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func open(ctx context.Context, b *app.Base) (store.Store, error) {
 
 // Client returns a client of the store's server, for a handler that keeps its own data there. It is closed with the function.
 // If IDEMSK_STORE_SECRET_ARN is set, each client reads the secret.
-func Client(ctx context.Context, b *app.Base, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
+func Client(ctx context.Context, b *host.Base, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
 	where, err := storeserver.Find(ctx, b, scheme())
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/host"
 )
 
 // Scheme describes one kind of server.
@@ -24,7 +24,7 @@ type Scheme struct {
 
 // ReadAccess reads the address of the store's server. Errors contain neither the URL nor the secret, because they may contain
 // passwords.
-func ReadAccess(v *app.Vars, c *app.Config, s *Scheme) {
+func ReadAccess(v *host.Vars, c *host.Config, s *Scheme) {
 	if c.StoreSecretARN != "" && !isSecretARN(c.StoreSecretARN) {
 		v.Fail("IDEMSK_STORE_SECRET_ARN", c.StoreSecretARN, "the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 	}
@@ -45,7 +45,7 @@ type Access struct {
 }
 
 // Find returns the access to the store's server. It reads the secret, if there is one.
-func Find(ctx context.Context, b *app.Base, s *Scheme) (Access, error) {
+func Find(ctx context.Context, b *host.Base, s *Scheme) (Access, error) {
 	if b.Config.StoreSecretARN == "" {
 		return Access{URL: b.Config.StoreURL}, nil
 	}

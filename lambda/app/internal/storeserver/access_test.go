@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/lambda/app/internal/apptest"
 )
 
@@ -78,7 +78,7 @@ func TestErrorsNameTheVariable(t *testing.T) {
 		"payments": `IDEMSK_STORE_SECRET_ARN is "payments": want the ARN of a secret`,
 	} {
 		v := apptest.Vars(nil)
-		ReadAccess(v, &app.Config{StoreSecretARN: arn}, likeRedis())
+		ReadAccess(v, &host.Config{StoreSecretARN: arn}, likeRedis())
 		if err := v.Err(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: error %v; want %s", arn, err, want)
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/host"
 )
 
 // checkTimeout is the maximum time of the check, of the ten seconds that Lambda has for a start.
@@ -21,7 +21,7 @@ type Verdicts struct {
 
 // Check checks the store's server once. It uses the connection that the first record would open. It logs the error with the
 // remedy, and returns it. The error may be fixed while the function runs; until then its records fail and are retried.
-func Check(ctx context.Context, b *app.Base, st interface {
+func Check(ctx context.Context, b *host.Base, st interface {
 	Check(ctx context.Context) error
 }, v Verdicts) (found error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)

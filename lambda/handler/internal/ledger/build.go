@@ -5,7 +5,7 @@ package ledger
 import (
 	"context"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -16,11 +16,11 @@ type Books struct {
 }
 
 // Server opens the books on the store's own server.
-type Server func(ctx context.Context, base *app.Base, table string, events Publishing) (Books, error)
+type Server func(ctx context.Context, base *host.Base, table string, events Publishing) (Books, error)
 
-// Build returns the app.Build of a program. server opens the books of the program's additional store; nil if it has none.
-func Build(server Server) app.Build {
-	return func(ctx context.Context, base *app.Base) (msk.Handler, error) {
+// Build returns the host.Build of a program. server opens the books of the program's additional store; nil if it has none.
+func Build(server Server) host.Build {
+	return func(ctx context.Context, base *host.Base) (msk.Handler, error) {
 		simulate := base.Vars.OneOf("IDEMSK_SIMULATE", "off", "on") == "on"
 		s := readSettings(base)
 		if err := base.Vars.Err(); err != nil {
@@ -46,10 +46,10 @@ type settings struct {
 	events Publishing
 }
 
-func readSettings(base *app.Base) settings {
+func readSettings(base *host.Base) settings {
 	s := settings{
 		table:  base.Vars.Table("IDEMSK_LEDGER_TABLE", "idemsk-ledger"),
-		atomic: base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" && base.Config.Store != app.StoreNone,
+		atomic: base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" && base.Config.Store != host.StoreNone,
 	}
 	audit := base.Vars.Table("IDEMSK_AUDIT_TABLE", "idemsk-audit")
 	if base.Vars.OneOf("IDEMSK_AUDIT", "off", "on") == "on" {
@@ -59,14 +59,14 @@ func readSettings(base *app.Base) settings {
 	return s
 }
 
-func (s *settings) open(ctx context.Context, base *app.Base, server Server) (Books, error) {
+func (s *settings) open(ctx context.Context, base *host.Base, server Server) (Books, error) {
 	switch base.Config.Store {
-	case app.StoreMemory:
+	case host.StoreMemory:
 		if s.atomic {
 			return Books{Ledger: memoryAtomicLedger{newMemoryLedger()}}, nil
 		}
 		return Books{Ledger: newMemoryLedger()}, nil
-	case app.StorePostgres, app.StoreRedis:
+	case host.StorePostgres, host.StoreRedis:
 		return server(ctx, base, s.table, s.events)
 	}
 	if s.atomic {

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/tally"
@@ -78,7 +79,7 @@ func TestOutboxIsRefusedWithoutTransactions(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			defaults := map[string]string{"IDEMSK_OUTBOX": "on", "AWS_LAMBDA_FUNCTION_NAME": "ledger"}
-			vars := app.NewVars(func(name string) (string, bool) {
+			vars := host.NewVars(func(name string) (string, bool) {
 				value, ok := env[name]
 				if def := defaults[name]; def != "" && !ok {
 					return def, true

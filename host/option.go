@@ -1,4 +1,4 @@
-package app
+package host
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Option adds an optional part to a function, such as pgapp.Store.
+// Option adds an optional part to a program, such as pgapp.Store.
 type Option func(*options)
 
 type options struct{ stores []Store }
 
-// Store is a store whose client is not part of every function. The program's main package imports it and passes it to Start.
+// Store is a store whose client is not part of every program. The program's main package imports it and passes it to Start.
 type Store struct {
 	// Name is the value of IDEMSK_STORE that selects the store.
 	Name string
@@ -41,5 +41,5 @@ func passed(given []Option, name string) *Store {
 // imported describes how a program adds a store.
 func imported(pkg string) string {
 	return "a store that this program has: import github.com/idemsk/idemsk/lambda/app/" + pkg + " in its main package, and pass " + pkg +
-		".Store() to app.Start"
+		".Store() to Start"
 }

@@ -1,4 +1,4 @@
-package app
+package host
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
-	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 // The values of IDEMSK_STORE.
@@ -25,7 +24,7 @@ const (
 	StoreNone     = "none" // unprotected, for comparison
 )
 
-// Config is the function's configuration. docs/configuration.md explains each variable.
+// Config is the configuration that all hosts have in common. docs/configuration.md explains each variable.
 type Config struct {
 	Store          string // IDEMSK_STORE: dynamodb, postgres, redis, memory, none
 	StoreURL       string // IDEMSK_STORE_URL, of PostgreSQL or Redis
@@ -35,15 +34,14 @@ type Config struct {
 	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
 
-	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY, _FAILURES. New sets the dead
-	// letters, the logger and the report.
-	Records  kafka.Config
-	Failures msk.Failures
+	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY. Base.Parts sets the dead letters and the
+	// logger.
+	Records kafka.Config
 
 	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
 	DeadLetterMaxBytes int    // IDEMSK_DEAD_LETTER_MAX_BYTES
 
-	Function string     // AWS_LAMBDA_FUNCTION_NAME
+	Function string     // Defaults.Name
 	LogLevel slog.Level // IDEMSK_LOG_LEVEL, or AWS_LAMBDA_LOG_LEVEL
 }
 
@@ -55,8 +53,16 @@ const (
 	maxConcurrency = 10_000 // the largest batch
 )
 
-// ReadConfig reads the configuration of a function with these options. Errors are collected in v.
-func ReadConfig(v *Vars, options ...Option) Config {
+// Defaults are the defaults of a host.
+type Defaults struct {
+	// Name is the name of the consumer, and the default of its namespace. It is the value of the environment variable NameVariable.
+	Name, NameVariable string
+	// Order is the default of IDEMSK_ORDER.
+	Order kafka.Order
+}
+
+// ReadConfig reads the configuration of a consumer with these options. Errors are collected in v.
+func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	cfg := Config{
 		Store:              readStore(v),
 		StoreURL:           v.String("IDEMSK_STORE_URL", ""),
@@ -65,14 +71,11 @@ func ReadConfig(v *Vars, options ...Option) Config {
 		Engine:             readEngine(v),
 		DeadLetterQueueURL: v.URL("IDEMSK_DEAD_LETTER_QUEUE_URL"),
 		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqsdlq.DefaultMaxBytes, sqsdlq.SmallestMaxBytes, sqsdlq.LargestMaxBytes),
-		Function:           v.String("AWS_LAMBDA_FUNCTION_NAME", ""),
+		Function:           d.Name,
 	}
-	cfg.Records = readRecords(v, cfg.Function)
+	cfg.Records = readRecords(v, d)
 	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected && cfg.Records.Namespace == "" {
-		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group (AWS_LAMBDA_FUNCTION_NAME, its default, is not set)")
-	}
-	if v.OneOf("IDEMSK_FAILURES", "batch", "partial") == "partial" {
-		cfg.Failures = msk.FailPartial
+		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group ("+d.NameVariable+", its default, is not set)")
 	}
 	cfg.LogLevel = readLogLevel(v)
 	switch s := passed(options, cfg.Store); {
@@ -156,13 +159,14 @@ func readWait(v *Vars) time.Duration {
 	return d
 }
 
-func readRecords(v *Vars, function string) kafka.Config {
+func readRecords(v *Vars, d Defaults) kafka.Config {
 	cfg := kafka.Config{
 		Key:         readKey(v),
 		Fingerprint: readFingerprint(v),
-		Namespace:   v.String("IDEMSK_NAMESPACE", function),
+		Namespace:   v.String("IDEMSK_NAMESPACE", d.Name),
 		Concurrency: v.Int("IDEMSK_CONCURRENCY", batch.DefaultConcurrency, 1, maxConcurrency),
-		Function:    function,
+		Function:    d.Name,
+		Order:       readOrder(v, d.Order),
 	}
 	if strings.Contains(cfg.Namespace, "#") {
 		v.Fail("IDEMSK_NAMESPACE", cfg.Namespace, "a name without '#'")
@@ -173,13 +177,23 @@ func readRecords(v *Vars, function string) kafka.Config {
 	if v.OneOf("IDEMSK_MISSING_KEY", "reject", "process") == "process" {
 		cfg.MissingKey = kafka.Process
 	}
-	switch v.OneOf("IDEMSK_ORDER", "partition", "key", "none") {
-	case "key":
-		cfg.Order = kafka.ByKey
-	case "none":
-		cfg.Order = kafka.Unordered
-	}
 	return cfg
+}
+
+func readOrder(v *Vars, def kafka.Order) kafka.Order {
+	const name = "IDEMSK_ORDER"
+	switch s := v.String(name, ""); s {
+	case "":
+	case "partition":
+		return kafka.ByPartition
+	case "key":
+		return kafka.ByKey
+	case "none":
+		return kafka.Unordered
+	default:
+		v.Fail(name, s, "one of partition, key, none")
+	}
+	return def
 }
 
 func readKey(v *Vars) kafka.KeyFunc {

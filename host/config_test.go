@@ -1,4 +1,4 @@
-package app
+package host
 
 import (
 	"log/slog"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 // variable is one environment variable, with the configurations of its values and with invalid values. The value "" is the
@@ -24,8 +23,8 @@ type variable struct {
 }
 
 // aRecord is what keys and fingerprints are taken of.
-func aRecord() *msk.Record {
-	return &msk.Record{
+func aRecord() *kafka.Record {
+	return &kafka.Record{
 		Topic: "t", Partition: 1, Offset: 2, Key: []byte("kafka"), Value: []byte(`{"a":"x","b":{"c":7}}`),
 		Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("default")}, {Key: "id", Value: []byte("other")}},
 	}
@@ -149,10 +148,6 @@ func variables() []variable {
 			map[string]any{"": 5, "1": 1, "1000000": 1000000}, []string{"0", "-1", "1000001", "five"},
 		},
 		{
-			"IDEMSK_FAILURES", func(c Config) any { return c.Failures },
-			map[string]any{"": msk.FailBatch, "batch": msk.FailBatch, "partial": msk.FailPartial}, []string{"Partial"},
-		},
-		{
 			"IDEMSK_DEAD_LETTER_QUEUE_URL", func(c Config) any { return c.DeadLetterQueueURL },
 			map[string]any{"": "", queueURL: queueURL, "http://127.0.0.1:4566/0/q": "http://127.0.0.1:4566/0/q"},
 			[]string{"q", "arn:aws:sqs:eu-central-1:1:q", "https://", "ftp://host/q", "https://%zz"},
@@ -178,7 +173,7 @@ func variables() []variable {
 			map[string]any{"": 256, "1": 1, "10000": 10000}, []string{"0", "10001", "all"},
 		},
 		{
-			"AWS_LAMBDA_FUNCTION_NAME", func(c Config) any { return c.Function + " " + c.Records.Function },
+			nameVariable, func(c Config) any { return c.Function + " " + c.Records.Function },
 			map[string]any{"mail": "mail mail"}, nil,
 		},
 		{
@@ -201,7 +196,7 @@ func TestEveryVariable(t *testing.T) {
 		for value, want := range v.valid {
 			t.Run(v.name+"="+value, func(t *testing.T) {
 				vs := vars(map[string]string{v.name: value})
-				got := v.get(ReadConfig(vs))
+				got := v.get(readConfig(vs))
 				if err := vs.Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -213,7 +208,7 @@ func TestEveryVariable(t *testing.T) {
 		for _, value := range v.invalid {
 			t.Run(v.name+"="+value, func(t *testing.T) {
 				vs := vars(map[string]string{v.name: value})
-				v.get(ReadConfig(vs)) // and what is returned can be handled
+				v.get(readConfig(vs)) // and what is returned can be handled
 				err := vs.Err()
 				if err == nil {
 					t.Fatalf("%q is taken", value)
@@ -229,7 +224,7 @@ func TestEveryVariable(t *testing.T) {
 
 // The log level does not depend on Lambda's filter.
 func TestLogLevelIsIndependentOfLambdas(t *testing.T) {
-	cfg := ReadConfig(vars(map[string]string{"IDEMSK_LOG_LEVEL": "ERROR", "AWS_LAMBDA_LOG_LEVEL": "DEBUG"}))
+	cfg := readConfig(vars(map[string]string{"IDEMSK_LOG_LEVEL": "ERROR", "AWS_LAMBDA_LOG_LEVEL": "DEBUG"}))
 	equal(t, "level", cfg.LogLevel, slog.LevelError)
 }
 
@@ -242,7 +237,7 @@ func TestAllInvalidVariablesAreNamed(t *testing.T) {
 		}
 	}
 	vs := vars(env)
-	ReadConfig(vs)
+	readConfig(vs)
 	lines := strings.Split(vs.Err().Error(), "\n")
 	equal(t, "errors", len(lines), len(env))
 	for name, value := range env {
@@ -254,19 +249,19 @@ func TestAllInvalidVariablesAreNamed(t *testing.T) {
 
 func TestRetentionShorterThanTheLeaseIsRefused(t *testing.T) {
 	vs := vars(map[string]string{"IDEMSK_LEASE": "10m", "IDEMSK_RETENTION": "5m"})
-	ReadConfig(vs)
+	readConfig(vs)
 	equal(t, "error", vs.Err().Error(), `IDEMSK_RETENTION is "5m0s": want at least IDEMSK_LEASE, 10m0s`)
 }
 
 func TestStoreNoneIsUnprotected(t *testing.T) {
-	equal(t, "unprotected", ReadConfig(vars(map[string]string{"IDEMSK_STORE": "none"})).Records.Unprotected, true)
-	equal(t, "unprotected", ReadConfig(vars(nil)).Records.Unprotected, false)
+	equal(t, "unprotected", readConfig(vars(map[string]string{"IDEMSK_STORE": "none"})).Records.Unprotected, true)
+	equal(t, "unprotected", readConfig(vars(nil)).Records.Unprotected, false)
 }
 
 // A skew of 0 is not replaced by the store's default.
 func TestZeroSkewIsPassedToTheStore(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": time.Second, "0s": -1, "2s": 2 * time.Second} {
-		cfg := ReadConfig(vars(map[string]string{"IDEMSK_MAX_CLOCK_SKEW": value, "IDEMSK_TABLE": "keys"}))
+		cfg := readConfig(vars(map[string]string{"IDEMSK_MAX_CLOCK_SKEW": value, "IDEMSK_TABLE": "keys"}))
 		equal(t, "table", cfg.dynamo().Table, "keys")
 		equal(t, "skew", cfg.dynamo().MaxClockSkew, want)
 	}
@@ -274,11 +269,12 @@ func TestZeroSkewIsPassedToTheStore(t *testing.T) {
 
 // docs/configuration.md and the code have the same variables and defaults.
 func TestConfigurationIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/configuration.md")
+	page, err := os.ReadFile("../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ours, _, _ := strings.Cut(string(page), "## The relay of") // lambda/relay looks at the rest
+	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "") // lambda/app reads it
 	documented := regexp.MustCompile(`IDEMSK_[A-Z_]+`).FindAllString(ours, -1)
 	for _, v := range variables() {
 		if !slices.Contains(documented, v.name) && strings.HasPrefix(v.name, "IDEMSK_") {
@@ -292,11 +288,11 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	}
 }
 
-// Without a function name two consumers could share keys, so a namespace is required.
-func TestNamespaceIsRequiredWithoutAFunctionName(t *testing.T) {
+// Without a name two consumers could share keys, so a namespace is required.
+func TestNamespaceIsRequiredWithoutAName(t *testing.T) {
 	for st, says := range map[string]string{"memory": "IDEMSK_NAMESPACE", "none": ""} {
-		v := vars(map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "", "IDEMSK_STORE": st})
-		ReadConfig(v)
+		v := vars(map[string]string{nameVariable: "", "IDEMSK_STORE": st})
+		readConfig(v)
 		if err := v.Err(); (err != nil) != (says != "") || (err != nil && !strings.Contains(err.Error(), says)) {
 			t.Errorf("store %s: error %v; want one that says %q", st, err, says)
 		}

@@ -1,13 +1,14 @@
-package app
+package host
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // environment returns Vars with these variables.
@@ -22,21 +23,29 @@ func environment(env map[string]string) *Vars {
 	return v
 }
 
+// start builds the parts of a program.
+func start(t testing.TB, build Build, v *Vars, stderr io.Writer) error {
+	t.Helper()
+	base := NewBase(v, readConfig(v), stderr)
+	_, err := base.Parts(t.Context(), build)
+	base.Close()
+	return err
+}
+
 // A misspelt name would silently leave the default in force.
 func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
-	build := func(_ context.Context, base *Base) (msk.Handler, error) {
+	build := func(_ context.Context, base *Base) (kafka.Handler, error) {
 		base.Vars.Table("IDEMSK_LEDGER_TABLE", "ledger")
 		return returning("", nil), nil
 	}
-	var stdout, stderr bytes.Buffer
-	f, err := New(t.Context(), build, environment(map[string]string{
+	var stderr bytes.Buffer
+	err := start(t, build, environment(map[string]string{
 		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_QUEUE_URL": "", "IDEMSK_LEDGER_TABLE": "mine", "IDEMSK_RETENTION": "24h",
 		"IDEMSK_RETENTON": "1s", "IDEMSK_LEGDER_TABLE": "yours", "IDEMSK_COLOUR": "red", "IDEMSK_COLOR": "", "RETENTION": "1s",
-	}), &stdout, &stderr)
+	}), &stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Close()
 	var got []string
 	for line := range strings.Lines(stderr.String()) {
 		var fields struct{ Level, Msg, Variable, Perhaps string }
@@ -56,8 +65,7 @@ func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 // A missing variable may be set under a misspelt name.
 func TestUnreadVariableIsNamedWithOtherErrors(t *testing.T) {
 	var stderr bytes.Buffer
-	_, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return returning("", nil), nil },
-		environment(map[string]string{"IDEMSK_STORE": "nowhere", "IDEMSK_LAESE": "1s"}), nil, &stderr)
+	err := start(t, Handler(returning("", nil)), environment(map[string]string{"IDEMSK_STORE": "nowhere", "IDEMSK_LAESE": "1s"}), &stderr)
 	if err == nil || !strings.Contains(stderr.String(), `"variable":"IDEMSK_LAESE","perhaps":"IDEMSK_LEASE"`) {
 		t.Errorf("error %v, log %q", err, stderr.String())
 	}

@@ -1,0 +1,286 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// spyStore is a memory store that takes 5 ms a request, counts requests, and can be down.
+type spyStore struct {
+	*memstore.Store
+	latency time.Duration
+
+	mu       sync.Mutex
+	down     error
+	claims   []int // the sizes of the calls of Claim
+	releases int   // keys released with their attempt given back
+	settles  int   // calls of Settle
+}
+
+// Claim implements store.Store.
+func (s *spyStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	pass(s.latency)
+	s.mu.Lock()
+	s.claims = append(s.claims, len(reqs))
+	down := s.down
+	s.mu.Unlock()
+	if down == nil {
+		return s.Store.Claim(ctx, reqs)
+	}
+	results := make([]store.ClaimResult, len(reqs))
+	for i := range results {
+		results[i].Err = down
+	}
+	return results
+}
+
+// Settle implements store.Store.
+func (s *spyStore) Settle(ctx context.Context, ss []store.Settlement) []error {
+	pass(s.latency)
+	s.mu.Lock()
+	s.settles++
+	for i := range ss {
+		if ss[i].Op == store.OpRelease && ss[i].Refund {
+			s.releases++
+		}
+	}
+	down := s.down
+	s.mu.Unlock()
+	if down == nil {
+		return s.Store.Settle(ctx, ss)
+	}
+	return slices.Repeat([]error{down}, len(ss))
+}
+
+func (s *spyStore) setDown(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = err
+}
+
+// pass lets time pass. It is called in a bubble of synctest.
+func pass(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// streaming is a stream on a spyStore, with the records of what happened.
+type streaming struct {
+	testing.TB
+	store  *spyStore
+	stream *batch.Stream
+
+	mu      sync.Mutex
+	calls   []string // the keys for which a handler was called, in order
+	ended   []string // "<source> <kind>" of each item that is settled, in order
+	retried []string // the same of each try that is not settled
+}
+
+func newStreaming(t testing.TB, cfg idem.Config, scheduling batch.Config) *streaming {
+	s := &streaming{TB: t, store: &spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: 5 * time.Millisecond}}
+	s.start(t.Context(), cfg, scheduling)
+	return s
+}
+
+// start starts a stream on the store.
+func (s *streaming) start(ctx context.Context, cfg idem.Config, scheduling batch.Config) {
+	s.Helper()
+	engine, err := idem.New(s.store, cfg)
+	if err != nil {
+		s.Fatal(err)
+	}
+	scheduler, err := batch.New(engine, scheduling)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.stream = scheduler.Stream(ctx, s.note(&s.ended), s.note(&s.retried))
+}
+
+// note returns a function that adds an item with its outcome to a list.
+func (s *streaming) note(to *[]string) func(*batch.Item) {
+	return func(it *batch.Item) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		text := it.Task.Source + " " + it.Outcome.Kind.String()
+		if it.Duplicate {
+			text += " duplicate"
+		}
+		*to = append(*to, text)
+	}
+}
+
+// item returns an item that makes the request of its key. Its handler takes 1 ms and then calls handle, if it is not nil.
+func (s *streaming) item(source, key string, handle func(ctx context.Context) error) *batch.Item {
+	return &batch.Item{Task: idem.Task{Key: key, Source: source, Fingerprint: idem.FingerprintOf([]byte(key)),
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			s.mu.Lock()
+			s.calls = append(s.calls, key)
+			s.mu.Unlock()
+			pass(time.Millisecond)
+			if handle == nil {
+				return nil, nil
+			}
+			return nil, handle(ctx)
+		})}}
+}
+
+// add adds items to a lane, each with its source as key.
+func (s *streaming) add(lane string, sources ...string) {
+	for _, source := range sources {
+		s.stream.Add(lane, s.item(source, source, nil))
+	}
+}
+
+func (s *streaming) close() {
+	s.Helper()
+	if running := s.stream.Close(context.Background()); len(running) > 0 {
+		s.Errorf("%d items have not ended", len(running))
+	}
+}
+
+func (s *streaming) want(what string, list *[]string, want ...string) {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got := *list; !slices.Equal(got, want) {
+		s.Errorf("%s:\n%s\nwant:\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func executed(sources ...string) []string {
+	all := make([]string, len(sources))
+	for i, source := range sources {
+		all[i] = source + " Executed"
+	}
+	return all
+}
+
+func TestStreamHandlesTheItemsOfALaneInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{}, batch.Config{})
+		for i := range 100 {
+			for lane := range 7 {
+				name := fmt.Sprint("lane", lane)
+				s.add(name, fmt.Sprintf("%s-%02d", name, i))
+			}
+		}
+		pass(time.Second)
+		synctest.Wait()
+		equal(t, "handlers called", len(s.calls), 700)
+		equal(t, "items settled", len(s.ended), 700)
+		byLane := slices.Clone(s.calls)
+		slices.SortStableFunc(byLane, func(a, b string) int { return strings.Compare(a[:5], b[:5]) })
+		if !slices.IsSorted(byLane) {
+			t.Errorf("handlers were not called in order: %v", byLane)
+		}
+		s.close()
+	})
+}
+
+// Claims and completions are sent in full requests, whatever the lanes are.
+func TestStreamSendsFullRequests(t *testing.T) {
+	const total = 5000
+	for _, lanes := range []int{1, 12, 1000, total} {
+		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStreaming(t, idem.Config{}, batch.Config{})
+				for i := range total {
+					s.add(fmt.Sprint("lane", i%lanes), fmt.Sprint("k", i))
+				}
+				pass(time.Minute)
+				synctest.Wait()
+				equal(t, "items settled", len(s.ended), total)
+				claims := 0
+				for _, n := range s.store.claims {
+					claims += (n + 24) / 25
+				}
+				if limit := total/25 + 10; claims > limit {
+					t.Errorf("%d requests of claims; want at most %d; calls of %v", claims, limit, s.store.claims)
+				}
+				if limit := total/25 + 10; lanes > 1 && s.store.settles > limit { // one lane completes as fast as its handlers return
+					t.Errorf("%d requests of completions; want at most %d", s.store.settles, limit)
+				}
+				s.close()
+			})
+		})
+	}
+}
+
+func TestStreamRetriesAnItemAndBlocksOnlyItsLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{}, batch.Config{Concurrency: 1, Backoff: time.Second})
+		tries := 0
+		s.stream.Add("a", s.item("a1", "a1", func(context.Context) error {
+			if tries++; tries == 1 {
+				return errBoom
+			} else if tries == 2 {
+				return idem.RetryAfter(errBoom, time.Hour)
+			}
+			return nil
+		}))
+		s.add("a", "a2", "a3")
+		s.add("b", "b1", "b2")
+		pass(500 * time.Millisecond)
+		s.want("settled", &s.ended, executed("b1", "b2")...)
+		s.want("retried", &s.retried, "a1 Retry")
+		equal(t, "lanes that retry", s.stream.Retrying(func(it *batch.Item) bool { return it.Outcome.Kind == idem.Retry }), 1)
+		pass(time.Second)
+		s.want("retried", &s.retried, "a1 Retry", "a1 Retry")
+		pass(59 * time.Minute)
+		s.want("settled", &s.ended, executed("b1", "b2")...)
+		pass(2 * time.Minute)
+		s.want("settled", &s.ended, executed("b1", "b2", "a1", "a2", "a3")...)
+		s.close()
+	})
+}
+
+func TestStreamSendsADeadLetterAfterTheLastAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{MaxAttempts: 3}, batch.Config{})
+		var letters int
+		it := s.item("a1", "a1", func(context.Context) error { panic("boom") })
+		it.Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { letters++; return nil })
+		s.stream.Add("a", it)
+		s.add("a", "a2")
+		pass(time.Minute)
+		s.want("calls", &s.calls, "a1", "a1", "a1", "a2")
+		s.want("settled", &s.ended, "a1 DeadLettered", "a2 Executed")
+		equal(t, "dead letters", letters, 1)
+		s.close()
+	})
+}
+
+func TestStreamSurvivesAHandlerThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{Lease: 10 * time.Second}, batch.Config{Concurrency: 1})
+		first := true
+		s.stream.Add("a", s.item("a1", "a1", func(context.Context) error {
+			if first {
+				first = false
+				runtime.Goexit()
+			}
+			return nil
+		}))
+		s.add("a", "a2")
+		s.add("b", "b1", "b2")
+		pass(5 * time.Second)
+		s.want("settled", &s.ended, executed("b1", "b2")...)
+		s.want("retried", &s.retried, "a1 Retry")
+		pass(time.Minute) // the lease of a1 ends
+		s.want("settled", &s.ended, executed("b1", "b2", "a1", "a2")...)
+		s.close()
+	})
+}

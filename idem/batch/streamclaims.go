@@ -1,0 +1,324 @@
+package batch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// A stream sends claims for the next items of its lanes, one of each lane in turn, before their turn. A request is sent when it is
+// full, or when a lane can do nothing without it, there is a free slot, and no other request is in progress. Claims are sent for as many items as are estimated to begin before their
+// claims have waited too long: by the latency of the lane for the items of a lane, and by that of all lanes for their number. A
+// claim that has waited too long nevertheless is released.
+//
+// An item that shares its key with an earlier one of its lane is passed over, if it makes the same request: it will take that
+// one's outcome. Nothing is claimed behind an item that must wait for an item of another lane. Without this rule two lanes could
+// wait for each other.
+
+// streamClaims is the state of a stream's claims. It is guarded by Stream.mu.
+type streamClaims struct {
+	lanes    fifo[*streamLane] // lanes that want claims
+	wanted   int               // how many
+	hungry   int               // lanes that can do nothing before their next item is claimed
+	ahead    int               // items that are claiming or claimed
+	calls    int               // calls of Session.Claim in progress, except for items that run alone
+	releases []*streamItem     // to be sent
+	relCalls int               // calls of Session.Release in progress
+	careful  bool              // a key of a dead owner was met: more may follow, and then all claims are released
+	failures int               // consecutive calls without an answer of the store
+	pause    *time.Timer       // after a failure
+	sweep    *time.Timer       // releases claims that have waited too long; nil if there are none
+}
+
+func (c *streamClaims) stop() {
+	for _, timer := range []*time.Timer{c.pause, c.sweep} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+// list counts how many claims the lane wants.
+func (l *streamLane) list() {
+	claims := &l.stream.claims
+	n := l.claimable()
+	claims.wanted += n - l.wanted
+	if l.wanted = n; n > 0 && !l.listed {
+		l.listed = true
+		claims.lanes.push(l)
+	}
+	if hungry := n > 0 && l.state == laneIdle; hungry != l.hungry {
+		l.hungry = hungry
+		if claims.hungry--; hungry {
+			claims.hungry += 2
+		}
+	}
+}
+
+// claimable returns how many claims the lane wants.
+func (l *streamLane) claimable() int {
+	next := 0
+	switch l.state {
+	case lanePaused, laneWaiting, laneSuspect:
+		return 0
+	case laneRunning:
+		next = 1 // the items behind the one that runs
+	case laneIdle, laneReady:
+	}
+	if l.stuck || len(l.queue) == l.sent || l.queue[0].unreported {
+		return 0
+	}
+	return max(0, min(l.fit()-next-l.ahead, len(l.queue)-l.sent))
+}
+
+// fit returns how many items of the lane are estimated to begin within mayWait.
+func (l *streamLane) fit() int {
+	if l.stream.batch == 1 {
+		return 1
+	}
+	latency := &l.latency
+	if latency.ns.Load() == 0 {
+		latency = &l.stream.scheduler.latency
+	}
+	return latency.fit(maxFit, l.stream.scheduler.engine.ClaimMayWait())
+}
+
+// maxFit bounds the estimates of how many items fit in a time.
+const maxFit = 1 << 20
+
+// room returns how many more claims may be sent.
+func (st *Stream) room() int {
+	slots, claims := st.scheduler.cfg.Concurrency, &st.claims
+	limit := slots - st.running
+	if st.batch > 1 {
+		rounds := st.scheduler.latency.fit(maxFit, st.scheduler.engine.ClaimMayWait())
+		limit = min(slots*rounds, max(slots, prefetchWindows*prefetchRequests*st.batch)) - st.running
+	}
+	if claims.careful || claims.failures > 0 {
+		limit = min(limit, st.batch)
+	}
+	return limit - claims.ahead
+}
+
+// sendClaims sends the claims that can be sent.
+func (st *Stream) sendClaims() {
+	claims := &st.claims
+	for !st.ended() && claims.pause == nil && !st.isolating() {
+		n := min(claims.wanted, st.room())
+		if n >= st.batch {
+			n = min(n-n%st.batch, prefetchRequests*st.batch)
+		} else if n <= 0 || claims.calls > 0 || claims.hungry == 0 || st.ready.len() > 0 || st.running >= st.scheduler.cfg.Concurrency {
+			return
+		}
+		items := st.collect(n)
+		if len(items) == 0 {
+			return
+		}
+		claims.calls++
+		if claims.sweep == nil {
+			claims.sweep = time.AfterFunc(st.scheduler.engine.ClaimMayWait()/2, st.sweepClaims) //nolint:mnd // a fraction
+		}
+		go st.claim(items)
+	}
+}
+
+// collect returns up to n items to claim, of each lane in turn.
+func (st *Stream) collect(n int) (items []*streamItem) {
+	now := time.Now()
+	lanes := &st.claims.lanes
+	for lanes.len() > 0 && len(items) < n {
+		l := lanes.pop()
+		l.listed = false
+		if l.claimable() > 0 {
+			if it := l.nextUnclaimed(); it != nil {
+				it.phase, it.sent = claiming, now
+				l.calls++
+				l.countAhead(1)
+				items = append(items, it)
+			}
+		}
+		l.list()
+	}
+	return items
+}
+
+// nextUnclaimed returns the next item whose claim is to be sent, nil if there is none.
+func (l *streamLane) nextUnclaimed() *streamItem {
+	for ; l.sent < len(l.queue); l.sent++ {
+		it := l.queue[l.sent]
+		if it.phase == claiming || it.phase == claimed || it.phase == sharing || it.phase == shared {
+			continue
+		}
+		user := l.stream.keys[it.claim.Task.Key]
+		switch {
+		case it.phase == releasing || it.Unprotected || it.unreported:
+		case user == nil:
+			l.sent++
+			it.key = it.claim.Task.Key
+			l.stream.keys[it.key] = it
+			return it
+		case user.lane == l && user.sharesWith(it):
+			user.share(it)
+			continue
+		case l.sent == 0: // another lane has claimed the key in the meantime
+			l.touch()
+		}
+		l.stuck = true
+		return nil
+	}
+	return nil
+}
+
+func (l *streamLane) countAhead(n int) {
+	l.ahead += n
+	l.stream.claims.ahead += n
+}
+
+// claim sends claims.
+func (st *Stream) claim(items []*streamItem) {
+	claims := make([]*idem.Claim, len(items))
+	for i, it := range items {
+		claims[i] = &it.claim
+	}
+	st.session.Claim(claims)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.claims.calls--
+	st.answered(items)
+	st.proceed()
+}
+
+// answered handles the answers to claims.
+func (st *Stream) answered(items []*streamItem) {
+	failed, suspect := 0, false
+	for _, it := range items {
+		it.lane.calls--
+		it.phase = claimed
+		suspect = suspect || it.claim.State() == store.ClaimLeaseOver
+		switch {
+		case st.unavailable(it):
+			if failed++; failed == 1 && !it.removed {
+				it.Outcome = st.session.Run(&it.claim) // does not call the handler
+				it.lane.report(it)
+			}
+			it.unclaim()
+		case it.removed, it.lane.state == lanePaused, st.isolating():
+			it.unclaim()
+		}
+		it.lane.touch()
+	}
+	st.claims.careful = suspect
+	st.noteFailure(failed > 0 && failed == len(items))
+}
+
+// unavailable reports whether the store did not answer a claim, and the handler must not be called.
+func (st *Stream) unavailable(it *streamItem) bool {
+	return errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) && st.scheduler.engine.Config().StoreDown == idem.FailClosed
+}
+
+// noteFailure stops all claims for a time after the store has not answered a call.
+func (st *Stream) noteFailure(failed bool) {
+	claims := &st.claims
+	if !failed {
+		claims.failures = 0
+		return
+	}
+	claims.failures++
+	cooldown := st.scheduler.engine.Config().BreakerCooldown
+	pause := Config{Backoff: st.scheduler.cfg.Backoff, MaxBackoff: max(st.scheduler.cfg.Backoff, cooldown)}.pauseFor(claims.failures, nil)
+	claims.pause = time.AfterFunc(pause, func() {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		claims.pause = nil
+		st.proceed()
+	})
+}
+
+// unclaim releases the claims of the lane's items that have not begun. Of a lane whose next item is to be handled alone, the items
+// stay that must be handled alone after it.
+func (l *streamLane) unclaim() {
+	keep, left := l.state == laneSuspect, l.ahead
+	for i := 0; left > 0 && i < len(l.queue); i++ {
+		it := l.queue[i]
+		if it.phase == claiming || it.phase == claimed {
+			left--
+		}
+		if keep = keep && it.phase == claimed && it.claim.State() == store.ClaimLeaseOver; !keep && it.phase == claimed {
+			it.unclaim()
+		}
+	}
+	l.sent, l.stuck = 0, false
+	l.touch()
+}
+
+// unclaim releases the claim of an item that has not begun.
+func (it *streamItem) unclaim() {
+	l := it.lane
+	l.countAhead(-1)
+	if it.claim.State() != store.Claimed {
+		it.phase = queued
+		it.freeKey()
+		return
+	}
+	it.phase = releasing
+	l.calls++
+	l.stream.claims.releases = append(l.stream.claims.releases, it)
+}
+
+// sendReleases sends the releases that are to be sent.
+func (st *Stream) sendReleases() {
+	if items := st.claims.releases; len(items) > 0 {
+		st.claims.releases = nil
+		st.claims.relCalls++
+		go st.release(items)
+	}
+}
+
+func (st *Stream) release(items []*streamItem) {
+	claims := make([]*idem.Claim, len(items))
+	for i, it := range items {
+		claims[i] = &it.claim
+	}
+	st.session.Release(claims)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.claims.relCalls--
+	for _, it := range items {
+		it.phase = queued
+		it.lane.calls--
+		it.lane.sent, it.lane.stuck = 0, false
+		it.freeKey()
+		it.lane.touch()
+	}
+	st.proceed()
+}
+
+// sweepClaims releases claims that have waited too long.
+func (st *Stream) sweepClaims() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	claims := &st.claims
+	claims.sweep = nil
+	mayWait := st.scheduler.engine.ClaimMayWait()
+	for _, l := range st.lanes {
+		if l.ahead > 0 && l.waited() >= mayWait {
+			l.unclaim()
+		}
+	}
+	if claims.ahead > 0 && !st.ended() {
+		claims.sweep = time.AfterFunc(mayWait/2, st.sweepClaims) //nolint:mnd // a fraction
+	}
+	st.proceed()
+}
+
+// waited returns how long the lane's first claim has waited.
+func (l *streamLane) waited() time.Duration {
+	for _, it := range l.queue {
+		if it.phase == claimed {
+			return time.Since(it.sent)
+		}
+	}
+	return 0
+}

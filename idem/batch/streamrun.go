@@ -1,0 +1,165 @@
+package batch
+
+import (
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// A stream has at most Config.Concurrency workers. A worker handles one item of each ready lane in turn, and ends when there is
+// none. It takes further items because its stack has already grown to the size that a handler needs.
+//
+// A key whose owner's lease is over is taken over as in isolate.go: while it is the next of its lane, no other handler begins, no
+// claim is sent, and all claims are released. When nothing is in progress any more, a worker claims the key and handles the item.
+
+// startWorker starts a worker if there is an item for it. Only one is being started at a time; it starts the next one.
+func (st *Stream) startWorker() {
+	if !st.starting && st.workers < st.scheduler.cfg.Concurrency && st.runnable() {
+		st.starting = true
+		st.workers++
+		go st.work()
+	}
+}
+
+// runnable reports whether a lane may begin an item.
+func (st *Stream) runnable() bool {
+	switch {
+	case st.ended():
+		return false
+	case st.isolating():
+		claims := &st.claims
+		return !st.alone && st.running == 0 && claims.calls == 0 && claims.relCalls == 0 && len(claims.releases) == 0
+	}
+	return st.ready.len() > 0
+}
+
+// isolate lets a lane's next item be handled alone.
+func (st *Stream) isolate(l *streamLane) {
+	st.suspects.push(l)
+	if st.suspects.len() == 1 {
+		for _, l := range st.lanes {
+			l.unclaim()
+		}
+	}
+}
+
+// isolating reports whether an item is to be handled alone, or is being.
+func (st *Stream) isolating() bool { return st.alone || st.suspects.len() > 0 }
+
+func (st *Stream) work() {
+	st.mu.Lock()
+	st.starting = false
+	defer func() { // deferred, because a handler may end its goroutine
+		st.workers--
+		st.proceed()
+		st.mu.Unlock()
+	}()
+	for it := st.next(); it != nil; it = st.next() {
+		st.advance()
+		st.handle(it)
+	}
+}
+
+// next begins an item; nil if there is none.
+func (st *Stream) next() *streamItem {
+	for st.runnable() {
+		if st.suspects.len() > 0 {
+			l := st.suspects.pop()
+			if l.state == laneSuspect && l.headIsSuspect() {
+				st.alone = true
+				return l.begin()
+			}
+			l.wake(laneSuspect)
+			continue
+		}
+		l := st.ready.pop()
+		if l.state == laneReady && l.headIsReady() {
+			return l.begin()
+		}
+		l.wake(laneReady) // its claim was released
+	}
+	return nil
+}
+
+func (l *streamLane) headIsSuspect() bool {
+	return len(l.queue) > 0 && l.queue[0].phase == claimed && l.queue[0].claim.State() == store.ClaimLeaseOver
+}
+
+func (l *streamLane) headIsReady() bool {
+	return len(l.queue) > 0 && (l.queue[0].phase == claimed || l.queue[0].Unprotected && !l.queue[0].unreported)
+}
+
+// handle handles an item. st.mu is held, but not while the handler runs.
+func (st *Stream) handle(it *streamItem) {
+	alone := st.alone
+	st.mu.Unlock()
+	began := time.Now()
+	returned := false
+	defer func() {
+		if !returned { // the handler has ended its goroutine
+			st.tried(it, idem.Outcome{Kind: idem.Retry, Err: errExited})
+		}
+		if took := time.Since(began); !alone {
+			it.lane.latency.note(took)
+			st.scheduler.latency.note(took)
+		}
+		st.mu.Lock()
+		st.endTurn(it)
+		st.proceed()
+	}()
+	switch {
+	case it.Unprotected:
+		st.tried(it, st.session.RunUnprotected(&it.claim.Task))
+	case alone:
+		st.handleAlone(it)
+	default:
+		st.session.RunAsync(&it.claim, func(out idem.Outcome) { st.tried(it, out) })
+	}
+	returned = true
+}
+
+// handleAlone takes a key over and handles its item.
+func (st *Stream) handleAlone(it *streamItem) {
+	st.session.WaitForCommits()
+	it.claim.TakeOver = true
+	st.session.Claim([]*idem.Claim{&it.claim})
+	it.claim.TakeOver = false
+	if it.waits() { // another process was faster
+		st.mu.Lock()
+		it.known, it.again = true, true
+		st.mu.Unlock()
+		return
+	}
+	st.tried(it, st.session.Run(&it.claim))
+}
+
+// tried records the outcome of an item that has begun.
+func (st *Stream) tried(it *streamItem, out idem.Outcome) {
+	again := false
+	if it.refuse(&out) {
+		again = it.replace()
+	} else {
+		it.Outcome = out
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	it.known, it.again = true, again
+	if it.returned { // otherwise endTurn follows
+		it.conclude()
+		st.proceed()
+	}
+}
+
+// endTurn ends the turn of a lane whose item's handler has returned.
+func (st *Stream) endTurn(it *streamItem) {
+	st.running--
+	st.alone = false
+	it.returned = true
+	if it.known {
+		it.conclude()
+	} else {
+		it.wakeWaiting()
+	}
+	it.lane.wake(laneRunning)
+}

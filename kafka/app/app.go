@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/consumer"
+)
+
+// The parts that all hosts have in common.
+type (
+	Base   = host.Base
+	Build  = host.Build
+	Option = host.Option
+)
+
+// Start runs a handler as this process. It returns only by ending the process.
+func Start(handler kafka.Handler, options ...Option) { StartFunc(host.Handler(handler), options...) }
+
+// StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
+func StartFunc(build Build, options ...Option) {
+	signals := make(chan os.Signal, 2) //nolint:mnd // the first drains, the second ends
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	ctx, drain := context.WithCancel(context.Background())
+	go func() {
+		fmt.Fprintf(os.Stderr, "idemsk: %v: draining; a second signal ends the process at once\n", <-signals)
+		drain()
+		fmt.Fprintf(os.Stderr, "idemsk: %v again: the process ends; records in progress are delivered again\n", <-signals)
+		os.Exit(1)
+	}()
+	if err := Run(ctx, build, host.Environment(), os.Stderr, options...); err != nil {
+		fmt.Fprintf(os.Stderr, "idemsk: the consumer has ended:\n%v\n", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Run runs a handler with the configuration of the variables until ctx ends, as [consumer.Consumer.Run] does, and returns its error.
+// Logs go to stderr. It returns all errors of the configuration together.
+func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, options ...Option) error {
+	cfg := ReadConfig(vars, options...)
+	base := host.NewBase(vars, cfg.Config, stderr, options...)
+	parts, err := base.Parts(ctx, build)
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	cfg.Consumer.Records, cfg.Consumer.Logger = parts.Records, base.Logger
+	c, err := consumer.New(parts.Engine, parts.Handler, cfg.Consumer)
+	if err != nil {
+		return err
+	}
+	return c.Run(ctx)
+}

@@ -1,0 +1,121 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// Consumer is a member of a consumer group that runs a handler. It is safe for concurrent use.
+type Consumer struct {
+	cfg       Config
+	processor *kafka.Processor
+	member    atomic.Pointer[member] // nil before Run
+	ended     atomic.Bool
+}
+
+// New returns a consumer. It does not connect; see Run. It returns idem.ErrInvalidConfig (wrapped), which names every invalid
+// field.
+func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Records.Bulk != nil {
+		return nil, fmt.Errorf("consumer: %w: Records.Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
+	}
+	if err := kgo.ValidateOpts(cfg.clientOptions()...); err != nil {
+		return nil, fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
+	}
+	processor, err := kafka.NewProcessor(engine, handler, cfg.Records)
+	if err != nil {
+		return nil, err
+	}
+	return &Consumer{cfg: cfg, processor: processor}, nil
+}
+
+// Run joins the group and handles records until ctx ends. It then drains, commits, leaves the group and returns nil; see the
+// package comment. It may be called once.
+//
+// It returns an error
+//   - if it can't begin: no broker answers within Config.StartTimeout, a topic does not exist, or access is denied;
+//   - if an operator must act: access was withdrawn, the group uses another protocol, another process has the same InstanceID, a topic
+//     was deleted and created again, or a batch can't be read at all. It drains first;
+//   - if handlers did not return when it drained: batch.ErrOverrun (wrapped), with the records. The process should then end. Their keys
+//     stay claimed until the lease ends.
+//
+// All other failures, of brokers, of the network and of the store, are logged and waited for.
+func (c *Consumer) Run(ctx context.Context) error {
+	handlers, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	m := newMember(&c.cfg)
+	var err error
+	if m.stream, err = c.processor.Stream(handlers, c.cfg.Cluster, m.settled); err != nil {
+		return err
+	}
+	if !c.member.CompareAndSwap(nil, m) {
+		m.stream.Close(ctx)
+		return errors.New("consumer: Run was called before: create another Consumer")
+	}
+	defer c.ended.Store(true)
+	client, err := kgo.NewClient(append(c.cfg.clientOptions(), m.callbacks()...)...)
+	if err != nil {
+		m.stream.Close(ctx)
+		return fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
+	}
+	commits, cancelCommits := context.WithCancel(handlers)
+	defer cancelCommits()
+	k := keeper{member: m, client: client, commits: commits, stop: make(chan struct{}), stopped: make(chan struct{})}
+	go k.run()
+	if err = check(ctx, client, &c.cfg); err == nil {
+		err = m.poll(ctx, client)
+	}
+	return errors.Join(err, m.end(client, &k, cancel, cancelCommits))
+}
+
+// end drains, commits and leaves the group. It returns the handlers that did not return.
+func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommits context.CancelFunc) error {
+	m.closing()
+	client.AllowRebalance()
+
+	drain, cancel := context.WithTimeout(context.Background(), m.cfg.DrainTimeout)
+	defer cancel()
+	hurry := time.AfterFunc(m.cfg.DrainTimeout*9/10, cancelHandlers) //nolint:mnd // documented at Config.DrainTimeout
+	defer hurry.Stop()
+	running := m.stream.Close(drain)
+
+	last, cancelLast := context.WithTimeout(context.Background(), endTimeout)
+	defer cancelLast()
+	defer context.AfterFunc(last, cancelCommits)()
+	k.end()
+	m.commit(last, client, nil)
+	m.leave(last, client)
+	client.Close()
+	return m.overrun(running)
+}
+
+// overrun logs the handlers that did not return, and returns an error that names their records.
+func (m *member) overrun(running []*kafka.Message) error {
+	if len(running) == 0 {
+		return nil
+	}
+	const most = 10 // in the error; the log has all
+	var sources []string
+	for i, msg := range running {
+		source := msg.Record.Source()
+		m.log.Error("a handler did not return within the drain timeout: its record is delivered again", "source", source, "alarm", true)
+		if i < most {
+			sources = append(sources, source)
+		}
+	}
+	return fmt.Errorf("consumer: %w: %d of them after %v: %s", batch.ErrOverrun, len(running), m.cfg.DrainTimeout, strings.Join(sources, ", "))
+}

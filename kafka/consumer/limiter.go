@@ -1,0 +1,42 @@
+package consumer
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// seldomInterval is the least time between two lines about the same thing.
+const seldomInterval = 10 * time.Second
+
+// limiter bounds the rate of lines about errors that repeat.
+type limiter struct {
+	mu   sync.Mutex
+	last map[string]*told // by subject; the subjects are bounded by the partitions
+}
+
+type told struct {
+	at      time.Time
+	omitted int
+}
+
+func newLimiter() *limiter { return &limiter{last: make(map[string]*told)} }
+
+// warn writes a line, unless there was one about the subject within seldomInterval.
+func (l *limiter) warn(log *slog.Logger, subject, msg string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, t := time.Now(), l.last[subject]
+	if t == nil {
+		t = new(told)
+		l.last[subject] = t
+	} else if now.Sub(t.at) < seldomInterval {
+		t.omitted++
+		return
+	}
+	if t.omitted > 0 {
+		args = append(args, "omitted", t.omitted)
+	}
+	t.at, t.omitted = now, 0
+	log.Warn(msg, args...)
+}

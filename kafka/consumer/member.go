@@ -1,0 +1,189 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// member is a Consumer that runs: a member of the group, with its partitions.
+//
+// The client calls assigned, adjusted, revoked and lost one after another, and never while records are being read
+// (kgo.BlockRebalanceOnPoll).
+type member struct {
+	cfg    *Config
+	log    *slog.Logger
+	seldom *limiter
+	stream *kafka.Stream
+	wake   chan struct{} // a partition can be resumed
+
+	commits sync.Mutex // held from the collection of offsets until they are committed, and while partitions are removed
+
+	mu         sync.Mutex // guards the fields below and the partitions
+	partitions map[place]*partition
+	joined     bool      // since the last loss
+	ending     bool      // Run is about to end
+	alive      time.Time // when the keeper was last seen
+}
+
+// place is a partition of a topic.
+type place struct {
+	topic     string
+	partition int32
+}
+
+// partition is an assigned partition.
+type partition struct {
+	window    window
+	confirmed int64     // the committed offset, as the broker confirmed it; -1 if it is unknown
+	doubt     time.Time // until then, confirmed may be changed by a commit that was not answered
+	end       int64     // the offset after the last record that may be read; -1 if it is unknown
+	paused    bool
+	notBefore time.Time // it stays paused until then
+}
+
+func newMember(cfg *Config) *member {
+	return &member{
+		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), wake: make(chan struct{}, 1),
+		partitions: make(map[place]*partition), alive: time.Now(),
+	}
+}
+
+func (m *member) callbacks() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.OnPartitionsAssigned(m.assigned), kgo.AdjustFetchOffsetsFn(m.adjusted), kgo.OnPartitionsRevoked(m.revoked), kgo.OnPartitionsLost(m.lost),
+	}
+}
+
+func (m *member) assigned(ctx context.Context, _ *kgo.Client, added map[string][]int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.joined = true
+	for _, at := range places(added) {
+		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, end: -1}
+	}
+	if len(added) > 0 {
+		m.log.InfoContext(ctx, "partitions assigned", "assigned", added, "total", len(m.partitions))
+	}
+}
+
+// adjusted takes note of the committed offsets of partitions that are about to be read.
+func (m *member) adjusted(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for topic, partitions := range offsets {
+		for number, offset := range partitions {
+			p, at := m.partitions[place{topic, number}], offset.EpochOffset().Offset
+			if p != nil && at >= 0 && p.window.last < 0 {
+				p.window.last, p.confirmed = at-1, at
+			}
+		}
+	}
+	return offsets, nil
+}
+
+// revoked gives partitions back: it ends what runs, within Config.RevokeTimeout, and commits what is settled.
+func (m *member) revoked(ctx context.Context, client *kgo.Client, revoked map[string][]int32) {
+	if len(revoked) == 0 || m.isEnding() {
+		return
+	}
+	m.log.InfoContext(ctx, "partitions revoked", "revoked", revoked)
+	bounded, cancel := context.WithTimeout(ctx, m.cfg.RevokeTimeout)
+	defer cancel()
+	m.stop(bounded, revoked)
+	m.commits.Lock()
+	defer m.commits.Unlock()
+	m.send(ctx, client, m.uncommitted(time.Now(), revoked))
+	m.remove(client, revoked)
+}
+
+// lost drops partitions that another member may have already.
+func (m *member) lost(ctx context.Context, client *kgo.Client, lost map[string][]int32) {
+	m.mu.Lock()
+	m.joined = false
+	m.mu.Unlock()
+	if len(lost) == 0 || m.isEnding() {
+		return
+	}
+	m.log.WarnContext(ctx, "partitions lost: their records are delivered again to their new owners, and nothing is committed", "lost", lost)
+	m.stop(ended(), lost)
+	m.commits.Lock()
+	defer m.commits.Unlock()
+	m.remove(client, lost)
+}
+
+// stop removes the records of partitions from the stream.
+func (m *member) stop(ctx context.Context, of map[string][]int32) {
+	var all sync.WaitGroup
+	for _, at := range places(of) {
+		all.Go(func() {
+			for _, msg := range m.stream.Revoke(ctx, at.topic, at.partition) {
+				m.log.WarnContext(ctx, "a handler still runs after its partition was revoked: the new owner receives the record, and waits for its key",
+					"source", msg.Record.Source())
+			}
+		})
+	}
+	all.Wait()
+}
+
+// remove forgets partitions. The caller holds commits.
+func (m *member) remove(client *kgo.Client, gone map[string][]int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, at := range places(gone) {
+		delete(m.partitions, at)
+	}
+	client.ResumeFetchPartitions(gone) // the client remembers pauses beyond the assignment
+}
+
+func (m *member) closing() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ending = true
+}
+
+func (m *member) isEnding() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ending
+}
+
+// settled is called by the stream.
+func (m *member) settled(msg *kafka.Message) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.partitions[place{msg.Record.Topic, msg.Record.Partition}]
+	if p == nil {
+		return
+	}
+	p.window.settle(msg.Record.Offset, time.Now())
+	if p.paused && m.drained(p) {
+		select {
+		case m.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// places returns the partitions of a map as the client has them.
+func places(of map[string][]int32) []place {
+	var all []place
+	for topic, partitions := range of {
+		for _, number := range partitions {
+			all = append(all, place{topic, number})
+		}
+	}
+	return all
+}
+
+// ended returns a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -1,0 +1,140 @@
+package consumer
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// poll reads records until ctx ends, which returns nil, or an operator must act.
+func (m *member) poll(ctx context.Context, client *kgo.Client) error {
+	for {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the end of the context is the regular end
+		}
+		err := m.take(ctx, client, fetches)
+		client.AllowRebalance()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take adds the fetched records to the stream.
+func (m *member) take(ctx context.Context, client *kgo.Client, fetches kgo.Fetches) (err error) {
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		if f.Err != nil && err == nil {
+			err = m.failed(ctx, client, &f)
+		}
+		if len(f.Records) > 0 && err == nil {
+			m.read(ctx, client, &f)
+		}
+	})
+	return err
+}
+
+// read adds the records of one partition to its window and to the stream.
+func (m *member) read(ctx context.Context, client *kgo.Client, f *kgo.FetchTopicPartition) {
+	at := place{f.Topic, f.Partition}
+	if m.rewound(ctx, at, f) {
+		m.stop(ended(), map[string][]int32{at.topic: {at.partition}})
+		m.restart(at, f.Records[0].Offset)
+	}
+	records := make([]kafka.Record, 0, len(f.Records))
+	if m.enter(client, at, f, &records) {
+		m.stream.Add(records...)
+	}
+}
+
+// enter adds records to their window, and to records if they are to be handled. It reports whether the partition is assigned.
+func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition, records *[]kafka.Record) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.partitions[at]
+	if p == nil {
+		return false
+	}
+	now := time.Now()
+	p.end = f.HighWatermark
+	for _, r := range f.Records {
+		control := r.Attrs.IsControl() // a marker of a transaction
+		p.window.add(entry{offset: r.Offset, epoch: r.LeaderEpoch, bytes: cost(r), settled: control}, now)
+		if !control {
+			*records = append(*records, record(r))
+		}
+	}
+	if !p.paused && m.full(p) {
+		m.pause(client, at, p, now)
+	}
+	return true
+}
+
+// rewound reports whether the client reads a partition again from an earlier offset, because the broker lost records. It logs
+// records that were deleted before they were read.
+func (m *member) rewound(ctx context.Context, at place, f *kgo.FetchTopicPartition) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, first := m.partitions[at], f.Records[0].Offset
+	if p == nil || p.window.last < 0 {
+		return false
+	}
+	if next := p.window.last + 1; first > next && f.LogStartOffset > next {
+		m.log.ErrorContext(ctx, "records were deleted before they were read: the retention of the topic is shorter than the lag",
+			"topic", at.topic, "partition", at.partition, "from", next, "to", min(first, f.LogStartOffset)-1, "alarm", true)
+	}
+	return first <= p.window.last
+}
+
+// restart begins the window of a partition anew.
+func (m *member) restart(at place, first int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.partitions[at]; p != nil {
+		p.window, p.confirmed = newWindow(first-1), -1
+	}
+}
+
+// recordOverhead is what a record takes in memory beside its data, about: the record, its task and its claim.
+const recordOverhead = 1 << 10
+
+// cost returns the bytes of memory that a record counts.
+func cost(r *kgo.Record) int32 {
+	n := len(r.Key) + len(r.Value) + recordOverhead
+	for i := range r.Headers {
+		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return int32(n)
+}
+
+// record returns a record as handlers get it.
+func record(r *kgo.Record) kafka.Record {
+	out := kafka.Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
+		TimestampType: timestampType(r.Attrs.TimestampType()),
+	}
+	if ms := r.Timestamp.UnixMilli(); ms >= 0 {
+		out.Timestamp = r.Timestamp.UTC()
+	}
+	if len(r.Headers) > 0 {
+		out.Headers = make([]kafka.Header, len(r.Headers))
+		for i, h := range r.Headers {
+			out.Headers[i] = kafka.Header(h)
+		}
+	}
+	return out
+}
+
+// timestampType returns the name of a type of timestamps, as Kafka has it.
+func timestampType(t int8) string {
+	switch t {
+	case 0:
+		return "CREATE_TIME"
+	case 1:
+		return "LOG_APPEND_TIME"
+	}
+	return "NO_TIMESTAMP_TYPE"
+}

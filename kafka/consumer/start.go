@@ -1,0 +1,74 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// startPause is the time between two attempts to reach the brokers.
+const startPause = 500 * time.Millisecond
+
+// check checks that brokers answer within Config.StartTimeout, and that the topics can be read. When ctx ends, it returns nil.
+func check(ctx context.Context, client *kgo.Client, cfg *Config) error {
+	limit, cancel := context.WithTimeout(ctx, cfg.StartTimeout)
+	defer cancel()
+	for {
+		err := checkTopics(limit, client, cfg)
+		if err == nil || ctx.Err() != nil {
+			return nil //nolint:nilerr // the end of the context is the regular end
+		}
+		if errors.Is(err, ErrOperator) {
+			return err
+		}
+		select {
+		case <-time.After(startPause):
+		case <-limit.Done():
+			return fmt.Errorf("consumer: no broker of %s answered within %v: check the addresses, TLS and credentials, and that the brokers are running: %w",
+				strings.Join(cfg.Brokers, ","), cfg.StartTimeout, err)
+		}
+	}
+}
+
+// checkTopics requests the metadata of the topics once.
+func checkTopics(ctx context.Context, client *kgo.Client, cfg *Config) error {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation, _ = client.OptValue(kgo.AllowAutoTopicCreation).(bool)
+	req.Topics = []kmsg.MetadataRequestTopic{} // none: with nil, all
+	if patterns, _ := client.OptValue(kgo.ConsumeRegex).(bool); !patterns {
+		for _, topic := range cfg.Topics {
+			t := kmsg.NewMetadataRequestTopic()
+			t.Topic = &topic
+			req.Topics = append(req.Topics, t)
+		}
+	}
+	resp, err := req.RequestWith(ctx, client)
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism):
+		return fmt.Errorf("%w: the brokers refuse the credentials: check the user, the password and the SASL mechanism: %w", ErrOperator, err)
+	case err != nil:
+		return err
+	}
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		name := ""
+		if t.Topic != nil {
+			name = *t.Topic
+		}
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			return fmt.Errorf("%w: topic %q does not exist: create it, or correct the name: %w", ErrOperator, name, err)
+		case errors.Is(err, kerr.TopicAuthorizationFailed):
+			return fmt.Errorf("%w: topic %q: allow the principal to describe and read it: %w", ErrOperator, name, err)
+		case errors.Is(err, kerr.InvalidTopicException):
+			return fmt.Errorf("%w: topic %q: the name is invalid: %w", ErrOperator, name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package consumer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// Stats is the state of a consumer.
+type Stats struct {
+	// Joined reports whether the process is a member of the group.
+	Joined bool
+	// Partitions are the assigned partitions, sorted.
+	Partitions []PartitionStats
+}
+
+// PartitionStats is the state of an assigned partition.
+type PartitionStats struct {
+	Topic     string
+	Partition int32
+	// Records and Bytes are those of the window: from the first record that is not settled to the last that was read.
+	Records int
+	Bytes   int64
+	// Lag is the number of offsets between the first record that is not settled and the end of the partition, as of the last fetch; -1
+	// if it is unknown.
+	Lag int64
+	// Paused reports whether the partition is not fetched, because its window is full or after an error.
+	Paused bool
+	// Waiting is how long the first unsettled record has been the first; 0 if all records that were read are settled.
+	Waiting time.Duration
+}
+
+// Stats returns the state of the consumer.
+func (c *Consumer) Stats() Stats {
+	m := c.member.Load()
+	if m == nil {
+		return Stats{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, s := time.Now(), Stats{Joined: m.joined && !m.ending}
+	for at, p := range m.partitions {
+		stats := PartitionStats{Topic: at.topic, Partition: at.partition, Records: p.window.open(), Bytes: p.window.bytes, Lag: -1, Paused: p.paused}
+		if p.end >= 0 {
+			stats.Lag = max(0, p.end-p.window.first())
+		}
+		if stats.Records > 0 {
+			stats.Waiting = now.Sub(p.window.since)
+		}
+		s.Partitions = append(s.Partitions, stats)
+	}
+	slices.SortFunc(s.Partitions, func(a, b PartitionStats) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return s
+}
+
+// Report returns the counts of outcomes since the last call, or since Run began. See kafka.Stream.Report.
+func (c *Consumer) Report() kafka.Report {
+	m := c.member.Load()
+	if m == nil {
+		return kafka.Report{}
+	}
+	return m.stream.Report()
+}
+
+// staleAfter is the time after which a keeper that was not seen is stuck. A commit and a rebalance take less.
+const staleAfter = time.Minute
+
+// Live returns an error if Run has ended, or if the consumer does not make its regular commits, so that the process should be
+// started again. It is nil before Run.
+func (c *Consumer) Live() error {
+	m := c.member.Load()
+	if m == nil {
+		return nil
+	}
+	if c.ended.Load() {
+		return errors.New("consumer: Run has ended")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if idle := time.Since(m.alive); idle > staleAfter+m.cfg.RevokeTimeout {
+		return fmt.Errorf("consumer: no commit and no check of the partitions for %v", idle.Round(time.Second))
+	}
+	return nil
+}
+
+// Ready returns an error if the process is not a member of the group.
+func (c *Consumer) Ready() error {
+	if err := c.Live(); err != nil {
+		return err
+	}
+	if !c.Stats().Joined {
+		return errors.New("consumer: not a member of the group: Run has not joined it yet, has lost it, or is about to end")
+	}
+	return nil
+}

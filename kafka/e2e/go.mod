@@ -1,0 +1,19 @@
+module github.com/idemsk/idemsk/kafka/e2e
+
+go 1.26.0
+
+require (
+	github.com/idemsk/idemsk v0.0.0
+	github.com/twmb/franz-go v1.22.2
+	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+)
+
+replace github.com/idemsk/idemsk => ../..

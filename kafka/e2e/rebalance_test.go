@@ -1,0 +1,156 @@
+package e2e_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/consumer"
+)
+
+// protocols are the ways in which a group assigns its partitions.
+var protocols = map[string]func(*consumer.Config){
+	"cooperative": func(*consumer.Config) {},
+	"eager":       func(cfg *consumer.Config) { cfg.Options = append(cfg.Options, kgo.Balancers(kgo.RangeBalancer())) },
+	"incremental": func(cfg *consumer.Config) { cfg.Protocol = consumer.Incremental },
+}
+
+// Members join and leave in the middle of work. Every record is handled once, and all offsets are committed.
+func TestMembersJoinAndLeaveInTheMiddleOfWork(t *testing.T) {
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 6, func(f *fixture) {
+				f.handler = func(context.Context, kafka.Record) ([]byte, error) {
+					<-time.After(100 * time.Millisecond)
+					return nil, nil
+				}
+				f.produce(0, 500, 0, 1, 2, 3, 4, 5)
+				first := f.start(protocol)
+				f.until("the first member works", func() bool { n, _ := f.called(); return n > 100 })
+				second, third := f.start(protocol), f.start(protocol)
+				f.until("the partitions are shared", func() bool {
+					return len(first.Stats().Partitions) == 2 && len(second.Stats().Partitions) == 2 && len(third.Stats().Partitions) == 2
+				})
+				first.mustEnd()
+				f.until("the others have its partitions", func() bool { return len(second.Stats().Partitions) == 3 && len(third.Stats().Partitions) == 3 })
+				second.mustEnd()
+				f.until("all records are handled", func() bool { n, _ := f.called(); return n == 3000 })
+				third.mustEnd()
+				if !f.calledOnce(3000) {
+					_, calls := f.called()
+					t.Errorf("%d calls for 3,000 records", calls)
+				}
+				f.wantOffsets(500, 500, 500, 500, 500, 500)
+			})
+		})
+	}
+}
+
+// A handler that outlasts the revocation of its partition settles its key. Its offset is not committed by the old owner; the new
+// owner waits for the key and does not call its handler.
+func TestHandlerThatOutlastsItsPartition(t *testing.T) {
+	inBubble(t, 2, func(f *fixture) {
+		release := make(chan struct{})
+		f.handler = func(context.Context, kafka.Record) ([]byte, error) {
+			<-release
+			return nil, nil
+		}
+		f.produce(0, 1, 0, 1)
+		first := f.start()
+		f.until("both records are begun", func() bool { n, _ := f.called(); return n == 2 })
+		second := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = time.Second })
+		f.until("the second member has a partition", func() bool { return len(second.Stats().Partitions) == 1 })
+		moved := second.Stats().Partitions[0].Partition
+		if f.logged("still runs after its partition was revoked", topic+"-"+number(int(moved))+"@0") != 1 {
+			t.Error("the handler is not named in the log")
+		}
+		f.until("the second member waits for the key", func() bool { return second.Stats().Partitions[0].Records == 1 })
+		<-time.After(time.Minute)
+		if f.offsets()[moved] != 0 {
+			t.Error("the offset of an unsettled record was committed")
+		}
+		close(release)
+		f.until("the new owner commits", func() bool { return f.offsets()[moved] == 1 })
+		first.mustEnd()
+		second.mustEnd()
+		if !f.calledOnce(2) {
+			t.Errorf("calls %v; want one for each record", f.calls)
+		}
+	})
+}
+
+// A member that the broker has removed commits nothing for the partitions that it lost. It joins again, and no handler is called
+// again.
+func TestLostPartitionsCommitNothing(t *testing.T) {
+	inBubble(t, 2, func(f *fixture) {
+		var commits atomic.Int64
+		f.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+			commits.Add(1)
+			return nil, nil, false
+		})
+		c := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = time.Hour })
+		f.produce(0, 100, 0, 1)
+		f.until("all records are handled", func() bool { return f.calledOnce(200) })
+		f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.UnknownMemberID})
+		f.until("the partitions are lost", func() bool { return f.logged("partitions lost") == 1 })
+		f.until("they are assigned again", func() bool { return c.Ready() == nil && len(c.Stats().Partitions) == 2 })
+		if n := commits.Load(); n != 0 {
+			t.Errorf("%d commits after the loss", n)
+		}
+		f.until("the records are replayed", func() bool { s := c.Stats().Partitions; return s[0].Lag == 0 && s[1].Lag == 0 })
+		c.mustEnd()
+		if !f.calledOnce(200) {
+			t.Error("handlers were called again")
+		}
+		f.wantOffsets(100, 100)
+	})
+}
+
+// A commit that is applied late moves the offset back. The consumer commits again, although it has read nothing since.
+func TestLateCommitIsRepaired(t *testing.T) {
+	inBubble(t, 1, func(f *fixture) {
+		late := make(chan struct{})
+		held := false
+		f.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+			if !held {
+				held = true
+				f.cluster.DropControl()
+				f.cluster.SleepControl(func() { <-late })
+			}
+			return nil, nil, false
+		})
+		c := f.start()
+		f.produce(0, 10, 0)
+		f.until("the first commit was not answered", func() bool { return f.logged("offsets were not committed") == 1 })
+		f.produce(10, 10, 0)
+		f.until("the second is applied", func() bool { return f.offsets()[0] == 20 })
+		close(late)
+		f.until("the first is applied late", func() bool { return f.offsets()[0] == 10 })
+		f.until("the offset is right again", func() bool { return f.offsets()[0] == 20 })
+		c.mustEnd()
+		f.wantOffsets(20)
+	})
+}
+
+// A commit that the broker refuses is logged at a bounded rate and sent again.
+func TestRefusedCommitIsSentAgain(t *testing.T) {
+	inBubble(t, 1, func(f *fixture) {
+		fault := f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.OffsetMetadataTooLarge, Count: -1})
+		c := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = 100 * time.Millisecond })
+		f.produce(0, 10, 0)
+		<-time.After(time.Minute)
+		if n := f.logged("was not committed"); n < 4 || n > 7 {
+			t.Errorf("%d lines in a minute; want one in 10 s", n)
+		}
+		fault.Remove()
+		f.until("the offset is committed", func() bool { return f.offsets()[0] == 10 })
+		c.mustEnd()
+	})
+}

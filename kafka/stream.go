@@ -1,0 +1,150 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+)
+
+// Stream processes the records of an endless source, such as a consumer process, in lanes by Config.Order. A record that is not
+// settled is tried again, and blocks only its lane.
+//
+// A Stream is safe for concurrent use. The caller must call Close.
+type Stream struct {
+	processor *Processor
+	cluster   string
+	done      func(*Message)
+	lanes     *batch.Stream
+
+	mu        sync.Mutex
+	report    Report
+	since     time.Time
+	latencies int // how many latencies of the store there were since then
+}
+
+// Stream returns a stream of records of a cluster, which ends when ctx ends: the contexts of handlers end then, and no handler
+// is called any more. ctx should have no deadline.
+//
+// The stream calls done once for each record that is settled, from any goroutine, but never concurrently for the records of one
+// lane. done must not block, and must not call Revoke or Close. A record that is never settled, for example because no dead
+// letters are configured, is tried for ever: see Report.Blocked.
+//
+// Stream returns idem.ErrInvalidConfig (wrapped) if Config.Bulk is set: records of a stream are handled one at a time.
+func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Message)) (*Stream, error) {
+	if p.cfg.Bulk != nil {
+		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
+	}
+	s := &Stream{processor: p, cluster: cluster, done: done, since: time.Now()}
+	s.lanes = p.scheduler.Stream(ctx, s.settled, s.unsettled)
+	return s, nil
+}
+
+// Add adds records. Those of a partition must be in the order of their offsets. Add returns at once: the caller bounds the
+// number of records that are in progress. After Close it does nothing. The stream keeps what the records refer to until they
+// are done.
+func (s *Stream) Add(records ...Record) {
+	for i := range records {
+		m := &struct {
+			Message
+			record Record
+		}{record: records[i]}
+		m.prepare(s.processor, &m.record, s.cluster)
+		s.lanes.Add(s.lane(&m.record), &m.Item)
+	}
+}
+
+// Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and the attempts are
+// not counted. It then waits for those that have begun, until ctx ends, and returns those that have not ended by then. done is
+// not called for any of these afterwards. The keys of the returned ones are still settled.
+func (s *Stream) Revoke(ctx context.Context, topic string, partition int32) (running []*Message) {
+	prefix := lanePrefix(topic, partition)
+	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) }))
+}
+
+// Close removes the records of all partitions as Revoke does. When it returns, the contexts of the handlers that still run have
+// ended.
+func (s *Stream) Close(ctx context.Context) (running []*Message) { return messages(s.lanes.Close(ctx)) }
+
+func messages(items []*batch.Item) []*Message {
+	all := make([]*Message, len(items))
+	for i, it := range items {
+		all[i] = messageOf(it)
+	}
+	return all
+}
+
+// messageOf returns the message of an item.
+func messageOf(it *batch.Item) *Message {
+	t, _ := it.Substitute.(*task)
+	return (*Message)(t)
+}
+
+// lane returns the name of a record's lane. It begins with the partition's prefix. Names of topics contain no '/'.
+func (s *Stream) lane(r *Record) string {
+	name := lanePrefix(r.Topic, r.Partition)
+	switch {
+	case s.processor.cfg.Order == ByPartition:
+		return name
+	case s.processor.cfg.Order == ByKey && r.Key != nil:
+		return name + "k" + string(r.Key)
+	}
+	return name + "@" + strconv.FormatInt(r.Offset, 10)
+}
+
+func lanePrefix(topic string, partition int32) string {
+	return topic + "/" + strconv.Itoa(int(partition)) + "/"
+}
+
+func (s *Stream) settled(it *batch.Item) {
+	m := messageOf(it)
+	s.ended(m)
+	s.done(m)
+}
+
+func (s *Stream) unsettled(it *batch.Item) { s.ended(messageOf(it)) }
+
+// ended logs and counts an outcome.
+func (s *Stream) ended(m *Message) {
+	m.explain()
+	logRecord(context.Background(), s.processor.cfg.Logger, m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Records++
+	s.report.add(m, time.Now())
+	s.sample()
+}
+
+// maxSamples is the maximum length of Report.StoreLatency in a stream's report.
+const maxSamples = 1000
+
+// sample bounds the latencies to a random sample.
+func (s *Stream) sample() {
+	all := s.report.StoreLatency
+	for i := min(s.latencies, maxSamples); i < len(all); i++ {
+		s.latencies++
+		if j := rand.N(s.latencies); i >= maxSamples && j < maxSamples { //nolint:gosec // a sample needs no cryptographic randomness
+			all[j] = all[i]
+		}
+	}
+	s.report.StoreLatency = all[:min(len(all), maxSamples)]
+}
+
+// Report returns the counts since the last call, or since the stream was created. A record that is tried several times is
+// counted each time. Reported and Partitions are 0. Blocked counts the tries that ended in an outcome that an operator must
+// resolve. StoreLatency is a random sample of at most 1,000 values.
+func (s *Stream) Report() Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	r := s.report
+	r.Took = now.Sub(s.since)
+	s.report, s.since, s.latencies = Report{}, now, 0
+	return r
+}
