@@ -3,6 +3,7 @@
 #                      with DynamoDB only, dist/handler-$ARCH-{postgres,redis}/bootstrap, which also contain the client of that store
 #                      and are larger by a third, and the relay of the outbox, dist/relay-$ARCH/bootstrap. On a machine that is not
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
+#                      The example as a consumer process is dist/ledger-consumer-$ARCH.
 # build.sh run [STORE] builds only what make run starts on this machine: the tool, and its function, also with that store (postgres, redis).
 #
 # lambda.norpc omits code that only the go1.x runtime needed.
@@ -44,6 +45,7 @@ everything() {
       lambda_function "dist/handler-$arch${store:+-$store}" "./lambda/handler${store:+/$store}" linux "$arch"
     done
     lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
+    CGO_ENABLED=0 GOOS=linux GOARCH=$arch compile "dist/ledger-consumer-$arch" ./lambda/handler/process -ldflags '-s -w'
   done
   [[ $(go env GOOS) == linux ]] || own_handler
 }

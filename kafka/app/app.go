@@ -8,6 +8,11 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kprom"
+	"github.com/twmb/franz-go/plugin/kslog"
+
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
@@ -51,10 +56,38 @@ func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, op
 		return err
 	}
 	defer base.Close()
+	metrics := prometheus.NewRegistry()
+	if err := cfg.connect(ctx, base, metrics); err != nil {
+		return err
+	}
 	cfg.Consumer.Records, cfg.Consumer.Logger = parts.Records, base.Logger
 	c, err := consumer.New(parts.Engine, parts.Handler, cfg.Consumer)
 	if err != nil {
 		return err
 	}
+	end, err := serve(ctx, cfg.HTTPAddr, c, metrics, base.Logger)
+	if err != nil {
+		return err
+	}
+	defer end()
 	return c.Run(ctx)
+}
+
+// connect sets the brokers and the options of the Kafka client. The client's metrics are registered in metrics.
+func (c *Config) connect(ctx context.Context, base *Base, metrics *prometheus.Registry) (err error) {
+	if c.Kafka.NeedsAWS() {
+		if c.Kafka.AWS, err = base.AWS(ctx); err != nil {
+			return err
+		}
+	}
+	options, err := c.Kafka.Options()
+	if err != nil {
+		return err
+	}
+	c.Consumer.Brokers = c.Kafka.Brokers
+	c.Consumer.Options = append(options, kgo.WithLogger(kslog.New(base.Logger.With("component", "kafka"))))
+	if c.HTTPAddr != "" {
+		c.Consumer.Options = append(c.Consumer.Options, kgo.WithHooks(kprom.NewMetrics("idemsk_kafka", kprom.Registry(metrics))))
+	}
+	return nil
 }

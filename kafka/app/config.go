@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/internal/kafkaauth"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
@@ -13,11 +14,12 @@ import (
 // Config is the configuration of a process.
 type Config struct {
 	host.Config
-	// IDEMSK_KAFKA_BROKERS, _TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT,
-	// IDEMSK_DRAIN_TIMEOUT, IDEMSK_PARTITION_RECORDS, IDEMSK_PARTITION_BYTES, IDEMSK_MAX_RECORDS, IDEMSK_MAX_BYTES. Records and the loggers are set when
-	// the process starts.
+	// IDEMSK_KAFKA_TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT,
+	// IDEMSK_DRAIN_TIMEOUT, IDEMSK_PARTITION_RECORDS, IDEMSK_PARTITION_BYTES, IDEMSK_MAX_RECORDS, IDEMSK_MAX_BYTES. The other fields
+	// are set when the process starts.
 	Consumer consumer.Config
-	HTTPAddr string // IDEMSK_HTTP_ADDR
+	Kafka    kafkaauth.Config // IDEMSK_KAFKA_BROKERS, _AUTH, _TLS, _TLS_CA, _TLS_CERT, _TLS_KEY, _USERNAME, _PASSWORD, _SECRET_ARN
+	HTTPAddr string           // IDEMSK_HTTP_ADDR
 }
 
 // The bounds of variables.
@@ -35,6 +37,7 @@ func ReadConfig(v *host.Vars, options ...host.Option) Config {
 	cfg := Config{
 		Config:   host.ReadConfig(v, host.Defaults{Name: v.String(name, ""), NameVariable: name, Order: kafka.ByKey}, options...),
 		Consumer: readConsumer(v, v.String(name, "")),
+		Kafka:    kafkaauth.Read(v),
 		HTTPAddr: v.String("IDEMSK_HTTP_ADDR", ""),
 	}
 	if _, _, err := net.SplitHostPort(cfg.HTTPAddr); err != nil && cfg.HTTPAddr != "" {
@@ -45,7 +48,6 @@ func ReadConfig(v *host.Vars, options ...host.Option) Config {
 
 func readConsumer(v *host.Vars, group string) consumer.Config {
 	cfg := consumer.Config{
-		Brokers:        readBrokers(v),
 		Topics:         readList(v, "IDEMSK_KAFKA_TOPICS", "the topics to consume: payments,refunds"),
 		Group:          group,
 		InstanceID:     v.String("IDEMSK_KAFKA_INSTANCE_ID", ""),
@@ -78,18 +80,6 @@ func readConsumer(v *host.Vars, group string) consumer.Config {
 		v.Fail("IDEMSK_KAFKA_LEAVE", "true", "false, as IDEMSK_KAFKA_PROTOCOL is consumer: a static member of such a group can't be made to leave")
 	}
 	return cfg
-}
-
-func readBrokers(v *host.Vars) []string {
-	const name, want = "IDEMSK_KAFKA_BROKERS", "the addresses of some brokers, host:port,host:port"
-	brokers := readList(v, name, want)
-	for _, b := range brokers {
-		if h, port, err := net.SplitHostPort(b); err != nil || h == "" || port == "" {
-			v.Fail(name, strings.Join(brokers, ","), want)
-			break
-		}
-	}
-	return brokers
 }
 
 // readList returns the elements of a list, at least one.

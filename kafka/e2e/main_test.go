@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,13 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(processVariable) != "" {
+		process()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	topic = "payments"

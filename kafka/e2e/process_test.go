@@ -1,0 +1,244 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/app"
+)
+
+// processVariable makes the test binary a consumer process. Its handler does not return for the key "slow" before the deadline of
+// its context, and not at all for the key "stuck".
+const processVariable = "E2E_PROCESS"
+
+func process() {
+	app.Start(func(ctx context.Context, r kafka.Record) ([]byte, error) {
+		fmt.Println("handling", string(r.Key))
+		switch string(r.Key) {
+		case "slow":
+			<-ctx.Done()
+		case "stuck":
+			select {}
+		}
+		return nil, ctx.Err()
+	})
+}
+
+// consumerProcess is the test binary as a consumer.
+type consumerProcess struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	out chan string // lines of stdout and stderr
+	all bytes.Buffer
+}
+
+func startProcess(t *testing.T, cluster *kfake.Cluster, env ...string) *consumerProcess {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &consumerProcess{t: t, cmd: exec.Command(program), out: make(chan string, 1000)}
+	p.cmd.Env = append([]string{
+		processVariable + "=1", "IDEMSK_STORE=memory", "IDEMSK_KAFKA_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","), "IDEMSK_KAFKA_TOPICS=" + topic,
+		"IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_HTTP_ADDR=127.0.0.1:0", "GOCOVERDIR=" + t.TempDir(), "IDEMSK_KEY=key",
+	}, env...)
+	r, w := io.Pipe()
+	p.cmd.Stdout, p.cmd.Stderr = w, w
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.out)
+		buf := make([]byte, 64<<10)
+		rest := ""
+		for {
+			n, err := r.Read(buf)
+			rest += string(buf[:n])
+			for {
+				line, more, ok := strings.Cut(rest, "\n")
+				if !ok {
+					break
+				}
+				p.out <- line
+				rest = more
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = w.Close()
+	})
+	return p
+}
+
+// says waits for a line that matches, and returns its groups.
+func (p *consumerProcess) says(pattern string) []string {
+	p.t.Helper()
+	limit, match := time.After(30*time.Second), regexp.MustCompile(pattern)
+	for {
+		select {
+		case line, ok := <-p.out:
+			p.all.WriteString(line + "\n")
+			if m := match.FindStringSubmatch(line); m != nil {
+				return m
+			}
+			if !ok {
+				p.t.Fatalf("the process ended without %q:\n%s", pattern, p.all.String())
+			}
+		case <-limit:
+			p.t.Fatalf("no line with %q in 30 s:\n%s", pattern, p.all.String())
+		}
+	}
+}
+
+func (p *consumerProcess) signal() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// exits waits for the end of the process, which must have the status.
+func (p *consumerProcess) exits(status int) {
+	p.t.Helper()
+	err := p.cmd.Wait()
+	var failed *exec.ExitError
+	if got := p.cmd.ProcessState.ExitCode(); got != status || err != nil && !errors.As(err, &failed) {
+		p.t.Errorf("status %d, %v; want %d; output:\n%s", got, err, status, p.all.String())
+	}
+}
+
+// onTCP returns a cluster that processes can reach, with a record for each key.
+func onTCP(t *testing.T, keys ...string) *kfake.Cluster {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, key := range keys {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte("{}")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cluster
+}
+
+// The first signal drains: the offsets are committed, and the status is 0. Until then the process is live and ready and shows its
+// metrics.
+func TestSignalDrainsTheProcess(t *testing.T) {
+	cluster := onTCP(t, "a", "b")
+	p := startProcess(t, cluster)
+	address := p.says(`"address":"([^"]+)"`)[1]
+	p.says("handling")
+	p.says("handling")
+	for path, want := range map[string]string{"/livez": "ok\n", "/readyz": "ok\n", "/metrics": "idemsk_executed_total 2\n"} {
+		if body := get(t, "http://"+address+path, want); !strings.Contains(body, want) {
+			t.Errorf("%s: %q; want %q", path, body, want)
+		}
+	}
+	metrics := get(t, "http://"+address+"/metrics", "")
+	for _, want := range []string{"idemsk_records_total 2", `idemsk_lag{partition="0",topic="payments"} 0`, "idemsk_joined 1", "idemsk_kafka_fetch_bytes_total", "go_goroutines"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %q:\n%s", want, metrics)
+		}
+	}
+	p.signal()
+	p.says("draining")
+	p.exits(0)
+	if got := cluster.GroupInfo(group); got.Commits[topic][0].Offset != 2 || len(got.Members) != 0 {
+		t.Errorf("commits %v, members %v", got.Commits, got.Members)
+	}
+}
+
+// get reads a page until it contains a text, at most 10 s.
+func get(t *testing.T, url, want string) (body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if body = string(page); strings.Contains(body, want) {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return body
+}
+
+// The second signal ends the process at once, with status 1.
+func TestSecondSignalEndsTheProcess(t *testing.T) {
+	p := startProcess(t, onTCP(t, "stuck"), "IDEMSK_DRAIN_TIMEOUT=10m")
+	p.says("handling stuck")
+	p.signal()
+	p.says("draining")
+	p.signal()
+	p.says("again: the process ends")
+	p.exits(1)
+}
+
+// A handler that does not return is named, and the status is 1. One that observes its context is waited for.
+func TestStuckHandlerIsNamed(t *testing.T) {
+	p := startProcess(t, onTCP(t, "slow", "stuck"), "IDEMSK_DRAIN_TIMEOUT=500ms")
+	p.says("handling")
+	p.says("handling")
+	p.signal()
+	p.says("a handler did not return within the drain timeout.*payments-0@1")
+	p.exits(1)
+	if log := p.all.String(); strings.Contains(log, `drain timeout: its record is delivered again","source":"payments-0@0"`) {
+		t.Errorf("the slow handler is named too:\n%s", log)
+	}
+}
+
+// An error of the configuration ends the process before it joins, and names all variables.
+func TestInvalidConfigurationEndsTheProcess(t *testing.T) {
+	p := startProcess(t, onTCP(t), "IDEMSK_KAFKA_TOPICS=", "IDEMSK_MAX_BYTES=lots", "IDEMSK_HTTP_ADR=:1")
+	p.says("IDEMSK_HTTP_ADR is set, but the configuration does not read it.*IDEMSK_HTTP_ADDR")
+	var lines []string
+	for range 2 {
+		lines = append(lines, p.says(`^(IDEMSK_[A-Z_]+) is "`)[1])
+	}
+	slices.Sort(lines)
+	if want := []string{"IDEMSK_KAFKA_TOPICS", "IDEMSK_MAX_BYTES"}; !slices.Equal(lines, want) {
+		t.Errorf("%q are named; want %q", lines, want)
+	}
+	p.exits(1)
+}
