@@ -46,6 +46,9 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
-require github.com/idemsk/idemsk v0.0.0
+require (
+	github.com/idemsk/idemsk v0.0.0
+	github.com/twmb/franz-go/pkg/kadm v1.19.0
+)
 
 replace github.com/idemsk/idemsk => ..

@@ -24,7 +24,7 @@ const (
 // Event is something that happened in a mapping.
 type Event struct {
 	Kind      Kind
-	Poller    int
+	Poller    int           // its number, or NoPoller
 	Batch     string        // names the batch, for people
 	Records   int           // that it is about
 	Bytes     int           // of the payload, of Invoked
@@ -48,6 +48,9 @@ type PartitionState struct {
 	End       int64 // the offset behind the newest record, as it was looked up last
 	InFlight  int   // records with the function, or waiting for a retry
 }
+
+// NoPoller is the Poller of a partition that no event source reads.
+const NoPoller = -1
 
 // Lag is the number of offsets that are not committed yet.
 func (s *PartitionState) Lag() int64 { return max(0, s.End-s.Committed) }

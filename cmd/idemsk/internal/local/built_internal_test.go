@@ -6,8 +6,8 @@ import "testing"
 func TestTheFunctionOfThisMachine(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[string]string{
-		"handler-amd64": builtName("linux", "amd64", ""), "handler-arm64-postgres": builtName("linux", "arm64", "postgres"),
-		"handler-darwin-arm64": builtName("darwin", "arm64", ""), "handler-darwin-arm64-redis": builtName("darwin", "arm64", "redis"),
+		"handler-amd64": builtName("handler", "linux", "amd64", ""), "handler-arm64-postgres": builtName("handler", "linux", "arm64", "postgres"),
+		"handler-darwin-arm64": builtName("handler", "darwin", "arm64", ""), "handler-darwin-arm64-redis": builtName("handler", "darwin", "arm64", "redis"),
 	} {
 		if got != want {
 			t.Errorf("%s; want %s", got, want)

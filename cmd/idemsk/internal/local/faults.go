@@ -27,6 +27,7 @@ const (
 	forMoment     = "moment"
 	forConcurrent = "concurrent"
 	forSlow       = "slow"
+	forMember     = "member"
 )
 
 // roll is a number from 0 to 1.
