@@ -49,7 +49,7 @@ require (
 
 require (
 	github.com/idemsk/idemsk v0.0.0
-	github.com/twmb/franz-go/pkg/kadm v1.18.0
+	github.com/twmb/franz-go/pkg/kadm v1.19.0
 )
 
 replace github.com/idemsk/idemsk => ..

@@ -32,6 +32,8 @@ for MSK does; docs/local.md lists the differences. Without --brokers it starts a
 runs the example function of this project. The function is any command that uses the Lambda Runtime API (a provided.*
 bootstrap, python3 -m awslambdaric, aws-lambda-ric), with one process for each poller, or a function at an Invoke endpoint.
 With --layer the function runs behind the layer for functions in any language, see docs/layer.md.
+With --host process it runs consumer processes in the place of the event source and the function: members of the consumer
+group, which the IDEMSK_KAFKA_* variables point to the topic. The same payments, --kill and --prove apply.
 By default this process serves DynamoDB tables and an SQS queue, and the function's environment points to them (--store fake).
 With --events it reads no topic: the function gets recorded events, also malformed ones, and each response is printed.
 ` + kafkaHelp + `
@@ -49,6 +51,7 @@ given up without an on-failure destination, or reported as failed by the functio
 			"idemsk local --invoke http://127.0.0.1:4566 --function-name payments --topic payments --brokers 127.0.0.1:9092",
 			"idemsk local --from-localstack --brokers 127.0.0.1:9092",
 			"idemsk local --events events --prove",
+			"idemsk local --host process --processes 3 --produce 10000 --kill 0.05 --concurrent-duplicates 0.02 --until-drained --prove",
 			"idemsk local --produce 10000 --duplicate 0.3 --kill 0.05 --concurrent-duplicates 0.1 --seed 7 --until-drained",
 		},
 		flags: func(fs *flag.FlagSet) action {
@@ -128,8 +131,12 @@ func (l *localCommand) declareMapping(fs *flag.FlagSet) {
 }
 
 func (l *localCommand) declareFunction(fs *flag.FlagSet) {
+	fs.StringVar(&l.opt.Host, "host", local.HostLambda, "`WHAT` handles the records: lambda (an event source that invokes a function), or process (consumer\n"+
+		"processes, members of the group, in the place of both)")
+	fs.IntVar(&l.opt.Processes, "processes", 2, "with --host process: run `N` processes")
 	fs.StringVar(&l.opt.Function, "function", "",
-		"the function's `COMMAND`, split into words as a shell does (default dist/handler-<arch>/bootstrap next to the tool)")
+		"the `COMMAND` of the function, or with --host process of a consumer process, split into words as a shell does\n"+
+			"(default dist/handler-<arch>/bootstrap, or dist/ledger-consumer-<arch>, next to the tool)")
 	fs.BoolVar(&l.layer, "layer", false, "run the --function behind the layer, as built (dist/layer-<arch>), which gives it each key once")
 	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda Invoke endpoint instead, such as http://127.0.0.1:4566")
 	fs.StringVar(&l.opt.FunctionName, "function-name", "", "the function's `NAME` (default idemsk-local; at --invoke: function)")
@@ -159,10 +166,11 @@ func (l *localCommand) declareRun(fs *flag.FlagSet) {
 	fs.BoolVar(&l.compare, "compare", false, "with --prove: deliver the same records a second time, to the function without idemsk")
 	f := &l.opt.Faults
 	fs.Float64Var(&f.Duplicate, "duplicate", 0, "the `CHANCE` that a completed batch is delivered again")
-	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed during an invocation")
+	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed during an invocation; with --host process: one of them, per 100 records")
 	fs.StringVar(&f.KillAt, "kill-at", local.KillAny, "the `MOMENT` of a --kill: any, or before-effect or after-effect: immediately before or after a write to\n"+
 		"a table other than that of the keys (--store fake)")
-	fs.Float64Var(&f.Concurrent, "concurrent-duplicates", 0, "the `CHANCE` that an invocation is made twice at the same time, as in a rebalance")
+	fs.Float64Var(&f.Concurrent, "concurrent-duplicates", 0, "the `CHANCE` that an invocation is made twice at the same time, as in a rebalance; with\n"+
+		"--host process: that one is paused until others have its partitions, per 100 records")
 	fs.DurationVar(&f.Slow, "slow", 0, "delay invocations by up to this `TIME`")
 }
 
@@ -298,6 +306,24 @@ func (l *localCommand) readEvents() (err error) {
 	return err
 }
 
+// checkHost refuses flags that processes have no use for.
+func (l *localCommand) checkHost() error {
+	lambda := []string{
+		"batch-size", "maximum-batching-window", "starting-position", "starting-position-timestamp", "maximum-retry-attempts", "maximum-record-age",
+		"bisect-batch-on-function-error", "function-response-types", "retry", "filter-criteria", "on-failure", "pollers", "timeout", "init-timeout",
+		"from-localstack",
+	}
+	for _, name := range l.given() {
+		switch {
+		case l.opt.Host == local.HostProcess && slices.Contains(lambda, name):
+			return usagef("--%s and --host process exclude each other: it is a parameter of the event source or of the function", name)
+		case l.opt.Host != local.HostProcess && name == "processes":
+			return usagef("--processes needs --host process")
+		}
+	}
+	return nil
+}
+
 // resolve sets the options that flags do not set.
 func (l *localCommand) resolve(ctx context.Context) (err error) {
 	o := &l.opt
@@ -309,6 +335,9 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 		o.Seed = uint64(rand.Uint32()) + 1 //nolint:gosec // a seed is no secret
 	}
 	if o.Kafka, err = l.options(ctx, l.region); err != nil {
+		return err
+	}
+	if err := l.checkHost(); err != nil {
 		return err
 	}
 	if l.deployed {
@@ -328,7 +357,11 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 		}
 	}
 	if o.Function == "" && o.Invoke == "" {
-		path, err := local.FindFunction(o.Build())
+		find := local.FindFunction
+		if o.Host == local.HostProcess {
+			find = local.FindConsumer
+		}
+		path, err := find(o.Build())
 		if err != nil {
 			return err
 		}
