@@ -67,22 +67,27 @@ func (s *runStore) start(ctx context.Context, o *Options) error {
 	if o.Unprotected && kind != storeDynamoDB {
 		kind = StoreFake // without idemsk the function has its ledger in DynamoDB
 	}
-	if s.url = o.Store; kind != storeDynamoDB {
+	s.url = o.Store
+	if kind != storeDynamoDB {
 		if err := s.startTables(o); err != nil {
 			return err
 		}
 	}
 	env, err := s.open(kind, o.Store)
 	if err == nil {
-		err = s.create(ctx, env, kind, o)
+		if err = s.create(ctx, env, kind, o); err == nil {
+			s.Environment = env
+			return nil
+		}
+		env.Close()
 	}
-	if err != nil && (kind == storePostgres || kind == storeRedis) {
+	if kind == storePostgres || kind == storeRedis {
 		err = fmt.Errorf("--store: %w", err)
 	}
 	return err
 }
 
-// open describes the test environment, and does not connect to it.
+// open returns the test environment. It does not connect.
 func (s *runStore) open(kind, url string) (*testenv.Environment, error) {
 	names := testenv.Names{Keys: dynamostore.DefaultTable, Ledger: "idemsk-ledger", Audit: "idemsk-audit"}
 	if kind != StoreFake { // there may be other tables
@@ -106,26 +111,18 @@ func (s *runStore) open(kind, url string) (*testenv.Environment, error) {
 }
 
 // create creates the tables and the queue.
-func (s *runStore) create(ctx context.Context, env *testenv.Environment, kind string, o *Options) (err error) {
-	defer func() {
-		if err != nil {
-			env.Close()
-		}
-	}()
-	err = promptly(ctx, env.Check)
+func (s *runStore) create(ctx context.Context, env *testenv.Environment, kind string, o *Options) error {
+	err := promptly(ctx, env.Check)
 	if kind == storeDynamoDB {
 		if err != nil {
 			return fmt.Errorf("no DynamoDB answers at %s: start it, or check --store: %w", s.url, err)
 		}
 		err = s.checkOutbox(ctx, o)
 	}
-	if err == nil {
-		err = env.Create(ctx, "idemsk-dead-letters")
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		s.Environment = env
-	}
-	return err
+	return env.Create(ctx, "idemsk-dead-letters")
 }
 
 // checkOutbox returns an error if the function is to publish into a table that does not exist, because each record would fail.
