@@ -21,6 +21,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/lambda/app/internal/apptest"
 	"github.com/idemsk/idemsk/lambda/app/pgapp"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -51,9 +52,16 @@ type database struct {
 	pool *pgxpool.Pool
 }
 
+var databases atomic.Int64
+
 func newDatabase(t *testing.T) *database {
 	t.Helper()
-	name := strings.ToLower(t.Name())
+	return newDatabaseOn(t, server)
+}
+
+func newDatabaseOn(t *testing.T, server *pgserver.Server) *database {
+	t.Helper()
+	name := fmt.Sprint("db", databases.Add(1))
 	admin := apptest.Must(pgxpool.New(t.Context(), server.URL()))
 	defer admin.Close()
 	apptest.Must(admin.Exec(t.Context(), "CREATE DATABASE "+name))
@@ -215,7 +223,7 @@ func TestNoTransactionWithoutPostgreSQL(t *testing.T) {
 }
 
 func TestRotatedPostgreSQLPassword(t *testing.T) {
-	db := newDatabase(t)
+	db := newDatabaseOn(t, testkit.Run(t, pgserver.Start, pgserver.Config{})) // a role belongs to all databases of a server
 	db.migrate()
 	db.exec(`CREATE ROLE app LOGIN PASSWORD 'one'`)
 	db.exec(`GRANT SELECT, INSERT, UPDATE, DELETE ON keys, keys_migrations TO app`)
