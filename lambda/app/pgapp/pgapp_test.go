@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,21 +27,48 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// server is shared by the tests, each of which has a database of its own.
+var server *pgserver.Server
 
-// database is a server and a connection to it.
+func TestMain(m *testing.M) {
+	var err error
+	if server, err = pgserver.Start(context.Background(), pgserver.Config{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
+
+// database is a database and a connection to it.
 type database struct {
-	*pgserver.Server
+	url  string
 	t    *testing.T
 	pool *pgxpool.Pool
 }
 
-func startPostgres(t *testing.T) *database {
+var databases atomic.Int64
+
+func newDatabase(t *testing.T) *database {
 	t.Helper()
-	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
-	pool := apptest.Must(pgstore.NewPool(server.URL()))
+	return newDatabaseOn(t, server)
+}
+
+func newDatabaseOn(t *testing.T, server *pgserver.Server) *database {
+	t.Helper()
+	name := fmt.Sprint("db", databases.Add(1))
+	admin := apptest.Must(pgxpool.New(t.Context(), server.URL()))
+	defer admin.Close()
+	apptest.Must(admin.Exec(t.Context(), "CREATE DATABASE "+name))
+	url := server.URLOf(pgserver.User, pgserver.Password, name)
+	pool := apptest.Must(pgstore.NewPool(url))
 	t.Cleanup(pool.Close)
-	return &database{Server: server, t: t, pool: pool}
+	return &database{url: url, t: t, pool: pool}
 }
 
 func (d *database) exec(sql string) {
@@ -59,7 +87,7 @@ func (d *database) number(sql string) (n int) {
 }
 
 func (d *database) env(more ...string) map[string]string {
-	env := map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": d.URL(), "IDEMSK_TABLE": "keys"}
+	env := map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": d.url, "IDEMSK_TABLE": "keys"}
 	for i := 0; i < len(more); i += 2 {
 		env[more[i]] = more[i+1]
 	}
@@ -74,7 +102,7 @@ func (d *database) migrate() {
 }
 
 func TestFunctionOnPostgreSQL(t *testing.T) {
-	db := startPostgres(t)
+	db := newDatabase(t)
 	calls := 0
 	f := apptest.MustStart(t, db.env(), func(context.Context, msk.Record) ([]byte, error) {
 		calls++
@@ -96,7 +124,7 @@ func TestFunctionOnPostgreSQL(t *testing.T) {
 }
 
 func TestReadyStoreLogsNothing(t *testing.T) {
-	db := startPostgres(t)
+	db := newDatabase(t)
 	db.migrate()
 	f := apptest.MustStart(t, db.env("IDEMSK_DEAD_LETTER_QUEUE_URL", "http://127.0.0.1:9/0/q", "AWS_REGION", "eu-central-1"), apptest.Returning("", nil), pgapp.Store())
 	defer f.Close()
@@ -107,7 +135,7 @@ func TestReadyStoreLogsNothing(t *testing.T) {
 	if log := g.Stderr.String(); !strings.Contains(log, `"level":"WARN","msg":"the store is less than it should be"`) {
 		t.Errorf("on a newer table the log says %q; want a warning", log)
 	}
-	db.exec(`ALTER DATABASE postgres SET default_transaction_read_only = on`)
+	db.exec("ALTER DATABASE " + db.pool.Config().ConnConfig.Database + " SET default_transaction_read_only = on")
 	h := apptest.MustStart(t, db.env(), apptest.Returning("", nil), pgapp.Store())
 	defer h.Close()
 	if log := h.Stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the store is not ready`) || !strings.Contains(log, "read-only") {
@@ -117,7 +145,7 @@ func TestReadyStoreLogsNothing(t *testing.T) {
 
 // The handler's writes are committed with its key's completion only.
 func TestHandlerInTransaction(t *testing.T) {
-	db := startPostgres(t)
+	db := newDatabase(t)
 	db.migrate()
 	db.exec(`CREATE TABLE bookings (id serial)`)
 	boom := errors.New("boom")
@@ -151,7 +179,7 @@ func TestHandlerInTransaction(t *testing.T) {
 
 // Up to IDEMSK_CONCURRENCY handlers have a transaction at the same time, without waiting for a connection.
 func TestHandlersInTransactionsRunConcurrently(t *testing.T) {
-	db := startPostgres(t)
+	db := newDatabase(t)
 	db.migrate()
 	const atOnce = 8 // more than a pool has by default on a small host
 	var here atomic.Int64
@@ -195,12 +223,12 @@ func TestNoTransactionWithoutPostgreSQL(t *testing.T) {
 }
 
 func TestRotatedPostgreSQLPassword(t *testing.T) {
-	db := startPostgres(t)
+	db := newDatabaseOn(t, testkit.Run(t, pgserver.Start, pgserver.Config{})) // a role belongs to all databases of a server
 	db.migrate()
 	db.exec(`CREATE ROLE app LOGIN PASSWORD 'one'`)
 	db.exec(`GRANT SELECT, INSERT, UPDATE, DELETE ON keys, keys_migrations TO app`)
 	secrets := apptest.NewSecrets(t, `{"username":"app","password":"one"}`)
-	server := apptest.Must(url.Parse(db.URL()))
+	server := apptest.Must(url.Parse(db.url))
 	server.User = nil
 	f := apptest.MustStart(t, db.env("IDEMSK_STORE_URL", server.String(), "IDEMSK_STORE_SECRET_ARN", apptest.SecretARN), apptest.Returning("", nil), pgapp.Store())
 	defer f.Close()
@@ -215,9 +243,9 @@ func TestRotatedPostgreSQLPassword(t *testing.T) {
 }
 
 func TestSecretNamesTheServer(t *testing.T) {
-	db := startPostgres(t)
+	db := newDatabase(t)
 	db.migrate()
-	secret := apptest.Must(json.Marshal(map[string]string{"url": db.URL()}))
+	secret := apptest.Must(json.Marshal(map[string]string{"url": db.url}))
 	apptest.NewSecrets(t, string(secret))
 	f := apptest.MustStart(t, db.env("IDEMSK_STORE_URL", "", "IDEMSK_STORE_SECRET_ARN", apptest.SecretARN), apptest.Returning("", nil), pgapp.Store())
 	defer f.Close()
