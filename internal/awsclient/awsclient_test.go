@@ -45,7 +45,7 @@ func behindProxy(t *testing.T) (client aws.HTTPClient, proxy *faultproxy.Proxy, 
 	return awsclient.New(nil, limit), proxy, url
 }
 
-// ask requests n bytes.
+// ask requests size bytes.
 func ask(ctx context.Context, client aws.HTTPClient, url string, size int) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(strconv.Itoa(size)))
 	if err != nil {
@@ -54,7 +54,7 @@ func ask(ctx context.Context, client aws.HTTPClient, url string, size int) (*htt
 	return client.Do(r)
 }
 
-// get requests n bytes and checks that they arrive.
+// get requests size bytes and checks that they arrive.
 func get(ctx context.Context, client aws.HTTPClient, url string, size int) error {
 	resp, err := ask(ctx, client, url, size)
 	if err != nil {
@@ -68,7 +68,7 @@ func get(ctx context.Context, client aws.HTTPClient, url string, size int) error
 	return err
 }
 
-// idle makes a client keep n idle connections.
+// idle makes a client keep idle connections.
 func idle(t *testing.T, client aws.HTTPClient, proxy *faultproxy.Proxy, url string) {
 	t.Helper()
 	const many = 8
