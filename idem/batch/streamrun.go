@@ -48,7 +48,9 @@ func (st *Stream) isolate(l *streamLane) {
 	st.suspects.push(l)
 	if st.suspects.len() == 1 {
 		for _, l := range st.lanes {
-			l.unclaim()
+			if l.ahead > 0 {
+				l.unclaim()
+			}
 		}
 	}
 }

@@ -2,7 +2,9 @@ package batch_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,5 +170,49 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 		s.want("calls", &s.calls, "a1")
 		s.close()
 		equal(t, "keys claimed", s.held(), 0)
+	})
+}
+
+// Items are added while lanes are stopped and the stream is closed. After Close nothing is called and nothing is kept.
+func TestStreamIsSafeForConcurrentUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{}, batch.Config{Backoff: time.Millisecond})
+		var all sync.WaitGroup
+		for n := range 4 {
+			all.Go(func() {
+				for i := range 300 {
+					name := fmt.Sprint("lane", i%7)
+					s.stream.Add(name, s.item("", fmt.Sprint("k", (i*n)%100), func(context.Context) error {
+						if i%9 == 0 {
+							return errBoom
+						}
+						return nil
+					}))
+					pass(time.Millisecond)
+				}
+			})
+			all.Go(func() {
+				for i := range 50 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%10)*time.Millisecond)
+					s.stream.Stop(ctx, isLane(fmt.Sprint("lane", i%7)))
+					cancel()
+				}
+			})
+		}
+		pass(200 * time.Millisecond)
+		s.close()
+		s.mu.Lock()
+		calls, ended, retried := len(s.calls), len(s.ended), len(s.retried)
+		s.mu.Unlock()
+		all.Wait()
+		pass(time.Hour)
+		synctest.Wait()
+		equal(t, "handlers called", len(s.calls), calls)
+		equal(t, "items settled", len(s.ended), ended)
+		equal(t, "tries reported", len(s.retried), retried)
+		equal(t, "left in the stream", s.stream.Leftover(), "")
+		if ended == 0 || retried == 0 {
+			t.Errorf("%d items were settled, %d retried", ended, retried)
+		}
 	})
 }
