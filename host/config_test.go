@@ -153,6 +153,10 @@ func variables() []variable {
 			[]string{"q", "arn:aws:sqs:eu-central-1:1:q", "https://", "ftp://host/q", "https://%zz"},
 		},
 		{
+			"IDEMSK_DEAD_LETTER_TOPIC", func(c Config) any { return c.DeadLetterTopic },
+			map[string]any{"": "", "payments-dead-letters": "payments-dead-letters"}, []string{"dead letters", "..", strings.Repeat("t", 250)},
+		},
+		{
 			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
 			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576}, []string{"20479", "1048577", "256KiB"},
 		},

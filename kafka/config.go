@@ -54,6 +54,8 @@ type Config struct {
 	MaxBackoff time.Duration
 	// Bulk is called instead of the Handler, with many records per call, if not nil. Order and Concurrency are ignored then.
 	Bulk BulkHandler
+	// BulkAttempts is Bulk for a handler that needs the attempts of the records or returns results.
+	BulkAttempts BulkAttempts
 	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that fails blocks its
 	// partition until it succeeds.
 	DeadLetters DeadLetters
@@ -75,6 +77,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Order == DefaultOrder {
 		c.Order = ByPartition
+	}
+	if c.Bulk != nil {
+		c.BulkAttempts = c.Bulk.attempts
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

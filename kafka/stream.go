@@ -39,7 +39,7 @@ type Stream struct {
 //
 // Stream returns idem.ErrInvalidConfig (wrapped) if Config.Bulk is set, because a stream handles one record at a time.
 func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Message)) (*Stream, error) {
-	if p.cfg.Bulk != nil {
+	if p.cfg.BulkAttempts != nil {
 		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
 	}
 	s := &Stream{processor: p, cluster: cluster, done: done, since: time.Now()}

@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// A stream gets items with few keys in random lanes, whose handlers fail, panic, take long and end their goroutines, on a store
+// A stream gets items with few keys, some with another request than the others, in random lanes, whose handlers fail, panic, take long and end their goroutines, on a store
 // that fails at random and has keys of other owners, live and dead. Lanes are stopped and their items are delivered again. Then
 // every item ends once, every key has one effect or a dead letter, and the order of the lanes is kept.
 func TestEveryItemOfAStreamEndsOnce(t *testing.T) {
@@ -45,6 +45,7 @@ type world struct {
 // delivery is an item of the stream.
 type delivery struct {
 	lane, key string
+	request   string
 	item      *batch.Item
 	dones     int
 	running   bool
@@ -85,7 +86,7 @@ func settleStream(t *rapid.T) {
 			pass(rapid.SampledFrom([]time.Duration{time.Millisecond, 50 * time.Millisecond, 5 * time.Second}).Draw(t, "time"))
 		default:
 			for _, key := range rapid.SliceOfN(rapid.SampledFrom(keys), 1, 6).Draw(t, "keys") {
-				w.add(lane, key)
+				w.add(lane, key, key+rapid.SampledFrom([]string{"", "", "", "", "'"}).Draw(t, "request"))
 			}
 		}
 	}
@@ -106,18 +107,23 @@ func (w *world) start() {
 	w.stream = scheduler.Stream(context.Background(), w.done, w.retried)
 }
 
-func (w *world) add(lane, key string) {
-	d := &delivery{lane: lane, key: key, item: &batch.Item{}}
-	d.item.Task = idem.Task{Key: key, Fingerprint: idem.FingerprintOf([]byte(key)), Handler: (*handling)(&handlingOf{w, d}),
-		Source: fmt.Sprintf("%s/%d", lane, len(w.lanes[lane])), DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.letters[key]++
-			return nil
-		})}
+func (w *world) add(lane, key, request string) {
 	w.mu.Lock()
+	d := &delivery{lane: lane, key: key, request: request, item: &batch.Item{}}
+	source := fmt.Sprintf("%s/%d", lane, len(w.lanes[lane]))
 	w.lanes[lane] = append(w.lanes[lane], d)
 	w.mu.Unlock()
+	deadLetters := idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.letters[key]++
+		return nil
+	})
+	d.item.Task = idem.Task{
+		Key: key, Fingerprint: idem.FingerprintOf([]byte(request)), Handler: (*handling)(&handlingOf{w, d}), Source: source, DeadLetters: deadLetters,
+	}
+	d.item.Substitute = substituteTask{idem.Task{Key: source, Source: source, DeadLetters: deadLetters,
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, idem.Permanent(errBoom) })}}
 	w.stream.Add(lane, d.item)
 }
 
@@ -127,10 +133,10 @@ func (w *world) stop(lane string, patience time.Duration) {
 	defer cancel()
 	running := w.stream.Stop(ctx, func(name string) bool { return name == lane })
 	w.mu.Lock()
-	var again []string
+	var again []*delivery
 	for _, d := range w.lanes[lane] {
 		if !d.stopped && d.dones == 0 {
-			again = append(again, d.key)
+			again = append(again, d)
 			if d.returned = slices.Contains(running, d.item); d.running && !d.returned {
 				w.Errorf("%s still runs, and Stop did not return it", d.item.Task.Source)
 			}
@@ -138,8 +144,8 @@ func (w *world) stop(lane string, patience time.Duration) {
 		d.stopped = true
 	}
 	w.mu.Unlock()
-	for _, key := range again {
-		w.add(lane, key)
+	for _, d := range again {
+		w.add(lane, d.key, d.request)
 	}
 }
 
@@ -232,8 +238,7 @@ func (w *world) checkBegin(ctx context.Context, d *delivery) {
 		if before == d {
 			break
 		}
-		rec, _ := w.store.Get(context.Background(), before.key)
-		if !before.stopped && before.dones == 0 && w.effects[before.key] == 0 && rec.Status != store.StatusFailed {
+		if !before.stopped && before.dones == 0 && w.effects[before.key] == 0 && !w.failed(before.key) && !w.failed(before.item.Task.Source) {
 			w.Errorf("%s begins before %s has ended", d.item.Task.Source, before.item.Task.Source)
 		}
 	}
@@ -251,13 +256,18 @@ func (w *world) checkBegin(ctx context.Context, d *delivery) {
 	}
 }
 
+func (w *world) failed(key string) bool {
+	rec, _ := w.store.Get(context.Background(), key)
+	return rec.Status == store.StatusFailed
+}
+
 // check checks the state after all items have ended.
 func (w *world) check() {
-	keys := map[string]bool{}
+	keys := map[string]bool{} // whether the request of the key's other owners was made
 	w.mu.Lock()
 	for _, all := range w.lanes {
 		for _, d := range all {
-			keys[d.key] = true
+			keys[d.key] = keys[d.key] || d.request == d.key
 			if !d.stopped && d.dones != 1 {
 				w.Errorf("%s: done %d times, last outcome %v: %v", d.item.Task.Source, d.dones, d.item.Outcome.Kind, d.item.Outcome.Err)
 			}
@@ -270,10 +280,11 @@ func (w *world) check() {
 	if running := w.stream.Close(context.Background()); len(running) > 0 {
 		w.Errorf("%d items have not ended", len(running))
 	}
-	for key := range keys {
+	for key, requested := range keys {
 		rec, err := w.store.Get(context.Background(), key)
 		switch {
 		case err == nil && rec.Status == store.StatusCompleted && w.effects[key] == 1:
+		case err == nil && rec.Owner == "another" && !requested:
 		case err == nil && rec.Status == store.StatusFailed && w.effects[key] == 0 && w.letters[key] > 0:
 		default:
 			w.Errorf("%s is %s (%v) with %d effects and %d dead letters", key, rec.Status, err, w.effects[key], w.letters[key])

@@ -172,7 +172,6 @@ func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			t.Parallel()
 			b := newBooks(t)
 			e := strict(t, b, 0, true)
 			tc.say(b)

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/plugin/kslog"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/host/topicapp"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
@@ -51,6 +52,7 @@ func StartFunc(build Build, options ...Option) {
 // Run runs a handler with the configuration of the variables until ctx ends, as [consumer.Consumer.Run] does, and returns its error.
 // Logs go to stderr. It returns all errors of the configuration together.
 func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, options ...Option) error {
+	options = append([]Option{topicapp.DeadLetters()}, options...) // a process has the client of Kafka already
 	cfg := ReadConfig(vars, options...)
 	base := host.NewBase(vars, cfg.Config, stderr, options...)
 	parts, err := base.Parts(ctx, build)

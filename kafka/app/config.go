@@ -14,7 +14,7 @@ import (
 // Config is the configuration of a process.
 type Config struct {
 	host.Config
-	// IDEMSK_KAFKA_TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT,
+	// IDEMSK_KAFKA_TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, _SESSION_TIMEOUT, IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT,
 	// IDEMSK_DRAIN_TIMEOUT, IDEMSK_PARTITION_RECORDS, IDEMSK_PARTITION_BYTES, IDEMSK_MAX_RECORDS, IDEMSK_MAX_BYTES. The other fields
 	// are set when the process starts.
 	Consumer consumer.Config
@@ -26,6 +26,7 @@ type Config struct {
 const (
 	maxInterval = time.Minute
 	maxTimeout  = 10 * time.Minute
+	maxSession  = 30 * time.Minute // group.max.session.timeout.ms of a broker
 	mostRecords = 10_000_000
 	mostBytes   = 64 << 30
 	leastBytes  = 1 << 20
@@ -52,6 +53,7 @@ func readConsumer(v *host.Vars, group string) consumer.Config {
 		Group:          group,
 		InstanceID:     v.String("IDEMSK_KAFKA_INSTANCE_ID", ""),
 		LeaveGroup:     v.Bool("IDEMSK_KAFKA_LEAVE", false),
+		SessionTimeout: v.Duration("IDEMSK_KAFKA_SESSION_TIMEOUT", consumer.DefaultSessionTimeout, time.Second, maxSession),
 		CommitInterval: v.Duration("IDEMSK_COMMIT_INTERVAL", consumer.DefaultCommitInterval, time.Millisecond, maxInterval),
 		RevokeTimeout:  v.Duration("IDEMSK_REVOKE_TIMEOUT", consumer.DefaultRevokeTimeout, time.Millisecond, maxTimeout),
 		DrainTimeout:   v.Duration("IDEMSK_DRAIN_TIMEOUT", consumer.DefaultDrainTimeout, time.Millisecond, maxTimeout),

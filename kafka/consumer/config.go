@@ -21,6 +21,7 @@ const (
 	DefaultDrainTimeout     = 20 * time.Second
 	DefaultRevokeTimeout    = 10 * time.Second
 	DefaultStartTimeout     = 30 * time.Second
+	DefaultSessionTimeout   = 45 * time.Second
 	DefaultPartitionRecords = 10_000
 	DefaultPartitionBytes   = 16 << 20
 	DefaultMaxRecords       = 100_000
@@ -33,6 +34,8 @@ const (
 	commitTimeout = 10 * time.Second
 	// endTimeout is how long the last commit and leaving the group may take together.
 	endTimeout = 5 * time.Second
+	// heartbeatInterval is the longest time between two heartbeats, as heartbeat.interval.ms of Kafka.
+	heartbeatInterval = 3 * time.Second
 	// errorPause is how long a partition is not fetched after an error.
 	errorPause = 5 * time.Second
 )
@@ -79,12 +82,17 @@ type Config struct {
 	// and Function are Group. To share keys with a Lambda function, set the namespace to that of the function.
 	Records kafka.Config
 	// InstanceID makes the process a static member. It must be unique in the group and stay the same over restarts. A restart within
-	// the session timeout (45 s, kgo.SessionTimeout) causes no rebalance.
+	// SessionTimeout causes no rebalance.
 	InstanceID string
 	// LeaveGroup makes a static member leave the group when Run ends. Other members always leave.
 	LeaveGroup bool
 	// Protocol is the protocol of the group (default: Classic).
 	Protocol Protocol
+	// SessionTimeout is how long the process may not reach the brokers before they give its partitions to other members (default 45 s, as
+	// session.timeout.ms of Kafka). It is also how long the partitions of a process that died wait. The process sends a heartbeat at
+	// least three times as often. The brokers bound it, by default to 6 s to 30 min. With Protocol Incremental the brokers have a
+	// setting of their own instead.
+	SessionTimeout time.Duration
 	// Reset decides where to begin without a valid committed offset (default: Earliest).
 	Reset Reset
 	// Cluster names the cluster in dead letters (default: the brokers, joined by commas).
@@ -131,6 +139,7 @@ func (c Config) withDefaults() Config {
 	c.RevokeTimeout = cmp.Or(c.RevokeTimeout, DefaultRevokeTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
 	c.StartTimeout = cmp.Or(c.StartTimeout, DefaultStartTimeout)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.PartitionRecords = cmp.Or(c.PartitionRecords, DefaultPartitionRecords)
 	c.PartitionBytes = cmp.Or(c.PartitionBytes, DefaultPartitionBytes)
 	c.MaxRecords = cmp.Or(c.MaxRecords, DefaultMaxRecords)
@@ -157,6 +166,7 @@ func (c Config) validate() error {
 		d    time.Duration
 	}{
 		{"CommitInterval", c.CommitInterval}, {"RevokeTimeout", c.RevokeTimeout}, {"DrainTimeout", c.DrainTimeout}, {"StartTimeout", c.StartTimeout},
+		{"SessionTimeout", c.SessionTimeout},
 	} {
 		bad(f.d > 0, "%s is %v: want more than 0", f.name, f.d)
 	}
@@ -189,6 +199,7 @@ func (c Config) clientOptions() []kgo.Opt {
 		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchPartitionBytes), kgo.MaxConcurrentFetches(maxFetches), kgo.FetchMaxWait(fetchWait),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.RebalanceTimeout(c.RevokeTimeout + 5*commitTimeout),
+		kgo.SessionTimeout(c.SessionTimeout), kgo.HeartbeatInterval(min(heartbeatInterval, c.SessionTimeout/3)), //nolint:mnd // see Config.SessionTimeout
 	}
 	options = append(options, c.Options...)
 	options = append(options,

@@ -31,6 +31,9 @@ Reads a Kafka topic and invokes an unmodified Lambda function with its records i
 for MSK does; docs/local.md lists the differences. Without --brokers it starts a broker in this process. Without --function it
 runs the example function of this project. The function is any command that uses the Lambda Runtime API (a provided.*
 bootstrap, python3 -m awslambdaric, aws-lambda-ric), with one process for each poller, or a function at an Invoke endpoint.
+With --layer the function runs behind the layer for functions in any language, see docs/layer.md.
+With --host process it runs consumer processes in the place of the event source and the function: members of the consumer
+group, which the IDEMSK_KAFKA_* variables point to the topic. The same payments, --kill and --prove apply.
 By default this process serves DynamoDB tables and an SQS queue, and the function's environment points to them (--store fake).
 With --events it reads no topic: the function gets recorded events, also malformed ones, and each response is printed.
 ` + kafkaHelp + `
@@ -44,9 +47,11 @@ given up without an on-failure destination, or reported as failed by the functio
 			"idemsk local --produce 10000 --until-drained",
 			"idemsk local --function ./bootstrap --topic payments --brokers 127.0.0.1:9092",
 			"idemsk local --function 'python3 -m awslambdaric app.handler' --store none --env PYTHONPATH=.",
+			"idemsk local --layer --function 'python3 -m awslambdaric app.handler' --env PYTHONPATH=. --duplicate 0.3",
 			"idemsk local --invoke http://127.0.0.1:4566 --function-name payments --topic payments --brokers 127.0.0.1:9092",
 			"idemsk local --from-localstack --brokers 127.0.0.1:9092",
 			"idemsk local --events events --prove",
+			"idemsk local --host process --processes 3 --produce 10000 --kill 0.05 --concurrent-duplicates 0.02 --until-drained --prove",
 			"idemsk local --produce 10000 --duplicate 0.3 --kill 0.05 --concurrent-duplicates 0.1 --seed 7 --until-drained",
 		},
 		flags: func(fs *flag.FlagSet) action {
@@ -68,6 +73,7 @@ type localCommand struct {
 	filter    string
 	logFile   string
 	compare   bool            // --compare
+	layer     bool            // --layer
 	deployed  bool            // --from-localstack
 	serving   string          // describes that mapping
 	given     func() []string // names of the flags set on the command line
@@ -125,8 +131,13 @@ func (l *localCommand) declareMapping(fs *flag.FlagSet) {
 }
 
 func (l *localCommand) declareFunction(fs *flag.FlagSet) {
+	fs.StringVar(&l.opt.Host, "host", local.HostLambda, "`WHAT` handles the records: lambda (an event source that invokes a function), or process (consumer\n"+
+		"processes, members of the group, in the place of both)")
+	fs.IntVar(&l.opt.Processes, "processes", 2, "with --host process: run `N` processes")
 	fs.StringVar(&l.opt.Function, "function", "",
-		"the function's `COMMAND`, split into words as a shell does (default dist/handler-<arch>/bootstrap next to the tool)")
+		"the `COMMAND` of the function, or with --host process of a consumer process, split into words as a shell does\n"+
+			"(default dist/handler-<arch>/bootstrap, or dist/ledger-consumer-<arch>, next to the tool)")
+	fs.BoolVar(&l.layer, "layer", false, "run the --function behind the layer, as built (dist/layer-<arch>), which gives it each key once")
 	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda Invoke endpoint instead, such as http://127.0.0.1:4566")
 	fs.StringVar(&l.opt.FunctionName, "function-name", "", "the function's `NAME` (default idemsk-local; at --invoke: function)")
 	secondsVar(fs, &l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`, 30 or 30s")
@@ -155,10 +166,11 @@ func (l *localCommand) declareRun(fs *flag.FlagSet) {
 	fs.BoolVar(&l.compare, "compare", false, "with --prove: deliver the same records a second time, to the function without idemsk")
 	f := &l.opt.Faults
 	fs.Float64Var(&f.Duplicate, "duplicate", 0, "the `CHANCE` that a completed batch is delivered again")
-	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed during an invocation")
+	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed during an invocation; with --host process: one of them, per 100 records")
 	fs.StringVar(&f.KillAt, "kill-at", local.KillAny, "the `MOMENT` of a --kill: any, or before-effect or after-effect: immediately before or after a write to\n"+
 		"a table other than that of the keys (--store fake)")
-	fs.Float64Var(&f.Concurrent, "concurrent-duplicates", 0, "the `CHANCE` that an invocation is made twice at the same time, as in a rebalance")
+	fs.Float64Var(&f.Concurrent, "concurrent-duplicates", 0, "the `CHANCE` that an invocation is made twice at the same time, as in a rebalance; with\n"+
+		"--host process: that one is paused until others have its partitions, per 100 records")
 	fs.DurationVar(&f.Slow, "slow", 0, "delay invocations by up to this `TIME`")
 }
 
@@ -294,6 +306,24 @@ func (l *localCommand) readEvents() (err error) {
 	return err
 }
 
+// checkHost refuses flags that processes have no use for.
+func (l *localCommand) checkHost() error {
+	lambda := []string{
+		"batch-size", "maximum-batching-window", "starting-position", "starting-position-timestamp", "maximum-retry-attempts", "maximum-record-age",
+		"bisect-batch-on-function-error", "function-response-types", "retry", "filter-criteria", "on-failure", "pollers", "timeout", "init-timeout",
+		"from-localstack",
+	}
+	for _, name := range l.given() {
+		switch {
+		case l.opt.Host == local.HostProcess && slices.Contains(lambda, name):
+			return usagef("--%s and --host process exclude each other: it is a parameter of the event source or of the function", name)
+		case l.opt.Host != local.HostProcess && name == "processes":
+			return usagef("--processes needs --host process")
+		}
+	}
+	return nil
+}
+
 // resolve sets the options that flags do not set.
 func (l *localCommand) resolve(ctx context.Context) (err error) {
 	o := &l.opt
@@ -307,6 +337,9 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 	if o.Kafka, err = l.options(ctx, l.region); err != nil {
 		return err
 	}
+	if err := l.checkHost(); err != nil {
+		return err
+	}
 	if l.deployed {
 		return l.fromLocalStack(ctx)
 	}
@@ -318,13 +351,22 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 			return usagef("--store postgres and --store redis take the URL from IDEMSK_STORE_URL, which is not set")
 		}
 	}
+	if l.layer {
+		if err := l.wrap(); err != nil {
+			return err
+		}
+	}
 	if o.Function == "" && o.Invoke == "" {
-		path, err := local.FindFunction(o.Build())
+		find := local.FindFunction
+		if o.Host == local.HostProcess {
+			find = local.FindConsumer
+		}
+		path, err := find(o.Build())
 		if err != nil {
 			return err
 		}
 		o.Example = true
-		o.Function = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+		o.Function = quoted(path)
 	}
 	if o.Invoke != "" {
 		o.FunctionName = cmp.Or(o.FunctionName, "function") // the name that runtime interface emulators use
@@ -341,6 +383,22 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// wrap puts the layer in front of the function's command.
+func (l *localCommand) wrap() error {
+	if l.opt.Function == "" || l.opt.Store == local.StoreNone {
+		return usagef("--layer needs --function with the command of a function, and a --store for the keys")
+	}
+	path, err := local.FindLayer(l.opt.Build())
+	if err != nil {
+		return err
+	}
+	l.opt.Function = quoted(path) + " " + l.opt.Function
+	return nil
+}
+
+// quoted quotes a word for --function.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // toggleSignal returns a channel that receives a value for each SIGUSR1.
 func toggleSignal() (<-chan struct{}, func()) {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/oracle"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
@@ -28,6 +30,7 @@ import (
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/topicdlq"
 )
 
 // cloud is what the function needs, in this process: DynamoDB, and SQS and Lambda's Invoke at one endpoint.
@@ -250,6 +253,50 @@ func TestRedriveToTheTopic(t *testing.T) {
 	}
 	id := strings.Fields(r.err[strings.Index(r.err, "message (")+len("message ("):])[0]
 	golden(t, "redrive-topic", strings.ReplaceAll(r.out+r.err, strings.TrimSuffix(id, "):"), "<id>"))
+}
+
+// A topic of dead letters is read to its end. What was redriven is not redriven again, and a function gets its letters only.
+func TestRedriveFromATopic(t *testing.T) {
+	t.Parallel()
+	brokers := newCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
+	topic, err := topicdlq.New(topicdlq.Config{Topic: "letters", Options: []kgo.Opt{kgo.SeedBrokers(brokers)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer topic.Close()
+	send := func(offset int, function string) {
+		l, err := kafka.ParseDeadLetter([]byte(letterJSON(offset)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Function = function
+		if err := topic.Send(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(1, "payments")
+	send(2, "audit")
+	send(1, "payments")
+	redrive := []string{"redrive", "--dead-letter-topic", "letters", "--brokers", brokers}
+	for _, step := range []struct{ args, says string }{
+		{"--dry-run", "2 would redrive, 1 duplicate"},
+		{"--yes --of-function payments", "1 redriven, 1 duplicate, 1 of another function (--of-function)"},
+		{"--yes --of-function payments", "1 of another function (--of-function)"},
+		{"--yes", "1 redriven"},
+		{"--yes", "there are no dead letters"},
+	} {
+		r := idemsk(t, append(redrive, strings.Fields(step.args)...)...)
+		if r.code != 0 || !strings.Contains(r.err, "idemsk redrive: "+step.says+"\n") {
+			t.Errorf("%s: %+v; want %q", step.args, r, step.says)
+		}
+	}
+	want := []string{" {} idemsk-redrive=17", " {} idemsk-redrive=17"}
+	if got := readTopic(t, brokers, "payments", 2); !slices.Equal(got, want) {
+		t.Errorf("redriven: %q; want %q", got, want)
+	}
+	if r := idemsk(t, "redrive", "--dead-letter-topic", "missing", "--brokers", brokers, "--yes"); r.code != 1 || !strings.Contains(r.err, "no such topic") {
+		t.Errorf("without the topic: %+v", r)
+	}
 }
 
 func TestRedriveFromAFile(t *testing.T) {

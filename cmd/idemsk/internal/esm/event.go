@@ -24,7 +24,7 @@ const (
 // Event is something that happened in a mapping.
 type Event struct {
 	Kind      Kind
-	Poller    int
+	Poller    int           // its number, or NoPoller
 	Batch     string        // for messages
 	Records   int           // number of records
 	Bytes     int           // of the payload, of Invoked
@@ -48,6 +48,9 @@ type PartitionState struct {
 	End       int64 // the offset after the newest record, when it was last looked up
 	InFlight  int   // records in an invocation, or waiting for a retry
 }
+
+// NoPoller is the Poller of a partition that no event source reads.
+const NoPoller = -1
 
 // Lag returns the number of offsets that are not committed.
 func (s *PartitionState) Lag() int64 { return max(0, s.End-s.Committed) }

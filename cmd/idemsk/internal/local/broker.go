@@ -16,7 +16,8 @@ func startBroker(o *Options) (*kfake.Cluster, error) {
 	if topic, ok := esm.KafkaTopic(o.ESM.OnFailure); ok {
 		topics = append(topics[:len(topics):len(topics)], topic)
 	}
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(o.Partitions), topics...), kfake.ListenFn(listen))
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(o.Partitions), topics...), kfake.ListenFn(listen),
+		kfake.GroupMinSessionTimeout(ownSession))
 	if err != nil {
 		return nil, fmt.Errorf("the broker in this process (--broker-port): %w", err)
 	}

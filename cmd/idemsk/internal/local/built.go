@@ -12,7 +12,24 @@ import (
 // FindFunction finds the built example function, next to the tool or in the working directory. store is "postgres", "redis", or
 // "" for DynamoDB.
 func FindFunction(store string) (string, error) {
-	built := filepath.Join("dist", builtName(runtime.GOOS, runtime.GOARCH, store), "bootstrap")
+	return find("function", filepath.Join("dist", builtName("handler", runtime.GOOS, runtime.GOARCH, store), "bootstrap"), store)
+}
+
+// FindConsumer finds the built consumer process of the example as FindFunction finds the function. It has the built-in stores only.
+func FindConsumer(store string) (string, error) {
+	if store != "" {
+		return "", fmt.Errorf("the example's consumer process has no client of %s: build your own with package pgapp or redisapp, and name it with --function", store)
+	}
+	return find("consumer process", filepath.Join("dist", builtName("ledger-consumer", runtime.GOOS, runtime.GOARCH, "")), store)
+}
+
+// FindLayer finds the wrapper script of the built layer as FindFunction finds the function.
+func FindLayer(store string) (string, error) {
+	return find("layer", filepath.Join("dist", builtName("layer", runtime.GOOS, runtime.GOARCH, store), "idemsk"), store)
+}
+
+// find finds a built program in dist. The build for DynamoDB may also be in the folder of the tool.
+func find(what, built, store string) (string, error) {
 	places := []string{built}
 	if tool, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(tool); err == nil {
@@ -21,7 +38,7 @@ func FindFunction(store string) (string, error) {
 		dir := filepath.Dir(tool)
 		places = []string{filepath.Join(filepath.Dir(dir), built), filepath.Join(dir, built)}
 		if store == "" {
-			places = append(places, filepath.Join(dir, "bootstrap"))
+			places = append(places, filepath.Join(dir, filepath.Base(built)))
 		}
 		places = append(places, built)
 	}
@@ -30,11 +47,11 @@ func FindFunction(store string) (string, error) {
 			return place, nil
 		}
 	}
-	return "", fmt.Errorf("the function is not built (looked for %s): run make build, or name it with --function", strings.Join(places, ", "))
+	return "", fmt.Errorf("the %s is not built (looked for %s): run make build, or name a program with --function", what, strings.Join(places, ", "))
 }
 
-// builtName returns the folder of a build in dist, as scripts/build.sh names it. The build for Linux is the one that is deployed.
-func builtName(system, arch, store string) string {
-	parts := []string{"handler", system, arch, store}
+// builtName returns the name of a build in dist, as scripts/build.sh names it. The build for Linux is the one that is deployed.
+func builtName(kind, system, arch, store string) string {
+	parts := []string{kind, system, arch, store}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" || p == "linux" }), "-")
 }

@@ -27,6 +27,7 @@ const (
 	forMoment     = "moment"
 	forConcurrent = "concurrent"
 	forSlow       = "slow"
+	forMember     = "member"
 )
 
 // roll returns a random number from 0 to 1 for a purpose, a batch and the number of its invocation.

@@ -55,6 +55,12 @@ func (o *Options) storeKind() string {
 	return ""
 }
 
+// The values of Options.Host.
+const (
+	HostLambda  = "lambda"  // an event source invokes a function
+	HostProcess = "process" // processes consume the topic as members of a group
+)
+
 // Options configure a run.
 type Options struct {
 	// ESM are the parameters of the event source mapping. Run sets FunctionARN. If it has Events, there is no broker and no topic, and
@@ -72,6 +78,10 @@ type Options struct {
 	// Copies is payments.Config.Copies.
 	Copies float64
 
+	// Host is HostLambda (the default) or HostProcess. With HostProcess, Function is the command of a process that is configured as by
+	// package kafka/app, and Processes is the number of processes. Of the mapping only the topic and the group apply.
+	Host      string
+	Processes int
 	// Function is the command of a function that uses the Runtime API, Invoke the URL of a Lambda Invoke endpoint. One of them is set.
 	Function string
 	Invoke   string
@@ -147,6 +157,9 @@ type optionsError struct{ err error }
 func (e *optionsError) Error() string   { return e.err.Error() }
 func (e *optionsError) Unwrap() []error { return []error{ErrOptions, e.err} }
 
+// joined returns the addresses of brokers as flags and variables have them.
+func joined(brokers []string) string { return strings.Join(brokers, ",") }
+
 func optionsf(format string, args ...any) error { return &optionsError{fmt.Errorf(format, args...)} }
 
 const (
@@ -172,6 +185,31 @@ func (o *Options) checkOwn(check checkFunc) {
 	check(o.Ports.SQS == 0 || o.ownStore(), "--sqs-port needs --function, and a --store: it is for the SQS in this process")
 	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on", "IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
 		"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")
+}
+
+// processes reports whether processes consume the topic.
+func (o *Options) processes() bool { return o.Host == HostProcess }
+
+const maxProcesses = 100
+
+// checkHost refuses options that do not apply to processes.
+func (o *Options) checkHost(check checkFunc) {
+	switch o.Host {
+	case "", HostLambda:
+		return
+	case HostProcess:
+	default:
+		check(false, "--host is %q: want %s or %s", o.Host, HostLambda, HostProcess)
+		return
+	}
+	f := &o.Faults
+	check(o.Processes >= 1 && o.Processes <= maxProcesses, "--processes is %d: want 1 to %d", o.Processes, maxProcesses)
+	check(o.Invoke == "" && len(o.ESM.Events) == 0, "--host process reads a topic itself: no --invoke, no --events")
+	check(f.Duplicate == 0 && f.Slow == 0 && !f.atEffect(), "--duplicate, --slow and --kill-at need --host lambda: "+
+		"processes are not invoked; --producer-duplicates produces records twice")
+	check(f.Concurrent == 0 || o.Processes > 1, "--concurrent-duplicates needs --processes 2 or more: others get the partitions of a process that is paused")
+	check(!o.Prove || f.Kill == 0 || o.variable("IDEMSK_LEDGER") != "plain", "--prove and --kill need IDEMSK_LEDGER=atomic with --host process: "+
+		"its audit does not name the process that made a booking")
 }
 
 // ownStore reports whether the run has a test environment.
@@ -221,6 +259,7 @@ func (o *Options) validate() (command []string, err error) {
 		name, _, ok := strings.Cut(entry, "=")
 		check(ok && name != "", "--env %q is neither NAME=VALUE nor a variable that is set here", entry)
 	}
+	o.checkHost(check)
 	o.checkEvents(check)
 	o.checkOwn(check)
 	o.checkProve(check)

@@ -52,8 +52,16 @@ func TestInvalidOptions(t *testing.T) {
 		"--prove needs --function":        func(o *local.Options) { o.Prove, o.Function, o.Env, o.Invoke = true, "", nil, "http://x" },
 		"IDEMSK_MAX_ATTEMPTS is":          func(o *local.Options) { o.Prove = true; o.Env = append(o.Env, "IDEMSK_MAX_ATTEMPTS=0") },
 		`--on-failure is "arn:aws:sns:x"`: func(o *local.Options) { o.ESM.OnFailure = "arn:aws:sns:x" },
-		`--invoke is "x"`:                 func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "x" },
-		"--invoke has the path /x":        func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://x/x" },
+		`--host is "x"`:                   func(o *local.Options) { o.Host = "x" },
+		"--processes is 0":                func(o *local.Options) { o.Host = local.HostProcess },
+		"no --invoke, no --events":        func(o *local.Options) { o.Host, o.Function, o.Invoke = local.HostProcess, "", "http://x" },
+		"--kill-at need --host lambda":    func(o *local.Options) { o.Host, o.Processes, o.Faults.Duplicate = local.HostProcess, 1, 0.1 },
+		"--concurrent-duplicates needs":   func(o *local.Options) { o.Host, o.Processes, o.Faults.Concurrent = local.HostProcess, 1, 0.1 },
+		"--prove and --kill need IDEMSK": func(o *local.Options) {
+			o.Host, o.Processes, o.Prove, o.Faults.Kill, o.Env = local.HostProcess, 1, true, 0.1, append(o.Env, "IDEMSK_LEDGER=plain")
+		},
+		`--invoke is "x"`:          func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "x" },
+		"--invoke has the path /x": func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://x/x" },
 	} {
 		o, _ := options(t, "noop")
 		spoil(&o)

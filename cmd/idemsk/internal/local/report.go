@@ -86,9 +86,14 @@ func (r *Report) Beside(without *Report) string {
 	count("  failed before: no second letter", func(r *Report) int { return r.Outcomes.ReplayedFailed })
 	count("  dead-lettered", func(r *Report) int { return r.Outcomes.DeadLettered })
 	count("  to be retried", func(r *Report) int { return toRetry(&r.Outcomes) })
-	count("invocations", func(r *Report) int { return r.Invocations })
-	count("  finished batches delivered again", func(r *Report) int { return r.Redelivered })
-	count("  made twice at once", func(r *Report) int { return r.Concurrent })
+	if r.Started > 0 {
+		count("processes started", func(r *Report) int { return r.Started })
+		count("  paused until others had its partitions", func(r *Report) int { return r.Concurrent })
+	} else {
+		count("invocations", func(r *Report) int { return r.Invocations })
+		count("  finished batches delivered again", func(r *Report) int { return r.Redelivered })
+		count("  made twice at once", func(r *Report) int { return r.Concurrent })
+	}
 	count("  processes killed in the middle", func(r *Report) int { return len(r.Kills) })
 	count("records a second", func(r *Report) int { return perSecond(r.Done, r.Took) })
 	amount("ledger: must be", func(v *verify.Result) map[string]int64 { return v.Expected })

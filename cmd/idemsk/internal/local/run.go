@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,13 +64,21 @@ type run struct {
 	brokers  []string
 	store    *runStore // nil if the run has no test environment
 	endpoint *endpoint
-	mapping  *esm.ESM
+	source   source
 	closers  []func() error // called in reverse order
 	produced chan struct{}  // closed when all payments are produced
 	cut      chan struct{}  // closed to abort running invocations
 }
 
-// prepare opens everything that the mapping needs, and creates the mapping.
+// source handles the records of the topic. *esm.ESM is Lambda's event source, consumers are the processes of a group.
+type source interface {
+	// Run runs until the context ends, or until nothing is left and no more payments will be produced. It leaves nothing running.
+	Run(ctx context.Context) error
+	// Partitions returns the states of the partitions, by number.
+	Partitions() []esm.PartitionState
+}
+
+// prepare opens everything that the run needs.
 func (r *run) prepare(ctx context.Context) error {
 	o := r.o
 	r.sayBroken()
@@ -89,29 +96,42 @@ func (r *run) prepare(ctx context.Context) error {
 			o.Say(line)
 		}
 	}
+	if o.Faults.any() {
+		r.chances = &chances{Faults: o.Faults, seed: o.Seed}
+		o.Say(fmt.Sprintf("Faults by seed %d.", o.Seed))
+	}
+	var err error
+	if o.processes() {
+		r.source, err = newConsumers(ctx, r)
+	} else {
+		r.source, err = r.openMapping(ctx)
+	}
+	return err
+}
+
+// openMapping returns the event source mapping.
+func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
+	o := r.o
 	destination, err := openDestination(ctx, o, r.store, r.brokers)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.closers = append(r.closers, func() error { destination.close(); return nil })
 	if o.Invoke != "" {
 		if r.endpoint, err = dialEndpoint(ctx, o, r.tally); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	parts := esm.Parts{
 		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.tally, Destination: destination.Destination, Cut: r.cut,
 	}
-	if o.Faults.any() {
-		r.chances = &chances{Faults: o.Faults, seed: o.Seed}
+	if r.chances != nil {
 		parts.Faults = r.chances
-		o.Say(fmt.Sprintf("Faults by seed %d.", o.Seed))
 	}
 	if o.UntilDrained {
 		parts.Drain = r.produced
 	}
-	r.mapping, err = esm.New(o.ESM, parts)
-	return err
+	return esm.New(o.ESM, parts)
 }
 
 // openBroker sets the brokers, or starts one.
@@ -126,7 +146,7 @@ func (r *run) openBroker() error {
 	}
 	r.brokers = broker.ListenAddrs()
 	r.closers = append(r.closers, func() error { broker.Close(); return nil })
-	r.o.Say(fmt.Sprintf("Broker in this process at %s, topic %s with %s.", strings.Join(r.brokers, ","), term.Escape(r.o.ESM.Topics[0]),
+	r.o.Say(fmt.Sprintf("Broker in this process at %s, topic %s with %s.", joined(r.brokers), term.Escape(r.o.ESM.Topics[0]),
 		term.Plural(r.o.Partitions, "partition", "partitions")))
 	return nil
 }
@@ -159,10 +179,10 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 	return startProcess(ctx, r.o, r.command, env, point, r.tally, r.log)
 }
 
-// serve runs the mapping, the producer and the view until the mapping ends.
+// serve runs the source, the producer and the view until the source ends.
 func (r *run) serve(ctx context.Context) error {
 	if r.o.Show != nil {
-		stop := r.o.Show(&View{title: r.title(), mapping: r.mapping, tally: r.tally, events: len(r.o.ESM.Events), lease: r.o.lease()})
+		stop := r.o.Show(&View{title: r.title(), source: r.source, tally: r.tally, events: len(r.o.ESM.Events), lease: r.o.lease()})
 		defer stop()
 	}
 	group, beside := errgroup.WithContext(ctx)
@@ -172,7 +192,7 @@ func (r *run) serve(ctx context.Context) error {
 	group.Go(func() error {
 		defer close(over)
 		defer cancel() // ends the other goroutines
-		return r.mapping.Run(beside)
+		return r.source.Run(beside)
 	})
 	group.Go(func() error { r.leave(ctx, over); return nil })
 	group.Go(func() error { return r.produce(beside) })
@@ -187,14 +207,14 @@ func (r *run) leave(ctx context.Context, over <-chan struct{}) {
 	case <-over:
 		return
 	}
-	if _, flight := sums(r.mapping.Partitions()); flight > 0 && broken(ctx) == nil {
+	if _, flight := sums(r.source.Partitions()); flight > 0 && broken(ctx) == nil {
 		r.o.Say(fmt.Sprintf("Stopping: nothing more is read. Waiting for the function to be done with %s, for %s at most (its timeout); "+
 			"Ctrl-C again aborts it.", term.Plural(flight, "record", "records"), r.o.ESM.Timeout))
 	}
 	select {
 	case <-r.o.Cut:
 		close(r.cut)
-		r.o.Say("Stopped at once: records whose invocation had not ended are not committed; the next run redelivers them.")
+		r.o.Say("Stopped at once: records that were not done are not committed; the next run redelivers them.")
 	case <-over:
 	}
 }
@@ -203,12 +223,21 @@ func (r *run) title() string {
 	if n := len(r.o.ESM.Events); n > 0 {
 		return term.Plural(n, "recorded event", "recorded events")
 	}
+	handled := ""
+	if c, ok := r.source.(*consumers); ok {
+		handled = c.describe()
+	} else {
+		handled = r.pollers()
+	}
+	return term.Escape(fmt.Sprintf("topic %s, group %s, %s, %s", r.o.ESM.Topics[0], r.o.ESM.ConsumerGroup, handled, joined(r.brokers)))
+}
+
+func (r *run) pollers() string {
 	pollers := min(r.o.ESM.Pollers, r.o.Partitions)
 	if len(r.o.Brokers) > 0 {
 		pollers = r.o.ESM.Pollers
 	}
-	return term.Escape(fmt.Sprintf("topic %s, group %s, %s, %s", r.o.ESM.Topics[0], r.o.ESM.ConsumerGroup,
-		term.Plural(pollers, "poller", "pollers"), strings.Join(r.brokers, ",")))
+	return term.Plural(pollers, "poller", "pollers")
 }
 
 // produce produces the payments, and closes produced.
@@ -228,12 +257,14 @@ func (r *run) produce(ctx context.Context) error {
 	return nil
 }
 
-// toggle disables or enables the mapping with each value of Options.Toggle.
+// toggle disables or enables the mapping with each value of Options.Toggle. It does not affect processes.
 func (r *run) toggle(ctx context.Context) {
 	for {
 		select {
 		case <-r.o.Toggle:
-			r.mapping.SetEnabled(!r.mapping.Enabled())
+			if mapping, ok := r.source.(*esm.ESM); ok {
+				mapping.SetEnabled(!mapping.Enabled())
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -251,7 +282,7 @@ func (r *run) close() error {
 
 // report returns the report of a run that has ended.
 func (r *run) report(ctx context.Context) (*Report, error) {
-	out := &Report{Counts: r.tally.snapshot(), Partitions: r.mapping.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
+	out := &Report{Counts: r.tally.snapshot(), Partitions: r.source.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
 	if !r.tally.first.IsZero() {
 		out.First = r.tally.first.Sub(r.tally.begun)
 	}

@@ -203,17 +203,22 @@ func (o *Options) lease() time.Duration {
 	return usualLease
 }
 
-// environment returns the variables that point the function to the store. The lease is short, so that the keys of a killed process
-// are soon free, and long enough that a process on a busy machine does not lose its keys.
+// environment returns the variables of a function.
 func (s *runStore) environment(o *Options) []string {
 	failures := "batch"
 	if slices.Contains(o.ESM.FunctionResponseTypes, esm.ReportBatchItemFailures) {
 		failures = "partial"
 	}
+	return append(s.variablesOf(o), "IDEMSK_FAILURES="+failures)
+}
+
+// variablesOf returns the variables that point a function or a consumer to the store. The lease is short, so that the keys of a killed process
+// are soon free, and long enough that a process on a busy machine does not lose its keys.
+func (s *runStore) variablesOf(o *Options) []string {
 	env := append([]string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
 		"AWS_ACCESS_KEY_ID=" + AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + AccessSecret,
-		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue, "IDEMSK_FAILURES=" + failures,
+		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
 		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=100ms",
 	}, s.variables...)
 	if o.example() {

@@ -12,8 +12,10 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
-// Counts are the counts of a run.
+// Counts are the counts of a run. With consumer processes, Started is set, and the counts of invocations and batches are not: Failed
+// is the number of processes that ended by themselves, and Concurrent that of paused ones.
 type Counts struct {
+	Started     int // processes of a consumer group
 	Invocations int
 	Failed      int // of those: the function returned an error, exceeded its timeout or died
 	Injected    int // of those: by an injected fault
@@ -172,6 +174,38 @@ func (t *tally) printed(line []byte) {
 		t.counts.Outcomes.Add(&o)
 		t.counts.Reports++
 	}
+}
+
+// handled takes what the processes of a consumer group have counted since they began.
+func (t *tally) handled(o *metrics.Outcomes) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Outcomes, t.counts.Reports = *o, 1
+	least, _ := o.Sum()
+	t.counts.Delivered = least - o.InFlight - toRetry(o) // those are tried again
+	if t.first.IsZero() && t.counts.Delivered > 0 {
+		t.first = time.Now()
+	}
+}
+
+func (t *tally) started() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Started++
+}
+
+// exited takes note of a process that ended by itself.
+func (t *tally) exited(message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Failed++
+	t.counts.LastError = message
+}
+
+func (t *tally) unavailable(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.LastError = err.Error()
 }
 
 func (t *tally) concurrent() {

@@ -16,12 +16,12 @@ import (
 
 // View is the progress of a run. Its texts are escaped.
 type View struct {
-	title   string
-	mapping *esm.ESM
-	tally   *tally
-	events  int           // number of recorded events; 0 if the run reads a topic
-	lease   time.Duration // the function's lease; 0 if it is unknown
-	recent  window
+	title  string
+	source source
+	tally  *tally
+	events int           // number of recorded events; 0 if the run reads a topic
+	lease  time.Duration // the function's lease; 0 if it is unknown
+	recent window
 }
 
 // shownPartitions is the maximum number of partitions in a table: those with the largest lag.
@@ -31,20 +31,20 @@ const shownPartitions = 12
 func (v *View) Lines(room term.Room) []string {
 	counts := v.tally.snapshot()
 	state := ""
-	if !v.mapping.Enabled() {
+	if mapping, ok := v.source.(*esm.ESM); ok && !mapping.Enabled() {
 		state = "DISABLED, "
 	}
 	now := time.Now()
 	lines := []string{state + now.Sub(v.tally.begun).Round(time.Second).String() + ", " + v.title, ""}
 	below := append([]string{""}, tableLines(countsTable(&counts, v.recent.rate(now, counts.Done)))...)
-	_, flight := sums(v.mapping.Partitions())
+	_, flight := sums(v.source.Partitions())
 	if text := waiting(&counts, flight, v.lease, now); text != "" {
 		below = append(below, "", text)
 	}
 	below = append(below, errorLines(counts.LastError, room.Columns)...)
 	const heading, others = 1, 1 // lines before and after the partitions
 	fitting := room.Rows - len(lines) - heading - others - len(below)
-	lines = append(lines, sourceLines(v.events, v.mapping.Partitions(), min(max(fitting, 0), shownPartitions))...)
+	lines = append(lines, sourceLines(v.events, v.source.Partitions(), min(max(fitting, 0), shownPartitions))...)
 	return append(lines, below...)
 }
 
@@ -100,9 +100,13 @@ func errorLines(text string, columns int) []string {
 // Line returns the view in one line.
 func (v *View) Line() string {
 	c := v.tally.snapshot()
-	lag, flight := sums(v.mapping.Partitions())
-	line := fmt.Sprintf("%s done, lag %s, %s in flight, %s (%s)", term.Plural(c.Done, "record", "records"),
-		term.Count(lag), term.Count(flight), term.Plural(c.Invocations, "invocation", "invocations"), failed(&c))
+	lag, flight := sums(v.source.Partitions())
+	line := fmt.Sprintf("%s done, lag %s, ", term.Plural(c.Done, "record", "records"), term.Count(lag))
+	if c.Started > 0 {
+		line += term.Plural(c.Started, "process", "processes") + " started"
+	} else {
+		line += fmt.Sprintf("%s in flight, %s (%s)", term.Count(flight), term.Plural(c.Invocations, "invocation", "invocations"), failed(&c))
+	}
 	if c.Reports > 0 {
 		line += ", " + strings.Join(outcomes(&c), ", ")
 	}
@@ -162,7 +166,11 @@ func partitionLines(partitions []esm.PartitionState, most int) []string {
 	}
 	for i := range partitions {
 		p := &partitions[i]
-		t.Row(strconv.Itoa(int(p.Partition)), strconv.Itoa(p.Poller), term.Count(p.Committed), term.Count(p.End), term.Count(p.Lag()), term.Count(p.InFlight))
+		poller, flight := strconv.Itoa(p.Poller), term.Count(p.InFlight)
+		if p.Poller == esm.NoPoller {
+			poller, flight = "-", "-"
+		}
+		t.Row(strconv.Itoa(int(p.Partition)), poller, term.Count(p.Committed), term.Count(p.End), term.Count(p.Lag()), flight)
 	}
 	lines := tableLines(&t)
 	if left > 0 {
@@ -192,13 +200,15 @@ func countsTable(c *Counts, rate int) *term.Table {
 	}
 	row(true, "records", "%s done (%s/s), delivered %s", term.Count(c.Done), term.Count(rate), term.Plural(c.Delivered, "time", "times"))
 	row(c.Filtered > 0, "filtered", "%s dropped by the filter criteria", term.Plural(c.Filtered, "record", "records"))
-	row(true, "invocations", "%s: %s ok, %s", term.Count(c.Invocations), term.Count(c.Invocations-c.Failed), failed(c))
+	row(c.Started > 0, "processes", "%s started, %s by themselves", term.Count(c.Started), term.Plural(c.Failed, "ended", "ended"))
+	row(c.Started == 0, "invocations", "%s: %s ok, %s", term.Count(c.Invocations), term.Count(c.Invocations-c.Failed), failed(c))
 	row(c.Unreadable > 0, "invocations", "%s no partial batch response", term.Plural(c.Unreadable, "answer was", "answers were"))
 	row(c.Named > 0, "invocations", "%s named as failed, and delivered again", term.Plural(c.Named, "record", "records"))
 	row(c.Bisected > 0, "invocations", "%s split in two", term.Plural(c.Bisected, "batch", "batches"))
 	row(len(c.Kills) > 0, "faults", "%s killed", term.Plural(len(c.Kills), "process", "processes"))
 	row(c.Redelivered > 0, "faults", "%s delivered again", term.Plural(c.Redelivered, "finished batch", "finished batches"))
-	row(c.Concurrent > 0, "faults", "%s made twice at once", term.Plural(c.Concurrent, "invocation", "invocations"))
+	row(c.Concurrent > 0 && c.Started == 0, "faults", "%s made twice at once", term.Plural(c.Concurrent, "invocation", "invocations"))
+	row(c.Concurrent > 0 && c.Started > 0, "faults", "%s paused, until others had its partitions", term.Plural(c.Concurrent, "process", "processes"))
 	for _, condition := range slices.Sorted(maps.Keys(c.GivenUp)) {
 		row(true, "given up", "%s: %s", term.Plural(c.GivenUp[condition], "record", "records"), condition)
 	}

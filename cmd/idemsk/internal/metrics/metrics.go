@@ -1,9 +1,15 @@
-// Package metrics parses the metrics of a function, in CloudWatch's embedded metric format.
+// Package metrics parses the counts of outcomes: those that a function prints for each batch, in CloudWatch's embedded metric format,
+// and those that a consumer process serves for Prometheus.
 package metrics
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
 )
 
 // Outcomes are the counts of a function's batches. The names of the metrics begin with capitals, which encoding/json accepts.
@@ -71,4 +77,33 @@ func Parse(line []byte) (Outcomes, bool) {
 		return Outcomes{}, false
 	}
 	return metrics.Outcomes, true
+}
+
+// ParseText reads the counters that a consumer process serves, in the text format of Prometheus: idemsk_dead_lettered_total is
+// DeadLettered.
+func ParseText(r io.Reader) (Outcomes, error) {
+	counts := make(map[string]int)
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		name, ours := strings.CutPrefix(name, "idemsk_")
+		name, counter := strings.CutSuffix(name, "_total")
+		if !ours || !counter {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return Outcomes{}, fmt.Errorf("the counter %s is %q: %w", name, value, err)
+		}
+		counts[strings.ReplaceAll(name, "_", "")] = int(n) // encoding/json matches names regardless of capitals
+	}
+	if err := lines.Err(); err != nil {
+		return Outcomes{}, err
+	}
+	text, err := json.Marshal(counts)
+	if err != nil {
+		return Outcomes{}, err
+	}
+	var o Outcomes
+	return o, json.Unmarshal(text, &o)
 }

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,5 +45,17 @@ func TestParseIgnoresOtherLines(t *testing.T) {
 		if _, ok := metrics.Parse([]byte(line)); ok {
 			t.Errorf("%q was taken for metrics", line)
 		}
+	}
+}
+
+func TestParseText(t *testing.T) {
+	t.Parallel()
+	got, err := metrics.ParseText(strings.NewReader("# HELP idemsk_executed_total Records.\nidemsk_executed_total 1.5e+06\nidemsk_replayed_failed_total 2\n" +
+		"idemsk_lag{topic=\"payments\"} 7\ngo_threads_total 9\nidemsk_records_total 8\n"))
+	if want := (metrics.Outcomes{Executed: 1_500_000, ReplayedFailed: 2}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if _, err := metrics.ParseText(strings.NewReader("idemsk_executed_total many\n")); err == nil || !strings.Contains(err.Error(), "executed") {
+		t.Errorf("%v; want an error that names the counter", err)
 	}
 }
