@@ -19,10 +19,12 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// The parts that all hosts have in common.
 type (
-	Base   = host.Base
-	Build  = host.Build
+	// Base has the configuration, the logger and the clients from which a handler can be built.
+	Base = host.Base
+	// Build returns a handler.
+	Build = host.Build
+	// Option adds an optional part, such as a store.
 	Option = host.Option
 )
 
@@ -87,9 +89,10 @@ func (c *Config) connect(ctx context.Context, base *Base, metrics *prometheus.Re
 		return err
 	}
 	c.Consumer.Brokers = c.Kafka.Brokers
-	c.Consumer.Options = append(options, kgo.WithLogger(kslog.New(base.Logger.With("component", "kafka"))))
+	options = append(options, kgo.WithLogger(kslog.New(base.Logger.With("component", "kafka"))))
 	if c.HTTPAddr != "" {
-		c.Consumer.Options = append(c.Consumer.Options, kgo.WithHooks(kprom.NewMetrics("idemsk_kafka", kprom.Registry(metrics))))
+		options = append(options, kgo.WithHooks(kprom.NewMetrics("idemsk_kafka", kprom.Registry(metrics))))
 	}
+	c.Consumer.Options = options
 	return nil
 }

@@ -53,6 +53,29 @@ func TestMembersJoinAndLeaveInTheMiddleOfWork(t *testing.T) {
 	}
 }
 
+// The offset of a partition is committed when it is revoked. So its new owner receives none of the settled records.
+func TestRevokedPartitionIsCommitted(t *testing.T) {
+	inBubble(t, 2, func(f *fixture) {
+		seldom := func(cfg *consumer.Config) { cfg.CommitInterval = time.Hour }
+		f.produce(0, 10, 0, 1)
+		first := f.start(seldom)
+		f.until("all records are handled", func() bool { return f.calledOnce(20) })
+		second := f.start(seldom)
+		f.until("the second member has a partition", func() bool { return len(second.Stats().Partitions) == 1 })
+		moved := second.Stats().Partitions[0].Partition
+		if f.offsets()[moved] != 10 || f.offsets()[1-moved] != 0 {
+			f.Errorf("offsets %v; want that of partition %d alone", f.offsets(), moved)
+		}
+		f.produce(10, 1, moved)
+		f.until("the new record is handled", func() bool { return f.calledOnce(21) })
+		if r := second.Report(); r.Records != 1 {
+			f.Errorf("the new owner received %d records; want 1", r.Records)
+		}
+		first.mustEnd()
+		second.mustEnd()
+	})
+}
+
 // A handler that outlasts the revocation of its partition settles its key. Its offset is not committed by the old owner; the new
 // owner waits for the key and does not call its handler.
 func TestHandlerThatOutlastsItsPartition(t *testing.T) {
