@@ -42,6 +42,8 @@ type DeadLetter struct {
 	// "headers", "undecoded", "key".
 	ValueOmitted int      `json:"valueOmitted,omitempty"`
 	Omitted      []string `json:"omitted,omitempty"`
+	// ValueObject is the object in S3 with the omitted value, s3://BUCKET/KEY, if package s3spill has stored it.
+	ValueObject string `json:"valueObject,omitempty"`
 
 	IdempotencyKey string        `json:"idempotencyKey"` // as stored
 	Token          int64         `json:"token"`          // of the FAILED entry: the value of RedriveHeader in the redriven record; 0 if no key is FAILED

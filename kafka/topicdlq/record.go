@@ -48,6 +48,7 @@ func facts() []fact {
 		{name: "idemsk-error-time", text: errorTime, parse: parseErrorTime},
 		{name: undecodedHeader, text: undecoded, parse: parseUndecoded},
 		number("idemsk-value-omitted", func(l *kafka.DeadLetter) *int { return &l.ValueOmitted }),
+		text("idemsk-value-object", func(l *kafka.DeadLetter) *string { return &l.ValueObject }),
 		{name: "idemsk-omitted", text: omitted, parse: parseOmitted},
 	}
 }

@@ -57,6 +57,7 @@ idemsk-error-time: 2026-01-01T00:00:00.002000001Z
 	raw.Undecoded, raw.Key, raw.Headers = []byte(`{"value":17}`), nil, nil
 	reduced := letter()
 	reduced.Value, reduced.ValueOmitted, reduced.Headers, reduced.Omitted = nil, 2, nil, []string{"headers", "key"}
+	reduced.ValueObject = "s3://b/k"
 	for name, tc := range map[string]struct {
 		letter  kafka.DeadLetter
 		headers string
@@ -66,7 +67,7 @@ idemsk-error-time: 2026-01-01T00:00:00.002000001Z
 		"little": {little, "idemsk-dead-letter: 1\nidemsk-source-topic: t\nidemsk-source-partition: 0\nidemsk-source-offset: 0\n" +
 			"idemsk-error-code: error\n", ""},
 		"undecodable": {raw, facts + "idemsk-undecoded: true\n", `{"value":17}`},
-		"reduced":     {reduced, facts + "idemsk-value-omitted: 2\nidemsk-omitted: headers,key\n", ""},
+		"reduced":     {reduced, facts + "idemsk-value-omitted: 2\nidemsk-value-object: s3://b/k\nidemsk-omitted: headers,key\n", ""},
 	} {
 		r := record(&tc.letter)
 		if got := format(r); got != tc.headers || string(r.Value) != tc.value {

@@ -23,6 +23,7 @@
 //	idemsk-error-time             RFC 3339
 //	idemsk-undecoded              true: the value is the record as it arrived, because it could not be decoded
 //	idemsk-value-omitted          bytes: the topic refuses a record with this value, which is still at its place
+//	idemsk-value-object           the object in S3 with the omitted value (package s3spill)
 //	idemsk-omitted                what else was omitted: headers, undecoded, key
 //
 // A record may already have headers with these names, for example if it is itself a dead letter. They stay. The last

@@ -11,10 +11,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/kafka/s3spill"
 )
 
 func redriveVerb() verb {
@@ -34,8 +36,8 @@ topic at a time. Letters that stay are read again by the next run, until the top
 A queue or a topic may be shared by functions and clusters. A run redrives only letters of the invoked function (--of-function) and of one
 cluster (--of-cluster), because the same partition and offset of another cluster is another record. Other letters stay.
 
-If a letter does not contain its value because of its size, the value is read from Kafka; this needs --brokers, also with
---function-name. Messages that are not dead letters of idemsk are listed and stay. In a queue, messages that stay become visible again
+If a letter does not contain its value because of its size, the value is read from the object in S3 that the letter names, or else from
+Kafka; this needs --brokers, also with --function-name. Messages that are not dead letters of idemsk are listed and stay. In a queue, messages that stay become visible again
 at the end of the run, with a higher receive count, also after --dry-run. In a FIFO queue they block later letters of their partition.
 SQS delivers at most 120,000 messages that stay to one run.
 ` + kafkaHelp,
@@ -164,11 +166,23 @@ func (r *redriveCommand) open(ctx context.Context, s Streams) (closeAll func(), 
 		r.opt.Destination = redrive.Function(lambda.NewFromConfig(cfg), r.function)
 		r.opt.Function = cmp.Or(r.opt.Function, functionName(r.function))
 	}
+	r.opt.Values = r.values
 	if err := r.openSource(ctx, s, cfg, cluster); err != nil {
 		closeAll()
 		return nil, err
 	}
 	return closeAll, nil
+}
+
+// values returns a client of S3, for the values of large letters.
+func (r *redriveCommand) values(ctx context.Context) (s3spill.Getter, error) {
+	cfg, err := r.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.HTTPClient, o.UsePathStyle = boundedHTTP(cfg), cfg.BaseEndpoint != nil // LocalStack has no name for each bucket
+	}), nil
 }
 
 func (r *redriveCommand) openSource(ctx context.Context, s Streams, cfg aws.Config, cluster *redrive.Kafka) (err error) {

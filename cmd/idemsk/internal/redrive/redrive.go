@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/s3spill"
 )
 
 // Source is where letters are.
@@ -57,7 +58,9 @@ type Reader interface {
 type Options struct {
 	Source      Source
 	Destination Destination
-	Reader      Reader // nil: letters that are not whole can't be redriven
+	Reader      Reader // nil: letters that are not whole, and whose value is not in S3, can't be redriven
+	// Values returns a client of S3. It is called once a letter has its value there.
+	Values func(ctx context.Context) (s3spill.Getter, error)
 	Key         string // only letters with this key, as stored or as the record has it, if not empty
 	// Function and Cluster are those whose letters are redriven, as the letters name them. A letter of another function, or
 	// of another cluster, is passed over: it is of another record, though its place may be the same. A letter that names none, as
@@ -216,10 +219,8 @@ func (r *runner) deliver(ctx context.Context, until time.Time, l *kafka.DeadLett
 		ctx, cancel = context.WithDeadline(ctx, until)
 		defer cancel()
 	}
-	if incomplete(l) {
-		if err := r.Reader.Fill(ctx, l); err != nil {
-			return fmt.Errorf("the letter is without its value, and the record can't be read from Kafka: %w", err)
-		}
+	if err := r.fill(ctx, l); err != nil {
+		return err
 	}
 	where, err := r.Destination.Send(ctx, l)
 	res.Where = where

@@ -3,6 +3,7 @@ package redrive_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,8 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/s3spill"
 )
 
 func bodies(t *testing.T, letters ...kafka.DeadLetter) (all [][]byte) {
@@ -45,6 +50,70 @@ func TestRun(t *testing.T) {
 	}
 	if r := results[0]; r.Source != "payments-1@1" || r.Where != "list" || r.Cause != "permanent: no" || r.Key != "ledger#payments#p" {
 		t.Errorf("the first result: %+v", r)
+	}
+}
+
+// objects is an S3 with the objects of a bucket.
+type objects map[string]string
+
+// GetObject implements s3spill.Getter.
+func (o objects) GetObject(_ context.Context, in *s3.GetObjectInput, _ ...func(*s3.Options)) (*s3.GetObjectOutput, error) {
+	value, ok := o[*in.Key]
+	if !ok {
+		return nil, &types.NoSuchKey{}
+	}
+	return &s3.GetObjectOutput{Body: io.NopCloser(strings.NewReader(value))}, nil
+}
+
+// reader is a Kafka that has every record, with the value "kafka".
+type reader struct{}
+
+func (reader) Fill(_ context.Context, l *kafka.DeadLetter) error {
+	l.Value = []byte("kafka")
+	return nil
+}
+
+// keeper keeps the values that it gets.
+type keeper struct{ values []string }
+
+func (*keeper) String() string { return "a list" }
+
+func (k *keeper) Send(_ context.Context, l *kafka.DeadLetter) (string, error) {
+	k.values = append(k.values, string(l.Value))
+	return "list", nil
+}
+
+// A value in S3 is read from there, or else from Kafka. A letter without more is read from Kafka.
+func TestOmittedValueInS3(t *testing.T) {
+	t.Parallel()
+	of := func(offset int64, object string, omitted ...string) kafka.DeadLetter {
+		l := letter(offset)
+		l.Value, l.ValueOmitted, l.ValueObject, l.Omitted = nil, 2, object, omitted
+		return l
+	}
+	letters := []kafka.DeadLetter{of(1, "s3://letters/a"), of(2, "s3://letters/gone"), of(3, "s3://letters/a", "headers")}
+	for _, tc := range []struct {
+		reader   redrive.Reader
+		outcomes string
+		values   []string
+		says     map[int]string
+	}{
+		{nil, "a redriven, b not redriven, c not redriven", []string{"s3"}, map[int]string{1: "lifecycle rule", 2: "give --brokers"}},
+		{reader{}, "a redriven, b redriven, c redriven", []string{"s3", "kafka", "kafka"}, nil},
+	} {
+		dst := &keeper{}
+		results, _ := runAll(t, redrive.Options{
+			Source: &listSource{bodies: bodies(t, letters...)}, Destination: dst, Reader: tc.reader,
+			Values: func(context.Context) (s3spill.Getter, error) { return objects{"a": "s3"}, nil },
+		})
+		if got := outcomes(results); got != tc.outcomes || !slices.Equal(dst.values, tc.values) {
+			t.Errorf("%s, values %q; want %s, %q", got, dst.values, tc.outcomes, tc.values)
+		}
+		for i, says := range tc.says {
+			if !strings.Contains(results[i].Error, says) {
+				t.Errorf("result %d says %q, want %q", i, results[i].Error, says)
+			}
+		}
 	}
 }
 
