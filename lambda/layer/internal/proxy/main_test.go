@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 
 // fixture is a function behind the layer, with a DynamoDB and an SQS in this process.
 type fixture struct {
-	*testing.T
+	testing.TB
 	config   runtimeapi.Config
 	events   string // the file to which the function appends each event that it gets
 	db       *dynamostore.Store
@@ -55,13 +55,13 @@ type fixture struct {
 	function *runtimeapi.Function // nil: not started
 }
 
-func newFixture(t *testing.T, mode string, env ...string) *fixture {
+func newFixture(t testing.TB, mode string, env ...string) *fixture {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{T: t, events: filepath.Join(t.TempDir(), "events")}
+	f := &fixture{TB: t, events: filepath.Join(t.TempDir(), "events")}
 	f.config = runtimeapi.Config{
 		Command: []string{program, asLayer, program, asFunction, mode},
 		Env:     append(f.cloud(), append([]string{eventsVariable + "=" + f.events, "GOCOVERDIR=" + t.TempDir()}, env...)...),
