@@ -4,7 +4,8 @@
 #                      and are larger by a third, and the relay of the outbox, dist/relay-$ARCH/bootstrap. On a machine that is not
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process is dist/ledger-consumer-$ARCH.
-# build.sh run [STORE] builds only what make run starts on this machine: the tool, and its function, also with that store (postgres, redis).
+# build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, and its function, also with that store
+#                      (postgres, redis), and the consumer process if that is wanted.
 #
 # lambda.norpc omits code that only the go1.x runtime needed.
 set -euo pipefail
@@ -38,6 +39,14 @@ own_handler() {
   lambda_function "dist/handler-$name${1:+-$1}" "./lambda/handler${1:+/$1}" "$os" "$arch"
 }
 
+# own_consumer: the example's consumer process for this machine, named as the function is.
+own_consumer() {
+  local name
+  name=$(go env GOARCH)
+  [[ $(go env GOOS) == linux ]] || name=$(go env GOOS)-$name
+  CGO_ENABLED=0 compile "dist/ledger-consumer-$name" ./lambda/handler/process -ldflags '-s -w'
+}
+
 everything() {
   local arch store
   for arch in ${ARCHS:-amd64 arm64}; do
@@ -47,7 +56,7 @@ everything() {
     lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch compile "dist/ledger-consumer-$arch" ./lambda/handler/process -ldflags '-s -w'
   done
-  [[ $(go env GOOS) == linux ]] || own_handler
+  [[ $(go env GOOS) == linux ]] || { own_handler && own_consumer; }
 }
 
 compile bin/idemsk ./cmd/idemsk -ldflags "-X main.version=$(git describe --tags --always --dirty 2>/dev/null || true)"
@@ -55,10 +64,12 @@ case ${1:-} in
   '') everything ;;
   run)
     own_handler
-    [[ -z ${2:-} ]] || own_handler "$2"
+    for extra in "${@:2}"; do
+      if [[ $extra == process ]]; then own_consumer; else own_handler "$extra"; fi
+    done
     ;;
   *)
-    echo "usage: scripts/build.sh [run [postgres|redis]]" >&2
+    echo "usage: scripts/build.sh [run [postgres|redis] [process]]" >&2
     exit 2
     ;;
 esac

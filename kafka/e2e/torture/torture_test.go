@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -50,9 +51,9 @@ func TestTorture(t *testing.T) {
 			variables, read := open(t)
 			r := &run{T: t, ctx: ctx, kafka: kafka, rand: rand.New(rand.NewPCG(seed, 0)), log: newLog(t)}
 			r.connect()
-			r.environment = append(variables, processVariable+"=1", "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+t.TempDir(),
-				"IDEMSK_KAFKA_BROKERS="+kafka.Addr(), "IDEMSK_KAFKA_TOPICS="+topic, "IDEMSK_KAFKA_GROUP="+group, "IDEMSK_KAFKA_SESSION_TIMEOUT="+session.String(),
-				"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=100ms")
+			r.environment = slices.Concat(variables, []string{processVariable + "=1", "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
+				"IDEMSK_KAFKA_BROKERS=" + kafka.Addr(), "IDEMSK_KAFKA_TOPICS=" + topic, "IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_KAFKA_SESSION_TIMEOUT=" + session.String(),
+				"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=100ms"})
 			r.torture(records, events)
 			r.drain()
 			found, err := read(ctx)
@@ -163,7 +164,7 @@ func (r *run) event() bool {
 			steady++
 		}
 	}
-	what := ""
+	var what string
 	switch roll := r.rand.IntN(100); {
 	case !m.works():
 		return false
