@@ -6,19 +6,22 @@ help:
 	@sed -n 's/^## //p' Makefile
 
 # What runs on this machine, and nothing else.
-BUILD = scripts/build.sh run $(filter postgres redis,$(STORE))
+BUILD = scripts/build.sh run $(filter postgres redis,$(STORE)) $(filter process,$(HOST))
 ## run: see it work: the sample events, then 10,000 payments through a broker, the event source, the real function and its tables,
 ##      with redelivered batches, two at once, and killed processes; then the same without idemsk. SEED=7 repeats the payments,
 ##      and the faults injected into a batch; which payments make a batch depends on timing too.
 ##      (LEDGER=plain: bookings do not commit with their completions, and a kill can repeat one: it is named.
+##      HOST=process: three consumer processes in the place of the event source and the function; one is killed or paused at times.
 ##      STORE=postgres, STORE=redis: on a server of its own; STORE=localstack: on LocalStack's DynamoDB, which answers some 200
 ##      requests a second: 2,000 payments)
 STORE ?= fake
+HOST ?= lambda
 RECORDS ?= $(if $(filter localstack,$(STORE)),2000,10000)
-FAULTS ?= --duplicate 0.3 --concurrent-duplicates 0.05 $(if $(filter redis,$(STORE)),,--kill 0.04)
+FAULTS ?= $(if $(filter process,$(HOST)),--producer-duplicates 0.3 --concurrent-duplicates 0.05 --kill 0.08,\
+  --duplicate 0.3 --concurrent-duplicates 0.05 $(if $(filter redis,$(STORE)),,--kill 0.04))
 LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local \
   --store $(if $(filter localstack,$(STORE)),http://127.0.0.1:$${LOCALSTACK_PORT:-4566},$(STORE)) \
-  --function-response-types ReportBatchItemFailures --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
+  $(if $(filter process,$(HOST)),--host process --processes 3,--function-response-types ReportBatchItemFailures) --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
   $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER))
 run:
 	@$(BUILD)
@@ -44,6 +47,12 @@ test:
 ## test-local: the end-to-end tests of idemsk local alone: a real Kafka, DynamoDB Local, LocalStack, Python and Node.js
 test-local:
 	scripts/test-local.sh
+
+## torture: consumer processes on a real Kafka, killed, paused, ended and started at random, while the broker is restarted: 100,000
+##      records and 500 events on each store, in up to half an hour. SEED=7 repeats the events; their effect depends on timing too
+torture:
+	TORTURE_RECORDS=100000 TORTURE_EVENTS=500 TORTURE_SEED=$(SEED) \
+	  go test -tags servers -count=1 -timeout 60m -v ./kafka/e2e/torture
 
 ## test-docs: the commands of the documents alone, as they are written; LocalStack must be down
 test-docs:
@@ -114,4 +123,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-local test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-local torture test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

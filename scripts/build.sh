@@ -6,8 +6,8 @@
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process is dist/ledger-consumer-$ARCH.
 # build.sh layer       builds only the layers with DynamoDB.
-# build.sh run [STORE] builds only what make run starts on this machine: the tool, and its function, also with that store (postgres, redis),
-#                      and the layer.
+# build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store
+#                      (postgres, redis), the layer, and the consumer process if that is wanted.
 #
 # lambda.norpc omits code that only the go1.x runtime needed.
 set -euo pipefail
@@ -59,6 +59,14 @@ own() {
   layer "dist/layer-$name${1:+-$1}" "$os" "$arch" "${1:-}"
 }
 
+# own_consumer: the example's consumer process for this machine, named as the function is.
+own_consumer() {
+  local name
+  name=$(go env GOARCH)
+  [[ $(go env GOOS) == linux ]] || name=$(go env GOOS)-$name
+  CGO_ENABLED=0 compile "dist/ledger-consumer-$name" ./lambda/handler/process -ldflags '-s -w'
+}
+
 everything() {
   local arch store
   for arch in ${ARCHS:-amd64 arm64}; do
@@ -69,7 +77,7 @@ everything() {
     lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch compile "dist/ledger-consumer-$arch" ./lambda/handler/process -ldflags '-s -w'
   done
-  [[ $(go env GOOS) == linux ]] || own
+  [[ $(go env GOOS) == linux ]] || { own && own_consumer; }
 }
 
 if [[ ${1:-} == layer ]]; then
@@ -81,10 +89,12 @@ case ${1:-} in
   '') everything ;;
   run)
     own
-    [[ -z ${2:-} ]] || own "$2"
+    for extra in "${@:2}"; do
+      if [[ $extra == process ]]; then own_consumer; else own "$extra"; fi
+    done
     ;;
   *)
-    echo "usage: scripts/build.sh [layer | run [postgres|redis]]" >&2
+    echo "usage: scripts/build.sh [layer | run [postgres|redis] [process]]" >&2
     exit 2
     ;;
 esac

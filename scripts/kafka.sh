@@ -8,7 +8,7 @@ usage: scripts/kafka.sh COMMAND
 
   install    installs into .cache/kafka; does nothing if that is done
   run PORT   is a broker on 127.0.0.1, in the foreground, until SIGTERM or SIGINT; its data go with it. PORT 0 takes a free one.
-             Prints `listening 127.0.0.1:PORT` when it takes requests. Topics are not created by themselves: idemsk topic create.
+             Prints `listening 127.0.0.1:PORT` when it takes requests. SIGHUP kills the broker and starts it again with its data. Topics are not created by themselves: idemsk topic create.
 USAGE
 }
 
@@ -125,14 +125,20 @@ run() { # PORT
     cat "$dir/log" >&2
     fail "the broker's folder could not be formatted"
   }
-  "${JAVA[@]}" kafka.Kafka "$dir/server.properties" >>"$dir/log" 2>&1 </dev/null &
-  broker=$!
-  await "$broker" "$port" "$dir/log"
-  printf 'listening 127.0.0.1:%s\n' "$port"
-  wait "$broker" || {
-    tail -n 20 "$dir/log" >&2
-    fail "the broker ended by itself: its last lines are above"
-  }
+  trap 'restart=1' HUP
+  while restart=''; do
+    "${JAVA[@]}" kafka.Kafka "$dir/server.properties" >>"$dir/log" 2>&1 </dev/null &
+    broker=$!
+    await "$broker" "$port" "$dir/log"
+    printf 'listening 127.0.0.1:%s\n' "$port"
+    wait "$broker" && return
+    if [[ -z $restart ]]; then
+      tail -n 20 "$dir/log" >&2
+      fail "the broker ended by itself: its last lines are above"
+    fi
+    kill -KILL "$broker" 2>/dev/null || true
+    wait "$broker" 2>/dev/null || true
+  done
 }
 
 await() { # PID PORT LOG

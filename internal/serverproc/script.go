@@ -51,6 +51,9 @@ func (s *Script) Freeze() error { return syscall.Kill(-s.process.cmd.Process.Pid
 // Thaw continues the server's processes.
 func (s *Script) Thaw() error { return syscall.Kill(-s.process.cmd.Process.Pid, syscall.SIGCONT) }
 
+// Restart kills the broker of Kafka and has it started again with its data. It does not wait until the broker accepts connections.
+func (s *Script) Restart() error { return s.process.Signal(syscall.SIGHUP) }
+
 // Close ends the server, which deletes its data.
 func (s *Script) Close() error {
 	if err := s.process.End(syscall.SIGTERM); err != nil {

@@ -33,9 +33,9 @@ type output struct {
 }
 
 func (m *member) start(command, env []string, log *lineWriter) (err error) {
-	m.output.reset()
+	m.reset()
 	m.killed, m.paused = false, false
-	m.process, err = subprocess.Start(command, env, func(line []byte) { m.output.line(line); log.line(line) })
+	m.process, err = subprocess.Start(command, env, func(line []byte) { m.line(line); log.line(line) })
 	return err
 }
 

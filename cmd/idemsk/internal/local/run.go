@@ -223,7 +223,7 @@ func (r *run) title() string {
 	if n := len(r.o.ESM.Events); n > 0 {
 		return term.Plural(n, "recorded event", "recorded events")
 	}
-	handled := ""
+	var handled string
 	if c, ok := r.source.(*consumers); ok {
 		handled = c.describe()
 	} else {

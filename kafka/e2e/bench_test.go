@@ -1,0 +1,120 @@
+package e2e_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/consumer"
+)
+
+// BenchmarkConsumer compares the consumer on the memory store with a bare poll loop of franz-go that calls the same trivial handler.
+// One iteration is a round of both, in turns, over the same records of a Kafka in this process. It measures CPU time, with that of the
+// broker, because the throughput depends on what else runs on the machine. ratio is the time of the loop as a part of that of the
+// consumer, the median of the rounds.
+func BenchmarkConsumer(b *testing.B) {
+	const records = 100_000
+	cluster := benchCluster(b, records)
+	var ratios, loops, consumers []float64
+	for b.Loop() {
+		loop := cpuTime(b, func() { pollLoop(b, cluster, records) })
+		own := cpuTime(b, func() { consume(b, cluster, records) })
+		ratios, loops, consumers = append(ratios, loop/own), append(loops, loop), append(consumers, own)
+	}
+	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(median(loops)/records*1e6, "loop-µs/record")
+	b.ReportMetric(median(consumers)/records*1e6, "consumer-µs/record")
+	b.ReportMetric(0, "ns/op")
+}
+
+func median(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }
+
+// cpuTime returns the seconds of CPU time that this process takes to run something.
+func cpuTime(b *testing.B, run func()) float64 {
+	b.Helper()
+	used := func() float64 {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+	}
+	before := used()
+	run()
+	return used() - before
+}
+
+// benchCluster returns a cluster whose topic has records with 1,000 Kafka keys, in 12 partitions.
+func benchCluster(b *testing.B, records int) *kfake.Cluster {
+	b.Helper()
+	listen := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(12, topic), kfake.ListenFn(listen))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(cluster.Close)
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	first := kgo.AbortingFirstErrPromise(client)
+	for i := range records {
+		client.Produce(b.Context(), &kgo.Record{
+			Key: strconv.AppendInt(nil, int64(i%1000), 10), Value: fmt.Appendf(nil, `{"amount":%d}`, i),
+			Headers: []kgo.RecordHeader{{Key: kafka.DefaultKeyHeader, Value: strconv.AppendInt(nil, int64(i), 10)}},
+		}, first.Promise())
+	}
+	if err := first.Err(); err != nil {
+		b.Fatal(err)
+	}
+	return cluster
+}
+
+func pollLoop(b *testing.B, cluster *kfake.Cluster, records int) {
+	b.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(topic))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	for n := 0; n < records; {
+		client.PollFetches(b.Context()).EachRecord(func(*kgo.Record) { n++ })
+	}
+}
+
+func consume(b *testing.B, cluster *kfake.Cluster, records int) {
+	b.Helper()
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
+	var n atomic.Int64
+	c, err := consumer.New(engine, func(context.Context, kafka.Record) ([]byte, error) {
+		if n.Add(1) == int64(records) {
+			stop()
+		}
+		return nil, nil
+	}, consumer.Config{Brokers: cluster.ListenAddrs(), Topics: []string{topic}, Group: "bench-" + rand.Text()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := c.Run(ctx); err != nil {
+		b.Error(err)
+	}
+}

@@ -1,0 +1,263 @@
+//go:build servers
+
+package torture_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/testkit"
+)
+
+// The size of a run: a short one by default. make torture sets the variables for the whole one.
+const (
+	recordsVariable, eventsVariable, seedVariable = "TORTURE_RECORDS", "TORTURE_EVENTS", "TORTURE_SEED"
+	shortRecords, shortEvents                     = 2000, 12
+)
+
+const (
+	topic      = "payments"
+	group      = "ledger"
+	partitions = 12
+	processes  = 3 // at the beginning
+	session    = 6 * time.Second
+)
+
+// Processes on a real Kafka are killed, paused for longer than their session, ended and started at random, while the broker is
+// restarted. No record is lost, each payment is booked once, and those of each Kafka key are booked in the order of their offsets.
+func TestTorture(t *testing.T) {
+	seed := uint64(setting(t, seedVariable, int(rand.Uint32())+1))
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Logf("%s=%d", seedVariable, seed)
+			records, events := setting(t, recordsVariable, shortRecords), setting(t, eventsVariable, shortEvents)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Minute+time.Duration(events)*time.Second+time.Duration(records)*5*time.Millisecond,
+				errors.New("the run took too long"))
+			defer cancel()
+			kafka := testkit.Run(t, serverproc.StartScript, serverproc.Kafka)
+			variables, read := open(t)
+			r := &run{T: t, ctx: ctx, kafka: kafka, rand: rand.New(rand.NewPCG(seed, 0)), log: newLog(t)}
+			r.connect()
+			r.environment = slices.Concat(variables, []string{processVariable + "=1", "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
+				"IDEMSK_KAFKA_BROKERS=" + kafka.Addr(), "IDEMSK_KAFKA_TOPICS=" + topic, "IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_KAFKA_SESSION_TIMEOUT=" + session.String(),
+				"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=100ms"})
+			r.torture(records, events)
+			r.drain()
+			found, err := read(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.verify(found)
+		})
+	}
+}
+
+func setting(t *testing.T, name string, usual int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q: want a whole number from 1 on", name, text)
+	}
+	return n
+}
+
+// run is one run of the test.
+type run struct {
+	*testing.T
+	ctx         context.Context //nolint:containedctx // the test's
+	kafka       *serverproc.Script
+	client      *kgo.Client
+	admin       *kadm.Client
+	environment []string
+	rand        *rand.Rand
+	log         *logFile
+	members     []*member
+	produced    int // records
+	happened    map[string]int
+}
+
+func (r *run) connect() {
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Addr()), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(client.Close)
+	r.client, r.admin, r.happened = client, kadm.NewClient(client), make(map[string]int)
+	if _, err := r.admin.CreateTopic(r.ctx, partitions, 1, nil, topic); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// torture has the events happen, and produces the records meanwhile.
+func (r *run) torture(records, events int) {
+	r.Cleanup(r.killAll)
+	for range processes {
+		r.join()
+	}
+	for i := range events {
+		r.produce(records*(i+1)/events - r.produced)
+		for happened := false; !happened; {
+			r.pauseFor(time.Duration(r.rand.Int64N(int64(400 * time.Millisecond))))
+			r.keep()
+			happened = r.event()
+		}
+	}
+	r.Logf("%d events: %v", events, r.happened)
+}
+
+// pauseFor lets time pass.
+func (r *run) pauseFor(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.ctx.Done():
+		r.Fatalf("%v; the processes' log is %s", context.Cause(r.ctx), r.log.path)
+	}
+}
+
+// produce produces records. A fifth of them are sent again later.
+func (r *run) produce(n int) {
+	const accounts, copies = 1000, 5
+	for range n {
+		id := r.produced
+		if id > 0 && r.rand.IntN(copies) == 0 {
+			id = r.rand.IntN(id)
+		}
+		account := fmt.Sprintf("account-%d", id%accounts)
+		r.client.Produce(r.ctx, &kgo.Record{
+			Key: []byte(account), Value: fmt.Appendf(nil, `{"account":%q,"amount":%d}`, account, id+1),
+			Headers: []kgo.RecordHeader{{Key: "idempotency-key", Value: fmt.Appendf(nil, "payment-%d", id)}},
+		}, func(_ *kgo.Record, err error) {
+			if err != nil && r.ctx.Err() == nil {
+				r.Errorf("producing: %v", err)
+			}
+		})
+		r.produced++
+	}
+}
+
+// event has one thing happen to the group. It returns false if that is not possible now.
+func (r *run) event() bool {
+	const most, least = 5, 2 // processes
+	m := r.members[r.rand.IntN(len(r.members))]
+	steady := 0 // other processes that go on
+	for _, other := range r.members {
+		if other != m && other.works() {
+			steady++
+		}
+	}
+	var what string
+	switch roll := r.rand.IntN(100); {
+	case !m.works():
+		return false
+	case roll < 2:
+		what = "broker restarted"
+		if err := r.kafka.Restart(); err != nil {
+			r.Fatal(err)
+		}
+	case roll < 15 && steady > 0:
+		what = "paused"
+		m.pause(session + time.Second + time.Duration(r.rand.Int64N(int64(4*time.Second))))
+	case roll < 30 && len(r.members) < most:
+		what = "joined"
+		r.join()
+	case roll < 45 && len(r.members) > least && steady > 0:
+		what = "left"
+		m.end(leaves)
+	case roll < 65:
+		what = "ended and started again"
+		m.end(restarts)
+	default:
+		what = "killed"
+		m.end(killed)
+	}
+	r.happened[what]++
+	return true
+}
+
+// drain waits until everything is committed, and ends the processes.
+func (r *run) drain() {
+	if err := r.client.Flush(r.ctx); err != nil {
+		r.Fatal(err)
+	}
+	for r.lag() > 0 {
+		r.pauseFor(200 * time.Millisecond)
+		r.keep()
+	}
+	for _, m := range r.members {
+		m.resume()
+		m.end(leaves)
+	}
+	for len(r.members) > 0 {
+		r.pauseFor(50 * time.Millisecond)
+		r.keep()
+	}
+}
+
+// lag returns the number of offsets that are not committed. While the broker does not answer it is 1.
+func (r *run) lag() (lag int64) {
+	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Second)
+	defer cancel()
+	ends, err := r.admin.ListEndOffsets(ctx, topic)
+	if err != nil || ends.Error() != nil {
+		return 1
+	}
+	commits, err := r.admin.FetchOffsets(ctx, group)
+	if err != nil {
+		return 1
+	}
+	ends.Each(func(end kadm.ListedOffset) {
+		commit, _ := commits.Lookup(topic, end.Partition)
+		lag += end.Offset - max(0, commit.At)
+	})
+	return lag
+}
+
+// logFile has what the processes print. It stays if the test fails.
+type logFile struct {
+	t    *testing.T
+	path string
+	file *os.File
+}
+
+func newLog(t *testing.T) *logFile {
+	t.Helper()
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("torture-%d-%d.log", os.Getpid(), time.Now().UnixNano()))
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &logFile{t: t, path: path, file: file}
+	t.Cleanup(func() {
+		_ = file.Close()
+		if !t.Failed() {
+			_ = os.Remove(path)
+		}
+	})
+	return l
+}
+
+func (l *logFile) line(number int, line []byte) {
+	if bytes.Contains(line, []byte(`"level":"INFO","msg":"record"`)) {
+		return
+	}
+	_, _ = fmt.Fprintf(l.file, "%d %s\n", number, line)
+}
