@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda/messages"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -24,7 +25,8 @@ type layer struct {
 
 func newLayer(up *upstream, api *api, options []app.Option) *layer {
 	return &layer{upstream: up, api: api, consumer: sync.OnceValues(func() (*app.Function, error) {
-		return app.New(context.Background(), bulk, app.Environment(), os.Stdout, os.Stderr, options...)
+		partial := app.ReadConfig(host.Environment(), options...).Failures == msk.FailPartial // New reports errors of the variables
+		return app.New(context.Background(), bulk(partial), host.Environment(), os.Stdout, os.Stderr, options...)
 	})}
 }
 
