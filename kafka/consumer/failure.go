@@ -61,7 +61,8 @@ func (m *member) advice(err error) string {
 		{kerr.InconsistentGroupProtocol, "the members of the group use other balancers or another protocol: use the same, or another group"},
 		{kerr.FencedInstanceID, "another process has the instance ID " + m.cfg.InstanceID + ": each process of the group needs its own"},
 		{kerr.InvalidGroupID, "want a valid group"},
-		{kerr.InvalidSessionTimeout, "SessionTimeout (IDEMSK_KAFKA_SESSION_TIMEOUT) is outside the bounds of the brokers, group.min.session.timeout.ms and group.max.session.timeout.ms"},
+		{kerr.InvalidSessionTimeout, "SessionTimeout (IDEMSK_KAFKA_SESSION_TIMEOUT) is outside the bounds of the brokers, " +
+			"group.min.session.timeout.ms and group.max.session.timeout.ms"},
 		{kerr.GroupMaxSizeReached, "the group has as many members as the brokers allow, group.max.size: start fewer processes"},
 		{kerr.UnsupportedVersion, "the brokers are too old for this configuration"},
 		{kerr.UnsupportedAssignor, "the brokers do not have the assignor: want kgo.StickyBalancer or kgo.RangeBalancer"},
