@@ -37,9 +37,9 @@ A queue or a topic may be shared by functions and clusters. A run redrives only 
 cluster (--of-cluster), because the same partition and offset of another cluster is another record. Other letters stay.
 
 If a letter does not contain its value because of its size, the value is read from the object in S3 that the letter names, or else from
-Kafka; this needs --brokers, also with --function-name. Messages that are not dead letters of idemsk are listed and stay. In a queue, messages that stay become visible again
-at the end of the run, with a higher receive count, also after --dry-run. In a FIFO queue they block later letters of their partition.
-SQS delivers at most 120,000 messages that stay to one run.
+Kafka; this needs --brokers, also with --function-name. Messages that are not dead letters of idemsk are listed and stay. In a queue,
+messages that stay become visible again at the end of the run, with a higher receive count, also after --dry-run. In a FIFO queue they
+block later letters of their partition. SQS delivers at most 120,000 messages that stay to one run.
 ` + kafkaHelp,
 		examples: []string{
 			"idemsk redrive --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/letters --brokers b-1:9098,b-2:9098 --auth iam --dry-run",

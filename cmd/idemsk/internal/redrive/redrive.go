@@ -61,7 +61,7 @@ type Options struct {
 	Reader      Reader // nil: letters that are not whole, and whose value is not in S3, can't be redriven
 	// Values returns a client of S3. It is called once a letter has its value there.
 	Values func(ctx context.Context) (s3spill.Getter, error)
-	Key         string // only letters with this key, as stored or as the record has it, if not empty
+	Key    string // only letters with this key, as stored or as the record has it, if not empty
 	// Function and Cluster are those whose letters are redriven, as the letters name them. A letter of another function, or
 	// of another cluster, is passed over: it is of another record, though its place may be the same. A letter that names none, as
 	// earlier versions made them, counts as theirs. An empty Function is all of them; an empty Cluster is that of the first letter.

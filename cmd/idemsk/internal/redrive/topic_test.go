@@ -46,7 +46,7 @@ func sendLetters(t *testing.T, c *kfake.Cluster, letters ...kafka.DeadLetter) {
 	}
 }
 
-// lettersFrom returns n letters of records at the offsets 0, 1, 2…
+// lettersFrom returns n letters of records at the offsets from 0 on.
 func lettersFrom(n int) (all []kafka.DeadLetter) {
 	for offset := range n {
 		all = append(all, letter(int64(offset)))
