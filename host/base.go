@@ -39,11 +39,15 @@ type Base struct {
 	awsCfg func(ctx context.Context) (aws.Config, error)
 	opened []func() // called by Close, in the order in which they were registered
 	passed *Store   // the configured store; nil if it is built in
+	topic  *DeadLetterTopic
 }
 
 // NewBase returns a Base with a configuration that was read from vars with these options. Logs go to stderr.
 func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base {
-	return &Base{Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(), passed: passed(options, cfg.Store)}
+	added := collect(options)
+	return &Base{
+		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(), passed: added.store(cfg.Store), topic: added.topic,
+	}
 }
 
 // OnClose registers a function that Close calls.
@@ -92,11 +96,6 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	}
 	p.Records = b.Config.Records
 	p.Records.Logger = b.Logger
-	if b.Config.DeadLetterQueueURL == "" {
-		b.Logger.LogAttrs(ctx, slog.LevelWarn,
-			"no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL): a record that always fails blocks its partition")
-		return p, nil
-	}
 	p.Records.DeadLetters, err = b.deadLetters(ctx)
 	return p, err
 }
@@ -127,7 +126,20 @@ const (
 	sqsMaxBackoff = 200 * time.Millisecond
 )
 
+// deadLetters returns the destination of dead letters, nil if none is configured.
 func (b *Base) deadLetters(ctx context.Context) (kafka.DeadLetters, error) {
+	switch {
+	case b.Config.DeadLetterTopic != "":
+		return b.topic.Open(ctx, b)
+	case b.Config.DeadLetterQueueURL != "":
+		return b.queue(ctx)
+	}
+	b.Logger.LogAttrs(ctx, slog.LevelWarn, "no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL or IDEMSK_DEAD_LETTER_TOPIC): "+
+		"a record that always fails blocks its partition")
+	return nil, nil //nolint:nilnil // kafka.Config says what nil means
+}
+
+func (b *Base) queue(ctx context.Context) (*sqsdlq.Queue, error) {
 	awsCfg, err := b.AWS(ctx)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ type Config struct {
 	Records kafka.Config
 
 	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
-	DeadLetterMaxBytes int    // IDEMSK_DEAD_LETTER_MAX_BYTES
+	DeadLetterMaxBytes int    // IDEMSK_DEAD_LETTER_MAX_BYTES, of a message in the queue
+	DeadLetterTopic    string // IDEMSK_DEAD_LETTER_TOPIC, instead of a queue
 
 	Function string     // Defaults.Name
 	LogLevel slog.Level // IDEMSK_LOG_LEVEL, or AWS_LAMBDA_LOG_LEVEL
@@ -73,12 +74,14 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqsdlq.DefaultMaxBytes, sqsdlq.SmallestMaxBytes, sqsdlq.LargestMaxBytes),
 		Function:           d.Name,
 	}
+	added := collect(options)
+	cfg.DeadLetterTopic = readDeadLetterTopic(v, added.topic)
 	cfg.Records = readRecords(v, d)
 	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected && cfg.Records.Namespace == "" {
 		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group ("+d.NameVariable+", its default, is not set)")
 	}
 	cfg.LogLevel = readLogLevel(v)
-	switch s := passed(options, cfg.Store); {
+	switch s := added.store(cfg.Store); {
 	case s != nil:
 		s.Read(v, &cfg)
 	case cfg.Store == StorePostgres:
@@ -95,6 +98,25 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	}
 	cfg.Engine.Unbatched = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
+}
+
+// readDeadLetterTopic reads the name of the topic, and the variables of its client.
+func readDeadLetterTopic(v *Vars, client *DeadLetterTopic) string {
+	const name, queue = "IDEMSK_DEAD_LETTER_TOPIC", "IDEMSK_DEAD_LETTER_QUEUE_URL"
+	topic := v.String(name, "")
+	switch {
+	case topic == "":
+	case !kafka.ValidTopic(topic):
+		v.Fail(name, topic, kafka.TopicNames)
+	case v.String(queue, "") != "":
+		v.Fail(name, topic, "either a topic or a queue for dead letters, and "+queue+" is set")
+	case client == nil:
+		v.Fail(name, topic, "a queue ("+queue+"), or a program with a client of Kafka: "+
+			"import github.com/idemsk/idemsk/host/topicapp in its main package, and pass topicapp.DeadLetters() to Start")
+	default:
+		client.Read(v)
+	}
+	return topic
 }
 
 // memory returns the memory store's configuration. Its batches are as large as DynamoDB's, so that a local run executes the

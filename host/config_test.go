@@ -153,6 +153,10 @@ func variables() []variable {
 			[]string{"q", "arn:aws:sqs:eu-central-1:1:q", "https://", "ftp://host/q", "https://%zz"},
 		},
 		{
+			"IDEMSK_DEAD_LETTER_TOPIC", func(c Config) any { return c.DeadLetterTopic },
+			map[string]any{"": "", "payments-dead-letters": "payments-dead-letters"}, []string{"dead letters", "..", strings.Repeat("t", 250)},
+		},
+		{
 			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
 			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576}, []string{"20479", "1048577", "256KiB"},
 		},
@@ -274,7 +278,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours, _, _ := strings.Cut(string(page), "## The relay of") // lambda/relay looks at the rest
-	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "") // lambda/app reads it
+	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "")   // lambda/app reads it
 	documented := regexp.MustCompile(`IDEMSK_[A-Z_]+`).FindAllString(ours, -1)
 	for _, v := range variables() {
 		if !slices.Contains(documented, v.name) && strings.HasPrefix(v.name, "IDEMSK_") {

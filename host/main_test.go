@@ -25,8 +25,13 @@ func vars(env map[string]string) *Vars {
 	})
 }
 
+// readConfig reads the configuration of a program with a client of Kafka.
 func readConfig(v *Vars) Config {
-	return ReadConfig(v, Defaults{Name: v.String(nameVariable, ""), NameVariable: nameVariable, Order: kafka.ByPartition})
+	return ReadConfig(v, defaults(v), WithDeadLetterTopic(DeadLetterTopic{Read: func(*Vars) {}}))
+}
+
+func defaults(v *Vars) Defaults {
+	return Defaults{Name: v.String(nameVariable, ""), NameVariable: nameVariable, Order: kafka.ByPartition}
 }
 
 func returning(result string, err error) kafka.Handler {

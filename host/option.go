@@ -4,12 +4,34 @@ import (
 	"context"
 
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Option adds an optional part to a program, such as pgapp.Store.
 type Option func(*options)
 
-type options struct{ stores []Store }
+type options struct {
+	stores []Store
+	topic  *DeadLetterTopic
+}
+
+// collect returns what the options add.
+func collect(given []Option) (o options) {
+	for _, add := range given {
+		add(&o)
+	}
+	return o
+}
+
+// store returns the store with a name, nil if there is none.
+func (o *options) store(name string) *Store {
+	for i := range o.stores {
+		if o.stores[i].Name == name {
+			return &o.stores[i]
+		}
+	}
+	return nil
+}
 
 // Store is a store whose client is not part of every program. The program's main package imports it and passes it to Start.
 type Store struct {
@@ -24,19 +46,16 @@ type Store struct {
 // WithStore adds a store.
 func WithStore(s Store) Option { return func(o *options) { o.stores = append(o.stores, s) } }
 
-// passed returns the store with a name from the options, nil if there is none.
-func passed(given []Option, name string) *Store {
-	var o options
-	for _, add := range given {
-		add(&o)
-	}
-	for i := range o.stores {
-		if o.stores[i].Name == name {
-			return &o.stores[i]
-		}
-	}
-	return nil
+// DeadLetterTopic sends dead letters to the topic IDEMSK_DEAD_LETTER_TOPIC by a client that is not part of every program.
+type DeadLetterTopic struct {
+	// Read reads the client's variables. It reports errors to v.
+	Read func(v *Vars)
+	// Open returns the topic Config.DeadLetterTopic. It registers its resources with Base.OnClose.
+	Open func(ctx context.Context, b *Base) (kafka.DeadLetters, error)
 }
+
+// WithDeadLetterTopic adds the client for a topic of dead letters.
+func WithDeadLetterTopic(t DeadLetterTopic) Option { return func(o *options) { o.topic = &t } }
 
 // imported describes how a program adds a store.
 func imported(pkg string) string {

@@ -40,13 +40,19 @@ func (v *Vars) Err() error { return errors.Join(v.errs...) }
 
 // Fail records that a variable's value is invalid; want describes valid values.
 func (v *Vars) Fail(name, value, want string) {
-	v.errs = append(v.errs, fmt.Errorf("%s is %q: want %s", name, value, want))
-	v.failed[name] = true
+	v.fail(name, fmt.Errorf("%s is %q: want %s", name, value, want))
 }
 
 // FailSecret records that a variable's value is missing or invalid, without repeating the value.
 func (v *Vars) FailSecret(name, want string) {
-	v.errs = append(v.errs, fmt.Errorf("%s is missing or wrong: want %s", name, want))
+	v.fail(name, fmt.Errorf("%s is missing or wrong: want %s", name, want))
+}
+
+// fail records an error once: two parts of a program may read the same variable.
+func (v *Vars) fail(name string, err error) {
+	if !slices.ContainsFunc(v.errs, func(e error) bool { return e.Error() == err.Error() }) {
+		v.errs = append(v.errs, err)
+	}
 	v.failed[name] = true
 }
 

@@ -16,10 +16,35 @@ import (
 // call, all of its records are handled again, because the effects do not commit with the completions.
 type BulkHandler func(ctx context.Context, rs []Record) []error
 
+// BulkAttempts is a BulkHandler that also gets the attempt of each record, and returns its result to be stored. A nil Err means
+// that the effect took place.
+type BulkAttempts func(ctx context.Context, rs []RecordAttempt) []batch.Result
+
+// RecordAttempt is a record in a call of BulkAttempts.
+type RecordAttempt struct {
+	Record *Record
+	// Attempt is the attempt that the claim of the record's key counted. Its Number is 0 if the record is handled without protection.
+	Attempt idem.Attempt
+}
+
+// attempts returns the handler as a BulkAttempts.
+func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) []batch.Result {
+	records := make([]Record, len(rs))
+	for i := range rs {
+		records[i] = *rs[i].Record
+	}
+	errs := h(ctx, records)
+	results := make([]batch.Result, len(errs))
+	for i, err := range errs {
+		results[i].Err = err
+	}
+	return results
+}
+
 // bulk calls the bulk handler for all records that were not rejected.
 func (p *Processor) bulk(ctx context.Context, items []*batch.Item) []batch.Result {
 	results := make([]batch.Result, len(items))
-	var records []Record
+	var records []RecordAttempt
 	var which []int
 	for i, it := range items {
 		t, _ := it.Substitute.(*task)
@@ -27,15 +52,16 @@ func (p *Processor) bulk(ctx context.Context, items []*batch.Item) []batch.Resul
 			results[i].Err = idem.Permanent(t.rejected)
 			continue
 		}
-		records, which = append(records, *t.Record), append(which, i)
+		attempt, _ := idem.AttemptFrom(it.Context())
+		records, which = append(records, RecordAttempt{Record: t.Record, Attempt: attempt}), append(which, i)
 	}
 	if len(records) == 0 {
 		return results
 	}
-	errs := p.cfg.Bulk(ctx, records)
+	got := p.cfg.BulkAttempts(ctx, records)
 	for n, i := range which {
-		if results[i].Err = fmt.Errorf("the bulk handler returned %d errors for %d records: want one for each", len(errs), len(records)); len(errs) == len(records) {
-			results[i].Err = errs[n]
+		if results[i].Err = fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", len(got), len(records)); len(got) == len(records) {
+			results[i] = got[n]
 		}
 	}
 	return results

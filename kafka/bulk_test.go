@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -77,13 +78,13 @@ func TestBulkHandler(t *testing.T) {
 	other.Value = []byte("another value")
 	undecodable := record(6, "x")
 	undecodable.Undecodable = &kafka.DecodeError{Source: "payments-3@6", Field: "value", Err: errors.New("not base64")}
-	batch := [][]kafka.Record{{record(1, "a"), record(2, "bad"), record(3, "a"), other, record(5, ""), undecodable, record(7, "b")}, {}}
+	records := [][]kafka.Record{{record(1, "a"), record(2, "bad"), record(3, "a"), other, record(5, ""), undecodable, record(7, "b")}, {}}
 	for delivery, want := range []struct{ calls, kinds string }{
 		{"[[a bad b]]", "Executed Retry Executed DeadLettered DeadLettered DeadLettered Executed"},
 		{"[[a bad b] [bad]]", "Replayed DeadLettered Replayed ReplayedFailed ReplayedFailed ReplayedFailed Replayed"},
 		{"[[a bad b] [bad]]", "Replayed ReplayedFailed Replayed ReplayedFailed ReplayedFailed ReplayedFailed Replayed"},
 	} {
-		b := p.Run(t.Context(), "", batch)
+		b := p.Run(t.Context(), "", records)
 		if got := kinds(b); got != want.kinds || fmt.Sprint(calls) != want.calls {
 			t.Errorf("delivery %d: %s, calls %v; want %s, %s", delivery, got, calls, want.kinds, want.calls)
 		}
@@ -101,9 +102,42 @@ func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
 	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) []error { return nil }})
 	b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	for i := range b.Partitions[0] {
-		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry || !strings.Contains(m.Err().Error(), "0 errors for 2 records") {
+		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry || !strings.Contains(m.Err().Error(), "0 results for 2 records") {
 			t.Errorf("%s: %v, %v", m.Record.Source(), m.Outcome.Kind, m.Err())
 		}
+	}
+}
+
+// A handler with attempts gets the token and the number of each record's attempt, and its results are stored and replayed.
+func TestBulkAttempts(t *testing.T) {
+	var calls [][]kafka.RecordAttempt
+	bulk := func(_ context.Context, rs []kafka.RecordAttempt) []batch.Result {
+		calls = append(calls, rs)
+		results := make([]batch.Result, len(rs))
+		for i, r := range rs {
+			results[i].Value = []byte("result of " + string(r.Record.Key))
+			if string(r.Record.Key) == "bad" {
+				results[i].Err = errors.New("no such account")
+			}
+		}
+		return results
+	}
+	p := newProcessor(t, kafka.Config{BulkAttempts: bulk, DeadLetters: new(letters)})
+	records := [][]kafka.Record{{record(1, "a"), record(2, "bad")}}
+	p.Run(t.Context(), "", records)
+	b := p.Run(t.Context(), "", records)
+	if got := kinds(b); got != "Replayed DeadLettered" {
+		t.Errorf("kinds %s", got)
+	}
+	if got := string(b.Partitions[0][0].Outcome.Result); got != "result of a" {
+		t.Errorf("the replayed result is %q", got)
+	}
+	if len(calls) != 2 || len(calls[0]) != 2 || len(calls[1]) != 1 {
+		t.Fatalf("calls %v", calls)
+	}
+	first, second := calls[0][1].Attempt, calls[1][0].Attempt
+	if first.Number != 1 || second.Number != 2 || first.Token <= 0 || second.Token <= first.Token || second.Source != "payments-3@2" {
+		t.Errorf("attempts %+v and %+v", first, second)
 	}
 }
 
@@ -119,6 +153,11 @@ func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 		"no handler": func() error { _, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n"}); return err },
 		"two": func() error {
 			_, err := kafka.NewProcessor(engine, handler, kafka.Config{Namespace: "n", Bulk: bulk})
+			return err
+		},
+		"two in bulk": func() error {
+			attempts := func(context.Context, []kafka.RecordAttempt) []batch.Result { return nil }
+			_, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n", Bulk: bulk, BulkAttempts: attempts})
 			return err
 		},
 		"no namespace": func() error { _, err := kafka.NewProcessor(engine, handler, kafka.Config{}); return err },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/idemsk/idemsk/idem"
 )
@@ -47,8 +48,14 @@ type Config struct {
 	Order Order
 	// Concurrency is the number of records handled at once (default batch.DefaultConcurrency).
 	Concurrency int
+	// Backoff is the time before a record of a Stream is tried for the second time. It doubles with each try, up to MaxBackoff, less
+	// a random part of up to a half (defaults batch.DefaultBackoff and batch.DefaultMaxBackoff).
+	Backoff    time.Duration
+	MaxBackoff time.Duration
 	// Bulk is called instead of the Handler, with many records per call, if not nil. Order and Concurrency are ignored then.
 	Bulk BulkHandler
+	// BulkAttempts is Bulk for a handler that needs the attempts of the records or returns results.
+	BulkAttempts BulkAttempts
 	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that fails blocks its
 	// partition until it succeeds.
 	DeadLetters DeadLetters
@@ -56,7 +63,7 @@ type Config struct {
 	Unprotected bool
 	// Function is the name of the function or of the process, for dead letters.
 	Function string
-	// Logger gets a line for each batch, and one for each record with any other outcome than a plain execution (default
+	// Logger gets a line for each batch of Processor.Run, and one for each record with any other outcome than a plain execution (default
 	// slog.Default()).
 	Logger *slog.Logger
 }
@@ -70,6 +77,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Order == DefaultOrder {
 		c.Order = ByPartition
+	}
+	if c.Bulk != nil {
+		c.BulkAttempts = c.Bulk.attempts
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -15,7 +15,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// DeadLetters is the destination of records that can never succeed. Package sqsdlq sends them to an SQS queue.
+// DeadLetters is the destination of records that can never succeed. Package sqsdlq sends them to an SQS queue, package topicdlq
+// to a Kafka topic.
 type DeadLetters interface {
 	// Send sends a dead letter. It must return nil only if the letter is stored durably, because the record is not delivered
 	// again then. It may be called concurrently. Letters of different failures have different values of DeadLetter.ID;
@@ -99,35 +100,42 @@ func newDeadLetter(r *Record, b idem.DeadLetter, function, cluster string) DeadL
 // ErrDeadLetterTooLarge means that a dead letter exceeds the limit even with all optional fields omitted.
 var ErrDeadLetterTooLarge = errors.New("kafka: the dead letter is too large")
 
-// Encode returns the letter as JSON of at most limit bytes, in characters that every transport accepts. If the letter is
-// larger, fields are omitted and named in Omitted, in this order: the value, the headers, the undecoded record, and the Kafka
-// key. It returns ErrDeadLetterTooLarge (wrapped) if the rest is still too large.
+// Encode returns the letter as JSON of at most limit bytes, in characters that every transport accepts. A larger letter is
+// reduced until it fits. Encode returns ErrDeadLetterTooLarge (wrapped) if it can't be reduced any more.
 func (l DeadLetter) Encode(limit int) ([]byte, error) {
-	out, err := l.marshal()
-	for _, drop := range []func(){
-		func() {
-			if n := len(l.Value); n > 0 { // without its empty value the letter would describe a tombstone
-				l.ValueOmitted, l.Value = n, nil
-			}
-		},
-		func() { omit(&l, "headers", &l.Headers) },
-		func() { omit(&l, "undecoded", &l.Undecoded) },
-		func() { omit(&l, "key", &l.Key) },
-	} {
-		if err != nil || len(out) <= limit {
-			break
+	for {
+		out, err := l.marshal()
+		if err != nil {
+			return nil, fmt.Errorf("kafka: encoding the dead letter of %s: %w", l.Source(), err)
 		}
-		drop()
-		out, err = l.marshal()
+		if len(out) <= limit {
+			return out, nil
+		}
+		smaller, ok := l.Reduce()
+		if !ok {
+			return nil, fmt.Errorf("%w: that of %s has %d bytes with all optional fields omitted; the limit is %d",
+				ErrDeadLetterTooLarge, l.Source(), len(out), limit)
+		}
+		l = smaller
 	}
+}
+
+// Reduce returns the letter without the first of these fields that it has: the value, the headers, the undecoded record, the
+// Kafka key. The returned letter names the omitted field. Reduce returns false if the letter has none of them.
+func (l DeadLetter) Reduce() (smaller DeadLetter, ok bool) {
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("kafka: encoding the dead letter of %s: %w", l.Source(), err)
-	case len(out) > limit:
-		return nil, fmt.Errorf("%w: that of %s has %d bytes with all optional fields omitted; the limit is %d",
-			ErrDeadLetterTooLarge, l.Source(), len(out), limit)
+	case len(l.Value) > 0: // without its empty value the letter would describe a tombstone
+		l.ValueOmitted, l.Value = len(l.Value), nil
+	case len(l.Headers) > 0:
+		omit(&l, "headers", &l.Headers)
+	case len(l.Undecoded) > 0:
+		omit(&l, "undecoded", &l.Undecoded)
+	case len(l.Key) > 0:
+		omit(&l, "key", &l.Key)
+	default:
+		return l, false
 	}
-	return out, nil
+	return l, true
 }
 
 // marshal escapes the characters U+FFFE and U+FFFF. JSON and UTF-8 allow them, but XML does not, and so SQS refuses them.
@@ -140,10 +148,8 @@ func (l DeadLetter) marshal() ([]byte, error) {
 }
 
 func omit[T any](l *DeadLetter, name string, part *[]T) {
-	if len(*part) > 0 {
-		*part = nil
-		l.Omitted = append(slices.Clip(l.Omitted), name) // the letter is a copy, but its slices are shared
-	}
+	*part = nil
+	l.Omitted = append(slices.Clip(l.Omitted), name) // the letter is a copy, but its slices are shared
 }
 
 // ParseDeadLetter reads a letter's JSON form. It returns an error if it is not one.

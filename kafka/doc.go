@@ -10,4 +10,7 @@
 //   - Order: the records of a partition, or of one Kafka key, are handled one after another (see [Order]). Package idem/batch
 //     runs them, and lets duplicates in the batch share one outcome.
 //   - Settle: the key is completed, or dead-lettered, or the record is kept for another delivery. [Batch] has the outcome of each record.
+//
+// [Processor.Run] processes a batch, such as an event of Lambda, before a deadline. [Processor.Stream] processes the records of a
+// long-running consumer: it has no barrier between batches, and tries a record again until it is settled.
 package kafka

@@ -16,17 +16,23 @@ type Processor struct {
 	scheduler *batch.Scheduler
 }
 
-// NewProcessor returns a processor. The handler must be nil if Config.Bulk is set. It returns idem.ErrInvalidConfig (wrapped),
-// which names every invalid field.
+// NewProcessor returns a processor. The handler must be nil if Config.Bulk or Config.BulkAttempts is set. It returns
+// idem.ErrInvalidConfig (wrapped), which names every invalid field.
 func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor, error) {
-	if engine == nil || (handler == nil) == (cfg.Bulk == nil) {
-		return nil, fmt.Errorf("kafka: %w: want an engine, and either a handler or Config.Bulk", idem.ErrInvalidConfig)
+	handlers := 0
+	for _, given := range []bool{handler != nil, cfg.Bulk != nil, cfg.BulkAttempts != nil} {
+		if given {
+			handlers++
+		}
+	}
+	if engine == nil || handlers != 1 {
+		return nil, fmt.Errorf("kafka: %w: want an engine, and one of a handler, Config.Bulk and Config.BulkAttempts", idem.ErrInvalidConfig)
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency})
+	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff})
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +54,7 @@ type Batch struct {
 // deadline.
 func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Record) *Batch {
 	b := p.prepare(cluster, partitions)
-	if p.cfg.Bulk != nil {
+	if p.cfg.BulkAttempts != nil {
 		p.scheduler.RunBulk(ctx, b.items(), p.bulk)
 	} else {
 		p.scheduler.Run(ctx, b.lanes())

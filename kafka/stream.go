@@ -14,7 +14,8 @@ import (
 )
 
 // Stream processes the records of an endless source, such as a consumer process, in lanes by Config.Order. A record that is not
-// settled is tried again, and blocks only its lane.
+// settled is tried again (see Config.Backoff), and blocks only its lane. The logger of Config gets a line for each try with any other
+// outcome than a plain execution.
 //
 // A Stream is safe for concurrent use. The caller must call Close.
 type Stream struct {
@@ -32,26 +33,25 @@ type Stream struct {
 // Stream returns a stream of records of a cluster, which ends when ctx ends: the contexts of handlers end then, and no handler
 // is called any more. ctx should have no deadline.
 //
-// The stream calls done once for each record that is settled, from any goroutine, but never concurrently for the records of one
-// lane. done must not block, and must not call Revoke or Close. A record that is never settled, for example because no dead
-// letters are configured, is tried for ever: see Report.Blocked.
+// The stream calls done once for each record that is settled, from any goroutine except those that call the stream's methods, never
+// concurrently for the records of one lane, and not always in the order of offsets. done must not block, and must not call Revoke
+// or Close. Without dead letters, a record that always fails is tried for ever: see Stream.Retrying.
 //
-// Stream returns idem.ErrInvalidConfig (wrapped) if Config.Bulk is set: records of a stream are handled one at a time.
+// Stream returns idem.ErrInvalidConfig (wrapped) if Config.Bulk is set, because a stream handles one record at a time.
 func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Message)) (*Stream, error) {
-	if p.cfg.Bulk != nil {
+	if p.cfg.BulkAttempts != nil {
 		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
 	}
 	s := &Stream{processor: p, cluster: cluster, done: done, since: time.Now()}
-	s.lanes = p.scheduler.Stream(ctx, s.settled, s.unsettled)
+	s.lanes = p.scheduler.Stream(ctx, s.settled, s.tried)
 	return s, nil
 }
 
 // Add adds records. Those of a partition must be in the order of their offsets. Add returns at once: the caller bounds the
-// number of records that are in progress. After Close it does nothing. The stream keeps what the records refer to until they
-// are done.
+// number of records that are in progress. After Close it does nothing.
 func (s *Stream) Add(records ...Record) {
 	for i := range records {
-		m := &struct {
+		m := &struct { // one allocation, which lives until the record is done
 			Message
 			record Record
 		}{record: records[i]}
@@ -61,16 +61,28 @@ func (s *Stream) Add(records ...Record) {
 }
 
 // Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and the attempts are
-// not counted. It then waits for those that have begun, until ctx ends, and returns those that have not ended by then. done is
-// not called for any of these afterwards. The keys of the returned ones are still settled.
+// not counted. It then waits for those that have begun, until ctx ends, and returns those that have not ended by then. Their State
+// is batch.Overrun, and their Outcome must not be read. done is not called for any of these after Revoke has returned. The keys of
+// those that were returned are still settled.
 func (s *Stream) Revoke(ctx context.Context, topic string, partition int32) (running []*Message) {
 	prefix := lanePrefix(topic, partition)
 	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) }))
 }
 
-// Close removes the records of all partitions as Revoke does. When it returns, the contexts of the handlers that still run have
-// ended.
+// Close removes the records of all partitions as Revoke does, and ends the stream. The contexts of the handlers that still run have
+// ended when it returns. Their keys are not settled, and stay claimed until their leases end.
 func (s *Stream) Close(ctx context.Context) (running []*Message) { return messages(s.lanes.Close(ctx)) }
+
+// Retrying returns how many lanes wait to try a record again, and how many of these are blocked until an operator fixes the cause
+// (see Report.Blocked).
+func (s *Stream) Retrying() (lanes, blocked int) {
+	s.lanes.Retrying(func(it *batch.Item) {
+		if lanes++; messageOf(it).blocked() {
+			blocked++
+		}
+	})
+	return lanes, blocked
+}
 
 func messages(items []*batch.Item) []*Message {
 	all := make([]*Message, len(items))
@@ -86,7 +98,7 @@ func messageOf(it *batch.Item) *Message {
 	return (*Message)(t)
 }
 
-// lane returns the name of a record's lane. It begins with the partition's prefix. Names of topics contain no '/'.
+// lane returns the name of a record's lane: the partition's prefix, and a key or an offset.
 func (s *Stream) lane(r *Record) string {
 	name := lanePrefix(r.Topic, r.Partition)
 	switch {
@@ -98,33 +110,32 @@ func (s *Stream) lane(r *Record) string {
 	return name + "@" + strconv.FormatInt(r.Offset, 10)
 }
 
+// lanePrefix returns the beginning of the names of a partition's lanes. Names of topics contain no '/'.
 func lanePrefix(topic string, partition int32) string {
 	return topic + "/" + strconv.Itoa(int(partition)) + "/"
 }
 
 func (s *Stream) settled(it *batch.Item) {
-	m := messageOf(it)
-	s.ended(m)
-	s.done(m)
+	s.tried(it)
+	s.done(messageOf(it))
 }
 
-func (s *Stream) unsettled(it *batch.Item) { s.ended(messageOf(it)) }
-
-// ended logs and counts an outcome.
-func (s *Stream) ended(m *Message) {
+// tried logs and counts an outcome.
+func (s *Stream) tried(it *batch.Item) {
+	m, now := messageOf(it), time.Now()
 	m.explain()
 	logRecord(context.Background(), s.processor.cfg.Logger, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report.Records++
-	s.report.add(m, time.Now())
+	s.report.add(m, now)
 	s.sample()
 }
 
-// maxSamples is the maximum length of Report.StoreLatency in a stream's report.
+// maxSamples is the maximum length of Report.StoreLatency of a stream.
 const maxSamples = 1000
 
-// sample bounds the latencies to a random sample.
+// sample replaces the latencies by a random sample of them.
 func (s *Stream) sample() {
 	all := s.report.StoreLatency
 	for i := min(s.latencies, maxSamples); i < len(all); i++ {
@@ -136,9 +147,9 @@ func (s *Stream) sample() {
 	s.report.StoreLatency = all[:min(len(all), maxSamples)]
 }
 
-// Report returns the counts since the last call, or since the stream was created. A record that is tried several times is
-// counted each time. Reported and Partitions are 0. Blocked counts the tries that ended in an outcome that an operator must
-// resolve. StoreLatency is a random sample of at most 1,000 values.
+// Report returns the counts since the last call, or since the stream was created. Records is the number of tries, and each is
+// counted. RecordAge and InProgressAge are the greatest ones, and StoreLatency is a random sample of at most 1,000 values. Partitions,
+// Overruns and Reported are 0.
 func (s *Stream) Report() Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # build.sh             builds the tool (bin/idemsk) and all functions for Lambda's provided.al2023 runtime: dist/handler-$ARCH/bootstrap
 #                      with DynamoDB only, dist/handler-$ARCH-{postgres,redis}/bootstrap, which also contain the client of that store
-#                      and are larger by a third, and the relay of the outbox, dist/relay-$ARCH/bootstrap. On a machine that is not
+#                      and are larger by a third, the relay of the outbox, dist/relay-$ARCH/bootstrap, and the layers for functions in
+#                      other languages, dist/idemsk-layer-{arm64,x86_64}[-postgres|-redis].zip. On a machine that is not
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process is dist/ledger-consumer-$ARCH.
-# build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, and its function, also with that store
-#                      (postgres, redis), and the consumer process if that is wanted.
+# build.sh layer       builds only the layers with DynamoDB.
+# build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store (postgres,
+#                      redis), the layer, and the consumer process if that is wanted.
 #
 # lambda.norpc omits code that only the go1.x runtime needed.
 set -euo pipefail
@@ -30,13 +32,31 @@ lambda_function() {
   CGO_ENABLED=0 GOOS=$3 GOARCH=$4 compile "$1/bootstrap" "$2" -tags lambda.norpc -ldflags '-s -w'
 }
 
-# own_handler [STORE]: the example's function for this machine.
-own_handler() {
+# layer OUTPUT OS ARCH [STORE]: the files of a layer.
+layer() {
+  CGO_ENABLED=0 GOOS=$2 GOARCH=$3 compile "$1/bin/idemsk-layer" "./lambda/layer${4:+/$4}" -tags lambda.norpc -ldflags '-s -w'
+  cp lambda/layer/idemsk "$1/idemsk"
+}
+
+# layer_zip ARCH [STORE]: a layer for Lambda, which names the architecture otherwise.
+layer_zip() {
+  local files=dist/layer-$1${2:+-$2} zip name=$1
+  [[ $1 != amd64 ]] || name=x86_64
+  zip=idemsk-layer-$name${2:+-$2}.zip
+  layer "$files" linux "$1" "${2:-}"
+  command -v zip >/dev/null || { echo "build: zip is needed (Debian: zip)" >&2; exit 1; }
+  rm -f "dist/$zip"
+  (cd "$files" && zip -q -X -D -9 "../$zip" idemsk bin/idemsk-layer)
+}
+
+# own [STORE]: the example's function and the layer, for this machine.
+own() {
   local os arch name
   os=$(go env GOOS) arch=$(go env GOARCH)
   name=$arch # as Lambda has it
   [[ $os == linux ]] || name=$os-$arch
   lambda_function "dist/handler-$name${1:+-$1}" "./lambda/handler${1:+/$1}" "$os" "$arch"
+  layer "dist/layer-$name${1:+-$1}" "$os" "$arch" "${1:-}"
 }
 
 # own_consumer: the example's consumer process for this machine, named as the function is.
@@ -52,24 +72,29 @@ everything() {
   for arch in ${ARCHS:-amd64 arm64}; do
     for store in '' postgres redis; do
       lambda_function "dist/handler-$arch${store:+-$store}" "./lambda/handler${store:+/$store}" linux "$arch"
+      layer_zip "$arch" "$store"
     done
     lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch compile "dist/ledger-consumer-$arch" ./lambda/handler/process -ldflags '-s -w'
   done
-  [[ $(go env GOOS) == linux ]] || { own_handler && own_consumer; }
+  [[ $(go env GOOS) == linux ]] || { own && own_consumer; }
 }
 
+if [[ ${1:-} == layer ]]; then
+  for arch in ${ARCHS:-amd64 arm64}; do layer_zip "$arch"; done
+  exit
+fi
 compile bin/idemsk ./cmd/idemsk -ldflags "-X main.version=$(git describe --tags --always --dirty 2>/dev/null || true)"
 case ${1:-} in
   '') everything ;;
   run)
-    own_handler
+    own
     for extra in "${@:2}"; do
-      if [[ $extra == process ]]; then own_consumer; else own_handler "$extra"; fi
+      if [[ $extra == process ]]; then own_consumer; else own "$extra"; fi
     done
     ;;
   *)
-    echo "usage: scripts/build.sh [run [postgres|redis] [process]]" >&2
+    echo "usage: scripts/build.sh [layer | run [postgres|redis] [process]]" >&2
     exit 2
     ;;
 esac

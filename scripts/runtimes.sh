@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# runtimes.sh: installs AWS's own runtime interface clients for Python and Node.js into .cache/runtimes, once: functions
-# in these languages use them for the Lambda Runtime API. Prints their folder.
+# runtimes.sh [java]: installs AWS's own runtime interface clients for Python and Node.js, and with java that for Java, into
+# .cache/runtimes, once: functions in these languages use them for the Lambda Runtime API. Prints their folder.
 #
 # The Node client has a native part. Its own installation also builds curl, which needs autotools, libtool and cmake. This script
 # builds it from the same sources with the machine's libcurl, which needs only a C++ compiler.
 set -euo pipefail
 
-readonly PYTHON_RIC=awslambdaric==4.2.2 NODE_RIC=aws-lambda-ric@3.3.0
+readonly PYTHON_RIC=awslambdaric==4.2.2 NODE_RIC=aws-lambda-ric@3.3.0 JAVA_RIC=2.6.0
 CACHE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)/.cache/runtimes
 readonly CACHE STAMP=$CACHE/stamp
 
@@ -50,6 +50,23 @@ install_node() {
     fail "the native part of $NODE_RIC could not be built: is libcurl installed (Debian: libcurl4)?"
 }
 
+# install_java needs a JDK and Maven. The other clients do not, and neither do their callers.
+install_java() {
+  command -v mvn >/dev/null || fail "please install Maven 3.6 or later (Debian: maven)"
+  rm -rf "$CACHE/java"
+  mkdir "$CACHE/java"
+  cat >"$CACHE/java/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>local</groupId><artifactId>copy</artifactId><version>1</version><packaging>pom</packaging><dependencies>
+<dependency><groupId>com.amazonaws</groupId><artifactId>aws-lambda-java-runtime-interface-client</artifactId><version>$JAVA_RIC</version></dependency>
+</dependencies></project>
+POM
+  mvn --quiet --batch-mode -f "$CACHE/java/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$CACHE/java" </dev/null >&2 ||
+    fail "Maven could not fetch the client $JAVA_RIC for Java: its messages are above"
+  printf '%s\n' "$JAVA_RIC" >"$CACHE/java/stamp"
+}
+
 wanted() { printf '%s %s %s %s\n' "$PYTHON_RIC" "$NODE_RIC" "$(python3 -V)" "$(node -v)"; }
 
 require
@@ -62,5 +79,8 @@ if [[ ! -f $STAMP || $(cat "$STAMP") != "$(wanted)" ]]; then
   install_python
   (install_node)
   wanted >"$STAMP"
+fi
+if [[ ${1:-} == java && $(cat "$CACHE/java/stamp" 2>/dev/null) != "$JAVA_RIC" ]]; then
+  install_java
 fi
 printf '%s\n' "$CACHE"

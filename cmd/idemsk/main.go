@@ -1,4 +1,4 @@
-// Command idemsk runs idempotent MSK functions on a laptop, and looks after their records and dead letters in production.
+// Command idemsk runs idempotent MSK functions on one machine, and manages their keys and dead letters in production.
 //
 //	idemsk help
 package main
@@ -15,10 +15,10 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 )
 
-// version is what git describes: scripts/build.sh sets it.
+// version is the output of git describe. scripts/build.sh sets it.
 var version string
 
-// toolVersion is version, or that of the module, which go install …@VERSION writes into the program.
+// toolVersion returns version, or the module's version if go install built the tool.
 func toolVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	switch {
@@ -38,7 +38,7 @@ func main() {
 	os.Exit(code)
 }
 
-// quiet is a logger of the Redis client: it would write each failed connection to standard error, and the verb says it once.
+// quiet discards the log of the Redis client, which has a line for each failed connection. The verb prints the error once.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -17,19 +18,32 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 )
 
-func build(t *testing.T, path, pkg string) {
-	t.Helper()
-	if err := handlertest.Build(path, pkg); err != nil {
-		t.Fatal(err)
+// The programs, built for these tests.
+var tool, function string //nolint:gochecknoglobals // set once, before any test
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "idemsk-test-")
+	tool, function = filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
+	for path, pkg := range map[string]string{tool: "github.com/idemsk/idemsk/cmd/idemsk", function: handlertest.Package} {
+		if err == nil {
+			err = handlertest.Build(path, pkg)
+		}
 	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	}
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
-// Ctrl-C in the middle of a run ends the tool, with what is done with committed, and the function with it.
+// Ctrl-C ends the tool and the function. Finished records are committed.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	tool, function := filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
-	build(t, function, handlertest.Package)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tool, "local", "--function", function, "--produce", "200000", "--pollers", "1", "--env", "IDEMSK_SIMULATE=off")
@@ -67,21 +81,20 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A tool that go install has built says its module's version: "(devel)" of this clone, a release's of a release.
+// A tool that go install built prints its module's version: "(devel)" in a clone.
 func TestVersionOfAnInstalledTool(t *testing.T) {
-	tool := filepath.Join(t.TempDir(), "idemsk")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
+	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), tool, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "idemsk (devel)") &&
 		!strings.HasPrefix(string(out), "idemsk v") {
 		t.Errorf("%s, %v; want the module's version", out, err)
 	}
 }
 
-// What is down at the start is said in one message, and the exit status is 1, within 10 s: the network refuses, or is silent.
-func TestWhatIsDownAtTheStart(t *testing.T) {
+// If a server is down at the start, the tool prints one message and exits with status 1 within 10 s. The network refuses or is
+// silent.
+func TestServerThatIsDownAtTheStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	tool := filepath.Join(dir, "idemsk")
-	build(t, tool, "github.com/idemsk/idemsk/cmd/idemsk")
 	silent := silence(t)
 	var wait sync.WaitGroup
 	for _, address := range []string{"127.0.0.1:1", silent} {
@@ -96,14 +109,14 @@ func TestWhatIsDownAtTheStart(t *testing.T) {
 			{"migrate", "--store-url", postgres}, {"prune", "--store-url", postgres}, {"outbox", "--store-url", postgres},
 			{"topic", "create", "t", "--brokers", address}, {"produce", "--brokers", address},
 		} {
-			wait.Go(func() { checkDown(t, dir, tool, args) })
+			wait.Go(func() { checkDown(t, dir, args) })
 		}
 	}
 	wait.Wait()
 }
 
-// checkDown runs the tool, which can't begin.
-func checkDown(t *testing.T, dir, tool string, args []string) {
+// checkDown runs the tool, which must fail.
+func checkDown(t *testing.T, dir string, args []string) {
 	const within = 10 * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), 2*within)
 	defer cancel()
@@ -121,11 +134,11 @@ func checkDown(t *testing.T, dir, tool string, args []string) {
 	case took > within:
 		t.Errorf("%v took %v; want at most %v", args, took, within)
 	case strings.Contains(said.String(), "pool.go") || strings.Contains(said.String(), "removing"):
-		t.Errorf("%v: more is said than what is down:\n%s", args, &said)
+		t.Errorf("%v: the output has more than the error:\n%s", args, &said)
 	}
 }
 
-// silence is an address that takes connections and says nothing.
+// silence returns an address that accepts connections and sends nothing.
 func silence(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -147,7 +160,7 @@ func silence(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// running are the processes of a program.
+// running returns the processes of a program.
 func running(t *testing.T, program string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

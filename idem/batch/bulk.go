@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/idemsk/idemsk/idem"
@@ -26,7 +27,7 @@ type Result struct {
 // RunBulk executes items in as few calls of a handler as possible, with at most idem.Config.CommitWindow items each. The
 // handlers of the items' tasks are not called, except those of substitutes. RunBulk returns as Run does.
 //
-// The first call gets every item whose key could be claimed. An item whose key is in flight elsewhere is passed to a later
+// The first calls get every item whose key could be claimed. An item whose key is in flight elsewhere is passed to a later
 // call. A key whose owner's lease is over is taken over when nothing else is in progress, and its item gets its own call.
 func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandler) (overruns []*Item) {
 	session := s.engine.Session(ctx)
@@ -103,34 +104,41 @@ func (b *bulk) next() (round []*Item) {
 }
 
 // process ends the items of a round.
+//
+// It claims the items and calls the handler in steps of the commit window, and the completions of a call are answered before the
+// next call begins. If the handler ends the process, only the items of its call are handled again, and the attempts of at most
+// one further window are counted.
 func (b *bulk) process(round []*Item) {
-	b.claim(round)
 	var free, waiting, suspects []*Item
-	for _, it := range round {
-		switch state := it.claim.State(); {
-		case it.Unprotected, state == store.Claimed:
-			free = append(free, it)
-		case state == store.ClaimLeaseOver:
-			suspects = append(suspects, it)
-		case state == store.ClaimInFlight:
-			waiting = append(waiting, it)
-		default:
-			b.settle(it)
+	window := b.scheduler.engine.Config().CommitWindow
+	for part := range slices.Chunk(round, window) {
+		b.claim(part)
+		for _, it := range part {
+			switch state := it.claim.State(); {
+			case it.Unprotected, state == store.Claimed:
+				free = append(free, it)
+			case state == store.ClaimLeaseOver:
+				suspects = append(suspects, it)
+			case state == store.ClaimInFlight:
+				waiting = append(waiting, it)
+			default:
+				b.settle(it)
+			}
+		}
+		if len(free) >= window {
+			b.call(free[:window])
+			free = free[window:]
 		}
 	}
-	for len(free) > 0 {
-		n := min(len(free), b.scheduler.engine.Config().CommitWindow)
-		b.call(free[:n])
-		free = free[n:]
+	if len(free) > 0 {
+		b.call(free)
 	}
-	b.session.WaitForCommits()
 	for _, it := range suspects {
 		it.claim.TakeOver = true
 		b.claim([]*Item{it})
 		it.claim.TakeOver = false
 		if it.claim.State() == store.Claimed {
 			b.call([]*Item{it})
-			b.session.WaitForCommits()
 		}
 	}
 	b.wait(waiting)
@@ -198,7 +206,7 @@ func (b *bulk) abandon() (overruns []*Item) {
 	return overruns
 }
 
-// call calls the handler for claimed items, and returns when the handler has returned.
+// call calls the handler for claimed items, and returns when their completions are answered.
 func (b *bulk) call(items []*Item) {
 	c := &bulkCall{bulk: b, open: len(items), ready: make(chan struct{}), returned: make(chan struct{})}
 	c.parts = make([]bulkPart, len(items))
@@ -212,6 +220,7 @@ func (b *bulk) call(items []*Item) {
 	c.invoke()
 	close(c.returned)
 	all.Wait()
+	b.session.WaitForCommits()
 }
 
 // bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its settlement. The handler

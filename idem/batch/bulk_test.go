@@ -133,15 +133,37 @@ func TestBulkItemsHaveTheirOwnContexts(t *testing.T) {
 	})
 }
 
-// A call has at most CommitWindow items.
+// A call has at most CommitWindow items. If it ends the process, the items of earlier calls are completed, and at most one more
+// window is claimed.
 func TestBulkCallsAreBoundedByTheCommitWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{CommitWindow: 4})
-		items := f.items(numbered(10)...)
-		f.bulk(items, nil)
-		f.wantCalls(numbered(10)[:4], numbered(10)[4:8], numbered(10)[8:])
-		for _, it := range items {
-			equal(t, it.Task.Key, it.Outcome.Kind, idem.Executed)
+		keys := numbered(14)
+		items := f.items(keys...)
+		f.hold(keys[1], time.Hour)
+		f.bulk(items, func(ctx context.Context, it *batch.Item) error {
+			if it.Task.Key != keys[5] { // in the second call
+				return nil
+			}
+			for i, key := range keys {
+				rec, err := f.store.Get(ctx, key)
+				switch {
+				case i == 1: // held by another owner
+				case i < 5:
+					equal(t, "status of "+key, rec.Status, store.StatusCompleted)
+				case i < 12:
+					equal(t, "status of "+key, rec.Status, store.StatusStarted)
+				case !errors.Is(err, store.ErrNotFound):
+					t.Errorf("%s is claimed already: %v", key, err)
+				}
+			}
+			return nil
+		})
+		f.wantCalls(append([]string{keys[0]}, keys[2:5]...), keys[5:9], keys[9:13], keys[13:])
+		for i, it := range items {
+			if i != 1 {
+				equal(t, it.Task.Key, it.Outcome.Kind, idem.Executed)
+			}
 		}
 	})
 }

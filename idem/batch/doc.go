@@ -8,14 +8,14 @@
 //
 // # What it adds to an engine
 //
-//   - Duplicates: if several items of a batch make the same request under the same key, one is executed, and the others share
+//   - Duplicates: if several items in progress make the same request under the same key, one is executed, and the others share
 //     its outcome without a request.
 //   - Prefetch: if the store takes many claims in one request, the claims of the next items are sent together. A claim whose item
 //     does not begin is released, and its attempt is not counted.
 //   - Group commit: concurrent completions share a request (see [idem.Session.RunAsync]).
 //   - Isolation: a key whose owner's lease is over is taken over while no other item is in progress or claimed. If the message kills
 //     the process again, only this message is charged an attempt.
-//   - A time budget: items that have not begun when the time ends are released, and [Scheduler.Run] returns in time for an answer
+//   - A time budget, for a batch: items that have not begun when the time ends are released, and [Scheduler.Run] returns in time for an answer
 //     even if a handler does not return.
 //
 // # Three kinds of callers
@@ -25,6 +25,7 @@
 // A handler that takes many messages in one call: [Scheduler.RunBulk] claims them, passes those that are to be executed to the
 // handler, and settles each by its own result.
 //
-// An endless source, such as a consumer process: [Scheduler.Stream] has lanes that exist while they have items, without a barrier
-// between batches. An item that is not settled is tried again.
+// An endless source, such as a consumer process: [Scheduler.Stream]. Lanes exist as long as they have items, and there is no barrier
+// between batches. An item that is not settled is tried again until it is. The caller adds items, bounds how many are in progress,
+// and stops lanes whose source is gone, such as a partition that is revoked.
 package batch

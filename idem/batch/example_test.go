@@ -99,3 +99,43 @@ func ExampleScheduler_RunBulk() {
 	//   m3 Replayed
 	//   m1 Replayed
 }
+
+// A consumer adds messages as they arrive, with at most 100 in progress, and acknowledges each message that is settled.
+func ExampleScheduler_Stream() {
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	scheduler, err := batch.New(engine, batch.Config{Backoff: 10 * time.Millisecond})
+	if err != nil {
+		log.Fatal(err)
+	}
+	inProgress := make(chan struct{}, 100)
+	acknowledge := func(it *batch.Item) {
+		fmt.Println(it.Task.Source, it.Outcome.Kind, "attempt:", it.Outcome.Attempt)
+		<-inProgress
+	}
+	stream := scheduler.Stream(context.Background(), acknowledge, nil)
+	failures := 1
+	for _, m := range []message{{"m1", "a", "credit 5"}, {"m2", "b", "credit 7"}, {"m3", "a", "debit 9"}} {
+		inProgress <- struct{}{}
+		stream.Add(m.Account, &batch.Item{Task: idem.Task{
+			Key: m.ID, Fingerprint: idem.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
+			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+				if m.ID == "m1" && failures > 0 {
+					failures--
+					return nil, errors.New("the account is locked")
+				}
+				return nil, nil
+			}),
+		}})
+	}
+	for range cap(inProgress) { // until all are settled
+		inProgress <- struct{}{}
+	}
+	stream.Close(context.Background())
+	// Unordered output:
+	// queue/m1 Executed attempt: 2
+	// queue/m2 Executed attempt: 1
+	// queue/m3 Executed attempt: 1
+}

@@ -215,6 +215,9 @@ func (e *estimate) note(took time.Duration) {
 	e.ns.Store(last + (ns-last)/8) //nolint:mnd // the weight of a new value
 }
 
+// raise makes the estimate at least as long as an item is known to take.
+func (e *estimate) raise(took time.Duration) { e.ns.Store(max(e.ns.Load(), int64(took))) }
+
 // fit returns how many of n items are estimated to begin within the time given, one after another: one if there is no estimate.
 func (e *estimate) fit(n int, within time.Duration) int {
 	if ns := e.ns.Load(); ns > 0 {

@@ -125,16 +125,16 @@ func (st *Stream) Close(ctx context.Context) (running []*Item) {
 	return running
 }
 
-// Retrying returns how many lanes wait to try an item again for which match returns true. match must not call the stream's methods.
-func (st *Stream) Retrying(match func(*Item) bool) (n int) {
+// Retrying calls f with each item that was tried and waits for its next try, one for each lane that waits. f must not call the
+// stream's methods.
+func (st *Stream) Retrying(f func(*Item)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for _, l := range st.lanes {
-		if len(l.queue) > 0 && l.queue[0].tries > 0 && match(l.queue[0].Item) {
-			n++
+		if len(l.queue) > 0 && l.queue[0].tries > 0 && !l.queue[0].unreported {
+			f(l.queue[0].Item)
 		}
 	}
-	return n
 }
 
 // ended reports whether nothing may begin any more; st.mu is held.

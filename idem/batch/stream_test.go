@@ -64,6 +64,13 @@ func (s *spyStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return slices.Repeat([]error{down}, len(ss))
 }
 
+// calls returns the sizes of the calls of Claim.
+func (s *spyStore) calls() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.claims)
+}
+
 func (s *spyStore) setDown(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,6 +88,7 @@ func pass(d time.Duration) {
 type streaming struct {
 	testing.TB
 	store  *spyStore
+	engine *idem.Engine
 	stream *batch.Stream
 
 	mu      sync.Mutex
@@ -98,11 +106,11 @@ func newStreaming(t testing.TB, cfg idem.Config, scheduling batch.Config) *strea
 // start starts a stream on the store.
 func (s *streaming) start(ctx context.Context, cfg idem.Config, scheduling batch.Config) {
 	s.Helper()
-	engine, err := idem.New(s.store, cfg)
-	if err != nil {
+	var err error
+	if s.engine, err = idem.New(s.store, cfg); err != nil {
 		s.Fatal(err)
 	}
-	scheduler, err := batch.New(engine, scheduling)
+	scheduler, err := batch.New(s.engine, scheduling)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -192,7 +200,7 @@ func TestStreamHandlesTheItemsOfALaneInOrder(t *testing.T) {
 
 // Claims and completions are sent in full requests, whatever the lanes are.
 func TestStreamSendsFullRequests(t *testing.T) {
-	const total = 5000
+	const total = 2000
 	for _, lanes := range []int{1, 12, 1000, total} {
 		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -236,13 +244,46 @@ func TestStreamRetriesAnItemAndBlocksOnlyItsLane(t *testing.T) {
 		pass(500 * time.Millisecond)
 		s.want("settled", &s.ended, executed("b1", "b2")...)
 		s.want("retried", &s.retried, "a1 Retry")
-		equal(t, "lanes that retry", s.stream.Retrying(func(it *batch.Item) bool { return it.Outcome.Kind == idem.Retry }), 1)
+		s.stream.Retrying(func(it *batch.Item) { equal(t, "item that waits", it.Task.Source, "a1") })
 		pass(time.Second)
 		s.want("retried", &s.retried, "a1 Retry", "a1 Retry")
 		pass(59 * time.Minute)
 		s.want("settled", &s.ended, executed("b1", "b2")...)
 		pass(2 * time.Minute)
 		s.want("settled", &s.ended, executed("b1", "b2", "a1", "a2", "a3")...)
+		s.close()
+	})
+}
+
+// An item is not tried again before retry has returned, so that retry can read its outcome.
+func TestStreamReportsATryBeforeTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{}, batch.Config{})
+		scheduler, err := batch.New(s.engine, batch.Config{Backoff: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reporting := false
+		stream := scheduler.Stream(t.Context(), s.note(&s.ended), func(it *batch.Item) {
+			reporting = true
+			pass(time.Minute)
+			reporting = false
+			s.note(&s.retried)(it)
+		})
+		tries := 0
+		stream.Add("a", s.item("a1", "a1", func(context.Context) error {
+			if reporting {
+				t.Error("tried again before the last try was reported")
+			}
+			if tries++; tries < 3 {
+				return errBoom
+			}
+			return nil
+		}), s.item("a2", "a2", nil))
+		pass(time.Hour)
+		s.want("retried", &s.retried, "a1 Retry", "a1 Retry")
+		s.want("settled", &s.ended, executed("a1", "a2")...)
+		stream.Close(context.Background())
 		s.close()
 	})
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // A stream sends claims for the next items of its lanes, one of each lane in turn, before their turn. A request is sent when it is
-// full, or when a lane can do nothing without it, there is a free slot, and no other request is in progress. Claims are sent for as many items as are estimated to begin before their
-// claims have waited too long: by the latency of the lane for the items of a lane, and by that of all lanes for their number. A
-// claim that has waited too long nevertheless is released.
+// full, or when a lane can do nothing without it and no other request is in progress. Claims are sent for as many
+// items as are estimated to begin before their claims have waited too long: by the latency of the lane for the items of a lane, and
+// by that of all lanes for their number. A claim that has waited too long nevertheless is released.
 //
 // An item that shares its key with an earlier one of its lane is passed over, if it makes the same request: it will take that
 // one's outcome. Nothing is claimed behind an item that must wait for an item of another lane. Without this rule two lanes could
@@ -109,7 +109,7 @@ func (st *Stream) sendClaims() {
 		n := min(claims.wanted, st.room())
 		if n >= st.batch {
 			n = min(n-n%st.batch, prefetchRequests*st.batch)
-		} else if n <= 0 || claims.calls > 0 || claims.hungry == 0 || st.ready.len() > 0 || st.running >= st.scheduler.cfg.Concurrency {
+		} else if n <= 0 || claims.calls > 0 || claims.hungry == 0 {
 			return
 		}
 		items := st.collect(n)
@@ -153,7 +153,7 @@ func (l *streamLane) nextUnclaimed() *streamItem {
 		}
 		user := l.stream.keys[it.claim.Task.Key]
 		switch {
-		case it.phase == releasing || it.Unprotected || it.unreported:
+		case it.phase == releasing || it.Unprotected || it.mustWait() > 0:
 		case user == nil:
 			l.sent++
 			it.key = it.claim.Task.Key
@@ -176,7 +176,7 @@ func (l *streamLane) countAhead(n int) {
 	l.stream.claims.ahead += n
 }
 
-// claim sends claims.
+// claim sends claims, and then becomes a worker, if there may be one more.
 func (st *Stream) claim(items []*streamItem) {
 	claims := make([]*idem.Claim, len(items))
 	for i, it := range items {
@@ -184,33 +184,35 @@ func (st *Stream) claim(items []*streamItem) {
 	}
 	st.session.Claim(claims)
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	st.claims.calls--
 	st.answered(items)
+	works := st.reserveWorker()
 	st.proceed()
+	st.mu.Unlock()
+	if works {
+		st.work()
+	}
 }
 
 // answered handles the answers to claims.
 func (st *Stream) answered(items []*streamItem) {
-	failed, suspect := 0, false
+	var failed []*streamItem
+	suspect := false
 	for _, it := range items {
 		it.lane.calls--
 		it.phase = claimed
 		suspect = suspect || it.claim.State() == store.ClaimLeaseOver
 		switch {
 		case st.unavailable(it):
-			if failed++; failed == 1 && !it.removed {
-				it.Outcome = st.session.Run(&it.claim) // does not call the handler
-				it.lane.report(it)
-			}
+			failed = append(failed, it)
 			it.unclaim()
-		case it.removed, it.lane.state == lanePaused, st.isolating():
+		case it.removed, it.lane.state == lanePaused, it.lane.state == laneWaiting, st.isolating():
 			it.unclaim()
 		}
 		it.lane.touch()
 	}
 	st.claims.careful = suspect
-	st.noteFailure(failed > 0 && failed == len(items))
+	st.noteFailures(failed, len(failed) == len(items))
 }
 
 // unavailable reports whether the store did not answer a claim, and the handler must not be called.
@@ -218,22 +220,36 @@ func (st *Stream) unavailable(it *streamItem) bool {
 	return errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) && st.scheduler.engine.Config().StoreDown == idem.FailClosed
 }
 
-// noteFailure stops all claims for a time after the store has not answered a call.
-func (st *Stream) noteFailure(failed bool) {
+// noteFailures delays the claims that the store has not answered. If it has answered none of a call, it delays all claims. One item
+// is reported.
+func (st *Stream) noteFailures(failed []*streamItem, all bool) {
 	claims := &st.claims
-	if !failed {
+	if !all {
 		claims.failures = 0
-		return
+		for _, it := range failed {
+			it.notBefore = time.Now().Add(st.pauseOfClaims())
+		}
+	} else if claims.failures++; claims.pause == nil {
+		claims.pause = time.AfterFunc(st.pauseOfClaims(), st.resumeClaims)
 	}
-	claims.failures++
-	cooldown := st.scheduler.engine.Config().BreakerCooldown
-	pause := Config{Backoff: st.scheduler.cfg.Backoff, MaxBackoff: max(st.scheduler.cfg.Backoff, cooldown)}.pauseFor(claims.failures, nil)
-	claims.pause = time.AfterFunc(pause, func() {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		claims.pause = nil
-		st.proceed()
-	})
+	if len(failed) > 0 && !failed[0].removed {
+		failed[0].Outcome = st.session.Run(&failed[0].claim) // does not call the handler
+		failed[0].lane.report(failed[0])
+	}
+}
+
+func (st *Stream) resumeClaims() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.claims.pause = nil
+	st.proceed()
+}
+
+// pauseOfClaims returns the time before the next claim after the store has not answered one: at most the breaker's cooldown.
+func (st *Stream) pauseOfClaims() time.Duration {
+	cfg := st.scheduler.cfg
+	cfg.MaxBackoff = max(cfg.Backoff, st.scheduler.engine.Config().BreakerCooldown)
+	return cfg.pauseFor(st.claims.failures, nil)
 }
 
 // unclaim releases the claims of the lane's items that have not begun. Of a lane whose next item is to be handled alone, the items
@@ -295,7 +311,7 @@ func (st *Stream) release(items []*streamItem) {
 	st.proceed()
 }
 
-// sweepClaims releases claims that have waited too long.
+// sweepClaims releases claims that have waited too long, and raises the estimates that were wrong.
 func (st *Stream) sweepClaims() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -303,8 +319,14 @@ func (st *Stream) sweepClaims() {
 	claims.sweep = nil
 	mayWait := st.scheduler.engine.ClaimMayWait()
 	for _, l := range st.lanes {
-		if l.ahead > 0 && l.waited() >= mayWait {
-			l.unclaim()
+		waited := l.waited()
+		if waited < mayWait {
+			continue
+		}
+		if l.unclaim(); l.state == laneRunning {
+			l.latency.raise(waited)
+		} else {
+			st.scheduler.latency.raise(waited)
 		}
 	}
 	if claims.ahead > 0 && !st.ended() {
@@ -315,6 +337,9 @@ func (st *Stream) sweepClaims() {
 
 // waited returns how long the lane's first claim has waited.
 func (l *streamLane) waited() time.Duration {
+	if l.ahead == 0 {
+		return 0
+	}
 	for _, it := range l.queue {
 		if it.phase == claimed {
 			return time.Since(it.sent)

@@ -7,9 +7,10 @@ package batch
 // An item waits only when it is the next of its lane, which then holds no claims. So a user that has not begun does not wait for
 // an item of another lane for ever, and there is no deadlock.
 
-// sharesWith reports whether an item makes the same request as the one that uses its key.
+// sharesWith reports whether an item makes the same request as the one that uses its key. The outcome of a substitute, which has a
+// key of its own, is not shared.
 func (it *streamItem) sharesWith(other *streamItem) bool {
-	return !it.replaced && requestOf(&it.Task) == requestOf(&other.Task)
+	return it.key == it.Task.Key && requestOf(&it.Task) == requestOf(&other.Task)
 }
 
 // share lets another item take the outcome of the one that uses its key.

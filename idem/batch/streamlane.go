@@ -117,10 +117,10 @@ func (l *streamLane) schedule() {
 func (l *streamLane) decide() laneState {
 	for len(l.queue) > 0 {
 		it := l.queue[0]
-		switch wait := time.Until(it.notBefore); {
+		switch wait := it.mustWait(); {
 		case it.unreported:
 			return laneIdle
-		case !it.notBefore.IsZero() && wait > 0:
+		case wait > 0:
 			return l.pause(wait)
 		case it.phase == shared:
 			l.enter(l.pop())
@@ -142,11 +142,21 @@ func (l *streamLane) decide() laneState {
 				user.share(it)
 			default:
 				user.waiting = append(user.waiting, l)
-				return laneWaiting
+				l.state = laneWaiting
+				l.unclaim()
+				return l.state
 			}
 		}
 	}
 	return laneIdle
+}
+
+// mustWait returns how long the item must not be tried.
+func (it *streamItem) mustWait() time.Duration {
+	if it.notBefore.IsZero() {
+		return 0
+	}
+	return time.Until(it.notBefore)
 }
 
 func (l *streamLane) decideClaimed(it *streamItem) laneState {

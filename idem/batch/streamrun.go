@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -15,11 +16,19 @@ import (
 
 // startWorker starts a worker if there is an item for it. Only one is being started at a time; it starts the next one.
 func (st *Stream) startWorker() {
-	if !st.starting && st.workers < st.scheduler.cfg.Concurrency && st.runnable() {
-		st.starting = true
-		st.workers++
+	if st.runnable() && st.reserveWorker() {
 		go st.work()
 	}
+}
+
+// reserveWorker counts one more worker, which must call work; false if there may be none.
+func (st *Stream) reserveWorker() bool {
+	if st.starting || st.workers >= st.scheduler.cfg.Concurrency {
+		return false
+	}
+	st.starting = true
+	st.workers++
+	return true
 }
 
 // runnable reports whether a lane may begin an item.
@@ -131,7 +140,12 @@ func (st *Stream) handleAlone(it *streamItem) {
 		st.mu.Unlock()
 		return
 	}
-	st.tried(it, st.session.Run(&it.claim))
+	out := st.session.Run(&it.claim)
+	if errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) {
+		// The key may have been taken over. Sent again, the claim would recognise itself, and the item would not be alone.
+		it.claim = idem.Claim{Task: it.claim.Task}
+	}
+	st.tried(it, out)
 }
 
 // tried records the outcome of an item that has begun.

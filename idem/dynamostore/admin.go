@@ -34,8 +34,8 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Ent
 	return func(yield func(store.Entry, error) bool) {
 		in := &dynamodb.ScanInput{TableName: &s.table}
 		if q.Status != "" {
-			in.FilterExpression = aws.String("#" + AttrStatus + " = :status")
-			in.ExpressionAttributeNames = map[string]string{"#" + AttrStatus: AttrStatus}
+			in.FilterExpression = aws.String("#" + attrStatus + " = :status")
+			in.ExpressionAttributeNames = map[string]string{"#" + attrStatus: attrStatus}
 			in.ExpressionAttributeValues = map[string]types.AttributeValue{":status": &types.AttributeValueMemberS{Value: string(q.Status)}}
 		}
 		for {
@@ -71,7 +71,7 @@ func (s *Store) yieldPage(items []map[string]types.AttributeValue, q store.ListQ
 // Delete implements store.Admin with one conditional delete.
 func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	var c change
-	c.is(AttrVersion, number(token))
+	c.is(attrVersion, number(token))
 	e := c.expression()
 	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: keyOf(key), ConditionExpression: &e.condition,

@@ -48,6 +48,7 @@ func strict(t *testing.T, s store.Store, wait time.Duration, onCommit bool) *ide
 // DynamoDB refuses a write on an item that a transaction is writing. A claim then finds its key in flight; the circuit breaker
 // stays closed, and no task runs without protection.
 func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, op string
 		before   func(t *testing.T, s *dynamostore.Store, e *idem.Engine, task idem.Task) // prepares the key
@@ -67,6 +68,7 @@ func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 	} {
 		for _, n := range []int64{1, 3 * dynamostore.MaxAttempts, noEnd} {
 			t.Run(fmt.Sprint(tc.name, ", conflicts ", n), func(t *testing.T) {
+				t.Parallel()
 				met := conflicts{op: tc.op}
 				s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
 				wait := time.Minute
@@ -130,6 +132,7 @@ func TestBatchedClaimsDuringATransactionFindTheirKeysInFlight(t *testing.T) {
 
 // Settlements during a transaction are retried, and fail with ErrContended after the last attempt.
 func TestSettlementDuringATransactionIsRetried(t *testing.T) {
+	t.Parallel()
 	met := conflicts{op: "UpdateItem"}
 	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
 	rec := mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry
@@ -152,6 +155,7 @@ func TestSettlementDuringATransactionIsRetried(t *testing.T) {
 // A completion that claims its key conflicts with the transaction of another owner, or with one that writes the same item. The
 // store counts as available meanwhile.
 func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
+	t.Parallel()
 	const ownKey, effect = 0, 1
 	for _, tc := range []struct {
 		name string
@@ -208,6 +212,7 @@ func TestPlainCompletionDuringATransactionIsNoOutage(t *testing.T) {
 
 // A table that is missing, or that is throttled or has internal errors in all attempts, is an outage.
 func TestThrottlingAndMissingTableAreOutages(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{
 		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError", "ResourceNotFoundException", "AccessDeniedException",
 	} {

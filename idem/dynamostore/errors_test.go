@@ -38,6 +38,7 @@ func TestTableNames(t *testing.T) {
 
 // TestErrorsNameARemedy checks the texts that an operator sees.
 func TestErrorsNameARemedy(t *testing.T) {
+	t.Parallel()
 	fault := dynamofake.Fault{}
 	srv := fakeWith(t, func(string, []byte) dynamofake.Fault { return fault })
 	st, err := dynamostore.New(client(newWire(t), srv.URL()), dynamostore.Config{Table: "not-there"})

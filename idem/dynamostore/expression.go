@@ -68,25 +68,25 @@ func (c *change) setOrRemove(attr string, v types.AttributeValue, has bool) {
 // takeChange replaces seen by next on condition that the entry equals seen (rule 7). Unknown attributes are kept.
 func takeChange(seen, next *store.Entry) *change {
 	c := new(change)
-	c.is(AttrStatus, text(string(seen.Status)))
-	c.is(AttrVersion, number(seen.Token))
-	c.is(AttrOwner, text(seen.Owner))
-	c.is(AttrLeaseUntil, number(seen.LeaseUntil.UnixMilli()))
-	c.isTime(AttrRetryAt, seen.RetryAt)
+	c.is(attrStatus, text(string(seen.Status)))
+	c.is(attrVersion, number(seen.Token))
+	c.is(attrOwner, text(seen.Owner))
+	c.is(attrLeaseUntil, number(seen.LeaseUntil.UnixMilli()))
+	c.isTime(attrRetryAt, seen.RetryAt)
 
-	c.set(AttrStatus, text(string(next.Status)))
-	c.set(AttrVersion, number(next.Token))
-	c.set(AttrOwner, text(next.Owner))
-	c.set(AttrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
-	c.set(AttrAttempts, number(int64(next.Attempts)))
-	c.set(AttrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
+	c.set(attrStatus, text(string(next.Status)))
+	c.set(attrVersion, number(next.Token))
+	c.set(attrOwner, text(next.Owner))
+	c.set(attrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
+	c.set(attrAttempts, number(int64(next.Attempts)))
+	c.set(attrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
 	c.set(AttrExpiry, number(next.Expiry.Unix()))
-	c.setOrRemove(AttrFingerprint, binary(next.Fingerprint[:]), !next.Fingerprint.IsZero())
-	c.setOrRemove(AttrSource, text(next.Source), next.Source != "")
-	c.removes = append(c.removes, AttrRetryAt)
+	c.setOrRemove(attrFingerprint, binary(next.Fingerprint[:]), !next.Fingerprint.IsZero())
+	c.setOrRemove(attrSource, text(next.Source), next.Source != "")
+	c.removes = append(c.removes, attrRetryAt)
 	if seen.Status != store.StatusStarted { // the key starts over
-		c.set(AttrCreatedAt, number(next.CreatedAt.UnixMilli()))
-		c.removes = append(c.removes, AttrResult, AttrResultOmitted, AttrFailure)
+		c.set(attrCreatedAt, number(next.CreatedAt.UnixMilli()))
+		c.removes = append(c.removes, attrResult, attrResultOmitted, attrFailure)
 	}
 	return c
 }
@@ -94,34 +94,34 @@ func takeChange(seen, next *store.Entry) *change {
 // settleChange applies a settlement on condition that the claim is held (rule 3).
 func settleChange(s *store.Settlement, now time.Time) *change {
 	c := new(change)
-	c.is(AttrStatus, text(string(store.StatusStarted)))
-	c.is(AttrVersion, number(s.Token))
-	c.is(AttrOwner, text(s.Owner))
-	c.absent(AttrRetryAt)
+	c.is(attrStatus, text(string(store.StatusStarted)))
+	c.is(attrVersion, number(s.Token))
+	c.is(attrOwner, text(s.Owner))
+	c.absent(attrRetryAt)
 
 	// Package store defines what a settlement writes. The entry is not known here, so an empty one takes its place.
 	next := store.Settled(s, &store.Entry{Status: store.StatusStarted}, now)
-	c.set(AttrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
+	c.set(attrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
 	c.set(AttrExpiry, number(next.Expiry.Unix()))
 	switch s.Op {
 	case store.OpComplete:
-		c.set(AttrStatus, text(string(next.Status)))
-		c.setOrRemove(AttrResult, binary(next.Result), len(next.Result) > 0)
-		c.setOrRemove(AttrResultOmitted, number(int64(next.ResultOmitted)), next.ResultOmitted != 0)
-		c.removes = append(c.removes, AttrFailure)
+		c.set(attrStatus, text(string(next.Status)))
+		c.setOrRemove(attrResult, binary(next.Result), len(next.Result) > 0)
+		c.setOrRemove(attrResultOmitted, number(int64(next.ResultOmitted)), next.ResultOmitted != 0)
+		c.removes = append(c.removes, attrFailure)
 	case store.OpFail:
-		c.set(AttrStatus, text(string(next.Status)))
+		c.set(attrStatus, text(string(next.Status)))
 	case store.OpRelease:
-		c.set(AttrRetryAt, number(next.RetryAt.UnixMilli()))
+		c.set(attrRetryAt, number(next.RetryAt.UnixMilli()))
 		if s.Refund {
-			c.sets = append(c.sets, term{AttrAttempts, subtract, number(1)})
+			c.sets = append(c.sets, term{attrAttempts, subtract, number(1)})
 		}
 	case store.OpExtend:
-		c.conditions = append(c.conditions, term{AttrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // a delayed extend must not shorten the lease
-		c.set(AttrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
+		c.conditions = append(c.conditions, term{attrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // a delayed extend must not shorten the lease
+		c.set(attrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
 	}
 	if next.Failure != nil {
-		c.set(AttrFailure, failure(next.Failure))
+		c.set(attrFailure, failure(next.Failure))
 	}
 	return c
 }

@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -19,14 +20,15 @@ func foreignItems() map[string]map[string]types.AttributeValue {
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	return map[string]map[string]types.AttributeValue{
 		"nothing but a key":      {},
-		"an unknown status":      {dynamostore.AttrStatus: text("DONE")},
-		"a version that is text": {dynamostore.AttrStatus: text("STARTED"), dynamostore.AttrVersion: text("many")},
+		"an unknown status":      {"status": text("DONE")},
+		"a version that is text": {"status": text("STARTED"), "version": text("many")},
 	}
 }
 
 // plant puts an item under a key.
 func plant(t *testing.T, c *dynamodb.Client, table, key string, item map[string]types.AttributeValue) {
 	t.Helper()
+	item = maps.Clone(item)
 	item[dynamostore.AttrKey] = &types.AttributeValueMemberS{Value: key}
 	if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
 		t.Fatal(err)

@@ -270,11 +270,15 @@ func sweep(tb testing.TB, c *dynamodb.Client, table string, now int64) {
 	}
 }
 
-// onBothPaths runs a test with and without batches.
+// onBothPaths runs a test with and without batches, at the same time.
 func onBothPaths(t *testing.T, test func(t *testing.T, batched bool)) {
 	t.Helper()
-	t.Run("plain", func(t *testing.T) { test(t, false) })
-	t.Run("batched", func(t *testing.T) { test(t, true) })
+	for name, batched := range map[string]bool{"plain": false, "batched": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, batched)
+		})
+	}
 }
 
 func ownerName(n int) string { return fmt.Sprint("owner-", n) }

@@ -16,27 +16,15 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/faultproxy"
 )
 
 const (
 	shortLimit = 500 * time.Millisecond // timeout of an attempt in these tests
-	soon       = 5 * time.Second        // above the time of an attempt and a new connection, below patience
-	patience   = 30 * time.Second       // deadline of the callers
+	soon       = 5 * time.Second        // above the time of an attempt and a new connection
 )
-
-// within checks that f returns soon, in a context that lasts much longer.
-func within(t *testing.T, what string, f func(ctx context.Context)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	begun := time.Now()
-	f(ctx)
-	if took := time.Since(begun); took > soon {
-		t.Errorf("%s took %v, want at most %v", what, took, soon)
-	}
-}
 
 func sdkConfig(client aws.HTTPClient, at string) aws.Config {
 	return aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: client, BaseEndpoint: &at}
@@ -74,65 +62,54 @@ func behindProxy(t *testing.T, client aws.HTTPClient) (st, direct *dynamostore.S
 // All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a NAT gateway dropped
 // them.
 func TestOperationSucceedsOverANewConnection(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
 			claims := claimsFor(60, 1)
 			var ss []store.Settlement
 			fillUp()
 			proxy.Existing(fault)
-			within(t, "claims", func(context.Context) { ss = completions(mustClaim(t, st, claims, store.Claimed)) })
+			faultproxy.Within(t, soon, "claims", func(context.Context) { ss = completions(mustClaim(t, st, claims, store.Claimed)) })
 			fillUp()
 			proxy.Existing(fault)
-			within(t, "completions", func(ctx context.Context) {
+			faultproxy.Within(t, soon, "completions", func(ctx context.Context) {
 				if errs := st.Settle(ctx, ss); errs != nil {
 					t.Error(errors.Join(errs...))
 				}
 			})
 			fillUp()
 			proxy.Existing(fault)
-			within(t, "duplicates", func(context.Context) { mustClaim(t, st, claimsFor(60, 2), store.ClaimCompleted) })
+			faultproxy.Within(t, soon, "duplicates", func(context.Context) { mustClaim(t, st, claimsFor(60, 2), store.ClaimCompleted) })
 		})
 	}
 }
 
 // No connection gets an answer. The error comes after the last attempt. The store works again when the network is back.
 func TestSilentDynamoDBIsAnError(t *testing.T) {
+	t.Parallel()
 	st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
 	fillUp()
 	proxy.Existing(faultproxy.Silent)
 	proxy.New(faultproxy.Silent)
-	within(t, "a claim", func(ctx context.Context) {
+	faultproxy.Within(t, soon, "a claim", func(ctx context.Context) {
 		err := st.Claim(ctx, claimsFor(1, 1))[0].Err
 		if err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no answer for") {
 			t.Errorf("%v, want an error that no answer came", err)
 		}
 	})
 	proxy.New(faultproxy.None)
-	within(t, "a claim", func(context.Context) { mustClaim(t, st, claimsFor(1, 1), store.Claimed) })
+	faultproxy.Within(t, soon, "a claim", func(context.Context) { mustClaim(t, st, claimsFor(1, 1), store.Claimed) })
 }
 
 // A heartbeat that times out leaves time for another heartbeat.
 func TestHandlerKeepsItsLeaseWhenConnectionsFail(t *testing.T) {
 	st, direct, proxy, fillUp := behindProxy(t, nil)
-	engine, err := idem.New(st, idem.Config{Lease: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-		begun, err := direct.Get(ctx, "k")
+	storetest.KeepsLease(t, st, direct, func() {
 		fillUp()
 		proxy.Existing(faultproxy.Silent)
-		for rec := begun; err == nil && !rec.LeaseUntil.After(begun.LeaseUntil); { // until it has been extended
-			rec, err = direct.Get(ctx, "k")
-		}
-		return nil, errors.Join(err, context.Cause(ctx))
-	})})
-	if out.Kind != idem.Executed {
-		t.Errorf("%v: %v", out.Kind, out.Err)
-	}
+	})
 }
 
 // largest is an HTTP client that records the size of the largest request.

@@ -15,19 +15,19 @@ import (
 // Attributes are added but never removed: later versions read every item that an earlier version wrote.
 const (
 	AttrKey           = "idempotencyKey"     // S, the partition key
-	AttrStatus        = "status"             // S
-	AttrVersion       = "version"            // N, the fencing token
-	AttrOwner         = "owner"              // S
-	AttrLeaseUntil    = "leaseUntil"         // N, epoch ms
-	AttrRetryAt       = "retryAt"            // N, epoch ms; only if released
-	AttrAttempts      = "attempts"           // N
-	AttrFingerprint   = "requestFingerprint" // B, SHA-256
-	AttrResult        = "responsePayload"    // B
-	AttrResultOmitted = "resultOmitted"      // N, size in bytes
-	AttrFailure       = "failure"            // M: code S, message S, at N (epoch ms)
-	AttrSource        = "source"             // S
-	AttrCreatedAt     = "createdAt"          // N, epoch ms
-	AttrUpdatedAt     = "updatedAt"          // N, epoch ms
+	attrStatus        = "status"             // S
+	attrVersion       = "version"            // N, the fencing token
+	attrOwner         = "owner"              // S
+	attrLeaseUntil    = "leaseUntil"         // N, epoch ms
+	attrRetryAt       = "retryAt"            // N, epoch ms; only if released
+	attrAttempts      = "attempts"           // N
+	attrFingerprint   = "requestFingerprint" // B, SHA-256
+	attrResult        = "responsePayload"    // B
+	attrResultOmitted = "resultOmitted"      // N, size in bytes
+	attrFailure       = "failure"            // M: code S, message S, at N (epoch ms)
+	attrSource        = "source"             // S
+	attrCreatedAt     = "createdAt"          // N, epoch ms
+	attrUpdatedAt     = "updatedAt"          // N, epoch ms
 	AttrExpiry        = "expiryTimestamp"    // N, epoch s: the table's TTL attribute
 )
 
@@ -67,22 +67,22 @@ type attribute struct {
 func attributes(rec *store.Entry) []attribute {
 	list := make([]attribute, 0, 15)
 	list = append(list,
-		attribute{AttrKey, text(rec.Key)}, attribute{AttrStatus, text(string(rec.Status))}, attribute{AttrVersion, number(rec.Token)},
-		attribute{AttrOwner, text(rec.Owner)}, attribute{AttrLeaseUntil, number(rec.LeaseUntil.UnixMilli())},
-		attribute{AttrAttempts, number(int64(rec.Attempts))}, attribute{AttrCreatedAt, number(rec.CreatedAt.UnixMilli())},
-		attribute{AttrUpdatedAt, number(rec.UpdatedAt.UnixMilli())}, attribute{AttrExpiry, number(rec.Expiry.Unix())})
+		attribute{AttrKey, text(rec.Key)}, attribute{attrStatus, text(string(rec.Status))}, attribute{attrVersion, number(rec.Token)},
+		attribute{attrOwner, text(rec.Owner)}, attribute{attrLeaseUntil, number(rec.LeaseUntil.UnixMilli())},
+		attribute{attrAttempts, number(int64(rec.Attempts))}, attribute{attrCreatedAt, number(rec.CreatedAt.UnixMilli())},
+		attribute{attrUpdatedAt, number(rec.UpdatedAt.UnixMilli())}, attribute{AttrExpiry, number(rec.Expiry.Unix())})
 	add := func(has bool, name string, value types.AttributeValue) {
 		if has {
 			list = append(list, attribute{name, value})
 		}
 	}
-	add(!rec.Fingerprint.IsZero(), AttrFingerprint, binary(rec.Fingerprint[:]))
-	add(rec.Source != "", AttrSource, text(rec.Source))
-	add(!rec.RetryAt.IsZero(), AttrRetryAt, number(rec.RetryAt.UnixMilli()))
-	add(len(rec.Result) > 0, AttrResult, binary(rec.Result))
-	add(rec.ResultOmitted != 0, AttrResultOmitted, number(int64(rec.ResultOmitted)))
+	add(!rec.Fingerprint.IsZero(), attrFingerprint, binary(rec.Fingerprint[:]))
+	add(rec.Source != "", attrSource, text(rec.Source))
+	add(!rec.RetryAt.IsZero(), attrRetryAt, number(rec.RetryAt.UnixMilli()))
+	add(len(rec.Result) > 0, attrResult, binary(rec.Result))
+	add(rec.ResultOmitted != 0, attrResultOmitted, number(int64(rec.ResultOmitted)))
 	if rec.Failure != nil {
-		add(true, AttrFailure, failure(rec.Failure))
+		add(true, attrFailure, failure(rec.Failure))
 	}
 	return list
 }

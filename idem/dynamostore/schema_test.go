@@ -110,16 +110,16 @@ func TestForeignItemsAreRefused(t *testing.T) {
 		want   string
 	}{
 		"an unknown status": {func(av map[string]types.AttributeValue) {
-			av[AttrStatus] = &types.AttributeValueMemberS{Value: "INPROGRESS"}
+			av[attrStatus] = &types.AttributeValueMemberS{Value: "INPROGRESS"}
 		}, `unknown status "INPROGRESS"`},
 		"a version that is text": {func(av map[string]types.AttributeValue) {
-			av[AttrVersion] = &types.AttributeValueMemberS{Value: "1"}
+			av[attrVersion] = &types.AttributeValueMemberS{Value: "1"}
 		}, "not written by idemsk"},
 		"a fingerprint of another length": {func(av map[string]types.AttributeValue) {
-			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: []byte{1, 2, 3}}
+			av[attrFingerprint] = &types.AttributeValueMemberB{Value: []byte{1, 2, 3}}
 		}, "fingerprint has 3 bytes"},
 		"a fingerprint that is too long": {func(av map[string]types.AttributeValue) {
-			av[AttrFingerprint] = &types.AttributeValueMemberB{Value: make([]byte, 33)}
+			av[attrFingerprint] = &types.AttributeValueMemberB{Value: make([]byte, 33)}
 		}, "fingerprint has 33 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestForeignItemsAreRefused(t *testing.T) {
 // TestTagsAreTheConstants compares the struct tags with the constants.
 func TestTagsAreTheConstants(t *testing.T) {
 	want := []string{
-		AttrKey, AttrStatus, AttrVersion, AttrOwner, AttrLeaseUntil, AttrRetryAt, AttrAttempts, AttrFingerprint, AttrResult,
-		AttrResultOmitted, AttrFailure, AttrSource, AttrCreatedAt, AttrUpdatedAt, AttrExpiry,
+		AttrKey, attrStatus, attrVersion, attrOwner, attrLeaseUntil, attrRetryAt, attrAttempts, attrFingerprint, attrResult,
+		attrResultOmitted, attrFailure, attrSource, attrCreatedAt, attrUpdatedAt, AttrExpiry,
 	}
 	typ := reflect.TypeFor[item]()
 	for i := range typ.NumField() {

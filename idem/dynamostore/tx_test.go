@@ -219,6 +219,7 @@ func cancelled(in *dynamodb.TransactWriteItemsInput, code string, at ...int) err
 
 // A transaction is retried after a conflict, with the same token and the same items.
 func TestConflictIsRetried(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"} {
 		for _, at := range []int{0, 1} {
 			b := newBooks(t)
@@ -242,6 +243,7 @@ func TestConflictIsRetried(t *testing.T) {
 }
 
 func TestLastingConflictsAreErrContended(t *testing.T) {
+	t.Parallel()
 	b := newBooks(t)
 	b.client.say = func(_ int, in *dynamodb.TransactWriteItemsInput) error {
 		return cancelled(in, "TransactionConflict", 1)

@@ -10,3 +10,9 @@ func CheckServer(version int) error { return checkServer(version) }
 
 // Pool returns the pool of the store.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
+
+// The bounds of round trips.
+const (
+	MaxBatchSize = maxBatchSize
+	MaxTries     = maxTries
+)

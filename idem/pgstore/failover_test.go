@@ -72,6 +72,7 @@ func (p *pair) promote() {
 }
 
 func TestFailoverDuringBatchLosesNothing(t *testing.T) {
+	t.Parallel()
 	claim := func(t *testing.T, st *pgstore.Store) (ss []store.Settlement) {
 		t.Helper()
 		for i, res := range st.Claim(t.Context(), hundred()) {
@@ -84,6 +85,7 @@ func TestFailoverDuringBatchLosesNothing(t *testing.T) {
 	}
 	for _, batch := range []string{"of claims", "of completions"} {
 		t.Run(batch, func(t *testing.T) {
+			t.Parallel()
 			p := newPair(t, onStandby)
 			st := newStore(t, p.pool, pgstore.Config{})
 			failOver := func(int) {
@@ -129,6 +131,7 @@ func (p *pair) landed() {
 
 // A commit that reached the standby but was not answered before the primary crashed is not repeated.
 func TestUnansweredCommitOnStandbyCountsOnce(t *testing.T) {
+	t.Parallel()
 	failOver := func(p *pair, work func()) {
 		there := newPool(t, p.standby.URL())
 		execute(t, there, `SELECT pg_wal_replay_pause()`)
@@ -143,6 +146,7 @@ func TestUnansweredCommitOnStandbyCountsOnce(t *testing.T) {
 		<-done
 	}
 	t.Run("completions", func(t *testing.T) {
+		t.Parallel()
 		var ss []store.Settlement
 		p := newPair(t, applied)
 		st := newStore(t, p.pool, pgstore.Config{})
@@ -155,6 +159,7 @@ func TestUnansweredCommitOnStandbyCountsOnce(t *testing.T) {
 		}
 	})
 	t.Run("claims", func(t *testing.T) {
+		t.Parallel()
 		p := newPair(t, applied)
 		st := newStore(t, p.pool, pgstore.Config{})
 		failOver(p, func() { st.Claim(t.Context(), hundred()) })
@@ -165,6 +170,7 @@ func TestUnansweredCommitOnStandbyCountsOnce(t *testing.T) {
 		}
 	})
 	t.Run("a transaction", func(t *testing.T) {
+		t.Parallel()
 		p := newPair(t, applied)
 		b := newBank(t, p.pool, idem.Config{BreakerFailures: -1})
 		session := b.engine.Session(t.Context())

@@ -25,8 +25,8 @@ var (
 	ErrTableNewer = errors.New("pgstore: the table is newer than this program")
 )
 
-// OldestServer is the oldest supported version of PostgreSQL, as a server_version_num.
-const OldestServer = 150000
+// oldestServer is the oldest supported version of PostgreSQL, as a server_version_num.
+const oldestServer = 150000
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
@@ -107,8 +107,8 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func checkServer(version int) error {
-	if version < OldestServer {
-		return fmt.Errorf("the server is PostgreSQL %d: want %d or later", version/10000, OldestServer/10000)
+	if version < oldestServer {
+		return fmt.Errorf("the server is PostgreSQL %d: want %d or later", version/10000, oldestServer/10000)
 	}
 	return nil
 }

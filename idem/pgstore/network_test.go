@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/faultproxy"
 )
 
@@ -25,18 +26,6 @@ const (
 	soon       = 5 * time.Second        // much more than a new connection takes, much less than patience
 	patience   = 30 * time.Second       // the timeout of the callers
 )
-
-// within checks that f ends soon, although its context lasts much longer.
-func within(t *testing.T, what string, f func(ctx context.Context)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	begun := time.Now()
-	f(ctx)
-	if took := time.Since(begun); took > soon {
-		t.Errorf("%s took %v, want at most %v", what, took, soon)
-	}
-}
 
 // behindProxy returns a pool whose connections go through a proxy. It adds parameters to the URL.
 func behindProxy(t *testing.T, parameters string, open func(t *testing.T, url string) *pgxpool.Pool) (*pgxpool.Pool, *faultproxy.Proxy) {
@@ -92,7 +81,7 @@ func fillUp(t *testing.T, pool *pgxpool.Pool) {
 // twice calls a function for two keys concurrently.
 func twice(t *testing.T, what string, f func(ctx context.Context, key string)) {
 	t.Helper()
-	within(t, what, func(ctx context.Context) {
+	faultproxy.Within(t, soon, what, func(ctx context.Context) {
 		var both sync.WaitGroup
 		for _, key := range []string{"a", "b"} {
 			both.Go(func() { f(ctx, key) })
@@ -179,7 +168,7 @@ func TestCompletionSucceedsOverANewConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	within(t, "a task", func(ctx context.Context) {
+	faultproxy.Within(t, soon, "a task", func(ctx context.Context) {
 		out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			fillUp(t, pool)
 			proxy.Existing(faultproxy.Silent)
@@ -193,28 +182,13 @@ func TestCompletionSucceedsOverANewConnection(t *testing.T) {
 
 // A heartbeat that is not answered leaves time for another one before the lease ends.
 func TestHandlerKeepsItsLeaseWhenConnectionsStopAnswering(t *testing.T) {
-	const lease = 3 * time.Second
 	pool, proxy := behindProxy(t, "", ourPool(8))
 	st := newStore(t, pool, pgstore.Config{})
-	observer := newStore(t, newPool(t, server.URL()), pgstore.Config{Table: st.Table()})
-	engine, err := idem.New(st, idem.Config{Lease: lease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-		begun, err := observer.Get(ctx, "k")
+	direct := newStore(t, newPool(t, server.URL()), pgstore.Config{Table: st.Table()})
+	storetest.KeepsLease(t, st, direct, func() {
 		fillUp(t, pool)
 		proxy.Existing(faultproxy.Silent)
-		for rec := begun; err == nil && !rec.LeaseUntil.After(begun.LeaseUntil); { // until it was extended
-			rec, err = observer.Get(ctx, "k")
-		}
-		return nil, errors.Join(err, context.Cause(ctx))
-	})})
-	if out.Kind != idem.Executed {
-		t.Errorf("%v: %v", out.Kind, out.Err)
-	}
+	})
 }
 
 // newBankBehind returns a bank that reads its effects over other connections than its handlers.
@@ -237,7 +211,7 @@ func TestCommitWithLostReplyCountsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, proxy := newBankBehind(t, 0)
 			connections := 0
-			within(t, "a payment", func(ctx context.Context) {
+			faultproxy.Within(t, soon, "a payment", func(ctx context.Context) {
 				b.want(b.engine.Do(ctx, b.task("first", b.pays("", nil))), idem.Executed) // prepares the statements
 				connections = proxy.Connections()
 				out := b.engine.Do(ctx, b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
@@ -263,7 +237,7 @@ func TestLostCommitIsRolledBack(t *testing.T) {
 		proxy.Existing(faultproxy.Silent)
 		return nil, err
 	}
-	within(t, "a payment", func(ctx context.Context) {
+	faultproxy.Within(t, soon, "a payment", func(ctx context.Context) {
 		out := b.engine.Do(ctx, b.task("k", silenced))
 		if out.Kind.Settled() || b.effects() != 0 {
 			t.Errorf("%v: %v; %d effects, want none", out.Kind, out.Err, b.effects())
@@ -291,12 +265,12 @@ func TestLargeResultsSucceedOverASlowNetwork(t *testing.T) {
 		ss = append(ss, set)
 	}
 	proxy.Slow(rate)
-	within(t, "a hundred completions", func(ctx context.Context) {
+	faultproxy.Within(t, soon, "a hundred completions", func(ctx context.Context) {
 		if errs := st.Settle(ctx, ss); errs != nil {
 			t.Error(errs[0])
 		}
 	})
-	within(t, "a hundred duplicates", func(ctx context.Context) {
+	faultproxy.Within(t, soon, "a hundred duplicates", func(ctx context.Context) {
 		for _, res := range st.Claim(ctx, hundred()) {
 			if res.State != store.ClaimCompleted || len(res.Entry.Result) != size {
 				t.Fatalf("state %d, %v, %d bytes", res.State, res.Err, len(res.Entry.Result))

@@ -36,8 +36,8 @@ const DefaultTable = "idemsk"
 // DefaultRoundTripTimeout is the default of Config.RoundTripTimeout.
 const DefaultRoundTripTimeout = 2 * time.Second
 
-// MaxBatchSize is the maximum number of claims or settlements in one round trip and one transaction.
-const MaxBatchSize = 100
+// maxBatchSize is the maximum number of claims or settlements in one round trip and one transaction.
+const maxBatchSize = 100
 
 // Config configures a Store. The zero value of a field selects its default.
 type Config struct {
@@ -122,19 +122,19 @@ func (s *Store) Table() string { return s.table.String() }
 func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 
 // BatchSize implements store.Batcher.
-func (s *Store) BatchSize() int { return MaxBatchSize }
+func (s *Store) BatchSize() int { return maxBatchSize }
 
 // maxRounds bounds how often a claim is retried because its key changed between the attempt and the read. In every round
 // another owner claimed or settled the key; after the last one the claim is answered as in flight.
 const maxRounds = 8
 
-// Claim implements store.Store. Up to MaxBatchSize claims are one round trip and one transaction, which fail together.
+// Claim implements store.Store. Up to 100 claims are one round trip and one transaction, which fail together.
 func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, len(reqs))
 	left := byKey(len(reqs), func(i int) string { return reqs[i].Key })
 	for range maxRounds {
 		var again []int
-		for chunk := range slices.Chunk(left, MaxBatchSize) {
+		for chunk := range slices.Chunk(left, maxBatchSize) {
 			again = append(again, s.claimChunk(ctx, reqs, chunk, results)...)
 		}
 		if left = again; len(left) == 0 {
@@ -170,7 +170,7 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 	for _, i := range chunk {
 		req := &reqs[i]
 		if err != nil {
-			results[i] = store.ClaimResult{Err: s.explain("claim", req.Key, err)}
+			results[i] = s.unclaimed(req, err)
 			continue
 		}
 		found, there := seen[req.Key]
@@ -187,6 +187,17 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 		}
 	}
 	return again
+}
+
+// contendedFor is the time until the next claim of a key after conflicts with all tries.
+const contendedFor = 100 * time.Millisecond
+
+// unclaimed returns the answer to a claim that failed. A key that other transactions write is in flight.
+func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult {
+	if conflicting(err) {
+		return store.ClaimResult{State: store.ClaimInFlight, ClaimableIn: contendedFor}
+	}
+	return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
 }
 
 // tryClaim makes one round trip, which is one transaction.
@@ -216,7 +227,7 @@ func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.Claim
 	return res, verdict != store.VerdictTake
 }
 
-// Settle implements store.Store. Up to MaxBatchSize settlements, with up to 1 MiB of results in all or one larger result,
+// Settle implements store.Store. Up to 100 settlements, with up to 1 MiB of results in all or one larger result,
 // are one round trip and one transaction. If some are refused, one more read finds out why. A completion that has a
 // handler's transaction or its own claim is a round trip and a transaction of its own. Those of one call are made concurrently.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
@@ -224,7 +235,7 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	failed := false
 	wait := s.settleTransactions(ctx, ss, errs)
 	order := slices.DeleteFunc(byKey(len(ss), func(i int) string { return ss[i].Key }), func(i int) bool { return isTransactional(&ss[i]) })
-	for from, to := range chunks.Of(len(order), MaxBatchSize, func(n int) int { return len(ss[order[n]].Result) }) {
+	for from, to := range chunks.Of(len(order), maxBatchSize, func(n int) int { return len(ss[order[n]].Result) }) {
 		s.settleChunk(ctx, ss, order[from:to], errs)
 	}
 	wait()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/pgtrip"
 )
 
@@ -84,6 +85,13 @@ func transient(err error) bool {
 	}
 }
 
+// conflicting reports whether the server rolled a transaction back because of another one. Nothing was changed, and the store is
+// available.
+func conflicting(err error) bool {
+	state := stateOf(err)
+	return state == stateSerialization || state == stateDeadlock
+}
+
 // stateOf returns the SQLSTATE of an error of the server, "" for another error.
 func stateOf(err error) string {
 	var said *pgconn.PgError
@@ -104,8 +112,11 @@ func broken(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// explain adds the operation, the key and, if the cause is known, the remedy to an error.
+// explain adds the operation, the key and, if the cause is known, the remedy to an error. A conflict is store.ErrContended.
 func (s *Store) explain(op, key string, err error) error {
+	if conflicting(err) {
+		err = fmt.Errorf("%w: %w", store.ErrContended, err)
+	}
 	return fmt.Errorf("pgstore: %s %q in table %s: %w%s", op, key, s.table, err, hint(err))
 }
 
@@ -129,6 +140,8 @@ func hint(err error) string {
 	case stateReadOnly:
 		return " (the server is a standby, or its transactions are read-only by default: name the primary in IDEMSK_STORE_URL, " +
 			"or all of them with target_session_attrs=read-write)"
+	case stateSerialization, stateDeadlock:
+		return " (another transaction was in conflict with all tries: try again)"
 	case stateDiskFull:
 		return " (the server's disk is full)"
 	case stateTooManyConnections:

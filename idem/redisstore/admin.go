@@ -83,7 +83,7 @@ func (s *Store) all(ctx context.Context) iter.Seq2[store.Entry, error] {
 
 // yieldPage reads and yields the hashes of these names.
 func (s *Store) yieldPage(ctx context.Context, names []string, yield func(store.Entry, error) bool) bool {
-	for chunk := range slices.Chunk(names, MaxBatchSize) {
+	for chunk := range slices.Chunk(names, maxBatchSize) {
 		for i, h := range s.readHashes(ctx, chunk) {
 			if h.err == nil && len(h.fields) == 0 {
 				continue // deleted meanwhile

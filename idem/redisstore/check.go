@@ -12,12 +12,12 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// OldestVersion is the oldest supported major version of Redis. All versions of Valkey are supported.
-const OldestVersion = 7
+// oldestVersion is the oldest supported major version of Redis. All versions of Valkey are supported.
+const oldestVersion = 7
 
 // The errors of Check, for errors.Is.
 var (
-	// ErrOldServer means that the server is older than OldestVersion.
+	// ErrOldServer means that the server is older than Redis 7.
 	ErrOldServer = errors.New("redisstore: the server is too old")
 	// ErrReadOnly means that the server is a replica.
 	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
@@ -72,8 +72,8 @@ func parseInfo(text string) map[string]string {
 func judgeServer(info map[string]string) error {
 	at := "port " + info["tcp_port"]
 	major, _, _ := strings.Cut(info["redis_version"], ".") // Valkey reports it too, from 7 on
-	if v, err := strconv.Atoi(major); err != nil || v < OldestVersion {
-		return fmt.Errorf("%w: %s has version %q: use Redis %d or later, or Valkey", ErrOldServer, at, info["redis_version"], OldestVersion)
+	if v, err := strconv.Atoi(major); err != nil || v < oldestVersion {
+		return fmt.Errorf("%w: %s has version %q: use Redis %d or later, or Valkey", ErrOldServer, at, info["redis_version"], oldestVersion)
 	}
 	if role := info["role"]; role != "master" {
 		return fmt.Errorf("%w: %s is a %s of %s:%s: give the store the primary's address, or a client that follows it",

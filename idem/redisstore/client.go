@@ -16,11 +16,11 @@ import (
 
 // The timeouts of one attempt, the number of attempts, and the bounds of the backoff, unless the URL sets them.
 const (
-	ConnectTimeout = 2 * time.Second
-	AttemptTimeout = time.Second
-	MaxAttempts    = 4
-	FirstBackoff   = 25 * time.Millisecond
-	MaxBackoff     = 300 * time.Millisecond
+	connectTimeout = 2 * time.Second
+	attemptTimeout = time.Second
+	maxAttempts    = 4
+	firstBackoff   = 25 * time.Millisecond
+	maxBackoff     = 300 * time.Millisecond
 )
 
 // NewClient returns a client of the server at rawURL: redis://user:password@host:port/database, or rediss:// for TLS. With
@@ -69,10 +69,10 @@ func parseURL(rawURL string) (*redis.UniversalOptions, error) {
 	return &redis.UniversalOptions{
 		Addrs: []string{o.Addr}, IsClusterMode: cluster, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
 		ClientName: o.ClientName, Protocol: o.Protocol,
-		MaxRetries: cmp.Or(o.MaxRetries, MaxAttempts-1), MinRetryBackoff: cmp.Or(o.MinRetryBackoff, FirstBackoff),
-		MaxRetryBackoff: cmp.Or(o.MaxRetryBackoff, MaxBackoff),
-		DialTimeout:     cmp.Or(o.DialTimeout, ConnectTimeout), DialerRetries: 1, // the attempts are counted above
-		ReadTimeout: cmp.Or(o.ReadTimeout, AttemptTimeout), WriteTimeout: cmp.Or(o.WriteTimeout, AttemptTimeout), ContextTimeoutEnabled: true,
+		MaxRetries: cmp.Or(o.MaxRetries, maxAttempts-1), MinRetryBackoff: cmp.Or(o.MinRetryBackoff, firstBackoff),
+		MaxRetryBackoff: cmp.Or(o.MaxRetryBackoff, maxBackoff),
+		DialTimeout:     cmp.Or(o.DialTimeout, connectTimeout), DialerRetries: 1, // the attempts are counted above
+		ReadTimeout: cmp.Or(o.ReadTimeout, attemptTimeout), WriteTimeout: cmp.Or(o.WriteTimeout, attemptTimeout), ContextTimeoutEnabled: true,
 		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
 		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

@@ -8,3 +8,10 @@ const ServerClock = serverClock
 
 // Name returns the name of a key at the server.
 func (s *Store) Name(key string) string { return s.name(key) }
+
+// The bounds of requests.
+const (
+	AttemptTimeout = attemptTimeout
+	MaxAttempts    = maxAttempts
+	MaxBatchSize   = maxBatchSize
+)

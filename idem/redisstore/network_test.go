@@ -18,13 +18,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/faultproxy"
 )
 
-const soon = 5 * time.Second // above the time of an attempt and a new connection, below patience
+const soon = 5 * time.Second // above the time of an attempt and a new connection
 
 // behindProxy returns a store whose client connects through a proxy with short timeouts, and a function that makes the client
 // hold more idle connections than it makes attempts.
@@ -99,18 +99,6 @@ func overTLS(t *testing.T) (url string, option func(*redis.UniversalOptions)) {
 	return url, func(o *redis.UniversalOptions) { o.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "example.com"} }
 }
 
-// within checks that f returns soon, in a context that lasts much longer.
-func within(t *testing.T, what string, f func(ctx context.Context)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
-	defer cancel()
-	begun := time.Now()
-	f(ctx)
-	if took := time.Since(begun); took > soon {
-		t.Errorf("%s took %v, want at most %v", what, took, soon)
-	}
-}
-
 // All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a firewall dropped
 // them.
 func TestOperationSucceedsOverANewConnection(t *testing.T) {
@@ -130,7 +118,7 @@ func TestOperationSucceedsOverANewConnection(t *testing.T) {
 			}
 			var ss []store.Settlement
 			fail()
-			within(t, "claims", func(ctx context.Context) {
+			faultproxy.Within(t, soon, "claims", func(ctx context.Context) {
 				for _, res := range st.Claim(ctx, hundred()) {
 					if res.State != store.Claimed {
 						t.Fatalf("state %d, %v", res.State, res.Err)
@@ -139,13 +127,13 @@ func TestOperationSucceedsOverANewConnection(t *testing.T) {
 				}
 			})
 			fail()
-			within(t, "completions", func(ctx context.Context) {
+			faultproxy.Within(t, soon, "completions", func(ctx context.Context) {
 				if errs := st.Settle(ctx, ss); errs != nil {
 					t.Error(errs[0])
 				}
 			})
 			fail()
-			within(t, "get", func(ctx context.Context) {
+			faultproxy.Within(t, soon, "get", func(ctx context.Context) {
 				if _, err := st.Get(ctx, ss[0].Key); err != nil {
 					t.Error(err)
 				}
@@ -160,36 +148,22 @@ func TestSilentServerIsAnError(t *testing.T) {
 	fillUp()
 	proxy.Existing(faultproxy.Silent)
 	proxy.New(faultproxy.Silent)
-	within(t, "a claim", func(ctx context.Context) {
+	faultproxy.Within(t, soon, "a claim", func(ctx context.Context) {
 		err := st.Claim(ctx, []store.ClaimRequest{request("a", 1)})[0].Err
 		wantError(t, err, "timeout")
 	})
 	proxy.New(faultproxy.None)
-	within(t, "a claim", func(context.Context) { mustClaim(t, st, request("a", 1)) })
+	faultproxy.Within(t, soon, "a claim", func(context.Context) { mustClaim(t, st, request("a", 1)) })
 }
 
 // A heartbeat that times out leaves time for another heartbeat.
 func TestHandlerKeepsItsLeaseWhenConnectionsFail(t *testing.T) {
 	st, proxy, fillUp := behindProxy(t, "")
 	direct := newStore(t, newClient(t, server.URL()), redisstore.Config{Prefix: st.Prefix()})
-	engine, err := idem.New(st, idem.Config{Lease: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
-	defer cancel()
-	out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-		begun, err := direct.Get(ctx, "k")
+	storetest.KeepsLease(t, st, direct, func() {
 		fillUp()
 		proxy.Existing(faultproxy.Silent)
-		for rec := begun; err == nil && !rec.LeaseUntil.After(begun.LeaseUntil); { // until it has been extended
-			rec, err = direct.Get(ctx, "k")
-		}
-		return nil, errors.Join(err, context.Cause(ctx))
-	})})
-	if out.Kind != idem.Executed {
-		t.Errorf("%v: %v", out.Kind, out.Err)
-	}
+	})
 }
 
 // Requests and answers are small enough for the time of an attempt, whatever the size of results.

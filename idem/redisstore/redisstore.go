@@ -30,10 +30,10 @@ import (
 // DefaultPrefix is the prefix of the names if Config.Prefix is empty.
 const DefaultPrefix = "idemsk"
 
-// MaxBatchSize is the maximum number of claims or settlements in one pipeline. It is the default batch size of an MSK event
+// maxBatchSize is the maximum number of claims or settlements in one pipeline. It is the default batch size of an MSK event
 // source, about 30 KB. It does not protect the server, which serves other clients between the commands of a pipeline. It limits
 // what is sent again after a broken connection.
-const MaxBatchSize = 100
+const maxBatchSize = 100
 
 // Config configures a Store. The zero value of a field means its default.
 type Config struct {
@@ -104,13 +104,13 @@ func (s *Store) Prefix() string { return s.prefix }
 func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 
 // BatchSize implements store.Batcher.
-func (s *Store) BatchSize() int { return MaxBatchSize }
+func (s *Store) BatchSize() int { return maxBatchSize }
 
-// Claim implements store.Store. Up to MaxBatchSize claims take one round trip. Stored results larger than 4 KiB take one more
+// Claim implements store.Store. Up to 100 claims take one round trip. Stored results larger than 4 KiB take one more
 // round trip for each MiB.
 func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, 0, len(reqs))
-	for chunk := range slices.Chunk(reqs, MaxBatchSize) {
+	for chunk := range slices.Chunk(reqs, maxBatchSize) {
 		calls := make([]call, len(chunk))
 		for i := range chunk {
 			calls[i] = s.claimCall(&chunk[i])
@@ -162,11 +162,11 @@ func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) s
 	return res
 }
 
-// Settle implements store.Store. Up to MaxBatchSize settlements with up to 1 MiB of results together, or a single larger one,
+// Settle implements store.Store. Up to 100 settlements with up to 1 MiB of results together, or a single larger one,
 // take one round trip.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, 0, len(ss))
-	for from, to := range chunks.Of(len(ss), MaxBatchSize, func(i int) int { return len(ss[i].Result) }) {
+	for from, to := range chunks.Of(len(ss), maxBatchSize, func(i int) int { return len(ss[i].Result) }) {
 		chunk := ss[from:to]
 		calls := make([]call, len(chunk))
 		for i := range chunk {

@@ -109,7 +109,7 @@ var errChanged = errors.New("the result changed while it was read: try again")
 
 // readLarge reads the results that were left out of answers, in pipelines of up to 1 MiB.
 func (s *Store) readLarge(ctx context.Context, calls []*call) {
-	for from, to := range chunks.Of(len(calls), MaxBatchSize, func(i int) int { return calls[i].answer.large }) {
+	for from, to := range chunks.Of(len(calls), maxBatchSize, func(i int) int { return calls[i].answer.large }) {
 		names := make([]string, to-from)
 		for i, c := range calls[from:to] {
 			names[i] = s.name(c.key)

@@ -1,6 +1,6 @@
-// Package awsclient is the HTTP client of the AWS SDK's clients. It limits the silence of a connection within an attempt;
-// without a limit a dead connection could use up an invocation. A large answer may take longer as long as data arrive. Data
-// that the kernel has accepted count as sent.
+// Package awsclient is the HTTP client of the AWS SDK's clients. It limits the time without data in an attempt; without a limit a dead
+// connection could use up an invocation. A large answer may take longer as long as data arrives. Data that the kernel has accepted
+// counts as sent.
 package awsclient
 
 import (
@@ -86,9 +86,9 @@ func (c *client) Do(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// wholeBody reads a request's body into memory. The SDK closes its own as soon as the head of the reply is there; where the
-// reply is fast, that is before net/http has seen the body's end, and net/http then closes the connection under the reply:
-// the write has landed, its reply is lost. https://github.com/aws/aws-sdk-go-v2/issues/2737
+// wholeBody reads the body of a request into memory. The SDK closes its own body when the header of the reply arrives. If that is
+// before net/http has read the end of the body, net/http closes the connection, and the reply to a successful write is lost.
+// https://github.com/aws/aws-sdk-go-v2/issues/2737
 func wholeBody(r *http.Request) (io.Reader, error) {
 	if r.Body == nil {
 		return nil, nil //nolint:nilnil // no body
@@ -112,7 +112,7 @@ type attempt struct {
 	body  io.ReadCloser
 }
 
-// failed is the error of an attempt that ended in err.
+// failed returns the error of an attempt that ended with err.
 func (a *attempt) failed(err error) error {
 	err = a.watch.Err(err)
 	silent := (*silence.Error)(nil)
@@ -141,7 +141,7 @@ func (a *attempt) Close() error {
 	return a.body.Close()
 }
 
-// reading returns r, of which all that is read is progress.
+// reading returns a reader of r that reports each read as progress.
 func (a *attempt) reading(r io.Reader) io.Reader { return progress{r, a.watch} }
 
 type progress struct {
@@ -149,7 +149,7 @@ type progress struct {
 	watch *silence.Watch
 }
 
-// maxRead is how much is read at once: a chunk of an answer would be read until a larger buffer is full, without a sign of progress.
+// maxRead is the maximum size of one read. A chunk of an answer would be read until a larger buffer is full, without a report of progress.
 const maxRead = 32 << 10
 
 // Read implements io.Reader.

@@ -45,7 +45,7 @@ func behindProxy(t *testing.T) (client aws.HTTPClient, proxy *faultproxy.Proxy, 
 	return awsclient.New(nil, limit), proxy, url
 }
 
-// ask asks for so many bytes.
+// ask requests n bytes.
 func ask(ctx context.Context, client aws.HTTPClient, url string, size int) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(strconv.Itoa(size)))
 	if err != nil {
@@ -54,7 +54,7 @@ func ask(ctx context.Context, client aws.HTTPClient, url string, size int) (*htt
 	return client.Do(r)
 }
 
-// get asks for so many bytes, and wants them.
+// get requests n bytes and checks that they arrive.
 func get(ctx context.Context, client aws.HTTPClient, url string, size int) error {
 	resp, err := ask(ctx, client, url, size)
 	if err != nil {
@@ -68,7 +68,7 @@ func get(ctx context.Context, client aws.HTTPClient, url string, size int) error
 	return err
 }
 
-// idle has a client keep so many connections.
+// idle makes a client keep n idle connections.
 func idle(t *testing.T, client aws.HTTPClient, proxy *faultproxy.Proxy, url string) {
 	t.Helper()
 	const many = 8
@@ -111,7 +111,7 @@ func TestSilentConnectionClosesTheIdleOnes(t *testing.T) {
 	}
 }
 
-// A slow answer is not aborted while data arrive.
+// A slow answer is not aborted while data arrives.
 func TestLargeAnswerPassesASlowNetwork(t *testing.T) {
 	client, proxy, url := behindProxy(t)
 	const rate = 2 << 20

@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
-// claim is an item like the ones that the production store writes.
+// claim returns an item like those of the store.
 func claim(k string) attributes {
 	return attributes{
 		"k": str(k), "status": str("STARTED"), "version": num("1795217576129"), "owner": str("0f8fad5b-d9cb-469f-a165-70867728950e"),
@@ -25,8 +25,8 @@ func claim(k string) attributes {
 	}
 }
 
-// BenchmarkPutItem is a conditional write of a new item from the SDK through HTTP; the client is in the same process
-// and takes most of the time.
+// BenchmarkPutItem measures a conditional write of a new item by the SDK over HTTP. The client, in the same process, takes most of
+// the time.
 func BenchmarkPutItem(b *testing.B) {
 	_, db := start(b, dynamofake.Config{})
 	var n atomic.Int64
@@ -58,8 +58,8 @@ func (w *discard) Header() http.Header         { return w.header }
 func (w *discard) WriteHeader(status int)      { w.status = status }
 func (w *discard) Write(b []byte) (int, error) { return w.reply.Write(b) }
 
-// BenchmarkHandler is what the server itself costs, without HTTP: a fresh write, the same write refused with the item
-// returned, and an update.
+// BenchmarkHandler measures the server without HTTP: a new item, the same write refused with the stored item in the answer, and an
+// update.
 func BenchmarkHandler(b *testing.B) {
 	const put = `{"TableName":"table","ConditionExpression":"attribute_not_exists(k)","ReturnValuesOnConditionCheckFailure":"ALL_OLD",` +
 		`"Item":{"k":{"S":"key-%d"},"status":{"S":"STARTED"},"version":{"N":"1795217576129"},"owner":{"S":"0f8fad5b-d9cb-469f-a165-70867728950e"},` +

@@ -2,12 +2,12 @@ package dynamofake
 
 import "strconv"
 
-// writeUnits is what a write costs: a unit for each KB begun of the larger of the two items.
+// writeUnits returns the capacity units of a write: one for each KB, rounded up, of the larger of the two items.
 func writeUnits(old, now item) float64 {
 	return units(max(old.size(), now.size()), 1<<10)
 }
 
-// readUnits is what a read of so many bytes costs: a unit for each 4 KB begun, half of it if the read may be stale.
+// readUnits returns the capacity units of a read: one for each 4 KB, rounded up, and half of that for an eventually consistent read.
 func readUnits(bytes int, consistent bool) float64 {
 	n := units(bytes, 4<<10)
 	if !consistent {
@@ -24,8 +24,8 @@ func appendCapacity(out []byte, tableName string, units float64) []byte {
 	return append(out, '}')
 }
 
-// appendAnswer writes the answer to a request on one item: the item under its member's name, unless it is
-// nil, and the capacity, if it is asked for.
+// appendAnswer writes the answer to a request on one item: the item under the given name, unless it is nil, and the capacity if the
+// request asks for it.
 func appendAnswer(out []byte, member string, it item, table string, units float64, reportCapacity bool) []byte {
 	out = append(out, '{')
 	if it != nil {
@@ -41,7 +41,7 @@ func appendAnswer(out []byte, member string, it item, table string, units float6
 	return append(out, '}')
 }
 
-// charges is what a transaction cost, by table.
+// charges are the capacity units of a transaction, by table.
 type charges []charge
 
 type charge struct {

@@ -14,7 +14,7 @@ import (
 
 const contenders = 64
 
-// together runs f in so many goroutines, as much at the same time as can be, and returns the results.
+// together runs f in n goroutines at the same time, and returns the results.
 func together[T any](n int, f func(i int) T) []T {
 	results := make([]T, n)
 	ready := make(chan struct{})

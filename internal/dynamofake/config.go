@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Config are a server's options. The zero value is fine: no latency, no faults, a free port on 127.0.0.1.
+// Config are the options of a server. The zero value is valid: no latency, no faults, a free port on 127.0.0.1.
 type Config struct {
-	// Addr is where Start listens, "127.0.0.1:port" with port 0 for a free one; it has to be a loopback
-	// address, since the server does not check credentials. Empty means "127.0.0.1:0".
+	// Addr is the address that Start listens on (default "127.0.0.1:0", a free port). It must be a loopback address, because the
+	// server does not check credentials.
 	Addr string
-	// Latency is how long each request waits before it is performed, 0 or more.
+	// Latency delays each request before it is performed. It is 0 or more.
 	Latency time.Duration
-	// Now is the clock for creation times and for the lifetime of transaction tokens; nil means time.Now.
+	// Now is the clock of creation times and of the lifetime of transaction tokens (default time.Now).
 	Now func() time.Time
-	// Fault, if set, is asked before each request what shall go wrong with it. The operation is named as in
-	// the API ("PutItem"); the body must not be changed, nor kept after the return. It is called
-	// concurrently and must not call Close.
+	// Fault, if set, is called before each request and returns the fault to inject. The operation is named as in the API
+	// ("PutItem"). Fault must neither change the body nor keep it after its return. It is called concurrently and must not call
+	// Close.
 	Fault func(operation string, body []byte) Fault
 }
 
-// Fault is what goes wrong with a request. The zero value is nothing.
+// Fault is an injected fault of a request. The zero value is none.
 type Fault struct {
 	Delay      time.Duration // waited before the request is performed, on top of the latency
 	Error      *Error        // answered instead of performing the request

@@ -19,7 +19,7 @@ type pair struct {
 	table       string
 }
 
-// result is what the two are compared by.
+// result is the compared part of an answer.
 type result struct{ code, message, answer string }
 
 func (p *pair) clear(t *rapid.T) {
@@ -47,7 +47,7 @@ func (p *pair) steps() map[string]func(*rapid.T) {
 	}
 }
 
-// both runs a request against the two and compares what came of it.
+// both sends a request to both and compares the results.
 func (p *pair) both(t *rapid.T, request any, run func(*dynamodb.Client) result) {
 	local, fake := run(p.local), run(p.fake)
 	if !sameMessage(local.message, fake.message) || local.code != fake.code || local.answer != fake.answer {
@@ -56,8 +56,8 @@ func (p *pair) both(t *rapid.T, request any, run func(*dynamodb.Client) result) 
 	}
 }
 
-// sameMessage tells whether two messages say the same. Where an update expression has more than one fault,
-// the order in which they are found is no part of DynamoDB's contract.
+// sameMessage reports whether two messages have the same meaning. If an update expression has several errors, DynamoDB may report any
+// of them.
 func sameMessage(local, fake string) bool {
 	for _, isOne := range []func(string) bool{isBindingFault, isEvaluationFault} {
 		if isOne(local) && isOne(fake) {
@@ -81,7 +81,7 @@ func isEvaluationFault(message string) bool {
 	}, message)
 }
 
-// withoutBounds cuts off the operands in a message on BETWEEN: DynamoDB Local repeats numbers as they came.
+// withoutBounds removes the operands from a message on BETWEEN, because DynamoDB Local repeats numbers in their original form.
 func withoutBounds(message string) string {
 	short, _, _ := strings.Cut(message, "; lower bound operand")
 	return short
@@ -129,7 +129,7 @@ func render(request any) string {
 	return fmt.Sprintf("%T", request)
 }
 
-// outcome is the result of a write: an error with the item it brings, or the attributes and the price.
+// outcome is the result of a write: an error with its item, or the attributes and the capacity units.
 func outcome(attributes attributes, capacity *types.ConsumedCapacity, err error) result {
 	r := result{answer: text(attributes)}
 	r.code, r.message = failure(err)
@@ -207,8 +207,8 @@ func (p *pair) get(t *rapid.T) {
 	})
 }
 
-// scan reads all pages. What a page holds depends on the order of the hashes, which the two do not share,
-// but all pages together, and their number, do not.
+// scan reads all pages. The items of a page depend on the order of the hashes, which differs. The items of all pages together, and the
+// number of pages, are the same.
 func (p *pair) scan(t *rapid.T) {
 	e := new(generated)
 	in := dynamodb.ScanInput{TableName: &p.table, FilterExpression: e.condition(t), ConsistentRead: aws.Bool(true)}
@@ -239,7 +239,7 @@ func scanAll(db *dynamodb.Client, in dynamodb.ScanInput) result {
 	}
 }
 
-// sameItems is the invariant: both tables hold the same.
+// sameItems is the invariant: both tables have the same items.
 func (p *pair) sameItems(t *rapid.T) {
 	in := dynamodb.ScanInput{TableName: &p.table, ConsistentRead: aws.Bool(true)}
 	p.both(t, &in, func(db *dynamodb.Client) result { return scanAll(db, in) })
@@ -291,8 +291,8 @@ func (p *pair) action(t *rapid.T, k string) types.TransactWriteItem {
 	}
 }
 
-// cancellation reduces a transaction's outcome to what the two agree on: DynamoDB Local refuses as invalid
-// what DynamoDB documents as a cancellation with the reason ValidationError, and reports no others with it.
+// cancellation reduces the result of a transaction to the part that both have in common. For what DynamoDB documents as a cancellation
+// with the reason ValidationError, DynamoDB Local returns a validation error without other reasons.
 func cancellation(err error) result {
 	r := outcome(nil, nil, err)
 	r.message = ""

@@ -17,10 +17,10 @@ import (
 	"github.com/idemsk/idemsk/internal/testkit"
 )
 
-// dynamoDBLocalVariable names the endpoint of a DynamoDB Local that is up; without it the test starts one.
+// dynamoDBLocalVariable is the variable with the endpoint of a running DynamoDB Local. Without it the test starts one.
 const dynamoDBLocalVariable = "IDEMSK_TEST_DYNAMODB_LOCAL"
 
-// dynamoDBLocal returns a client of a DynamoDB Local, which it starts unless the environment names one.
+// dynamoDBLocal returns a client of the DynamoDB Local that the environment names, or of one that it starts.
 func dynamoDBLocal(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	if endpoint := os.Getenv(dynamoDBLocalVariable); endpoint != "" {
@@ -29,7 +29,7 @@ func dynamoDBLocal(t *testing.T) *dynamodb.Client {
 	return client(testkit.Run(t, serverproc.StartScript, serverproc.DynamoDBLocal).Addr())
 }
 
-// TestDynamoDBLocal holds the fake, and the files that the other tests hold it to, to DynamoDB Local.
+// TestDynamoDBLocal compares the fake, and the golden files of the other tests, with DynamoDB Local.
 func TestDynamoDBLocal(t *testing.T) {
 	local := dynamoDBLocal(t)
 	_, fake := start(t, dynamofake.Config{})
@@ -53,7 +53,7 @@ func TestDynamoDBLocal(t *testing.T) {
 	})
 }
 
-// scratchTable makes a table that is gone after the test.
+// scratchTable creates a table that is deleted after the test.
 func scratchTable(t *testing.T, db *dynamodb.Client, name string) string {
 	t.Helper()
 	createTable(t, db, name)

@@ -5,8 +5,7 @@ import (
 	"net/http"
 )
 
-// Error is an answer of DynamoDB's error form. Make one with [Throttled] or [Internal] for a [Fault], or
-// fill it in for any other code.
+// Error is an error of the DynamoDB API. [Throttled] and [Internal] return one for a [Fault].
 type Error struct {
 	Status  int    // HTTP status: 400 (also if it is 0) for the caller's errors, 500 and above for the service's
 	Code    string // short name, for example ConditionalCheckFailedException
@@ -16,7 +15,7 @@ type Error struct {
 	reasons []cancellationReason // of a TransactionCanceledException, one per action
 }
 
-// cancellationReason says why one action of a transaction stopped it; the zero value says that it did not.
+// cancellationReason is the reason why an action cancelled its transaction. The zero value means that it did not.
 type cancellationReason struct {
 	code, message string
 	item          item
@@ -24,13 +23,13 @@ type cancellationReason struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Throttled is the error that an on-demand table answers under too much load; the SDK retries it.
+// Throttled returns the error of an on-demand table under too much load. The SDK retries it.
 func Throttled() *Error {
 	return clientError("ThrottlingException",
 		"Throughput exceeds the current capacity of your table or index. Please try again shortly.")
 }
 
-// Internal is DynamoDB's own failure (HTTP 500); the SDK retries it.
+// Internal returns an internal error of DynamoDB (HTTP 500). The SDK retries it.
 func Internal() *Error {
 	return &Error{Status: http.StatusInternalServerError, Code: "InternalServerError", Message: "Internal server error"}
 }
@@ -47,12 +46,12 @@ func invalid(format string, args ...any) *Error {
 	return clientError("ValidationException", format, args...)
 }
 
-// unsupported refuses what DynamoDB can do and this package cannot.
+// unsupported returns the error for a feature of DynamoDB that this package does not implement.
 func unsupported(format string, args ...any) *Error {
 	return invalid("dynamofake does not support "+format, args...)
 }
 
-// malformed is the answer to a body that is not JSON of the right shape.
+// malformed returns the error for a body that is not JSON of the expected structure.
 func malformed(format string, args ...any) *Error {
 	return clientError("SerializationException", format, args...)
 }

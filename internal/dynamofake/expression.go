@@ -1,14 +1,14 @@
 package dynamofake
 
-// Where an expression stands, as DynamoDB's errors spell it.
+// The kinds of expressions, as spelled in DynamoDB's errors.
 const (
 	conditionExpression = "ConditionExpression"
 	filterExpression    = "FilterExpression"
 	updateExpression    = "UpdateExpression"
 )
 
-// expression is a parsed expression, before a request's placeholders are bound to it; see [bound]. It is
-// shared by all requests that bring the same text, and never changes.
+// expression is a parsed expression without the values of placeholders; see [bound]. It is immutable, and shared by all requests
+// with the same text.
 type expression struct {
 	place     string   // one of the three above
 	condition *node    // of a condition or filter
@@ -27,7 +27,7 @@ type node struct {
 	parenthesised bool
 }
 
-// The leaves: spelt as no function or operator can be.
+// The leaves. Their names can't be names of functions or operators.
 const (
 	opPath  = "#"
 	opValue = ":"
@@ -44,7 +44,7 @@ func (n *node) isLeaf() bool { return n.op == opPath || n.op == opValue }
 
 func (n *node) isSum() bool { return n.op == "+" || n.op == "-" }
 
-// isFunction tells a function's node by its spelling: those of operators are no identifiers.
+// isFunction reports whether the node is a function: names of operators are no identifiers.
 func (n *node) isFunction() bool {
 	return isLetter(n.op[0]) && !isKeyword(n.op)
 }

@@ -2,14 +2,14 @@ package dynamofake
 
 import "slices"
 
-// bound is an expression with a request's names and values in it, indexed like the expression's own.
+// bound is an expression with the names and values of a request, indexed like those of the expression.
 type bound struct {
 	*expression
 	names  []string
 	values []*value
 }
 
-// bind puts a request's names and values into an expression, and checks what depends on them.
+// bind adds the names and values of a request to an expression, and checks everything that depends on them.
 func (e *expression) bind(s *substitutions) (*bound, error) {
 	b := &bound{e, make([]string, len(e.paths)), make([]*value, len(e.values))}
 	if e.condition != nil {
@@ -100,8 +100,8 @@ func (b *bound) bindValue(slot int, s *substitutions) error {
 	return nil
 }
 
-// checkOperands checks the number and the types of an operator's or function's operands. The type of an
-// attribute shows only when the expression meets an item.
+// checkOperands checks the number and the types of the operands of an operator or a function. The types of attributes are known
+// only when the expression is evaluated.
 func (b *bound) checkOperands(n *node) error {
 	switch n.op {
 	case "<", "<=", ">", ">=":
@@ -139,7 +139,7 @@ func (b *bound) checkCount(n *node, operands int) error {
 	return nil
 }
 
-// checkFunction is for functions of an attribute.
+// checkFunction checks a function of an attribute.
 func (b *bound) checkFunction(n *node, operands int) error {
 	if err := b.checkCount(n, operands); err != nil {
 		return err

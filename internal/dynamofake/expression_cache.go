@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// maxCached bounds the memory that a client with ever new expressions or statements can take.
+// maxCached bounds the memory of the cache if a client sends many different expressions or statements.
 const maxCached = 1024
 
-// cache keeps what was parsed by its text: a client sends few texts, again and again.
+// cache keeps parsed texts, because clients repeat few of them.
 type cache[K comparable, V any] struct {
 	mu      sync.RWMutex
 	entries map[K]*V
 }
 
-// get returns what was parsed before, or parses it. The key that is kept is another one than the one looked for, which is
-// part of a request's whole body.
+// get returns the parsed text from the cache, or parses it. It stores a copy of the text as key, because the text is a part of the
+// whole body of a request.
 func (c *cache[K, V]) get(key K, parse func() (K, *V, error)) (*V, error) {
 	c.mu.RLock()
 	v := c.entries[key]

@@ -1,7 +1,7 @@
 package dynamofake
 
-// check finds what is wrong with a well-formed expression whatever a request brings for its placeholders:
-// unknown functions, functions in the wrong place, reserved words used as names, repeated sections.
+// check returns the errors of a parsed expression that do not depend on the values of placeholders: unknown functions, functions in
+// the wrong place, reserved words used as names, repeated sections.
 func (e *expression) check() error {
 	if e.condition != nil {
 		return e.checkNode(e.condition, true)

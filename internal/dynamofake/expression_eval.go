@@ -78,7 +78,7 @@ func (b *bound) updatedNames() []string {
 	return names
 }
 
-// apply returns the item that an update expression makes of old. All right-hand sides see old.
+// apply returns the item that results from an update expression on old. All right-hand sides are evaluated on old.
 func (b *bound) apply(old item) (item, error) {
 	updated := make(item, len(old), len(old)+len(b.actions))
 	copy(updated, old)
@@ -104,7 +104,7 @@ func (b *bound) apply(old item) (item, error) {
 	return updated, nil
 }
 
-// assigned evaluates what SET or ADD gives to the attribute.
+// assigned evaluates the new value of an attribute in SET or ADD.
 func (b *bound) assigned(a *action, name string, old item) (value, error) {
 	if a.verb == "SET" {
 		return b.evaluate(a.value, old)

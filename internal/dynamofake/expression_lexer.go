@@ -16,14 +16,14 @@ const (
 	tokenPunctuation           // operators, brackets, and any character that belongs nowhere
 )
 
-// token is a piece of an expression: its text is expression[start:end].
+// token is a part of an expression: its text is expression[start:end].
 type token struct {
 	kind       tokenKind
 	text       string // keywords in upper case
 	start, end int
 }
 
-// lexer cuts an expression into tokens.
+// lexer splits an expression into tokens.
 type lexer struct {
 	text string
 	pos  int
@@ -47,7 +47,7 @@ func (l *lexer) next() token {
 	return t
 }
 
-// scan tells the kind and the end of the token at the current position.
+// scan returns the kind and the end of the token at the current position.
 func (l *lexer) scan() (tokenKind, int) {
 	c := l.text[l.pos]
 	word := l.pos + 1 + wordLength(l.text[l.pos+1:])

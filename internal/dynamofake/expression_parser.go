@@ -7,8 +7,8 @@ const (
 	maxOperators       = 300 // operators and functions of one condition
 )
 
-// parser is a recursive-descent parser. The first error sticks; the parser then sees the end of the text
-// everywhere, so that every loop ends.
+// parser is a recursive-descent parser. It keeps the first error. After it, every read returns the end of the text, so that all
+// loops end.
 type parser struct {
 	lexer
 	previous, current token
@@ -17,7 +17,7 @@ type parser struct {
 	err               error
 }
 
-// parseExpression parses and checks all that does not depend on a request's placeholders.
+// parseExpression parses an expression, and checks everything that does not depend on the values of placeholders.
 func parseExpression(place, text string) (*expression, error) {
 	p := parser{lexer: lexer{text: text}, expression: expression{place: place}}
 	switch {
@@ -57,7 +57,7 @@ func (p *parser) failf(format string, args ...any) {
 	p.fail(invalid("Invalid "+p.expression.place+": "+format, args...))
 }
 
-// unexpected reports the current token with its two neighbours, as DynamoDB does.
+// unexpected returns an error with the current token and its two neighbours, like DynamoDB.
 func (p *parser) unexpected() {
 	text := "<EOF>"
 	if p.current.kind != tokenEnd {
@@ -90,7 +90,7 @@ func (p *parser) expect(kind tokenKind, text string) {
 	}
 }
 
-// operator makes an operator's or function's node and counts it.
+// operator returns the node of an operator or a function, and counts it.
 func (p *parser) operator(op string, args ...*node) *node {
 	p.operators++
 	if p.operators > maxOperators && p.expression.place != updateExpression {
@@ -99,7 +99,7 @@ func (p *parser) operator(op string, args ...*node) *node {
 	return &node{op: op, args: args}
 }
 
-// condition requires that n can be one: a bare operand, found where its comparator is missing, cannot.
+// condition requires that n is a condition. An operand without a comparator is none.
 func (p *parser) condition(n *node) *node {
 	if n.isLeaf() {
 		p.unexpected()
@@ -134,8 +134,7 @@ func (p *parser) not() *node {
 	return p.comparison()
 }
 
-// comparison parses a comparison, a function, a condition in parentheses, or the operand of a comparison
-// that is to follow behind the closing parenthesis.
+// comparison parses a comparison, a function, a condition in parentheses, or an operand in parentheses whose comparison follows.
 func (p *parser) comparison() *node {
 	left := p.primary(p.or)
 	if !left.isLeaf() && !left.isFunction() {
@@ -177,7 +176,7 @@ func (p *parser) operands() []*node {
 	return list
 }
 
-// primary parses a path, a value, a function, or whatever inner parses, in parentheses.
+// primary parses a path, a value, a function, or, in parentheses, what inner parses.
 func (p *parser) primary(inner func() *node) *node {
 	switch {
 	case p.accept(tokenPunctuation, "("):
@@ -220,7 +219,7 @@ func (p *parser) value() *node {
 	return p.leaf(opValue, &p.expression.values, placeholder)
 }
 
-// leaf makes the node for a path or value whose token was just consumed.
+// leaf returns the node of the path or value whose token was consumed last.
 func (p *parser) leaf(op string, table *[]string, text string) *node {
 	if op == opPath && (p.at(tokenPunctuation, ".") || p.at(tokenPunctuation, "[")) {
 		p.fail(unsupported("nested document paths: %s in the %s %q", text, p.expression.place, p.text))

@@ -2,8 +2,9 @@ package dynamofake
 
 import "strings"
 
-// isReserved reports whether DynamoDB reserves the word, in any case: as an attribute's name it needs a
-// #placeholder. The list is the one in DynamoDB's developer guide, misspellings included.
+// isReserved reports whether DynamoDB reserves the word, in any case. As the name of an attribute it then needs a #placeholder. The
+// list is that of the Amazon DynamoDB Developer Guide, including its misspelled words.
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html
 func isReserved(word string) bool {
 	switch strings.ToUpper(word) {
 	case "ABORT", "ABSOLUTE", "ACTION", "ADD", "AFTER", "AGENT", "AGGREGATE", "ALL", "ALLOCATE", "ALTER", "ANALYZE", "AND", "ANY",

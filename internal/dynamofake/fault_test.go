@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
-// once returns a fault hook that strikes the first PutItem.
+// once returns a hook that injects a fault into the first PutItem.
 func once(fault dynamofake.Fault) func(string, []byte) dynamofake.Fault {
 	var struck atomic.Bool
 	return func(operation string, _ []byte) dynamofake.Fault {
@@ -30,7 +30,7 @@ func once(fault dynamofake.Fault) func(string, []byte) dynamofake.Fault {
 	}
 }
 
-// putNew is a conditional write with the SDK's own retries.
+// putNew makes a conditional write with the retries of the SDK.
 func putNew(db *dynamodb.Client) error {
 	_, err := db.PutItem(context.Background(), &dynamodb.PutItemInput{
 		TableName: aws.String(table), Item: key("a"), ConditionExpression: aws.String("attribute_not_exists(k)"),
@@ -86,7 +86,7 @@ func TestFaultSeesBody(t *testing.T) {
 	}
 }
 
-// served runs a PutItem against the handler in a synctest bubble; dropped tells that it got no answer.
+// served runs a PutItem against the handler in a synctest bubble. dropped reports whether it got no answer.
 type served struct {
 	after   time.Duration
 	dropped bool

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzExpression holds that no expression makes the parser, the binding or the evaluation panic, and that
-// what is accepted evaluates.
+// FuzzExpression checks that no expression makes the parser, the binding or the evaluation panic, and that accepted expressions can be
+// evaluated.
 func FuzzExpression(f *testing.F) {
 	for _, seed := range []string{
 		"attribute_not_exists(#a) OR (#b = :n AND NOT begins_with(c, :s))", "a BETWEEN :n AND :m", "a IN (:n, :s, b)",
@@ -47,7 +47,7 @@ func fuzzItem() item {
 	return item{{"a", value{kind: kindN, text: "5"}}, {"b", value{kind: kindN, text: "7"}}, {"c", value{kind: kindS, text: "text"}}}
 }
 
-// allPlaceholders gives every placeholder of an expression a meaning.
+// allPlaceholders returns names and values for all placeholders of an expression.
 func allPlaceholders(e *expression) *substitutions {
 	s := new(substitutions)
 	for _, path := range e.paths {
@@ -63,7 +63,7 @@ func allPlaceholders(e *expression) *substitutions {
 	return s
 }
 
-// FuzzRequest holds that every body gets an answer that is JSON, and none an answer that blames the server.
+// FuzzRequest checks that the answer to every body is JSON and not an internal error.
 func FuzzRequest(f *testing.F) {
 	operations := []string{"PutItem", "UpdateItem", "DeleteItem", "GetItem", "Scan", "TransactWriteItems", "CreateTable",
 		"DescribeTable", "DeleteTable", "ListTables", "UpdateTimeToLive", "DescribeTimeToLive"}
@@ -101,7 +101,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzItem holds that an item that is accepted is JSON, and comes out as it went in.
+// FuzzItem checks that an accepted item is JSON and is returned unchanged.
 func FuzzItem(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":{"S":"\"\\\u2028é😀"},"b":{"N":"-1.50e3"}}`, `{"a":{"M":{"b":{"L":[{"SS":["b","a"]}]}}}}`, "{\"a\":{\"S\":\"\xff\"}}",

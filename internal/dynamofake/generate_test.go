@@ -13,7 +13,7 @@ import (
 
 func keys() []string { return []string{"k1", "k2", "k3", "k4"} }
 
-// oneIn is true for about one draw in n, and never for the simplest.
+// oneIn returns true for about one draw in n, and false for the simplest draw.
 func oneIn(t *rapid.T, n int, label string) bool { return rapid.IntRange(1, n).Draw(t, label) == n }
 
 func keyOf(t *rapid.T) string { return rapid.SampledFrom(keys()).Draw(t, "key") }
@@ -39,7 +39,7 @@ func itemOf(t *rapid.T) attributes {
 	return it
 }
 
-// numberOf draws numbers that often meet each other, and now and then the limits.
+// numberOf draws numbers that are often equal, and sometimes at the limits.
 func numberOf(t *rapid.T) string {
 	return rapid.OneOf(
 		rapid.SampledFrom([]string{"0", "1", "2", "-1", "1.0", "0.5", "-0.5", "10", "1e1", "100", "0.25", "1795217576129", "1795217576130"}),
@@ -100,7 +100,7 @@ type generated struct {
 	values attributes
 }
 
-// finish returns the placeholders; now and then with one that is not used.
+// finish returns the placeholders, sometimes with an unused one.
 func (e *generated) finish(t *rapid.T) (names, attributes) {
 	if e.names != nil && oneIn(t, 40, "unused") {
 		e.names["#unused"] = "a"
@@ -202,7 +202,7 @@ func (e *generated) update(t *rapid.T) *string {
 	return aws.String(e.garble(t, strings.Join(sections, " ")))
 }
 
-// action draws an action on one of the free attributes, rarely on one that is taken.
+// action draws an action on an unused attribute, rarely on a used one.
 func (e *generated) action(t *rapid.T, section string, free map[string]bool) string {
 	choice := slices.Sorted(maps.Keys(free))
 	if len(choice) == 0 || oneIn(t, 60, "overlap") {
@@ -248,7 +248,7 @@ func (e *generated) assigned(t *rapid.T) string {
 	return operand("value", "value", "path", "if_not_exists")
 }
 
-// garble returns the expression, now and then with a token taken out, doubled or put in.
+// garble returns the expression, sometimes with a token removed, repeated or inserted.
 func (e *generated) garble(t *rapid.T, expression string) string {
 	if !oneIn(t, 15, "garble") {
 		return expression

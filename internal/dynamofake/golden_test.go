@@ -13,9 +13,8 @@ import (
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
-// The files in testdata pair an expression with what it comes to on goldenItem: for a condition true,
-// false, or an error; for an update the attributes that it changed, or an error. The fake and DynamoDB
-// Local have to agree with them to the letter.
+// The files in testdata have expressions with their results on goldenItem: for a condition true, false or an error, for an update the
+// changed attributes or an error. The results of the fake and of DynamoDB Local must be equal to them.
 
 func goldenItem() attributes {
 	return attributes{
@@ -39,7 +38,7 @@ func goldenNames() names {
 	return names{"#n": "n", "#n2": "n", "#k": "k", "#status": "status"}
 }
 
-// used returns the entries of all whose placeholders are in the expression, nil for none.
+// used returns the entries whose placeholders are in the expression, or nil.
 func used[V any](expression string, all map[string]V) map[string]V {
 	var found map[string]V
 	for _, placeholder := range regexp.MustCompile(`[:#][A-Za-z0-9_]+`).FindAllString(expression, -1) {
@@ -90,7 +89,7 @@ func goldenUpdate(t *testing.T, db *dynamodb.Client, table, expression string) s
 	return changes(goldenItem(), out.Attributes)
 }
 
-// changes renders what is in after and not in before, and the names that are only in before.
+// changes formats the attributes that after has and before has not, and the names that only before has.
 func changes(before, after attributes) string {
 	changed := attributes{}
 	for name, v := range after {

@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonReader pulls one JSON document apart. The first error sticks and ends every loop, so callers look at
-// err once, at the end. Strings share the document's memory. It is written by hand because decoding by
-// reflection would cost more than the rest of a request.
+// jsonReader reads one JSON document. It keeps the first error, which ends every loop, so callers check err once, at the end. Strings
+// share the memory of the document. encoding/json would take longer than the rest of a request.
 type jsonReader struct {
 	text  string
 	pos   int
@@ -81,7 +80,7 @@ func (r *jsonReader) end() error {
 	return r.err
 }
 
-// null consumes a null, if there is one: DynamoDB takes it for an absent member.
+// null consumes a null, if there is one. DynamoDB treats it as an absent member.
 func (r *jsonReader) null() bool { return r.peek() == 'n' && r.literal("null") }
 
 func (r *jsonReader) literal(word string) bool {
@@ -146,7 +145,7 @@ func (r *jsonReader) string() string {
 	return ""
 }
 
-// unquote is the slow way for strings with escapes or bytes that are not UTF-8.
+// unquote decodes strings with escapes or with bytes that are not UTF-8.
 func (r *jsonReader) unquote(quoted string) string {
 	var s string
 	if err := json.Unmarshal([]byte(quoted), &s); err != nil {

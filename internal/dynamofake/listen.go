@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// listening is the part of a server that Start brings to life.
+// listening is the state of a server that Start creates.
 type listening struct {
 	mu          sync.Mutex // guards the fields down to served
 	closed      bool
@@ -45,7 +45,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// track counts the connections, each of which has a goroutine of its own.
+// track counts the connections. Each has a goroutine.
 func (l *listening) track(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -71,8 +71,8 @@ func (s *Server) URL() string {
 	return ""
 }
 
-// Close stops the server: it closes all connections, ends every wait, and returns when the last request
-// and goroutine has ended. Further calls change nothing.
+// Close stops the server. It closes all connections, ends all waits, and returns when the last request and goroutine have ended.
+// Further calls have no effect.
 func (s *Server) Close() error {
 	l := &s.listening
 	l.mu.Lock()

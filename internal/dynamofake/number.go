@@ -7,8 +7,8 @@ import (
 )
 
 // DynamoDB's numbers: decimal, at most 38 significant digits, magnitude within 1E-130 and 9.9…E+125. They
-// are kept as text in the one form DynamoDB answers with (no exponent, no needless zero), so that equal
-// numbers are equal strings.
+// are kept as text in the form of DynamoDB's answers (no exponent, no leading or trailing zeros), so that equal numbers are equal
+// strings.
 
 const (
 	maxDigits       = 38
@@ -83,7 +83,7 @@ func (d decimal) trimmed() decimal {
 	return d
 }
 
-// canonical returns DynamoDB's form of the number, or its error for one that is out of range.
+// canonical returns the number in DynamoDB's form, or DynamoDB's error if it is out of range.
 func (d decimal) canonical() (string, error) {
 	if d.digits == "" {
 		return "0", nil
@@ -193,8 +193,8 @@ func compareMagnitudes(a, b string) int {
 	return strings.Compare(fractionA, fractionB)
 }
 
-// numberSize is what a canonical number counts towards an item's size: a byte for every two digits, in
-// pairs that are aligned to the decimal point, and one for the sign if it is negative, plus one.
+// numberSize returns the size of a canonical number in an item: a byte for every two digits, in pairs that are aligned to the decimal
+// point, one for a negative sign, and one more.
 func numberSize(s string) int {
 	d, _ := parseDecimal(s)
 	if d.digits == "" {

@@ -112,7 +112,7 @@ func TestNumbersAgainstRationals(t *testing.T) {
 	})
 }
 
-// fits tells whether 38 digits are surely enough for a number with few digits before its point.
+// fits reports whether 38 digits are certainly enough for a number with few digits before its point.
 func fits(r *big.Rat) bool {
 	text := strings.Trim(strings.Replace(r.FloatString(120), ".", "", 1), "-0")
 	return len(text) <= maxDigits

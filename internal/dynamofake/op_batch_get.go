@@ -44,7 +44,7 @@ func (s *Server) batchGetItem(body string, out []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// batchAnswer is the answer to a BatchGetItem under way.
+// batchAnswer is the incomplete answer to a BatchGetItem.
 type batchAnswer struct {
 	out     []byte
 	size    int // of the items in it
@@ -52,7 +52,7 @@ type batchAnswer struct {
 	left    []tableKeys
 }
 
-// add writes the items of one table, as far as there is room.
+// add writes the items of one table, up to the maximum size of the answer.
 func (a *batchAnswer) add(rq *tableKeys, t *table, found []item) {
 	if a.out[len(a.out)-1] == ']' {
 		a.out = append(a.out, ',')

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// maxScanBytes is how much DynamoDB reads for one page of a scan at most.
+// maxScanBytes is the maximum number of bytes that DynamoDB reads for a page of a scan.
 const maxScanBytes = 1 << 20
 
 type scanRequest struct {
@@ -17,7 +17,7 @@ type scanRequest struct {
 	consistent, reportCapacity bool
 }
 
-// scanPage is what a scan read: the items that passed the filter, and where to go on.
+// scanPage is a page of a scan: the items that match the filter, and the key to continue at.
 type scanPage struct {
 	items   []item
 	scanned int
@@ -94,7 +94,7 @@ func (r *jsonReader) scanRequest() *scanRequest {
 	return rq
 }
 
-// scanPage reads the items behind a key (empty for the first page): at most limit, unless that is 0.
+// scanPage reads the items after a key (empty for the first page): at most limit, or any number if limit is 0.
 func (s *Server) scanPage(t *table, after string, limit int, filter *bound) scanPage {
 	var page scanPage
 	s.mu.Lock()

@@ -7,21 +7,21 @@ import (
 
 const maxStatements = 25
 
-// statementRequest is one statement of a batch, as it came.
+// statementRequest is one statement of a batch, not yet checked.
 type statementRequest struct {
 	text       string
 	parameters []value
 	returnOld  bool
 }
 
-// statementResult is what became of a statement: an error by itself, or none.
+// statementResult is the result of a statement: an error, or none.
 type statementResult struct {
 	table string // empty if it is not known
 	err   *Error
 	code  string // of err, as a batch spells it
 }
 
-// batchExecuteStatement performs statements one after another. It is no transaction: each has its own outcome.
+// batchExecuteStatement performs statements one after another. They are not a transaction: each has its own result.
 func (s *Server) batchExecuteStatement(body string, out []byte) ([]byte, error) {
 	r := jsonReader{text: body}
 	requests := r.statements()
@@ -109,8 +109,8 @@ func (r *jsonReader) statement() (rq statementRequest) {
 	return rq
 }
 
-// prepareStatements checks all that does not depend on the items that are stored. A statement that is wrong by itself fails
-// alone; that two of them are on one item is an error of the whole request.
+// prepareStatements checks everything that does not depend on stored items. An invalid statement fails alone. Two statements on one
+// item make the whole request fail.
 func (s *Server) prepareStatements(requests []statementRequest) ([]*statementWrite, []statementResult, error) {
 	writes := make([]*statementWrite, len(requests))
 	results := make([]statementResult, len(requests))
@@ -201,7 +201,7 @@ func (w *statementWrite) change(st *statement, rq *statementRequest) (err error)
 	return nil
 }
 
-// performStatement makes the write and returns what it costs. It needs Server.mu.
+// performStatement makes the write and returns its capacity units. The caller holds Server.mu.
 func (w *statementWrite) performStatement() (units float64, err error) {
 	old := w.old()
 	if w.isInsert && old != nil {

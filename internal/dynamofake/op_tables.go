@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The table operations are few and far between, so they go through encoding/json.
+// The table operations use encoding/json, because they are rare.
 
 type keyElement struct{ AttributeName, KeyType string }
 
@@ -19,7 +19,7 @@ type createTableInput struct {
 	AttributeDefinitions []attributeDefinition
 	BillingMode          string
 
-	// Accepted and without effect.
+	// Accepted, without effect.
 	ProvisionedThroughput, OnDemandThroughput, StreamSpecification, SSESpecification, Tags, TableClass json.RawMessage
 }
 
@@ -119,7 +119,7 @@ func (s *Server) describe(t *table) tableDescription {
 	return d
 }
 
-// tableOf finds the table that an operation with no other parameter is about.
+// tableOf returns the table of an operation whose only parameter is its name.
 func (s *Server) tableOf(body string) (*table, error) {
 	var in tableInput
 	if err := decode(body, &in); err != nil {
@@ -210,7 +210,7 @@ func (s *Server) updateTimeToLive(body string, out []byte) ([]byte, error) {
 	return encode(out, struct{ TimeToLiveSpecification *timeToLive }{spec})
 }
 
-// setTimeToLive needs Server.mu.
+// setTimeToLive changes the time to live of a table. The caller holds Server.mu.
 func (t *table) setTimeToLive(enabled bool, attribute string) error {
 	const maxAttribute = 255
 	switch {

@@ -133,8 +133,8 @@ func (s *Server) prepareAll(rq *transactRequest) ([]*write, error) {
 	return writes, nil
 }
 
-// transact does all of the writes or none. A token that was used for the same transaction within its
-// lifetime makes this one a success that changes nothing and costs reads only.
+// transact makes all of the writes or none. If the token was used for the same transaction within its lifetime, transact succeeds
+// without a change, at the cost of reads.
 func (s *Server) transact(writes []*write, rq *transactRequest) (charges, error) {
 	fingerprint := rq.fingerprint()
 	s.mu.Lock()
@@ -166,7 +166,7 @@ func (s *Server) transact(writes []*write, rq *transactRequest) (charges, error)
 	return charged, nil
 }
 
-// replayed charges a transaction that was done before. It needs Server.mu.
+// replayed returns the capacity units of a transaction that was done before. The caller holds Server.mu.
 func (s *Server) replayed(writes []*write) charges {
 	var charged charges
 	for _, w := range writes {
@@ -187,7 +187,7 @@ func reasonOf(err error) cancellationReason {
 	return cancellationReason{code: "ValidationError", message: e.Message}
 }
 
-// cancelled returns the error for a transaction that any reason speaks against.
+// cancelled returns the error of a transaction with at least one cancellation reason.
 func cancelled(reasons []cancellationReason) error {
 	codes := make([]string, len(reasons))
 	failed := false

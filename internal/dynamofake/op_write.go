@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// writeRequest is a PutItem, UpdateItem or DeleteItem as it came, or one action of a transaction.
+// writeRequest is a PutItem, UpdateItem or DeleteItem, or one action of a transaction, not yet checked.
 type writeRequest struct {
 	verb              verb
 	inTransaction     bool
@@ -56,7 +56,7 @@ func (s *Server) writeItem(v verb, body string, out []byte) ([]byte, error) {
 	return appendWritten(out, &rq, w, old, now, units), nil
 }
 
-// appendWritten writes the answer to a write that was done.
+// appendWritten writes the answer to a successful write.
 func appendWritten(out []byte, rq *writeRequest, w *write, old, now item, units float64) []byte {
 	var attributes item
 	switch rq.returnValues {
@@ -72,7 +72,7 @@ func appendWritten(out []byte, rq *writeRequest, w *write, old, now item, units 
 	return appendAnswer(out, "Attributes", attributes, w.table.name, units, rq.reportCapacity)
 }
 
-// writeRequest reads the members that the request's verb can have.
+// writeRequest reads the members that are valid for the verb.
 func (r *jsonReader) writeRequest(rq *writeRequest) {
 	r.open('{')
 	for r.next('}') {
@@ -138,7 +138,7 @@ func (r *jsonReader) capacityReport() bool {
 	return false
 }
 
-// prepare checks all of a write that does not depend on the item that is stored.
+// prepare checks everything of a write that does not depend on the stored item.
 func (s *Server) prepare(rq *writeRequest) (*write, error) {
 	t, err := s.table(rq.table)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 // maxStatementBytes is DynamoDB's limit on a PartiQL statement.
 const maxStatementBytes = 8192
 
-// statement is a parsed INSERT or UPDATE of PartiQL. Its parts are expressions as the other operations have them, whose values
-// are the statement's parameters. It is shared by all requests that bring the same text, and never changes.
+// statement is a parsed INSERT or UPDATE of PartiQL. Its parts are expressions, as in the other operations, whose values are the
+// parameters of the statement. It is immutable, and shared by all requests with the same text.
 type statement struct {
 	verb       verb
 	table      string
@@ -25,8 +25,8 @@ type insertedAttribute struct {
 	parameter int
 }
 
-// partiqlParser parses what DynamoDB takes of PartiQL's INSERT and UPDATE, as far as this package goes: every value is a
-// parameter, every path a name. The first error sticks.
+// partiqlParser parses a subset of DynamoDB's INSERT and UPDATE, in which every value is a parameter and every path a name. It keeps
+// the first error.
 type partiqlParser struct {
 	text       string
 	pos        int
@@ -129,7 +129,7 @@ func (p *partiqlParser) expect(token string) {
 	}
 }
 
-// name reads a name in the quotes given; one in double quotes may go without.
+// name reads a name in the given quotes. Double quotes are optional.
 func (p *partiqlParser) name(quote byte) string {
 	if len(p.current) < 2 || p.current[0] != quote {
 		p.malformed()
@@ -254,8 +254,8 @@ func (p *partiqlParser) not() *node {
 	return &node{op: op, args: []*node{left, p.operand()}}
 }
 
-// keyOf splits a WHERE clause into the parameter that the key must equal, and the rest, nil for none. ok is false if it names
-// no key.
+// keyOf splits a WHERE clause into the parameter that the key must equal, and the other conditions, nil if there are none. ok is
+// false if the clause does not name the key.
 func (st *statement) keyOf(hashKey string) (parameter int, rest *node, ok bool) {
 	var conjuncts []*node
 	var split func(n *node)

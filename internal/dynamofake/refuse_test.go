@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
-// call sends a request to the handler, without HTTP and without the SDK's own checks.
+// call sends a request to the handler without HTTP and without the checks of the SDK.
 func call(t testing.TB, handler http.Handler, operation, body string) (status int, code, message string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
@@ -33,7 +33,7 @@ func call(t testing.TB, handler http.Handler, operation, body string) (status in
 	return w.Code, code, answer.Message
 }
 
-// TestRefused holds that what DynamoDB can do and the fake cannot is refused by name, never ignored.
+// TestRefused checks that features of DynamoDB that the fake does not implement are refused by name.
 func TestRefused(t *testing.T) {
 	const (
 		put    = `{"TableName":"table","Item":{"k":{"S":"a"}},`
@@ -128,7 +128,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestLimits holds each limit from both sides. The messages are those of DynamoDB Local.
+// TestLimits checks each limit from both sides. The messages are those of DynamoDB Local.
 func TestLimits(t *testing.T) {
 	const (
 		size    = "Item size has exceeded the maximum allowed size"

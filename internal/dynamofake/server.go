@@ -19,8 +19,8 @@ import (
 // maxBodyBytes is DynamoDB's limit on a request.
 const maxBodyBytes = 16 << 20
 
-// Server is a DynamoDB data plane in memory. Make it with [New]; use it as an [http.Handler] or let it
-// listen with [Server.Start]. All methods may be called concurrently.
+// Server is an in-memory DynamoDB. Create it with [New]. It is an [http.Handler]; [Server.Start] makes it listen. It is safe for
+// concurrent use.
 type Server struct {
 	config      Config
 	expressions expressionCache
@@ -44,7 +44,7 @@ type exchange struct {
 	reply     []byte
 }
 
-// New returns a server with no tables, or an error that names the option that is wrong.
+// New returns a server without tables, or an error that names the invalid option.
 func New(config Config) (*Server, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func operationNamed(name string) operation {
 	return nil
 }
 
-// ServeHTTP answers one request of DynamoDB's API. Where there is to be no answer (a dropped reply, a
-// client that went away, a closed server) it panics with [http.ErrAbortHandler], as handlers do.
+// ServeHTTP answers one request of the DynamoDB API. If no answer is sent (a dropped reply, a disconnected client, a closed server),
+// it panics with [http.ErrAbortHandler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ok := s.exchanges.Get().(*exchange)
 	if !ok {

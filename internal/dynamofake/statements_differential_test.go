@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// statements sends a batch of random statements on different keys: one that names a key twice is refused as a whole, though
-// DynamoDB Local performs it all the same.
+// statements sends a batch of random statements on different keys: a batch that names a key twice is refused as a whole; only
+// DynamoDB Local performs it.
 func (p *pair) statements(t *rapid.T) {
 	in := &dynamodb.BatchExecuteStatementInput{}
 	for _, k := range rapid.Permutation(keys()).Draw(t, "keys")[:rapid.IntRange(1, len(keys())).Draw(t, "statements")] {
@@ -35,7 +35,7 @@ func (p *pair) statements(t *rapid.T) {
 	})
 }
 
-// statementFault is a message as far as the two must agree on it: which of two faults is found first is no part of the contract.
+// statementFault is the compared part of a message. If there are two errors, DynamoDB may report either.
 func statementFault(message string) string {
 	if isEvaluationFault(message) {
 		return "cannot be evaluated"
@@ -43,10 +43,10 @@ func statementFault(message string) string {
 	return message
 }
 
-// refusing renders an item that refused a statement. DynamoDB Local leaves out the type of an empty map in one.
+// refusing formats an item that refused a statement. DynamoDB Local omits the type of an empty map in it.
 func refusing(it attributes) string { return strings.ReplaceAll(text(it), "M:{}", "unknown") }
 
-// statement draws an INSERT or an UPDATE of a key, now and then with too few parameters or on a table that is not there.
+// statement draws an INSERT or an UPDATE of a key, sometimes with too few parameters or on a missing table.
 func (p *pair) statement(t *rapid.T, k string) types.BatchStatementRequest {
 	table := p.table
 	if oneIn(t, 30, "elsewhere") {
@@ -66,7 +66,7 @@ func (p *pair) statement(t *rapid.T, k string) types.BatchStatementRequest {
 	}
 }
 
-// partiql is a statement under way.
+// partiql is an incomplete statement.
 type partiql struct {
 	text       strings.Builder
 	parameters []types.AttributeValue
@@ -126,7 +126,7 @@ func (st *partiql) condition(t *rapid.T, depth int) string {
 	return `"` + name + `"=` + st.parameter(rapid.SampledFrom([]types.AttributeValue{num("1"), num("2"), str("a"), str("ab"), num("10")}).Draw(t, "value"))
 }
 
-// batchGet reads some keys, of which some are there. DynamoDB Local charges nothing for those that are not, DynamoDB does.
+// batchGet reads some keys, some of which exist. For missing keys DynamoDB counts capacity units, and DynamoDB Local does not.
 func (p *pair) batchGet(t *rapid.T) {
 	wanted := types.KeysAndAttributes{ConsistentRead: aws.Bool(rapid.Bool().Draw(t, "consistent"))}
 	for _, k := range rapid.SliceOfN(rapid.SampledFrom(append(keys(), "never", "nowhere")), 1, 5).Draw(t, "keys") { // now and then twice

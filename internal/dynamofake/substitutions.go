@@ -8,7 +8,7 @@ import (
 
 const maxPlaceholderBytes = 255
 
-// substitutions are a request's ExpressionAttributeNames and ExpressionAttributeValues.
+// substitutions are the ExpressionAttributeNames and ExpressionAttributeValues of a request.
 type substitutions struct {
 	names     []substitution[string]
 	values    []substitution[value]
@@ -46,7 +46,7 @@ func unused[T any](parameter string, list []substitution[T]) error {
 	return invalid("Value provided in %s unused in expressions: keys: {%s}", parameter, strings.Join(placeholders, ", "))
 }
 
-// finish is called when all of a request's expressions are bound; without says which it did not bring.
+// finish is called when all expressions of a request are bound. without describes those that the request does not have.
 func (s *substitutions) finish(bound bool, without string) error {
 	switch {
 	case !bound && s.hasNames:
@@ -100,7 +100,7 @@ func (r *jsonReader) substitutionValues(s *substitutions) {
 	}
 }
 
-// placeholder reads a member's name that has to be a placeholder.
+// placeholder reads the name of a member, which must be a placeholder.
 func (r *jsonReader) placeholder(parameter string, sign byte) string {
 	s := r.name()
 	switch {
@@ -113,7 +113,7 @@ func (r *jsonReader) placeholder(parameter string, sign byte) string {
 	return s
 }
 
-// inKey adds to a validation error which placeholder's value it is about.
+// inKey adds the placeholder whose value is invalid to a validation error.
 func inKey(err error, placeholder string) error {
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == "ValidationException" {
 		return invalid("ExpressionAttributeValues contains invalid value: %s for key %s", e.Message, placeholder)

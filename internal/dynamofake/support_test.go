@@ -70,7 +70,7 @@ func start(t testing.TB, config dynamofake.Config) (*dynamofake.Server, *dynamod
 	return server, client(server.URL())
 }
 
-// client returns a client of a DynamoDB that asks for no credentials. It does not retry.
+// client returns a client of a DynamoDB that does not check credentials. It does not retry.
 func client(endpoint string) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region:       "us-east-1",
@@ -95,7 +95,7 @@ func failure(err error) (code, message string) {
 	return api.ErrorCode(), api.ErrorMessage()
 }
 
-// text renders attributes so that equal ones are equal texts: sorted, with numbers in one form.
+// text formats attributes so that equal attributes are equal texts: sorted, with numbers in one form.
 func text(m attributes) string {
 	if m == nil {
 		return "none"
@@ -137,7 +137,7 @@ func valueText(v types.AttributeValue) string {
 	return "unknown"
 }
 
-// numberText is the number as a fraction: DynamoDB Local leaves zeros behind the point where DynamoDB does not.
+// numberText returns the number as a fraction, because DynamoDB Local keeps trailing zeros after the point, unlike DynamoDB.
 func numberText(s string) string {
 	r, ok := new(big.Rat).SetString(s)
 	if !ok {
@@ -154,7 +154,7 @@ func join[T any](list []T, render func(T) string) string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// createTable makes a table with the hash key k through the API.
+// createTable creates a table with the hash key k by the API.
 func createTable(t testing.TB, db *dynamodb.Client, name string) {
 	t.Helper()
 	if _, err := db.CreateTable(context.Background(), createTableInput(name)); err != nil {
@@ -173,8 +173,7 @@ func createTableInput(name string) *dynamodb.CreateTableInput {
 	}
 }
 
-// cancellationReasons renders why a transaction was cancelled, code and item of each action; empty for
-// any other error.
+// cancellationReasons formats the cancellation reasons of a transaction, code and item of each action. It is empty for other errors.
 func cancellationReasons(err error) string {
 	cancelled := (*types.TransactionCanceledException)(nil)
 	if !errors.As(err, &cancelled) {

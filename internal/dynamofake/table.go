@@ -50,8 +50,7 @@ func invalidTableName() error {
 		"and may contain only the characters a-z, A-Z, 0-9, '_', '-', and '.'")
 }
 
-// CreateTable creates an empty table without going through the API. It returns an error for a description
-// that is not valid and for a name that is taken.
+// CreateTable creates an empty table without a request. It returns an error if the description is invalid or the name exists.
 func (s *Server) CreateTable(t Table) error {
 	_, err := s.createTable(t, "PAY_PER_REQUEST")
 	if err != nil {
@@ -84,7 +83,7 @@ func (s *Server) createTable(description Table, billing string) (*table, error) 
 	return t, nil
 }
 
-// table finds a table by the name that a request brought.
+// table returns the table that a request names.
 func (s *Server) table(name *string) (*table, error) {
 	if name == nil {
 		return nil, missing("tableName")
@@ -139,12 +138,12 @@ func (t *table) validKey(key string) (string, error) {
 	return key, nil
 }
 
-// keyItem is the item that has the key and nothing else.
+// keyItem returns an item with only the key.
 func (t *table) keyItem(key string) item {
 	return item{{t.hashKey, value{kind: kindS, text: key}}}
 }
 
-// store puts the item under its key, or deletes what is there if it is nil. It needs Server.mu.
+// store stores the item under its key, or deletes the stored item if it is nil. The caller holds Server.mu.
 func (t *table) store(key string, it item) {
 	_, existed := t.items[key]
 	if existed != (it != nil) {
@@ -157,8 +156,8 @@ func (t *table) store(key string, it item) {
 	}
 }
 
-// scanOrder returns all keys in the order of a scan, which like DynamoDB's says nothing about the keys but
-// never changes: by hash. It needs Server.mu; the slice must not be changed.
+// scanOrder returns all keys in the order of a scan: by their hash, so that the order is stable and unrelated to the keys, as in
+// DynamoDB. The caller holds Server.mu and does not change the slice.
 func (t *table) scanOrder() []string {
 	if t.order == nil {
 		t.order = make([]string, 0, len(t.items))
@@ -180,9 +179,8 @@ func scanHash(key string) uint64 {
 	return h.Sum64()
 }
 
-// ExpireNow deletes every item whose table has a time-to-live attribute and whose time has come by now, as
-// DynamoDB does some day. Items whose attribute is absent, not a number, or over five years old stay. It
-// returns how many it deleted.
+// ExpireNow deletes all items that have expired by now, in tables with a time-to-live attribute, and returns their number. DynamoDB
+// does this later. Items whose attribute is absent, not a number, or more than five years in the past stay.
 func (s *Server) ExpireNow(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // tableStep is a request about one table, with its answer as text.
 type tableStep func(db *dynamodb.Client, table string) (string, error)
 
-// tableLife takes a table from its creation to its end, with what is refused on the way.
+// tableLife is the lifecycle of a table, with the requests that are refused in each state.
 func tableLife() []tableStep {
 	life := []tableStep{describe, describeTTL, ttl(true, "expires"), remove, put(key("a"))}
 	for _, fault := range []func(*dynamodb.CreateTableInput){
@@ -126,8 +126,7 @@ func nested(levels int) types.AttributeValue {
 	return v
 }
 
-// compareTables compares by the codes of errors: DynamoDB Local has its own words for many that are about
-// keys and tables.
+// compareTables compares error codes only, because DynamoDB Local has its own messages for many errors about keys and tables.
 func compareTables(t *testing.T, p *pair) {
 	for i, step := range tableLife() {
 		local, localErr := step(p.local, p.table)

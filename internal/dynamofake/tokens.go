@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// tokenLifetime is how long DynamoDB remembers a ClientRequestToken.
+// tokenLifetime is how long DynamoDB keeps a ClientRequestToken.
 const tokenLifetime = 10 * time.Minute
 
-// tokens remembers the transactions that were done with a ClientRequestToken. It is guarded by Server.mu.
+// tokens keeps the transactions that were done with a ClientRequestToken. It is guarded by Server.mu.
 type tokens struct {
 	entries map[string]tokenEntry
 	queue   []string // oldest first
@@ -22,7 +22,7 @@ type tokenEntry struct {
 	used        time.Time
 }
 
-// done reports whether the transaction was done before; a token of another transaction is an error.
+// done reports whether the transaction was done before. It returns an error if the token belongs to another transaction.
 func (t *tokens) done(token string, fingerprint [sha256.Size]byte, now time.Time) (bool, error) {
 	for len(t.queue) > 0 && now.Sub(t.entries[t.queue[0]].used) > tokenLifetime {
 		delete(t.entries, t.queue[0])
@@ -48,7 +48,7 @@ func (t *tokens) remember(token string, fingerprint [sha256.Size]byte, now time.
 	t.queue = append(t.queue, token)
 }
 
-// fingerprint identifies what a transaction does, whatever the order of its JSON's members.
+// fingerprint identifies the content of a transaction, independent of the order of its JSON members.
 func (rq *transactRequest) fingerprint() [sha256.Size]byte {
 	var b []byte
 	for i := range rq.actions {

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Usage is what a server was asked for since it was made or [Server.ResetUsage] was called.
+// Usage counts the requests and the capacity units since the server was created or [Server.ResetUsage] was called.
 type Usage struct {
-	// Requests counts the requests of each operation that reached the server, whatever came of them:
-	// faults, errors and lost replies count too. Operations that are not known share "Unknown".
+	// Requests counts the requests that reached the server, by operation, including faults, errors and lost replies. Unknown
+	// operations are counted as "Unknown".
 	Requests map[string]int
 	// WriteUnits and ReadUnits are the capacity units that DynamoDB would have billed: 1 for each KB
 	// written, 0.5 (consistent 1) for each 4 KB read, rounded up per request, twice that in transactions. A
@@ -16,13 +16,13 @@ type Usage struct {
 	WriteUnits, ReadUnits float64
 }
 
-// usage is the Usage under way.
+// usage is the current Usage.
 type usage struct {
 	mu    sync.Mutex
 	total Usage
 }
 
-// count adds a request. A made-up operation is not counted by its name, of which there may be any number.
+// count adds a request. Unknown operations are counted together, so that their number is bounded.
 func (u *usage) count(operation string) {
 	if operationNamed(operation) == nil {
 		operation = "Unknown"
@@ -47,7 +47,7 @@ func (u *usage) read(units float64) {
 	u.total.ReadUnits += units
 }
 
-// Usage returns a copy of what the server was asked for so far.
+// Usage returns a copy of the current counts.
 func (s *Server) Usage() Usage {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Server) Usage() Usage {
 	return copied
 }
 
-// ResetUsage starts the counts again at zero.
+// ResetUsage sets the counts to zero.
 func (s *Server) ResetUsage() {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kind is an attribute's type.
+// kind is the type of an attribute.
 type kind uint8
 
 const (
@@ -22,12 +22,12 @@ const (
 	kindBS
 )
 
-// String is the type as DynamoDB's JSON spells it.
+// String returns the name of the type in DynamoDB's JSON.
 func (k kind) String() string {
 	return [...]string{"", "S", "N", "B", "BOOL", "NULL", "L", "M", "SS", "NS", "BS"}[k]
 }
 
-// longName is the type as one of DynamoDB's messages spells it.
+// longName returns the name of the type in one of DynamoDB's messages.
 func (k kind) longName() string {
 	return [...]string{"", "STRING", "NUMBER", "BINARY", "BOOLEAN", "NULL", "LIST", "MAP",
 		"STRING_SET", "NUMBER_SET", "BINARY_SET"}[k]
@@ -38,7 +38,7 @@ func (k kind) ordered() bool { return k == kindS || k == kindN || k == kindB }
 
 func (k kind) isSet() bool { return k == kindSS || k == kindNS || k == kindBS }
 
-// value is an attribute value. It never changes once made.
+// value is an attribute value. It is immutable.
 type value struct {
 	kind    kind
 	boolean bool        // of a BOOL
@@ -51,7 +51,7 @@ type attribute struct {
 	value value
 }
 
-// item is a record: its attributes in the order of their names. It never changes once made; nil is no item.
+// item is an item: its attributes in the order of their names. It is immutable. nil means that there is no item.
 type item []attribute
 
 const maxItemBytes = 400 << 10
@@ -66,7 +66,7 @@ func (it item) get(name string) *value {
 	return nil
 }
 
-// size is what the item counts towards DynamoDB's limit and bill, in bytes.
+// size returns the size of the item in bytes, for limits and capacity units.
 func (it item) size() int {
 	n := 0
 	for i := range it {
@@ -75,7 +75,7 @@ func (it item) size() int {
 	return n
 }
 
-// project returns the item's attributes of these names.
+// project returns the attributes with these names.
 func (it item) project(names []string) item {
 	var out item
 	for i := range it {
@@ -113,7 +113,7 @@ func (v *value) equal(w *value) bool {
 	})
 }
 
-// compare orders two values of the same ordered type; ok is false for any others.
+// compare orders two values of the same ordered type. ok is false for other values.
 func (v *value) compare(w *value) (order int, ok bool) {
 	switch {
 	case v.kind != w.kind || !v.kind.ordered():

@@ -15,7 +15,7 @@ const (
 // item reads an object of attribute values.
 func (r *jsonReader) item() item { return r.attributes(1) }
 
-// attributes reads the members of an item or of a map that is so deep in its item.
+// attributes reads the members of an item, or of a map at this depth in an item.
 func (r *jsonReader) attributes(depth int) item {
 	const usual = 16 // attributes, so that the slice seldom grows
 	it := make(item, 0, usual)
@@ -41,7 +41,7 @@ func (r *jsonReader) attributes(depth int) item {
 	return it
 }
 
-// value reads an attribute value, {"S":"…"}, that is so deep in its item.
+// value reads an attribute value, {"S":"…"}, at this depth in its item.
 func (r *jsonReader) value(depth int) value {
 	if depth > maxNesting {
 		r.fail(invalid("Nesting Levels have exceeded supported limits: " +

@@ -20,7 +20,7 @@ const (
 	verbCheck
 )
 
-// old returns the item that is stored under the write's key. It needs Server.mu.
+// old returns the stored item of the write's key. The caller holds Server.mu.
 func (w *write) old() item { return w.table.items[w.key] }
 
 // updatedNames returns the attributes that an Update writes.
@@ -31,7 +31,7 @@ func (w *write) updatedNames() []string {
 	return w.update.updatedNames()
 }
 
-// evaluate returns what becomes of the old item (nil: it goes), or why the write is refused.
+// evaluate returns the new item (nil: it is deleted), or the error if the write is refused.
 func (w *write) evaluate(old item) (item, error) {
 	if w.condition != nil && !w.condition.holds(old) {
 		if w.returnOld {
@@ -51,7 +51,7 @@ func (w *write) evaluate(old item) (item, error) {
 	return nil, nil
 }
 
-// updated evaluates an Update, which makes the item if there is none.
+// updated evaluates an Update, which creates the item if there is none.
 func (w *write) updated(old item) (item, error) {
 	if old == nil {
 		old = w.table.keyItem(w.key)
@@ -66,7 +66,7 @@ func (w *write) updated(old item) (item, error) {
 	return updated, err
 }
 
-// String is the verb as requests name it.
+// String returns the name of the verb in requests.
 func (v verb) String() string {
 	return [...]string{"PutItem", "UpdateItem", "DeleteItem", "ConditionCheck"}[v]
 }

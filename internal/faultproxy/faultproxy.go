@@ -66,8 +66,8 @@ func StartURL(tb testing.TB, rawURL string) (p *Proxy, proxied string) {
 	return p, u.String()
 }
 
-// Listen returns a listener for a server that tells its clients where it is, as a Kafka broker does: the address of the listener is that
-// of a proxy in front of it.
+// Listen returns a listener for a server that announces its address, such as a Kafka broker. The address of the listener is that of a
+// proxy in front of it.
 func Listen(tb testing.TB) (net.Listener, *Proxy) {
 	tb.Helper()
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -87,10 +87,10 @@ type proxied struct {
 // Addr implements net.Listener.
 func (l *proxied) Addr() net.Addr { return l.proxy.at }
 
-// Addr is where the proxy listens, host:port.
+// Addr returns the address of the proxy, host:port.
 func (p *Proxy) Addr() string { return p.at.String() }
 
-// Connections is how many connections have been made so far.
+// Connections returns the number of connections that were made.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *Proxy) Slow(bytesPerSecond int) {
 	p.rate = bytesPerSecond
 }
 
-// listen begins to accept; p.mu is held, but at the start.
+// listen begins to accept. The caller holds p.mu, except at the start.
 func (p *Proxy) listen(addr string) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
@@ -153,7 +153,7 @@ func (p *Proxy) listen(addr string) {
 	})
 }
 
-// serve carries a connection, or has it meet with the fault of new ones.
+// serve carries a connection, or injects the fault of new connections.
 func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	fault := p.fresh
@@ -192,7 +192,7 @@ func (p *Proxy) serve(client net.Conn) {
 	delete(p.links, l)
 }
 
-// add remembers a connection; false if the proxy is closed.
+// add adds a connection. It returns false if the proxy is closed.
 func (p *Proxy) add(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +205,7 @@ func (p *Proxy) add(l *link) bool {
 	return true
 }
 
-// takeReply returns the fault that the next reply meets with, once.
+// takeReply returns the fault of the next reply, once.
 func (p *Proxy) takeReply() Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,8 +214,8 @@ func (p *Proxy) takeReply() Fault {
 	return f
 }
 
-// pace waits until n bytes more have been carried at the proxy's rate, and returns when that was: free is when the bytes before them had
-// been carried.
+// pace waits until n more bytes have passed at the rate of the proxy, and returns the time of that. free is the time at which the bytes
+// before them had passed.
 func (p *Proxy) pace(free time.Time, n int) time.Time {
 	p.mu.Lock()
 	rate := p.rate
@@ -248,7 +248,7 @@ func (p *Proxy) close() {
 	p.work.Wait()
 }
 
-// link is a connection of a client, and the one to the server behind it.
+// link is a connection of a client with its connection to the server.
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn // server is nil if it was never dialled
@@ -287,8 +287,8 @@ func (l *link) close() {
 	}
 }
 
-// carry carries one direction, until either side closes it or the connection falls silent. It reads nothing more then: a sender
-// is stopped by full buffers, as by a host that is gone.
+// carry carries one direction until either side closes it or the connection falls silent. It then reads nothing more, so full buffers
+// stop the sender, as if the host were gone.
 func (l *link) carry(to, from net.Conn, isReply bool) {
 	const chunk = 16 << 10
 	buf := make([]byte, chunk)

@@ -17,13 +17,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is for what must come, moment for what must not.
+// patience is the time to wait for an event that must happen, moment for one that must not.
 const (
 	patience = 10 * time.Second
 	moment   = 50 * time.Millisecond
 )
 
-// echo starts a server that sends back what it gets, and returns its address. heard gets what has come.
+// echo starts a server that returns what it receives, and returns its address. heard gets the received data.
 func echo(t *testing.T) (addr string, heard <-chan string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -78,7 +78,7 @@ func mustDial(t *testing.T, p *faultproxy.Proxy) net.Conn {
 	return conn
 }
 
-// ask sends a text and returns what comes back within a time.
+// ask sends a text and returns the reply that arrives within a time.
 func ask(conn net.Conn, text string, within time.Duration) (string, error) {
 	if _, err := io.WriteString(conn, text); err != nil {
 		return "", err

@@ -9,6 +9,19 @@ import (
 	"time"
 )
 
+// Within checks that f returns within a limit. The context that f gets lasts much longer.
+func Within(tb testing.TB, limit time.Duration, what string, f func(ctx context.Context)) {
+	tb.Helper()
+	const longer = 6
+	ctx, cancel := context.WithTimeout(context.Background(), longer*limit)
+	defer cancel()
+	begun := time.Now()
+	f(ctx)
+	if took := time.Since(begun); took > limit {
+		tb.Errorf("%s took %v, want at most %v", what, took, limit)
+	}
+}
+
 // Serve starts an HTTP service and a proxy before it, and returns the proxy and its URL. Both are closed at the test's end.
 func Serve(tb testing.TB, service http.Handler) (p *Proxy, url string) {
 	tb.Helper()

@@ -23,35 +23,50 @@ func (e *AnswerError) Error() string {
 // reports. An empty answer, null, an empty document and a document without batchItemFailures mean that no record failed. listed
 // reports whether the answer has such a list. The error is an *AnswerError: for an event source mapping, the whole batch failed.
 func Failures(payload []byte, has func(Place) bool) (failed map[Place]bool, listed bool, err error) {
+	failed = make(map[Place]bool)
+	listed, err = Items(payload, "batchItemFailures", has, func(place Place, _ map[string]json.RawMessage) error {
+		failed[place] = true
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return failed, listed, nil
+}
+
+// Items reads a list of a partial batch response. Each of its items has an itemIdentifier, as in batchItemFailures. Items calls each
+// with the place and the fields of an item. Otherwise it is as Failures.
+func Items(payload []byte, list string, has func(Place) bool, each func(Place, map[string]json.RawMessage) error) (listed bool, err error) {
 	bad := func(format string, args ...any) error {
 		return &AnswerError{Problem: fmt.Sprintf(format, args...), Answer: payload[:min(len(payload), shownAnswer)]}
 	}
 	var answer map[string]json.RawMessage
 	if isEmpty(payload) {
-		return nil, false, nil
+		return false, nil
 	}
 	if err := json.Unmarshal(payload, &answer); err != nil {
-		return nil, false, bad(`is no partial batch response (want {"batchItemFailures":[…]}): %v`, err)
+		return false, bad(`is no partial batch response (want {"batchItemFailures":[…]}): %v`, err)
 	}
 	var items []map[string]json.RawMessage
-	list, listed := answer["batchItemFailures"]
+	value, listed := answer[list]
 	if listed {
-		if err := json.Unmarshal(list, &items); err != nil {
-			return nil, false, bad("has batchItemFailures that are no list of objects: %v", err)
+		if err := json.Unmarshal(value, &items); err != nil {
+			return false, bad("has %s that are no list of objects: %v", list, err)
 		}
 	}
-	failed = make(map[Place]bool, len(items))
 	for i, item := range items {
 		place, err := identifier(item["itemIdentifier"])
 		if err != nil {
-			return nil, false, bad(`has a bad identifier, batchItemFailures[%d] (want {"itemIdentifier":{"partition":"<topic>-<n>","offset":<n>}}): %v`, i, err)
+			return false, bad(`has a bad identifier, %s[%d] (want {"itemIdentifier":{"partition":"<topic>-<n>","offset":<n>}}): %v`, list, i, err)
 		}
 		if !has(place) {
-			return nil, false, bad("names %s in batchItemFailures[%d], a record that was not in the event", place, i)
+			return false, bad("names %s in %s[%d], a record that was not in the event", place, list, i)
 		}
-		failed[place] = true
+		if err := each(place, item); err != nil {
+			return false, bad("has a bad item, %s[%d]: %v", list, i, err)
+		}
 	}
-	return failed, listed, nil
+	return listed, nil
 }
 
 // isEmpty reports whether an answer is empty in one of the forms that AWS accepts.

@@ -92,6 +92,25 @@ func (e *Event) parsePartition(id string, records json.RawMessage) error {
 	return nil
 }
 
+// errFound ends a walk over an object.
+var errFound = errors.New("found")
+
+// IsKafka reports whether a payload is a JSON object whose eventSource is that of an event source mapping for Kafka. It does not read
+// the payload beyond that field, which event source mappings write first.
+func IsKafka(payload []byte) bool {
+	var source string
+	err := eachField(payload, func(key string, value json.RawMessage) error {
+		if key != "eventSource" {
+			return nil
+		}
+		if err := json.Unmarshal(value, &source); err != nil {
+			return err
+		}
+		return errFound
+	})
+	return errors.Is(err, errFound) && (source == "aws:kafka" || source == "SelfManagedKafka" || source == "aws:SelfManagedKafka")
+}
+
 // eachField calls f for each member of a JSON object, in order.
 func eachField(object []byte, f func(key string, value json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(object))

@@ -84,7 +84,7 @@ func (l Ledger) explain(what string, err error) error {
 	}
 	hint := ""
 	if said := new(pgconn.PgError); errors.As(err, &said) && said.Code == noSuchTable {
-		hint = " (it does not exist: run idemsk migrate --ledger)"
+		hint = " (it does not exist: go run ./lambda/handler/postgres/migrate creates it)"
 	}
 	return fmt.Errorf("%s the ledger %s: %w%s", what, string(l), err, hint)
 }

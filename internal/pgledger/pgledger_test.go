@@ -79,7 +79,7 @@ func TestRefusedBookings(t *testing.T) {
 func TestLedgerAddsUp(t *testing.T) {
 	pool := open(t)
 	const ledger = pgledger.Ledger("idemsk-ledger")
-	if _, err := ledger.Add(t.Context(), pool, "a/EUR", 1); err == nil || !strings.Contains(err.Error(), "idemsk migrate --ledger") {
+	if _, err := ledger.Add(t.Context(), pool, "a/EUR", 1); err == nil || !strings.Contains(err.Error(), "go run ./lambda/handler/postgres/migrate") {
 		t.Errorf("without the table: error %v; want what to do", err)
 	}
 	for range 2 {

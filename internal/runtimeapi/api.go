@@ -24,11 +24,11 @@ const (
 	trailerErrorBody   = "Lambda-Runtime-Function-Error-Body"
 	headerResponseMode = "Lambda-Runtime-Function-Response-Mode"
 
-	// An error may bring its X-Ray cause in a header of up to 1 MiB.
+	// A header of an error may have its X-Ray cause, of up to 1 MiB.
 	maxHeaderBytes = 2 << 20
 )
 
-// invocation is one event to be handled by a process.
+// invocation is an event for a process to handle.
 type invocation struct {
 	id, trace string
 	payload   []byte
@@ -106,8 +106,8 @@ func newAPI(ctx context.Context, cfg *Config) (*api, error) {
 
 func (a *api) address() string { return a.listener.Addr().String() }
 
-// close ends the server and waits for the requests that are being served, which end with their connections. After it no
-// request takes work, and none looks at a payload.
+// close ends the server, and waits for the current requests, which end with their connections. After it no request takes work or
+// reads a payload.
 func (a *api) close() {
 	a.mu.Lock()
 	a.closed = true
@@ -134,7 +134,7 @@ func (a *api) enter() bool {
 	return true
 }
 
-// next waits for an invocation for as long as the process does.
+// next waits for an invocation until the process disconnects.
 func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	if inv := a.ask(); inv != nil {
 		a.refuse(w, r, http.StatusForbidden, "InvalidStateTransition", "answer request "+inv.id+" before you ask for the next")
@@ -147,7 +147,7 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ask notes that the process asks for work, and returns the invocation that it should have answered first.
+// ask records that the process asks for work, and returns the invocation that it has not answered.
 func (a *api) ask() (unanswered *invocation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,11 +170,11 @@ func (a *api) hand(w http.ResponseWriter, inv *invocation) {
 	header.Set(headerDeadline, strconv.FormatInt(time.Now().Add(a.cfg.Timeout).UnixMilli(), 10))
 	header.Set(headerFunctionARN, a.cfg.ARN)
 	header.Set(headerTraceID, inv.trace)
-	_, _ = w.Write(inv.payload) // who does not read it will not answer it
+	_, _ = w.Write(inv.payload) // a process that does not read it does not answer it
 }
 
-// response takes the function's answer. One that does not arrive whole is refused and not taken, so that a process that
-// dies in the middle of it counts as what it is, a crash.
+// response receives the answer of the function. An incomplete answer is refused, so that the death of a process during its answer
+// counts as a crash.
 func (a *api) response(w http.ResponseWriter, r *http.Request) {
 	inv := a.unanswered(r.PathValue("id"))
 	if inv == nil {
@@ -195,7 +195,7 @@ func (a *api) response(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// failure takes the function's error.
+// failure receives the error of the function.
 func (a *api) failure(w http.ResponseWriter, r *http.Request) {
 	inv := a.unanswered(r.PathValue("id"))
 	if inv == nil {
@@ -207,7 +207,7 @@ func (a *api) failure(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// take reads the body of an answer and settles the invocation with what it means.
+// take reads the body of an answer and settles the invocation with it.
 func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation, meaning func(body []byte) answer) {
 	body, size, err := readBody(r)
 	if err != nil {
@@ -215,7 +215,7 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation, mean
 		return
 	}
 	select {
-	case <-inv.written: // the caller may use its payload again when the invocation is settled
+	case <-inv.written: // the caller may reuse its payload when the invocation is settled
 	case <-r.Context().Done():
 		return
 	}
@@ -233,7 +233,7 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation, mean
 	reply(w, http.StatusAccepted, acceptedBody)
 }
 
-// initFailure takes the function's word that it can't start.
+// initFailure receives the initialization error of the function.
 func (a *api) initFailure(w http.ResponseWriter, r *http.Request) {
 	body, _, err := readBody(r)
 	if err != nil {
@@ -258,7 +258,7 @@ func (a *api) unknown(w http.ResponseWriter, r *http.Request) {
 	a.refuse(w, r, http.StatusNotFound, "NotFound", "the Lambda Runtime API 2018-06-01 has no such operation")
 }
 
-// unanswered returns the invocation of that id if it waits for its answer, else nil.
+// unanswered returns the invocation with this ID if it has no answer yet, otherwise nil.
 func (a *api) unanswered(id string) *invocation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -268,7 +268,7 @@ func (a *api) unanswered(id string) *invocation {
 	return a.current
 }
 
-// settle gives the invocation its answer, unless it has one.
+// settle sets the answer of the invocation, unless it has one.
 func (a *api) settle(inv *invocation, ans answer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -284,7 +284,7 @@ func (a *api) refuseID(w http.ResponseWriter, r *http.Request) {
 	a.refuse(w, r, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
 }
 
-// refuse answers with an error and keeps the request for the error messages of the function.
+// refuse answers with an error, and keeps the request for later error messages.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
 	a.mu.Lock()
 	a.refused = fmt.Sprintf("%s %s: %d %s: %s", r.Method, r.URL.Path, status, kind, message)
@@ -307,7 +307,7 @@ func reply(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// readBody reads the body and its trailers. Of one over the limit it only finds out the size.
+// readBody reads the body and its trailers. For a body over the limit it only determines the size.
 func readBody(r *http.Request) (body []byte, size int64, err error) {
 	var buffer bytes.Buffer
 	if r.ContentLength > 0 {
@@ -322,7 +322,7 @@ func readBody(r *http.Request) (body []byte, size int64, err error) {
 	return buffer.Bytes(), size, err
 }
 
-// streamedError is the error that a streamed answer ended with.
+// streamedError returns the error in the trailers of a streamed answer.
 func (a *api) streamedError(id, kind, encoded string) *FunctionError {
 	body, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
-// BenchmarkInvoke is one round trip to a Go function that answers with its event: 250 KB is about 500 records.
+// BenchmarkInvoke measures one round trip to a Go function that answers with its event: 250 KB is about 500 records.
 func BenchmarkInvoke(b *testing.B) {
 	for _, size := range []int{100, 250_000, runtimeapi.MaxPayload} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
@@ -26,7 +26,7 @@ func BenchmarkInvoke(b *testing.B) {
 	}
 }
 
-// BenchmarkColdStart is the start of a process of a Go function until its first answer, and its end.
+// BenchmarkColdStart measures the start of a process of a Go function until its first answer, and its end.
 func BenchmarkColdStart(b *testing.B) {
 	f := start(b, config(b, "lambda"))
 	for b.Loop() {

@@ -26,7 +26,7 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
-// This file is the functions that the tests run: what happens in it happens in the child process.
+// This file has the functions that the tests run. It is executed in the child process.
 
 // Variables of the child.
 const (
@@ -35,7 +35,7 @@ const (
 )
 
 func runChild(mode string) {
-	// Even if the code under test is broken, nothing is left behind for long.
+	// The process ends soon even if the code under test is broken.
 	time.AfterFunc(5*time.Minute, func() { panic("this test function lives too long") })
 	switch mode {
 	case "lambda":
@@ -74,7 +74,7 @@ func runChild(mode string) {
 	}
 }
 
-// childTB is what a helper of tests needs of one, in a process that is none.
+// childTB is a testing.TB for helpers in a process that is not a test.
 type childTB struct{ testing.TB }
 
 func (childTB) Helper()                   {}
@@ -105,7 +105,7 @@ func atSIGTERM() {
 	}
 }
 
-// runTool is a tool that runs a function and is killed.
+// runTool runs a function, as a tool that is killed.
 func runTool() {
 	cfg := runtimeapi.Config{
 		Command: []string{os.Args[0]},
@@ -199,7 +199,7 @@ func handle(ctx context.Context, raw json.RawMessage) (any, error) {
 	return nil, fmt.Errorf("unknown event %s", raw)
 }
 
-// enlargeStdout lets the pipe hold more than a reader takes at once, where the system knows how (Linux).
+// enlargeStdout makes the pipe larger than one read, where the system supports it (Linux).
 func enlargeStdout() {
 	const setPipeSize = 1031 // F_SETPIPE_SZ
 	_, _, _ = syscall.Syscall(syscall.SYS_FCNTL, os.Stdout.Fd(), setPipeSize, 1<<20)
@@ -209,7 +209,7 @@ type failingReader struct{ message string }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, errors.New(r.message) }
 
-// clients are functions that speak HTTP by themselves, some of them badly.
+// clients are functions with their own HTTP clients, some of them incorrect.
 var clients = map[string]func(runtime){
 	"wrong path": func(r runtime) {
 		r.get("/2015-03-31/runtime/invocation/next")
@@ -348,7 +348,7 @@ func breaksEveryRule(r runtime) {
 	os.Exit(8)
 }
 
-// answersEarly answers before it has read its event, and says in the answer to the next whether the event was whole.
+// answersEarly answers before it has read its event, and reports in the next answer whether the event was complete.
 func answersEarly(r runtime) {
 	conn := must(net.Dial("tcp", r.address())).(*net.TCPConn)
 	must(0, conn.SetReadBuffer(256<<10)) // so that the event does not fit into the kernel
@@ -381,7 +381,7 @@ func answersEarly(r runtime) {
 	forever()
 }
 
-// runtime is a client of the Runtime API without manners.
+// runtime is a client of the Runtime API that may violate its rules.
 type runtime struct{}
 
 func (runtime) address() string { return os.Getenv("AWS_LAMBDA_RUNTIME_API") }

@@ -13,19 +13,18 @@ import (
 const (
 	// MaxPayload is the largest event.
 	MaxPayload = 6 << 20
-	// MaxResponse is the largest answer: AWS accepts a hundred bytes more than it documents.
+	// MaxResponse is the largest answer. AWS accepts a hundred bytes more than it documents.
 	MaxResponse = MaxPayload + 100
 )
 
-// Config says what to run and how. The zero value of every field but Command is a usable default.
+// Config configures a Function. Command is required. The zero value of every other field selects its default.
 type Config struct {
-	// Command is the program and its arguments. A program without a slash is looked up in PATH; a relative path is
-	// relative to the caller's working directory, whatever Dir is.
+	// Command is the program and its arguments. A program without a slash is searched in PATH. A relative path is relative to the
+	// caller's working directory, not to Dir.
 	Command []string
 	// Dir is the function's working directory and LAMBDA_TASK_ROOT. Default: the caller's working directory.
 	Dir string
-	// Env holds the function's own variables as KEY=VALUE. They win over those that Lambda sets, except over
-	// AWS_LAMBDA_RUNTIME_API.
+	// Env has the variables of the function as KEY=VALUE. They override those that Lambda sets, except AWS_LAMBDA_RUNTIME_API.
 	Env []string
 
 	// Name is the function's name. Default: "function".
@@ -34,21 +33,21 @@ type Config struct {
 	Handler string
 	// Region is the value of AWS_REGION and a part of the ARN. Default: us-east-1.
 	Region string
-	// ARN is what the function is told as its ARN. Default: made of Region, account 000000000000 and Name.
+	// ARN is the ARN of the function in its invocations. Default: composed of Region, account 000000000000 and Name.
 	ARN string
-	// MemoryMB is told to the function, not enforced: 128 to 10240. Default: 128.
+	// MemoryMB is the memory in the function's environment, 128 to 10240. It is not enforced. Default: 128.
 	MemoryMB int
 
 	// Timeout is the function's timeout, 1 s to 15 min. Default: 3 s, as on AWS.
 	Timeout time.Duration
-	// InitTimeout is how long a new process may take until it asks for work. Default: 10 s, as on AWS.
+	// InitTimeout is the maximum time until a new process asks for work. Default: 10 s, as on AWS.
 	InitTimeout time.Duration
-	// StopTimeout is how long Close waits between SIGTERM and SIGKILL. Default: 2 s.
+	// StopTimeout is the time between SIGTERM and SIGKILL in Close. Default: 2 s.
 	StopTimeout time.Duration
 
-	// Stdout and Stderr get each line that the function prints, without its newline; nil discards. They are called one
-	// at a time, and a slow one holds the function up as a full pipe does. The slice is valid during the call only. They
-	// may call Function.Kill, but neither Invoke nor Close.
+	// Stdout and Stderr are called for each line that the function prints, without its newline; nil discards it. They are not called
+	// concurrently, and a slow one blocks the function like a full pipe. The slice is valid only during the call. They may call
+	// Function.Kill, but neither Invoke nor Close.
 	Stdout, Stderr func(line []byte)
 }
 
@@ -59,8 +58,7 @@ const (
 	maxMemory  = 10240
 )
 
-// resolve returns the configuration with its defaults filled in and its paths absolute, or an error that names every
-// field that is wrong.
+// resolve returns the configuration with its defaults and with absolute paths, or an error that names every invalid field.
 func resolve(c Config) (Config, error) {
 	c.setDefaults()
 	problems := c.problems()

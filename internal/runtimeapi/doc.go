@@ -1,44 +1,40 @@
-// Package runtimeapi runs an unmodified AWS Lambda function as a child process and serves it the Lambda Runtime API
-// (version 2018-06-01) over loopback HTTP, so that a laptop or a test can invoke what would be deployed: a provided.*
-// bootstrap, or any command that speaks the Runtime API.
+// Package runtimeapi runs an unmodified AWS Lambda function as a child process, and serves the Lambda Runtime API (version 2018-06-01)
+// to it over loopback HTTP. So the program that would be deployed can be invoked locally and in tests: a provided.* bootstrap, or any
+// command that implements the Runtime API.
 //
 //	f, err := runtimeapi.Start(ctx, runtimeapi.Config{Command: []string{"./bootstrap"}, Timeout: 30 * time.Second})
 //	if err != nil {
-//		return err // says what is wrong with the command and what to do
+//		return err // names the cause and the remedy
 //	}
 //	defer f.Close(ctx)
 //	result, err := f.Invoke(ctx, event)
 //
-// # What is as on AWS
+// # As on AWS
 //
-// One process serves one invocation at a time and stays warm for the next. A failed invocation ([FunctionError]) leaves
-// the process alive; one that crashes ([CrashError]) or outlives the function's timeout ([TimeoutError]) ends the
-// process, and the next Invoke starts another. Status codes, headers, limits, error types and messages are those of
-// AWS, as are the names of the environment variables that the function sees; of the parent's environment it sees PATH
-// alone. An answer counts when it has arrived whole: what the process does after it, before it asks for work again, is
-// waited for by the next Invoke, for as long as the function's timeout.
+// A process handles one invocation at a time, and is reused for the next one. After a failed invocation ([FunctionError]) it
+// continues. A crash ([CrashError]) or an invocation that exceeds the function's timeout ([TimeoutError]) ends the process, and the
+// next Invoke starts a new one. Status codes, headers, limits, error types, messages and environment variables are those of AWS. Of
+// the parent's environment the function gets only PATH. An answer counts when it is complete. If the process continues to work after
+// its answer, the next Invoke waits for it, for up to the function's timeout.
 //
-// # What the function prints
+// # Output
 //
-// Lines reach [Config].Stdout and Stderr as they are printed, and every line that the process wrote before it answered
-// has been delivered when Invoke returns. That holds although a pipe and an HTTP answer are two roads: the write into
-// the pipe came before the answer, so when the answer is here the bytes are in the pipe's kernel buffer or were read
-// already; Invoke empties the buffer itself before it returns. Its limits: what the function holds in a buffer of its
-// own is not printed yet; a line without its newline is delivered when the newline comes or the process ends; output
-// of other threads or processes that is not ordered before the answer may come later; lines longer than 1 MiB come in
-// pieces. After a crash or a timeout all that was printed has been delivered too.
+// Lines are passed to [Config].Stdout and Stderr when they are printed. When Invoke returns, all lines that the process wrote before
+// its answer have been passed: at the time of the answer they were read or are in the kernel's buffer of the pipe, and Invoke empties
+// that buffer before it returns. There are limits. Data in the function's own buffers is not printed yet. A line without newline is
+// passed when the newline arrives or the process ends. Output of other threads or processes may arrive later. Lines of more than
+// 1 MiB are divided. After a crash or a timeout, too, all output has been passed.
 //
-// # What is not there
+// # Differences
 //
-// No memory limit, no frozen process between invocations, no Extensions, Logs or Telemetry API (their paths answer 404;
-// aws-lambda-go's WithEnableSIGTERM then prints a warning, and gets its SIGTERM on Close all the same), no concurrent
-// invocations in one process (several Functions do that), no response streaming to the caller (a streamed answer is
-// collected, within the limit of a buffered one). An error that a streamed answer carries in its HTTP trailers is
-// understood up to 4 KB of trailers, the most that net/http reads. Windows is not supported.
+// There is no memory limit. Processes are not frozen between invocations. There are no Extensions, Logs and Telemetry APIs: their
+// paths answer 404, and WithEnableSIGTERM of aws-lambda-go then prints a warning and still gets its SIGTERM on Close. A process has no
+// concurrent invocations; use several Functions. Responses are not streamed to the caller: a streamed answer is collected, within the
+// limit of a buffered one. An error in the HTTP trailers of a streamed answer is read up to 4 KB of trailers, the maximum of net/http.
+// Windows is not supported.
 //
-// # No process is left behind
+// # Processes
 //
-// The child has a process group of its own, so that Ctrl-C in the terminal reaches the tool and not the function, and
-// whatever ends the function ends its group. On Linux the kernel kills the child when this process dies, however it
-// dies; the child's own children are not covered by that last case.
+// The child has its own process group, so Ctrl-C in the terminal does not reach the function, and the whole group ends with the
+// function. On Linux the kernel kills the child when this process dies. It does not kill the children of the child in that case.
 package runtimeapi

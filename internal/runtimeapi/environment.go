@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// environment is what a process of the function sees: the variables that the AWS documentation lists for OS-only
-// runtimes (which have no AWS_EXECUTION_ENV and no _X_AMZN_TRACE_ID), the caller's over them, and of this process's
-// environment PATH alone, so that a function can't come to depend on, or leak, what the developer has in the shell.
+// environment returns the environment of a process of the function: the variables that the AWS documentation lists for OS-only
+// runtimes (which have no AWS_EXECUTION_ENV and no _X_AMZN_TRACE_ID), overridden by those of the caller. Of this process's environment
+// it has only PATH, so that a function neither depends on nor leaks the variables of the developer's shell.
 func environment(cfg *Config, program, runtimeAPI string) []string {
 	env := []string{
 		"AWS_DEFAULT_REGION=" + cfg.Region,
@@ -39,14 +39,14 @@ func logStream() string {
 	return time.Now().UTC().Format("2006/01/02") + "/[$LATEST]" + randomHex(16)
 }
 
-// randomHex is n random bytes in hexadecimal.
+// randomHex returns n random bytes in hexadecimal.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails: it ends the program instead
 	return fmt.Sprintf("%x", b)
 }
 
-// newRequestID is a random UUID (version 4), as AWS uses.
+// newRequestID returns a random UUID (version 4), like AWS.
 func newRequestID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
@@ -55,7 +55,7 @@ func newRequestID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// newTraceID is an X-Ray tracing header that asks for no sampling.
+// newTraceID returns an X-Ray tracing header without sampling.
 func newTraceID() string {
 	return fmt.Sprintf("Root=1-%08x-%s;Parent=%s;Sampled=0", time.Now().Unix(), randomHex(12), randomHex(8))
 }

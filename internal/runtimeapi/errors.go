@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	// ErrClosed is what Invoke returns when the Function has been closed, before or in the middle of the invocation.
+	// ErrClosed means that the Function was closed before or during the invocation.
 	ErrClosed = errors.New("the function is closed")
 	// ErrInitTimeout is the cause of a StartError: the process never asked for work.
 	ErrInitTimeout = errors.New("it never asked for work")
@@ -16,17 +16,15 @@ var (
 	ErrInitExit = errors.New("it ended before it asked for work")
 )
 
-// FunctionError is an invocation that the function failed: it answered with an error, or with something that Lambda
-// does not take for an answer, such as one over the size limit. It is the cause of a StartError too, when the function
-// reported an initialization error (RequestID is empty then).
+// FunctionError means that the function answered with an error, or with an answer that Lambda rejects, such as one over the size
+// limit. It is also the cause of a StartError if the function reported an initialization error; RequestID is then empty.
 type FunctionError struct {
 	Function  string // its name
 	RequestID string
-	// Type and Message are errorType and errorMessage of the answer. AWS's types for its own findings are
-	// Function.ResponseSizeTooLarge, Runtime.InvalidResponseModeHeader and, where the function named none,
-	// Runtime.Unknown.
+	// Type and Message are errorType and errorMessage of the answer. The types of errors that Lambda detects are
+	// Function.ResponseSizeTooLarge, Runtime.InvalidResponseModeHeader and, if the function named no type, Runtime.Unknown.
 	Type, Message string
-	// StackTrace has one text a frame, whatever shape the runtime gave it.
+	// StackTrace has one text for each frame. The formats of the runtimes differ.
 	StackTrace []string
 	// Payload is the answer as it was sent.
 	Payload []byte
@@ -39,26 +37,26 @@ func (e *FunctionError) Error() string {
 	return fmt.Sprintf("function %s failed: RequestId: %s Error: %s: %s", e.Function, e.RequestID, e.Type, e.Message)
 }
 
-// CrashError is an invocation in which the process ended: by itself, by a signal from outside, or by Function.Kill.
+// CrashError means that the process ended during the invocation: by itself, by a signal, or by Function.Kill.
 type CrashError struct {
 	Function  string // its name
 	RequestID string
-	// Status is how it ended, such as "exit status 2" or "signal: killed".
+	// Status describes the end, such as "exit status 2" or "signal: killed".
 	Status string
-	// ExitCode is the exit code, -1 when a signal ended it.
+	// ExitCode is the exit code, or -1 after a signal.
 	ExitCode int
-	// Killed says that Function.Kill was called.
+	// Killed reports whether Function.Kill was called.
 	Killed bool
 	// Refused is the last request of the process that the Runtime API refused in this invocation, empty if none.
 	Refused string
-	// Output is the last of what the process printed, both streams.
+	// Output is the end of the process's output on both streams.
 	Output []string
 }
 
-// Type is the errorType that AWS reports for it.
+// Type returns the errorType of AWS for it.
 func (e *CrashError) Type() string { return "Runtime.ExitError" }
 
-// Message is the errorMessage that AWS reports for it.
+// Message returns the errorMessage of AWS for it.
 func (e *CrashError) Message() string {
 	if e.ExitCode == 0 {
 		return fmt.Sprintf("RequestId: %s Error: Runtime exited without providing a reason", e.RequestID)
@@ -74,7 +72,7 @@ func (e *CrashError) Error() string {
 	return fmt.Sprintf("function %s crashed: %s: %s%s%s", e.Function, e.Type(), e.Message(), by, details(e.Refused, e.Output))
 }
 
-// TimeoutError is an invocation that was not answered within the function's timeout. The process was killed.
+// TimeoutError means that an invocation was not answered within the function's timeout. The process was killed.
 type TimeoutError struct {
 	Function  string // its name
 	RequestID string
@@ -83,22 +81,22 @@ type TimeoutError struct {
 	Output    []string      // as in CrashError
 }
 
-// Type is the errorType that AWS reports for it.
+// Type returns the errorType of AWS for it.
 func (e *TimeoutError) Type() string { return "Sandbox.Timedout" }
 
-// Message is the errorMessage that AWS reports for it.
+// Message returns the errorMessage of AWS for it.
 func (e *TimeoutError) Message() string {
 	return fmt.Sprintf("RequestId: %s Error: Task timed out after %.2f seconds", e.RequestID, e.Limit.Seconds())
 }
 
-// Timeout marks it as a timeout for those who ask by interface.
+// Timeout returns true, as in net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
 func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("function %s timed out and was killed: %s%s", e.Function, e.Message(), details(e.Refused, e.Output))
 }
 
-// StartError is a process that could not be started, or that never came to ask for work. Nothing is left of it.
+// StartError means that a process could not be started, or did not ask for work. None of its processes is left.
 type StartError struct {
 	Function string // its name
 	Command  []string
@@ -118,7 +116,7 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Err }
 
-// PayloadError is an event that is too large to be sent. The function was not called.
+// PayloadError means that an event is too large. The function was not called.
 type PayloadError struct {
 	Function    string // its name
 	Size, Limit int    // bytes
@@ -128,7 +126,7 @@ func (e *PayloadError) Error() string {
 	return fmt.Sprintf("event for function %s is too large: %d bytes, the limit is %d: send fewer records", e.Function, e.Size, e.Limit)
 }
 
-// details are the lines under a message that help to find the cause.
+// details returns the lines after a message that help to find the cause.
 func details(refused string, output []string) string {
 	var b strings.Builder
 	if refused != "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Function is a Lambda function that runs here, one process at a time. Its methods may be called concurrently.
+// Function is a Lambda function that runs in one process at a time. It is safe for concurrent use.
 type Function struct {
 	cfg     Config
 	turn    chan struct{} // holds one token: of the Invoke that has the process
@@ -20,18 +20,18 @@ type Function struct {
 	starts int
 }
 
-// Result is an invocation that the function answered.
+// Result is the answer to an invocation.
 type Result struct {
 	RequestID string
 	Payload   []byte        // the answer, as it was sent
 	Duration  time.Duration // from handing the event over to the answer
-	// InitDuration is how long the process took from its start until it asked for work, in its first invocation; zero
-	// in later ones.
+	// InitDuration is the time from the start of the process until it asked for work, in its first invocation, and zero in later
+	// ones.
 	InitDuration time.Duration
 }
 
-// Start starts the function's first process and returns when it asks for work. The context bounds the start alone.
-// The error is a *StartError when the command is at fault.
+// Start starts the function's first process and returns when it asks for work. ctx bounds only the start.
+// The error is a *StartError if the command is the cause.
 func Start(ctx context.Context, cfg Config) (*Function, error) {
 	cfg, err := resolve(cfg)
 	if err != nil {
@@ -44,7 +44,7 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 	return f, nil
 }
 
-// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. Concurrent calls take turns. If
+// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. Concurrent calls wait for each other. If
 // the process has ended, Invoke first starts a new one, which does not count towards the function's timeout.
 //
 // Errors: *FunctionError, *CrashError and *TimeoutError mean that the function failed, *StartError that its new process did not
@@ -72,15 +72,14 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	return f.await(ctx, p, inv)
 }
 
-// Kill sends SIGKILL to the process and its group, and reports whether there was one. An invocation that it is in the
-// middle of ends as a *CrashError, unless its answer has just arrived. It does not wait, and may be called from
-// Config.Stdout and Stderr.
+// Kill sends SIGKILL to the process and its group, and reports whether there was a process. The current invocation ends with a
+// *CrashError, unless its answer has arrived. Kill does not wait, and may be called from Config.Stdout and Stderr.
 func (f *Function) Kill() bool {
 	p := f.current()
 	return p != nil && p.kill()
 }
 
-// Starts counts the processes started so far, the first included.
+// Starts returns the number of processes that were started, including the first one.
 func (f *Function) Starts() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,8 +177,8 @@ func (f *Function) handOver(ctx context.Context, inv *invocation) (*process, err
 
 var errGone = errors.New("the process is gone")
 
-// offer waits until the process takes the invocation. It may still be busy after its last answer: AWS lets it, within
-// the function's timeout, and then ends it.
+// offer waits until the process takes the invocation. The process may still be busy after its last answer. Like AWS, offer waits for
+// up to the function's timeout, and then ends the process.
 func (f *Function) offer(ctx context.Context, p *process, inv *invocation) error {
 	if p.killed.Load() {
 		<-p.exited
@@ -199,7 +198,7 @@ func (f *Function) offer(ctx context.Context, p *process, inv *invocation) error
 	}
 }
 
-// await waits for the answer, or for the end of the process or of the patience with it.
+// await waits for the answer, the end of the process, the timeout, or the end of the context.
 func (f *Function) await(ctx context.Context, p *process, inv *invocation) (Result, error) {
 	begun := time.Now()
 	timer := time.NewTimer(f.cfg.Timeout)

@@ -12,8 +12,8 @@ func (a *api) functionError(id, kind, message string, payload []byte) *FunctionE
 	return &FunctionError{Function: a.cfg.Name, RequestID: id, Type: kind, Message: message, Payload: payload}
 }
 
-// parseError reads an error document. Runtimes agree on errorType and errorMessage, not on the shape of the stack, and
-// none is bound to send a document at all: kind is what the header said.
+// parseError reads an error document. All runtimes use errorType and errorMessage; the format of the stack differs, and the document
+// is optional. kind is the type in the header.
 func (a *api) parseError(id, kind string, body []byte) *FunctionError {
 	var document struct {
 		ErrorType    string          `json:"errorType"`
@@ -37,7 +37,7 @@ func (a *api) parseError(id, kind string, body []byte) *FunctionError {
 	return e
 }
 
-// frames gives each frame of a stack as one text.
+// frames returns each frame of a stack as one text.
 func frames(stack json.RawMessage) []string {
 	var list []json.RawMessage
 	if json.Unmarshal(stack, &list) != nil {

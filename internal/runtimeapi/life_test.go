@@ -124,7 +124,7 @@ func TestCloseEndsRunningAndWaitingInvocations(t *testing.T) {
 func TestCloseDuringALaterStart(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "answers and exits")
-	// The first process starts, every other finds the marker and asks for nothing.
+	// The first process starts. The others find the marker and do not ask for work.
 	cfg.Command = []string{"sh", "-c", `if test -e "$0"; then echo stuck; read -r line <"$0"; fi; mkfifo "$0"; exec "$1"`,
 		filepath.Join(t.TempDir(), "marker"), cfg.Command[0]}
 	stuck := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
-// modeVariable makes the test binary the function that the tests run; its value names which.
+// modeVariable makes the test binary run as a function of the tests; its value names the function.
 const modeVariable = "RUNTIMEAPI_TEST_MODE"
 
 func TestMain(m *testing.M) {
@@ -59,7 +59,7 @@ func invoke(t testing.TB, f *runtimeapi.Function, event string) runtimeapi.Resul
 	return result
 }
 
-// fails invokes and returns the error, which must be of type E.
+// fails invokes the function and returns the error, which must be of type E.
 func fails[E error](t testing.TB, f *runtimeapi.Function, event string) E {
 	t.Helper()
 	result, err := f.Invoke(context.Background(), []byte(event))

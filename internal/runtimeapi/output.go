@@ -9,15 +9,15 @@ import (
 
 const (
 	readSize = 64 << 10 // the usual capacity of a pipe
-	// maxPipe bounds what one sync reads: the largest capacity that Linux gives a pipe by default, so that all that was
-	// written before the sync is within it, and a process that floods its output can't hold an Invoke for ever.
+	// maxPipe is the maximum number of bytes that one sync reads: the largest default capacity of a pipe on Linux. It includes
+	// everything that was written before the sync, and bounds the time of an Invoke if the process prints without end.
 	maxPipe  = 1 << 20
 	maxLine  = 1 << 20 // longer lines are delivered in pieces
 	tailSize = 30      // lines kept for error messages: a Go panic says what it is about well above its end
 	tailLine = 500     // bytes kept of each of them
 )
 
-// output reads what one process prints.
+// output reads the output of one process.
 type output struct {
 	mu      sync.Mutex // held to read either pipe and to deliver what came of it: so lines come one at a time and in order
 	stdout  stream
@@ -27,7 +27,7 @@ type output struct {
 	readers sync.WaitGroup
 }
 
-// stream is one pipe and the line that is being put together from it.
+// stream is one pipe and its incomplete line.
 type stream struct {
 	read, write *os.File
 	conn        syscall.RawConn
@@ -72,8 +72,8 @@ func (o *output) handedOver() {
 	_ = o.stderr.write.Close()
 }
 
-// readAll delivers what comes until this end of the pipe is closed. It always empties the pipe before it waits, because
-// the poller wakes it for what is new, not for what is left.
+// readAll delivers all data until this end of the pipe is closed. It always empties the pipe before it waits, because the poller only
+// reports new data.
 func (o *output) readAll(s *stream) {
 	_ = s.conn.Read(func(fd uintptr) (done bool) {
 		for o.readOnce(s, fd) > 0 {
@@ -82,7 +82,7 @@ func (o *output) readAll(s *stream) {
 	})
 }
 
-// readOnce delivers what one read gives and returns how much: 0 when the pipe is empty or at its end.
+// readOnce delivers the data of one read and returns its size, 0 if the pipe is empty or at its end.
 func (o *output) readOnce(s *stream, fd uintptr) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,8 +98,8 @@ func (o *output) readOnce(s *stream, fd uintptr) int {
 	}
 }
 
-// sync delivers what is in the pipes now. It reads beside readAll, by a call that does not wait: when it returns, all
-// that was written before it began has been delivered, by the one or the other.
+// sync delivers the data that is in the pipes. It reads concurrently with readAll and does not wait. When it returns, everything that
+// was written before the call has been delivered by one of them.
 func (o *output) sync() {
 	for _, s := range []*stream{&o.stdout, &o.stderr} {
 		_ = s.conn.Control(func(fd uintptr) {
@@ -114,8 +114,8 @@ func (o *output) sync() {
 	}
 }
 
-// finish delivers the rest when the process has ended. It does not wait for the pipe's end: a process that left the
-// group may hold it open.
+// finish delivers the remaining data when the process has ended. It does not wait for the end of the pipe, because a process that
+// left the group may hold it open.
 func (o *output) finish() {
 	o.sync()
 	o.mu.Lock()
@@ -171,7 +171,7 @@ func (o *output) last() []string {
 	return o.tail.lines()
 }
 
-// tail keeps the last lines, in buffers that it uses again.
+// tail keeps the last lines in buffers that it reuses.
 type tail struct {
 	ring [tailSize][]byte
 	next int // counts the lines ever added

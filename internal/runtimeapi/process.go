@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// process is one process of the function and its own Runtime API server. Processes that a dead one left can't take the work of its
-// successor.
+// process is one process of the function and its own Runtime API server. Processes that a dead process left behind can't take
+// the work of its successor.
 type process struct {
 	cmd    *exec.Cmd
 	api    *api
@@ -64,8 +64,8 @@ func startProcess(ctx context.Context, cfg *Config) (*process, error) {
 	return p, nil
 }
 
-// keep starts the process, waits for its end and clears up after it. Where the kernel is asked to kill the child with
-// its parent, "parent" is the thread that forked: so this goroutine keeps a thread to itself for the child's whole life.
+// keep starts the process, waits for its end, and releases its resources. If the kernel kills the child when its parent dies, the
+// parent is the thread that forked. So this goroutine keeps its thread until the child has ended.
 func (p *process) keep(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -84,7 +84,7 @@ func (p *process) reap() {
 	err := p.cmd.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// What is left of the group goes with its leader. As long as anyone is left the group's id is not given away.
+	// The rest of the group ends with its leader. The ID of the group is not reused while one of its processes exists.
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	p.reaped, p.waitErr = true, err
 }

@@ -125,7 +125,7 @@ func TestLaterProcessThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	marker := filepath.Join(t.TempDir(), "marker")
 	cfg := config(t, "answers and exits")
-	// The first process starts, every other finds the marker.
+	// The first process starts. The others find the marker.
 	cfg.Command = []string{"sh", "-c", `if test -e "$0"; then echo again >&2; exit 4; fi; : >"$0"; exec "$1"`, marker, cfg.Command[0]}
 	f := start(t, cfg)
 	invoke(t, f, "{}")

@@ -14,14 +14,17 @@ import (
 	"github.com/twmb/franz-go/plugin/kslog"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/host/topicapp"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// The parts that all hosts have in common.
 type (
-	Base   = host.Base
-	Build  = host.Build
+	// Base has the configuration, the logger and the clients from which a handler can be built.
+	Base = host.Base
+	// Build returns a handler.
+	Build = host.Build
+	// Option adds an optional part, such as a store.
 	Option = host.Option
 )
 
@@ -49,6 +52,7 @@ func StartFunc(build Build, options ...Option) {
 // Run runs a handler with the configuration of the variables until ctx ends, as [consumer.Consumer.Run] does, and returns its error.
 // Logs go to stderr. It returns all errors of the configuration together.
 func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, options ...Option) error {
+	options = append([]Option{topicapp.DeadLetters()}, options...) // a process has the client of Kafka already
 	cfg := ReadConfig(vars, options...)
 	base := host.NewBase(vars, cfg.Config, stderr, options...)
 	parts, err := base.Parts(ctx, build)
@@ -85,9 +89,10 @@ func (c *Config) connect(ctx context.Context, base *Base, metrics *prometheus.Re
 		return err
 	}
 	c.Consumer.Brokers = c.Kafka.Brokers
-	c.Consumer.Options = append(options, kgo.WithLogger(kslog.New(base.Logger.With("component", "kafka"))))
+	options = append(options, kgo.WithLogger(kslog.New(base.Logger.With("component", "kafka"))))
 	if c.HTTPAddr != "" {
-		c.Consumer.Options = append(c.Consumer.Options, kgo.WithHooks(kprom.NewMetrics("idemsk_kafka", kprom.Registry(metrics))))
+		options = append(options, kgo.WithHooks(kprom.NewMetrics("idemsk_kafka", kprom.Registry(metrics))))
 	}
+	c.Consumer.Options = options
 	return nil
 }

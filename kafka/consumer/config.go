@@ -147,7 +147,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c *Config) validate() error {
+func (c Config) validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -185,7 +185,7 @@ func (c *Config) validate() error {
 }
 
 // clientOptions returns the options of the Kafka client. Those before c.Options can be changed by them, those behind can't.
-func (c *Config) clientOptions() []kgo.Opt {
+func (c Config) clientOptions() []kgo.Opt {
 	reset := kgo.NewOffset().AtStart()
 	switch c.Reset {
 	case Earliest:

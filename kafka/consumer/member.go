@@ -95,7 +95,10 @@ func (m *member) revoked(ctx context.Context, client *kgo.Client, revoked map[st
 	m.log.InfoContext(ctx, "partitions revoked", "revoked", revoked)
 	bounded, cancel := context.WithTimeout(ctx, m.cfg.RevokeTimeout)
 	defer cancel()
-	m.stop(bounded, revoked)
+	for _, msg := range m.stop(bounded, revoked) {
+		m.log.WarnContext(ctx, "a handler still runs after its partition was revoked: the new owner receives the record, and waits for its key",
+			"source", msg.Record.Source())
+	}
 	m.commits.Lock()
 	defer m.commits.Unlock()
 	m.send(ctx, client, m.uncommitted(time.Now(), revoked))
@@ -110,25 +113,28 @@ func (m *member) lost(ctx context.Context, client *kgo.Client, lost map[string][
 	if len(lost) == 0 || m.isEnding() {
 		return
 	}
-	m.log.WarnContext(ctx, "partitions lost: their records are delivered again to their new owners, and nothing is committed", "lost", lost)
-	m.stop(ended(), lost)
+	running := m.stop(ended(), lost)
+	m.log.WarnContext(ctx, "partitions lost: their records are delivered again to the new owners, and nothing is committed",
+		"lost", lost, "handlersRunning", len(running))
 	m.commits.Lock()
 	defer m.commits.Unlock()
 	m.remove(client, lost)
 }
 
-// stop removes the records of partitions from the stream.
-func (m *member) stop(ctx context.Context, of map[string][]int32) {
+// stop removes the records of partitions from the stream. It returns those whose handlers still run when ctx ends.
+func (m *member) stop(ctx context.Context, of map[string][]int32) (running []*kafka.Message) {
 	var all sync.WaitGroup
+	var mu sync.Mutex
 	for _, at := range places(of) {
 		all.Go(func() {
-			for _, msg := range m.stream.Revoke(ctx, at.topic, at.partition) {
-				m.log.WarnContext(ctx, "a handler still runs after its partition was revoked: the new owner receives the record, and waits for its key",
-					"source", msg.Record.Source())
-			}
+			left := m.stream.Revoke(ctx, at.topic, at.partition)
+			mu.Lock()
+			defer mu.Unlock()
+			running = append(running, left...)
 		})
 	}
 	all.Wait()
+	return running
 }
 
 // remove forgets partitions. The caller holds commits.

@@ -22,7 +22,7 @@ func check(ctx context.Context, client *kgo.Client, cfg *Config) error {
 	for {
 		err := checkTopics(limit, client, cfg)
 		if err == nil || ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of the context is the regular end
+			return nil
 		}
 		if errors.Is(err, ErrOperator) {
 			return err

@@ -14,6 +14,9 @@ import (
 type Stats struct {
 	// Joined reports whether the process is a member of the group.
 	Joined bool
+	// Retrying is how many lanes wait to try a record again, and Blocked how many of these wait for an operator: because no dead letters are
+	// configured or they can't be sent, or because the entry of the key can't be read.
+	Retrying, Blocked int
 	// Partitions are the assigned partitions, sorted.
 	Partitions []PartitionStats
 }
@@ -40,9 +43,10 @@ func (c *Consumer) Stats() Stats {
 	if m == nil {
 		return Stats{}
 	}
+	retrying, blocked := m.stream.Retrying()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, s := time.Now(), Stats{Joined: m.joined && !m.ending}
+	now, s := time.Now(), Stats{Joined: m.joined && !m.ending, Retrying: retrying, Blocked: blocked}
 	for at, p := range m.partitions {
 		stats := PartitionStats{Topic: at.topic, Partition: at.partition, Records: p.window.open(), Bytes: p.window.bytes, Lag: -1, Paused: p.paused}
 		if p.end >= 0 {

@@ -17,15 +17,15 @@ func TestCleanShutdownAndRestartCallNoHandlerAgain(t *testing.T) {
 		c := f.start()
 		f.until("all records are handled", func() bool { return f.calledOnce(300) })
 		if err := c.Ready(); err != nil {
-			t.Error(err)
+			f.Error(err)
 		}
 		c.mustEnd()
 		f.wantOffsets(100, 100, 100)
 		if info := f.cluster.GroupInfo(group); len(info.Members) != 0 {
-			t.Errorf("%d members are left", len(info.Members))
+			f.Errorf("%d members are left", len(info.Members))
 		}
 		if c.Ready() == nil || c.Live() == nil {
-			t.Error("a consumer whose Run has ended is ready or live")
+			f.Error("a consumer whose Run has ended is ready or live")
 		}
 
 		c = f.start()
@@ -33,7 +33,7 @@ func TestCleanShutdownAndRestartCallNoHandlerAgain(t *testing.T) {
 		f.until("the new record is handled", func() bool { _, calls := f.called(); return calls >= 301 })
 		c.mustEnd()
 		if !f.calledOnce(301) {
-			t.Errorf("handlers were called again: %v", f.calls)
+			f.Errorf("handlers were called again: %v", f.calls)
 		}
 		f.wantOffsets(101, 100, 100)
 	})
@@ -52,14 +52,14 @@ func TestShutdownInTheMiddleOfWork(t *testing.T) {
 		f.until("some records are handled", func() bool { n, _ := f.called(); return n > 40 })
 		c.mustEnd()
 		if n, _ := f.called(); n > 120 {
-			t.Errorf("%d records were handled: it did not stop", n)
+			f.Errorf("%d records were handled: it did not stop", n)
 		}
 		c = f.start()
 		f.until("all offsets are committed", func() bool { return f.offsets()[0] == 200 && f.offsets()[1] == 200 })
 		c.mustEnd()
 		if !f.calledOnce(400) {
 			records, calls := f.called()
-			t.Errorf("%d calls for %d records; want one for each of 400", calls, records)
+			f.Errorf("%d calls for %d records; want one for each of 400", calls, records)
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestSlowKeyHoldsUpNothingElse(t *testing.T) {
 		c := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = time.Second })
 		f.until("all others are committed", func() bool { return f.offsets()[0] == 5 && f.offsets()[1] == 500 })
 		if n, _ := f.called(); n != 1000 {
-			t.Errorf("%d records were begun; want all", n)
+			f.Errorf("%d records were begun; want all", n)
 		}
 		close(release)
 		f.until("the slow one is committed", func() bool { return f.offsets()[0] == 500 })
@@ -113,16 +113,16 @@ func TestFullWindowPausesItsPartition(t *testing.T) {
 				f.until("the lag is known", func() bool { return c.Stats().Partitions[0].Lag == 600 })
 				n, _ := f.called()
 				if s := c.Stats().Partitions[0]; !s.Paused || s.Records > 80 || n > 600+80 || s.Waiting == 0 {
-					t.Errorf("partition 0: %+v, %d records handled; want it paused with about 50 records", s, n)
+					f.Errorf("partition 0: %+v, %d records handled; want it paused with about 50 records", s, n)
 				}
 				if s := c.Stats().Partitions[1]; s.Paused || s.Records != 0 || s.Lag != 0 || s.Bytes != 0 || s.Waiting != 0 {
-					t.Errorf("partition 1: %+v; want nothing in progress", s)
+					f.Errorf("partition 1: %+v; want nothing in progress", s)
 				}
 				close(release)
 				f.until("the paused partition is done", func() bool { return f.offsets()[0] == 600 })
 				c.mustEnd()
 				if !f.calledOnce(1200) {
-					t.Error("records were handled twice or not at all")
+					f.Error("records were handled twice or not at all")
 				}
 			})
 		})
@@ -143,10 +143,10 @@ func TestPoisonBecomesADeadLetterAndItsOffsetIsPassed(t *testing.T) {
 		f.until("all offsets are committed", func() bool { return f.offsets()[0] == 10 })
 		c.mustEnd()
 		if sent := f.letters.all(); len(sent) != 1 || sent[0] != topic+"-0@3" {
-			t.Errorf("dead letters %q", sent)
+			f.Errorf("dead letters %q", sent)
 		}
 		if f.calls[topic+"-0@3"] != 3 {
-			t.Errorf("%d attempts; want 3", f.calls[topic+"-0@3"])
+			f.Errorf("%d attempts; want 3", f.calls[topic+"-0@3"])
 		}
 	})
 }

@@ -42,11 +42,14 @@ const (
 // fixture is a Kafka in this process with a virtual network and virtual time, a store, and the log of the consumers on them.
 type fixture struct {
 	*testing.T
-	cluster *kfake.Cluster
+	cluster *kfake.Cluster // nil if it is a real one
 	network *kfake.VirtualNetwork
+	brokers []string
+	options []kgo.Opt // of clients of the cluster
 	store   store.Store
 	handler kafka.Handler // of the consumers; counts the call before
 	letters *letters
+	stops   []context.CancelFunc // of the consumers
 
 	mu    sync.Mutex
 	calls map[string]int // of the handler, by the record's source
@@ -66,7 +69,17 @@ func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.brokers, f.options = f.cluster.ListenAddrs(), []kgo.Opt{kgo.Dialer(f.network.DialContext)}
 		defer f.cluster.Close()
+		defer func() {
+			for _, stop := range f.stops { // those of a test that failed
+				stop()
+			}
+			synctest.Wait()
+			if t.Failed() {
+				<-time.After(time.Hour)
+			}
+		}()
 		test(f)
 	})
 }
@@ -74,8 +87,7 @@ func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...
 // client returns a client of the cluster that the test must close.
 func (f *fixture) client(options ...kgo.Opt) *kgo.Client {
 	f.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.cluster.ListenAddrs()...), kgo.Dialer(f.network.DialContext),
-		kgo.RecordPartitioner(kgo.ManualPartitioner())}, options...)...)
+	c, err := kgo.NewClient(slices.Concat([]kgo.Opt{kgo.SeedBrokers(f.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())}, f.options, options)...)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -125,7 +137,7 @@ func (f *fixture) start(change ...func(*consumer.Config)) *running {
 		f.Fatal(err)
 	}
 	cfg := consumer.Config{
-		Brokers: f.cluster.ListenAddrs(), Topics: []string{topic}, Group: group, Options: []kgo.Opt{kgo.Dialer(f.network.DialContext)},
+		Brokers: f.brokers, Topics: []string{topic}, Group: group, Options: slices.Clone(f.options),
 		Records: kafka.Config{DeadLetters: f.letters}, Logger: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 	for _, c := range change {
@@ -136,6 +148,7 @@ func (f *fixture) start(change ...func(*consumer.Config)) *running {
 		f.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	f.stops = append(f.stops, cancel)
 	r := &running{Consumer: c, f: f, stop: cancel, ended: make(chan error, 1)}
 	go func() { r.ended <- c.Run(ctx) }()
 	return r
@@ -221,19 +234,19 @@ func (f *fixture) calledOnce(n int) bool {
 	return records == n && calls == n
 }
 
-// until waits for a condition, at most 5 minutes of virtual time.
+// until waits for a condition, at most 15 minutes of virtual time.
 func (f *fixture) until(what string, condition func() bool) {
 	f.Helper()
-	for range 30_000 {
+	for began, pause := time.Now(), 10*time.Millisecond; time.Since(began) < 15*time.Minute; pause += pause / 100 {
 		if condition() {
 			return
 		}
-		<-time.After(10 * time.Millisecond)
+		<-time.After(pause)
 	}
 	f.mu.Lock()
 	log := strings.Join(f.lines, "")
 	f.mu.Unlock()
-	f.Fatalf("waited for 5 minutes until %s; offsets %v; calls %v; log:\n%s", what, f.offsets(), slices.Sorted(maps.Keys(f.calls)), log)
+	f.Fatalf("waited for 15 minutes until %s; offsets %v; calls %v; log:\n%s", what, f.offsets(), slices.Sorted(maps.Keys(f.calls)), log)
 }
 
 // offsets returns the committed offsets of the topic by partition.

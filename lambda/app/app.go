@@ -16,10 +16,12 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// The parts that all hosts have in common.
 type (
-	Base   = host.Base
-	Build  = host.Build
+	// Base has the configuration, the logger and the clients from which a handler can be built.
+	Base = host.Base
+	// Build returns a handler.
+	Build = host.Build
+	// Option adds an optional part, such as a store.
 	Option = host.Option
 )
 

@@ -99,7 +99,7 @@ func TestStartWarnings(t *testing.T) {
 	}{
 		{map[string]string{"IDEMSK_STORE": "memory", queue: "http://127.0.0.1:9/0/q"}, "IDEMSK_STORE=memory protects nothing beyond this process"},
 		{map[string]string{"IDEMSK_STORE": "none", queue: "http://127.0.0.1:9/0/q"}, "IDEMSK_STORE=none protects nothing: every delivery runs the"},
-		{map[string]string{}, "no dead letters are configured (" + queue + "): a record that always fails blocks its partition"},
+		{map[string]string{}, "no dead letters are configured (" + queue + " or IDEMSK_DEAD_LETTER_TOPIC): a record that always fails blocks its partition"},
 		{map[string]string{queue: "http://127.0.0.1:9/0/q"}, ""},
 	} {
 		f := mustStart(t, tc.env, returning("", nil))

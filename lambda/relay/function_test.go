@@ -56,10 +56,10 @@ func TestItemsBecomeRecords(t *testing.T) {
 	c := newCluster(t)
 	s := start(t, newCloud(t), c, nil)
 	requeued := strings.Replace(image(4, "t", "k", "requeued"), `"expiryTimestamp"`, `"requeued":{"SS":["event-4"]},"requeuedAt":{"N":"1"},"expiryTimestamp"`, 1)
-	aside := strings.Replace(image(5, "t", "k", "noted"), `"expiryTimestamp"`,
-		`"aside":{"SS":["event-5"]},"asideAt":{"N":"1"},"failure":{"S":"x"},"attempts":{"N":"1"},"expiryTimestamp"`, 1)
+	parked := strings.Replace(image(5, "t", "k", "noted"), `"expiryTimestamp"`,
+		`"parked":{"SS":["event-5"]},"parkedAt":{"N":"1"},"failure":{"S":"x"},"attempts":{"N":"1"},"expiryTimestamp"`, 1)
 	reported := s.deliver(insert(1, "t", "k", "one"), insert(2, "t", "k", "two"), change("REMOVE", 3, ""), change("MODIFY", 4, requeued),
-		change("MODIFY", 5, aside), change("INSERT", 6, aside))
+		change("MODIFY", 5, parked), change("INSERT", 6, parked))
 	if len(reported) != 0 {
 		t.Errorf("%q are reported", reported)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// longestFailure is the maximum size of AttrFailure in bytes.
+// longestFailure is the maximum size of attrFailure in bytes.
 const longestFailure = 1000
 
 // Reject parks an item that can't be decoded. why is the reason.
@@ -29,10 +29,10 @@ func (r *Relay) note(ctx context.Context, it *Item, id string, attempts int, why
 	failure := strings.ToValidUTF8(why.Error(), "")
 	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &r.outbox.table, Key: itemKey(it.Aggregate, it.ID), ConditionExpression: aws.String("attribute_exists(#a)"),
-		UpdateExpression: aws.String("SET #at = :at, #why = :why, #n = :n ADD #aside :ids REMOVE #expiry, #requeued, #requeuedAt"),
+		UpdateExpression: aws.String("SET #at = :at, #why = :why, #n = :n ADD #parked :ids REMOVE #expiry, #requeued, #requeuedAt"),
 		ExpressionAttributeNames: map[string]string{
-			"#a": AttrAggregate, "#at": AttrParkedAt, "#why": AttrFailure, "#n": AttrAttempts, "#aside": AttrParked,
-			"#expiry": AttrExpiry, "#requeued": AttrRequeued, "#requeuedAt": AttrRequeuedAt,
+			"#a": AttrAggregate, "#at": attrParkedAt, "#why": attrFailure, "#n": attrAttempts, "#parked": attrParked,
+			"#expiry": AttrExpiry, "#requeued": attrRequeued, "#requeuedAt": AttrRequeuedAt,
 		},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":at": number(time.Now().UnixMilli()), ":why": text(strings.ToValidUTF8(failure[:min(len(failure), longestFailure)], "")),
@@ -98,13 +98,13 @@ func (q *ListQuery) filter(in *dynamodb.ScanInput) {
 	var conditions []string
 	names, values := make(map[string]string), make(map[string]types.AttributeValue)
 	if q.Parked {
-		conditions = append(conditions, "attribute_exists(#aside)")
-		names["#aside"] = AttrParked
+		conditions = append(conditions, "attribute_exists(#parked)")
+		names["#parked"] = attrParked
 	}
 	bound := func(comparison, placeholder string, at time.Time) {
 		if !at.IsZero() {
 			conditions = append(conditions, "#created "+comparison+" "+placeholder)
-			names["#created"], values[placeholder] = AttrCreatedAt, number(at.UnixMilli())
+			names["#created"], values[placeholder] = attrCreatedAt, number(at.UnixMilli())
 		}
 	}
 	bound(">=", ":from", q.From)
@@ -148,19 +148,19 @@ func (o *Outbox) Requeue(ctx context.Context, client AdminClient, aggregate, id 
 	now := time.Now()
 	in := &dynamodb.UpdateItemInput{
 		TableName: &o.table, Key: key,
-		UpdateExpression: aws.String("SET #requeued = :ids, #requeuedAt = :now, #expiry = :expiry REMOVE #aside, #at, #why, #n"),
+		UpdateExpression: aws.String("SET #requeued = :ids, #requeuedAt = :now, #expiry = :expiry REMOVE #parked, #at, #why, #n"),
 		ExpressionAttributeNames: map[string]string{
-			"#a": AttrAggregate, "#at": AttrParkedAt, "#why": AttrFailure, "#n": AttrAttempts, "#aside": AttrParked,
-			"#expiry": AttrExpiry, "#requeued": AttrRequeued, "#requeuedAt": AttrRequeuedAt,
+			"#a": AttrAggregate, "#at": attrParkedAt, "#why": attrFailure, "#n": attrAttempts, "#parked": attrParked,
+			"#expiry": AttrExpiry, "#requeued": attrRequeued, "#requeuedAt": AttrRequeuedAt,
 		},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":ids": texts(ids), ":now": number(now.UnixMilli()), ":expiry": number(now.Add(o.retention).Unix()),
 		},
 		// Events that are parked meanwhile must stay parked.
-		ConditionExpression: aws.String("attribute_exists(#a) AND attribute_not_exists(#aside)"),
+		ConditionExpression: aws.String("attribute_exists(#a) AND attribute_not_exists(#parked)"),
 	}
 	if len(it.Parked) > 0 {
-		in.ConditionExpression = aws.String("attribute_exists(#a) AND #aside = :ids")
+		in.ConditionExpression = aws.String("attribute_exists(#a) AND #parked = :ids")
 	}
 	if _, err := client.UpdateItem(ctx, in); err != nil {
 		return 0, wrong(err)

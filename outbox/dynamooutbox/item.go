@@ -15,21 +15,21 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// The attributes of an item. Code that creates the table uses AttrAggregate, AttrID and AttrExpiry. Attributes are added but
-// never removed: later versions read every item that an earlier version wrote.
+// The attributes of an item. Code that creates the table uses AttrAggregate, AttrID and AttrExpiry, and the filter of the relay's
+// event source AttrRequeuedAt. Attributes are added but never removed: later versions read every item that an earlier version wrote.
 const (
 	AttrAggregate  = "aggregate"       // S, the partition key: the topic and the record's key, or its hash
 	AttrID         = "id"              // S, the sort key: the ID of the first of the events
-	AttrTopic      = "topic"           // S
-	AttrKey        = "key"             // B; absent if null
-	AttrEvents     = "events"          // L of M: id S, value B (absent: a tombstone), headers L of M: key S, value B (absent: null)
-	AttrCreatedAt  = "createdAt"       // N, epoch ms
+	attrTopic      = "topic"           // S
+	attrKey        = "key"             // B; absent if null
+	attrEvents     = "events"          // L of M: id S, value B (absent: a tombstone), headers L of M: key S, value B (absent: null)
+	attrCreatedAt  = "createdAt"       // N, epoch ms
 	AttrExpiry     = "expiryTimestamp" // N, epoch s: the table's TTL attribute; absent while events are parked
-	AttrParked     = "aside"           // SS, the IDs of the parked events
-	AttrParkedAt   = "asideAt"         // N, epoch ms
-	AttrFailure    = "failure"         // S, the reason for the last of them
-	AttrAttempts   = "attempts"        // N, how often the last of them was sent
-	AttrRequeued   = "requeued"        // SS, the IDs of the requeued events
+	attrParked     = "parked"          // SS, the IDs of the parked events
+	attrParkedAt   = "parkedAt"        // N, epoch ms
+	attrFailure    = "failure"         // S, the reason for the last of them
+	attrAttempts   = "attempts"        // N, how often the last of them was sent
+	attrRequeued   = "requeued"        // SS, the IDs of the requeued events
 	AttrRequeuedAt = "requeuedAt"      // N, epoch ms
 )
 
@@ -87,12 +87,12 @@ func (d *draft) partitionKey() string {
 
 func (d *draft) encode(now, expiry time.Time) map[string]types.AttributeValue {
 	item := map[string]types.AttributeValue{
-		AttrAggregate: text(d.partitionKey()), AttrID: text(d.first), AttrTopic: text(d.topic),
-		AttrEvents:    &types.AttributeValueMemberL{Value: d.events},
-		AttrCreatedAt: number(now.UnixMilli()), AttrExpiry: number(expiry.Unix()),
+		AttrAggregate: text(d.partitionKey()), AttrID: text(d.first), attrTopic: text(d.topic),
+		attrEvents:    &types.AttributeValueMemberL{Value: d.events},
+		attrCreatedAt: number(now.UnixMilli()), AttrExpiry: number(expiry.Unix()),
 	}
 	if d.key != nil {
-		item[AttrKey] = binary(d.key)
+		item[attrKey] = binary(d.key)
 	}
 	return item
 }
@@ -138,12 +138,12 @@ func Decode(av map[string]types.AttributeValue) (Item, error) {
 	d := decoder{item: av}
 	it := Item{
 		Aggregate: d.text(AttrAggregate), ID: d.text(AttrID),
-		CreatedAt: time.UnixMilli(d.number(AttrCreatedAt)),
+		CreatedAt: time.UnixMilli(d.number(attrCreatedAt)),
 	}
-	topic, key := d.text(AttrTopic), d.binary(AttrKey)
-	list, isList := av[AttrEvents].(*types.AttributeValueMemberL)
+	topic, key := d.text(attrTopic), d.binary(attrKey)
+	list, isList := av[attrEvents].(*types.AttributeValueMemberL)
 	if !isList || len(list.Value) == 0 {
-		d.fail(AttrEvents, "a list of at least one")
+		d.fail(attrEvents, "a list of at least one")
 		list = &types.AttributeValueMemberL{}
 	}
 	for _, v := range list.Value {
@@ -151,9 +151,9 @@ func Decode(av map[string]types.AttributeValue) (Item, error) {
 		e.Topic, e.Key = topic, key
 		it.Events = append(it.Events, e)
 	}
-	it.Parked, it.Requeued = d.texts(AttrParked), d.texts(AttrRequeued)
+	it.Parked, it.Requeued = d.texts(attrParked), d.texts(attrRequeued)
 	if len(it.Parked) > 0 {
-		it.ParkedAt, it.Attempts, it.Failure = time.UnixMilli(d.number(AttrParkedAt)), int(d.number(AttrAttempts)), d.text(AttrFailure)
+		it.ParkedAt, it.Attempts, it.Failure = time.UnixMilli(d.number(attrParkedAt)), int(d.number(attrAttempts)), d.text(attrFailure)
 	}
 	if d.err != nil {
 		return Item{Aggregate: it.Aggregate, ID: it.ID}, fmt.Errorf("%w: %q, %q: %w", ErrNotAnItem, shorten([]byte(it.Aggregate)), it.ID, d.err)
@@ -250,7 +250,7 @@ func (d *decoder) inner(v types.AttributeValue) decoder {
 
 func (d *decoder) take(inner *decoder) {
 	if d.err == nil && inner.err != nil {
-		d.err = fmt.Errorf("of its attribute %s: %w", AttrEvents, inner.err)
+		d.err = fmt.Errorf("of its attribute %s: %w", attrEvents, inner.err)
 	}
 }
 

@@ -41,8 +41,8 @@ func TestDecodeNames(t *testing.T) {
 			"events", list(object(map[string]types.AttributeValue{"id": str("x"), "headers": list(object(nil))})), "attribute key",
 		},
 		"a time that is none":      {"createdAt", &types.AttributeValueMemberN{Value: "1.5"}, "attribute createdAt"},
-		"parked, of another type":  {"aside", str("x"), "attribute aside"},
-		"parked, without a reason": {"aside", &types.AttributeValueMemberSS{Value: []string{firstID}}, "attribute asideAt"},
+		"parked, of another type":  {"parked", str("x"), "attribute parked"},
+		"parked, without a reason": {"parked", &types.AttributeValueMemberSS{Value: []string{firstID}}, "attribute parkedAt"},
 	} {
 		av := valid()
 		av[tc.attribute] = tc.value

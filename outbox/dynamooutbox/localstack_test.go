@@ -81,11 +81,11 @@ func TestParkAndRequeueOnLocalStack(t *testing.T) {
 	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Published+res.Rejected != 0 {
 		t.Errorf("with the image of before they were sent again: %+v", res)
 	}
-	aside := s.items(dynamooutbox.ListQuery{Parked: true})
-	it = aside[[2]string{"t#k", firstID}]
+	parked := s.items(dynamooutbox.ListQuery{Parked: true})
+	it = parked[[2]string{"t#k", firstID}]
 	slices.Sort(it.Parked)
-	if len(aside) != 1 || !slices.Equal(it.Parked, []string{firstID, secondID}) || it.Failure == "" || it.Attempts != 1 || it.ParkedAt.Before(before.Truncate(time.Millisecond)) {
-		t.Errorf("parked: %d items, %v, %d attempts, at %v, %q", len(aside), it.Parked, it.Attempts, it.ParkedAt, it.Failure)
+	if len(parked) != 1 || !slices.Equal(it.Parked, []string{firstID, secondID}) || it.Failure == "" || it.Attempts != 1 || it.ParkedAt.Before(before.Truncate(time.Millisecond)) {
+		t.Errorf("parked: %d items, %v, %d attempts, at %v, %q", len(parked), it.Parked, it.Attempts, it.ParkedAt, it.Failure)
 	}
 	if s.raw("t#k", firstID)[dynamooutbox.AttrExpiry] != nil {
 		t.Error("an item with parked events has an expiry")

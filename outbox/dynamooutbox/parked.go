@@ -50,8 +50,8 @@ func (r *Relay) readParked(ctx context.Context, items []Item) error {
 // readKeys reads up to maxKeys items. It retries the unprocessed keys, with a pause if a request returned nothing.
 func (r *Relay) readKeys(ctx context.Context, keys []map[string]types.AttributeValue, parked map[place][]string) error {
 	request := types.KeysAndAttributes{
-		Keys: keys, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("#a, #id, #aside"),
-		ExpressionAttributeNames: map[string]string{"#a": AttrAggregate, "#id": AttrID, "#aside": AttrParked},
+		Keys: keys, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("#a, #id, #parked"),
+		ExpressionAttributeNames: map[string]string{"#a": AttrAggregate, "#id": AttrID, "#parked": attrParked},
 	}
 	pause := dynamostore.FirstBackoff
 	for attempt := 1; ; attempt++ {
@@ -62,7 +62,7 @@ func (r *Relay) readKeys(ctx context.Context, keys []map[string]types.AttributeV
 		for _, av := range out.Responses[r.outbox.table] {
 			d := decoder{item: av}
 			at := place{d.text(AttrAggregate), d.text(AttrID)}
-			parked[at] = d.texts(AttrParked)
+			parked[at] = d.texts(attrParked)
 		}
 		left := out.UnprocessedKeys[r.outbox.table].Keys
 		switch {

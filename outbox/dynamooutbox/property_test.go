@@ -117,8 +117,8 @@ func TestNoneIsLostAndOrderIsKept(t *testing.T) {
 			}
 		}
 		for _, id := range ids {
-			aside := slices.Contains(s.table.aside, id)
-			if !first[id] && !aside {
+			parked := slices.Contains(s.table.parked, id)
+			if !first[id] && !parked {
 				t.Errorf("event %s, poison %v, is neither published nor parked", id, s.kafka.poison[id])
 			}
 		}

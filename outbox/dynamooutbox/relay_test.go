@@ -56,13 +56,13 @@ func (k *kafka) Send(_ context.Context, events []outbox.Event) []error {
 
 // table is a Client that records parked events.
 type table struct {
-	aside []string                                   // IDs
-	items map[string]map[string]types.AttributeValue // stored attributes by the item's ID
-	err   error                                      // error of every request
-	full  error                                      // error of writes
-	dead  *bool                                      // whether the calling process is dead
-	reads []int                                      // number of items of each read
-	most  int                                        // maximum number of items that a read returns; 0 means all, -1 none
+	parked []string                                   // IDs
+	items  map[string]map[string]types.AttributeValue // stored attributes by the item's ID
+	err    error                                      // error of every request
+	full   error                                      // error of writes
+	dead   *bool                                      // whether the calling process is dead
+	reads  []int                                      // number of items of each read
+	most   int                                        // maximum number of items that a read returns; 0 means all, -1 none
 }
 
 // UpdateItem implements dynamooutbox.Client.
@@ -74,16 +74,16 @@ func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ..
 		return nil, context.Canceled
 	}
 	ids := in.ExpressionAttributeValues[":ids"].(*types.AttributeValueMemberSS).Value
-	c.aside = append(c.aside, ids...)
+	c.parked = append(c.parked, ids...)
 	id := in.Key[dynamooutbox.AttrID].(*types.AttributeValueMemberS).Value
 	if c.items == nil {
 		c.items = make(map[string]map[string]types.AttributeValue)
 	}
 	if it := c.items[id]; it != nil {
-		ids = append(ids, it[dynamooutbox.AttrParked].(*types.AttributeValueMemberSS).Value...)
+		ids = append(ids, it["parked"].(*types.AttributeValueMemberSS).Value...)
 	}
 	c.items[id] = maps.Clone(in.Key)
-	c.items[id][dynamooutbox.AttrParked] = &types.AttributeValueMemberSS{Value: ids}
+	c.items[id]["parked"] = &types.AttributeValueMemberSS{Value: ids}
 	return &dynamodb.UpdateItemOutput{}, nil
 }
 
@@ -148,7 +148,7 @@ func TestRelay(t *testing.T) {
 		tableDown error // error of every request
 		tableFull error // error of writes
 		published []string
-		aside     []string
+		parked    []string
 		failed    []int
 		pause     time.Duration
 	}{
@@ -158,19 +158,19 @@ func TestRelay(t *testing.T) {
 		"nothing": {},
 		"a poison event is parked after its attempts, and delays only the events behind it": {
 			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2", "a3")}, says: map[string]error{"a1": rejected},
-			published: []string{"b1", "a2", "a3"}, aside: []string{"a1"}, pause: 3750 * time.Millisecond,
+			published: []string{"b1", "a2", "a3"}, parked: []string{"a1"}, pause: 3750 * time.Millisecond,
 		},
 		"one within an item": {
 			items: []dynamooutbox.Item{item("a", "a1", "a2", "a3")}, says: map[string]error{"a2": rejected},
-			published: []string{"a1", "a3"}, aside: []string{"a2"}, pause: 3750 * time.Millisecond,
+			published: []string{"a1", "a3"}, parked: []string{"a2"}, pause: 3750 * time.Millisecond,
 		},
 		"many, one behind the other, make no further pauses": {
 			items: []dynamooutbox.Item{item("a", "a1", "a2", "a3"), item("a", "a4")}, says: map[string]error{"a1": rejected, "a2": rejected, "a4": rejected},
-			published: []string{"a3"}, aside: []string{"a1", "a2", "a4"}, pause: 3750 * time.Millisecond,
+			published: []string{"a3"}, parked: []string{"a1", "a2", "a4"}, pause: 3750 * time.Millisecond,
 		},
 		"ones without key": {
 			items: []dynamooutbox.Item{item("", "1"), item("", "2"), item("", "3")}, says: map[string]error{"1": rejected, "3": rejected},
-			published: []string{"2"}, aside: []string{"1", "3"}, pause: 3750 * time.Millisecond,
+			published: []string{"2"}, parked: []string{"1", "3"}, pause: 3750 * time.Millisecond,
 		},
 		"a topic that comes to be": {
 			items: []dynamooutbox.Item{item("a", "a1", "a2")}, says: map[string]error{"a1": rejected}, up: map[string]int{"a1": 2},
@@ -185,7 +185,7 @@ func TestRelay(t *testing.T) {
 		},
 		"one does not come through, another is poison": {
 			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2"), item("b", "b2")},
-			says:  map[string]error{"a1": unavailable, "b1": rejected}, published: []string{"b2"}, aside: []string{"b1"}, failed: []int{0, 2},
+			says:  map[string]error{"a1": unavailable, "b1": rejected}, published: []string{"b2"}, parked: []string{"b1"}, failed: []int{0, 2},
 			pause: 3750 * time.Millisecond,
 		},
 		"it can't be parked": {
@@ -204,8 +204,8 @@ func TestRelay(t *testing.T) {
 				if !slices.Equal(k.log, tc.published) || res.Published != len(tc.published) {
 					t.Errorf("%q were published, %d; want %q", k.log, res.Published, tc.published)
 				}
-				if !slices.Equal(c.aside, tc.aside) || res.Parked != len(tc.aside) {
-					t.Errorf("%q were parked, %d; want %q", c.aside, res.Parked, tc.aside)
+				if !slices.Equal(c.parked, tc.parked) || res.Parked != len(tc.parked) {
+					t.Errorf("%q were parked, %d; want %q", c.parked, res.Parked, tc.parked)
 				}
 				if got := failed(res); !slices.Equal(got, tc.failed) {
 					t.Errorf("the items %v must be retried: %v; want %v", got, res.Errs, tc.failed)
@@ -243,8 +243,8 @@ func TestRelayEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		res := newRelay(t, c, k).Send(ctx, []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2")})
-		if got := failed(res); !slices.Equal(got, []int{0, 2}) || !errors.Is(res.Errs[0], relay.ErrRejected) || res.Published != 1 || len(c.aside) != 0 {
-			t.Errorf("%+v, aside %q", res, c.aside)
+		if got := failed(res); !slices.Equal(got, []int{0, 2}) || !errors.Is(res.Errs[0], relay.ErrRejected) || res.Published != 1 || len(c.parked) != 0 {
+			t.Errorf("%+v, parked %q", res, c.parked)
 		}
 	})
 }
@@ -279,8 +279,8 @@ func TestParkedEventIsNotSentWithARedeliveredBatch(t *testing.T) {
 		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected, "a3": relay.ErrRejected, "b1": relay.ErrUnavailable}}, &table{}
 		items := []dynamooutbox.Item{item("b", "b1"), item("a", "a1"), item("a", "a2", "a3", "a4")}
 		r := newRelay(t, c, k)
-		if res := r.Send(t.Context(), items); !slices.Equal(failed(res), []int{0}) || !slices.Equal(c.aside, []string{"a1", "a3"}) {
-			t.Fatalf("%+v, parked %q", res, c.aside)
+		if res := r.Send(t.Context(), items); !slices.Equal(failed(res), []int{0}) || !slices.Equal(c.parked, []string{"a1", "a3"}) {
+			t.Fatalf("%+v, parked %q", res, c.parked)
 		}
 		k.says = nil // Kafka accepts everything now
 		if res := r.Send(t.Context(), items); failed(res) != nil || res.Parked != 0 {
@@ -291,7 +291,7 @@ func TestParkedEventIsNotSentWithARedeliveredBatch(t *testing.T) {
 		}
 		requeued := items[1]
 		requeued.Requeued = []string{"a1"}
-		delete(c.items["a1"], dynamooutbox.AttrParked) // as after Outbox.Requeue
+		delete(c.items["a1"], "parked") // as after Outbox.Requeue
 		r.Send(t.Context(), []dynamooutbox.Item{requeued})
 		if got := k.log[len(k.log)-1]; got != "a1" {
 			t.Errorf("%q was published last; want the event that was requeued", got)

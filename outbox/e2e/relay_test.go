@@ -61,7 +61,7 @@ func forget(t *testing.T, pool *pgxpool.Pool, table string) {
 
 func pending(t *testing.T, pool *pgxpool.Pool, table string) int {
 	t.Helper()
-	return count(t, pool, `SELECT count(*) FROM `+table+` WHERE published_at IS NULL AND set_aside_at IS NULL`)
+	return count(t, pool, `SELECT count(*) FROM `+table+` WHERE published_at IS NULL AND parked_at IS NULL`)
 }
 
 func count(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {

@@ -253,7 +253,7 @@ func TestRejectedEventsAreParked(t *testing.T) {
 	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{MaxAttempts: 2, RetryDelay: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond})
 	eventually(t, pool, 0, pendingIn(table))
 	for topic, want := range map[string]int{small: 1, missing: 2, compacted: 1} {
-		if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL AND attempts = 2 AND aggregatetype = $1`, topic); n != want {
+		if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE parked_at IS NOT NULL AND attempts = 2 AND aggregatetype = $1`, topic); n != want {
 			t.Errorf("%d events to %s are parked, want %d", n, topic, want)
 		}
 	}

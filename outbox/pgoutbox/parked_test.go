@@ -36,14 +36,14 @@ func TestListParkedYieldsOldestFirst(t *testing.T) {
 	}
 	// The events 3, 2, 1, 0 are parked, in this order; 4 is to be retried, 5 is published.
 	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET attempts = 8, failure = 'too odd',
-		created_at = '2026-01-01 00:00:00Z', set_aside_at = timestamptz '2026-01-02 00:00:00Z' - make_interval(secs => right(id::text, 1)::int)
+		created_at = '2026-01-01 00:00:00Z', parked_at = timestamptz '2026-01-02 00:00:00Z' - make_interval(secs => right(id::text, 1)::int)
 		WHERE id <= $1`, id(3)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET attempts = 1, failure = 'too odd', retry_at = now() WHERE id = $1`, id(4)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET published_at = now(), set_aside_at = now() WHERE id = $1`, id(5)); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET published_at = now(), parked_at = now() WHERE id = $1`, id(5)); err != nil {
 		t.Fatal(err)
 	}
 	var want []pgoutbox.ParkedEvent

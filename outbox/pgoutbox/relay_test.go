@@ -89,7 +89,7 @@ func (s *sender) values(key string) (values []string) {
 }
 
 func pendingIn(table string) string {
-	return `SELECT count(*) FROM ` + table + ` WHERE published_at IS NULL AND set_aside_at IS NULL`
+	return `SELECT count(*) FROM ` + table + ` WHERE published_at IS NULL AND parked_at IS NULL`
 }
 
 func TestEventsArriveUnchanged(t *testing.T) {
@@ -185,10 +185,10 @@ func TestRejectedEventIsParked(t *testing.T) {
 	if got := kafka.values("other"); !slices.Equal(got, []string{"1!", "bad!", "3!"}) {
 		t.Errorf("of another key %v have gone", got)
 	}
-	if got := ask[string](t, pool, `SELECT attempts || failure FROM `+table+` WHERE set_aside_at IS NOT NULL`); got != "3"+errTooOdd.Error() {
+	if got := ask[string](t, pool, `SELECT attempts || failure FROM `+table+` WHERE parked_at IS NOT NULL`); got != "3"+errTooOdd.Error() {
 		t.Errorf("it is remembered as %q", got)
 	}
-	id := ask[string](t, pool, `SELECT id::text FROM `+table+` WHERE set_aside_at IS NOT NULL`)
+	id := ask[string](t, pool, `SELECT id::text FROM `+table+` WHERE parked_at IS NOT NULL`)
 	kafka.set(func() { kafka.reject = nil })
 	if n, err := o.Requeue(t.Context(), pool, id); n != 1 || err != nil {
 		t.Fatal(n, err)
@@ -248,7 +248,7 @@ func TestInvalidRowIsParked(t *testing.T) {
 		t.Errorf("while it is tried, %v of its key have gone", got)
 	}
 	eventually(t, pool, 0, pendingIn(table))
-	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL AND failure LIKE '%headers%'`); n != 2 {
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE parked_at IS NOT NULL AND failure LIKE '%headers%'`); n != 2 {
 		t.Errorf("%d are parked, want 2", n)
 	}
 	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3"}) {
@@ -301,7 +301,7 @@ func TestPublishedRowsArePruned(t *testing.T) {
 	run(t, pool, o, &sender{reject: func(e outbox.Event) bool { return e.Topic == "bad" }},
 		pgoutbox.RelayConfig{Retention: time.Millisecond, StatsInterval: 10 * time.Millisecond, MaxAttempts: 1})
 	eventually(t, pool, 1, `SELECT count(*) FROM `+table)
-	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE set_aside_at IS NOT NULL`); n != 1 {
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE parked_at IS NOT NULL`); n != 1 {
 		t.Error("the parked event was deleted")
 	}
 

@@ -23,13 +23,13 @@ type statements struct {
 }
 
 // pending is the condition of unpublished events.
-const pending = `published_at IS NULL AND set_aside_at IS NULL`
+const pending = `published_at IS NULL AND parked_at IS NULL`
 
 // ready is the condition of events that may be sent now, with the alias o: no retry delay applies to the event or to an earlier
 // event of its topic and key.
-const ready = `o.published_at IS NULL AND o.set_aside_at IS NULL AND (o.retry_at IS NULL OR o.retry_at <= clock_timestamp())
+const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS NULL OR o.retry_at <= clock_timestamp())
 	AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
-		AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.set_aside_at IS NULL AND b.retry_at > clock_timestamp())`
+		AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_at > clock_timestamp())`
 
 // take locks and returns events at the heads of shards. It skips rows that another session has locked, for example an operator
 // who deletes them. For each topic and key of which a pending row was skipped before a returned one, it returns a row without
@@ -74,19 +74,19 @@ func newStatements(t pgmigrate.Table) statements {
 		publish: fill(`UPDATE {{table}} SET published_at = clock_timestamp() WHERE id = ANY($1::uuid[])`),
 		reject: fill(`UPDATE {{table}} o SET attempts = attempts + 1, failure = f.failure,
 				retry_at = clock_timestamp() + make_interval(secs => least($4 * 2 ^ least(attempts, 30), $5)),
-				set_aside_at = CASE WHEN attempts + 1 >= $3 THEN clock_timestamp() END
+				parked_at = CASE WHEN attempts + 1 >= $3 THEN clock_timestamp() END
 			FROM unnest($1::uuid[], $2::text[]) AS f (id, failure) WHERE o.id = f.id
-			RETURNING o.id::text, o.attempts, o.set_aside_at IS NOT NULL, o.failure`),
+			RETURNING o.id::text, o.attempts, o.parked_at IS NOT NULL, o.failure`),
 		stats: fill(`SELECT
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE {{pending}} LIMIT 100000) AS o),
-			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE set_aside_at IS NOT NULL LIMIT 100000) AS o),
+			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE parked_at IS NOT NULL LIMIT 100000) AS o),
 			coalesce(extract(epoch FROM clock_timestamp() - (SELECT min(created_at) FROM generate_series(0, 63) AS shard, LATERAL (
 				SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} ORDER BY seq LIMIT 1) AS o)), 0)::float8`),
 		prune: fill(`DELETE FROM {{table}} WHERE id IN (SELECT id FROM {{table}}
 			WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED)`),
-		parked: fill(`SELECT id::text, aggregatetype, aggregateid, created_at, set_aside_at, attempts, coalesce(failure, '') FROM {{table}}
-			WHERE set_aside_at IS NOT NULL AND published_at IS NULL ORDER BY set_aside_at, seq LIMIT nullif($1::bigint, 0)`),
-		requeue: fill(`UPDATE {{table}} SET set_aside_at = NULL, retry_at = NULL, attempts = 0
-			WHERE id = ANY($1::uuid[]) AND set_aside_at IS NOT NULL AND published_at IS NULL`),
+		parked: fill(`SELECT id::text, aggregatetype, aggregateid, created_at, parked_at, attempts, coalesce(failure, '') FROM {{table}}
+			WHERE parked_at IS NOT NULL AND published_at IS NULL ORDER BY parked_at, seq LIMIT nullif($1::bigint, 0)`),
+		requeue: fill(`UPDATE {{table}} SET parked_at = NULL, retry_at = NULL, attempts = 0
+			WHERE id = ANY($1::uuid[]) AND parked_at IS NOT NULL AND published_at IS NULL`),
 	}
 }

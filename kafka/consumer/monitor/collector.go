@@ -86,6 +86,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 func (c *Collector) collectState(to chan<- prometheus.Metric) {
 	s := c.consumer.Stats()
 	gauge(to, "joined", "1 if the process is a member of the group.", number(s.Joined), nil)
+	gauge(to, "retrying_lanes", "Lanes that wait to try a record again.", float64(s.Retrying), nil)
+	gauge(to, "blocked_lanes", "Lanes that wait for an operator.", float64(s.Blocked), nil)
 	names := []string{"topic", "partition"}
 	for i := range s.Partitions {
 		p := &s.Partitions[i]

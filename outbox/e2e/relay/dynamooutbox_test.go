@@ -18,11 +18,11 @@ import (
 )
 
 // table is a dynamooutbox.Client that records the IDs of parked events. At first none is parked.
-type table struct{ aside []string }
+type table struct{ ids []string }
 
 // UpdateItem implements dynamooutbox.Client.
 func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	c.aside = append(c.aside, in.ExpressionAttributeValues[":ids"].(*types.AttributeValueMemberSS).Value...)
+	c.ids = append(c.ids, in.ExpressionAttributeValues[":ids"].(*types.AttributeValueMemberSS).Value...)
 	return &dynamodb.UpdateItemOutput{}, nil
 }
 
@@ -38,8 +38,8 @@ func TestRelayParksWhatABrokerRejects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	aside := &table{}
-	r, err := dynamooutbox.NewRelay(box, aside, newProducer(t, c, 0), dynamooutbox.RelayConfig{
+	parked := &table{}
+	r, err := dynamooutbox.NewRelay(box, parked, newProducer(t, c, 0), dynamooutbox.RelayConfig{
 		MaxAttempts: 2, RetryDelay: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -58,9 +58,9 @@ func TestRelayParksWhatABrokerRejects(t *testing.T) {
 	if err := errors.Join(res.Errs...); err != nil || res.Published != 3 || res.Parked != 2 {
 		t.Errorf("%+v", res)
 	}
-	slices.Sort(aside.aside)
-	if !slices.Equal(aside.aside, []string{"a2", "nowhere"}) {
-		t.Errorf("%q were parked", aside.aside)
+	slices.Sort(parked.ids)
+	if !slices.Equal(parked.ids, []string{"a2", "nowhere"}) {
+		t.Errorf("%q were parked", parked.ids)
 	}
 	got := make(map[string][]string) // values by key
 	for _, r := range readRecords(t, c, 3, one) {

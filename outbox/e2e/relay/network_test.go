@@ -33,6 +33,7 @@ func TestProducerContinuesOverNewConnections(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		for of, topic := range map[string]string{"a topic that it knows": one, "a topic that it asks for": many} {
 			t.Run(name+", "+of, func(t *testing.T) {
+				t.Parallel()
 				c, proxy := newProxiedCluster(t)
 				p := newProducer(t, c, timeout)
 				send := func(topic string, n int) error {

@@ -15,18 +15,18 @@ CREATE TABLE {{table}} (
     attempts      integer     NOT NULL DEFAULT 0,                   -- how often Kafka rejected it
     failure       text,                                             -- why, last
     retry_at      timestamptz,                                      -- when it may be tried again
-    set_aside_at  timestamptz                                       -- when it was given up
+    parked_at     timestamptz                                       -- when it was given up
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- What is to be published.
-CREATE INDEX ON {{table}} (shard, seq) WHERE published_at IS NULL AND set_aside_at IS NULL;
+CREATE INDEX ON {{table}} (shard, seq) WHERE published_at IS NULL AND parked_at IS NULL;
 
 -- What holds up its key. There is little of it, or nothing.
-CREATE INDEX ON {{table}} (aggregateid, aggregatetype, seq) WHERE retry_at IS NOT NULL AND published_at IS NULL AND set_aside_at IS NULL;
+CREATE INDEX ON {{table}} (aggregateid, aggregatetype, seq) WHERE retry_at IS NOT NULL AND published_at IS NULL AND parked_at IS NULL;
 
 -- For pruning, and for listing parked events.
 CREATE INDEX ON {{table}} (published_at) WHERE published_at IS NOT NULL;
-CREATE INDEX ON {{table}} (set_aside_at) WHERE set_aside_at IS NOT NULL;
+CREATE INDEX ON {{table}} (parked_at) WHERE parked_at IS NOT NULL;
 
 -- A relay with nothing to do holds the advisory lock (oid of the table, -1), shared, and listens. NOTIFY makes the commits of a
 -- database wait for each other, so it is left out while no relay waits for it.

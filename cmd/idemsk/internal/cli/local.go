@@ -31,6 +31,7 @@ Reads a Kafka topic and invokes an unmodified Lambda function with its records i
 for MSK does; docs/local.md lists the differences. Without --brokers it starts a broker in this process. Without --function it
 runs the example function of this project. The function is any command that uses the Lambda Runtime API (a provided.*
 bootstrap, python3 -m awslambdaric, aws-lambda-ric), with one process for each poller, or a function at an Invoke endpoint.
+With --layer the function runs behind the layer for functions in any language, see docs/layer.md.
 With --host process it runs consumer processes in the place of the event source and the function: members of the consumer
 group, which the IDEMSK_KAFKA_* variables point to the topic. The same payments, --kill and --prove apply.
 By default this process serves DynamoDB tables and an SQS queue, and the function's environment points to them (--store fake).
@@ -46,6 +47,7 @@ given up without an on-failure destination, or reported as failed by the functio
 			"idemsk local --produce 10000 --until-drained",
 			"idemsk local --function ./bootstrap --topic payments --brokers 127.0.0.1:9092",
 			"idemsk local --function 'python3 -m awslambdaric app.handler' --store none --env PYTHONPATH=.",
+			"idemsk local --layer --function 'python3 -m awslambdaric app.handler' --env PYTHONPATH=. --duplicate 0.3",
 			"idemsk local --invoke http://127.0.0.1:4566 --function-name payments --topic payments --brokers 127.0.0.1:9092",
 			"idemsk local --from-localstack --brokers 127.0.0.1:9092",
 			"idemsk local --events events --prove",
@@ -71,6 +73,7 @@ type localCommand struct {
 	filter    string
 	logFile   string
 	compare   bool            // --compare
+	layer     bool            // --layer
 	deployed  bool            // --from-localstack
 	serving   string          // describes that mapping
 	given     func() []string // names of the flags set on the command line
@@ -134,6 +137,7 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 	fs.StringVar(&l.opt.Function, "function", "",
 		"the `COMMAND` of the function, or with --host process of a consumer process, split into words as a shell does\n"+
 			"(default dist/handler-<arch>/bootstrap, or dist/ledger-consumer-<arch>, next to the tool)")
+	fs.BoolVar(&l.layer, "layer", false, "run the --function behind the layer, as built (dist/layer-<arch>), which gives it each key once")
 	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda Invoke endpoint instead, such as http://127.0.0.1:4566")
 	fs.StringVar(&l.opt.FunctionName, "function-name", "", "the function's `NAME` (default idemsk-local; at --invoke: function)")
 	secondsVar(fs, &l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`, 30 or 30s")
@@ -347,6 +351,11 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 			return usagef("--store postgres and --store redis take the URL from IDEMSK_STORE_URL, which is not set")
 		}
 	}
+	if l.layer {
+		if err := l.wrap(); err != nil {
+			return err
+		}
+	}
 	if o.Function == "" && o.Invoke == "" {
 		find := local.FindFunction
 		if o.Host == local.HostProcess {
@@ -357,7 +366,7 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 			return err
 		}
 		o.Example = true
-		o.Function = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+		o.Function = quoted(path)
 	}
 	if o.Invoke != "" {
 		o.FunctionName = cmp.Or(o.FunctionName, "function") // the name that runtime interface emulators use
@@ -374,6 +383,22 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// wrap puts the layer in front of the function's command.
+func (l *localCommand) wrap() error {
+	if l.opt.Function == "" || l.opt.Store == local.StoreNone {
+		return usagef("--layer needs --function with the command of a function, and a --store for the keys")
+	}
+	path, err := local.FindLayer(l.opt.Build())
+	if err != nil {
+		return err
+	}
+	l.opt.Function = quoted(path) + " " + l.opt.Function
+	return nil
+}
+
+// quoted quotes a word for --function.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // toggleSignal returns a channel that receives a value for each SIGUSR1.
 func toggleSignal() (<-chan struct{}, func()) {

@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 )
 
-// The real function, from a broker in this process until everything is committed, with everything going wrong that can.
+// The example function gets records from a broker in this process, with all injected faults.
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "function.log")
@@ -37,8 +37,8 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// A proof with kills and duplicates, and the same without idemsk beside it.
-func TestLocalProves(t *testing.T) {
+// --prove with kills and duplicates, and --compare.
+func TestLocalVerifiesTheLedger(t *testing.T) {
 	t.Parallel()
 	r := idemsk(t, "local", "--function", handler, "--produce", "2000", "--batch-size", "50", "--seed", "3", "--until-drained", "--prove", "--compare",
 		"--function-response-types", "ReportBatchItemFailures", "--producer-duplicates", "0.2", "--duplicate", "0.3", "--kill", "0.1")
@@ -49,12 +49,12 @@ func TestLocalProves(t *testing.T) {
 		"with idemsk", "ledger: must be", "The same without idemsk", "2,000 records, delivered ", "Dead letters:", "and nothing is lost; without idemsk the ledger\nwould be off by ",
 	} {
 		if !strings.Contains(squeezed(r.out+r.err), squeezed(want)) {
-			t.Errorf("not said: %q\n%s", want, r.out)
+			t.Errorf("the output does not contain %q:\n%s", want, r.out)
 		}
 	}
 }
 
-// The function gets recorded events, once more without idemsk, and the answers are shown.
+// The function gets recorded events, also without idemsk, and the answers are shown.
 func TestLocalDeliversEvents(t *testing.T) {
 	t.Parallel()
 	r := idemsk(t, "local", "--function", handler, "--events", filepath.Join("..", "..", "..", "..", "events", "duplicate-across-batches-1.json"),
@@ -66,16 +66,16 @@ func TestLocalDeliversEvents(t *testing.T) {
 		"duplicate-across-batches-1.json: 2 records, answered ", "2 records, delivered 4 times, booked 2 payments exactly once each", "without idemsk the ledger would be off by ",
 	} {
 		if !strings.Contains(squeezed(r.out+r.err), squeezed(want)) {
-			t.Errorf("not said: %q\n%s\n%s", want, r.out, r.err)
+			t.Errorf("the output does not contain %q:\n%s\n%s", want, r.out, r.err)
 		}
 	}
 }
 
-// squeezed is a text with all blanks and line ends alike.
+// squeezed replaces each run of blanks and line ends by one blank.
 func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// A function that protects nothing is found out, and so is a ledger that is off.
-func TestLocalProvesNothing(t *testing.T) {
+// --prove fails without idemsk, because the ledger is wrong.
+func TestLocalFailsIfTheLedgerIsWrong(t *testing.T) {
 	t.Parallel()
 	r := idemsk(t, "local", "--function", handler, "--produce", "300", "--until-drained", "--prove", "--duplicate", "1", "--env", "IDEMSK_STORE=none",
 		"--log", filepath.Join(t.TempDir(), "function.log"))
@@ -84,15 +84,15 @@ func TestLocalProvesNothing(t *testing.T) {
 	}
 }
 
-// What is given up without a destination is lost: that is said with its reason, and the exit status is 1.
-func TestLocalLosesRecords(t *testing.T) {
+// Records that are given up without a destination are reported as lost, and the exit status is 1.
+func TestLocalReportsLostRecords(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "function.log")
 	args := []string{"local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained", "--maximum-retry-attempts", "0", "--log", log}
 	r := idemsk(t, args...)
 	for _, want := range []string{" lost: given up, no on-failure destination\n", "\nlast error: payments-", "everything is committed after"} {
 		if r.code != 1 || !strings.Contains(r.out, want) {
-			t.Errorf("exit %d, and %q is to be said:\n%s", r.code, want, r.out)
+			t.Errorf("exit %d; want 1, and %q in\n%s", r.code, want, r.out)
 		}
 	}
 	if strings.Contains(r.out, "2,000 done") || !strings.Contains(r.err, "The function's log is in "+log+"; it ends with:") {
@@ -103,7 +103,7 @@ func TestLocalLosesRecords(t *testing.T) {
 	}
 }
 
-// A temporary log is kept, and named, if an invocation failed, though the run did not.
+// A temporary log is kept and named if an invocation failed.
 func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -132,7 +132,7 @@ func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 	}
 }
 
-// A variable that is named without a value is passed on: a secret has no place on a command line.
+// --env NAME passes a variable on, so that secrets are not on the command line.
 func TestLocalPassesAVariableOn(t *testing.T) {
 	t.Setenv("IDEMSK_STORE", "nonsense from the shell")
 	r := idemsk(t, "local", "--function", handler, "--env", "IDEMSK_STORE")
@@ -141,7 +141,7 @@ func TestLocalPassesAVariableOn(t *testing.T) {
 	}
 }
 
-func TestLocalThatCannotRun(t *testing.T) {
+func TestLocalThatCannotStart(t *testing.T) {
 	t.Parallel()
 	notExecutable := filepath.Join(t.TempDir(), "bootstrap")
 	if err := os.WriteFile(notExecutable, []byte("x"), 0o600); err != nil {
@@ -195,7 +195,7 @@ func TestLocalThatCannotRun(t *testing.T) {
 	}
 }
 
-// tape is what a run writes; wait returns when it has a text.
+// tape records the output of a run. wait waits for a text.
 type tape struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -224,12 +224,12 @@ func (b *tape) wait(ctx context.Context, t *testing.T, text string) {
 		select {
 		case <-b.more:
 		case <-ctx.Done():
-			t.Fatalf("%q was not said:\n%s", text, b)
+			t.Fatalf("the output does not contain %q:\n%s", text, b)
 		}
 	}
 }
 
-// SIGUSR1 disables and enables; Ctrl-C ends with status 0, the closing table, and without the log that no option named.
+// SIGUSR1 disables and enables the mapping. Ctrl-C ends the run with status 0 and the closing table, and removes the temporary log.
 func TestLocalSignals(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -259,9 +259,9 @@ func TestLocalSignals(t *testing.T) {
 	}
 }
 
-// A second Ctrl-C does not wait for what the first one waits for.
+// A second Ctrl-C aborts the running invocations.
 func TestLocalSecondInterrupt(t *testing.T) {
-	swallow := make(chan os.Signal, 1) // the first signals may come before the tool listens
+	swallow := make(chan os.Signal, 1) // the tool may not be listening for the first signals yet
 	signal.Notify(swallow, os.Interrupt)
 	defer signal.Stop(swallow)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the test took too long"))
@@ -276,7 +276,7 @@ func TestLocalSecondInterrupt(t *testing.T) {
 	}()
 	said.wait(ctx, t, "100 in flight")
 	interrupt()
-	said.wait(ctx, t, "Waiting for the function to be done with 100 records, for 10m0s at most (its timeout); Ctrl-C again cuts it off.")
+	said.wait(ctx, t, "Waiting for the function to be done with 100 records, for 10m0s at most (its timeout); Ctrl-C again aborts it.")
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		select {
 		case <-tick.C:

@@ -22,14 +22,14 @@ import (
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
-// handler is the real function, built for these tests.
+// handler is the path of the example function.
 var handler string //nolint:gochecknoglobals // set once, before any test
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...)) }
 
-// result is what a run of the tool gave.
+// result is the result of a run of the tool.
 type result struct {
 	code     int
 	out, err string
@@ -44,7 +44,7 @@ func idemsk(t *testing.T, args ...string) result {
 	return result{code: code, out: out.String(), err: err.String()}
 }
 
-// output is a buffer that several can write to at the same time, as they can to a file.
+// output is a buffer for concurrent writes.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -80,7 +80,7 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-// scrub replaces what differs from run to run.
+// scrub replaces text that differs between runs.
 func scrub(text string) string {
 	for pattern, with := range map[string]string{
 		`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}`: "2026-01-02 03:04:05.678",

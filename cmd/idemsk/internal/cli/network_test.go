@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/internal/faultproxy"
 )
 
-// emptyAWS is AWS with a table, a stream and a queue that hold nothing. Its first answer of a kind is lost, without a sign.
+// emptyAWS is an endpoint with an empty table, stream and queue. It never answers the first request of each kind.
 type emptyAWS struct {
 	lost string // the kind, as X-Amz-Target has it
 	lose func()
@@ -40,8 +40,8 @@ func (e *emptyAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprint(w, text)
 }
 
-// A verb that gets no answer asks again, over a new connection.
-func TestVerbsGoOnWhenAWSFallsSilent(t *testing.T) {
+// A verb that gets no answer retries over a new connection.
+func TestVerbsRetryWhenAWSDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	const soon = 20 * time.Second // above two attempts
 	brokers := newCluster(t)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// fakeOutbox is a table of entries that are parked; an empty ID is an item that can't be read.
+// fakeOutbox is a table of parked entries. An entry with an empty ID can't be read.
 func fakeOutbox(requeued *[]string, ids ...string) *outboxTable {
 	return &outboxTable{
 		place: "the table outbox", one: "event", many: "events",
@@ -61,7 +61,7 @@ func TestRequeueAllAsksFirst(t *testing.T) {
 	}
 }
 
-func TestIDsAreFoundHoweverTheyAreWritten(t *testing.T) {
+func TestIDsAreFoundInAnyNotation(t *testing.T) {
 	t.Parallel()
 	var requeued []string
 	o := outboxCommand{requeue: true, ids: []string{"A", "b"}}
@@ -71,7 +71,7 @@ func TestIDsAreFoundHoweverTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestWhatCantBeReadIsLeftAndNamed(t *testing.T) {
+func TestUnreadableEntriesAreNamedAndKept(t *testing.T) {
 	t.Parallel()
 	var requeued []string
 	var said bytes.Buffer
@@ -82,7 +82,7 @@ func TestWhatCantBeReadIsLeftAndNamed(t *testing.T) {
 	}
 }
 
-func TestWhatIsRequeuedBeforeAFailureIsCounted(t *testing.T) {
+func TestEntriesRequeuedBeforeAFailureAreCounted(t *testing.T) {
 	t.Parallel()
 	var requeued []string
 	var said bytes.Buffer

@@ -24,10 +24,10 @@ import (
 // outboxID returns the ID of an event.
 func outboxID(n int) string { return fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n) }
 
-// secret is in the values and headers of events, and is never to be seen.
+// secret is in the values and headers of events. It must not be printed.
 const secret = "confidential"
 
-// outboxEvent returns an event to a topic that is not there.
+// outboxEvent returns an event for a topic that does not exist.
 func outboxEvent(n int, key []byte) outbox.Event {
 	return outbox.Event{ID: outboxID(n), Topic: "credited", Key: key, Value: []byte(secret), Headers: []outbox.Header{{Key: secret, Value: []byte(secret)}}}
 }
@@ -77,7 +77,7 @@ func TestOutboxOfPostgreSQL(t *testing.T) {
 	}
 }
 
-// fillOutbox publishes what can't be sent.
+// fillOutbox publishes events that can't be sent.
 func fillOutbox(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -94,7 +94,7 @@ func fillOutbox(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// createTopic makes what was missing.
+// createTopic creates the topic.
 func createTopic(t *testing.T, cluster *kfake.Cluster, name string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
@@ -167,7 +167,7 @@ func anyOf(lines []string, match func(string) bool) bool {
 
 func requeueOutbox(t *testing.T, run func(args ...string) result) {
 	t.Helper()
-	// One is there, as often as it is named and however it is written; two are not, and are named.
+	// One event exists, named several times in different notations. Two do not exist, and are named.
 	r := run("--requeue", outboxID(1), strings.ToUpper(outboxID(1)), outboxID(7), "no\x1bid", "no\x1bid")
 	if r.code != 1 || !strings.Contains(r.err, "  "+outboxID(7)+" is not parked in the table outbox") || strings.Count(r.err, `  no\x1bid is not parked`) != 1 ||
 		strings.Contains(r.err, outboxID(1)) || !strings.Contains(r.err, "1 event requeued") {

@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// fakeItems is a table in which the items of the aggregate "gone" are missing, and those of "changed" change all the time.
+// fakeItems is a table without the items of the aggregate "gone". The items of "changed" change before each update.
 type fakeItems struct {
 	dynamooutbox.AdminClient
 	away bool
@@ -29,8 +29,8 @@ func (f *fakeItems) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...f
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	event := &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"id": text("e")}}
 	return &dynamodb.GetItemOutput{Item: map[string]types.AttributeValue{
-		dynamooutbox.AttrAggregate: aggregate, dynamooutbox.AttrID: in.Key[dynamooutbox.AttrID], dynamooutbox.AttrTopic: text("credited"),
-		dynamooutbox.AttrCreatedAt: &types.AttributeValueMemberN{Value: "1"}, dynamooutbox.AttrEvents: &types.AttributeValueMemberL{Value: []types.AttributeValue{event}},
+		dynamooutbox.AttrAggregate: aggregate, dynamooutbox.AttrID: in.Key[dynamooutbox.AttrID], "topic": text("credited"),
+		"createdAt": &types.AttributeValueMemberN{Value: "1"}, "events": &types.AttributeValueMemberL{Value: []types.AttributeValue{event}},
 	}}, nil
 }
 
@@ -41,8 +41,8 @@ func (f *fakeItems) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, 
 	return &dynamodb.UpdateItemOutput{}, nil
 }
 
-// As in PostgreSQL.
-func TestWhatIsGoneFromDynamoDBIsNamed(t *testing.T) {
+// An item that another operator requeues or deletes is named, as in PostgreSQL.
+func TestEntriesGoneFromDynamoDBAreNamed(t *testing.T) {
 	t.Parallel()
 	box, err := dynamooutbox.New(dynamooutbox.Config{})
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// outboxSite is an outbox in DynamoDB, and a Kafka whose topic "credited" is missing.
-type outboxSite struct {
+// outboxEnv is an outbox in DynamoDB, and a Kafka without the topic "credited".
+type outboxEnv struct {
 	*testing.T
 	db       *dynamodb.Client
 	cluster  *kfake.Cluster
@@ -30,7 +30,7 @@ type outboxSite struct {
 	table    string
 }
 
-func newOutboxSite(t *testing.T) *outboxSite {
+func newOutboxEnv(t *testing.T) *outboxEnv {
 	t.Helper()
 	endpoint := awstest.LocalStack(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "debited"))
@@ -38,16 +38,16 @@ func newOutboxSite(t *testing.T) *outboxSite {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	s := &outboxSite{T: t, db: dynamostore.NewClient(awstest.Config(t, endpoint)), cluster: cluster, endpoint: endpoint, table: awstest.Name("outbox")}
+	s := &outboxEnv{T: t, db: dynamostore.NewClient(awstest.Config(t, endpoint)), cluster: cluster, endpoint: endpoint, table: awstest.Name("outbox")}
 	awstest.DeleteTableAtEnd(t, s.db, s.table)
 	awstest.DeleteTableAtEnd(t, s.db, s.keys())
 	return s
 }
 
-func (s *outboxSite) keys() string { return "keys-" + s.table }
+func (s *outboxEnv) keys() string { return "keys-" + s.table }
 
 // run runs a verb on the outbox.
-func (s *outboxSite) run(verb string, args ...string) result {
+func (s *outboxEnv) run(verb string, args ...string) result {
 	s.Helper()
 	r := idemsk(s.T, append([]string{verb, "--outbox-table", s.table, "--endpoint-url", s.endpoint, "--region", "us-east-1"}, args...)...)
 	if strings.Contains(r.out+r.err, secret) {
@@ -56,13 +56,13 @@ func (s *outboxSite) run(verb string, args ...string) result {
 	return r
 }
 
-func (s *outboxSite) relay() result {
+func (s *outboxEnv) relay() result {
 	s.Helper()
 	return s.run("relay", "--brokers", strings.Join(s.cluster.ListenAddrs(), ","), "--until-empty", "--max-attempts", "1")
 }
 
-// publish has handlers publish events, those of one slice in one transaction.
-func (s *outboxSite) publish(transactions ...[]outbox.Event) {
+// publish publishes events by handlers, those of a slice in one transaction.
+func (s *outboxEnv) publish(transactions ...[]outbox.Event) {
 	s.Helper()
 	if err := dynamostore.CreateTable(s.Context(), s.db, s.keys()); err != nil {
 		s.Fatal(err)
@@ -89,12 +89,12 @@ func (s *outboxSite) publish(transactions ...[]outbox.Event) {
 	}
 }
 
-// park marks an event on an item, as a relay does.
-func (s *outboxSite) park(aggregate, id, event string) {
+// park parks an event of an item, as a relay does.
+func (s *outboxEnv) park(aggregate, id, event string) {
 	s.Helper()
 	_, err := s.db.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: itemKey(aggregate, id),
-		UpdateExpression: aws.String("SET asideAt = :n, attempts = :n, failure = :f ADD aside :ids"),
+		UpdateExpression: aws.String("SET parkedAt = :n, attempts = :n, failure = :f ADD parked :ids"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":n": &types.AttributeValueMemberN{Value: "1"}, ":f": &types.AttributeValueMemberS{Value: "too odd"},
 			":ids": &types.AttributeValueMemberSS{Value: []string{event}},
@@ -113,7 +113,7 @@ func itemKey(aggregate, id string) map[string]types.AttributeValue {
 
 func TestOutboxOfDynamoDB(t *testing.T) {
 	t.Parallel()
-	s := newOutboxSite(t)
+	s := newOutboxEnv(t)
 	if r := s.run("outbox"); r.code != 1 || !strings.Contains(r.err, "check --outbox-table") {
 		t.Errorf("without the table: %+v; want exit 1 and what to do", r)
 	}
@@ -127,7 +127,7 @@ func TestOutboxOfDynamoDB(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	s.list()
-	s.listWhatIsNoItem()
+	s.listForeignItem()
 	s.requeue()
 	s.requeueWhatIsForgotten()
 	createTopic(t, s.cluster, "credited")
@@ -141,7 +141,7 @@ func TestOutboxOfDynamoDB(t *testing.T) {
 	}
 }
 
-func (s *outboxSite) list() {
+func (s *outboxEnv) list() {
 	s.Helper()
 	r := s.run("outbox")
 	if r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.Contains(r.err, "2 items parked in the table "+s.table+"\n") || !strings.Contains(r.err, "1 read unit for 4 KB") {
@@ -174,8 +174,8 @@ func (s *outboxSite) list() {
 	}
 }
 
-// listWhatIsNoItem has an item of another program in the table. It is named, and does not affect the others.
-func (s *outboxSite) listWhatIsNoItem() {
+// listForeignItem adds an item of another program to the table. It is named, and does not affect other items.
+func (s *outboxEnv) listForeignItem() {
 	s.Helper()
 	s.park("alien", "x\x1b", "x\x1b")
 	for _, args := range [][]string{nil, {"--requeue", "x\x1b"}} {
@@ -191,9 +191,9 @@ func (s *outboxSite) listWhatIsNoItem() {
 	}
 }
 
-func (s *outboxSite) requeue() {
+func (s *outboxEnv) requeue() {
 	s.Helper()
-	// The second event of an item stands for the item.
+	// The ID of the second event selects the item.
 	if r := s.run("outbox", "--requeue", strings.ToUpper(outboxID(2)), outboxID(4)); r.code != 1 || !strings.Contains(r.err, outboxID(4)+" is not parked") ||
 		strings.Contains(strings.ToLower(r.err), outboxID(2)) || !strings.Contains(r.err, "2 events requeued in the table "+s.table) {
 		s.Errorf("%+v; want one item requeued, and one that is published named", r)
@@ -209,7 +209,7 @@ func (s *outboxSite) requeue() {
 	}
 }
 
-func (s *outboxSite) requeueWhatIsForgotten() {
+func (s *outboxEnv) requeueWhatIsForgotten() {
 	s.Helper()
 	if r := s.run("outbox", "--requeue", "--from", "48h", "--to", "47h", "--yes"); r.code != 0 || !strings.Contains(r.err, "0 events requeued") {
 		s.Errorf("of another time: %+v", r)

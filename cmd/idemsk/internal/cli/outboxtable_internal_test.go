@@ -14,7 +14,7 @@ import (
 )
 
 // An event that another operator requeues or deletes between the list and the requeue is named, and does not stop the command.
-func TestWhatIsGoneFromPostgreSQLIsNamed(t *testing.T) {
+func TestEntriesGoneFromPostgreSQLAreNamed(t *testing.T) {
 	t.Parallel()
 	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	pool, err := pgstore.NewPool(server.URL())
@@ -27,7 +27,7 @@ func TestWhatIsGoneFromPostgreSQLIsNamed(t *testing.T) {
 	}
 	const n = requeueBatch + 500
 	id := func(n int) string { return fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n) }
-	if _, err := pool.Exec(t.Context(), `INSERT INTO outbox (id, aggregatetype, set_aside_at)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO outbox (id, aggregatetype, parked_at)
 		SELECT ('019a7c54-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'credited', now() FROM generate_series(1, $1::int) AS n`, n); err != nil {
 		t.Fatal(err)
 	}

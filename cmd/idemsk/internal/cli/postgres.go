@@ -14,7 +14,6 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/internal/pgledger"
 )
 
 // postgresFlags are the flags of verbs that manage a table in PostgreSQL.
@@ -51,12 +50,10 @@ schema, and must own a table that already exists.`,
 		examples: []string{
 			"IDEMSK_STORE_URL=postgres://owner@db/payments idemsk migrate",
 			"idemsk migrate --table idempotency.keys     # the schema must exist: CREATE SCHEMA idempotency",
-			"idemsk migrate --ledger idemsk-ledger       # for the example function",
 		},
 		flags: func(fs *flag.FlagSet) action {
 			var m migrate
 			m.declare(fs)
-			fs.StringVar(&m.ledger, "ledger", "", "also create the `TABLE` of the example function's ledger (its IDEMSK_LEDGER_TABLE)")
 			return m.run
 		},
 	}
@@ -65,10 +62,7 @@ schema, and must own a table that already exists.`,
 // noSuchSchema is PostgreSQL's error code invalid_schema_name.
 const noSuchSchema = "3F000"
 
-type migrate struct {
-	postgresFlags
-	ledger string
-}
+type migrate struct{ postgresFlags }
 
 func (m *migrate) run(ctx context.Context, s Streams, args []string) error {
 	if len(args) > 0 {
@@ -88,11 +82,6 @@ func (m *migrate) run(ctx context.Context, s Streams, args []string) error {
 	}
 	for _, name := range applied {
 		if _, err := fmt.Fprintf(s.Out, "applied %s\n", name); err != nil {
-			return err
-		}
-	}
-	if m.ledger != "" {
-		if err := pgledger.Ledger(m.ledger).Create(ctx, pool); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/testkit"
 )
@@ -38,14 +37,6 @@ func TestMigrateAndPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	for range 2 {
-		if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys", "--ledger", "a-ledger"); r.code != 0 {
-			t.Errorf("%+v; want exit 0", r)
-		}
-	}
-	if _, err := pgledger.Ledger("a-ledger").Balances(t.Context(), pool); err != nil {
-		t.Error(err)
-	}
 	st, err := pgstore.New(pool, pgstore.Config{Table: "keys"})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +58,7 @@ func TestMigrateAndPrune(t *testing.T) {
 	}
 }
 
-// endless is an output that ends the run when it has seen a text so often.
+// endless is an output that ends the run after a number of occurrences of a text.
 type endless struct {
 	bytes.Buffer
 	text string
@@ -84,7 +75,7 @@ func (e *endless) Write(p []byte) (int, error) {
 	return e.Buffer.Write(p)
 }
 
-func TestPruneAgainAndAgain(t *testing.T) {
+func TestPruneAtAnInterval(t *testing.T) {
 	t.Parallel()
 	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	if r := idemsk(t, "migrate", "--store-url", server.URL(), "--table", "keys"); r.code != 0 {
@@ -101,7 +92,7 @@ func TestPruneAgainAndAgain(t *testing.T) {
 	}
 }
 
-// The variable that errors of the stores name stands in for --table.
+// IDEMSK_TABLE, which errors of the stores name, is the default of --table.
 func TestTableFromTheEnvironment(t *testing.T) {
 	endpoint, client := newDynamoDB(t)
 	if err := dynamostore.CreateTable(t.Context(), client, "other"); err != nil {

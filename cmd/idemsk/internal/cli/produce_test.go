@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/produce"
 )
 
-// newCluster is a cluster whose topics are those of the options; none is created by itself.
+// newCluster starts a cluster with the topics of the options. It does not create topics automatically.
 func newCluster(t *testing.T, opts ...kfake.Opt) (brokers string) {
 	t.Helper()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
@@ -98,8 +98,8 @@ func TestProduce(t *testing.T) {
 	}
 }
 
-// What can't be written names its line, and ends the command; what came before it is written.
-func TestProduceThatFails(t *testing.T) {
+// The first line that can't be written is named and ends the command. The lines before it are written.
+func TestProduceStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
 	brokers := newCluster(t, kfake.SeedTopics(1, "payments"))
 	for says, test := range map[string]struct {
@@ -139,7 +139,7 @@ func TestTopicThatCannotBeCreated(t *testing.T) {
 	}
 }
 
-// failingWriter takes nothing.
+// failingWriter fails.
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }

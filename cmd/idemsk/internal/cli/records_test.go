@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// fill puts records into the table, in the states that they can have, through the real store.
+// fill adds keys in all states to the table, by the store.
 func fill(t *testing.T, client *dynamodb.Client) {
 	t.Helper()
 	now := time.Now()
@@ -109,7 +109,7 @@ func TestKeyThatLooksLikeAFlag(t *testing.T) {
 	}
 }
 
-// A key as a person has it: its topic and its consumer, which the environment may name.
+// A key is given without its topic and namespace. The namespace may be in the environment.
 func TestGetByTopic(t *testing.T) {
 	endpoint, client := newDynamoDB(t)
 	fill(t, client)
@@ -189,7 +189,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// sortedBody sorts the rows of a table, which a scan gives in no order.
+// sortedBody sorts the rows of a table, because a scan has no order.
 func sortedBody(text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	head, body := lines[0], lines[1:]

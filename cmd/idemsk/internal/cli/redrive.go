@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"strings"
@@ -22,21 +23,27 @@ func redriveVerb() verb {
 		about: `
 Sends dead letters back after the cause of their failure is fixed: to the topic and partition that they came from (--brokers), or
 directly to the function (--function-name), as an event with that one record at its original partition and offset. Letters are read
-from an SQS queue (--queue-url) and deleted from it after they are redriven, or from a file with one letter a line (--file), which
-is not changed. Each record gets the header idemsk-redrive, which allows another attempt although its key is FAILED.
+from an SQS queue (--queue-url) and deleted from it after they are redriven, from a Kafka topic (--dead-letter-topic), or from a file
+with one letter a line (--file), which is not changed. Each record gets the header idemsk-redrive, which allows another attempt
+although its key is FAILED.
 
-A queue may be shared by functions and clusters. A run redrives only letters of the invoked function (--of-function) and of one
+A run reads the letters that are in the topic when it begins, except those that an earlier run has redriven. The committed offsets of
+the consumer group idemsk-redrive-TOPIC and their metadata say which these are. Do not delete the group, and run one redrive of a
+topic at a time. Letters that stay are read again by the next run, until the topic's retention removes them.
+
+A queue or a topic may be shared by functions and clusters. A run redrives only letters of the invoked function (--of-function) and of one
 cluster (--of-cluster), because the same partition and offset of another cluster is another record. Other letters stay.
 
 If a letter does not contain its value because of its size, the value is read from Kafka; this needs --brokers, also with
---function-name. Messages that are not dead letters of idemsk are listed and stay. Messages that stay become visible again at the end
-of the run, with a higher receive count, also after --dry-run. In a FIFO queue they block later letters of their partition. SQS
-delivers at most 120,000 messages that stay to one run.
+--function-name. Messages that are not dead letters of idemsk are listed and stay. In a queue, messages that stay become visible again
+at the end of the run, with a higher receive count, also after --dry-run. In a FIFO queue they block later letters of their partition.
+SQS delivers at most 120,000 messages that stay to one run.
 ` + kafkaHelp,
 		examples: []string{
 			"idemsk redrive --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/letters --brokers b-1:9098,b-2:9098 --auth iam --dry-run",
 			"idemsk redrive --queue-url … --brokers b-1:9096 --auth scram-sha-512 --limit 1",
 			"idemsk redrive --queue-url … --function-name payments --key 'payments#pay-42' --yes",
+			"idemsk redrive --dead-letter-topic payments-dead-letters --brokers b-1:9098,b-2:9098 --auth iam --dry-run",
 			"idemsk redrive --file letters.jsonl --brokers 127.0.0.1:9092 --yes --json",
 		},
 		flags: func(fs *flag.FlagSet) action {
@@ -49,8 +56,8 @@ delivers at most 120,000 messages that stay to one run.
 
 type redriveCommand struct {
 	awsFlags
-	queueURL, file string
-	visibility     time.Duration
+	queueURL, topic, file string // the source
+	visibility            time.Duration
 	kafkaFlags
 	function  string
 	opt       redrive.Options
@@ -60,6 +67,7 @@ type redriveCommand struct {
 func (r *redriveCommand) declare(fs *flag.FlagSet) {
 	r.awsFlags.declare(fs)
 	fs.StringVar(&r.queueURL, "queue-url", "", "the `URL` of the SQS queue of dead letters")
+	fs.StringVar(&r.topic, "dead-letter-topic", "", "the Kafka `TOPIC` of dead letters instead, in the cluster of --brokers")
 	fs.StringVar(&r.file, "file", "", "a `FILE` of dead letters instead, one JSON document a line")
 	fs.DurationVar(&r.visibility, "visibility-timeout", 5*time.Minute,
 		"the `TIME` for which a message is hidden from other consumers, which limits the duration of one redrive:\nat least twice the function's timeout")
@@ -80,8 +88,10 @@ func (r *redriveCommand) check(args []string, s Streams) error {
 	switch {
 	case len(args) > 0:
 		return usagef("unexpected argument %q", args[0])
-	case (r.queueURL == "") == (r.file == ""):
-		return usagef("want either --queue-url or --file as the source of letters")
+	case r.where() == "" || r.where() != r.queueURL+r.topic+r.file:
+		return usagef("want one of --queue-url, --dead-letter-topic and --file as the source of letters")
+	case r.topic != "" && r.brokers == "":
+		return usagef("--dead-letter-topic needs --brokers, the brokers of its cluster")
 	case r.brokers == "" && r.function == "":
 		return usagef("want --brokers or --function-name as the destination of letters")
 	case r.opt.Limit < 0:
@@ -98,16 +108,16 @@ func (r *redriveCommand) run(ctx context.Context, s Streams, args []string) erro
 	if err := r.check(args, s); err != nil {
 		return err
 	}
-	closeAll, err := r.open(ctx)
+	closeAll, err := r.open(ctx, s)
 	if err != nil {
 		return explainAWS(err)
 	}
 	defer closeAll()
 	if !r.yes && !r.opt.DryRun {
-		question := fmt.Sprintf("Redrive the dead letters in %s to %s?%s", r.where(), r.opt.Destination, r.deletes())
+		question := fmt.Sprintf("Redrive the dead letters in %s to %s?%s", r.where(), r.opt.Destination, r.marks())
 		if ok, err := confirm(ctx, s, question); !ok || err != nil {
 			s.sayf("idemsk redrive: nothing was done\n")
-			return err
+			return errors.Join(err, r.opt.Source.Close(ctx))
 		}
 	}
 	out := redriveOutput{streams: s, json: r.json}
@@ -115,22 +125,22 @@ func (r *redriveCommand) run(ctx context.Context, s Streams, args []string) erro
 	return out.finish(passed, explainAWS(err))
 }
 
-func (r *redriveCommand) where() string {
-	if r.file != "" {
-		return r.file
-	}
-	return r.queueURL
-}
+// where returns the source.
+func (r *redriveCommand) where() string { return cmp.Or(r.queueURL, r.topic, r.file) }
 
-func (r *redriveCommand) deletes() string {
-	if r.file != "" {
-		return ""
+// marks says what a redrive changes in the source.
+func (r *redriveCommand) marks() string {
+	switch {
+	case r.queueURL != "":
+		return " Each is deleted from the queue when it has been redriven."
+	case r.topic != "":
+		return " Each is marked in the consumer group " + redrive.Group(r.topic) + " when it has been redriven."
 	}
-	return " Each is deleted from the queue when it has been redriven."
+	return ""
 }
 
 // open connects to the source and the destination.
-func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) {
+func (r *redriveCommand) open(ctx context.Context, s Streams) (closeAll func(), err error) {
 	closeAll = func() {}
 	var cfg aws.Config
 	if r.queueURL != "" || r.function != "" {
@@ -138,32 +148,43 @@ func (r *redriveCommand) open(ctx context.Context) (closeAll func(), err error) 
 			return nil, err
 		}
 	}
+	var cluster *redrive.Kafka
 	if r.brokers != "" {
 		secured, err := r.options(ctx, r.region)
 		if err != nil {
 			return nil, err
 		}
-		kafka, err := redrive.Dial(ctx, redrive.Cluster{Brokers: r.auth.Brokers, Options: secured})
-		if err != nil {
+		if cluster, err = redrive.Dial(ctx, redrive.Cluster{Brokers: r.auth.Brokers, Options: secured}); err != nil {
 			return nil, err
 		}
-		closeAll = kafka.Close
-		r.opt.Destination, r.opt.Reader = kafka, kafka
+		closeAll = cluster.Close
+		r.opt.Destination, r.opt.Reader = cluster, cluster
 	}
 	if r.function != "" {
 		r.opt.Destination = redrive.Function(lambda.NewFromConfig(cfg), r.function)
 		r.opt.Function = cmp.Or(r.opt.Function, functionName(r.function))
 	}
-	if r.file == "" {
-		client := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.HTTPClient = boundedHTTP(cfg) })
-		r.opt.Source = redrive.Queue(client, r.queueURL, r.visibility)
-		return closeAll, nil
-	}
-	if r.opt.Source, err = redrive.OpenFile(r.file); err != nil {
+	if err := r.openSource(ctx, s, cfg, cluster); err != nil {
 		closeAll()
 		return nil, err
 	}
 	return closeAll, nil
+}
+
+func (r *redriveCommand) openSource(ctx context.Context, s Streams, cfg aws.Config, cluster *redrive.Kafka) (err error) {
+	switch {
+	case r.queueURL != "":
+		client := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.HTTPClient = boundedHTTP(cfg) })
+		r.opt.Source = redrive.Queue(client, r.queueURL, r.visibility)
+	case r.topic != "":
+		var removed int64
+		if r.opt.Source, removed, err = cluster.Letters(ctx, r.topic); removed > 0 {
+			s.sayf("idemsk redrive: the retention of the topic %s has removed up to %s letters that were not redriven\n", r.topic, term.Count(int(removed)))
+		}
+	default:
+		r.opt.Source, err = redrive.OpenFile(r.file)
+	}
+	return err
 }
 
 // functionName returns the function's name from a name or a full or partial ARN, with or without a version or alias.

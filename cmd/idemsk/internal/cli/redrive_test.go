@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/oracle"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
@@ -28,6 +30,7 @@ import (
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/topicdlq"
 )
 
 // cloud is what the function needs, in this process: DynamoDB, and SQS and Lambda's Invoke at one endpoint.
@@ -184,7 +187,7 @@ func (c *cloud) bodies(t *testing.T) (bodies []string) {
 
 func (c *cloud) letters(t *testing.T) int { t.Helper(); return len(c.bodies(t)) }
 
-// A poison record goes to the dead letters; when its cause is fixed, redrive to the function executes it, once.
+// A poison record becomes a dead letter. After its cause is fixed, redrive to the function executes it once.
 func TestRedriveToTheFunction(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -213,8 +216,7 @@ func TestRedriveToTheFunction(t *testing.T) {
 	}
 }
 
-// A record without a key is remembered as failed under its place: redriven there, it fails again, with a letter of its own,
-// until its cause is fixed.
+// A record without a key is FAILED under its place. After a redrive it fails again with a new dead letter, until its cause is fixed.
 func TestRedriveOfARecordWithoutKey(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -253,6 +255,50 @@ func TestRedriveToTheTopic(t *testing.T) {
 	golden(t, "redrive-topic", strings.ReplaceAll(r.out+r.err, strings.TrimSuffix(id, "):"), "<id>"))
 }
 
+// A topic of dead letters is read to its end. What was redriven is not redriven again, and a function gets its letters only.
+func TestRedriveFromATopic(t *testing.T) {
+	t.Parallel()
+	brokers := newCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
+	topic, err := topicdlq.New(topicdlq.Config{Topic: "letters", Options: []kgo.Opt{kgo.SeedBrokers(brokers)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer topic.Close()
+	send := func(offset int, function string) {
+		l, err := kafka.ParseDeadLetter([]byte(letterJSON(offset)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Function = function
+		if err := topic.Send(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(1, "payments")
+	send(2, "audit")
+	send(1, "payments")
+	redrive := []string{"redrive", "--dead-letter-topic", "letters", "--brokers", brokers}
+	for _, step := range []struct{ args, says string }{
+		{"--dry-run", "2 would redrive, 1 duplicate"},
+		{"--yes --of-function payments", "1 redriven, 1 duplicate, 1 of another function (--of-function)"},
+		{"--yes --of-function payments", "1 of another function (--of-function)"},
+		{"--yes", "1 redriven"},
+		{"--yes", "there are no dead letters"},
+	} {
+		r := idemsk(t, append(redrive, strings.Fields(step.args)...)...)
+		if r.code != 0 || !strings.Contains(r.err, "idemsk redrive: "+step.says+"\n") {
+			t.Errorf("%s: %+v; want %q", step.args, r, step.says)
+		}
+	}
+	want := []string{" {} idemsk-redrive=17", " {} idemsk-redrive=17"}
+	if got := readTopic(t, brokers, "payments", 2); !slices.Equal(got, want) {
+		t.Errorf("redriven: %q; want %q", got, want)
+	}
+	if r := idemsk(t, "redrive", "--dead-letter-topic", "missing", "--brokers", brokers, "--yes"); r.code != 1 || !strings.Contains(r.err, "no such topic") {
+		t.Errorf("without the topic: %+v", r)
+	}
+}
+
 func TestRedriveFromAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
@@ -274,8 +320,8 @@ func TestRedriveFromAFile(t *testing.T) {
 	}
 }
 
-// Letters of other functions and clusters stay where they are, and are counted.
-func TestRedriveOfLettersThatAreShared(t *testing.T) {
+// Dead letters of other functions and clusters are kept and counted.
+func TestRedriveOfOneFunctionOrCluster(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
 	var lines string
@@ -298,7 +344,7 @@ func TestRedriveOfLettersThatAreShared(t *testing.T) {
 	}
 }
 
-// Results are printed as they come, not kept until the end: a thousand to a table.
+// Results are printed during the run, in tables of 1,000 rows.
 func TestRedriveOfManyLetters(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")

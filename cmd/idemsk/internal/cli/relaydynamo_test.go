@@ -21,7 +21,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// The stream of an outbox in LocalStack, followed by the tool: the events of each key arrive in their order.
+// The tool relays the stream of an outbox in LocalStack. The events of each key arrive in order.
 func TestRelayOfDynamoDB(t *testing.T) {
 	t.Parallel()
 	endpoint := awstest.LocalStack(t)
@@ -61,7 +61,7 @@ func TestRelayOfDynamoDB(t *testing.T) {
 	}
 }
 
-// publish has handlers publish n events for three keys.
+// publish publishes n events for three keys by handlers.
 func publish(t *testing.T, db *dynamodb.Client, table, keys string, n int) {
 	t.Helper()
 	store, err := dynamostore.New(db, dynamostore.Config{Table: keys})

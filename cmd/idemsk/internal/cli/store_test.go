@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/internal/testkit"
 )
 
-// postgresStore is a table in a PostgreSQL server of its own.
+// postgresStore starts a PostgreSQL server with a table of keys.
 func postgresStore(t *testing.T) (storeURL string, s store.Store) {
 	t.Helper()
 	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
@@ -36,7 +36,7 @@ func postgresStore(t *testing.T) (storeURL string, s store.Store) {
 	return server.URL(), st
 }
 
-// redisStore is a Redis server.
+// redisStore starts a Redis server.
 func redisStore(t *testing.T) (storeURL string, s store.Store) {
 	t.Helper()
 	server := testkit.Run(t, redisserver.Start, redisserver.Config{})
@@ -52,7 +52,7 @@ func redisStore(t *testing.T) (storeURL string, s store.Store) {
 	return server.URL(), st
 }
 
-// fillStore puts in a key that is done, one that failed, one that hangs, and one in flight.
+// fillStore adds four keys: COMPLETED, FAILED, overdue and in flight.
 func fillStore(t *testing.T, s store.Store) {
 	t.Helper()
 	claim := func(key string, lease time.Duration) store.Entry {

@@ -13,9 +13,9 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 )
 
-// BenchmarkLocal is the whole road: a broker in this process, the mapping, the Runtime API on loopback and a real process that
-// does nothing, with records of 200 bytes. It says how many records pass in a second, how long it takes from the start to the
-// first answer, what CPU time a record takes, and how much of that is this process's: broker, mapping and Runtime API.
+// BenchmarkLocal delivers records of 200 bytes from a broker in this process, through the mapping and the Runtime API on loopback, to
+// a process that does nothing. It reports the records a second, the time from the start to the first answer, the CPU time of a
+// record, and the share of this process in it: broker, mapping and Runtime API.
 func BenchmarkLocal(b *testing.B) {
 	const perRound = 100_000
 	c := newCluster(b, 6)
@@ -63,7 +63,7 @@ func BenchmarkLocal(b *testing.B) {
 	b.ReportMetric(100*own.Seconds()/all.Seconds(), "%own-CPU")
 }
 
-// cpu is the CPU time that has been used.
+// cpu returns the used CPU time.
 func cpu(b *testing.B, who int) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

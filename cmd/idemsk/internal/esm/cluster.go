@@ -16,7 +16,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 )
 
-// cluster asks the brokers everything but for records.
+// cluster sends all requests to the brokers, except those for records.
 type cluster struct {
 	client       *kgo.Client
 	opts         []kgo.Opt
@@ -24,15 +24,15 @@ type cluster struct {
 	topic, group string
 }
 
-// Times for the cluster to answer.
+// Timeouts of requests to the cluster.
 const (
 	adminTimeout = 10 * time.Second
-	// A broker whose first group this is makes its topic of offsets first, and refuses meanwhile.
+	// For its first consumer group, a broker creates the topic of offsets, and refuses requests until then.
 	groupTimeout = 30 * time.Second
 	groupRetry   = 200 * time.Millisecond
 )
 
-// dial connects, and fails if no broker answers.
+// dial connects. It returns an error if no broker answers.
 func dial(ctx context.Context, brokers []string, opts []kgo.Opt, c *Config) (*cluster, error) {
 	opts = append(slices.Clone(opts), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local"), kgo.MaxVersions(versions()))
 	client, err := kafkaclient.Dial(ctx, brokers, opts...)
@@ -42,7 +42,7 @@ func dial(ctx context.Context, brokers []string, opts []kgo.Opt, c *Config) (*cl
 	return &cluster{client: client, opts: opts, brokers: strings.Join(brokers, ","), topic: c.topic(), group: c.ConsumerGroup}, nil
 }
 
-// versions are all but those that name topics by their IDs, which this has no use for.
+// versions excludes the versions of requests that identify topics by their IDs, because the mapping uses names.
 func versions() *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(kmsg.OffsetCommit), 9)
@@ -52,7 +52,7 @@ func versions() *kversion.Versions {
 
 func (k *cluster) close() { k.client.Close() }
 
-// partitions are the numbers of the topic's partitions, ascending.
+// partitions returns the numbers of the topic's partitions, in ascending order.
 func (k *cluster) partitions(ctx context.Context) ([]int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func (k *cluster) unknownTopic(names []string) error {
 		k.brokers, k.topic, strings.Join(names, ", "), more)
 }
 
-// patiently asks for something of the group until the brokers can tell.
+// patiently repeats a request about the group while the brokers answer with a retriable error.
 func (k *cluster) patiently(ctx context.Context, ask func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
@@ -114,7 +114,7 @@ func (k *cluster) patiently(ctx context.Context, ask func(ctx context.Context) e
 	}
 }
 
-// checkGroup fails if the group has members: they would commit over this mapping, and it over them.
+// checkGroup returns an error if the group has members, because they and the mapping would overwrite each other's offsets.
 func (k *cluster) checkGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -136,7 +136,7 @@ func (k *cluster) checkGroup(ctx context.Context) error {
 	return nil
 }
 
-// committed are the group's offsets, of the partitions that have one.
+// committed returns the group's offsets.
 func (k *cluster) committed(ctx context.Context) (offsets, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -200,7 +200,7 @@ func (k *cluster) offsetsAt(ctx context.Context, partitions []int32, at int64) (
 		if shard.Err != nil {
 			return nil, fmt.Errorf("asking %s for the offsets of %s: %w", k.brokers, k.topic, shard.Err)
 		}
-		resp, _ := shard.Resp.(*kmsg.ListOffsetsResponse) // what the request asks for
+		resp, _ := shard.Resp.(*kmsg.ListOffsetsResponse) // the answer to this request
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
@@ -213,7 +213,7 @@ func (k *cluster) offsetsAt(ctx context.Context, partitions []int32, at int64) (
 	return found, nil
 }
 
-// start is where reading begins: at the group's offset, or else at the starting position.
+// start returns the first offsets: those of the group, or else those of the starting position.
 func (k *cluster) start(ctx context.Context, c *Config, partitions []int32) (offsets, error) {
 	var begin offsets
 	err := k.patiently(ctx, func(ctx context.Context) (err error) { begin, err = k.committed(ctx); return err })
@@ -238,14 +238,14 @@ func (k *cluster) start(ctx context.Context, c *Config, partitions []int32) (off
 		return nil, err
 	}
 	for _, p := range unset {
-		if begin[p] = at[p]; at[p] < 0 { // nothing as late as that
+		if begin[p] = at[p]; at[p] < 0 { // all records are older
 			begin[p] = ends[p]
 		}
 	}
 	return begin, nil
 }
 
-// startingTime is the starting position as Kafka's ListOffsets has it.
+// startingTime returns the starting position as a timestamp of Kafka's ListOffsets.
 func (c *Config) startingTime() int64 {
 	switch c.StartingPosition {
 	case Latest:
@@ -256,7 +256,7 @@ func (c *Config) startingTime() int64 {
 	return atStart
 }
 
-// commit stores the group's next offsets.
+// commit commits the next offsets of the group.
 func (k *cluster) commit(ctx context.Context, done offsets) error {
 	return k.patiently(ctx, func(ctx context.Context) error { return k.tryCommit(ctx, done) })
 }
@@ -295,13 +295,13 @@ func commitHint(err error) string {
 	return ""
 }
 
-// consumer reads some of the partitions.
+// consumer returns a client that reads some of the partitions.
 func (k *cluster) consumer(begin offsets, partitions []int32) (*kgo.Client, error) {
 	at := make(map[int32]kgo.Offset, len(partitions))
 	for _, p := range partitions {
 		at[p] = kgo.NewOffset().At(begin[p])
 	}
-	// Control records are asked for because their offsets count: without them the group would never reach the end.
+	// Control records are read too, because the group reaches the end of a partition only with their offsets.
 	client, err := kgo.NewClient(append(slices.Clone(k.opts),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{k.topic: at}), kgo.KeepControlRecords())...)
 	if err != nil {

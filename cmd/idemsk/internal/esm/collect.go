@@ -11,19 +11,19 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// source gives records, at most so many, and waits until there are some or the context is done: then it gives none.
+// source returns records. poll waits until there are some, or the context ends; then it returns none.
 type source interface {
 	poll(ctx context.Context, most int) ([]*kgo.Record, error)
 }
 
-// kafka is a source.
+// kafka is the source that reads a Kafka topic.
 type kafka struct{ client *kgo.Client }
 
 func (k kafka) poll(ctx context.Context, most int) ([]*kgo.Record, error) {
 	fetches := k.client.PollRecords(ctx, most)
 	if ctx.Err() == nil {
 		for _, e := range fetches.Errors() {
-			var lost *kgo.ErrDataLoss // the client goes on by itself
+			var lost *kgo.ErrDataLoss // the client continues
 			if !errors.As(e.Err, &lost) {
 				return nil, fmt.Errorf("reading %s-%d: %w", e.Topic, e.Partition, e.Err)
 			}
@@ -32,25 +32,25 @@ func (k kafka) poll(ctx context.Context, most int) ([]*kgo.Record, error) {
 	return fetches.Records(), nil
 }
 
-// batch is what the function is to get.
+// batch is a batch of records for the function.
 type batch struct {
-	event    *mskevent.Event // that was recorded, and is delivered as it is; nil: the batch was gathered
+	event    *mskevent.Event // a recorded event, delivered unchanged; nil if the batch was gathered
 	envelope mskevent.Envelope
 	records  []Record
-	ends     offsets  // behind all that was looked at
+	ends     offsets  // after all records that were read
 	filtered int      // records that FilterCriteria dropped
-	tooLarge []Record // records that no event can hold
+	tooLarge []Record // records that are too large for an event
 	givenUp  map[mskevent.Place]bool
 	size     mskevent.Size
-	raw      []*kgo.Record // all that was looked at
+	raw      []*kgo.Record // all records that were read
 }
 
-// batches gives one batch after another; none when the context is done.
+// batches returns one batch after another, and none when the context ends.
 type batches interface {
 	next(ctx context.Context) (*batch, error)
 }
 
-// payload is the event of some records of the batch: one that was recorded is as it came, unless a part of it is left out.
+// payload returns the event of records of the batch. A recorded event is unchanged if all its records are delivered.
 func (b *batch) payload(records []Record) []byte {
 	if b.event != nil && len(records) == len(b.event.Records) {
 		return b.event.Payload
@@ -68,11 +68,11 @@ type collector struct {
 	source   source
 	filters  filters
 	envelope mskevent.Envelope
-	carry    []*kgo.Record // read, and not in a batch yet
+	carry    []*kgo.Record // read, and not yet in a batch
 }
 
-// next gathers a batch, which ends when it is full, or when the window that its first record opened closes. When the context
-// is done there is none; what was gathered then comes first the next time.
+// next gathers a batch. It ends when it is full, or when the window that began with its first record is over. If the context ends,
+// next returns no batch, and the next call starts with the records that were gathered.
 func (c *collector) next(ctx context.Context) (*batch, error) {
 	for len(c.carry) == 0 {
 		records, err := c.source.poll(ctx, c.config.BatchSize)
@@ -101,7 +101,7 @@ func (c *collector) next(ctx context.Context) (*batch, error) {
 	return b, nil
 }
 
-// take puts what was read into a batch, and reports whether that is full.
+// take adds records that were read to a batch, and reports whether the batch is full.
 func (c *collector) take(b *batch) (full bool) {
 	for len(c.carry) > 0 {
 		if !c.add(b, c.carry[0]) {
@@ -112,7 +112,7 @@ func (c *collector) take(b *batch) (full bool) {
 	return len(b.records) == c.config.BatchSize
 }
 
-// add puts a record into a batch; false if it is full.
+// add adds a record to a batch. It returns false if the batch is full.
 func (c *collector) add(b *batch, r *kgo.Record) bool {
 	if !r.Attrs.IsControl() {
 		if !c.filters.pass(r.Value) {

@@ -16,7 +16,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// feed is a source of what comes through a channel.
+// feed is a source of the records in a channel.
 type feed struct {
 	records chan []*kgo.Record
 	err     error
@@ -54,7 +54,7 @@ func read(partition int32, offset int64, value string) *kgo.Record {
 	return &kgo.Record{Topic: "a-topic", Partition: partition, Offset: offset, Value: []byte(value), Timestamp: time.UnixMilli(1000)}
 }
 
-func TestABatchEndsWithItsSize(t *testing.T) {
+func TestBatchEndsAtItsSize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCollector(Config{BatchSize: 3, MaximumBatchingWindow: time.Hour})
@@ -69,7 +69,7 @@ func TestABatchEndsWithItsSize(t *testing.T) {
 	})
 }
 
-func TestABatchEndsWithTheWindowThatItsFirstRecordOpens(t *testing.T) {
+func TestBatchEndsWhenTheWindowOfItsFirstRecordIsOver(t *testing.T) {
 	t.Parallel()
 	for _, window := range []time.Duration{0, 500 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestABatchEndsWithTheWindowThatItsFirstRecordOpens(t *testing.T) {
 	}
 }
 
-func TestWhatIsFilteredIsNotCounted(t *testing.T) {
+func TestFilteredRecordsDoNotCountInTheBatchSize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCollector(Config{BatchSize: 2, MaximumBatchingWindow: time.Second}, `{"value":{"u":["a"]}}`)
@@ -120,7 +120,7 @@ func TestControlRecordsCountOnlyAsOffsets(t *testing.T) {
 	})
 }
 
-func TestTheEventIsCutAtItsEncodedSize(t *testing.T) {
+func TestBatchEndsAtTheEncodedSizeOfTheEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCollector(Config{BatchSize: 10, MaximumBatchingWindow: time.Second})
@@ -135,7 +135,7 @@ func TestTheEventIsCutAtItsEncodedSize(t *testing.T) {
 				t.Errorf("%d bytes, counted %d, at most %d", len(payload), b.size.Bytes, MaxPayload)
 			}
 		}
-		// A third byte by byte: what fits exactly is sent whole, with one byte more it is cut.
+		// A third record, byte by byte: it is added if it fits exactly, and not with one byte more.
 		for more, want := range []string{"0@1 0@2", "0@1"} {
 			first, second := read(0, 1, "a"), read(0, 2, "b")
 			one, two := NewRecord(first), NewRecord(second)
@@ -147,7 +147,7 @@ func TestTheEventIsCutAtItsEncodedSize(t *testing.T) {
 			}
 			c.carry = nil
 		}
-		// One that no event can hold is put aside.
+		// A record that is too large for an event is separated.
 		f.records <- []*kgo.Record{read(0, 8, "a"), read(0, 9, strings.Repeat("x", 5_000_000)), read(0, 10, "b")}
 		b, err := c.next(t.Context())
 		if err != nil || list(b.records) != "0@8 0@10" || list(b.tooLarge) != "0@9" || b.ends[0] != 11 {
@@ -156,7 +156,7 @@ func TestTheEventIsCutAtItsEncodedSize(t *testing.T) {
 	})
 }
 
-func TestWhatWasGatheredIsKeptWhenThereIsNoBatch(t *testing.T) {
+func TestGatheredRecordsAreKeptWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCollector(Config{BatchSize: 10, MaximumBatchingWindow: time.Minute})
@@ -176,7 +176,7 @@ func TestWhatWasGatheredIsKeptWhenThereIsNoBatch(t *testing.T) {
 	})
 }
 
-func TestPayloadIsReadByTheFunction(t *testing.T) {
+func TestFunctionCanParseThePayload(t *testing.T) {
 	t.Parallel()
 	c, _ := newCollector(Config{BatchSize: 10})
 	r := read(10, 1<<60, `{"a":"ü"}`)

@@ -13,21 +13,21 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
-// Where reading begins in a partition of which the consumer group has committed nothing.
+// Where reading starts in a partition without a committed offset of the consumer group.
 const (
-	TrimHorizon = "TRIM_HORIZON" // at its oldest record
-	Latest      = "LATEST"       // behind its newest
+	TrimHorizon = "TRIM_HORIZON" // at the oldest record
+	Latest      = "LATEST"       // after the newest record
 	AtTimestamp = "AT_TIMESTAMP" // at the first record of StartingPositionTimestamp or later
 )
 
-// ReportBatchItemFailures is the one function response type that there is: the function names the records that failed.
+// ReportBatchItemFailures is the only function response type: the function names the records that failed.
 const ReportBatchItemFailures = "ReportBatchItemFailures"
 
-// How much is delivered again of a batch of which the function named records. AWS's page says that the named ones are;
-// its event sources for other streams resume from the lowest.
+// The records that are delivered again if the function named records as failed. AWS documents that these are the named ones. Its
+// event sources for other streams resume from the lowest.
 const (
-	RetryNamed      = "named"       // what is named, and nothing else
-	RetryFromLowest = "from-lowest" // of each partition that is named, everything from its lowest named offset on
+	RetryNamed      = "named"       // the named records only
+	RetryFromLowest = "from-lowest" // in each partition, all records from the lowest named offset on
 )
 
 // Infinite is the value of MaximumRetryAttempts and MaximumRecordAge that sets no limit.
@@ -47,41 +47,41 @@ const (
 	// MaxPayload is the largest event, in bytes: the quota of a synchronous invocation.
 	MaxPayload = runtimeapi.MaxPayload
 
-	// attemptsWithDestination replaces infinite retries where there is an on-failure destination.
+	// attemptsWithDestination replaces infinite retries if there is an on-failure destination.
 	attemptsWithDestination = 10
 )
 
 // Config are the parameters, named as in CreateEventSourceMapping. DefaultConfig has AWS's defaults.
 type Config struct {
-	// Events are delivered in the place of a topic's records, one after another, each as it is. They are not gathered,
-	// filtered or committed: what says how applies to topics alone.
+	// Events are recorded events. They are delivered instead of a topic's records, one after another and unchanged. The parameters
+	// for batching, filtering and offsets do not apply to them.
 	Events        []*mskevent.Event
 	Topics        []string // one, as on AWS
-	ConsumerGroup string   // its committed offsets win over StartingPosition
+	ConsumerGroup string   // its committed offsets override StartingPosition
 
 	BatchSize                 int           // records, 1 to MaxBatchSize
 	MaximumBatchingWindow     time.Duration // 0 to MaxBatchingWindow
 	StartingPosition          string        // TrimHorizon, Latest, AtTimestamp
 	StartingPositionTimestamp time.Time     // with AtTimestamp only
-	FilterCriteria            string        // JSON, as the AWS CLI takes it; "" filters nothing
+	FilterCriteria            string        // JSON, as for the AWS CLI; "" filters nothing
 	FunctionResponseTypes     []string      // none, or ReportBatchItemFailures
 
-	MaximumRetryAttempts       int           // after the first one; 0 to MaxRetryAttempts, or Infinite
+	MaximumRetryAttempts       int           // after the first attempt; 0 to MaxRetryAttempts, or Infinite
 	MaximumRecordAge           time.Duration // MinRecordAge to MaxRecordAge, or Infinite
 	BisectBatchOnFunctionError bool
 	// OnFailure is DestinationConfig's OnFailure.Destination, "" for none. With one, infinite retries are 10.
 	OnFailure string
 
-	// Pollers is how many batches may be under way at once: 1 to MaxPollers, at most one for each partition.
+	// Pollers is the maximum number of batches at a time: 1 to MaxPollers, at most one for each partition.
 	Pollers int
-	// Timeout is the function's: 1 s to MaxTimeout. When the mapping stops, it waits as long for what is under way.
+	// Timeout is the function's timeout, 1 s to MaxTimeout. It also limits how long a stopping mapping waits for invocations.
 	Timeout time.Duration
 	// Retry is RetryNamed or RetryFromLowest.
 	Retry string
-	// RetryDelay is the time before a batch is delivered again; it doubles each time, up to maxRetryDelay. 0 or more.
+	// RetryDelay is the time before the first retry of a batch, 0 or more. It doubles with each retry, up to maxRetryDelay.
 	RetryDelay time.Duration
 
-	// What events and on-failure messages say of the source.
+	// ARNs in events and on-failure messages.
 	FunctionARN    string
 	EventSourceARN string
 }
@@ -97,16 +97,16 @@ func DefaultConfig() Config {
 	}
 }
 
-// ErrConfig is what is wrong with a configuration.
+// ErrConfig means that a configuration is invalid.
 var ErrConfig = errors.New("event source mapping")
 
-// configError is an ErrConfig that names what is wrong, and nothing else.
+// configError is an ErrConfig whose text is that of err alone.
 type configError struct{ err error }
 
 func (e *configError) Error() string   { return e.err.Error() }
 func (e *configError) Unwrap() []error { return []error{ErrConfig, e.err} }
 
-// Validate returns an error that names every parameter that is wrong, as idemsk local calls it.
+// Validate returns an error that names every invalid parameter by its flag of idemsk local.
 func (c *Config) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -147,7 +147,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// checkTopic refuses what is no topic with its consumer group.
+// checkTopic checks the topic and the consumer group.
 func (c *Config) checkTopic() error {
 	var errs []error
 	if len(c.Topics) != 1 || c.topic() == "" {
@@ -162,25 +162,25 @@ func (c *Config) checkTopic() error {
 	return errors.Join(errs...)
 }
 
-// recorded reports whether there are recorded events in the place of a topic.
+// recorded reports whether recorded events replace the topic.
 func (c *Config) recorded() bool { return len(c.Events) > 0 }
 
-// kafkaScheme begins the name of a destination that is a topic of the same cluster.
+// kafkaScheme is the prefix of a destination that is a topic of the same cluster.
 const kafkaScheme = "kafka://"
 
-// KafkaTopic returns the topic that an on-failure destination names; false if it is no topic.
+// KafkaTopic returns the topic of an on-failure destination, and false if the destination is not a topic.
 func KafkaTopic(destination string) (topic string, ok bool) {
 	return strings.CutPrefix(destination, kafkaScheme)
 }
 
 func (c *Config) topic() string { return cmp.Or(c.Topics...) }
 
-// partial reports whether the function's answers are looked at.
+// partial reports whether the function's answers are parsed.
 func (c *Config) partial() bool {
 	return slices.Contains(c.FunctionResponseTypes, ReportBatchItemFailures)
 }
 
-// maxRetries is how often a batch is delivered after the first time; false if there is no limit.
+// maxRetries returns the maximum number of retries of a batch, and false if there is no limit.
 func (c *Config) maxRetries() (n int, limited bool) {
 	if c.MaximumRetryAttempts == Infinite && c.OnFailure != "" {
 		return attemptsWithDestination, true

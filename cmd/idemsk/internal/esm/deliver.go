@@ -12,13 +12,13 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// poller has some partitions, an invoker, and one batch at a time.
+// poller reads some partitions and processes one batch at a time.
 type poller struct {
 	m       *ESM
 	number  int
 	invoker Invoker
 	feed    batches
-	client  *kgo.Client // nil: of recorded events
+	client  *kgo.Client // nil for recorded events
 }
 
 func (p *poller) close(ctx context.Context) {
@@ -28,11 +28,11 @@ func (p *poller) close(ctx context.Context) {
 	}
 }
 
-// run delivers batches until stop is done. What is under way then goes on as long as work lasts.
+// run delivers batches until stop ends. The current batch then continues until work ends.
 func (p *poller) run(stop, work context.Context) error {
 	for stop.Err() == nil {
-		while, done, open := p.m.gate.pass(stop)
-		if !open {
+		while, done, on := p.m.toggle.while(stop)
+		if !on {
 			return nil
 		}
 		b, err := p.feed.next(while)
@@ -50,7 +50,7 @@ func (p *poller) run(stop, work context.Context) error {
 	return nil
 }
 
-// settle delivers a batch until it is done with, or the mapping stops, and commits as far as it is done with.
+// settle delivers a batch until it is finished or the mapping stops, and commits the offsets of the finished records.
 func (p *poller) settle(stop, work context.Context, b *batch) error {
 	p.observeBatch(b, Event{Kind: Filtered, Records: b.filtered}, b.filtered > 0)
 	p.m.track(b.records, 1)
@@ -67,7 +67,7 @@ func (p *poller) settle(stop, work context.Context, b *batch) error {
 	return err
 }
 
-// once gives up what no event can hold, and delivers the others.
+// once gives up the records that are too large, and delivers the others.
 func (p *poller) once(stop, work context.Context, b *batch) (rest []delivery, err error) {
 	if err := p.giveUp(work, b, PayloadTooLarge, &delivery{}, b.tooLarge); err != nil {
 		return []delivery{{records: b.tooLarge}, {records: b.records}}, err
@@ -79,15 +79,15 @@ func (p *poller) again(b *batch) bool {
 	return p.m.parts.Faults != nil && b.delivered() && p.m.parts.Faults.Again(b.first())
 }
 
-// deliver invokes the function until nothing of the batch is left to be delivered, and returns what is left when it had to
-// end before. While the mapping is disabled it waits: a batch that fails is not delivered again then.
+// deliver invokes the function until all records of the batch are finished, or stop ends, and returns the remaining records. While
+// the mapping is disabled, it waits and does not retry.
 func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery, err error) {
 	if !b.delivered() {
 		return nil, nil
 	}
 	rest = []delivery{{records: b.records}}
 	for n := 1; len(rest) > 0; n++ {
-		if _, open := p.m.gate.wait(stop); !open {
+		if _, on := p.m.toggle.wait(stop); !on {
 			return rest, nil
 		}
 		again, err := p.step(work, b, &rest[0], n)
@@ -98,19 +98,19 @@ func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery,
 		}
 		if err != nil {
 			if stop.Err() != nil && work.Err() != nil {
-				return rest, nil //nolint:nilerr // it was cut off, because the mapping stops
+				return rest, nil //nolint:nilerr // the invocation was aborted, because the mapping stops
 			}
 			return rest, err
 		}
 		rest = append(again, rest[1:]...)
-		if len(again) == 1 { // of a batch that was split, the first half goes at once
+		if len(again) == 1 { // the halves of a batch that was split are delivered without a delay
 			wait(stop, p.m.config.delay(max(1, again[0].retries)))
 		}
 	}
 	return rest, nil
 }
 
-// step invokes the function once, with what may still be sent of d, and returns what is to be delivered again of it.
+// step invokes the function once with the records of d that are not too old, and returns the deliveries that remain.
 func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again []delivery, err error) {
 	young, old := p.m.config.tooOld(d.records, time.Now())
 	if err := p.giveUp(ctx, b, RecordAgeExceeded, d, old); err != nil || len(young) == 0 && len(old) > 0 {
@@ -129,7 +129,7 @@ func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again 
 	return v.again, nil
 }
 
-// invoke invokes the function and returns the records that failed, with d saying what it answered.
+// invoke invokes the function, stores its answer in d and returns the records that failed.
 func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (failed []Record, err error) {
 	inv := &Invocation{
 		Poller: p.number, Batch: b.name(), First: b.first(), Number: n,
@@ -153,11 +153,11 @@ func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (fail
 	return p.read(b, d), nil
 }
 
-// read returns the records that failed by the function's answer.
+// read returns the records that failed according to the function's answer.
 func (p *poller) read(b *batch, d *delivery) (failed []Record) {
-	sent := sync.OnceValue(d.places) // most answers name nothing
+	sent := sync.OnceValue(d.places) // most answers name no record
 	named, _, err := mskevent.Failures(d.last.Payload, func(at mskevent.Place) bool { return sent()[at] })
-	if !p.m.config.partial() { // any answer is a success, as on AWS: what it names is lost
+	if !p.m.config.partial() { // any answer is a success, as on AWS: the named records are lost
 		fresh := b.giveUp(pick(d.records, named))
 		p.observeBatch(b, Event{Kind: Ignored, Records: fresh}, fresh > 0)
 		return nil
@@ -170,7 +170,7 @@ func (p *poller) read(b *batch, d *delivery) (failed []Record) {
 	return p.m.config.retried(d.records, named)
 }
 
-// places are where the records of a delivery are.
+// places returns the places of the records of a delivery.
 func (d *delivery) places() map[mskevent.Place]bool {
 	all := make(map[mskevent.Place]bool, len(d.records))
 	for i := range d.records {
@@ -179,7 +179,7 @@ func (d *delivery) places() map[mskevent.Place]bool {
 	return all
 }
 
-// Attempts to reach the on-failure destination, before the mapping ends rather than lose what it gives up.
+// sendAttempts is the number of attempts to send to the on-failure destination. If all fail, the mapping ends, so that no record is lost.
 const sendAttempts = 4
 
 // giveUp sends records that are given up to the on-failure destination, if there is one.
@@ -206,7 +206,7 @@ func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *deli
 	return nil
 }
 
-// giveUp notes that records were given up, and returns how many were not before: a batch can be delivered again, as a fault.
+// giveUp notes that records were given up, and returns how many of them were not given up before: a fault can redeliver a batch.
 func (b *batch) giveUp(records []Record) (fresh int) {
 	if len(records) == 0 {
 		return 0
@@ -221,7 +221,7 @@ func (b *batch) giveUp(records []Record) (fresh int) {
 	return len(b.givenUp) - before
 }
 
-// done is how many of the records were not given up.
+// done returns the number of records that were not given up.
 func (b *batch) done() int {
 	n := len(b.records)
 	if len(b.givenUp) == 0 {
@@ -235,7 +235,7 @@ func (b *batch) done() int {
 	return n
 }
 
-// observeBatch tells of something about a batch, if it came to pass.
+// observeBatch reports an event of a batch to the observer if ifSo is true.
 func (p *poller) observeBatch(b *batch, e Event, ifSo bool) {
 	if ifSo {
 		e.Poller, e.Batch = p.number, b.name()
@@ -243,10 +243,10 @@ func (p *poller) observeBatch(b *batch, e Event, ifSo bool) {
 	}
 }
 
-// delivered reports whether the function gets the batch: a gathered one needs records.
+// delivered reports whether the function gets the batch. A gathered batch may have no records.
 func (b *batch) delivered() bool { return b.event != nil || len(b.records) > 0 }
 
-// doneUntil is how far the batch is done with. A recorded event is done with when nothing of it is left.
+// doneUntil returns the offsets up to the first remaining record. A recorded event is finished when no record of it remains.
 func (b *batch) doneUntil(rest []delivery) offsets {
 	if b.event != nil && len(rest) > 0 {
 		return nil
@@ -254,7 +254,7 @@ func (b *batch) doneUntil(rest []delivery) offsets {
 	return b.ends.unless(rest)
 }
 
-// first is the place of the first record; of an event without records, its name.
+// first returns the place of the first record; for an event without records, its name.
 func (b *batch) first() mskevent.Place {
 	if len(b.records) == 0 {
 		return mskevent.Place{Partition: b.name()}
@@ -262,7 +262,7 @@ func (b *batch) first() mskevent.Place {
 	return b.records[0].Place()
 }
 
-// name is the event's own, or the batch's first record and how many are behind it.
+// name returns the name of the event, or the batch's first record and the number of records after it.
 func (b *batch) name() string {
 	switch {
 	case b.event != nil:
@@ -273,7 +273,7 @@ func (b *batch) name() string {
 	return fmt.Sprintf("%s+%d", b.records[0].Place(), len(b.records)-1)
 }
 
-// wait lets time pass, or the context end.
+// wait waits for a duration, or until the context ends.
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

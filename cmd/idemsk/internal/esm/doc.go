@@ -1,16 +1,16 @@
-// Package esm is an event source mapping: it reads a Kafka topic and invokes a function with batches of records, with the
-// semantics that AWS documents for Lambda's own (docs/local.md has them row by row, each with its source).
+// Package esm is an event source mapping. It reads a Kafka topic and invokes a function with batches of records, with the
+// semantics that AWS documents for Lambda's own event source mapping. docs/local.md lists them with their sources.
 //
-// An [ESM] has pollers. Each has partitions of its own, an [Invoker] of its own and one batch at a time, so that a
-// partition's records are delivered in order and pollers work side by side. A batch goes through these steps:
+// An [ESM] has pollers. Each poller has its own partitions and its own [Invoker], and processes one batch at a time. So the records
+// of a partition are delivered in order, and pollers work concurrently. A batch passes these steps:
 //
-//	recorded.go  recorded events are taken as they are, where there is no topic
-//	collect.go   records are read, filtered and gathered: by size, window and bytes of the encoded event
-//	deliver.go   the function is invoked, again and again, until every record of the batch is done with
-//	retry.go     what is delivered again, and what is given up
-//	failure.go   what the on-failure destination gets of that
-//	cluster.go   offsets: where to begin, and how far the group has come
+//	recorded.go  takes recorded events unchanged, if there is no topic
+//	collect.go   reads, filters and gathers records, limited by their number, the window and the bytes of the encoded event
+//	deliver.go   invokes the function until every record of the batch is finished
+//	retry.go     selects the records to deliver again, and those to give up
+//	failure.go   describes records that are given up for the on-failure destination
+//	cluster.go   reads and commits offsets
 //
-// Offsets are committed when a batch is done with, never before. Kafka's group protocol is not used: the mapping holds all
-// partitions of its topic, so it starts at once, and no session of a killed one must expire first.
+// The offsets of a batch are committed when it is finished. The mapping does not use Kafka's group protocol and reads all
+// partitions of its topic. So it starts at once, and does not wait until the session of a killed mapping expires.
 package esm

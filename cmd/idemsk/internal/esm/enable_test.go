@@ -59,19 +59,19 @@ func TestDisableAndEnable(t *testing.T) {
 	}
 }
 
-// failing is a mapping whose function fails until it is told otherwise; it was disabled in the middle of the second invocation.
+// failing returns a mapping with a function that fails at first. The mapping was disabled during the second invocation.
 func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repair func(), disabled <-chan struct{}) {
 	t.Helper()
 	c := newCluster(t, 1)
 	produce(t, c, 3, 0)
-	var mended atomic.Bool
+	var repaired atomic.Bool
 	off, calls := make(chan struct{}), 0
 	f = &function{answer: func(context.Context, []string) (esm.Answer, error) {
 		if calls++; calls == 2 {
 			m.SetEnabled(false)
 			close(off)
 		}
-		if mended.Load() {
+		if repaired.Load() {
 			return esm.Answer{}, nil
 		}
 		return failed()
@@ -82,11 +82,11 @@ func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repa
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, f, func() { mended.Store(true) }, off
+	return m, f, func() { repaired.Store(true) }, off
 }
 
-// A batch that fails is not tried again while the mapping is disabled, and goes on when it is enabled.
-func TestDisablingStopsABatchThatFails(t *testing.T) {
+// A failed batch is not retried while the mapping is disabled. It is retried when the mapping is enabled.
+func TestDisablingStopsRetries(t *testing.T) {
 	t.Parallel()
 	m, f, repair, disabled := failing(t, drained())
 	ended := make(chan error, 1)
@@ -106,8 +106,8 @@ func TestDisablingStopsABatchThatFails(t *testing.T) {
 	check(t, "calls", f.short(), []string{"0@0 0@1 0@2", "0@0 0@1 0@2", "0@0 0@1 0@2"})
 }
 
-// A stop ends a mapping that is disabled with a batch under retry, of which nothing is committed.
-func TestAStopEndsADisabledMapping(t *testing.T) {
+// A stop ends a disabled mapping that has a batch to retry. Nothing of the batch is committed.
+func TestStopEndsADisabledMapping(t *testing.T) {
 	t.Parallel()
 	m, f, _, disabled := failing(t, nil)
 	ctx, stop := context.WithCancel(t.Context())

@@ -15,28 +15,28 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// Parts are what a mapping works with.
+// Parts are what a mapping needs besides its configuration.
 type Parts struct {
 	Brokers []string  // host:port; none: Config.Events are delivered
-	Kafka   []kgo.Opt // how to prove who one is; may be empty
-	// Invoker makes a poller's invoker; pollers are counted from 0. It is called for one after another.
+	Kafka   []kgo.Opt // authentication; may be empty
+	// Invoker returns the invoker of a poller. Pollers are counted from 0. It is not called concurrently.
 	Invoker     func(ctx context.Context, poller int) (Invoker, error)
 	Destination Destination // if Config.OnFailure is set
 	Observer    Observer    // may be nil
 	Faults      Faults      // may be nil
-	// Drain, if it is not nil, is closed when Run shall end as soon as nothing is left to deliver.
+	// Drain is closed by the caller to end Run when nothing is left to deliver. It may be nil.
 	Drain <-chan struct{}
-	// Cut, if it is not nil, is closed when what is still with the function after a stop shall be cut off, and not be waited for.
+	// Cut is closed by the caller to abort the invocations that still run after a stop. It may be nil.
 	Cut <-chan struct{}
 }
 
-// ESM is an event source mapping. Make it with New.
+// ESM is an event source mapping. Use New.
 type ESM struct {
 	config   Config
 	parts    Parts
 	filters  filters
 	envelope mskevent.Envelope
-	gate     *gate
+	toggle   *toggle
 
 	cluster *cluster
 	pollers []*poller
@@ -45,7 +45,7 @@ type ESM struct {
 	states map[int32]*PartitionState
 }
 
-// New returns a mapping, which Run brings to life. Its error is an ErrConfig that names every parameter that is wrong.
+// New returns a mapping. Its error is an ErrConfig that names every invalid parameter.
 func New(c Config, parts Parts) (*ESM, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -59,14 +59,14 @@ func New(c Config, parts Parts) (*ESM, error) {
 	}
 	return &ESM{
 		config: c, parts: parts, filters: filters, envelope: mskevent.MSK(c.EventSourceARN, parts.Brokers...),
-		gate: newGate(), states: make(map[int32]*PartitionState),
+		toggle: newToggle(), states: make(map[int32]*PartitionState),
 	}, nil
 }
 
-// SetEnabled enables or disables the mapping, as UpdateEventSourceMapping does. An invocation that is under way is
-// finished; what it leaves to be retried is delivered again when the mapping is enabled.
+// SetEnabled enables or disables the mapping, as UpdateEventSourceMapping does. A running invocation finishes. The records that it
+// leaves are delivered again when the mapping is enabled.
 func (m *ESM) SetEnabled(enabled bool) {
-	if !m.gate.set(enabled) {
+	if !m.toggle.set(enabled) {
 		return
 	}
 	kind := Disabled
@@ -76,10 +76,10 @@ func (m *ESM) SetEnabled(enabled bool) {
 	m.observe(Event{Kind: kind})
 }
 
-// Enabled reports whether the mapping reads.
-func (m *ESM) Enabled() bool { open, _ := m.gate.state(); return open }
+// Enabled reports whether the mapping is enabled.
+func (m *ESM) Enabled() bool { on, _ := m.toggle.state(); return on }
 
-// Partitions tells how far each partition has come, in the order of their numbers; none before Run knows them.
+// Partitions returns the states of the partitions, ordered by number. It returns none until Run has looked them up.
 func (m *ESM) Partitions() []PartitionState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,17 +91,16 @@ func (m *ESM) Partitions() []PartitionState {
 	return all
 }
 
-// errDrained ends a run that has nothing left to do.
+// errDrained ends a run that has nothing left to deliver.
 var errDrained = errors.New("drained")
 
-// Run polls and invokes until the context is done, or nothing is left and Parts.Drain is closed. Then it reads no more, waits
-// for what is with the function, for as long as the function's timeout or until Parts.Cut is closed, and commits what is done
-// with. It returns an error
-// if it could not begin or go on. Nothing of it is left running. It is called once.
+// Run polls and invokes until the context ends, or until Parts.Drain is closed and nothing is left to deliver. Then it stops
+// reading, waits for running invocations, at most for the function's timeout or until Parts.Cut is closed, and commits the finished
+// records. It returns an error if it could not start or continue. It leaves nothing running, and is called once.
 func (m *ESM) Run(ctx context.Context) (err error) {
 	if err := m.open(ctx); err != nil {
 		m.close()
-		if ctx.Err() != nil { // it was told to stop before it began
+		if ctx.Err() != nil { // stopped before it started
 			return nil
 		}
 		return err
@@ -116,7 +115,7 @@ func (m *ESM) Run(ctx context.Context) (err error) {
 		select {
 		case <-timer.C:
 			kill(errors.New("the mapping stopped, and the function's timeout is over"))
-		case <-m.parts.Cut: // never, if it is nil
+		case <-m.parts.Cut: // if nil, never
 			kill(errors.New("the mapping was stopped at once"))
 		case <-work.Done():
 		}
@@ -132,7 +131,7 @@ func (m *ESM) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// open connects to the cluster, finds where to begin and makes the pollers.
+// open connects to the cluster, finds the first offsets and creates the pollers.
 func (m *ESM) open(ctx context.Context) (err error) {
 	if m.config.recorded() {
 		return m.openRecorded(ctx)
@@ -159,7 +158,7 @@ func (m *ESM) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// deal parts partitions among at most n pollers, so that each has one at least.
+// deal distributes partitions among at most n pollers. Each gets at least one.
 func deal(partitions []int32, n int) [][]int32 {
 	shares := make([][]int32, min(n, len(partitions)))
 	for i, p := range partitions {
@@ -174,7 +173,7 @@ func (m *ESM) addPoller(ctx context.Context, number int, partitions []int32, beg
 		return err
 	}
 	p := &poller{m: m, number: number, invoker: invoker}
-	m.pollers = append(m.pollers, p) // to be closed, whatever follows
+	m.pollers = append(m.pollers, p) // so that close closes it
 	if p.client, err = m.cluster.consumer(begin, partitions); err != nil {
 		return err
 	}
@@ -187,7 +186,7 @@ func (m *ESM) addPoller(ctx context.Context, number int, partitions []int32, beg
 	return nil
 }
 
-// close leaves nothing of the mapping.
+// close closes the pollers and the connection to the cluster.
 func (m *ESM) close() {
 	var closing sync.WaitGroup
 	for _, p := range m.pollers {
@@ -205,19 +204,19 @@ func (m *ESM) observe(e Event) {
 	}
 }
 
-// How often the ends of partitions are looked up, and how long the cluster may keep silent.
+// The interval at which the ends of partitions are looked up, and the maximum time without an answer from the cluster.
 const (
 	watchEvery = 200 * time.Millisecond
 	maxSilence = 30 * time.Second
 )
 
-// watch looks up how far the partitions reach. It ends the run when nothing is left to deliver, if that is wanted.
+// watch looks up the ends of the partitions. It returns errDrained when nothing is left to deliver and Parts.Drain is closed.
 func (m *ESM) watch(ctx context.Context) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	heard := time.Now()
 	for {
-		drain := m.draining() // before the look: what was produced until then is seen
+		drain := m.draining() // before look, which finds all records that were produced until then
 		switch err := m.look(ctx); {
 		case ctx.Err() != nil:
 			return nil
@@ -239,7 +238,7 @@ func (m *ESM) watch(ctx context.Context) error {
 
 func (m *ESM) draining() bool {
 	select {
-	case <-m.parts.Drain: // never, if it is nil
+	case <-m.parts.Drain: // if nil, never
 		return true
 	default:
 		return false
@@ -247,7 +246,7 @@ func (m *ESM) draining() bool {
 }
 
 func (m *ESM) look(ctx context.Context) error {
-	if m.cluster == nil { // of recorded events, all are known
+	if m.cluster == nil { // the number of recorded events is known
 		return nil
 	}
 	var numbers []int32
@@ -270,7 +269,7 @@ func (m *ESM) drained() bool {
 	return !slices.ContainsFunc(m.Partitions(), func(s PartitionState) bool { return s.Lag() > 0 || s.InFlight > 0 })
 }
 
-// track notes what is in flight: n records more of each partition, or fewer.
+// track adds records to those in flight (sign 1), or removes them (-1).
 func (m *ESM) track(records []Record, sign int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -279,12 +278,12 @@ func (m *ESM) track(records []Record, sign int) {
 	}
 }
 
-// commit stores offsets, if there are any.
+// commit commits offsets, if there are any.
 func (m *ESM) commit(ctx context.Context, done offsets) error {
 	if len(done) == 0 {
 		return nil
 	}
-	if m.cluster != nil { // recorded events have no offsets to be kept
+	if m.cluster != nil { // recorded events have no offsets
 		if err := m.cluster.commit(ctx, done); err != nil {
 			return err
 		}
@@ -297,7 +296,7 @@ func (m *ESM) commit(ctx context.Context, done offsets) error {
 	return nil
 }
 
-// failure describes what is given up.
+// failure describes records that are given up.
 func (m *ESM) failure(condition string, b *batch, d *delivery, records []Record) *Failure {
 	return &Failure{
 		Condition: condition, Invocations: d.invocations, Last: d.last, Records: records, At: time.Now(),

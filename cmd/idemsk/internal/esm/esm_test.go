@@ -34,7 +34,7 @@ func TestEveryRecordOnceInOrder(t *testing.T) {
 		for _, place := range places {
 			partition, offset, _ := strings.Cut(place, "@")
 			if offset != fmt.Sprint(next[partition]) {
-				t.Fatalf("%s came when offset %d was due", place, next[partition])
+				t.Fatalf("%s was delivered, want offset %d", place, next[partition])
 			}
 			next[partition]++
 			mixed = mixed || !strings.HasPrefix(place, places[0][:2])
@@ -51,7 +51,7 @@ func TestEveryRecordOnceInOrder(t *testing.T) {
 	}
 }
 
-// The group's offsets win over the starting position, also those of the run before.
+// Committed offsets override the starting position, also those of an earlier run.
 func TestStartingPositions(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -87,7 +87,7 @@ func TestStartingPositions(t *testing.T) {
 	check(t, "the group's second run", f.short(), []string{"0@3"})
 }
 
-func TestLatestReadsWhatComes(t *testing.T) {
+func TestLatestReadsNewRecords(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 3, 0)
@@ -110,7 +110,7 @@ func TestLatestReadsWhatComes(t *testing.T) {
 	}
 	check(t, "calls", f.short(), []string{"0@3"})
 	if s := m.Partitions(); len(s) != 1 || s[0].Committed != 4 || s[0].InFlight != 0 {
-		t.Errorf("%+v: what is done with when the mapping stops is committed", s)
+		t.Errorf("%+v: finished records are committed when the mapping stops", s)
 	}
 }
 
@@ -136,8 +136,8 @@ func TestFilteredRecordsAreCommitted(t *testing.T) {
 	}
 }
 
-// What is with the function when the mapping stops is waited for, and committed as far as it is done with.
-func TestStop(t *testing.T) {
+// A stopping mapping waits for running invocations, and commits the finished records.
+func TestStopWaitsForInvocations(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 4, 0)
@@ -163,8 +163,8 @@ func TestStop(t *testing.T) {
 	check(t, "the next run", next.short(), []string{"0@2 0@3"})
 }
 
-// A function that goes on for longer than its timeout is cut off, and nothing of its batch is committed.
-func TestStopCutsOffAfterTheTimeout(t *testing.T) {
+// A stopping mapping aborts an invocation after the function's timeout, and commits nothing of its batch.
+func TestStopAbortsAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 1, 0)
@@ -188,8 +188,8 @@ func TestStopCutsOffAfterTheTimeout(t *testing.T) {
 	}
 }
 
-// While one poller is stuck the other goes on with its partitions.
-func TestPollersWorkSideBySide(t *testing.T) {
+// While one poller is blocked, the other processes its partitions.
+func TestPollersWorkConcurrently(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	produce(t, c, 3, 0, 1)

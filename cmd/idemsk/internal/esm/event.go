@@ -2,55 +2,55 @@ package esm
 
 import "time"
 
-// Kind is what an event tells.
+// Kind is the kind of an event.
 type Kind int
 
-// What an observer is told.
+// The kinds of events.
 const (
-	Invoked     Kind = iota + 1 // an invocation ended; Err says how it failed, if it did
+	Invoked     Kind = iota + 1 // an invocation ended; Err is its failure
 	Named                       // the function named records as failed
-	Ignored                     // the function named records as failed, and the mapping ignores that: each is counted once
-	Misanswered                 // an answer could not be read: Err is an *AnswerError
+	Ignored                     // the function named records as failed, without ReportBatchItemFailures; each is counted once
+	Misanswered                 // an answer could not be parsed; Err is an *AnswerError
 	Bisected                    // a batch was split in two
-	GivenUp                     // records were given up; Condition says why, and each is counted once
+	GivenUp                     // records were given up under Condition; each is counted once
 	Filtered                    // records were dropped by FilterCriteria
-	Redelivered                 // a batch that was done with is delivered again, as a fault
-	Unavailable                 // the function could not be invoked, and will be tried again
-	Committed                   // offsets were committed; Records are those of the batch that were neither given up nor ignored
-	Enabled                     // the mapping reads again
-	Disabled                    // the mapping reads no more
+	Redelivered                 // a finished batch is delivered again by a fault
+	Unavailable                 // the function could not be invoked; this is retried
+	Committed                   // offsets were committed; Records excludes records that were given up or ignored
+	Enabled                     // the mapping was enabled
+	Disabled                    // the mapping was disabled
 )
 
 // Event is something that happened in a mapping.
 type Event struct {
 	Kind      Kind
 	Poller    int           // its number, or NoPoller
-	Batch     string        // names the batch, for people
-	Records   int           // that it is about
+	Batch     string        // for messages
+	Records   int           // number of records
 	Bytes     int           // of the payload, of Invoked
 	Duration  time.Duration // of Invoked
 	Condition string        // of GivenUp
-	Sent      bool          // of GivenUp: the destination has it
-	Injected  bool          // of Invoked: it failed by one of the Faults
-	Answer    []byte        // of Invoked: what the function answered, if it did not fail
+	Sent      bool          // of GivenUp: the destination has the records
+	Injected  bool          // of Invoked: an injected fault failed it
+	Answer    []byte        // of Invoked: the payload of a successful answer
 	Err       error
 }
 
-// Observer is told what happens, by several goroutines at once. It must not block.
+// Observer receives events, from several goroutines at once. It must not block.
 type Observer interface{ Observe(e Event) }
 
-// PartitionState is how far a partition has come.
+// PartitionState is the progress of a partition.
 type PartitionState struct {
 	Partition int32
 	Poller    int
-	Begin     int64 // the offset at which the run began
-	Committed int64 // the next offset, as the group has it
-	End       int64 // the offset behind the newest record, as it was looked up last
-	InFlight  int   // records with the function, or waiting for a retry
+	Begin     int64 // the first offset of the run
+	Committed int64 // the next offset of the group
+	End       int64 // the offset after the newest record, when it was last looked up
+	InFlight  int   // records in an invocation, or waiting for a retry
 }
 
 // NoPoller is the Poller of a partition that no event source reads.
 const NoPoller = -1
 
-// Lag is the number of offsets that are not committed yet.
+// Lag returns the number of offsets that are not committed.
 func (s *PartitionState) Lag() int64 { return max(0, s.End-s.Committed) }

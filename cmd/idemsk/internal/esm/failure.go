@@ -10,23 +10,22 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// Why records are given up.
+// The conditions under which records are given up.
 const (
-	// RetryAttemptsExhausted and PayloadTooLarge are on AWS's page for Kafka; it has no word for a record that is too old,
-	// so that RecordAgeExceeded is the one of its page for Kinesis.
+	// RetryAttemptsExhausted and PayloadTooLarge are on AWS's page for Kafka. RecordAgeExceeded is on its page for Kinesis only.
 	RetryAttemptsExhausted = "RetryAttemptsExhausted"
 	RecordAgeExceeded      = "RecordAgeExceeded"
 	PayloadTooLarge        = "MaximumPayloadSizeExceeded"
 
-	// retriesExhausted is what messages to a Kafka topic say in the place of RetryAttemptsExhausted.
+	// retriesExhausted replaces RetryAttemptsExhausted in messages to a Kafka topic.
 	retriesExhausted = "RetriesExhausted"
 )
 
-// Failure is a batch, or what is left of it, that was given up.
+// Failure describes records of a batch that were given up.
 type Failure struct {
 	Condition   string // RetryAttemptsExhausted, RecordAgeExceeded or PayloadTooLarge
-	Invocations int    // of these records
-	Last        Answer // of the last invocation; empty if there was none
+	Invocations int    // with these records
+	Last        Answer // to the last invocation; empty if there was none
 	Records     []Record
 	At          time.Time
 
@@ -36,7 +35,7 @@ type Failure struct {
 	brokers        string
 }
 
-// The documented messages. https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure.html and, of a topic,
+// The documented messages: https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure.html and, for a topic,
 // https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure-destination.html
 type (
 	failureMessage struct {
@@ -78,23 +77,23 @@ type (
 	}
 )
 
-// Metadata is the message for SQS: it has no records.
+// Metadata returns the message for SQS, without the records.
 func (f *Failure) Metadata() ([]byte, error) { return f.encode(f.message(f.Records)) }
 
-// WithPayload is the object for S3: the metadata, and the whole event as a string.
+// WithPayload returns the object for S3: the metadata, with the whole event as a string.
 func (f *Failure) WithPayload() ([]byte, error) {
 	m := f.message(f.Records)
 	m.Payload = string(payload(f.envelope, f.Records))
 	return f.encode(m)
 }
 
-// TopicMessage is one record's message for a Kafka topic.
+// TopicMessage is the message of a record for a Kafka topic.
 type TopicMessage struct {
-	Key   []byte // the record's own; nil: any partition
+	Key   []byte // the record's key; nil means any partition
 	Value []byte
 }
 
-// TopicMessages are one for each record, with the record itself.
+// TopicMessages returns a message for each record, with the record.
 func (f *Failure) TopicMessages() ([]TopicMessage, error) {
 	var all []TopicMessage
 	for i := range f.Records {

@@ -11,7 +11,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-func TestAFailedBatchIsRetriedAsAWhole(t *testing.T) {
+func TestFailedBatchIsRetriedWhole(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	produce(t, c, 2, 0, 1)
@@ -39,8 +39,8 @@ func TestAFailedBatchIsRetriedAsAWhole(t *testing.T) {
 	}
 }
 
-// Without ReportBatchItemFailures the answer is not read, as on AWS: the observer is told what is lost by that, each record once.
-func TestFailuresThatAreIgnored(t *testing.T) {
+// Without ReportBatchItemFailures the answer is ignored, as on AWS. The observer gets each lost record once.
+func TestIgnoredFailuresAreObserved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 4, 0)
@@ -118,7 +118,7 @@ func TestPartialResponses(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableAnswerFailsTheBatch(t *testing.T) {
+func TestUnparsableAnswerFailsTheBatch(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{`"ok"`, `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":99}}]}`} {
 		c := newCluster(t, 1)
@@ -145,7 +145,7 @@ func TestAnUnreadableAnswerFailsTheBatch(t *testing.T) {
 	}
 }
 
-func TestFunctionThatCannotBeInvoked(t *testing.T) {
+func TestUnavailableFunctionIsRetried(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 1, 0)
@@ -186,7 +186,7 @@ func (a *again) Again(first mskevent.Place) bool {
 	return first.String() == "payments-0@0"
 }
 
-func TestAFinishedBatchAgain(t *testing.T) {
+func TestFinishedBatchIsDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 2, 0)

@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// maxFilters is Lambda's quota when it has been increased; it is 5 before.
+// maxFilters is Lambda's quota after an increase. The default quota is 5.
 const maxFilters = 10
 
-// filters are the FilterCriteria: a record passes that one of them lets pass.
+// filters are the FilterCriteria. A record passes if it passes one of them.
 type filters []filter
 
-// filter is one of them. It is for JSON values or for plain strings, by the form of its rule.
+// filter is a filter. The form of its rule decides whether it is for JSON values or for plain strings.
 type filter struct {
 	rule    pattern
 	forJSON bool
 }
 
-// parseFilters reads {"Filters":[{"Pattern":"…"}]}.
+// parseFilters parses {"Filters":[{"Pattern":"…"}]}.
 func parseFilters(criteria string) (filters, error) {
 	if criteria == "" {
 		return nil, nil
@@ -29,7 +29,7 @@ func parseFilters(criteria string) (filters, error) {
 		Filters []struct{ Pattern string }
 	}
 	d := json.NewDecoder(strings.NewReader(criteria))
-	d.DisallowUnknownFields() // a pattern that is not under Filters would let everything pass
+	d.DisallowUnknownFields() // a pattern outside Filters would have no effect
 	if err := d.Decode(&c); err != nil {
 		return nil, fmt.Errorf(`--filter-criteria: want {"Filters":[{"Pattern":"{\"value\":{\"a\":[1]}}"}]}: %w`, err)
 	}
@@ -50,7 +50,7 @@ func parseFilters(criteria string) (filters, error) {
 func parseFilter(text string) (filter, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &members); err != nil {
-		return filter{}, fmt.Errorf("the pattern %q is no JSON object: %w", text, err)
+		return filter{}, fmt.Errorf("the pattern %q is not a JSON object: %w", text, err)
 	}
 	rule, ok := members["value"]
 	if !ok || len(members) > 1 {
@@ -64,8 +64,8 @@ func parseFilter(text string) (filter, error) {
 	return filter{rule: p, forJSON: !plain}, nil
 }
 
-// pass reports whether a record with this value is delivered. Where the forms of rule and value differ, or the value is no
-// UTF-8, the rule does not apply, as the table of AWS has it: the record passes. A value that is null has no form either.
+// pass reports whether a record with this value is delivered. If the forms of rule and value differ, or the value is not UTF-8 or
+// null, the rule does not apply and the record passes, as in the table of AWS.
 // https://docs.aws.amazon.com/lambda/latest/dg/kafka-filtering.html
 func (all filters) pass(value []byte) bool {
 	if len(all) == 0 || value == nil || !utf8.Valid(value) {
@@ -80,7 +80,7 @@ func (all filters) pass(value []byte) bool {
 	return false
 }
 
-// jsonValue decodes a JSON object or list; anything else is a plain string.
+// jsonValue decodes a JSON object or list. Any other value is a plain string.
 func jsonValue(value []byte) (v any, isJSON bool) {
 	if v, err := decode[any](value); err == nil {
 		switch v.(type) {

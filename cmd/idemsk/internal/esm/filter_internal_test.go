@@ -67,7 +67,7 @@ func TestFilterRules(t *testing.T) {
 				t.Errorf("%s lets %s pass", test.pattern, v)
 			}
 		}
-		// Where the forms of message and rule differ, the rule does not apply.
+		// If the forms of message and rule differ, the rule does not apply.
 		for _, v := range [][]byte{nil, []byte("\xff\xfe"), []byte(map[bool]string{true: `{"u":"x"}`, false: "plain"}[test.plainValue])} {
 			if !all.pass(v) {
 				t.Errorf("%s drops %q, whose form differs", test.pattern, v)
@@ -93,12 +93,12 @@ func TestFiltersAreAlternatives(t *testing.T) {
 	}
 }
 
-func TestFilterCriteriaThatAreWrong(t *testing.T) {
+func TestInvalidFilterCriteria(t *testing.T) {
 	t.Parallel()
 	for pattern, says := range map[string]string{
 		`{"key":{"a":[1]}}`:                           `only the field "value"`,
 		`{"value":{"a":[1]},"x":[1]}`:                 `only the field "value"`,
-		`[]`:                                          "no JSON object",
+		`[]`:                                          "not a JSON object",
 		`{"value":"a"}`:                               "want an object, or a list",
 		`{"value":{}}`:                                "value is empty",
 		`{"value":{"a":"b"}}`:                         "value.a is",

@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// function is an invoker that notes what it gets. All pollers share it.
+// function is an invoker that records its invocations. All pollers share it.
 type function struct {
 	answer func(ctx context.Context, got []string) (esm.Answer, error) // nil: nothing ever fails
 
@@ -50,7 +50,7 @@ func (f *function) Close(context.Context) {
 
 func (f *function) invoker(context.Context, int) (esm.Invoker, error) { return f, nil }
 
-// short is the calls with the topic's name left out.
+// short returns the calls without the topic's name.
 func (f *function) short() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func failed() (esm.Answer, error) {
 	return esm.Answer{RequestID: "id", FunctionError: "Unhandled", Message: "boom"}, nil
 }
 
-// naming is an answer that names records.
+// naming returns an answer that names records as failed.
 func naming(places ...string) (esm.Answer, error) {
 	var items []string
 	for _, p := range places {
@@ -75,12 +75,12 @@ func naming(places ...string) (esm.Answer, error) {
 	return esm.Answer{Payload: []byte(`{"batchItemFailures":[` + strings.Join(items, ",") + `]}`)}, nil
 }
 
-// parts are those of a mapping that ends when nothing is left.
+// parts returns the parts of a mapping that ends when nothing is left to deliver.
 func parts(c *kfake.Cluster, invoker func(context.Context, int) (esm.Invoker, error)) esm.Parts {
 	return esm.Parts{Brokers: c.ListenAddrs(), Invoker: invoker, Drain: drained()}
 }
 
-// watcher notes the events of a mapping.
+// watcher records the events of a mapping.
 type watcher struct {
 	mu     sync.Mutex
 	events []esm.Event
@@ -96,7 +96,7 @@ func (w *watcher) Observe(e esm.Event) {
 	}
 }
 
-// of counts the records of a kind of events.
+// of returns the number of records in events of a kind.
 func (w *watcher) of(kind esm.Kind) (events, records int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

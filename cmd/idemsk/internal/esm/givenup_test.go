@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-func TestRetriesThatAreUsedUp(t *testing.T) {
+func TestExhaustedRetries(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	produce(t, c, 2, 0, 1)
@@ -76,12 +76,12 @@ func TestRetriesThatAreUsedUp(t *testing.T) {
 		t.Errorf("KafkaBatchInfo in %s", body)
 	}
 	if s := fmt.Sprint(w.events[len(w.events)-1].Kind); s != fmt.Sprint(esm.Committed) {
-		t.Errorf("the last event is %s: what was given up is committed", s)
+		t.Errorf("the last event is %s: records that were given up are committed", s)
 	}
 	checkOtherShapes(t, l.failures[0])
 }
 
-// To a bucket goes the event too, to a topic each record.
+// A bucket gets the event too, and a topic each record.
 func checkOtherShapes(t *testing.T, f *esm.Failure) {
 	t.Helper()
 	object, err := f.WithPayload()
@@ -116,7 +116,7 @@ func checkOtherShapes(t *testing.T, f *esm.Failure) {
 	}
 }
 
-func TestADestinationThatRefusesEndsTheRun(t *testing.T) {
+func TestRefusalOfTheDestinationEndsTheRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 2, 0)
@@ -137,7 +137,7 @@ func TestADestinationThatRefusesEndsTheRun(t *testing.T) {
 	check(t, "the next run", again.short(), []string{"0@0 0@1"})
 }
 
-func TestRecordsThatAreTooOldOrTooLarge(t *testing.T) {
+func TestTooOldAndTooLargeRecordsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, kfake.BrokerConfigs(map[string]string{"message.max.bytes": "10000000"}))
 	old := time.Now().Add(-time.Hour)
@@ -163,8 +163,8 @@ func TestRecordsThatAreTooOldOrTooLarge(t *testing.T) {
 	check(t, "conditions", conditions, []string{"MaximumPayloadSizeExceeded 2", "RecordAgeExceeded 0"})
 }
 
-// What was given up counts once and not as done, also when its batch is delivered again, as a fault.
-func TestWhatIsGivenUpIsNotDone(t *testing.T) {
+// A record that was given up counts once and not as done, also if a fault delivers its batch again.
+func TestRecordsGivenUpAreNotDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 4, 0)

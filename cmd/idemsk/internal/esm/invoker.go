@@ -10,34 +10,34 @@ import (
 // Invocation is one call of the function.
 type Invocation struct {
 	Poller  int
-	Batch   string         // names the batch, for people: "payments-3@17+500"
-	First   mskevent.Place // of the batch: the same however often it is delivered
-	Number  int            // counts the batch's invocations, from 1
+	Batch   string         // for messages: "payments-3@17+500"
+	First   mskevent.Place // the first record of the batch, the same in each delivery
+	Number  int            // the number of the batch's invocation, from 1
 	Records int
-	Payload []byte // the event, at most MaxPayload bytes; not to be changed, nor looked at after the return
+	Payload []byte // the event, at most MaxPayload bytes; must not be changed, or read after the return
 }
 
-// Answer is what came of an invocation.
+// Answer is the result of an invocation.
 type Answer struct {
 	RequestID string
 	Payload   []byte // of a success
-	// FunctionError is not empty if the function failed: it reported an error, ran out of its time or died. Lambda says
-	// "Unhandled". Message is what happened then, for people.
+	// FunctionError is not empty if the function failed: it returned an error, exceeded its timeout or died. Lambda's value is
+	// "Unhandled". Message describes the failure.
 	FunctionError, Message string
-	// Injected says that the failure is one of the run's faults, and not the function's own.
+	// Injected is true if the failure is an injected fault.
 	Injected bool
 }
 
-// Invoker invokes the function. Each poller has its own and calls it once at a time; Close may be called at any time.
+// Invoker invokes the function. Each poller has its own, and does not call it concurrently. Close may be called at any time.
 type Invoker interface {
-	// Invoke returns an answer, also when the function failed. Its error says that the function could not be invoked: an
-	// *UnavailableError is tried again without counting as a retry, any other ends the mapping.
+	// Invoke returns an answer, also if the function failed. An error means that the function could not be invoked. An
+	// *UnavailableError is retried and does not count as a retry; any other error ends the mapping.
 	Invoke(ctx context.Context, inv *Invocation) (Answer, error)
-	// Close leaves nothing running.
+	// Close ends the function's process, if the invoker started one.
 	Close(ctx context.Context)
 }
 
-// UnavailableError says that the function can't be invoked now: it is throttled, or its endpoint is away.
+// UnavailableError means that the function can't be invoked now: it is throttled, or its endpoint is unreachable.
 type UnavailableError struct{ Err error }
 
 func (e *UnavailableError) Error() string {
@@ -47,15 +47,15 @@ func (e *UnavailableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Destination gets what is given up. Send returns when the destination has it.
+// Destination is an on-failure destination. Send returns when the destination has the message.
 type Destination interface {
 	fmt.Stringer
 	Send(ctx context.Context, f *Failure) error
 }
 
-// Faults makes come to pass what a cluster does only now and then.
+// Faults injects faults.
 type Faults interface {
-	// Again reports whether a batch that is done with, named by its first record, is delivered once more before its offsets
-	// are committed, as when partitions change hands.
+	// Again reports whether a finished batch is delivered again before its offsets are committed, as after a rebalance. first is
+	// its first record.
 	Again(first mskevent.Place) bool
 }

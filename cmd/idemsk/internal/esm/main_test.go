@@ -31,13 +31,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// noop speaks just enough of the Runtime API: it reads an event and answers with nothing.
+// noop is a function on the Runtime API that answers null.
 func noop() {
 	base := "http://" + os.Getenv("AWS_LAMBDA_RUNTIME_API") + "/2018-06-01/runtime/invocation/"
 	for {
 		resp, err := http.Get(base + "next")
 		if err != nil {
-			os.Exit(0) // the other side is gone
+			os.Exit(0) // the Runtime API has ended
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
@@ -50,7 +50,7 @@ func noop() {
 	}
 }
 
-// process is an invoker on a real process.
+// process is an invoker on a process.
 type process struct{ f *runtimeapi.Function }
 
 func startNoop(ctx context.Context, _ int) (esm.Invoker, error) {
@@ -71,7 +71,7 @@ func (p process) Close(ctx context.Context) { p.f.Close(ctx) }
 
 const topic = "payments"
 
-// newCluster is a Kafka cluster in this process, with the topic in so many partitions.
+// newCluster starts a Kafka cluster in this process. Its topic has the number of partitions.
 func newCluster(t testing.TB, partitions int32, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
@@ -83,7 +83,7 @@ func newCluster(t testing.TB, partitions int32, opts ...kfake.Opt) *kfake.Cluste
 	return c
 }
 
-// produce writes n records to each of some partitions, with their offsets as values.
+// produce writes n records to each of the partitions, with their offsets as values.
 func produce(t testing.TB, c *kfake.Cluster, n int, partitions ...int32) {
 	t.Helper()
 	for _, p := range partitions {
@@ -109,7 +109,7 @@ func write(t testing.TB, c *kfake.Cluster, recs ...*kgo.Record) {
 	}
 }
 
-// config is that of a test: quick, and without a limit.
+// config returns a configuration with short times and without limits.
 func config() esm.Config {
 	c := esm.DefaultConfig()
 	c.Topics, c.ConsumerGroup = []string{topic}, "group"
@@ -117,14 +117,14 @@ func config() esm.Config {
 	return c
 }
 
-// drained is closed: a run ends when nothing is left.
+// drained returns a closed channel, for a run that ends when nothing is left to deliver.
 func drained() <-chan struct{} {
 	done := make(chan struct{})
 	close(done)
 	return done
 }
 
-// run runs a mapping until it has ended.
+// run runs a mapping until it ends.
 func run(t testing.TB, c esm.Config, parts esm.Parts) error {
 	t.Helper()
 	m, err := esm.New(c, parts)

@@ -13,11 +13,11 @@ import (
 // pattern is a filter rule for a JSON value, in the language of EventBridge.
 // https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html#filtering-syntax
 type pattern interface {
-	// matches is asked with present false where the value has no such field.
+	// present is false if the value has no such field.
 	matches(v any, present bool) bool
 }
 
-// parsePattern reads a rule: an object that names fields, or a list of alternatives for a single value.
+// parsePattern parses a rule: an object that names fields, or a list of alternatives for a single value.
 func parsePattern(raw json.RawMessage, path string) (pattern, error) {
 	switch first := bytes.TrimSpace(raw); {
 	case len(first) > 0 && first[0] == '{':
@@ -28,7 +28,7 @@ func parsePattern(raw json.RawMessage, path string) (pattern, error) {
 	return nil, fmt.Errorf("%s is %s: want an object, or a list of values such as [\"a\"]", path, raw)
 }
 
-// fields match an object of which each named field matches.
+// fields match an object if each named field matches.
 type fields map[string]pattern
 
 func parseFields(raw json.RawMessage, path string) (pattern, error) {
@@ -57,7 +57,7 @@ func parseFields(raw json.RawMessage, path string) (pattern, error) {
 }
 
 func (f fields) matches(v any, present bool) bool {
-	if list, ok := v.([]any); ok { // of several objects, one has to match
+	if list, ok := v.([]any); ok { // one of the objects must match
 		return slices.ContainsFunc(list, func(item any) bool { return f.matches(item, true) })
 	}
 	object, _ := v.(map[string]any)
@@ -76,7 +76,7 @@ func (f fields) matches(v any, present bool) bool {
 	return true
 }
 
-// either matches what one of several objects of fields matches.
+// either matches if one of its objects of fields matches.
 type either []pattern
 
 func parseEither(raw json.RawMessage, path string) (pattern, error) {
@@ -99,10 +99,10 @@ func (e either) matches(v any, present bool) bool {
 	return slices.ContainsFunc(e, func(p pattern) bool { return p.matches(v, present) })
 }
 
-// alternatives match a single value that one of them matches, or a list that has such a value.
+// alternatives match a value if one of them matches, and a list if they match one of its values.
 type alternatives []test
 
-// test looks at a single value.
+// test tests a single value.
 type test func(v any, present bool) bool
 
 func parseAlternatives(raw json.RawMessage, path string) (pattern, error) {
@@ -131,7 +131,7 @@ func (a alternatives) matches(v any, present bool) bool {
 	return slices.ContainsFunc(a, func(t test) bool { return t(v, present) })
 }
 
-// parseTest reads one alternative: a value to be equal to, or an object with one operator.
+// parseTest parses an alternative: a value that must be equal, or an object with one operator.
 func parseTest(rule any) (test, error) {
 	operator, ok := rule.(map[string]any)
 	if !ok {
@@ -178,7 +178,7 @@ func parseOperator(name string, operand any) (test, error) {
 	return nil, fmt.Errorf("the operator %q is not supported by Lambda: want prefix, suffix, equals-ignore-case, anything-but, numeric or exists", name)
 }
 
-// equals compares numbers as they are written, as Lambda does: 300 is not 300.0.
+// equals compares numbers by their text, as Lambda does: 300 is not equal to 300.0.
 func equals(want any) test {
 	return func(v any, present bool) bool { return present && v == want }
 }
@@ -201,7 +201,7 @@ func anythingBut(operand any) (test, error) {
 	return func(v any, present bool) bool { return present && !slices.Contains(not, v) }, nil
 }
 
-// numeric reads pairs of comparison and number, such as [">", 0, "<=", 5].
+// numeric parses pairs of comparison and number, such as [">", 0, "<=", 5].
 func numeric(operand any) (test, error) {
 	const most = 4 // two pairs
 	list, _ := operand.([]any)
@@ -250,7 +250,7 @@ func comparison(operator, number any) (func(float64) bool, error) {
 	return nil, fmt.Errorf("numeric has the comparison %v: want =, <, <=, > or >=", operator)
 }
 
-// decode reads JSON with its numbers as they are written.
+// decode decodes JSON. Numbers keep their text.
 func decode[T any](raw []byte) (v T, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

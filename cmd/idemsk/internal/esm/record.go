@@ -8,12 +8,12 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// Record is a record on its way to the function.
+// Record is a record that the mapping delivers.
 type Record struct {
 	mskevent.Record
 
-	Partition int32 // of the topic; 0 if the record is of a recorded event
-	Timestamp int64 // epoch ms, as Kafka has it: negative if it has none
+	Partition int32 // 0 for a record of a recorded event
+	Timestamp int64 // epoch ms; negative if the record has none
 	Key       []byte
 }
 
@@ -33,7 +33,7 @@ func NewRecord(r *kgo.Record) Record {
 	return Record{Record: encoded, Partition: r.Partition, Timestamp: m.Timestamp, Key: r.Key}
 }
 
-// recordedRecord is a record of a recorded event. One whose timestamp can't be read has none.
+// recordedRecord returns a record of a recorded event. If its timestamp can't be parsed, it has none.
 func recordedRecord(r mskevent.Record) Record {
 	var in struct {
 		Timestamp *int64 `json:"timestamp"`
@@ -45,7 +45,7 @@ func recordedRecord(r mskevent.Record) Record {
 	return record
 }
 
-// encodedSize is about what a record takes in an event.
+// encodedSize estimates the size of a record in an event.
 func encodedSize(r *kgo.Record) int {
 	const frame, perHeader, perHeaderByte = 160, 16, 4
 	size := frame + len(r.Topic) + (len(r.Key)+len(r.Value))*4/3
@@ -57,7 +57,7 @@ func encodedSize(r *kgo.Record) int {
 
 const noTimestampType = "NO_TIMESTAMP_TYPE"
 
-// timestampType is Kafka's own name of a kind of timestamp.
+// timestampType returns Kafka's name of a timestamp type.
 func timestampType(kind int8) string {
 	switch kind {
 	case 0:

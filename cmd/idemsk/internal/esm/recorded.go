@@ -6,13 +6,13 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// recorded gives recorded events as batches, each as it is, one after another.
+// recorded returns recorded events as batches, unchanged and one after another.
 type recorded struct {
 	events []*mskevent.Event
 	given  int
 }
 
-// next returns the next event. After the last one it waits until the context is done.
+// next returns the next event. After the last one it waits until the context ends.
 func (f *recorded) next(ctx context.Context) (*batch, error) {
 	if f.given == len(f.events) {
 		<-ctx.Done()
@@ -27,8 +27,8 @@ func (f *recorded) next(ctx context.Context) (*batch, error) {
 	return b, nil
 }
 
-// openRecorded makes the poller of recorded events: one, as they are delivered in their order. How far they have come is told
-// as that of a partition that has an offset for each.
+// openRecorded creates the poller of recorded events. There is one, because they are delivered in order. Their progress is that of
+// a partition with an offset for each event.
 func (m *ESM) openRecorded(ctx context.Context) error {
 	invoker, err := m.parts.Invoker(ctx, 0)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// recorded are parts and configuration for events, which are delivered in the place of a topic's records.
+// recorded returns the parts and the configuration of a mapping for recorded events.
 func recorded(t *testing.T, invoker esm.Invoker, payloads ...string) (esm.Config, esm.Parts) {
 	t.Helper()
 	c := config()
@@ -26,7 +26,7 @@ func recorded(t *testing.T, invoker esm.Invoker, payloads ...string) (esm.Config
 	return c, esm.Parts{Drain: drained(), Invoker: func(context.Context, int) (esm.Invoker, error) { return invoker, nil }}
 }
 
-// script answers one invocation after another, and keeps what it got.
+// script is an invoker that returns one answer after another, and records the payloads.
 type script struct {
 	answers []func() (esm.Answer, error)
 	got     []string
@@ -42,7 +42,7 @@ func (s *script) Invoke(_ context.Context, inv *esm.Invocation) (esm.Answer, err
 
 func (s *script) Close(context.Context) {}
 
-// Events are delivered as they are, and what the function names of one again, before the next.
+// Events are delivered unchanged. Records that the function names are delivered again before the next event.
 func TestRecordedEvents(t *testing.T) {
 	t.Parallel()
 	const first = `{"eventSource":"SelfManagedKafka", "records":{
@@ -63,12 +63,12 @@ func TestRecordedEvents(t *testing.T) {
 		t.Errorf("the function got\n%s\nwant\n%s", strings.Join(s.got, "\n"), strings.Join(want, "\n"))
 	}
 	if events, records := w.of(esm.Committed); events != 2 || records != 3 {
-		t.Errorf("%d events with %d records are done with, want 2 with 3", events, records)
+		t.Errorf("%d events with %d records are finished, want 2 with 3", events, records)
 	}
 }
 
-// What no event source mapping sends has no records that could be retried: the function gets it once.
-func TestWhatIsNoEventIsDeliveredOnce(t *testing.T) {
+// A payload that is not an event has no records to retry. It is delivered once.
+func TestPayloadThatIsNoEventIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	s := &script{answers: []func() (esm.Answer, error){failed}}
 	c, parts := recorded(t, s, `{"Records":[]}`, `no JSON`)
@@ -80,8 +80,8 @@ func TestWhatIsNoEventIsDeliveredOnce(t *testing.T) {
 	}
 }
 
-// A recorded event that the run leaves in the middle is not done with.
-func TestARecordedEventThatIsLeft(t *testing.T) {
+// A recorded event is not finished if the run ends before all its records are delivered.
+func TestUnfinishedRecordedEvent(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	s := &script{answers: []func() (esm.Answer, error){func() (esm.Answer, error) { stop(); return failed() }}}
@@ -94,12 +94,12 @@ func TestARecordedEventThatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if states := m.Partitions(); len(s.got) != 1 || len(states) != 1 || states[0].Lag() != 2 {
-		t.Errorf("%d invocations, %+v; want one, and nothing done with", len(s.got), states)
+		t.Errorf("%d invocations, %+v; want one, and nothing finished", len(s.got), states)
 	}
 }
 
-// The on-failure destination gets a recorded event's records in the envelope that they came in.
-func TestARecordedEventThatIsGivenUp(t *testing.T) {
+// The on-failure destination gets the records of a recorded event in their envelope.
+func TestRecordedEventThatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s := &script{answers: []func() (esm.Answer, error){failed}}
 	c, parts := recorded(t, s, `{"own":"field","records":{"t-0":[{"offset":1,"timestamp":1000,"key":"!"}]}}`)

@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-func TestParametersThatAreWrong(t *testing.T) {
+func TestInvalidParameters(t *testing.T) {
 	t.Parallel()
 	for says, spoil := range map[string]func(c *esm.Config){
 		"there are 0 topics":                    func(c *esm.Config) { c.Topics = nil },
@@ -59,7 +59,7 @@ func TestParametersThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBegin(t *testing.T) {
+func TestMappingsThatCannotStart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	gone := newCluster(t, 1)
@@ -98,8 +98,8 @@ func TestWhatCannotBegin(t *testing.T) {
 	}
 }
 
-// A broker whose first group this is makes its topic of offsets first, and refuses meanwhile.
-func TestACoordinatorThatIsNotThereYet(t *testing.T) {
+// For its first consumer group, a broker creates the topic of offsets, and refuses requests until then.
+func TestCoordinatorIsRetriedUntilItIsAvailable(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 1, 0)

@@ -7,25 +7,25 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// delivery is what the function gets in one invocation, and how it came to that.
+// delivery is the records of an invocation, and their history.
 type delivery struct {
 	records     []Record
 	retries     int // counted against MaximumRetryAttempts
-	invocations int // of these records, with whatever others
+	invocations int // with these records
 	last        Answer
 }
 
-// verdict is what comes after an invocation.
+// verdict is what happens after an invocation.
 type verdict struct {
 	again    []delivery // in this order
-	lost     []Record   // given up: out of retries
+	lost     []Record   // given up, because no retry is left
 	bisected bool
 }
 
-// judge decides what comes after an invocation of which all failed, or some did (from an answer), or none.
+// judge decides what happens after an invocation in which all records failed, or those that the answer names, or none.
 //
-// A function's error splits a batch, if that is on, and does not count as a retry, as for the streams of AWS; a batch of one
-// record, and one of which the answer named records or was unreadable, is tried again as long as there are retries.
+// If bisecting is on, an error of the function splits the batch. As for AWS's streams, this does not count as a retry. A batch of
+// one record, and a batch whose answer named records or was unreadable, is retried while retries are left.
 func (c *Config) judge(d *delivery, failed []Record, functionError bool) verdict {
 	if len(failed) == 0 {
 		return verdict{}
@@ -45,7 +45,7 @@ func (c *Config) judge(d *delivery, failed []Record, functionError bool) verdict
 	return verdict{again: []delivery{next}}
 }
 
-// retried are the records that are delivered again when the function named some of them as failed.
+// retried returns the records that are delivered again if the function named some of them as failed.
 func (c *Config) retried(records []Record, named map[mskevent.Place]bool) []Record {
 	if c.Retry == RetryFromLowest {
 		named = fromLowest(records, named)
@@ -53,7 +53,7 @@ func (c *Config) retried(records []Record, named map[mskevent.Place]bool) []Reco
 	return pick(records, named)
 }
 
-// pick returns the records at some places.
+// pick returns the records at places.
 func pick(records []Record, at map[mskevent.Place]bool) []Record {
 	if len(at) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func pick(records []Record, at map[mskevent.Place]bool) []Record {
 	return picked
 }
 
-// fromLowest adds what comes behind the lowest failure of each partition.
+// fromLowest returns all records from the lowest failed offset of each partition on.
 func fromLowest(records []Record, named map[mskevent.Place]bool) map[mskevent.Place]bool {
 	lowest := make(map[string]int64)
 	for place := range named {
@@ -85,8 +85,7 @@ func fromLowest(records []Record, named map[mskevent.Place]bool) map[mskevent.Pl
 	return all
 }
 
-// tooOld parts records into those that may still be sent and those that are beyond MaximumRecordAge. A record without a
-// timestamp has no age.
+// tooOld separates records by MaximumRecordAge. A record without a timestamp has no age.
 func (c *Config) tooOld(records []Record, now time.Time) (young, old []Record) {
 	if c.MaximumRecordAge == Infinite {
 		return records, nil
@@ -102,19 +101,19 @@ func (c *Config) tooOld(records []Record, now time.Time) (young, old []Record) {
 	return young, old
 }
 
-// maxRetryDelay bounds the time between two deliveries of a batch.
+// maxRetryDelay is the maximum time between two deliveries of a batch.
 const maxRetryDelay = 10 * time.Second
 
-// delay is the time before the n-th retry, counted from 1.
+// delay returns the time before the n-th retry, counted from 1.
 func (c *Config) delay(n int) time.Duration {
 	d := float64(c.RetryDelay) * math.Pow(2, float64(n-1))
 	return time.Duration(min(d, float64(max(maxRetryDelay, c.RetryDelay))))
 }
 
-// offsets are places to go on from: the next offset of each partition, by its number.
+// offsets are the next offsets by partition.
 type offsets map[int32]int64
 
-// unless lowers the offsets to the first record that is not done with.
+// unless lowers the offsets to the first remaining record.
 func (o offsets) unless(rest []delivery) offsets {
 	done := make(offsets, len(o))
 	for partition, next := range o {

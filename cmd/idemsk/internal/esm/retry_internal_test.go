@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// some makes records: "0@5" is offset 5 of partition 0.
+// some returns records: "0@5" is offset 5 of partition 0.
 func some(places ...string) []Record {
 	var all []Record
 	for _, place := range places {
@@ -32,7 +32,7 @@ func list(records []Record) string {
 	return strings.Join(all, " ")
 }
 
-func TestWhatIsRetried(t *testing.T) {
+func TestRetriedRecords(t *testing.T) {
 	t.Parallel()
 	records := some("0@1", "1@7", "0@2", "0@3", "1@8")
 	named := map[mskevent.Place]bool{{Partition: "t-0", Offset: 2}: true, {Partition: "t-1", Offset: 7}: true}
@@ -116,7 +116,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestOffsetsOfABatchThatIsNotDone(t *testing.T) {
+func TestOffsetsOfAnUnfinishedBatch(t *testing.T) {
 	t.Parallel()
 	ends := offsets{0: 10, 1: 20, 2: 30}
 	rest := []delivery{{records: some("0@7", "1@19")}, {records: some("0@5")}}

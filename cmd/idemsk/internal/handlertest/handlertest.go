@@ -53,7 +53,7 @@ func IdleConnections() []goleak.Option {
 func Build(path, pkg string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-o", path, pkg)
+	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-o", path, pkg) //nolint:gosec // a package of this repository
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)

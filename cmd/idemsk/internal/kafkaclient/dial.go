@@ -4,20 +4,19 @@ package kafkaclient
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-)
 
-var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+	"github.com/idemsk/idemsk/kafka"
+)
 
 // CheckTopic returns an error if Kafka takes no topic of that name.
 func CheckTopic(name string) error {
-	if !topicName.MatchString(name) || name == "." || name == ".." {
-		return fmt.Errorf("the topic is %q: want 1 to 249 letters, digits, '.', '_' and '-'", name)
+	if !kafka.ValidTopic(name) {
+		return fmt.Errorf("the topic is %q: want %s", name, kafka.TopicNames)
 	}
 	return nil
 }

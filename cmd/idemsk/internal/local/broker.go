@@ -9,8 +9,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 )
 
-// startBroker starts a broker in this process, with the topic that is read and the one that gets
-// what is given up, if that is one.
+// startBroker starts a broker in this process, with the topic and, if the on-failure destination is a topic, that one.
 func startBroker(o *Options) (*kfake.Cluster, error) {
 	listen := func(network, _ string) (net.Listener, error) { return net.Listen(network, loopback(o.Ports.Broker)) }
 	topics := o.ESM.Topics

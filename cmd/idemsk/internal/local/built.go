@@ -9,28 +9,27 @@ import (
 	"strings"
 )
 
-// FindFunction looks for the built handler around the tool, and then in the working directory. Its error says what to do. store
-// is "postgres" or "redis" for the build with that store; "" is the usual one.
+// FindFunction finds the built example function, next to the tool or in the working directory. store is "postgres", "redis", or
+// "" for DynamoDB.
 func FindFunction(store string) (string, error) {
-	built := filepath.Join("dist", builtName("handler", runtime.GOOS, runtime.GOARCH, store), "bootstrap")
-	beside := ""
-	if store == "" {
-		beside = "bootstrap"
-	}
-	return find("function", built, beside)
+	return find("function", filepath.Join("dist", builtName("handler", runtime.GOOS, runtime.GOARCH, store), "bootstrap"), store)
 }
 
-// FindConsumer looks for the built consumer process as FindFunction does. It has the built-in stores only.
+// FindConsumer finds the built consumer process of the example as FindFunction finds the function. It has the built-in stores only.
 func FindConsumer(store string) (string, error) {
 	if store != "" {
 		return "", fmt.Errorf("the example's consumer process has no client of %s: build your own with package pgapp or redisapp, and name it with --function", store)
 	}
-	name := builtName("ledger-consumer", runtime.GOOS, runtime.GOARCH, "")
-	return find("consumer process", filepath.Join("dist", name), name)
+	return find("consumer process", filepath.Join("dist", builtName("ledger-consumer", runtime.GOOS, runtime.GOARCH, "")), store)
 }
 
-// find looks for a built program, and beside the tool under another name if that is not "".
-func find(what, built, besideTool string) (string, error) {
+// FindLayer finds the wrapper script of the built layer as FindFunction finds the function.
+func FindLayer(store string) (string, error) {
+	return find("layer", filepath.Join("dist", builtName("layer", runtime.GOOS, runtime.GOARCH, store), "idemsk"), store)
+}
+
+// find finds a built program in dist. The build for DynamoDB may also be in the folder of the tool.
+func find(what, built, store string) (string, error) {
 	places := []string{built}
 	if tool, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(tool); err == nil {
@@ -38,8 +37,8 @@ func find(what, built, besideTool string) (string, error) {
 		}
 		dir := filepath.Dir(tool)
 		places = []string{filepath.Join(filepath.Dir(dir), built), filepath.Join(dir, built)}
-		if besideTool != "" {
-			places = append(places, filepath.Join(dir, besideTool))
+		if store == "" {
+			places = append(places, filepath.Join(dir, filepath.Base(built)))
 		}
 		places = append(places, built)
 	}
@@ -48,11 +47,11 @@ func find(what, built, besideTool string) (string, error) {
 			return place, nil
 		}
 	}
-	return "", fmt.Errorf("the %s is not built (looked for %s): run make build, or name it with --function", what, strings.Join(places, ", "))
+	return "", fmt.Errorf("the %s is not built (looked for %s): run make build, or name a program with --function", what, strings.Join(places, ", "))
 }
 
-// builtName is the name in dist of a program for a machine, as scripts/build.sh names it. On Linux it is the one that is deployed.
-func builtName(program, system, arch, store string) string {
-	parts := []string{program, system, arch, store}
+// builtName returns the name of a build in dist, as scripts/build.sh names it. The build for Linux is the one that is deployed.
+func builtName(kind, system, arch, store string) string {
+	parts := []string{kind, system, arch, store}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" || p == "linux" }), "-")
 }

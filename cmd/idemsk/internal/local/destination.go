@@ -23,17 +23,17 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 )
 
-// destinationTimeout bounds how long a destination may take to answer.
+// destinationTimeout is the maximum time until a destination answers.
 const destinationTimeout = 30 * time.Second
 
-// onFailure is an on-failure destination, and what to call when it is not needed any more.
+// onFailure is an on-failure destination, and the function that closes it.
 type onFailure struct {
 	esm.Destination
 	close func()
 }
 
-// openDestination finds what OnFailure names, as DestinationConfig does: an ARN of a queue or bucket, or kafka://topic. A
-// queue may be named by its URL too, and a bucket as s3://bucket. It returns nothing if there is no destination.
+// openDestination opens the destination that OnFailure names as in DestinationConfig: by the ARN of a queue or bucket, or as
+// kafka://TOPIC. The URL of a queue and s3://BUCKET are accepted too.
 func openDestination(ctx context.Context, o *Options, s *runStore, brokers []string) (*onFailure, error) {
 	name := o.ESM.OnFailure
 	if topic, ok := esm.KafkaTopic(name); ok {
@@ -60,7 +60,7 @@ type queue struct {
 	name, url string
 }
 
-// openQueue looks the queue up; the one in this process is made.
+// openQueue looks up a queue. A queue in this process is created.
 func openQueue(ctx context.Context, o *Options, s *runStore, name string) (*onFailure, error) {
 	q := &queue{name: name, url: name}
 	arn, isARN := strings.CutPrefix(name, "arn:aws:sqs:")
@@ -105,14 +105,14 @@ func (q *queue) Send(ctx context.Context, f *esm.Failure) error {
 	return err
 }
 
-// bucket is an S3 bucket. It is written to by signed requests, path-style: all that is needed of S3 is one kind of request.
+// bucket is an S3 bucket. Its requests are signed and path-style. There is no client for S3, because one kind of request is enough.
 type bucket struct {
 	client   *http.Client
 	cfg      aws.Config
 	signer   *v4.Signer
 	endpoint string
 	name     string
-	mapping  string // the mapping's UUID, as keys have it
+	mapping  string // the mapping's UUID, a part of the object keys
 }
 
 func openBucket(ctx context.Context, o *Options, name string) (*onFailure, error) {
@@ -137,7 +137,7 @@ func openBucket(ctx context.Context, o *Options, name string) (*onFailure, error
 
 func (b *bucket) String() string { return "the bucket " + b.name }
 
-// Send implements esm.Destination. Keys are like those that AWS documents for its streams, with the partition for the shard.
+// Send implements esm.Destination. Object keys are those that AWS documents for its streams, with the partition instead of the shard.
 func (b *bucket) Send(ctx context.Context, f *esm.Failure) error {
 	body, err := f.WithPayload()
 	if err != nil {
@@ -176,7 +176,7 @@ func (b *bucket) do(ctx context.Context, method, key string, body []byte) error 
 	return nil
 }
 
-// newUUID is a random one, version 4.
+// newUUID returns a random UUID, version 4.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead

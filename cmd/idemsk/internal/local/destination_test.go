@@ -67,7 +67,7 @@ func TestOnFailureToATopic(t *testing.T) {
 	}
 	o.ESM.OnFailure, o.ESM.ConsumerGroup = "kafka://nowhere", "other"
 	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "the topic nowhere rejected 2 records") {
-		t.Errorf("a topic that is not there: %v", err)
+		t.Errorf("an unknown topic: %v", err)
 	}
 }
 
@@ -105,6 +105,6 @@ func TestOnFailureToABucket(t *testing.T) {
 	}
 	o.ESM.OnFailure = "s3://nowhere"
 	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "bucket nowhere at "+server.URL+": 404") {
-		t.Errorf("a bucket that is not there: %v", err)
+		t.Errorf("an unknown bucket: %v", err)
 	}
 }

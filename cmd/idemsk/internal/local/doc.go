@@ -1,4 +1,3 @@
-// Package local runs an MSK-triggered function on this machine: an event source mapping (package esm) on a topic or on recorded
-// events, the function behind the Lambda Runtime API or at an Invoke endpoint, and what is missing of broker, tables and queues,
-// in this process.
+// Package local runs a function with a Kafka trigger on this machine: an event source mapping (package esm) on a topic or on
+// recorded events, and the function as a process or at an Invoke endpoint. A broker, tables and queues can run in this process.
 package local

@@ -22,7 +22,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 )
 
-// endpoint invokes a function at a Lambda Invoke endpoint: AWS's own, LocalStack's, or a Runtime Interface Emulator.
+// endpoint invokes a function at a Lambda Invoke endpoint: that of AWS, of LocalStack, or a Runtime Interface Emulator.
 type endpoint struct {
 	client    *lambda.Client
 	transport *http.Transport
@@ -32,11 +32,11 @@ type endpoint struct {
 }
 
 const (
-	answerTimeout = 5 * time.Second  // of what is asked when a run begins
-	answerSlack   = 10 * time.Second // beyond the function's timeout
+	answerTimeout = 5 * time.Second  // of requests at the start of a run
+	answerSlack   = 10 * time.Second // added to the function's timeout
 )
 
-// promptly asks something that has to be there when a run begins, for answerTimeout at most.
+// promptly calls ask, for at most answerTimeout.
 func promptly(ctx context.Context, ask func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -47,7 +47,7 @@ func promptly(ctx context.Context, ask func(ctx context.Context) error) error {
 	return err
 }
 
-// dialEndpoint creates the client, and fails if the endpoint does not answer.
+// dialEndpoint creates the client. It returns an error if the endpoint does not answer.
 func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) {
 	base, name, err := splitInvokeURL(o.Invoke, o.FunctionName)
 	if err != nil {
@@ -63,13 +63,13 @@ func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) 
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: o.ESM.Pollers}
 	client := lambda.NewFromConfig(cfg, func(l *lambda.Options) {
 		l.BaseEndpoint = &base
-		l.Retryer = aws.NopRetryer{} // the mapping retries, and counts
+		l.Retryer = aws.NopRetryer{} // the mapping retries
 		l.HTTPClient = &http.Client{Transport: transport, Timeout: o.ESM.Timeout + answerSlack}
 	})
 	return &endpoint{client: client, transport: transport, name: name, url: base, tally: t}, nil
 }
 
-// splitInvokeURL takes http://host, or http://host/2015-03-31/functions/NAME/invocations.
+// splitInvokeURL parses http://host, or http://host/2015-03-31/functions/NAME/invocations.
 func splitInvokeURL(text, name string) (base, function string, err error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -87,8 +87,8 @@ func splitInvokeURL(text, name string) (base, function string, err error) {
 	return base, parts[2], nil
 }
 
-// checkFunction fails if there is no answer, or if the answer is that there is no such function. Any other answer will do: a Runtime Interface
-// Emulator knows nothing but invocations, and who may invoke a function may not be allowed to look at it.
+// checkFunction returns an error if there is no answer, or if the function does not exist. It accepts any other answer: a Runtime
+// Interface Emulator supports invocations only, and a role that may invoke a function may not be allowed to read it.
 func checkFunction(ctx context.Context, client *lambda.Client, base, name string) error {
 	err := promptly(ctx, func(ctx context.Context) error {
 		_, err := client.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
@@ -125,18 +125,18 @@ func (e *endpoint) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer,
 // Close implements esm.Invoker.
 func (e *endpoint) Close(context.Context) { e.transport.CloseIdleConnections() }
 
-// count reads the metrics in the end of the function's log, which the answer brings.
+// count counts the metrics in the end of the function's log, which is in the answer.
 func (e *endpoint) count(tail string) {
 	text, err := base64.StdEncoding.DecodeString(tail)
 	if err != nil {
-		return // no log is no failure
+		return // without the log there are no metrics
 	}
 	for line := range bytes.Lines(text) {
 		e.tally.printed(line)
 	}
 }
 
-// errorMessage is what a failed function says.
+// errorMessage returns the message of a function's error.
 func errorMessage(payload []byte) string {
 	var document struct {
 		ErrorType    string `json:"errorType"`
@@ -148,7 +148,7 @@ func errorMessage(payload []byte) string {
 	return document.ErrorType + ": " + document.ErrorMessage
 }
 
-// explain tells what can be tried again from what can't.
+// explain describes an error, as an *esm.UnavailableError if the invocation can be retried.
 func (e *endpoint) explain(err error) error {
 	var missing *types.ResourceNotFoundException
 	var api smithy.APIError

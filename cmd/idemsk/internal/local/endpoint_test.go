@@ -58,7 +58,7 @@ func TestInvokeEndpoint(t *testing.T) {
 	}
 }
 
-// A name that is wrong is found before the first record: the run would wait for one in silence.
+// A wrong function name is reported at the start. Otherwise the run would wait for the first record.
 func TestInvokeEndpointWithoutTheFunction(t *testing.T) {
 	t.Parallel()
 	url := lambdaServer(t, func(http.ResponseWriter, int) { t.Error("nothing is to be invoked") })
@@ -69,7 +69,7 @@ func TestInvokeEndpointWithoutTheFunction(t *testing.T) {
 	}
 }
 
-// A Runtime Interface Emulator knows no other request than an invocation.
+// A Runtime Interface Emulator supports invocations only.
 func TestInvokeAnEmulator(t *testing.T) {
 	t.Parallel()
 	emulator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,8 +10,8 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// ReadEvents reads the event in a file, or those in the *.json of a folder, in the order of their names. What is no event of
-// a Kafka event source mapping is read too: the function gets it once, as it is.
+// ReadEvents reads the event in a file, or those in the *.json files of a folder, ordered by name. It also reads events that are not
+// from a Kafka event source mapping; the function gets them once and unchanged.
 func ReadEvents(path string) ([]*mskevent.Event, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func ReadEvents(path string) ([]*mskevent.Event, error) {
 	return events, nil
 }
 
-// sayBroken says which events no event source mapping would send.
+// sayBroken names the events that an event source mapping would not send.
 func (r *run) sayBroken() {
 	for _, e := range r.o.ESM.Events {
 		if e.Broken != nil {
@@ -51,7 +51,7 @@ func (r *run) sayBroken() {
 	}
 }
 
-// checkEvents refuses what recorded events have no use for.
+// checkEvents refuses options that do not apply to recorded events.
 func (o *Options) checkEvents(check checkFunc) {
 	if len(o.ESM.Events) == 0 {
 		return

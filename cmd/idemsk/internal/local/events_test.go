@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 )
 
-// ledger are options that run this project's function, and hold its ledger against the records.
+// ledger returns options that run the example function and verify its ledger.
 func ledger(t *testing.T, env ...string) (local.Options, *transcript) {
 	t.Helper()
 	o, s := options(t, "")
@@ -22,7 +22,7 @@ func ledger(t *testing.T, env ...string) (local.Options, *transcript) {
 	return o, s
 }
 
-// deliver has some of the sample events take the place of the topic; all, if none is named.
+// deliver replaces the topic by the named sample events, or by all of them.
 func deliver(t *testing.T, o *local.Options, names ...string) {
 	t.Helper()
 	dir := filepath.Join("..", "..", "..", "..", "events")
@@ -59,7 +59,7 @@ func TestSampleEvents(t *testing.T) {
 	if !report.Verified.OK() {
 		t.Fatalf("problems: %q", report.Verified.Problems)
 	}
-	// The samples with a record that must end in the dead letters, and how often; events/README.md says why.
+	// The records of the samples that must become dead letters. events/README.md gives the reasons.
 	want := []string{
 		"payments-0@2201", "payments-0@4401", "payments-0@4501", "payments-0@4600", "payments-0@5400", "payments-0@5500", "payments-0@5600",
 		"payments-0@6000", "payments-0@6100", "payments-0@6200", "payments-0@6300", "payments-0@6400",
@@ -86,8 +86,8 @@ func TestSampleEvents(t *testing.T) {
 	}
 }
 
-// What is settled is not delivered again with what is not.
-func TestPartOfAnEventIsDeliveredAgain(t *testing.T) {
+// Settled records are not delivered again.
+func TestOnlyUnsettledRecordsOfAnEventAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	o, _ := ledger(t)
 	deliver(t, &o, "handler-panics")
@@ -97,7 +97,7 @@ func TestPartOfAnEventIsDeliveredAgain(t *testing.T) {
 }
 
 // Without partial responses the invocation fails, and the whole event is delivered again.
-func TestAnEventIsDeliveredAgainAsAWhole(t *testing.T) {
+func TestWholeEventIsDeliveredAgainWithoutPartialResponses(t *testing.T) {
 	t.Parallel()
 	o, _ := ledger(t, "IDEMSK_HASH_KEYS=true", "IDEMSK_NAMESPACE=shop")
 	o.ESM.FunctionResponseTypes = nil
@@ -107,8 +107,8 @@ func TestAnEventIsDeliveredAgainAsAWhole(t *testing.T) {
 	}
 }
 
-// A run that gives records up proves nothing, and names them.
-func TestAProofNamesWhatWasGivenUp(t *testing.T) {
+// The verification fails if records are given up, and names them.
+func TestVerificationNamesRecordsGivenUp(t *testing.T) {
 	t.Parallel()
 	o, _ := ledger(t, "IDEMSK_DEAD_LETTER_QUEUE_URL=", "IDEMSK_BATCHING=off")
 	o.ESM.MaximumRetryAttempts = 2
@@ -121,13 +121,13 @@ func TestAProofNamesWhatWasGivenUp(t *testing.T) {
 		"the ledger is wrong: acc-1/EUR has 0, want 1350",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the problems do not say %q:\n%s", want, text)
+			t.Errorf("the problems do not contain %q:\n%s", want, text)
 		}
 	}
 }
 
-// A function that takes records twice is found out.
-func TestAProofFailsWithoutProtection(t *testing.T) {
+// The verification fails if the function books duplicates.
+func TestVerificationFailsWithoutProtection(t *testing.T) {
 	t.Parallel()
 	o, _ := ledger(t, "IDEMSK_STORE=none")
 	deliver(t, &o, "one-record", "one-record")
@@ -137,8 +137,8 @@ func TestAProofFailsWithoutProtection(t *testing.T) {
 	}
 }
 
-// What is no event is delivered once, as it is, and the answer is shown.
-func TestWhatIsNoEvent(t *testing.T) {
+// A file that is not an event is delivered once and unchanged, and the answer is shown.
+func TestFileThatIsNoEvent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "order.json")
@@ -156,19 +156,19 @@ func TestWhatIsNoEvent(t *testing.T) {
 	}
 	for _, want := range []string{`order.json is no event of a Kafka event source mapping: it has no "records": it is delivered once, unchanged.`, "order.json: 0 records, failed: "} {
 		if !strings.Contains(s.String(), want) {
-			t.Errorf("not said: %s in\n%s", want, s)
+			t.Errorf("the output does not contain %s:\n%s", want, s)
 		}
 	}
 	if _, err := local.ReadEvents(t.TempDir()); err == nil || !strings.Contains(err.Error(), "there is no *.json in") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	if _, err := local.ReadEvents(path + ".not"); err == nil || !strings.Contains(err.Error(), "order.json.not") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 }
 
-// A kill at an effect hits it exactly. Before it, nothing was booked: one payment at a time, plain mode books none again. After
-// it, plain mode books it again, and the audit names the kill; where the booking commits with its completion, none is.
+// With one payment at a time, a kill before an effect repeats no booking, because there was none. In plain mode a kill after an
+// effect repeats the booking, and the audit names the kill. In atomic mode it repeats none.
 func TestKillsAtEffects(t *testing.T) {
 	t.Parallel()
 	one := []string{"IDEMSK_CONCURRENCY=1", "IDEMSK_BATCHING=off", "IDEMSK_MAX_ATTEMPTS=25"}
@@ -189,7 +189,7 @@ func TestKillsAtEffects(t *testing.T) {
 				t.Fatalf("%d kills, problems: %q", len(report.Kills), report.Verified.Problems)
 			}
 			if want := map[bool]int{true: len(report.Kills)}[test.again]; len(report.Verified.Repeats) != want {
-				t.Errorf("%d kills made %d payments be booked again; want %d", len(report.Kills), len(report.Verified.Repeats), want)
+				t.Errorf("%d kills repeated %d bookings; want %d", len(report.Kills), len(report.Verified.Repeats), want)
 			}
 		})
 	}

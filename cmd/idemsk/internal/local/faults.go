@@ -14,13 +14,13 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// chances decides by seed what goes wrong: the same with the same batch, whatever else happens meanwhile.
+// chances draws faults by the seed. The faults of a batch depend only on the seed and its first record.
 type chances struct {
 	Faults
 	seed uint64
 }
 
-// What a chance is for, so that one does not depend on another.
+// The purposes of draws, so that they are independent.
 const (
 	forDuplicate  = "duplicate"
 	forKill       = "kill"
@@ -30,11 +30,11 @@ const (
 	forMember     = "member"
 )
 
-// roll is a number from 0 to 1.
+// roll returns a random number from 0 to 1 for a purpose, a batch and the number of its invocation.
 func (c *chances) roll(purpose string, first mskevent.Place, number int) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(purpose + " " + first.String() + " " + strconv.Itoa(number))) // never fails
-	return rand.New(rand.NewPCG(c.seed, h.Sum64())).Float64()                           //nolint:gosec // it has to give the same numbers again
+	return rand.New(rand.NewPCG(c.seed, h.Sum64())).Float64()                           //nolint:gosec // the same seed must give the same numbers
 }
 
 // Again implements esm.Faults.
@@ -46,13 +46,13 @@ func (c *chances) Again(first mskevent.Place) bool {
 type killable interface {
 	esm.Invoker
 	kill()
-	// arm has the next effect of the process kill it, until disarm is called; false if its effects are not seen.
+	// arm makes the next effect kill the process, until disarm is called. It returns false if effects are not observed.
 	arm() (disarm func(), ok bool)
-	// killed reports whether the last invocation ended by kill.
+	// killed reports whether kill ended the last invocation.
 	killed() bool
 }
 
-// faulty invokes with faults. Concurrent duplicates go to its second invoker, which is created on first use.
+// faulty is an invoker that injects faults. Concurrent duplicates go to a second invoker, which is created on first use.
 type faulty struct {
 	chances   *chances
 	tally     *tally
@@ -61,10 +61,10 @@ type faulty struct {
 
 	mu     sync.Mutex
 	second esm.Invoker
-	usual  time.Duration // of an invocation, so that a kill hits the middle of one
+	usual  time.Duration // estimated duration of an invocation, for kills in the middle of one
 }
 
-// firstGuess is how long an invocation takes as long as none has been seen.
+// firstGuess is the estimate before the first invocation.
 const firstGuess = 10 * time.Millisecond
 
 // Invoke implements esm.Invoker.
@@ -84,7 +84,7 @@ func (f *faulty) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, e
 		other <- nil
 	}
 	answer, err := f.mayKill(ctx, inv)
-	// The other's answer counts for nothing, as that of a poller that has lost its partitions; its end has to be seen.
+	// The second answer is ignored, as that of a poller that has lost its partitions. Its errors are not.
 	if otherErr := <-other; err == nil && ctx.Err() == nil {
 		var away *esm.UnavailableError
 		if otherErr != nil && !errors.As(otherErr, &away) {
@@ -94,7 +94,7 @@ func (f *faulty) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, e
 	return answer, err
 }
 
-// mayKill invokes, and kills the process in the middle if it is due.
+// mayKill invokes the function. If a kill is drawn, it kills the process during the invocation.
 func (f *faulty) mayKill(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
 	begun := time.Now()
 	main, ok := f.main.(killable)
@@ -115,7 +115,7 @@ func (f *faulty) mayKill(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 	return answer, err
 }
 
-// killLater kills the process somewhere in the middle of an invocation that begins now, and not after disarm.
+// killLater kills the process at a random moment of an invocation that starts now, unless disarm was called before.
 func (f *faulty) killLater(main killable, inv *esm.Invocation) (disarm func()) {
 	moment := time.Duration(f.chances.roll(forMoment, inv.First, inv.Number) * float64(f.guess()))
 	fired := make(chan struct{})
@@ -143,7 +143,7 @@ func (f *faulty) learn(took time.Duration) {
 		f.usual = took
 		return
 	}
-	f.usual += (took - f.usual) / 8 //nolint:mnd // a longer one counts little: the first has the start of a process in it
+	f.usual += (took - f.usual) / 8 //nolint:mnd // a longer one has little weight, because the first one includes the start of a process
 }
 
 func (f *faulty) other(ctx context.Context) (esm.Invoker, error) {
@@ -167,7 +167,7 @@ func (f *faulty) Close(ctx context.Context) {
 	}
 }
 
-// sleep lets time pass, or the context end.
+// sleep waits for a duration, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

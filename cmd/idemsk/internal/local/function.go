@@ -10,18 +10,18 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
-// unhandled is what Lambda says of every failure of a function.
+// unhandled is Lambda's FunctionError for all failures of a function.
 const unhandled = "Unhandled"
 
-// process invokes a process of the function through the Runtime API.
+// process is an invoker on a process of the function.
 type process struct {
 	function *runtimeapi.Function
-	point    *killPoint  // its DynamoDB, if it is killed at effects; else nil
+	point    *killPoint  // its DynamoDB, if --kill-at names an effect; else nil
 	hit      atomic.Bool // kill was called since the last invocation began
-	cut      bool        // the last invocation ended by it
+	cut      bool        // kill ended the last invocation
 }
 
-// startProcess starts a process of the function. Each line that it prints goes to the log, and to the tally.
+// startProcess starts a process of the function. Its output goes to the log, and its metrics to the tally.
 func startProcess(ctx context.Context, o *Options, command, env []string, point *killPoint, t *tally, log *lineWriter) (*process, error) {
 	f, err := runtimeapi.Start(ctx, runtimeapi.Config{
 		Command: command,
@@ -44,7 +44,7 @@ func startProcess(ctx context.Context, o *Options, command, env []string, point 
 	return p, nil
 }
 
-// advised names the flag that helps a process that takes its time to start.
+// advised adds the flag for processes that start slowly to the advice of an error.
 func advised(err error) error {
 	var start *runtimeapi.StartError
 	if errors.Is(err, runtimeapi.ErrInitTimeout) && errors.As(err, &start) {

@@ -15,12 +15,12 @@ import (
 
 // The moments of an invocation at which a process is killed. An effect is a write to a table other than that of the keys.
 const (
-	KillAny          = "any"           // whichever, by chance
-	KillBeforeEffect = "before-effect" // when it asks for an effect, which is then not performed
-	KillAfterEffect  = "after-effect"  // when an effect is performed, and before its answer
+	KillAny          = "any"           // a random moment
+	KillBeforeEffect = "before-effect" // when it requests an effect, which is not performed
+	KillAfterEffect  = "after-effect"  // after an effect, before the process gets the answer
 )
 
-// killPoint is the DynamoDB of one process of the function: it kills the process exactly before or after an effect.
+// killPoint is the DynamoDB endpoint of a process. It kills the process before or after an effect.
 type killPoint struct {
 	tables http.Handler
 	keys   string // the table of keys
@@ -30,7 +30,7 @@ type killPoint struct {
 
 	url    string
 	server *http.Server
-	served chan struct{} // closed when the accepting goroutine has ended
+	served chan struct{} // closed when the goroutine of Serve has ended
 }
 
 // startKillPoint listens on a free port of 127.0.0.1 in front of the tables.
@@ -53,7 +53,7 @@ func (k *killPoint) close() {
 	<-k.served
 }
 
-// ServeHTTP performs a request. The one that is due ends the process, which gets no answer to it.
+// ServeHTTP performs a request. If it is armed and the request is an effect, it kills the process and sends no answer.
 func (k *killPoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -77,7 +77,7 @@ func (k *killPoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done() // its connection ends with it
 }
 
-// tableNames finds the tables of a request. In the strings of items, quotes are escaped.
+// tableNames matches the tables of a request. It does not match strings in items, because their quotes are escaped.
 var tableNames = regexp.MustCompile(`"TableName"\s*:\s*"([^"]*)"`)
 
 func (k *killPoint) effect(r *http.Request, body []byte) bool {
@@ -95,7 +95,7 @@ func (k *killPoint) effect(r *http.Request, body []byte) bool {
 	return false
 }
 
-// answer keeps what is answered.
+// answer records a response.
 type answer struct {
 	header http.Header
 	status int

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// lineWriter puts lines of several processes into one log, whole.
+// lineWriter writes the lines of several processes to one log.
 type lineWriter struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-// line writes a line without its newline. A log is not worth the run: its errors are dropped.
+// line writes a line and a newline. It ignores errors, so that they do not end the run.
 func (l *lineWriter) line(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

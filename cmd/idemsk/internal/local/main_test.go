@@ -22,7 +22,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 )
 
-// modeVariable makes the test binary a function; its value says which.
+// modeVariable makes the test binary a function. Its value is the mode of the function.
 const modeVariable = "LOCAL_TEST_MODE"
 
 func TestMain(m *testing.M) {
@@ -33,15 +33,15 @@ func TestMain(m *testing.M) {
 	os.Exit(handlertest.Main(m, &handler))
 }
 
-// handler is this project's function, built for these tests.
+// handler is the path of the example function.
 var handler string //nolint:gochecknoglobals // set once, before any test
 
-// child is a function that speaks just enough of the Runtime API.
+// child is a function on the Runtime API.
 func child(mode string) {
-	if mode == "late" { // asks for work after a while
+	if mode == "late" { // requests its first event late
 		<-time.After(200 * time.Millisecond)
 	}
-	if mode == "mute" { // never asks for work
+	if mode == "mute" { // never requests an event
 		<-make(chan int)
 	}
 	if mode == "dies" {
@@ -52,7 +52,7 @@ func child(mode string) {
 	for {
 		resp, err := http.Get(base + "next")
 		if err != nil {
-			os.Exit(0) // the other side is gone
+			os.Exit(0) // the Runtime API has ended
 		}
 		event, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
@@ -86,7 +86,7 @@ func child(mode string) {
 	}
 }
 
-// transcript gets what is said, and the function's log.
+// transcript records the lines that are shown, and the function's log.
 type transcript struct {
 	mu    sync.Mutex
 	lines []string
@@ -106,7 +106,7 @@ func (s *transcript) String() string {
 	return strings.Join(s.lines, "\n")
 }
 
-// options run this test binary as the function of that mode, until nothing is left.
+// options returns options that run this test binary as the function of a mode, until nothing is left to deliver.
 func options(t *testing.T, mode string) (local.Options, *transcript) {
 	t.Helper()
 	program, err := os.Executable()
@@ -138,7 +138,7 @@ func run(t *testing.T, o local.Options) (*local.Report, error) {
 	return report, err
 }
 
-// newCluster is a cluster of the test's own, with records in its topic.
+// newCluster starts a cluster with records in its topic.
 func newCluster(t *testing.T, values ...string) *kfake.Cluster {
 	t.Helper()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }

@@ -16,14 +16,14 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 )
 
-// Wanted says which event source mapping is meant, where there are several.
+// Wanted selects one of several event source mappings.
 type Wanted struct {
 	Function string // its name or ARN, with or without its alias; "" is any
 	Topic    string // "" is any
 }
 
-// FromMapping fills options in from an event source mapping on Kafka that is deployed at a Lambda endpoint: the mapping's
-// parameters, the function and its timeout. What options say of the source itself stays. It returns what to tell the user.
+// FromMapping sets options from a deployed event source mapping on Kafka: the mapping's parameters, the function and its timeout. It
+// does not change the options of brokers and authentication. It returns a line that describes the mapping.
 func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted) (said string, err error) {
 	cfg, err := o.AWS(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted
 	if err != nil {
 		return "", err
 	}
-	// Not GetFunctionConfiguration: LocalStack's knows no alias.
+	// GetFunctionConfiguration of LocalStack does not support aliases.
 	function, err := client.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: mapping.FunctionArn})
 	if err != nil {
 		return "", fmt.Errorf("the function %s of the event source mapping %s: %w", aws.ToString(mapping.FunctionArn), aws.ToString(mapping.UUID), err)
@@ -56,7 +56,7 @@ func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted
 		strings.Join(mapping.Topics, ","), o.ESM.ConsumerGroup, o.ESM.BatchSize, o.FunctionName), nil
 }
 
-// findMapping finds the one mapping on Kafka that is wanted.
+// findMapping finds the mapping on Kafka that is wanted.
 func findMapping(ctx context.Context, client *lambda.Client, endpoint string, wanted Wanted) (*types.EventSourceMappingConfiguration, error) {
 	var found, others []types.EventSourceMappingConfiguration
 	pages := lambda.NewListEventSourceMappingsPaginator(client, &lambda.ListEventSourceMappingsInput{})
@@ -91,7 +91,7 @@ func findMapping(ctx context.Context, client *lambda.Client, endpoint string, wa
 	return &found[0], nil
 }
 
-// describe says of mappings what --topic and --function-name tell apart.
+// describe lists mappings by what --topic and --function-name can select.
 func describe(mappings []types.EventSourceMappingConfiguration) string {
 	all := make([]string, 0, len(mappings))
 	for i := range mappings {
@@ -109,7 +109,7 @@ func (w Wanted) fits(m *types.EventSourceMappingConfiguration) bool {
 	return w.fitsFunction(m) && (w.Topic == "" || slices.Contains(m.Topics, w.Topic))
 }
 
-// fitsFunction compares names as AWS's commands take them: NAME, NAME:ALIAS, ACCOUNT:function:NAME, or the ARN, with or without
+// fitsFunction compares names in the forms that AWS accepts: NAME, NAME:ALIAS, ACCOUNT:function:NAME, or the ARN, with or without
 // the alias.
 func (w Wanted) fitsFunction(m *types.EventSourceMappingConfiguration) bool {
 	arn, name := aws.ToString(m.FunctionArn), functionOf(m)
@@ -120,7 +120,7 @@ func (w Wanted) fitsFunction(m *types.EventSourceMappingConfiguration) bool {
 	return w.Function == "" || names(arn, name) || names(strings.TrimSuffix(arn, ":"+alias), bare)
 }
 
-// String says what is wanted, to follow a place.
+// String describes the selection, for messages.
 func (w Wanted) String() string {
 	text := ""
 	if w.Function != "" {
@@ -132,7 +132,7 @@ func (w Wanted) String() string {
 	return text
 }
 
-// functionOf is NAME[:ALIAS] of a mapping's ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME[:ALIAS].
+// functionOf returns NAME[:ALIAS] of a mapping's ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME[:ALIAS].
 func functionOf(m *types.EventSourceMappingConfiguration) string {
 	arn := aws.ToString(m.FunctionArn)
 	if _, name, ok := strings.Cut(arn, ":function:"); ok {
@@ -141,7 +141,7 @@ func functionOf(m *types.EventSourceMappingConfiguration) string {
 	return arn
 }
 
-// fill sets the parameters that a mapping has.
+// fill sets the parameters of a mapping.
 func fill(c *esm.Config, m *types.EventSourceMappingConfiguration) error {
 	c.Topics, c.ConsumerGroup = m.Topics, groupOf(m)
 	c.EventSourceARN = cmp.Or(aws.ToString(m.EventSourceArn), c.EventSourceARN)
@@ -185,7 +185,7 @@ func fill(c *esm.Config, m *types.EventSourceMappingConfiguration) error {
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// groupOf is the consumer group; without one, AWS names it by the mapping's UUID.
+// groupOf returns the consumer group. AWS's default is the mapping's UUID.
 func groupOf(m *types.EventSourceMappingConfiguration) string {
 	group := ""
 	if c := m.AmazonManagedKafkaEventSourceConfig; c != nil {

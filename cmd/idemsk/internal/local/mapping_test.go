@@ -31,8 +31,8 @@ func mapping(topic, function string, more object) object {
 	return m
 }
 
-// deployedAt is a Lambda endpoint with event source mappings, and options that ask it. It answers as LocalStack 2026.3.0 does:
-// GetFunctionConfiguration knows versions and no alias, neither in the name nor as Qualifier; GetFunction knows both.
+// deployedAt starts a Lambda endpoint with event source mappings, and returns options for it. It answers as LocalStack 2026.3.0
+// does: GetFunction accepts versions and aliases, GetFunctionConfiguration accepts versions only.
 func deployedAt(t *testing.T, mappings ...object) (string, *local.Options) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,8 +92,8 @@ func TestFromMapping(t *testing.T) {
 	}
 }
 
-// What a mapping says nothing of stays AWS's default; a self-managed cluster has no ARN, and a group by its UUID.
-func TestFromMappingOfFewWords(t *testing.T) {
+// Parameters that a mapping does not set keep AWS's default. A self-managed cluster has no ARN, and its group is the mapping's UUID.
+func TestFromMappingWithDefaults(t *testing.T) {
 	t.Parallel()
 	m := mapping("payments", "ledger", object{"SelfManagedEventSource": object{}, "MaximumRecordAgeInSeconds": -1, "MaximumRetryAttempts": -1})
 	delete(m, "EventSourceArn")
@@ -107,7 +107,7 @@ func TestFromMappingOfFewWords(t *testing.T) {
 	}
 }
 
-// The function is named as any of AWS's commands takes it: what make deploy-local prints is the alias's ARN.
+// The function is named in any form that AWS accepts. make deploy-local prints the ARN of the alias.
 func TestFromMappingOfANamedFunction(t *testing.T) {
 	t.Parallel()
 	two := []object{mapping("payments", "ledger", nil), mapping("refunds", "other", nil)}
@@ -122,7 +122,7 @@ func TestFromMappingOfANamedFunction(t *testing.T) {
 		url, o := deployedAt(t, two...)
 		_, err := local.FromMapping(t.Context(), o, url, local.Wanted{Function: name})
 		if err == nil || !strings.HasSuffix(err.Error(), "for the function "+name+"; there are: topic payments to ledger:live; topic refunds to other:live") {
-			t.Errorf("%s: %v; want an error that lists what is there", name, err)
+			t.Errorf("%s: %v; want an error that lists the mappings", name, err)
 		}
 	}
 }

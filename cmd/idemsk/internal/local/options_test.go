@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-func TestOptionsThatMakeNoSense(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for says, spoil := range map[string]func(o *local.Options){
 		"give a function":                 func(o *local.Options) { o.Function = "" },

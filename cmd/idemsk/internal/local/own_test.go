@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
-// A function of another's own gets no variable that is the example's: idemsk would take it for a misspelt one.
+// Only the example gets the variables of the example. In another function, idemsk would log them as misspelt.
 func TestVariablesOfTheExample(t *testing.T) {
 	t.Parallel()
 	for _, example := range []bool{false, true} {
@@ -31,7 +31,7 @@ func TestVariablesOfTheExample(t *testing.T) {
 	}
 }
 
-// What runs in this process is at the ports that are asked for, or says that one is taken.
+// Servers in this process listen on the configured ports, or return an error if a port is taken.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "noop")
@@ -52,7 +52,7 @@ func TestPorts(t *testing.T) {
 		"the failures with \"simulated failure\" are generated",
 	} {
 		if !strings.Contains(s.String(), want) {
-			t.Errorf("not said: %s in\n%s", want, s)
+			t.Errorf("the output does not contain %s:\n%s", want, s)
 		}
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// tablesAt asks a DynamoDB on this machine for its tables.
+// tablesAt lists the tables of a DynamoDB on this machine.
 func tablesAt(t *testing.T, port int) string {
 	t.Helper()
 	client := dynamodb.NewFromConfig(awstest.Config(t, fmt.Sprintf("http://127.0.0.1:%d", port)))
@@ -91,14 +91,14 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// A function that is to publish into a table that is not there would fail for each record, again and again.
+// If the outbox's table does not exist, the run does not start, because each record would fail.
 func TestOutboxWithoutItsTable(t *testing.T) {
 	t.Parallel()
 	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
 	o, _ := options(t, "noop")
 	o.Store, o.Env = db.URL(), append(o.Env, "IDEMSK_OUTBOX=on")
 	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "idemsk relay --migrate --outbox-table idemsk-outbox --endpoint-url "+db.URL()) {
-		t.Errorf("%v; want an error that says what makes the table", err)
+		t.Errorf("%v; want an error with the command that creates the table", err)
 	}
 	if err := db.CreateTable(dynamofake.Table{Name: "events", HashKey: "aggregate"}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 const produceTimeout = 30 * time.Second
 
-// produce writes generated payments to the topic; Kafka's own partitioner places them by their keys.
+// produce writes generated payments to the topic. Kafka's partitioner selects the partition by the record's key.
 func produce(ctx context.Context, o *Options, brokers []string) error {
 	topic := o.ESM.Topics[0]
 	client, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-producer"),

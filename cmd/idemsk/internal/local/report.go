@@ -91,7 +91,7 @@ func (r *Report) Beside(without *Report) string {
 		count("  paused until others had its partitions", func(r *Report) int { return r.Concurrent })
 	} else {
 		count("invocations", func(r *Report) int { return r.Invocations })
-		count("  finished batches that came again", func(r *Report) int { return r.Redelivered })
+		count("  finished batches delivered again", func(r *Report) int { return r.Redelivered })
 		count("  made twice at once", func(r *Report) int { return r.Concurrent })
 	}
 	count("  processes killed in the middle", func(r *Report) int { return len(r.Kills) })

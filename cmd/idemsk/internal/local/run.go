@@ -15,8 +15,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 )
 
-// Run runs the function on the topic until the context is done or, if that is wanted, nothing is left to deliver. Its error
-// is an ErrOptions, or says why the run could not begin or go on; then there is no report. Nothing is left running.
+// Run runs the function on the topic until the context ends, or until nothing is left to deliver if UntilDrained is set. It returns
+// an ErrOptions, or an error if the run could not start or continue. It leaves nothing running.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	command, err := o.validate()
 	if err != nil {
@@ -41,10 +41,10 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	return r.report(context.WithoutCancel(ctx))
 }
 
-// brokenError ends a run that makes no sense any more.
+// brokenError ends a run that can't succeed.
 type brokenError struct{ error }
 
-// broken is why a run makes no sense any more; nil if it does.
+// broken returns the error of a brokenError that ended the run, or nil.
 func broken(ctx context.Context) error {
 	if b := (*brokenError)(nil); errors.As(context.Cause(ctx), &b) {
 		return b.error
@@ -62,23 +62,23 @@ type run struct {
 	chances *chances
 
 	brokers  []string
-	store    *runStore // nil: the function's own business
+	store    *runStore // nil if the run has no test environment
 	endpoint *endpoint
 	source   source
-	closers  []func() error // what to close, in the reverse of its opening
-	produced chan struct{}  // closed when no more payments will be produced
-	cut      chan struct{}  // closed when what is under way is cut off
+	closers  []func() error // called in reverse order
+	produced chan struct{}  // closed when all payments are produced
+	cut      chan struct{}  // closed to abort running invocations
 }
 
-// source has the records of the topic handled. *esm.ESM does it as Lambda's event source, consumers by processes in a group.
+// source handles the records of the topic. *esm.ESM is Lambda's event source, consumers are the processes of a group.
 type source interface {
-	// Run runs until the context is done, or nothing is left and no more payments will be produced. Nothing of it is left running.
+	// Run runs until the context ends, or until nothing is left and no more payments will be produced. It leaves nothing running.
 	Run(ctx context.Context) error
 	// Partitions returns the states of the partitions, by number.
 	Partitions() []esm.PartitionState
 }
 
-// prepare opens everything that the run needs, and runs nothing yet.
+// prepare opens everything that the run needs.
 func (r *run) prepare(ctx context.Context) error {
 	o := r.o
 	r.sayBroken()
@@ -134,7 +134,7 @@ func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
 	return esm.New(o.ESM, parts)
 }
 
-// openBroker finds the brokers, or starts one.
+// openBroker sets the brokers, or starts one.
 func (r *run) openBroker() error {
 	r.brokers = r.o.Brokers
 	if len(r.brokers) > 0 || len(r.o.ESM.Events) > 0 {
@@ -151,7 +151,7 @@ func (r *run) openBroker() error {
 	return nil
 }
 
-// invoker makes the invoker of a poller.
+// invoker returns the invoker of a poller.
 func (r *run) invoker(ctx context.Context, _ int) (esm.Invoker, error) {
 	main, err := r.plainInvoker(ctx)
 	if err != nil || r.chances == nil {
@@ -179,7 +179,7 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 	return startProcess(ctx, r.o, r.command, env, point, r.tally, r.log)
 }
 
-// serve runs the source, and what goes on beside it, until it ends.
+// serve runs the source, the producer and the view until the source ends.
 func (r *run) serve(ctx context.Context) error {
 	if r.o.Show != nil {
 		stop := r.o.Show(&View{title: r.title(), source: r.source, tally: r.tally, events: len(r.o.ESM.Events), lease: r.o.lease()})
@@ -191,7 +191,7 @@ func (r *run) serve(ctx context.Context) error {
 	over := make(chan struct{})
 	group.Go(func() error {
 		defer close(over)
-		defer cancel() // what is beside the source ends with it
+		defer cancel() // ends the other goroutines
 		return r.source.Run(beside)
 	})
 	group.Go(func() error { r.leave(ctx, over); return nil })
@@ -200,7 +200,7 @@ func (r *run) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// leave says what a run that is told to stop waits for, and cuts that off if it is asked to.
+// leave reports what a run waits for after a stop, and aborts it on request.
 func (r *run) leave(ctx context.Context, over <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -209,7 +209,7 @@ func (r *run) leave(ctx context.Context, over <-chan struct{}) {
 	}
 	if _, flight := sums(r.source.Partitions()); flight > 0 && broken(ctx) == nil {
 		r.o.Say(fmt.Sprintf("Stopping: nothing more is read. Waiting for the function to be done with %s, for %s at most (its timeout); "+
-			"Ctrl-C again cuts it off.", term.Plural(flight, "record", "records"), r.o.ESM.Timeout))
+			"Ctrl-C again aborts it.", term.Plural(flight, "record", "records"), r.o.ESM.Timeout))
 	}
 	select {
 	case <-r.o.Cut:
@@ -240,24 +240,24 @@ func (r *run) pollers() string {
 	return term.Plural(pollers, "poller", "pollers")
 }
 
-// produce writes the payments that are asked for, and says when there are no more to come.
+// produce produces the payments, and closes produced.
 func (r *run) produce(ctx context.Context) error {
 	if r.o.Produce > 0 {
 		if err := produce(ctx, r.o, r.brokers); err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // cut off, because the run ends
+				return nil //nolint:nilerr // aborted, because the run ends
 			}
 			return err
 		}
 		r.o.Say(fmt.Sprintf("Produced %s to %s by seed %d.", term.Plural(r.o.Produce, "record", "records"), term.Escape(r.o.ESM.Topics[0]), r.o.Seed))
 		r.o.Say(fmt.Sprintf("About %d in 1,000 of these payments can never be booked, and %d in 1,000 fail twice before they succeed: the failures "+
-			"with \"simulated failure\" are generated, for a function that heeds the field simulate.", payments.PoisonPerMille, payments.FlakyPerMille))
+			"with \"simulated failure\" are generated, for a function that supports the field simulate.", payments.PoisonPerMille, payments.FlakyPerMille))
 	}
 	close(r.produced)
 	return nil
 }
 
-// toggle enables and disables the mapping as it is told. Processes are not stopped by it.
+// toggle disables or enables the mapping with each value of Options.Toggle. It does not affect processes.
 func (r *run) toggle(ctx context.Context) {
 	for {
 		select {
@@ -271,7 +271,7 @@ func (r *run) toggle(ctx context.Context) {
 	}
 }
 
-// close closes what was opened.
+// close calls the closers.
 func (r *run) close() error {
 	var errs []error
 	for _, f := range slices.Backward(r.closers) {
@@ -280,7 +280,7 @@ func (r *run) close() error {
 	return errors.Join(errs...)
 }
 
-// report looks at what the run has left.
+// report returns the report of a run that has ended.
 func (r *run) report(ctx context.Context) (*Report, error) {
 	out := &Report{Counts: r.tally.snapshot(), Partitions: r.source.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
 	if !r.tally.first.IsZero() {

@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 	said := s.String()
 	for _, want := range []string{"Broker in this process at 127.0.0.1:", "Produced 500 records to payments by seed 7.", `"table":"idemsk"`} {
 		if !strings.Contains(said, want) {
-			t.Errorf("not said: %s in\n%s", want, said)
+			t.Errorf("the output does not contain %s:\n%s", want, said)
 		}
 	}
 	for _, want := range []string{"500 done", "executed", "everything is committed after"} {
@@ -78,7 +78,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestWhatCannotRun(t *testing.T) {
+func TestRunsThatCannotStart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		mode  string
@@ -111,8 +111,8 @@ func TestWhatCannotRun(t *testing.T) {
 	}
 }
 
-// The usual way to lose records: the function fails whatever it gets, retries are limited, and there is no destination.
-func TestRecordsThatAreLost(t *testing.T) {
+// Records are lost if the function always fails, retries are limited, and there is no destination.
+func TestLostRecordsAreReported(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "fails")
 	o.Produce, o.ESM.MaximumRetryAttempts = 20, 1
@@ -136,8 +136,8 @@ func TestRecordsThatAreLost(t *testing.T) {
 	}
 }
 
-// AWS loses in silence what a function names as failed if the event source is without ReportBatchItemFailures. Here it is said.
-func TestFailuresThatAreIgnored(t *testing.T) {
+// Without ReportBatchItemFailures, records that a function names as failed are lost. AWS does not report that; the run does.
+func TestIgnoredFailuresAreReported(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "names")
 	o.Produce, o.Partitions = 20, 1
@@ -156,8 +156,8 @@ func TestFailuresThatAreIgnored(t *testing.T) {
 	}
 }
 
-// A record that no event can hold is the one that a proof has to find: everything else that gives up is refused.
-func TestAProofFailsIfARecordIsLost(t *testing.T) {
+// The verification finds a record that is too large for an event. The other options that give records up are refused.
+func TestVerificationFailsIfARecordIsLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("payments"), kgo.ProducerBatchMaxBytes(10<<20))
@@ -179,7 +179,7 @@ func TestAProofFailsIfARecordIsLost(t *testing.T) {
 	}
 }
 
-// A process that dies by itself is a failure of its own, that of a kill is not; the request ID says nothing to anybody.
+// The death of a process is the function's failure, unless it was killed. The message has no request ID.
 func TestLastError(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t, "fatal")
@@ -211,8 +211,8 @@ func TestInitTimeout(t *testing.T) {
 	}
 }
 
-// Everything that talks to the brokers proves who it is.
-func TestBrokersThatWantToKnow(t *testing.T) {
+// All clients of the brokers authenticate.
+func TestBrokersWithAuthentication(t *testing.T) {
 	t.Parallel()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "letters"), kfake.ListenFn(loopback),
@@ -234,7 +234,7 @@ func TestBrokersThatWantToKnow(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a run without an error, with what was done with committed.
+// Ctrl-C ends a run without an error. Finished records are committed.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "slow")
@@ -271,8 +271,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A second Ctrl-C cuts off what the first one waits for, and nothing of it is committed.
-func TestCutOff(t *testing.T) {
+// A second Ctrl-C aborts the running invocations. Their records are not committed.
+func TestSecondInterruptAbortsInvocations(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "hangs")
 	o.UntilDrained, o.Produce, o.Partitions = false, 5, 1
@@ -307,12 +307,12 @@ func TestCutOff(t *testing.T) {
 	}
 	for _, want := range []string{"Waiting for the function to be done with 5 records, for 10m0s at most", "the next run redelivers them"} {
 		if !strings.Contains(s.String(), want) {
-			t.Errorf("not said: %q\n%s", want, s)
+			t.Errorf("the output does not contain %q:\n%s", want, s)
 		}
 	}
 }
 
-// The view takes the room that it is given, at the cost of partitions, and shows an error in several lines.
+// The view fits its room by omitting partitions. It shows an error in several lines.
 func TestViewInASmallRoom(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t, "fatal")
@@ -333,7 +333,7 @@ func TestViewInASmallRoom(t *testing.T) {
 		t.Errorf("%d lines:\n%s", len(shown), text)
 	}
 	if !strings.Contains(strings.Join(cut, "\n"), "… and 14 more") {
-		t.Errorf("in no room at all: %q", cut)
+		t.Errorf("in a room of 5 lines: %q", cut)
 	}
 }
 

@@ -179,7 +179,7 @@ func (s *runStore) close() error {
 	var errs []error
 	if s.Environment != nil {
 		errs = append(errs, s.Remove(context.Background()))
-		s.Environment.Close()
+		s.Close()
 	}
 	if s.tables != nil {
 		errs = append(errs, s.tables.Close())

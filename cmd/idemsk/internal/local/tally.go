@@ -12,42 +12,42 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
-// Counts are what came of a run so far. With processes of a consumer group, Started is set, and nothing that is said of invocations and
-// batches: then Failed counts processes that ended by themselves, and Concurrent those that were paused.
+// Counts are the counts of a run. With consumer processes, Started is set, and the counts of invocations and batches are not: Failed
+// is the number of processes that ended by themselves, and Concurrent that of paused ones.
 type Counts struct {
 	Started     int // processes of a consumer group
 	Invocations int
-	Failed      int // of those: the function reported an error, ran out of its time or died
-	Injected    int // of those: by one of the run's Faults
-	Unreadable  int // of the others: answers that were no partial batch response
-	Delivered   int // records, each time they were delivered
-	Done        int // records of batches whose offsets are committed, without those that were given up
+	Failed      int // of those: the function returned an error, exceeded its timeout or died
+	Injected    int // of those: by an injected fault
+	Unreadable  int // of the others: the answer was not a partial batch response
+	Delivered   int // deliveries of records
+	Done        int // records of committed batches, except those that were given up
 	Named       int // records that answers named as failed
 	Ignored     int // records that answers named as failed without ReportBatchItemFailures: they are lost
 	Filtered    int // records
 	Bisected    int // batches
-	Redelivered int // batches, as a fault
-	Concurrent  int // invocations that were made twice at once, as a fault
+	Redelivered int // batches, by a fault
+	Concurrent  int // invocations that went to two processes, by a fault
 	GivenUp     map[string]int
-	Sent        int // records given up that the on-failure destination has
-	Lost        int // records given up for which there was no destination
+	Sent        int // records that were given up and sent to the on-failure destination
+	Lost        int // records that were given up without a destination
 	Outcomes    metrics.Outcomes
-	Reports     int // lines of metrics that the function printed
+	Reports     int // lines with metrics in the function's output
 	Kills       []verify.Kill
-	LastError   string // what the function's last failure was, of which batch, but for Injected ones; not escaped
+	LastError   string // the last failure that was not injected, with its batch; not escaped
 }
 
-// OwnFailures is how many invocations failed by no fault of the run.
+// OwnFailures returns the number of invocations that failed without an injected fault.
 func (c *Counts) OwnFailures() int { return c.Failed - c.Injected }
 
-// Gone is how many records are lost: given up without a destination, or named as failed without ReportBatchItemFailures.
+// Gone returns the number of lost records: given up without a destination, or named as failed without ReportBatchItemFailures.
 func (c *Counts) Gone() int { return c.Lost + c.Ignored }
 
-// tally counts. It watches a mapping, and what the function prints.
+// tally counts the events of a mapping, and the metrics in the function's output.
 type tally struct {
 	fail func(error) // ends the run
 	say  func(line string)
-	// recorded says that events are delivered that were recorded: each answer is said.
+	// recorded is true if recorded events are delivered. Then say gets each answer.
 	recorded bool
 
 	warnIgnored sync.Once
@@ -56,16 +56,16 @@ type tally struct {
 	counts   Counts
 	begun    time.Time
 	first    time.Time // the first invocation's end
-	answered bool      // an answer could be read, once
-	garbage  int       // answers that could not, before that
+	answered bool      // an answer was parsed
+	garbage  int       // answers that could not be parsed
 }
 
-// maxGarbage is how many answers in a row that can't be read, from the first one on, say that the function will not learn.
+// maxGarbage is the number of unparsable answers that end the run, if no answer could be parsed before.
 const maxGarbage = 3
 
 // Observe implements esm.Observer.
 func (t *tally) Observe(e esm.Event) {
-	switch e.Kind { //nolint:exhaustive // what is said, without the lock: who shows it may be asking for the counts
+	switch e.Kind { //nolint:exhaustive // without the lock, because say may wait for a view that reads the counts
 	case esm.Enabled:
 		t.say("The event source mapping is enabled again.")
 	case esm.Disabled:
@@ -76,8 +76,8 @@ func (t *tally) Observe(e esm.Event) {
 		}
 	case esm.Ignored:
 		t.warnIgnored.Do(func() {
-			t.say("WARNING: the function names records that failed, and the event source is without ReportBatchItemFailures: there AWS takes any answer " +
-				"for a success, and these records are lost. Give --function-response-types ReportBatchItemFailures, or IDEMSK_FAILURES=batch to the function.")
+			t.say("WARNING: the function names records that failed, and the event source is without ReportBatchItemFailures: there any answer is " +
+				"a success on AWS, and these records are lost. Give --function-response-types ReportBatchItemFailures, or IDEMSK_FAILURES=batch to the function.")
 		})
 	}
 	t.mu.Lock()
@@ -135,7 +135,7 @@ func (t *tally) invoked(e *esm.Event) {
 	}
 }
 
-// answerLine says what the function made of an event.
+// answerLine describes the function's answer to an event.
 func answerLine(e *esm.Event) string {
 	came := "answered " + string(e.Answer)
 	switch {
@@ -147,7 +147,7 @@ func answerLine(e *esm.Event) string {
 	return term.Escape(e.Batch) + ": " + term.Plural(e.Records, "record", "records") + ", " + term.Cut(term.Escape(came), lineError)
 }
 
-// withoutID leaves out the request ID that Lambda puts into messages of its own: the batch tells more.
+// withoutID removes the request ID from a message of Lambda. The batch identifies the invocation.
 func withoutID(message string) string {
 	before, rest, found := strings.Cut(message, "RequestId: ")
 	if !found {
@@ -157,7 +157,7 @@ func withoutID(message string) string {
 	return before + strings.TrimPrefix(rest, "Error: ")
 }
 
-// misanswered ends the run if the function has never given an answer that could be read.
+// misanswered ends the run after maxGarbage answers if no answer could be parsed.
 func (t *tally) misanswered(err error) {
 	t.counts.LastError = err.Error()
 	if t.garbage++; !t.answered && t.garbage == maxGarbage {
@@ -166,7 +166,7 @@ func (t *tally) misanswered(err error) {
 	}
 }
 
-// printed takes a line of the function's standard output.
+// printed counts the metrics in a line of the function's standard output.
 func (t *tally) printed(line []byte) {
 	if o, ok := metrics.Parse(line); ok {
 		t.mu.Lock()
@@ -220,7 +220,7 @@ func (t *tally) killed(k verify.Kill) {
 	t.counts.Kills = append(t.counts.Kills, k)
 }
 
-// snapshot returns the counts so far.
+// snapshot returns the current counts.
 func (t *tally) snapshot() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()

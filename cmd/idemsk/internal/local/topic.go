@@ -12,10 +12,10 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// rereadTimeout bounds how long the topic may give nothing while it is read again.
+// rereadTimeout is the maximum time without records while the topic is read again.
 const rereadTimeout = 30 * time.Second
 
-// reread calls each with all records that the run was to deliver.
+// reread calls each with the records of the run.
 func (r *run) reread(ctx context.Context, partitions []esm.PartitionState, each func([]mskevent.Record) error) error {
 	for _, e := range r.o.ESM.Events {
 		if err := each(e.Records); err != nil {
@@ -28,7 +28,7 @@ func (r *run) reread(ctx context.Context, partitions []esm.PartitionState, each 
 	return readTopic(ctx, r.brokers, r.o.Kafka, r.o.ESM.Topics[0], partitions, each)
 }
 
-// readTopic reads the topic once more, by a client of its own.
+// readTopic reads the topic again, with another client.
 func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic string, partitions []esm.PartitionState, each func([]mskevent.Record) error) error {
 	from, left := make(map[int32]kgo.Offset), make(map[int32]int64)
 	for i := range partitions {
@@ -59,7 +59,7 @@ func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic stri
 	return nil
 }
 
-// poll reads some records, and takes partitions that are read to their end out of left.
+// poll reads some records, and removes partitions from left that are read to their end.
 func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (records []mskevent.Record, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, rereadTimeout, errors.New("the brokers returned no more records"))
 	defer cancel()

@@ -14,20 +14,20 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// View says how a run goes. Its texts are safe to print.
+// View is the progress of a run. Its texts are escaped.
 type View struct {
 	title  string
 	source source
 	tally  *tally
-	events int           // that are delivered in the place of a topic's records
-	lease  time.Duration // of the function; 0 if it is not known
+	events int           // number of recorded events; 0 if the run reads a topic
+	lease  time.Duration // the function's lease; 0 if it is unknown
 	recent window
 }
 
-// shownPartitions is how many partitions a table has lines for: those that lag most.
+// shownPartitions is the maximum number of partitions in a table: those with the largest lag.
 const shownPartitions = 12
 
-// Lines are the whole view, for so much room: of partitions that do not fit, those are left out that lag least.
+// Lines returns the view, cut to a room. It omits the partitions with the smallest lag.
 func (v *View) Lines(room term.Room) []string {
 	counts := v.tally.snapshot()
 	state := ""
@@ -42,13 +42,13 @@ func (v *View) Lines(room term.Room) []string {
 		below = append(below, "", text)
 	}
 	below = append(below, errorLines(counts.LastError, room.Columns)...)
-	const heading, others = 1, 1 // lines around those of partitions
+	const heading, others = 1, 1 // lines before and after the partitions
 	fitting := room.Rows - len(lines) - heading - others - len(below)
 	lines = append(lines, sourceLines(v.events, v.source.Partitions(), min(max(fitting, 0), shownPartitions))...)
 	return append(lines, below...)
 }
 
-// waiting says what records in flight wait for after a kill; "" if it is nothing. The lease is 0 if it is not known.
+// waiting describes the lease that records in flight wait for after a kill; "" if there is none. The lease is 0 if it is unknown.
 func waiting(c *Counts, flight int, lease time.Duration, now time.Time) string {
 	if len(c.Kills) == 0 || flight == 0 {
 		return ""
@@ -60,7 +60,7 @@ func waiting(c *Counts, flight int, lease time.Duration, now time.Time) string {
 	return fmt.Sprintf("a process was killed %s ago: the keys it held are free when its lease of %s is over", ago.Round(time.Second), lease)
 }
 
-// window knows how many records were done lately: a rate since the beginning would sink for as long as nothing comes.
+// window measures the recent rate. A rate since the start would fall while there are no records.
 type window struct{ samples []sample }
 
 type sample struct {
@@ -68,27 +68,27 @@ type sample struct {
 	done int
 }
 
-// windowTime is how far a window reaches back.
+// windowTime is the length of a window.
 const windowTime = 10 * time.Second
 
-// rate notes how many records are done, and returns how many a second were within the window; for the first look, 0.
+// rate adds a sample, and returns the records a second within the window; 0 for the first sample.
 func (w *window) rate(now time.Time, done int) int {
 	w.samples = append(w.samples, sample{now, done})
-	for len(w.samples) > 2 && now.Sub(w.samples[1].at) >= windowTime { // what remains spans the window
+	for len(w.samples) > 2 && now.Sub(w.samples[1].at) >= windowTime { // the remaining samples span the window
 		w.samples = w.samples[1:]
 	}
 	return perSecond(done-w.samples[0].done, now.Sub(w.samples[0].at))
 }
 
-// perSecond is the rate of n within d.
+// perSecond returns the rate of n in d.
 func perSecond(n int, d time.Duration) int {
 	return int(float64(n) / max(d.Seconds(), time.Millisecond.Seconds()))
 }
 
-// maxErrorLines bounds what the view shows of an error: the log has it whole.
+// maxErrorLines is the maximum number of lines of an error in the view. The log has the whole error.
 const maxErrorLines = 3
 
-// errorLines are an error below a table, and none if there is no error.
+// errorLines returns the lines of an error below a table.
 func errorLines(text string, columns int) []string {
 	if text == "" {
 		return nil
@@ -97,7 +97,7 @@ func errorLines(text string, columns int) []string {
 	return append([]string{""}, lines[:min(len(lines), maxErrorLines)]...)
 }
 
-// Line is the view in one line.
+// Line returns the view in one line.
 func (v *View) Line() string {
 	c := v.tally.snapshot()
 	lag, flight := sums(v.source.Partitions())
@@ -122,10 +122,10 @@ func (v *View) Line() string {
 	return line
 }
 
-// lineError is how many runes of an error the line has.
+// lineError is the maximum number of runes of an error in a line.
 const lineError = 200
 
-// lost says which records are lost, and why.
+// lost describes the lost records, with the reasons.
 func lost(c *Counts) (lines []string) {
 	if c.Lost > 0 {
 		lines = append(lines, term.Plural(c.Lost, "record", "records")+" lost: given up, no on-failure destination")
@@ -144,7 +144,7 @@ func sums(partitions []esm.PartitionState) (lag int64, flight int) {
 	return lag, flight
 }
 
-// sourceLines say how far the recorded events have come or, where there are none, each partition.
+// sourceLines returns the progress of the recorded events or, if there are none, of the partitions.
 func sourceLines(events int, partitions []esm.PartitionState, most int) []string {
 	if events == 0 {
 		return partitionLines(partitions, most)
@@ -153,7 +153,7 @@ func sourceLines(events int, partitions []esm.PartitionState, most int) []string
 	return []string{fmt.Sprintf("%s of %s done with", term.Count(int64(events)-lag), term.Plural(events, "event", "events"))}
 }
 
-// partitionLines are a table of at most so many partitions.
+// partitionLines returns a table of at most most partitions.
 func partitionLines(partitions []esm.PartitionState, most int) []string {
 	var t term.Table
 	t.Right(0, 1, 2, 3, 4, 5) //nolint:mnd // all columns
@@ -183,7 +183,7 @@ func tableLines(t *term.Table) []string {
 	return strings.Split(strings.TrimSuffix(t.String(), "\n"), "\n")
 }
 
-// countsTable has a row for whatever has happened, at a rate of records a second.
+// countsTable returns a table of the counts. rate is in records a second.
 func countsTable(c *Counts, rate int) *term.Table {
 	t := new(term.Table)
 	before := ""
@@ -222,7 +222,7 @@ func countsTable(c *Counts, rate int) *term.Table {
 	return t
 }
 
-// failed counts the invocations that failed, and those of them that were made to.
+// failed describes the failed invocations, and those that were killed on purpose.
 func failed(c *Counts) string {
 	text := term.Count(c.Failed) + " failed"
 	if c.Injected > 0 {
@@ -231,10 +231,10 @@ func failed(c *Counts) string {
 	return text
 }
 
-// outcomesInLine is how many outcomes the narrowest usual terminal has room for.
+// outcomesInLine is the number of outcomes that fit a line of 80 columns.
 const outcomesInLine = 2
 
-// outcomes are what the function itself says of its records, in its metrics.
+// outcomes describes the outcomes in the function's metrics.
 func outcomes(c *Counts) []string {
 	o := &c.Outcomes
 	var parts []string
@@ -255,7 +255,7 @@ func outcomes(c *Counts) []string {
 	return parts
 }
 
-// toRetry is what has to be delivered again.
+// toRetry returns the number of records that must be delivered again.
 func toRetry(o *metrics.Outcomes) int {
 	return o.Retried + o.NotStarted + o.StoreDown + o.CompletionFailed
 }

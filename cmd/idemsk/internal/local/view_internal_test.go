@@ -7,7 +7,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
-// The rate is that of the last ten seconds: it is 0 ten seconds after the last record, and an idle hour does not drag it down.
+// The rate is that of the last ten seconds. It is 0 ten seconds after the last record, and idle time does not lower a later rate.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
@@ -31,7 +31,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Where nothing moves after a kill, the view says what is waited for, and for how long.
+// While records wait after a kill, the view shows the lease that they wait for.
 func TestWaitingForALease(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

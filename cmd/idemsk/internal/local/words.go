@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Words splits a command into its words as a shell does: blanks part them, quotes and backslashes keep blanks. Nothing is
-// expanded, and no shell stands between this tool and the function, so that how a process ends is seen as it is.
+// Words splits a command into its words as a shell does: at blanks that are not quoted or escaped. It expands nothing. Because no
+// shell runs the command, the exit status is that of the function's process.
 func Words(command string) ([]string, error) {
 	var words []string
 	var word strings.Builder
-	begun := false // also an empty word in quotes is one
+	begun := false // a quoted empty word is a word
 	quote := rune(0)
 	escaped := false
 	for _, r := range command {

@@ -1,5 +1,5 @@
-// Package metrics reads the counts of outcomes: those that a function prints for each batch, in CloudWatch's embedded metric format, and
-// those that a consumer process serves for Prometheus.
+// Package metrics parses the counts of outcomes: those that a function prints for each batch, in CloudWatch's embedded metric format,
+// and those that a consumer process serves for Prometheus.
 package metrics
 
 import (
@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// Outcomes are the counts that a function prints for its batches, in CloudWatch's embedded metric format. (There the names
-// begin with capitals, which encoding/json accepts too.)
+// Outcomes are the counts of a function's batches. The names of the metrics begin with capitals, which encoding/json accepts.
 type Outcomes struct {
 	Executed         int `json:"executed"`
 	Replayed         int `json:"replayed"`
@@ -29,7 +28,7 @@ type Outcomes struct {
 	StoreDown        int `json:"storeDown"`
 	Overruns         int `json:"overruns"`
 
-	Stolen    int `json:"stolen"` // beside the outcome, as are the others below
+	Stolen    int `json:"stolen"` // in addition to an outcome, like the counts below
 	Fenced    int `json:"fenced"`
 	Blocked   int `json:"blocked"`
 	Reported  int `json:"reported"`
@@ -58,14 +57,14 @@ func (o *Outcomes) Add(other *Outcomes) {
 	o.BatchSize += other.BatchSize
 }
 
-// Sum is how many records the outcomes speak of. One that is fenced may have no other outcome.
+// Sum returns the number of records with an outcome. A fenced record may have no other outcome.
 func (o *Outcomes) Sum() (least, most int) {
 	n := o.Executed + o.Replayed + o.ReplayedFailed + o.Duplicates + o.DeadLettered + o.FailedOpen + o.Unprotected + o.Retried +
 		o.InFlight + o.NotStarted + o.CompletionFailed + o.StoreDown + o.Overruns
 	return n, n + o.Fenced
 }
 
-// Parse reads a line; false if it is not one of embedded metrics.
+// Parse parses a line. It returns false if the line has no embedded metrics.
 func Parse(line []byte) (Outcomes, bool) {
 	if !bytes.Contains(line, []byte(`"_aws"`)) {
 		return Outcomes{}, false

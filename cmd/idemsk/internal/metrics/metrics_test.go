@@ -11,7 +11,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-func TestParseReadsWhatAFunctionPrints(t *testing.T) {
+func TestParseReadsTheMetricsOfAFunction(t *testing.T) {
 	t.Parallel()
 	r := kafka.Report{
 		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
@@ -39,7 +39,7 @@ func TestParseReadsWhatAFunctionPrints(t *testing.T) {
 	}
 }
 
-func TestParseLeavesOtherLines(t *testing.T) {
+func TestParseIgnoresOtherLines(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"", "text", `{"Executed":1}`, `{"_aws":null}`, `"_aws"`, `{"_aws":{},"Executed":"many"}`} {
 		if _, ok := metrics.Parse([]byte(line)); ok {

@@ -15,13 +15,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The formats of a line.
+// Formats of lines.
 const (
 	FormatValue = "value" // the line is the record's value
 	FormatJSON  = "json"  // {"key":…,"value":…,"headers":{…}}
 )
 
-// MaxLine is how long a line may be, in bytes: more than any broker takes by default.
+// MaxLine is the maximum length of a line in bytes. It is more than the default limit of brokers.
 const MaxLine = 10 << 20
 
 // Line is a record that was read.
@@ -30,7 +30,7 @@ type Line struct {
 	Record *kgo.Record
 }
 
-// Read yields a record for each line that is not blank. parse turns a line into a record; its error ends the reading.
+// Read yields the record of each line that is not blank. It stops after an error of parse.
 func Read(r io.Reader, parse func(line []byte) (*kgo.Record, error)) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		lines := bufio.NewScanner(r)
@@ -58,15 +58,15 @@ func Read(r io.Reader, parse func(line []byte) (*kgo.Record, error)) iter.Seq2[L
 	}
 }
 
-// ValueLine takes a line for the value of a record with this key, which may be nil, and these headers.
+// ValueLine parses a line as the value of a record with the key, which may be nil, and the headers.
 func ValueLine(key []byte, headers []kgo.RecordHeader) func(line []byte) (*kgo.Record, error) {
 	return func(line []byte) (*kgo.Record, error) {
 		return &kgo.Record{Key: key, Value: bytes.Clone(line), Headers: headers}, nil
 	}
 }
 
-// JSONLine takes a line for a record in JSON. A value that is a string is written as its text, null is a tombstone, and any other
-// JSON is written as it stands in the line.
+// JSONLine parses a line as a record in JSON. The value is written as its text if it is a string, as a tombstone if it is null, and
+// otherwise as JSON, unchanged.
 func JSONLine(line []byte) (*kgo.Record, error) {
 	var record struct {
 		Key     *string           `json:"key"`

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Write writes records to a topic, by Kafka's own partitioner, and calls wrote for each, one at a time, with its place. The first
-// that can't be written ends it: its error names the line. It returns how many all in-sync replicas have.
+// Write writes records to a topic. Kafka's partitioner selects the partitions. It calls wrote for each written record, one at a time.
+// It stops after the first error, which names the line, and returns the number of records that all in-sync replicas have.
 func Write(ctx context.Context, client *kgo.Client, topic string, lines iter.Seq2[Line, error], wrote func(r *kgo.Record)) (n int, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -36,7 +36,7 @@ func Write(ctx context.Context, client *kgo.Client, topic string, lines iter.Seq
 			wrote(r)
 		})
 	}
-	flushErr := client.Flush(context.WithoutCancel(ctx)) // the client's delivery timeout bounds it
+	flushErr := client.Flush(context.WithoutCancel(ctx)) // ends at the client's delivery timeout at the latest
 	mu.Lock()
 	defer mu.Unlock()
 	if cause := context.Cause(ctx); cause != nil {

@@ -1,4 +1,4 @@
-// Package reconcile compares what a store remembers with what a business has on record.
+// Package reconcile compares the keys of a store with an export of business records.
 package reconcile
 
 import (
@@ -19,11 +19,11 @@ type Row struct {
 	Line int    `json:"line"` // from 1
 }
 
-// maxLine is the longest line of an export in JSON lines, in bytes.
+// maxLine is the maximum length in bytes of a line of JSON.
 const maxLine = 16 << 20
 
-// ReadExport yields the rows of an export, which is CSV with a header line or JSON lines, as the file's name says; field
-// names the column, or the member, that holds the key.
+// ReadExport yields the rows of an export: CSV with a header line, or JSON lines, depending on the file name. field is the name of
+// the column or member with the key.
 func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error] {
 	rows := unknownFormat
 	switch strings.ToLower(filepath.Ext(name)) {
@@ -62,7 +62,7 @@ func readCSV(file io.Reader, field string) iter.Seq2[Row, error] {
 	}
 	column := -1
 	for i, name := range header {
-		if strings.TrimPrefix(name, "\ufeff") == field { // a byte order mark, as spreadsheets write it
+		if strings.TrimPrefix(name, "\ufeff") == field { // spreadsheets write a byte order mark
 			column = i
 		}
 	}
@@ -110,7 +110,7 @@ func readJSONLines(file io.Reader, field string) iter.Seq2[Row, error] {
 func parseLine(line []byte, field string, n int) (Row, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(line, &members); err != nil {
-		return Row{}, fmt.Errorf("line %d is no JSON object: %w", n, err)
+		return Row{}, fmt.Errorf("line %d is not a JSON object: %w", n, err)
 	}
 	row := Row{Line: n}
 	value, ok := members[field]

@@ -14,9 +14,9 @@ type Report struct {
 	Overdue []store.Entry `json:"overdue"` // STARTED, and the lease or delay is over
 	Failed  []store.Entry `json:"failed"`
 
-	// What follows is nil without an export.
+	// The fields below are nil without an export.
 	OnlyInStore  []store.Entry `json:"onlyInStore,omitempty"`  // COMPLETED, and not in the export
-	OnlyInExport []Row         `json:"onlyInExport,omitempty"` // no key that is COMPLETED
+	OnlyInExport []Row         `json:"onlyInExport,omitempty"` // without a key that is COMPLETED
 	Unsettled    []Unsettled   `json:"unsettled,omitempty"`
 	Twice        []Row         `json:"twice,omitempty"` // the second and further rows of a key
 
@@ -25,7 +25,7 @@ type Report struct {
 	Matched int `json:"matched"` // rows whose key is COMPLETED
 }
 
-// Unsettled is a business record whose key is there, but not COMPLETED.
+// Unsettled is a business record whose key is in the store, but not COMPLETED.
 type Unsettled struct {
 	Row    Row         `json:"row"`
 	Record store.Entry `json:"record"`
@@ -36,16 +36,16 @@ func (r *Report) Differs() bool {
 	return len(r.OnlyInStore)+len(r.OnlyInExport)+len(r.Unsettled)+len(r.Twice) > 0
 }
 
-// Options says what is compared.
+// Options configure a reconciliation.
 type Options struct {
-	// Prefix is put before the keys of the export, and stored keys that do not begin with it need not be there. Of a key that is
-	// stored as its hash, it can't be told with what it begins.
+	// Prefix is prepended to the keys of the export. Stored keys without the prefix need not be in the export. Keys that are stored as
+	// a hash have no visible prefix.
 	Prefix string
-	// From and To bound the COMPLETED records that must be in the export, by when they completed; zero is no bound.
+	// From and To are bounds of the completion times of the keys that must be in the export. Zero means no bound.
 	From, To time.Time
 }
 
-// Run reads the store, and the export unless it is nil.
+// Run compares the store with the export, which may be nil.
 func Run(ctx context.Context, st store.Admin, export iter.Seq2[Row, error], o Options, now time.Time) (*Report, error) {
 	r := &Report{}
 	rows, err := r.index(export, o.Prefix)
@@ -76,7 +76,7 @@ func (r *Report) judge(rec *store.Entry, now time.Time) {
 	}
 }
 
-// compare takes the record's row out of those that are left.
+// compare compares an entry with its row, and removes the row from the remaining ones.
 func (r *Report) compare(left *index, rec *store.Entry, o Options) {
 	row, ok := left.take(rec.Key)
 	switch {
@@ -90,7 +90,7 @@ func (r *Report) compare(left *index, rec *store.Entry, o Options) {
 	}
 }
 
-// index finds the rows of an export by their keys as stored.
+// index returns the rows of an export by stored key.
 type index struct {
 	rows   []Row
 	taken  []bool
@@ -133,7 +133,7 @@ func (x *index) take(key string) (Row, bool) {
 	return x.rows[n], true
 }
 
-// inOrder returns the rows that have no match.
+// inOrder returns the remaining rows in the order of the export.
 func (x *index) inOrder() []Row {
 	if x == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// filled is a store with a key in each state: done, early (completed ten hours before), failed, dead, flying, expired.
+// filled returns a store with a key in each state: done, early (completed ten hours before), failed, dead, flying, expired.
 func filled(t *testing.T) *memstore.Store {
 	t.Helper()
 	clock := now
@@ -77,7 +77,7 @@ func equal(t *testing.T, what, got, want string) {
 	}
 }
 
-func TestWithoutAnExport(t *testing.T) {
+func TestRunWithoutAnExport(t *testing.T) {
 	r := run(t, "", "", reconcile.Options{})
 	equal(t, "overdue", keys(r.Overdue, record), "dead")
 	equal(t, "failed", keys(r.Failed, record), "failed")
@@ -86,7 +86,7 @@ func TestWithoutAnExport(t *testing.T) {
 	}
 }
 
-func TestAgainstAnExport(t *testing.T) {
+func TestRunWithAnExport(t *testing.T) {
 	for name, export := range map[string]string{
 		"export.csv":   "amount,id\n1,done\n2,ghost\n3,done\n4,failed\n5,secret\n",
 		"bom.CSV":      "\ufeffid,amount\ndone,1\nghost,2\ndone,3\nfailed,4\nsecret,5\n",
@@ -110,7 +110,7 @@ func TestAgainstAnExport(t *testing.T) {
 	}
 }
 
-func TestTheExportsTime(t *testing.T) {
+func TestBoundsOfTheCompletionTime(t *testing.T) {
 	const export = "id\ndone\nsecret\n"
 	if r := run(t, "e.csv", export, reconcile.Options{Prefix: "ledger#payments#", From: now.Add(-2 * time.Hour)}); r.Differs() {
 		t.Errorf("what completed before the export begins is missed: %+v", r)
@@ -123,14 +123,14 @@ func TestTheExportsTime(t *testing.T) {
 	}
 }
 
-func TestBrokenExports(t *testing.T) {
+func TestInvalidExports(t *testing.T) {
 	for _, tc := range []struct{ name, export, want string }{
 		{"e.txt", "", "e.txt: its name must end in .csv or .jsonl"},
 		{"e.csv", "", "e.csv: it has no header line"},
 		{"e.csv", "key,amount\n", `e.csv: it has no column "id"; it has ["key" "amount"]`},
 		{"e.csv", "id,amount\na,1\nb\n", "e.csv: record on line 3: wrong number of fields"},
 		{"e.csv", "id,amount\n\"a\nb\",1\n,2\n", `e.csv: line 4 has no "id"`},
-		{"e.jsonl", "{\"id\":\"a\"}\n[]\n", "e.jsonl: line 2 is no JSON object"},
+		{"e.jsonl", "{\"id\":\"a\"}\n[]\n", "e.jsonl: line 2 is not a JSON object"},
 		{"e.jsonl", "{\"id\":7}\n", `e.jsonl: line 1: "id" is no string`},
 		{"e.jsonl", "{}\n", `e.jsonl: line 1 has no "id"`},
 	} {

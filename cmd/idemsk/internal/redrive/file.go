@@ -34,7 +34,7 @@ func (s *file) Next(context.Context) (*Message, error) {
 		line, err := s.r.ReadBytes('\n')
 		s.line++
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return &Message{Name: fmt.Sprintf("line %d", s.line), Body: line}, nil
+			return message(fmt.Sprintf("line %d", s.line), line), nil
 		}
 		switch {
 		case errors.Is(err, io.EOF):

@@ -16,7 +16,7 @@ func incomplete(l *kafka.DeadLetter) bool { return l.ValueOmitted > 0 || len(l.O
 func check(l *kafka.DeadLetter, reader Reader) error {
 	switch {
 	case len(l.Undecoded) > 0 || slices.Contains(l.Omitted, "undecoded"):
-		return errors.New(`the record can't be decoded: produce a corrected one (the original is in the letter's "undecoded")`)
+		return errors.New(`the record can't be decoded: produce a corrected one (the original is in the dead letter)`)
 	case incomplete(l) && reader == nil:
 		return fmt.Errorf("the letter does not contain its value, which was too large (%d bytes): give --brokers to read the record from Kafka", l.ValueOmitted)
 	}

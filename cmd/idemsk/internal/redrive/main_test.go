@@ -55,7 +55,8 @@ func (s *listSource) Next(context.Context) (*redrive.Message, error) {
 		return nil, io.EOF
 	}
 	s.next++
-	return &redrive.Message{Name: string(rune('a' + s.next - 1)), Body: s.bodies[s.next-1]}, nil
+	l, err := kafka.ParseDeadLetter(s.bodies[s.next-1])
+	return &redrive.Message{Name: string(rune('a' + s.next - 1)), Letter: l, Err: err}, nil
 }
 
 func (s *listSource) Begin(context.Context, *redrive.Message) (time.Time, error) {

@@ -104,7 +104,7 @@ func (q *queue) receive(ctx context.Context) error {
 			}
 		case !known:
 			q.empty = 0
-			q.ready = append(q.ready, &Message{Name: id, Body: []byte(aws.ToString(got.Body))})
+			q.ready = append(q.ready, message(id, []byte(aws.ToString(got.Body))))
 		}
 	}
 	return nil

@@ -18,16 +18,25 @@ type Source interface {
 	Next(ctx context.Context) (*Message, error)
 	// Begin makes sure that a message stays with the caller for a while, and returns until when.
 	Begin(ctx context.Context, m *Message) (until time.Time, err error)
-	// Done takes a message out of the source, for good.
+	// Done removes a message from the source.
 	Done(ctx context.Context, m *Message) error
 	// Close gives back the messages that were not taken out.
 	Close(ctx context.Context) error
 }
 
-// Message is what a source holds: a letter, it is to be hoped.
+// Message is what a source holds. A source keeps no letter that it has returned.
 type Message struct {
-	Name string // for people: a message's ID, or a line of a file
-	Body []byte // a source keeps none that it has handed out
+	Name   string // a message's ID, a line of a file, or a record's place
+	Letter kafka.DeadLetter
+	Err    error // why the message is not a dead letter
+
+	at position // of a record in a topic of dead letters
+}
+
+// message returns the message of a letter in JSON.
+func message(name string, body []byte) *Message {
+	l, err := kafka.ParseDeadLetter(body)
+	return &Message{Name: name, Letter: l, Err: err}
 }
 
 // Destination is where letters go.
@@ -103,15 +112,14 @@ func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, er
 		if err != nil {
 			return r.passed, err
 		}
-		l, err := kafka.ParseDeadLetter(m.Body)
 		switch {
-		case err != nil:
-			report(Result{Message: m.Name, Outcome: NotDeadLetter, Error: err.Error()})
+		case m.Err != nil:
+			report(Result{Message: m.Name, Outcome: NotDeadLetter, Error: m.Err.Error()})
 			continue
-		case r.passesOver(&l):
+		case r.passesOver(&m.Letter):
 			continue
 		}
-		res := r.redrive(ctx, m, &l)
+		res := r.redrive(ctx, m, &m.Letter)
 		if res.Outcome != Duplicate {
 			n++
 		}
@@ -197,7 +205,7 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 	res.Outcome = outcome
 	// The record is delivered: the rest is done even if the context is canceled.
 	if err := r.Source.Done(context.WithoutCancel(ctx), m); err != nil {
-		res.Error = fmt.Sprintf("it was redriven, but could not be deleted from the source; redriving it again is safe: %v", err)
+		res.Error = fmt.Sprintf("it was redriven, but could not be removed from the source; redriving it again is safe: %v", err)
 	}
 	return nil
 }

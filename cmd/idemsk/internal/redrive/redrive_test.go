@@ -86,7 +86,7 @@ func TestLetterThatCannotBeTakenOut(t *testing.T) {
 	t.Parallel()
 	src := &listSource{bodies: bodies(t, letter(1)), err: errors.New("gone")}
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
-	if r := results[0]; r.Outcome != redrive.Redriven || !strings.Contains(r.Error, "could not be deleted from the source") {
+	if r := results[0]; r.Outcome != redrive.Redriven || !strings.Contains(r.Error, "could not be removed from the source") {
 		t.Errorf("%+v; want redriven, with a word that it stays", r)
 	}
 }

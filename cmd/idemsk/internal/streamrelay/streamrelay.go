@@ -1,5 +1,5 @@
-// Package streamrelay follows the stream of a DynamoDB outbox and sends what it shows to Kafka, for local use: what the
-// function lambda/relay does behind Lambda's event source. It keeps no checkpoint.
+// Package streamrelay reads the stream of a DynamoDB outbox and sends its events to Kafka, for local use. On AWS the function
+// lambda/relay does this. It keeps no checkpoint.
 package streamrelay
 
 import (
@@ -19,45 +19,45 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// Tables says which stream a table has; a dynamodb.Client does.
+// Tables describes tables. It is implemented by dynamodb.Client.
 type Tables interface {
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 }
 
-// Streams reads streams; a dynamodbstreams.Client does.
+// Streams reads streams. It is implemented by dynamodbstreams.Client.
 type Streams interface {
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
 	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
 	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// Relay sends items, or sets them aside; a dynamooutbox.Relay does.
+// Relay sends or parks items. It is implemented by dynamooutbox.Relay.
 type Relay interface {
 	Send(ctx context.Context, items []dynamooutbox.Item) dynamooutbox.Result
 	Reject(ctx context.Context, item dynamooutbox.Item, reason error) error
 }
 
-// Config says what to follow.
+// Config configures Run.
 type Config struct {
 	Table   string
 	Tables  Tables
 	Streams Streams
 	Relay   Relay
 	Logger  *slog.Logger
-	// Poll is the pause between two looks at a stream that shows nothing new, or can't be read, and before an item is sent again.
+	// Poll is the pause after a read that returned nothing or failed, and before an item is sent again.
 	Poll time.Duration
-	// UntilEmpty ends when the stream has been read to its end.
+	// UntilEmpty ends Run at the end of the stream.
 	UntilEmpty bool
-	// Report is called after each look that found something.
+	// Report is called after each read that returned something.
 	Report func(r dynamooutbox.Result)
 }
 
-// shard is one that is being read.
+// shard is a shard that is read.
 type shard struct {
 	id, parent string
-	after      string  // sequence number of the last record that was dealt with
-	iterator   *string // nil: to be had
-	ended      bool    // read to its end
+	after      string  // sequence number of the last record that was published or parked
+	iterator   *string // nil if it must be requested
+	ended      bool    // completely read
 }
 
 // follower reads a stream.
@@ -65,12 +65,11 @@ type follower struct {
 	Config
 	stream string
 	shards map[string]*shard
-	order  []string // of their discovery
+	order  []string // in the order of their discovery
 }
 
-// Run follows the stream from its oldest record until ctx ends. A shard is read when the one that it came of has been read:
-// so the changes of an item, and the items of a key, come in their order. While DynamoDB does not answer, or throttles, it
-// waits; any other error ends it.
+// Run reads the stream from its oldest record until ctx ends. It reads a shard after its parent, so that the changes of an item, and
+// the items of a key, are in order. It retries while DynamoDB does not answer or throttles. It returns any other error.
 func Run(ctx context.Context, cfg Config) error {
 	table, err := cfg.Tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &cfg.Table})
 	if err != nil {
@@ -88,7 +87,7 @@ func Run(ctx context.Context, cfg Config) error {
 		case err != nil && passing.IsErrorRetryable(err) != aws.TrueTernary:
 			return err
 		case err != nil:
-			f.Logger.WarnContext(ctx, "the stream can't be read for now: trying again", "table", f.Table, "error", err)
+			f.Logger.WarnContext(ctx, "the stream can't be read now, retrying", "table", f.Table, "error", err)
 			pause(ctx, f.Poll)
 		case !moved && f.UntilEmpty:
 			return nil
@@ -99,7 +98,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// look reads each shard once, and reports whether there may be more to read at once.
+// look reads each shard once, and reports whether there may be more records.
 func (f *follower) look(ctx context.Context) (moved bool, err error) {
 	if err := f.discover(ctx); err != nil {
 		return false, err
@@ -123,7 +122,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// discover finds shards that are new.
+// discover finds new shards.
 func (f *follower) discover(ctx context.Context) error {
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &f.stream}
 	for {
@@ -144,8 +143,8 @@ func (f *follower) discover(ctx context.Context) error {
 	}
 }
 
-// read sends the next records of a shard, and reports whether it came to any, or to its end, behind which another may begin. It
-// does nothing while the shard's parent has not been read to its end.
+// read sends the next records of a shard. It reports whether there were any, or whether the shard has ended, because a child may
+// follow. It does nothing until the shard's parent has been read.
 func (f *follower) read(ctx context.Context, s *shard) (moved bool, err error) {
 	if parent := f.shards[s.parent]; s.ended || parent != nil && !parent.ended {
 		return false, nil
@@ -155,7 +154,7 @@ func (f *follower) read(ctx context.Context, s *shard) (moved bool, err error) {
 	}
 	out, err := f.Streams.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: s.iterator})
 	if expired := (*types.ExpiredIteratorException)(nil); errors.As(err, &expired) {
-		s.iterator = nil // they last 15 minutes, and Kafka may have been away for longer
+		s.iterator = nil // it is valid for 15 minutes, and Kafka may have been unavailable for longer
 		return true, nil
 	}
 	if err != nil {
@@ -175,7 +174,7 @@ func (f *follower) read(ctx context.Context, s *shard) (moved bool, err error) {
 	return s.ended || len(out.Records) > 0, nil
 }
 
-// open has a shard go on where it is.
+// open requests the iterator of a shard at its position.
 func (f *follower) open(ctx context.Context, s *shard) error {
 	if s.iterator != nil {
 		return nil
@@ -194,7 +193,7 @@ func (f *follower) open(ctx context.Context, s *shard) error {
 
 var errNoImage = errors.New("the stream's records have no new image: it must be of type NEW_IMAGE or NEW_AND_OLD_IMAGES")
 
-// items are those that are to be sent: new ones, and those that were requeued. Records that are not items are parked.
+// items returns the items to send: new and requeued ones. A record that is not an item is parked.
 func (f *follower) items(ctx context.Context, records []types.Record) (items []dynamooutbox.Item, err error) {
 	for i := range records {
 		r := &records[i]
@@ -226,7 +225,7 @@ func (f *follower) items(ctx context.Context, records []types.Record) (items []d
 	return items, nil
 }
 
-// send sends items, in their order, until each is published or parked.
+// send sends items in order until each is published or parked.
 func (f *follower) send(ctx context.Context, items []dynamooutbox.Item) error {
 	for len(items) > 0 {
 		result := f.Relay.Send(ctx, items)

@@ -23,19 +23,19 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// image is an item as the stream shows it.
+// image returns an item's image in the stream.
 func image(id string, requeued bool) map[string]types.AttributeValue {
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	av := map[string]types.AttributeValue{
-		dynamooutbox.AttrAggregate: text("credited"), dynamooutbox.AttrID: text(id), dynamooutbox.AttrTopic: text("credited"),
-		dynamooutbox.AttrCreatedAt: &types.AttributeValueMemberN{Value: "1"},
-		dynamooutbox.AttrEvents: &types.AttributeValueMemberL{Value: []types.AttributeValue{
+		dynamooutbox.AttrAggregate: text("credited"), dynamooutbox.AttrID: text(id), "topic": text("credited"),
+		"createdAt": &types.AttributeValueMemberN{Value: "1"},
+		"events": &types.AttributeValueMemberL{Value: []types.AttributeValue{
 			&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"id": text(id)}},
 		}},
 	}
 	if requeued {
 		av[dynamooutbox.AttrRequeuedAt] = &types.AttributeValueMemberN{Value: "2"}
-		av[dynamooutbox.AttrRequeued] = &types.AttributeValueMemberSS{Value: []string{id}}
+		av["requeued"] = &types.AttributeValueMemberSS{Value: []string{id}}
 	}
 	return av
 }
@@ -46,7 +46,7 @@ func record(kind types.OperationType, image map[string]types.AttributeValue) typ
 
 func inserted(id string) types.Record { return record(types.OperationTypeInsert, image(id, false)) }
 
-// streams is a stream whose shards are closed. An iterator is a shard's name and a position, and lasts 15 minutes.
+// streams is a stream with closed shards. An iterator is a shard's name and a position. It is valid for 15 minutes.
 type streams struct {
 	order   []string // as DescribeStream tells them, a page each
 	parents map[string]string
@@ -96,7 +96,7 @@ func (s *streams) GetShardIterator(_ context.Context, in *dynamodbstreams.GetSha
 	return &dynamodbstreams.GetShardIteratorOutput{ShardIterator: s.iterator(*in.ShardId, at)}, nil
 }
 
-// GetRecords returns a record at a time.
+// GetRecords returns one record at a time.
 func (s *streams) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
 	if len(s.fail) > 0 {
 		err := s.fail[0]
@@ -116,7 +116,7 @@ func (s *streams) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsIn
 	return &dynamodbstreams.GetRecordsOutput{Records: []types.Record{r}, NextShardIterator: s.iterator(shard, at+1)}, nil
 }
 
-// relay notes what it is to send. It fails the first sends, each after a while.
+// relay records the items that it gets. The first sends fail, each after a delay.
 type relay struct {
 	sent, rejected []string
 	failures       int
@@ -143,7 +143,7 @@ func (r *relay) Reject(_ context.Context, it dynamooutbox.Item, _ error) error {
 	return nil
 }
 
-// follow follows the stream to its end, and returns how many were published.
+// follow reads the stream to its end, and returns the number of published events.
 func follow(t *testing.T, s *streams, r *relay) (published int, err error) {
 	t.Helper()
 	err = streamrelay.Run(t.Context(), streamrelay.Config{
@@ -160,8 +160,8 @@ func sentIs(t *testing.T, r *relay, want ...string) {
 	}
 }
 
-// A stream is told in any order; a shard comes after the one it came of.
-func TestParentsComeFirst(t *testing.T) {
+// Shards are listed in any order. A shard is read after its parent.
+func TestParentsAreReadFirst(t *testing.T) {
 	s := newStreams("child", "other", "parent")
 	s.parents["child"], s.parents["parent"] = "parent", "forgotten"
 	s.records["parent"] = []types.Record{inserted("1"), inserted("2"), inserted("3")}
@@ -175,10 +175,10 @@ func TestParentsComeFirst(t *testing.T) {
 }
 
 // New and requeued items are sent; parked and deleted ones are not.
-func TestWhatIsSent(t *testing.T) {
+func TestNewAndRequeuedItemsAreSent(t *testing.T) {
 	s := newStreams("a")
 	wrong := image("4", false)
-	delete(wrong, dynamooutbox.AttrEvents)
+	delete(wrong, "events")
 	s.records["a"] = []types.Record{
 		inserted("1"), record(types.OperationTypeModify, image("2", false)), record(types.OperationTypeModify, image("3", true)),
 		record(types.OperationTypeInsert, wrong), record(types.OperationTypeRemove, nil), inserted("5"),
@@ -193,8 +193,8 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
-// Kafka is away for longer than an iterator lasts, and DynamoDB for a while: everything is sent once, in order.
-func TestOutages(t *testing.T) {
+// Kafka is unavailable for longer than an iterator is valid, and DynamoDB for some time. Each event is sent once, in order.
+func TestOutagesLoseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreams("a")
 		s.records["a"] = []types.Record{inserted("1"), inserted("2"), inserted("3")}
@@ -207,7 +207,7 @@ func TestOutages(t *testing.T) {
 	})
 }
 
-func TestWhatEndsIt(t *testing.T) {
+func TestErrorsThatEndRun(t *testing.T) {
 	denied := &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "no"}
 	noImage := newStreams("a")
 	noImage.records["a"] = []types.Record{record(types.OperationTypeInsert, nil)}
@@ -236,8 +236,8 @@ func TestWhatEndsIt(t *testing.T) {
 	}
 }
 
-// The end of the context is no error, whatever is under way.
-func TestEnd(t *testing.T) {
+// Run returns nil when the context ends.
+func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreams("a")
 		s.records["a"] = []types.Record{inserted("1")}

@@ -1,4 +1,4 @@
-// Package term writes for people at a terminal: text from elsewhere made harmless, tables, ages and progress.
+// Package term formats output for a terminal: escaped text, tables, ages and progress.
 package term
 
 import (
@@ -10,12 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// Escape makes text from other sources (a key, a header, an error) harmless to print: what is not printable is
-// written as Go would write it in a string (\x1b, \n, \u202e). A terminal would take control characters as commands, and
-// those that change the direction of text make one thing look like another.
+// Escape makes text from other sources (a key, a header, an error) safe to print. Characters that are not printable are escaped as in
+// a Go string (\x1b, \n, \u202e), because a terminal executes control characters, and those that change the direction of text
+// disguise it.
 func Escape(s string) string { return escape(s, false) }
 
-// EscapeLines is Escape for text of several lines: line breaks and tabs stay.
+// EscapeLines is Escape for text of several lines. It keeps line breaks and tabs.
 func EscapeLines(s string) string { return escape(s, true) }
 
 func escape(s string, lines bool) string {
@@ -34,7 +34,7 @@ func escape(s string, lines bool) string {
 	return b.String()
 }
 
-// Cut shortens text to width runes, the last of which is an ellipsis then.
+// Cut shortens text to width runes. The last rune is then an ellipsis.
 func Cut(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
@@ -43,8 +43,8 @@ func Cut(s string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// JSON encodes v on one line, or, with an indent, on several. What a terminal would not print is escaped, which
-// encoding/json does for ASCII only; it is inside strings, so the meaning stays.
+// JSON encodes v in one line or, with an indent, in several. It escapes all characters in strings that are not printable;
+// encoding/json escapes only those in ASCII.
 func JSON(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

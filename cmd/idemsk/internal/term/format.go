@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Count writes a number with a comma between thousands.
+// Count formats a number with commas between thousands.
 func Count[T ~int | ~int64](n T) string {
 	text := strconv.FormatInt(int64(n), 10)
 	digits := strings.TrimPrefix(text, "-")
@@ -23,7 +23,7 @@ func Count[T ~int | ~int64](n T) string {
 	return b.String()
 }
 
-// Plural writes a number and what is counted.
+// Plural formats a number and its unit.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -31,7 +31,7 @@ func Plural(n int, one, many string) string {
 	return Count(n) + " " + many
 }
 
-// Money writes an amount in hundredths: 123456 is 1,234.56.
+// Money formats an amount in hundredths: 123456 is 1,234.56.
 func Money(minor int64) string {
 	const hundredths = 100
 	whole, rest, sign := minor/hundredths, minor%hundredths, ""
@@ -41,7 +41,7 @@ func Money(minor int64) string {
 	return fmt.Sprintf("%s%s.%02d", sign, Count(whole), rest)
 }
 
-// When writes a time in UTC, and how far it is from now: "2026-01-02 15:04:05.000 (in 3m)".
+// When formats a time in UTC and its distance from now: "2026-01-02 15:04:05.000 (in 3m)".
 func When(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -49,7 +49,7 @@ func When(t, now time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05.000") + " (" + Age(t, now) + ")"
 }
 
-// Age says how far a time is from now, in its largest unit: "in 3m", "2h ago", "now".
+// Age formats the distance of a time from now in the largest unit: "in 3m", "2h ago", "now".
 func Age(t, now time.Time) string {
 	const day = 24 * time.Hour
 	d := t.Sub(now)
@@ -73,7 +73,7 @@ func Age(t, now time.Time) string {
 	return text + " ago"
 }
 
-// Wrap breaks a text, escaped, into lines of at most width bytes, or one word.
+// Wrap escapes a text and breaks it into lines of at most width bytes. A longer word has a line of its own.
 func Wrap(text string, width int) string {
 	var b strings.Builder
 	n := 0
@@ -93,14 +93,13 @@ func Wrap(text string, width int) string {
 	return b.String()
 }
 
-// Paragraph returns a text, escaped, as lines that are easy to read.
+// Paragraph escapes a text and breaks it into lines of readable length.
 func Paragraph(text string) string {
 	const width = 110
 	return Wrap(text, width) + "\n"
 }
 
-// Fold breaks the lines of a text that are longer than width runes at blanks; what continues a line is indented as it is.
-// A word that is longer than the width stays whole.
+// Fold breaks lines that are longer than width runes at blanks, and keeps their indentation. It does not break a longer word.
 func Fold(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.SplitAfterSeq(text, "\n") {
@@ -118,7 +117,7 @@ func Fold(text string, width int) string {
 	return b.String()
 }
 
-// breakAt is the last blank behind from, in bytes, within width runes, or else the first one; -1 if there is none.
+// breakAt returns the index of the last blank after from within width runes, or else of the first blank; -1 if there is none.
 func breakAt(line string, from, width int) int {
 	at, runes := -1, 0
 	for i, r := range line {

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// blockEvery is how often a block of lines is redrawn.
+// blockEvery is the interval at which a block is redrawn.
 const blockEvery = 250 * time.Millisecond
 
-// StartLive shows what goes on, until Stop: on a terminal a block of lines, redrawn in place; elsewhere one line from time to
-// time. A block is cut to the room that it is told of. Both are called from another goroutine; lines that they return are shown
-// as they are, so they must be harmless.
+// StartLive shows a view until Stop: on a terminal a block of lines, redrawn in place and cut to the room; elsewhere one line at an
+// interval. block and line are called by another goroutine. They return escaped lines.
 func StartLive(w io.Writer, block func(room Room) []string, line func() string) *Live {
 	live := IsTerminal(w) && os.Getenv("TERM") != "dumb"
 	l := &Live{notes: make(chan string), stop: make(chan struct{}), stopped: make(chan struct{})}
@@ -35,7 +34,7 @@ type Live struct {
 	stopped chan struct{}
 }
 
-// Say shows a line that stays. It may be called until Stop.
+// Say writes a line above the view. It may be called until Stop.
 func (l *Live) Say(line string) {
 	select {
 	case l.notes <- line:
@@ -43,13 +42,13 @@ func (l *Live) Say(line string) {
 	}
 }
 
-// Stop ends the view, and returns when nothing of it is left on a terminal. It is called once.
+// Stop ends the view and erases it on a terminal. It is called once.
 func (l *Live) Stop() {
 	close(l.stop)
 	<-l.stopped
 }
 
-// redraw draws the block over what it drew before.
+// redraw draws the block over the previous one.
 func (l *Live) redraw(w io.Writer, measure func() Room, block func(Room) []string) {
 	ticker := time.NewTicker(blockEvery)
 	defer ticker.Stop()
@@ -71,7 +70,7 @@ func (l *Live) redraw(w io.Writer, measure func() Room, block func(Room) []strin
 	}
 }
 
-// erase goes back over so many lines, and erases them.
+// erase returns the sequence that erases the last lines.
 func erase(lines int) string {
 	if lines == 0 {
 		return ""
@@ -79,7 +78,7 @@ func erase(lines int) string {
 	return fmt.Sprintf("\x1b[%dA\r\x1b[J", lines)
 }
 
-// follow writes the line when it has changed.
+// follow writes the line if it has changed.
 func (l *Live) follow(w io.Writer, line func() string) {
 	ticker := time.NewTicker(lineEvery)
 	defer ticker.Stop()

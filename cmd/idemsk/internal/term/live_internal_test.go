@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestABlockIsDrawnOverItself(t *testing.T) {
+func TestBlockIsRedrawnInPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -19,13 +19,13 @@ func TestABlockIsDrawnOverItself(t *testing.T) {
 			defer close(l.stopped)
 			l.redraw(&out, func() Room { return Room{Columns: 79, Rows: 3} }, func(room Room) []string {
 				if room.Rows != 3 {
-					t.Errorf("the block is told of %+v", room)
+					t.Errorf("the block gets %+v", room)
 				}
 				n++
 				return blocks[n-1]
 			})
 		}()
-		time.Sleep(2*blockEvery + blockEvery/2) //nolint:forbidigo // in a bubble: the clock is the test's
+		time.Sleep(2*blockEvery + blockEvery/2) //nolint:forbidigo // synctest's clock
 		l.Say("note")
 		time.Sleep(blockEvery) //nolint:forbidigo // as above
 		l.Stop()
@@ -37,14 +37,14 @@ func TestABlockIsDrawnOverItself(t *testing.T) {
 	})
 }
 
-func TestElsewhereALineIsWrittenWhenItHasChanged(t *testing.T) {
+func TestLineIsWrittenIfItHasChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		n := 0
 		l := StartLive(&out, func(Room) []string { t.Error("a block, where there is no terminal"); return nil },
 			func() string { n++; return "line " + string(rune('0'+n/2)) })
-		time.Sleep(lineEvery + lineEvery/2) //nolint:forbidigo // in a bubble: the clock is the test's
+		time.Sleep(lineEvery + lineEvery/2) //nolint:forbidigo // synctest's clock
 		l.Say("note")
 		time.Sleep(2 * lineEvery) //nolint:forbidigo // as above
 		l.Stop()

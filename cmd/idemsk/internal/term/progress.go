@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// How often progress is shown: redrawn in place on a terminal, a line of its own elsewhere.
+// The intervals at which progress is redrawn on a terminal, and written as a line elsewhere.
 const (
 	redrawEvery = 100 * time.Millisecond
 	lineEvery   = 2 * time.Second
 )
 
-// liveWidth fits the narrowest usual terminal: a line that wraps could not be redrawn.
+// liveWidth fits a terminal of 80 columns. A line that wraps can't be redrawn.
 const liveWidth = 79
 
-// clearLine returns to the line's beginning and erases it.
+// clearLine moves to the start of the line and erases it.
 const clearLine = "\r\x1b[K"
 
-// Progress shows a line while something takes its time.
+// Progress shows the progress of a long operation in a line.
 type Progress struct {
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
-// StartProgress shows what line says, from time to time, until Stop. line is called from another goroutine.
+// StartProgress shows the result of line at an interval until Stop. line is called by another goroutine.
 func StartProgress(w io.Writer, line func() string) *Progress {
 	p := &Progress{stop: make(chan struct{}), stopped: make(chan struct{})}
 	live := IsTerminal(w) && os.Getenv("TERM") != "dumb"

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A terminal tells its size; what is none has the usual one.
+// The room is that of the terminal, and the usual one for other writers.
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

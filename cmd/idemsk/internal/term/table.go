@@ -30,12 +30,12 @@ func (t *Table) Right(columns ...int) {
 	}
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
 const columnGap = "  "
 
-// String lays the table out. Lines have no blanks at their end.
+// String formats the table. Lines have no trailing blanks.
 func (t *Table) String() string {
 	var widths []int
 	for _, row := range t.rows {

@@ -51,7 +51,7 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-func TestJSONSaysTheSame(t *testing.T) {
+func TestJSONKeepsTheMeaning(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"key": "a<b>&\u009b1m\u202e\U000e0001 ü\x1b \"quoted\"\n"}
 	out, err := term.JSON(want, "  ")
@@ -114,7 +114,7 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-func TestProgressElsewhereIsALineEveryTwoSeconds(t *testing.T) {
+func TestProgressWithoutATerminalIsALineEveryTwoSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -140,7 +140,7 @@ func TestNoTerminal(t *testing.T) {
 	}
 }
 
-// A terminal would break a long line in the middle of a word.
+// A terminal would break a long line within a word.
 func TestFold(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -2,13 +2,10 @@ package testenv_test
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -19,6 +16,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,38 +33,16 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func atEnd(t *testing.T, end func() error) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// config is the configuration of a client that ends with the test.
-func config(t *testing.T, url string) aws.Config {
-	t.Helper()
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return aws.Config{
-		Region: "us-east-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-		HTTPClient: &http.Client{Transport: transport},
-	}
-}
-
 // startSQS returns the URL of an SQS in this process.
 func startSQS(t *testing.T) string {
 	t.Helper()
-	server := must(sqsfake.New(sqsfake.Config{}))
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	atEnd(t, server.Close)
-	return server.URL()
+	return testkit.Serve(t, sqsfake.New, sqsfake.Config{}).URL()
 }
 
-func queues(t *testing.T) *sqs.Client { t.Helper(); return sqs.NewFromConfig(config(t, startSQS(t))) }
+func queues(t *testing.T) *sqs.Client {
+	t.Helper()
+	return sqs.NewFromConfig(awstest.Config(t, startSQS(t)))
+}
 
 func create(t *testing.T, e *testenv.Environment) {
 	t.Helper()
@@ -110,12 +87,7 @@ func check(t *testing.T, e *testenv.Environment, use func(ctx context.Context) s
 
 func TestDynamoDB(t *testing.T) {
 	t.Parallel()
-	server := must(dynamofake.New(dynamofake.Config{}))
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	atEnd(t, server.Close)
-	client := dynamodb.NewFromConfig(config(t, server.URL()))
+	client := dynamodb.NewFromConfig(awstest.Config(t, testkit.Serve(t, dynamofake.New, dynamofake.Config{}).URL()))
 	state := check(t, must(testenv.InDynamoDB(client, names(), queues(t))), func(ctx context.Context) store.Store {
 		text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 		number := func(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // A lost reply makes its messages invisible. They are still read, and each is read once.
 func TestMessagesOfALostReplyAreRead(t *testing.T) {
 	t.Parallel()
 	proxy, url := faultproxy.StartURL(t, startSQS(t))
-	client := sqs.NewFromConfig(config(t, url))
+	client := sqs.NewFromConfig(awstest.Config(t, url))
 	queue := must(testenv.CreateQueue(t.Context(), client, "letters"))
 	var want []string
 	for i := range 25 {

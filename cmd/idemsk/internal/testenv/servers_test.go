@@ -14,11 +14,11 @@ import (
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/redisledger"
 	"github.com/idemsk/idemsk/internal/redisserver"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestPostgreSQL(t *testing.T) {
-	server := must(pgserver.Start(t.Context(), pgserver.Config{}))
-	atEnd(t, server.Close)
+	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	e := must(testenv.Open(server.URL(), names(), queues(t)))
 	check(t, e, func(ctx context.Context) store.Store {
 		create(t, e) // what exists is kept
@@ -30,13 +30,12 @@ func TestPostgreSQL(t *testing.T) {
 }
 
 func TestRedis(t *testing.T) {
-	server := must(redisserver.Start(t.Context(), redisserver.Config{}))
-	atEnd(t, server.Close)
+	server := testkit.Run(t, redisserver.Start, redisserver.Config{})
 	e := must(testenv.Open(server.URL(), names(), queues(t)))
 	check(t, e, func(ctx context.Context) store.Store {
 		create(t, e) // what exists is kept
 		client := must(redisstore.NewClient(server.URL()))
-		atEnd(t, client.Close)
+		testkit.CloseAtEnd(t, client)
 		must(redisledger.Ledger(names().Ledger).Add(ctx, client, "a/EUR", 7))
 		return must(redisstore.New(client, redisstore.Config{Prefix: names().Keys}))
 	})

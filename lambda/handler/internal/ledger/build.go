@@ -46,9 +46,12 @@ type settings struct {
 	events Publishing
 }
 
+// ReadTable returns the name of the balances' table.
+func ReadTable(v *host.Vars) string { return v.Table("IDEMSK_LEDGER_TABLE", "idemsk-ledger") }
+
 func readSettings(base *host.Base) settings {
 	s := settings{
-		table:  base.Vars.Table("IDEMSK_LEDGER_TABLE", "idemsk-ledger"),
+		table:  ReadTable(base.Vars),
 		atomic: base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" && base.Config.Store != host.StoreNone,
 	}
 	audit := base.Vars.Table("IDEMSK_AUDIT_TABLE", "idemsk-audit")

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,17 +20,18 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// The crash test delivers crashBatches of crashBatch payments each, and kills crashKills deliveries of each.
+// The crash test delivers crashBatches of crashBatch payments each (a quarter with -short), and kills crashKills deliveries of each at
+// one of the first crashRequests requests.
 const (
 	crashBatches  = 100
 	crashBatch    = 100
 	crashKills    = 2
+	crashRequests = 40
 	crashAccounts = 50
 )
 
 // In atomic mode balances are exact, whenever the process is killed.
 func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
-	program := buildProgram(t, theFunction)
 	for name, env := range map[string]map[string]string{
 		"claims first":                      {"IDEMSK_CLAIM": "first"},
 		"claims on commit":                  {"IDEMSK_CLAIM": "commit"},
@@ -38,16 +40,17 @@ func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait for leases most of the time
-			killAtRandom(t, program, env)
+			killAtRandom(t, env)
 		})
 	}
 }
 
-func killAtRandom(t *testing.T, program string, env map[string]string) {
+func killAtRandom(t *testing.T, env map[string]string) {
 	t.Helper()
 	seed := tally.NewSeed(t)
 	random := seed.Rand("payments and kills")
-	db, cfg := startDynamo(t, dynamofake.Config{})
+	var killer killer
+	db, cfg := startDynamo(t, dynamofake.Config{Fault: killer.request})
 	all := dynamoEnv(db)
 	maps.Copy(all, map[string]string{
 		"IDEMSK_LEDGER": "atomic", "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_MAX_ATTEMPTS": "1000", "IDEMSK_LEASE": "100ms", "IDEMSK_LOG_LEVEL": "error",
@@ -57,22 +60,29 @@ func killAtRandom(t *testing.T, program string, env map[string]string) {
 		createOutbox(t, db)
 	}
 	p := startProcess(t, program, all)
-	took := 50 * time.Millisecond
+	killer.kill = p.Kill
 	made := map[string][]tally.Credit{}
-	killed := 0
-	for n := range crashBatches {
+	killed, missed, batches := 0, 0, crashBatches
+	if testing.Short() {
+		batches /= 4
+	}
+	for n := range batches {
 		event := paymentsEvent(t, random, n, made)
+		requests := int64(crashRequests)
 		for kills := 0; kills < crashKills; {
-			if p.invokeAndKill(event, time.Duration(random.Int64N(int64(took)))) {
+			killer.arm(1+random.Int64N(requests), time.Duration(random.Int64N(int64(2*time.Millisecond))))
+			if p.dies(event) {
 				kills++
 				killed++
+			} else {
+				missed++
+				requests = max(1, requests/2) // fewer were left
 			}
 		}
-		begun := time.Now()
+		killer.arm(0, 0)
 		p.deliver(event)
-		took = (3*took + time.Since(begun)) / 4
 	}
-	t.Logf("%d processes were killed at work; a batch took some %v", killed, took)
+	t.Logf("%d processes were killed at work, %d batches ended before the kill; %v payments were executed", killed, missed, p.sum("Executed"))
 	want := tally.Sums(made)
 	for account, amount := range want {
 		if balance, _ := booked(t, cfg, account); balance != fmt.Sprint(amount) {
@@ -119,12 +129,39 @@ func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string]
 	books.WantBalances(t, ledger)
 }
 
-// invokeAndKill invokes the function and kills its process after a while. It reports whether the process was handling the event
-// then.
-func (p *process) invokeAndKill(event []byte, after time.Duration) bool {
+// killer kills the function's process a while after one of its requests to DynamoDB began. The request may be lost, or only its reply.
+type killer struct {
+	kill func() bool
+
+	mu    sync.Mutex
+	left  int64 // the number of requests until the kill; none if it is not positive
+	delay time.Duration
+	due   *time.Timer
+}
+
+// arm has the nth request from now on kill the process; with n = 0 none does.
+func (k *killer) arm(n int64, delay time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.due != nil {
+		k.due.Stop()
+	}
+	k.left, k.delay = n, delay
+}
+
+// request is the Fault of an in-process DynamoDB.
+func (k *killer) request(string, []byte) dynamofake.Fault {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.left--; k.left == 0 {
+		k.due = time.AfterFunc(k.delay, func() { k.kill() })
+	}
+	return dynamofake.Fault{}
+}
+
+// dies invokes the function and reports whether its process died while it was handling the event.
+func (p *process) dies(event []byte) bool {
 	p.t.Helper()
-	kill := time.AfterFunc(after, func() { p.Kill() })
-	defer kill.Stop()
 	_, err := p.Invoke(p.t.Context(), event)
 	var crash *runtimeapi.CrashError
 	return errors.As(err, &crash)

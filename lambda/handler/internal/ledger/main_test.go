@@ -1,12 +1,48 @@
 package ledger
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The package of the program with DynamoDB alone. The programs with other stores are in folders of it.
+const theFunction = "github.com/idemsk/idemsk/lambda/handler"
+
+// program is theFunction, built for these tests.
+var program string //nolint:gochecknoglobals // set once, before any test
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "idemsk-ledger-")
+	if err == nil {
+		program = filepath.Join(dir, "bootstrap")
+		err = build(program, theFunction)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, errors.Join(err, os.RemoveAll(dir)))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
+
+func build(path, pkg string) error {
+	out, err := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", path, pkg).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
 
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()

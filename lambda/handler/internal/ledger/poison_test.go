@@ -72,7 +72,6 @@ func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 
 // On DynamoDB, whose ledger has bounds of its own.
 func TestPoisonRecordsDoNotBlockOthersOnDynamoDB(t *testing.T) {
-	program := buildProgram(t, theFunction)
 	for name, env := range map[string]map[string]string{
 		"atomic, claims on commit": {"IDEMSK_LEDGER": "atomic", "IDEMSK_CLAIM": "commit"},
 		"atomic, claims first":     {"IDEMSK_LEDGER": "atomic", "IDEMSK_CLAIM": "first"},

@@ -16,7 +16,7 @@ import (
 )
 
 func TestProcessOnPostgreSQL(t *testing.T) {
-	program := buildProgram(t, theFunction+"/postgres")
+	program := buildFor(t, "postgres")
 	for publishes, events := range map[string]int{"off": 0, "on": 4} { // one for each booking
 		t.Run("outbox "+publishes, func(t *testing.T) { processOnPostgres(t, program, publishes, events) })
 	}

@@ -25,28 +25,14 @@ import (
 
 // The function's program as a process, as Lambda runs it.
 func TestProcess(t *testing.T) {
-	program := buildProgram(t, theFunction)
-	for name, test := range map[string]func(t *testing.T, program string){
+	for name, test := range map[string]func(t *testing.T){
 		"memory":              processOnMemory,
 		"DynamoDB":            processOnDynamoDB,
 		"dies":                processThatDies,
 		"wrong configuration": processWithWrongConfiguration,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, program) })
+		t.Run(name, test)
 	}
-}
-
-// theFunction is the package of the program with DynamoDB alone. The programs with other stores are in folders of it.
-const theFunction = "github.com/idemsk/idemsk/lambda/handler"
-
-func buildProgram(t *testing.T, pkg string) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "bootstrap")
-	cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", program, pkg)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return program
 }
 
 // process is a running function, and the lines of metrics that it prints.
@@ -145,7 +131,7 @@ func (p *process) sum(metric string) float64 {
 	return total
 }
 
-func processOnMemory(t *testing.T, program string) {
+func processOnMemory(t *testing.T) {
 	p := startProcess(t, program, map[string]string{"IDEMSK_STORE": "memory"})
 	for range 2 {
 		equal(t, "invocations", p.settle("hundred-records-three-partitions"), 1)
@@ -162,7 +148,7 @@ func processOnMemory(t *testing.T, program string) {
 	equal(t, "processes after it", p.Starts(), 1)
 }
 
-func processOnDynamoDB(t *testing.T, program string) {
+func processOnDynamoDB(t *testing.T) {
 	db, cfg := startDynamo(t, dynamofake.Config{})
 	p := startProcess(t, program, dynamoEnv(db))
 	equal(t, "invocations", p.settle("duplicate-in-batch"), 1)
@@ -183,7 +169,7 @@ func dynamoEnv(db *dynamofake.Server) map[string]string {
 // an alarm, and later records wait. Earlier records and those of other partitions are booked once. (With batching on, the
 // record just before it may be booked again, because its completion may not be confirmed when the process dies. See
 // IDEMSK_COMMIT_WINDOW.)
-func processThatDies(t *testing.T, program string) {
+func processThatDies(t *testing.T) {
 	db, cfg := startDynamo(t, dynamofake.Config{})
 	env := dynamoEnv(db)
 	env["IDEMSK_BATCHING"] = "off"
@@ -202,7 +188,7 @@ func processThatDies(t *testing.T, program string) {
 }
 
 // All errors are named, and no work is requested from the Runtime API.
-func processWithWrongConfiguration(t *testing.T, program string) {
+func processWithWrongConfiguration(t *testing.T) {
 	asked := make(chan string, 10)
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
 	defer api.Close()

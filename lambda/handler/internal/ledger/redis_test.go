@@ -11,7 +11,7 @@ import (
 
 func TestProcessOnRedis(t *testing.T) {
 	server := testkit.Run(t, redisserver.Start, redisserver.Config{})
-	program := buildProgram(t, theFunction+"/redis")
+	program := buildFor(t, "redis")
 	balance := func(of string) any {
 		t.Helper()
 		balance, err := server.Do(t.Context(), "HGET", of, "balance")

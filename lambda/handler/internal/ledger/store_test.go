@@ -2,7 +2,20 @@
 
 package ledger
 
-import "testing"
+import (
+	"path/filepath"
+	"testing"
+)
+
+// buildFor builds the program that has a store besides DynamoDB.
+func buildFor(t *testing.T, store string) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "bootstrap")
+	if err := build(program, theFunction+"/"+store); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
 
 // processOnStore runs a program that is built for a store through what processOnDynamoDB does, on the ledger a-ledger.
 func processOnStore(t *testing.T, program, store string, env map[string]string) {

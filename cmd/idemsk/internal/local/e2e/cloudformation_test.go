@@ -20,13 +20,13 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// stack is a stack of CloudFormation, which is asked by its three requests that are needed here.
+// stack is a CloudFormation stack.
 type stack struct {
 	name string
 	cfg  aws.Config
 }
 
-// deployStack makes a stack of resources, and removes it with the test.
+// deployStack creates a stack of resources. It is deleted with the test.
 func deployStack(t *testing.T, cfg aws.Config, name string, resources map[string]any) {
 	t.Helper()
 	template, err := json.Marshal(map[string]any{"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
@@ -46,7 +46,7 @@ func deployStack(t *testing.T, cfg aws.Config, name string, resources map[string
 	s.wait(t, "CREATE_COMPLETE")
 }
 
-// wait waits until the stack is in that state, and fails if it comes to rest in another one.
+// wait waits until the stack has a status. It fails if the stack ends in another one.
 func (s *stack) wait(t *testing.T, state string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -71,13 +71,13 @@ func (s *stack) wait(t *testing.T, state string) {
 			t.Fatalf("the stack %s is %s; want %s\n%s", s.name, status, state, answer)
 		case <-ticker.C:
 			if status != "" && !strings.HasSuffix(status, "_IN_PROGRESS") {
-				t.Fatalf("the stack %s came to %s; want %s\n%s", s.name, status, state, answer)
+				t.Fatalf("the stack %s ended as %s; want %s\n%s", s.name, status, state, answer)
 			}
 		}
 	}
 }
 
-// ask sends a request about the stack, with more parameters as names and values in turns.
+// ask sends a request about the stack. more are additional parameters: a name, its value, and so on.
 func (s *stack) ask(ctx context.Context, action string, more ...string) (answer string, err error) {
 	form := url.Values{"Action": {action}, "Version": {"2010-05-15"}, "StackName": {s.name}}
 	for i := 0; i < len(more); i += 2 {

@@ -30,7 +30,7 @@ const (
 	batchSize  = 100
 )
 
-// recordsVariable is how many records the run in atomic mode delivers, where more or fewer than usual are wanted.
+// recordsVariable is the number of records of the run in atomic mode.
 const (
 	recordsVariable = "IDEMSK_E2E_RECORDS"
 	usualRecords    = 50_000
@@ -49,7 +49,7 @@ func exactRecords(t *testing.T) int {
 	return n
 }
 
-// createTopic creates the topic on a real broker, as a user would.
+// createTopic creates the topic with the tool.
 func createTopic(t *testing.T, brokers string) {
 	t.Helper()
 	var said bytes.Buffer
@@ -59,7 +59,7 @@ func createTopic(t *testing.T, brokers string) {
 	}
 }
 
-// A port that is taken is said at once, and nothing is started beside what is there.
+// A port in use is reported at once, and nothing is started.
 func TestKafkaOnATakenPort(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func TestKafkaOnATakenPort(t *testing.T) {
 	}
 }
 
-// options are those of a run with a fifth of the payments sent twice, on the broker and the store in this process.
+// options returns the options of a run with the broker and the store in this process. A fifth of the payments is sent twice.
 func options(t *testing.T, records int, faults local.Faults) local.Options {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "function.log"))
@@ -88,8 +88,7 @@ func options(t *testing.T, records int, faults local.Faults) local.Options {
 	o := local.Options{
 		ESM: esm.DefaultConfig(), Partitions: partitions, Produce: records, Copies: 0.2,
 		Function: "'" + handler + "'", FunctionName: "payments", Store: local.StoreFake,
-		// A record is not to be given up because processes were killed, and a machine that has other things to do must not
-		// make a process lose its leases.
+		// Kills must not use up the attempts of a record, and a process on a busy machine must not lose its leases.
 		Env:    []string{"IDEMSK_MAX_ATTEMPTS=25", "IDEMSK_ORDER=key", "IDEMSK_LEASE=5s"},
 		Faults: faults, Seed: 20261121, UntilDrained: true, Prove: true, Log: log, Say: func(line string) { t.Log(line) },
 		AWS: func(context.Context) (aws.Config, error) {
@@ -102,7 +101,7 @@ func options(t *testing.T, records int, faults local.Faults) local.Options {
 	return o
 }
 
-// torture has the run on a real Kafka and a DynamoDB Local.
+// torture returns options for a real Kafka and DynamoDB Local.
 func torture(t *testing.T, records int, faults local.Faults) local.Options {
 	t.Helper()
 	o := options(t, records, faults)
@@ -112,7 +111,7 @@ func torture(t *testing.T, records int, faults local.Faults) local.Options {
 	return o
 }
 
-// finish runs it, and wants everything delivered and nothing wrong.
+// finish runs the options. All records must be delivered, and the verification must succeed.
 func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 	t.Helper()
 	report, err := local.Run(bounded(t, within), o)
@@ -127,7 +126,7 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 		t.Errorf("lag %d, %d records done, %d in the topic; want 0, and %d", report.Lag(), report.Done, report.Verified.Records, o.Produce)
 	}
 	if report.Delivered <= o.Produce || report.Redelivered == 0 || report.Concurrent == 0 || report.Outcomes.Replayed == 0 {
-		t.Errorf("the run was to have duplicates: %+v", report.Counts)
+		t.Errorf("the run had no duplicates: %+v", report.Counts)
 	}
 	if copies := o.Produce - report.Verified.Payments - report.Messages; copies < o.Produce/6 {
 		t.Errorf("%d records that the producer sent twice; want a fifth", copies)
@@ -135,8 +134,8 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 	return report
 }
 
-// Through a real Kafka, with redelivered batches, concurrent batches and killed processes: nothing is lost, and as bookings
-// commit with their completions, the ledger is exact to the cent, without an audit.
+// On a real Kafka, with redelivered batches, concurrent batches and killed processes, nothing is lost and the ledger is exact,
+// because bookings commit with their completions. There is no audit.
 func TestExactlyOnce(t *testing.T) {
 	records := exactRecords(t)
 	o := torture(t, records, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.05})
@@ -148,8 +147,7 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
-// The same in plain mode: a payment is booked again only where a kill fell between its booking and its completion, and the run
-// names each.
+// In plain mode, a booking is repeated only after a kill between the booking and its completion. The run names each.
 func TestKills(t *testing.T) {
 	o := torture(t, 10_000, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.2})
 	o.Env = append(o.Env, "IDEMSK_LEDGER=plain")

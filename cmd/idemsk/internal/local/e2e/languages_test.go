@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 )
 
-// Functions in Python and JavaScript, on AWS's own runtime interface clients, are triggered as they are, answer partial
-// batches, and are killed and started again.
+// Functions in Python and JavaScript, on AWS's runtime interface clients, get batches, return partial responses, and are killed and
+// restarted.
 func TestOtherLanguages(t *testing.T) {
 	runtimes, err := exec.Command(filepath.Join(root, "scripts/runtimes.sh")).Output()
 	if err != nil {

@@ -85,10 +85,10 @@ func (d *deployment) createFunction(t *testing.T) {
 	}
 }
 
-// alias is what the event source mapping invokes, as the one of the construct does.
+// alias is the alias that the event source mapping invokes, as with the construct.
 const alias = "live"
 
-// createMapping makes the event source mapping by CloudFormation, as the CDK and SAM do, on the function's alias.
+// createMapping creates the event source mapping by CloudFormation, as CDK and SAM do, on the function's alias.
 func (d *deployment) createMapping(t *testing.T) {
 	t.Helper()
 	deployStack(t, d.cfg, d.name, map[string]any{"Mapping": map[string]any{
@@ -102,8 +102,8 @@ func (d *deployment) createMapping(t *testing.T) {
 	}})
 }
 
-// An event source mapping that is deployed in LocalStack by CloudFormation, where nothing polls it, is served from a real Kafka:
-// table, function and queue are all LocalStack's.
+// idemsk local serves an event source mapping that CloudFormation deployed in LocalStack, from a real Kafka. Tables, function and
+// queue are in LocalStack.
 func TestFromLocalStack(t *testing.T) {
 	const records, seed = 2000, 7
 	d := deploy(t)
@@ -119,7 +119,7 @@ func TestFromLocalStack(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	if !strings.Contains(said.String(), "topic payments, group "+d.name+", batches of 200, to arn:aws:lambda:us-east-1:000000000000:function:"+d.name+":"+alias) {
-		t.Error("the mapping's parameters were not taken")
+		t.Error("the mapping's parameters were not used")
 	}
 	d.check(t, records, seed)
 }

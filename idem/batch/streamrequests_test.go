@@ -1,0 +1,98 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/dynamofake"
+)
+
+// The requests to DynamoDB for an item of a stream, with 2,000 items in progress, in 12 lanes and in 1,000.
+func TestRequestsOfAStream(t *testing.T) {
+	for _, lanes := range []int{12, 1000} {
+		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
+			db, scheduler := dynamo(t)
+			for _, round := range []struct {
+				name  string
+				limit float64
+			}{{"fresh", 0.09}, {"duplicates", 0.06}} {
+				db.ResetUsage()
+				const items = 5_000
+				began := time.Now()
+				streamAll(scheduler, items, lanes)
+				requests := 0
+				for _, n := range db.Usage().Requests {
+					requests += n
+				}
+				t.Logf("%s: %.4f requests an item, %.0f items/s", round.name, float64(requests)/items, items/time.Since(began).Seconds())
+				if each := float64(requests) / items; each > round.limit {
+					t.Errorf("%s: %.4f requests an item; want at most %v: %v", round.name, each, round.limit, db.Usage().Requests)
+				}
+			}
+		})
+	}
+}
+
+// streamAll handles items with the keys k0, k1, … in a new stream.
+func streamAll(scheduler *batch.Scheduler, items, lanes int) {
+	slots := make(chan struct{}, 2000)
+	var all sync.WaitGroup
+	all.Add(items)
+	stream := scheduler.Stream(context.Background(), func(*batch.Item) { <-slots; all.Done() }, nil)
+	handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
+	for i := range items {
+		slots <- struct{}{}
+		stream.Add(fmt.Sprint(i%lanes), &batch.Item{Task: idem.Task{Key: fmt.Sprint("k", i), Handler: handler}})
+	}
+	all.Wait()
+	stream.Close(context.Background())
+}
+
+// dynamo returns an in-process DynamoDB that answers after 5 ms, and a scheduler on it.
+func dynamo(t *testing.T) (*dynamofake.Server, *batch.Scheduler) {
+	t.Helper()
+	db, err := dynamofake.New(dynamofake.Config{Latency: 5 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Start(); err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	client := dynamostore.NewClient(aws.Config{
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: &http.Client{Transport: transport},
+	}, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(db.URL()) })
+	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
+		t.Fatal(err)
+	}
+	st, err := dynamostore.New(client, dynamostore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := idem.New(st, idem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := batch.New(engine, batch.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, scheduler
+}

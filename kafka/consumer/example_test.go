@@ -1,0 +1,39 @@
+package consumer_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os/signal"
+	"syscall"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/consumer"
+)
+
+// A process consumes a topic until it gets SIGTERM. It then drains and ends. A program that is configured by environment variables
+// uses package kafka/app instead.
+func Example() {
+	book := func(_ context.Context, r kafka.Record) ([]byte, error) {
+		fmt.Println("booking", string(r.Value))
+		return nil, nil
+	}
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{}) // in production a store that processes share
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := consumer.New(engine, book, consumer.Config{
+		Brokers: []string{"127.0.0.1:9092"}, Topics: []string{"payments"}, Group: "ledger",
+		Records: kafka.Config{Key: kafka.RecordKey},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := c.Run(ctx); err != nil {
+		log.Print(err)
+	}
+}

@@ -1,0 +1,253 @@
+package kafka_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// streaming is a stream whose handler fails for the values that errs names.
+type streaming struct {
+	*testing.T
+	stream *kafka.Stream
+	errs   map[string]error
+	log    bytes.Buffer // written and read under mu
+
+	mu     sync.Mutex
+	calls  []string // the values for which the handler was called
+	done   []string // "<source> <kind>"
+	inCall int
+}
+
+// slowStore is a memory store whose claims take 1 ms.
+type slowStore struct{ *memstore.Store }
+
+// Claim implements store.Store.
+func (s slowStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	<-time.After(time.Millisecond)
+	return s.Store.Claim(ctx, reqs)
+}
+
+// Write implements io.Writer for the log.
+func (s *streaming) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(line)
+}
+
+func newStreaming(t *testing.T, cfg kafka.Config) *streaming {
+	t.Helper()
+	s := &streaming{T: t, errs: map[string]error{}}
+	engine, err := idem.New(slowStore{memstore.New(memstore.Config{BatchSize: 25})}, idem.Config{MaxAttempts: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Namespace, cfg.Key = "ledger", kafka.HashKey
+	cfg.Logger = slog.New(slog.NewTextHandler(s, nil))
+	p, err := kafka.NewProcessor(engine, s.handle, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.stream, err = p.Stream(t.Context(), "cluster", s.note); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *streaming) handle(_ context.Context, r kafka.Record) ([]byte, error) {
+	s.mu.Lock()
+	s.calls = append(s.calls, string(r.Value))
+	s.inCall++
+	s.mu.Unlock()
+	<-time.After(time.Second)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inCall--
+	return nil, s.errs[string(r.Value)]
+}
+
+func (s *streaming) note(m *kafka.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = append(s.done, m.Record.Source()+" "+m.Outcome.Kind.String())
+}
+
+// add adds records, each written "<partition>/<Kafka key>/<value>", with the offsets 0, 1 and so on.
+func (s *streaming) add(records ...string) {
+	for offset, text := range records {
+		var partition int32
+		var key, value string
+		if _, err := fmt.Sscanf(strings.ReplaceAll(text, "/", " "), "%d %s %s", &partition, &key, &value); err != nil {
+			s.Fatal(err)
+		}
+		s.stream.Add(kafka.Record{Topic: "payments", Partition: partition, Offset: int64(offset), Key: []byte(key), Value: []byte(value)})
+	}
+}
+
+func (s *streaming) close() {
+	s.Helper()
+	if running := s.stream.Close(context.Background()); len(running) > 0 {
+		s.Errorf("%d records have not ended", len(running))
+	}
+}
+
+// Records of a lane are handled one after another: those of a partition, of a Kafka key, or each by itself.
+func TestStreamOrder(t *testing.T) {
+	for order, want := range map[kafka.Order]int{kafka.ByPartition: 2, kafka.ByKey: 3, kafka.Unordered: 6} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStreaming(t, kafka.Config{Order: order})
+			s.add("0/x/a", "0/x/b", "0/y/c", "0/y/d", "1/x/e", "1/x/f")
+			<-time.After(time.Second / 2)
+			s.mu.Lock()
+			if s.inCall != want {
+				t.Errorf("order %d: %d records are handled at once; want %d", order, s.inCall, want)
+			}
+			s.mu.Unlock()
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if len(s.done) != 6 {
+				t.Errorf("order %d: %v", order, s.done)
+			}
+			s.close()
+		})
+	}
+}
+
+// Records that can't succeed get a dead letter. Every try that is not a plain execution is logged and counted.
+func TestStreamLogsAndCountsEachTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dead letters
+		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, DeadLetters: &dead})
+		s.errs["bad"] = errors.New("no such account")
+		s.add("0/x/good", "0/x/bad", "0/x/good", "0/x/last")
+		s.stream.Add(kafka.Record{Topic: "payments", Offset: 4}) // HashKey has nothing to hash
+		<-time.After(time.Minute)
+		synctest.Wait()
+		slices.Sort(s.done)
+		want := []string{"payments-0@0 Executed", "payments-0@1 DeadLettered", "payments-0@2 Executed", "payments-0@3 Executed", "payments-0@4 DeadLettered"}
+		if !slices.Equal(s.done, want) {
+			t.Errorf("done: %v", s.done)
+		}
+		if len(dead) != 2 || dead[0].Cluster != "cluster" {
+			t.Errorf("dead letters: %+v", dead)
+		}
+		r := s.stream.Report()
+		if r.Records != 6 || r.Executed != 2 || r.Duplicates != 1 || r.Retried != 1 || r.DeadLettered != 2 || len(r.StoreLatency) == 0 || r.Took != time.Minute {
+			t.Errorf("report: %+v", r)
+		}
+		if again := s.stream.Report(); again.Records != 0 || again.Took != 0 {
+			t.Errorf("the second report: %+v", again)
+		}
+		for _, line := range []string{"payments-0@1 outcome=Retry", "payments-0@1 outcome=DeadLettered", "payments-0@2 outcome=Executed", "payments-0@4 outcome=DeadLettered"} {
+			if strings.Count(s.log.String(), line) != 1 {
+				t.Errorf("the log has no %q:\n%s", line, &s.log)
+			}
+		}
+		if n := strings.Count(s.log.String(), "\n"); n != 4 {
+			t.Errorf("%d lines:\n%s", n, &s.log)
+		}
+		s.close()
+	})
+}
+
+// Without dead letters a record that fails is tried for ever, and its lane is counted as blocked.
+func TestStreamCountsBlockedLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, MaxBackoff: 10 * time.Second})
+		s.errs["bad"] = idem.Permanent(errors.New("no such account"))
+		s.add("0/x/bad", "0/x/behind", "0/y/good")
+		<-time.After(time.Hour)
+		lanes, blocked := s.stream.Retrying()
+		if lanes != 1 || blocked != 1 {
+			t.Errorf("%d lanes wait, %d are blocked", lanes, blocked)
+		}
+		s.mu.Lock()
+		if n := len(s.calls); n < 3600/11 || n > 3600/5 {
+			t.Errorf("%d calls in an hour", n)
+		}
+		s.errs["bad"] = nil // the operator fixes the cause
+		s.mu.Unlock()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if want := []string{"payments-0@2 Executed", "payments-0@0 Executed", "payments-0@1 Executed"}; !slices.Equal(s.done, want) {
+			t.Errorf("done: %v", s.done)
+		}
+		if lanes, blocked = s.stream.Retrying(); lanes+blocked > 0 {
+			t.Errorf("%d lanes wait, %d are blocked", lanes, blocked)
+		}
+		s.close()
+	})
+}
+
+// Revoke stops the lanes of one partition.
+func TestRevokeStopsAPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, kafka.Config{Order: kafka.ByKey})
+		s.add("1/x/a", "1/x/b", "1/y/c", "11/x/d", "11/x/e")
+		<-time.After(time.Second / 2)
+		if running := s.stream.Revoke(t.Context(), "payments", 1); len(running) > 0 {
+			t.Errorf("%d records still run", len(running))
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		slices.Sort(s.done)
+		if want := []string{"payments-11@3 Executed", "payments-11@4 Executed", "payments-1@0 Executed", "payments-1@2 Executed"}; !slices.Equal(s.done, want) {
+			t.Errorf("done: %v", s.done)
+		}
+		s.add("1/x/f")
+		<-time.After(time.Second / 2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if running := s.stream.Revoke(ctx, "payments", 1); len(running) != 1 || running[0].Record.Source() != "payments-1@0" || running[0].State != batch.Overrun {
+			t.Errorf("%d records still run", len(running))
+		}
+		<-time.After(time.Minute)
+		if len(s.done) != 4 {
+			t.Errorf("done: %v", s.done)
+		}
+		s.close()
+	})
+}
+
+// The latencies of a report are a random sample.
+func TestStreamReportSamplesLatencies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, kafka.Config{Order: kafka.Unordered, Concurrency: 5000})
+		for i := range 5000 {
+			s.stream.Add(kafka.Record{Topic: "payments", Offset: int64(i), Value: fmt.Append(nil, i)})
+		}
+		<-time.After(time.Minute)
+		if r := s.stream.Report(); r.Executed != 5000 || len(r.StoreLatency) != 1000 || slices.Max(r.StoreLatency) != time.Millisecond {
+			t.Errorf("%d executed, %d latencies", r.Executed, len(r.StoreLatency))
+		}
+		s.close()
+	})
+}
+
+func TestStreamRefusesABulkHandler(t *testing.T) {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n", Bulk: func(context.Context, []kafka.Record) []error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Stream(t.Context(), "", func(*kafka.Message) {}); !errors.Is(err, idem.ErrInvalidConfig) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package proxy
+
+import "syscall"
+
+// sysProcAttr is empty: only Linux can tie the life of a process to that of its parent.
+func sysProcAttr() *syscall.SysProcAttr { return nil }

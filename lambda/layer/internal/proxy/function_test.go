@@ -1,0 +1,248 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// This file is the function behind the layer: what happens in it happens in the runtime's process.
+
+// eventsVariable names the file of the received events.
+const eventsVariable = "LAYER_TEST_EVENTS"
+
+// delivery is a received event, with the headers of the Runtime API.
+type delivery struct {
+	Header  http.Header
+	Payload []byte
+}
+
+// record is a record of an event, as a function reads it.
+type record struct {
+	partition string
+	offset    int64
+	key, do   string
+	headers   map[string]string
+}
+
+func recordsOf(payload []byte) (records []record) {
+	var event struct {
+		Records map[string][]struct {
+			Offset     int64
+			Key, Value []byte
+			Headers    []map[string][]int8
+		}
+	}
+	_ = json.Unmarshal(payload, &event) // another event has no records
+	for _, id := range slices.Sorted(maps.Keys(event.Records)) {
+		for _, r := range event.Records[id] {
+			headers := make(map[string]string)
+			for _, header := range r.Headers {
+				for name, value := range header {
+					for _, b := range value {
+						headers[name] += string(rune(b))
+					}
+				}
+			}
+			records = append(records, record{id, r.Offset, string(r.Key), string(r.Value), headers})
+		}
+	}
+	return records
+}
+
+// runFunction runs a function in a mode: how it starts. What it does with an event is in the event's records.
+func runFunction(mode string) {
+	time.AfterFunc(5*time.Minute, func() { panic("this test function lives too long") })
+	switch mode {
+	case "reports an init error":
+		post("init/error", nil, []byte(`{"errorType":"ImportError","errorMessage":"no module named ledger"}`))
+		os.Exit(1)
+	case "exits in init":
+		os.Exit(9)
+	case "hangs in init":
+		<-make(chan struct{})
+	case "ends on SIGTERM":
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, syscall.SIGTERM)
+		go func() {
+			<-signals
+			fmt.Println("bye")
+			os.Exit(0)
+		}()
+	}
+	for {
+		d, status := next()
+		if status != http.StatusOK {
+			os.Exit(status / 100) // as runtimes do
+		}
+		handle(d)
+	}
+}
+
+func address() string {
+	return "http://" + os.Getenv("AWS_LAMBDA_RUNTIME_API") + "/2018-06-01/runtime/"
+}
+
+func next() (delivery, int) {
+	resp, err := http.Get(address() + "invocation/next")
+	check(err)
+	defer resp.Body.Close()
+	payload, err := io.ReadAll(resp.Body)
+	check(err)
+	d := delivery{resp.Header, payload}
+	if resp.StatusCode == http.StatusOK {
+		line, err := json.Marshal(d)
+		check(err)
+		file, err := os.OpenFile(os.Getenv(eventsVariable), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		check(err)
+		_, err = file.Write(append(line, '\n'))
+		check(err)
+		check(file.Close())
+		fmt.Println("called")
+	}
+	return d, resp.StatusCode
+}
+
+func (d *delivery) id() string { return d.Header.Get("Lambda-Runtime-Aws-Request-Id") }
+
+func post(path string, header http.Header, body []byte) int {
+	req, err := http.NewRequest(http.MethodPost, address()+path, bytes.NewReader(body))
+	check(err)
+	maps.Copy(req.Header, header)
+	resp, err := http.DefaultClient.Do(req)
+	check(err)
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	check(err)
+	return resp.StatusCode
+}
+
+func (d *delivery) answer(body []byte) int { return post("invocation/"+d.id()+"/response", nil, body) }
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// handle answers an event as its records tell.
+func handle(d delivery) {
+	records := recordsOf(d.Payload)
+	answer := answerTo(records)
+	do := func(what string) bool {
+		return slices.ContainsFunc(records, func(r record) bool { return r.do == what })
+	}
+	switch {
+	case strings.Contains(string(d.Payload), "stream"):
+		stream(d)
+	case records == nil: // an event that is not from Kafka
+		d.answer(d.Payload)
+	case do("exit"):
+		os.Exit(3)
+	case do("kill"):
+		check(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	case do("kill the layer"):
+		check(syscall.Kill(os.Getppid(), syscall.SIGKILL))
+		<-make(chan struct{})
+	case do("fork and exit"):
+		fork := exec.Command("cat")
+		_, err := fork.StdinPipe() // which it waits for
+		check(err)
+		fork.Stdout = nil
+		check(fork.Start())
+		os.Exit(4)
+	case do("hang"):
+		<-make(chan struct{})
+	case do("answer nothing"):
+		_, status := next()
+		fmt.Println("next:", status)
+		os.Exit(5)
+	case do("raise"):
+		post("invocation/"+d.id()+"/error", nil, []byte(`{"errorType":"ValueError","errorMessage":"no such account","stackTrace":[]}`))
+	case do("answer garbage"):
+		d.answer([]byte(`{"batchItemFailures":[`))
+	case do("answer too much"):
+		d.answer(make([]byte, 6<<20+101))
+	case do("answer ok"):
+		d.answer([]byte(`"ok"`))
+	case do("answer twice"):
+		first := d.answer(answer)
+		fmt.Println("answers:", first, d.answer([]byte("{")))
+	case do("answer and exit"):
+		d.answer(answer)
+		os.Exit(7)
+	case do("answer partly"):
+		partly(d)
+	default:
+		d.answer(answer)
+	}
+}
+
+// answerTo names the records that are to fail, and gives results to those that have some.
+func answerTo(records []record) []byte {
+	failures, results := []any{}, []any{}
+	for _, r := range records {
+		item := map[string]any{"itemIdentifier": map[string]any{"partition": r.partition, "offset": r.offset}}
+		switch r.do {
+		case "fail":
+			failures = append(failures, item)
+		case "fail for good":
+			item["permanent"], item["error"] = true, "the account is closed"
+			failures = append(failures, item)
+		case "fail for an hour":
+			item["retryAfterMs"] = 3_600_000
+			failures = append(failures, item)
+		case "fail badly":
+			item["permanent"] = "yes"
+			failures = append(failures, item)
+		case "fail another":
+			item["itemIdentifier"] = map[string]any{"partition": "payments-3", "offset": 99}
+			failures = append(failures, item)
+		case "result":
+			item["result"] = map[string]any{"booking": r.key}
+			results = append(results, item)
+		}
+	}
+	out, err := json.Marshal(map[string]any{"batchItemFailures": failures, "results": results})
+	check(err)
+	return out
+}
+
+// stream streams the event back, and ends with an error in its trailers if the event says so.
+func stream(d delivery) {
+	req, err := http.NewRequest(http.MethodPost, address()+"invocation/"+d.id()+"/response", io.MultiReader(bytes.NewReader(d.Payload)))
+	check(err)
+	req.Header.Set("Lambda-Runtime-Function-Response-Mode", "streaming")
+	if bytes.Contains(d.Payload, []byte("fails")) {
+		req.Trailer = http.Header{
+			"Lambda-Runtime-Function-Error-Type": {"Function.Broken"},
+			"Lambda-Runtime-Function-Error-Body": {base64.StdEncoding.EncodeToString([]byte(`{"errorMessage":"in the middle"}`))},
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	check(err)
+	check(resp.Body.Close())
+}
+
+// partly sends a part of an answer and ends.
+func partly(d delivery) {
+	body, out := io.Pipe()
+	go func() {
+		_, _ = out.Write([]byte(`{"batch`))
+		os.Exit(6)
+	}()
+	resp, err := http.Post(address()+"invocation/"+d.id()+"/response", "application/json", body)
+	check(err)
+	check(resp.Body.Close())
+}

@@ -1,0 +1,83 @@
+//go:build localstack
+
+package proxy_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/internal/runtimeapi"
+)
+
+// Unmodified functions on AWS's own runtime interface clients, which scripts/runtimes.sh installs, book each payment once behind the
+// layer, and twice without it.
+func TestFunctionsInOtherLanguages(t *testing.T) {
+	run := func(name string, args ...string) string {
+		t.Helper()
+		out, err := exec.Command(name, args...).Output()
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			t.Fatalf("%s %v: %v: %s", name, args, err, exit.Stderr)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	installed := run("../../../../scripts/runtimes.sh", "java")
+	testdata, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes := t.TempDir()
+	run("javac", "-d", classes, filepath.Join(testdata, "App.java"))
+	for name, lang := range map[string]struct {
+		command []string
+		raised  string
+	}{
+		"Python": {[]string{filepath.Join(installed, "python/bin/python"), "-m", "awslambdaric", "app.handler"}, "ValueError"},
+		"Node":   {[]string{"node", filepath.Join(installed, "node/node_modules/aws-lambda-ric/bin/index.mjs"), "app.handler"}, "RangeError"},
+		"Java": {
+			[]string{"java", "-cp", classes + ":" + filepath.Join(installed, "java/*"), "com.amazonaws.services.lambda.runtime.api.client.AWSLambda", "App::handler"},
+			"IllegalArgumentException",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bookings := filepath.Join(t.TempDir(), "bookings")
+			f := newFixture(t, "", shortLease, "PYTHONDONTWRITEBYTECODE=1", "BOOKINGS="+bookings)
+			f.config.Command, f.config.Dir, f.config.Handler = append(f.config.Command[:2], lang.command...), testdata, lang.command[len(lang.command)-1]
+			wantBookings := func(want string) {
+				t.Helper()
+				got, err := os.ReadFile(bookings)
+				if err != nil || strings.Join(strings.Fields(string(got)), " ") != want {
+					t.Errorf("bookings %q, %v; want %s", got, err, want)
+				}
+			}
+			f.answers(event("a", "b", "a"), complete)
+			f.answers(event("b", "c"), complete)
+			wantBookings("a b c")
+			if e := fails[*runtimeapi.FunctionError](f, event("d:raise")); !strings.Contains(e.Message, lang.raised) || !strings.Contains(e.Message, "no such account") {
+				t.Errorf("error %s: %s", e.Type, e.Message)
+			}
+			f.answers(event("d"), complete)
+			if e := fails[*runtimeapi.CrashError](f, event("e:die")); e.ExitCode != 9 {
+				t.Errorf("the layer ended with %s", e.Status)
+			}
+			f.answers(event("e"), complete)
+			wantBookings("a b c d d e e") // an error and a crash after the effect repeat it
+			f.stop()
+
+			f.function = nil
+			f.config.Command = f.config.Command[2:]
+			for range 2 {
+				if _, err := f.deliver(event("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantBookings("a b c d d e e x x")
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+
+	"github.com/aws/aws-lambda-go/lambda/messages"
+
+	"github.com/idemsk/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// layer takes invocations from Lambda and gives them to the function.
+type layer struct {
+	upstream *upstream
+	api      *api
+	consumer func() (*app.Function, error) // of Kafka events
+}
+
+func newLayer(up *upstream, api *api, options []app.Option) *layer {
+	return &layer{upstream: up, api: api, consumer: sync.OnceValues(func() (*app.Function, error) {
+		return app.New(context.Background(), bulk, app.Environment(), os.Stdout, os.Stderr, options...)
+	})}
+}
+
+// run handles invocations until ctx ends, which is when the runtime has ended. After an error this process must end.
+//
+// The consumer is built while the runtime starts. In a function with SnapStart it is built at the first event instead: copies of a
+// snapshot would share the names under which they claim keys, and the connections.
+// https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html
+func (l *layer) run(ctx context.Context) error {
+	if os.Getenv("AWS_LAMBDA_INITIALIZATION_TYPE") != "snap-start" {
+		if _, err := l.consumer(); err != nil {
+			return errors.Join(err, l.upstream.failInit(ctx, "InvalidConfiguration", err.Error()))
+		}
+	}
+	for ctx.Err() == nil {
+		var header http.Header
+		select {
+		case header = <-l.api.asked:
+		case <-ctx.Done():
+			return nil
+		}
+		e, err := l.upstream.next(ctx, header)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the request was cancelled
+		}
+		if err != nil {
+			return err
+		}
+		if e.status != http.StatusOK || !mskevent.IsKafka(e.payload) {
+			l.api.pass(ctx, e)
+			continue
+		}
+		if err := l.invoke(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// invoke handles an invocation with a Kafka event. It continues when the runtime has ended, so that what the function did is settled.
+func (l *layer) invoke(ctx context.Context, e *event) error {
+	l.api.keep(e.id())
+	deadline, err := e.deadline()
+	if err != nil {
+		return err
+	}
+	alive := context.WithoutCancel(ctx)
+	fn, err := l.consumer()
+	if err != nil {
+		return errors.Join(err, l.upstream.fail(alive, e.id(), "InvalidConfiguration", err.Error()))
+	}
+	inv, err := newInvocation(l.api, e, ctx.Done())
+	if err != nil {
+		return l.upstream.fail(alive, e.id(), "InvalidEvent", err.Error())
+	}
+	limited, cancel := context.WithDeadline(withInvocation(alive, inv), deadline)
+	defer cancel()
+	payload, err := fn.Invoke(limited, e.payload)
+	if err == nil {
+		return l.upstream.answer(alive, e.id(), payload)
+	}
+	var overrun messages.InvokeResponse_Error
+	var failed *msk.BatchError
+	switch {
+	case errors.As(err, &overrun):
+		return errors.Join(fmt.Errorf("the process ends: %w", err), l.upstream.fail(alive, e.id(), overrun.Type, overrun.Message))
+	case errors.As(err, &failed):
+		return l.upstream.fail(alive, e.id(), "BatchError", err.Error())
+	}
+	return l.upstream.fail(alive, e.id(), "InvalidEvent", err.Error())
+}

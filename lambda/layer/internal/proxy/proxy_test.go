@@ -1,0 +1,315 @@
+package proxy_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
+)
+
+// shortLease is for tests in which a process ends with its claims. It is long enough for a busy machine.
+const shortLease = "IDEMSK_LEASE=2s"
+
+// The function gets each key once. It is not called if all records have completed.
+func TestFunctionGetsOnlyTheRecordsThatMustRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	f.answers(event("a", "b", "a"), complete)
+	f.answers(event("a", "b", "a"), complete)
+	f.answers(event("b", "c", "a"), complete)
+	f.wantCalls("a#1 b#1", "c#1")
+	f.wantStatus(store.StatusCompleted, "a", "b", "c")
+}
+
+func TestWithoutTheLayerDuplicatesHappen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	f.unwrapped()
+	for range 2 {
+		if _, err := f.deliver(event("a", "b", "a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.wantCalls("a# b# a#", "a# b# a#")
+}
+
+// The event of the function has the records as they arrived, with the token and the attempt behind their headers. Its deadline
+// is before that of the invocation by the margin.
+func TestEventOfTheFunction(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", "IDEMSK_DEADLINE_MARGIN=5s")
+	whole := strings.Replace(string(event("a", "b")), `"offset":1`, `"unknown" : [ 1.0e3 ] , "offset":1`, 1)
+	f.answers([]byte(whole), complete)
+	want := whole
+	for _, key := range []string{"a", "b"} {
+		header := fmt.Sprintf(`{"trace":[%d]}`, key[0])
+		var token []string
+		for _, digit := range []byte(strconv.FormatInt(f.entry(key).Token, 10)) {
+			token = append(token, strconv.Itoa(int(digit)))
+		}
+		want = strings.Replace(want, header, header+`,{"idemsk-token":[`+strings.Join(token, ",")+`]},{"idemsk-attempt":[49]}`, 1)
+	}
+	got := f.received()[0]
+	if string(got.Payload) != want {
+		t.Errorf("got  %s\nwant %s", got.Payload, want)
+	}
+	for _, name := range []string{"Aws-Request-Id", "Trace-Id", "Invoked-Function-Arn", "Deadline-Ms"} {
+		if got.Header.Get("Lambda-Runtime-"+name) == "" {
+			t.Errorf("the header %s is missing: %v", name, got.Header)
+		}
+	}
+	f.deliver([]byte(`{"plain":1}`))
+	first, second := f.received()[0].Header, f.received()[1].Header
+	var wrapped, passed int64
+	fmt.Sscan(first.Get("Lambda-Runtime-Deadline-Ms"), &wrapped)
+	fmt.Sscan(second.Get("Lambda-Runtime-Deadline-Ms"), &passed)
+	if margin := passed - wrapped; margin < 5000 || margin > 35_000 {
+		t.Errorf("the margin is %d ms, want 5000 and the time between the two invocations", margin)
+	}
+}
+
+// What a partial response names is released with its attempt. Everything else completes.
+func TestPartialResponse(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", partial)
+	f.answers(event("a", "b:fail", "c:result", "d:fail for good", "e:fail for an hour"),
+		`{"batchItemFailures":[`+item(1)+`,`+item(2)+`,`+item(3)+`,`+item(4)+`]}`)
+	f.wantStatus(store.StatusCompleted, "a", "c")
+	f.wantStatus(store.StatusFailed, "d")
+	if got := string(f.entry("c").Result); got != `{"booking":"c"}` {
+		t.Errorf("the stored result is %q", got)
+	}
+	if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], "the account is closed") {
+		t.Errorf("dead letters %q", letters)
+	}
+	if e := f.entry("e"); e.RetryAt.Sub(e.UpdatedAt) < time.Hour-time.Second {
+		t.Errorf("the pause is not stored: %+v", e)
+	}
+	// The second attempt of b is its last.
+	f.answers(event("a", "b:fail", "c"), complete)
+	f.wantCalls("a#1 b#1 c#1 d#1 e#1", "b#2")
+	if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], "named the record in batchItemFailures") {
+		t.Errorf("dead letters %q", letters)
+	}
+}
+
+func item(offset int) string {
+	return fmt.Sprintf(`{"itemIdentifier":{"partition":"payments-3","offset":%d}}`, offset)
+}
+
+// An answer that the event source would not accept as a partial response fails all records.
+func TestUnreadableAnswersFailAllRecords(t *testing.T) {
+	t.Parallel()
+	for do, says := range map[string]string{
+		"answer garbage":  "is no partial batch response",
+		"answer ok":       "is no partial batch response",
+		"answer too much": "exceeds 6291556 bytes",
+		"fail badly":      "permanent: ",
+		"fail another":    "a record that was not in the event",
+		"raise":           "ValueError: no such account",
+	} {
+		t.Run(do, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "", partial)
+			f.answers(event("a", "b:"+do), `{"batchItemFailures":[`+item(0)+`,`+item(1)+`]}`)
+			f.answers(event("a"), complete)
+			f.wantCalls("a#1 b#1", "a#2")
+			f.answers(event("a", "b:"+do), complete) // the last attempt of b
+			if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], says) {
+				t.Errorf("dead letters %q, want one that says %q", letters, says)
+			}
+		})
+	}
+}
+
+// Without partial responses an error releases all records and fails the invocation. Any other answer completes them, unless it names
+// records as failed.
+func TestBatchResponse(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	e := fails[*runtimeapi.FunctionError](f, event("a", "b:raise"))
+	if e.Type != "BatchError" || !strings.Contains(e.Message, "2 of 2 records") || !strings.Contains(e.Message, "ValueError: no such account") {
+		t.Errorf("error %s: %s", e.Type, e.Message)
+	}
+	f.answers(event("a:answer ok", "c"), complete)
+	e = fails[*runtimeapi.FunctionError](f, event("d", "e:fail"))
+	if !strings.Contains(e.Message, "1 of 2 records") {
+		t.Errorf("error %s", e.Message)
+	}
+	f.wantCalls("a#1 b#1", "a#2 c#1", "d#1 e#1")
+	f.wantStatus(store.StatusCompleted, "a", "c", "d")
+}
+
+// Records that are in flight elsewhere are passed to the function when they are free, in a further call of the invocation.
+func TestRecordsInFlightElsewhereGetAFurtherCall(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	held := f.hold("b")
+	var once sync.Once
+	f.config.Stdout = func(line []byte) {
+		if string(line) == "called" {
+			once.Do(func() { f.release(held) })
+		}
+	}
+	f.answers(event("a", "b", "c"), complete)
+	f.wantCalls("a#1 c#1", "b#1")
+	first, second := f.received()[0].id(), f.received()[1].id()
+	if second != first+"-2" {
+		t.Errorf("request IDs %s and %s", first, second)
+	}
+}
+
+// A record whose function died is passed alone when its lease is over, so that the record that kills the process is the one that
+// is charged. Its keys are not settled by the crash.
+func TestCrashIsChargedToTheRecordThatCausesIt(t *testing.T) {
+	t.Parallel()
+	for do, status := range map[string]string{"exit": "exit status 3", "kill": "signal: killed", "fork and exit": "exit status 4", "answer partly": "exit status 6"} {
+		t.Run(do, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "", shortLease, partial)
+			poison := "b:" + do
+			if e := fails[*runtimeapi.CrashError](f, event("a", poison, "c")); e.Status != status {
+				t.Errorf("the layer ended with %s, want %s", e.Status, status)
+			}
+			f.wantStatus(store.StatusStarted, "a", "b", "c")
+			fails[*runtimeapi.CrashError](f, event("a", poison, "c"))
+			f.wantStatus(store.StatusCompleted, "a")
+			f.answers(event("a", poison, "c"), complete)
+			f.wantCalls("a#1 b#1 c#1", "a#2", "b#2", "c#2")
+			f.wantStatus(store.StatusFailed, "b")
+			f.wantStatus(store.StatusCompleted, "c")
+			if letters := f.letters(); len(letters) != 1 {
+				t.Errorf("dead letters %q", letters)
+			}
+		})
+	}
+}
+
+// The runtime does not outlive the layer.
+func TestKilledLayer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", shortLease)
+	if e := fails[*runtimeapi.CrashError](f, event("a:kill the layer")); e.Status != "signal: killed" {
+		t.Errorf("the layer ended with %s", e.Status)
+	}
+	f.answers(event("a"), complete)
+	f.wantCalls("a#1", "a#2")
+}
+
+// What the function answered before its end is settled and reported.
+func TestRuntimeThatExitsAfterItsAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	f.answers(event("a:answer and exit", "b"), complete)
+	f.wantStatus(store.StatusCompleted, "a", "b")
+	f.answers(event("a", "b"), complete)
+	f.wantCalls("a#1 b#1")
+}
+
+// A call after the end of the runtime gives the attempts back.
+func TestRuntimeThatExitsBetweenTwoCalls(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", partial, "IDEMSK_COMMIT_WINDOW=1")
+	f.answers(event("a:answer and exit", "b"), `{"batchItemFailures":[`+item(1)+`]}`)
+	f.answers(event("a", "b"), complete)
+	f.wantCalls("a#1", "b#1")
+}
+
+func TestSecondAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	statuses := make(chan string, 10)
+	f.config.Stdout = func(line []byte) {
+		if strings.HasPrefix(string(line), "answers:") {
+			statuses <- string(line)
+		}
+	}
+	f.answers(event("a:answer twice"), complete)
+	if got := <-statuses; got != "answers: 202 400" {
+		t.Errorf("%s, want 202 400", got)
+	}
+	f.wantStatus(store.StatusCompleted, "a")
+}
+
+func TestRuntimeThatAsksWithoutAnAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	if e := fails[*runtimeapi.CrashError](f, event("a:answer nothing")); e.ExitCode != 5 || !strings.Contains(fmt.Sprint(e.Output), "next: 403") {
+		t.Errorf("got %+v", e)
+	}
+	f.wantStatus(store.StatusStarted, "a")
+}
+
+// A function that does not answer in time fails its invocation before the time-out. Its process ends. Its keys stay claimed.
+func TestFunctionThatHangs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", shortLease)
+	f.config.Timeout = 3 * time.Second
+	e := fails[*runtimeapi.FunctionError](f, event("a", "b:hang"))
+	if e.Type != "Overrun" || !strings.Contains(e.Message, "payments-3@1") {
+		t.Errorf("error %s: %s", e.Type, e.Message)
+	}
+	f.wantStatus(store.StatusStarted, "a", "b")
+	f.answers(event("a"), complete)
+	f.wantCalls("a#1 b#1", "a#2")
+	if starts := f.function.Starts(); starts != 2 {
+		t.Errorf("%d starts, want 2", starts)
+	}
+}
+
+func TestEventThatIsNoValidKafkaEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	for payload, says := range map[string]string{
+		`{"eventSource":"aws:kafka"}`: `it has no "records"`,
+		`{"eventSource":"aws:kafka","records":{"t-0":[{"offset":1},{"offset":1}]}}`: "the record t-0@1 twice",
+	} {
+		if e := fails[*runtimeapi.FunctionError](f, []byte(payload)); e.Type != "InvalidEvent" || !strings.Contains(e.Message, says) {
+			t.Errorf("error %s: %s", e.Type, e.Message)
+		}
+	}
+	f.wantCalls()
+}
+
+func TestLargeEvents(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	var records []string
+	for i := range 44 { // base64 makes 5.9 MB of them
+		records = append(records, fmt.Sprintf("k%d:%s", i, strings.Repeat("x", 100_000)))
+	}
+	f.answers(event(records...), complete)
+	f.answers(event(records...), complete)
+	if calls := f.received(); len(calls) != 1 || len(calls[0].records) != len(records) || len(calls[0].records[43].do) != 100_000 {
+		t.Errorf("%d calls", len(calls))
+	}
+	plain := `"` + strings.Repeat("y", runtimeapi.MaxPayload-2) + `"`
+	if got, err := f.deliver([]byte(plain)); err != nil || got != plain {
+		t.Errorf("an event of %d bytes: answer of %d bytes, %v", len(plain), len(got), err)
+	}
+}
+
+func TestSignalsAreForTheRuntime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "ends on SIGTERM")
+	var said []string
+	f.config.Stdout = func(line []byte) {
+		if string(line) != "called" {
+			said = append(said, string(line))
+		}
+	}
+	f.answers([]byte(`1`), `1`)
+	f.stop()
+	if fmt.Sprint(said) != "[bye]" {
+		t.Errorf("the runtime said %q", said)
+	}
+	if _, err := os.Stat(f.events); err != nil {
+		t.Error(err)
+	}
+}
