@@ -6,8 +6,8 @@
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process is dist/ledger-consumer-$ARCH.
 # build.sh layer       builds only the layers with DynamoDB.
-# build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store
-#                      (postgres, redis), the layer, and the consumer process if that is wanted.
+# build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store (postgres,
+#                      redis), the layer, and the consumer process if that is wanted.
 #
 # lambda.norpc omits code that only the go1.x runtime needed.
 set -euo pipefail

@@ -68,7 +68,7 @@ func TestShutdownInTheMiddleOfWork(t *testing.T) {
 func TestSlowKeyHoldsUpNothingElse(t *testing.T) {
 	inBubble(t, 2, func(f *fixture) {
 		release := make(chan struct{})
-		f.handler = func(ctx context.Context, r kafka.Record) ([]byte, error) {
+		f.handler = func(_ context.Context, r kafka.Record) ([]byte, error) {
 			if string(r.Key) == "p0-5" {
 				<-release
 			}

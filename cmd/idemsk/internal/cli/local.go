@@ -357,11 +357,7 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 		}
 	}
 	if o.Function == "" && o.Invoke == "" {
-		find := local.FindFunction
-		if o.Host == local.HostProcess {
-			find = local.FindConsumer
-		}
-		path, err := find(o.Build())
+		path, err := findExample(o)
 		if err != nil {
 			return err
 		}
@@ -399,6 +395,14 @@ func (l *localCommand) wrap() error {
 
 // quoted quotes a word for --function.
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// findExample looks for the example's program for the host.
+func findExample(o *local.Options) (string, error) {
+	if o.Host == local.HostProcess {
+		return local.FindConsumer(o.Build())
+	}
+	return local.FindFunction(o.Build())
+}
 
 // toggleSignal returns a channel that receives a value for each SIGUSR1.
 func toggleSignal() (<-chan struct{}, func()) {
