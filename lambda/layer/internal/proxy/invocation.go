@@ -65,7 +65,7 @@ func bulk(partial bool) app.Build {
 			inv, _ := ctx.Value(invocationKey{}).(*invocation)
 			return inv.call(ctx, rs, partial)
 		}
-		return nil, nil //nolint:nilnil // the handler is in the configuration
+		return nil, nil // the handler is in the configuration
 	}
 }
 
