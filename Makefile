@@ -58,7 +58,7 @@ torture:
 test-docs:
 	go test -tags docs -count=1 -timeout 30m ./internal/doctest
 
-## test-stores: the stores alone, against real servers
+## test-stores: the tests on PostgreSQL and Redis alone
 test-stores:
 	scripts/postgres.sh install && scripts/redis.sh install
 	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/testenv

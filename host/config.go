@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,12 +27,12 @@ const (
 
 // Config is the configuration that all hosts have in common. docs/configuration.md explains each variable.
 type Config struct {
-	Store          string // IDEMSK_STORE: dynamodb, postgres, redis, memory, none
+	Store          string // IDEMSK_STORE: dynamodb, postgres, redis, memory, none, or the name of another Store that an Option adds
 	StoreURL       string // IDEMSK_STORE_URL, of PostgreSQL or Redis
 	StoreSecretARN string // IDEMSK_STORE_SECRET_ARN: a secret in Secrets Manager with the URL, or with the credentials for it
 	Table          string // IDEMSK_TABLE: the table, or the prefix of keys in Redis
 
-	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN
+	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM, _BATCHING
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
 
 	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY. Base.Parts sets the dead letters and the
@@ -64,8 +65,9 @@ type Defaults struct {
 
 // ReadConfig reads the configuration of a consumer with these options. Errors are collected in v.
 func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
+	added := collect(options)
 	cfg := Config{
-		Store:              readStore(v),
+		Store:              readStore(v, &added),
 		StoreURL:           v.String("IDEMSK_STORE_URL", ""),
 		StoreSecretARN:     v.String("IDEMSK_STORE_SECRET_ARN", ""),
 		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", store.DefaultMaxClockSkew, 0, time.Minute),
@@ -74,7 +76,6 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqsdlq.DefaultMaxBytes, sqsdlq.SmallestMaxBytes, sqsdlq.LargestMaxBytes),
 		Function:           d.Name,
 	}
-	added := collect(options)
 	cfg.DeadLetterTopic = readDeadLetterTopic(v, added.topic)
 	cfg.Records = readRecords(v, d)
 	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected && cfg.Records.Namespace == "" {
@@ -130,13 +131,17 @@ func (c *Config) dynamo() dynamostore.Config {
 	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1)}
 }
 
-func readStore(v *Vars) string {
+func readStore(v *Vars, added *options) string {
 	const name = "IDEMSK_STORE"
 	s := v.String(name, StoreDynamoDB)
-	switch s {
-	case StoreDynamoDB, StorePostgres, StoreRedis, StoreMemory, StoreNone:
-	default:
-		v.Fail(name, s, "one of dynamodb, postgres, redis, memory, none")
+	known := []string{StoreDynamoDB, StorePostgres, StoreRedis, StoreMemory, StoreNone}
+	for i := range added.stores {
+		if own := added.stores[i].Name; !slices.Contains(known, own) {
+			known = append(known, own)
+		}
+	}
+	if !slices.Contains(known, s) {
+		v.Fail(name, s, "one of "+strings.Join(known, ", "))
 	}
 	return s
 }

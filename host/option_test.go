@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -72,4 +73,20 @@ func TestErrorIsReportedOnce(t *testing.T) {
 		v.FailSecret("B", "z")
 	}
 	equal(t, "errors", v.Err().Error(), "A is \"x\": want y\nB is missing or wrong: want z")
+}
+
+// A program adds a store under a name of its own, and IDEMSK_STORE selects it by this name.
+func TestStoreOfAnotherName(t *testing.T) {
+	own := WithStore(Store{Name: "cassandra", Read: func(_ *Vars, c *Config) { c.Table = "read" }})
+	for name, table := range map[string]string{"cassandra": "read", "dynamodb": dynamostore.DefaultTable} {
+		v := vars(map[string]string{"IDEMSK_STORE": name})
+		if cfg := ReadConfig(v, defaults(v), own); v.Err() != nil || cfg.Store != name || cfg.Table != table {
+			t.Errorf("%s: %+v, %v; want the table %s", name, cfg, v.Err(), table)
+		}
+	}
+	v := vars(map[string]string{"IDEMSK_STORE": "mysql"})
+	ReadConfig(v, defaults(v), own)
+	if err := v.Err(); err == nil || !strings.Contains(err.Error(), "one of dynamodb, postgres, redis, memory, none, cassandra") {
+		t.Errorf("another name: %v; want an error with the names", err)
+	}
 }

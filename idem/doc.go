@@ -24,6 +24,6 @@
 //
 // # The rules
 //
-// Every store keeps the ten rules in idem/store/rules.go, which has one function for each rule. Package storetest tests a store
+// Every store keeps the ten rules in idem/store/rules.go, which has the functions of the rules and says what is elsewhere. Package storetest tests a store
 // against them. They were model-checked with TLA+.
 package idem

@@ -56,8 +56,8 @@ type Config struct {
 	Bulk BulkHandler
 	// BulkAttempts is Bulk for a handler that needs the attempts of the records or returns results.
 	BulkAttempts BulkAttempts
-	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that fails blocks its
-	// partition until it succeeds.
+	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that fails is retried
+	// until it succeeds. It blocks its partition, in a Stream its lane.
 	DeadLetters DeadLetters
 	// Unprotected calls the handler for every record that can be decoded, without keys or claims, for comparison.
 	Unprotected bool

@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Item is one message of a run. The caller sets Task and, if needed, Unprotected and Substitute. The run sets the other fields.
+// Item is one message of a run or of a stream. The caller sets Task and, if needed, Unprotected and Substitute. The run sets the other fields.
 type Item struct {
 	// Task is the task to run. Its Source names the message in errors.
 	Task idem.Task

@@ -85,8 +85,8 @@ func (st *Stream) Add(lane string, items ...*Item) {
 
 // Stop removes the items of the lanes that match, unless their handlers have begun: their claims are released, and the attempts
 // are not counted. It then waits for the items that have begun, until ctx ends, and returns those that have not ended by then.
-// done and retry are not called for them after Stop has returned, nor for the items that were removed. Their keys are still
-// settled. An item whose handler returns meanwhile, but which is not settled, is removed.
+// done and retry are not called for the returned items after Stop has returned, nor for the items that were removed. The keys of
+// the returned items are still settled. An item whose handler returns meanwhile, but which is not settled, is removed.
 //
 // An item that is added to a stopped lane begins a new lane, which does not wait for items of the old one that have begun. If it
 // has the key of one of these, it waits for that item.

@@ -40,7 +40,7 @@ func (c *streamClaims) stop() {
 	}
 }
 
-// list counts how many claims the lane wants.
+// list updates how many claims the lane wants.
 func (l *streamLane) list() {
 	claims := &l.stream.claims
 	n := l.claimable()
@@ -50,9 +50,10 @@ func (l *streamLane) list() {
 		claims.lanes.push(l)
 	}
 	if hungry := n > 0 && l.state == laneIdle; hungry != l.hungry {
-		l.hungry = hungry
-		if claims.hungry--; hungry {
-			claims.hungry += 2
+		if l.hungry = hungry; hungry {
+			claims.hungry++
+		} else {
+			claims.hungry--
 		}
 	}
 }

@@ -65,13 +65,12 @@ type Reset uint8
 const (
 	Earliest Reset = iota // at the first record that exists
 	Latest                // behind the last record: existing records are not handled
-	Fail                  // Run returns an error
+	Fail                  // at the first record without a committed offset; if the committed offset was deleted, Run returns an error
 )
 
-// Config configures a Consumer. Every field's zero value stands for its default.
+// Config configures a Consumer. Brokers, Topics and Group are required. The zero value of any other field stands for its default.
 type Config struct {
-	// Brokers are the addresses of some brokers, host:port. Topics are the topics to consume. Group is the consumer group. All are
-	// required.
+	// Brokers are the addresses of some brokers, host:port. Topics are the topics to consume. Group is the consumer group.
 	Brokers []string
 	Topics  []string
 	Group   string
@@ -98,8 +97,7 @@ type Config struct {
 	// Cluster names the cluster in dead letters (default: the brokers, joined by commas).
 	Cluster string
 
-	// CommitInterval is the time between two commits (default 5 s, as enable.auto.commit of Kafka). After a crash, the records of about
-	// one interval are delivered again and replayed from the store.
+	// CommitInterval is the time between two commits (default 5 s, as enable.auto.commit of Kafka).
 	CommitInterval time.Duration
 	// RevokeTimeout is how long handlers may continue when their partition is revoked (default 10 s). The group waits for it. The
 	// rebalance timeout of the group is 50 s longer.

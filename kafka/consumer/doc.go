@@ -5,11 +5,12 @@
 // # Guarantees
 //
 //   - An offset is committed only if every earlier record of the partition is settled: completed, replayed, or sent to the dead
-//     letters. So no record is lost, whatever crashes. Offsets never move back: there is one commit at a time, and none for a
-//     partition that was revoked or lost.
+//     letters. So no record is lost, whatever crashes. A commit does not move an offset back, unless the brokers lost
+//     records: there is one commit at a time, and none for a partition that was lost. A commit without an answer, which a broker may
+//     apply late, is repeated.
 //   - A record beyond the committed offset that was settled is delivered again after a crash. The store has its outcome, so its
 //     handler is not called again. After a clean shutdown no handler is called again.
-//   - Order is kept within a lane: the records of a partition with the same Kafka key (see [Config].Order). A slow or failing
+//   - Order is kept within a lane: the records of a partition with the same Kafka key (see kafka.Config.Order). A slow or failing
 //     record holds up its own lane only.
 //   - Memory is bounded under any lag (see [Config].MaxBytes).
 //

@@ -25,7 +25,8 @@ const (
 // own ID, so that a late answer to one is not taken for the answer to the next.
 const callSeparator = "-"
 
-// invocation is an invocation with a Kafka event. The function is called several times if keys are in flight elsewhere.
+// invocation is an invocation with a Kafka event. The function is called several times if the
+// event has more records than the commit window, or if keys are in flight elsewhere or their owners died.
 type invocation struct {
 	api     *api
 	event   *event
