@@ -155,7 +155,9 @@ func (c *consumers) keep() error {
 		if err := c.ended(m); err != nil {
 			return err
 		}
-		if err := m.start(c.run.command, c.env, c.run.log); err != nil {
+		// A static member takes its partitions over from the process that was killed, without a rebalance that waits for that one.
+		env := append([]string{"IDEMSK_KAFKA_INSTANCE_ID=" + c.o.ESM.ConsumerGroup + "-" + strconv.Itoa(m.number), "IDEMSK_KAFKA_LEAVE=true"}, c.env...)
+		if err := m.start(c.run.command, env, c.run.log); err != nil {
 			return fmt.Errorf("the consumer process can't be started (--function): %w", err)
 		}
 		c.run.tally.started()
@@ -228,9 +230,12 @@ func (c *consumers) injectFaults() {
 	}
 	for ; c.rolled < c.partitions.done()/recordsOfChance; c.rolled++ {
 		roll := func(purpose string) float64 { return chances.roll(purpose, mskevent.Place{}, c.rolled) }
-		m := c.members[int(roll(forMember)*float64(len(c.members)))]
+		able := slices.DeleteFunc(slices.Clone(c.members), func(m *member) bool { return m.killed || m.paused || m.hasEnded() })
+		if len(able) == 0 {
+			continue
+		}
+		m := able[int(roll(forMember)*float64(len(able)))]
 		switch {
-		case m.hasEnded() || m.paused:
 		case roll(forKill) < chances.Kill:
 			m.kill()
 			c.run.tally.killed(verify.Kill{During: "process " + strconv.Itoa(m.number), At: now})
