@@ -1,0 +1,166 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/consumer"
+)
+
+// outage is a network that can fail: new connections are refused, and open ones are reset.
+type outage struct {
+	dial func(ctx context.Context, network, host string) (net.Conn, error)
+	mu   sync.Mutex
+	down bool
+	open []net.Conn
+}
+
+func (o *outage) Dial(ctx context.Context, network, host string) (net.Conn, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.down {
+		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	}
+	c, err := o.dial(ctx, network, host)
+	if err == nil {
+		o.open = append(o.open, c)
+	}
+	return c, err
+}
+
+func (o *outage) set(down bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.down = down
+	for _, c := range o.open {
+		_ = c.Close()
+	}
+	o.open = nil
+}
+
+// All brokers are gone for a time that is shorter or longer than the session timeout. The consumer survives it, logs at a bounded
+// rate, and calls no handler twice.
+func TestBrokersAreGoneForAWhile(t *testing.T) {
+	for _, gone := range []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute} {
+		t.Run(gone.String(), func(t *testing.T) {
+			inBubble(t, 2, func(f *fixture) {
+				o := &outage{dial: f.network.DialContext}
+				f.handler = func(context.Context, kafka.Record) ([]byte, error) {
+					<-time.After(time.Second)
+					return nil, nil
+				}
+				f.produce(0, 200, 0, 1)
+				c := f.start(func(cfg *consumer.Config) { cfg.Options = []kgo.Opt{kgo.Dialer(o.Dial)} })
+				f.until("it works", func() bool { n, _ := f.called(); return n > 50 })
+				o.set(true)
+				<-time.After(gone)
+				o.set(false)
+				f.produce(200, 10, 0, 1)
+				f.until("all offsets are committed", func() bool { return f.offsets()[0] == 210 && f.offsets()[1] == 210 })
+				c.mustEnd()
+				if !f.calledOnce(420) {
+					records, calls := f.called()
+					f.Errorf("%d calls for %d records; want one for each of 420", calls, records)
+				}
+				if n, most := f.logged("msg=")-f.logged("msg=record"), 10+int(gone/(10*time.Second)); n > most {
+					f.Errorf("%d lines beside those of records; want at most %d", n, most)
+				}
+			})
+		})
+	}
+}
+
+// failingStore is a store that can be down.
+type failingStore struct {
+	*memstore.Store
+	down atomic.Bool
+}
+
+var errDown = errors.New("the store is down")
+
+func (s *failingStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	if !s.down.Load() {
+		return s.Store.Claim(ctx, reqs)
+	}
+	results := make([]store.ClaimResult, len(reqs))
+	for i := range results {
+		results[i].Err = errDown
+	}
+	return results
+}
+
+func (s *failingStore) Settle(ctx context.Context, ss []store.Settlement) []error {
+	if !s.down.Load() {
+		return s.Store.Settle(ctx, ss)
+	}
+	errs := make([]error, len(ss))
+	for i := range errs {
+		errs[i] = errDown
+	}
+	return errs
+}
+
+// While the store is down, no handler is called and no offset is passed. Afterwards everything is handled.
+func TestStoreIsDownForAWhile(t *testing.T) {
+	inBubble(t, 2, func(f *fixture) {
+		st := &failingStore{Store: memstore.New(memstore.Config{BatchSize: 25})}
+		f.store = st
+		f.produce(0, 50, 0, 1)
+		c := f.start(func(cfg *consumer.Config) { cfg.PartitionRecords = 100 })
+		f.until("all are handled", func() bool { return f.calledOnce(100) && f.offsets()[0] == 50 })
+		st.down.Store(true)
+		for i := range 10 {
+			f.produce(50+i*100, 100, 0, 1)
+			<-time.After(time.Minute)
+		}
+		if n, _ := f.called(); n != 100 {
+			f.Errorf("%d records were handled while the store was down", n-100)
+		}
+		f.wantOffsets(50, 50)
+		if s := c.Stats().Partitions; !s[0].Paused || !s[1].Paused || s[0].Records > 200 {
+			f.Errorf("%+v; want both partitions paused", s)
+		}
+		st.down.Store(false)
+		f.until("all are handled", func() bool { return f.offsets()[0] == 1050 && f.offsets()[1] == 1050 })
+		c.mustEnd()
+		if !f.calledOnce(2100) {
+			f.Error("records were handled twice or not at all")
+		}
+	})
+}
+
+// A record whose dead letter can't be sent stops its lane. Others go on, and its offset is not passed before the letter is sent.
+func TestDeadLettersCannotBeSent(t *testing.T) {
+	inBubble(t, 1, func(f *fixture) {
+		f.letters.err = errors.New("the queue is down")
+		f.handler = func(_ context.Context, r kafka.Record) ([]byte, error) {
+			if string(r.Key) == "p0-3" {
+				return nil, errHandler
+			}
+			return nil, nil
+		}
+		f.produce(0, 10, 0)
+		c := f.start()
+		f.until("the others are handled", func() bool { return f.handledKeys(10) && f.offsets()[0] == 3 })
+		<-time.After(10 * time.Minute)
+		f.wantOffsets(3)
+		if r, s := c.Report(), c.Stats(); r.Blocked == 0 || r.Executed != 9 || s.Retrying != 1 || s.Blocked != 1 {
+			f.Errorf("%+v, %+v; want blocked tries, 9 executed, and one blocked lane", r, s)
+		}
+		f.letters.mu.Lock()
+		f.letters.err = nil
+		f.letters.mu.Unlock()
+		f.until("the letter is sent", func() bool { return len(f.letters.all()) == 1 && f.offsets()[0] == 10 })
+		c.mustEnd()
+	})
+}
