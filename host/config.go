@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -134,15 +133,18 @@ func (c *Config) dynamo() dynamostore.Config {
 func readStore(v *Vars, added *options) string {
 	const name = "IDEMSK_STORE"
 	s := v.String(name, StoreDynamoDB)
-	known := []string{StoreDynamoDB, StorePostgres, StoreRedis, StoreMemory, StoreNone}
+	switch s {
+	case StoreDynamoDB, StorePostgres, StoreRedis, StoreMemory, StoreNone:
+		return s
+	}
+	names := "one of dynamodb, postgres, redis, memory, none"
 	for i := range added.stores {
-		if own := added.stores[i].Name; !slices.Contains(known, own) {
-			known = append(known, own)
+		if added.stores[i].Name == s {
+			return s
 		}
+		names += ", " + added.stores[i].Name
 	}
-	if !slices.Contains(known, s) {
-		v.Fail(name, s, "one of "+strings.Join(known, ", "))
-	}
+	v.Fail(name, s, names)
 	return s
 }
 
