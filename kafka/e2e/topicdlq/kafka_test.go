@@ -3,10 +3,12 @@
 package topicdlq_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -72,5 +74,26 @@ func create(t *testing.T, brokers []string) {
 	}
 	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
 		t.Fatal(err)
+	}
+	await(t, admin)
+}
+
+// await waits until the broker hosts the topic that the controller has created.
+func await(t *testing.T, admin *kgo.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = kmsg.StringPtr(letters)
+	req.Topics = append(req.Topics, topic)
+	for {
+		resp, err := req.RequestWith(ctx, admin)
+		if err != nil {
+			t.Fatalf("the topic %s did not appear: %v", letters, err)
+		}
+		if resp.Topics[0].ErrorCode == 0 {
+			return
+		}
 	}
 }

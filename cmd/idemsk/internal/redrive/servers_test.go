@@ -33,10 +33,12 @@ func TestTopicOfARealKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
+	admin := kadm.NewClient(client)
 	for topic, partitions := range map[string]int32{deadLetters: 1, "payments": 3} {
-		if _, err := kadm.NewClient(client).CreateTopic(t.Context(), partitions, 1, nil, topic); err != nil {
+		if _, err := admin.CreateTopic(t.Context(), partitions, 1, nil, topic); err != nil {
 			t.Fatal(err)
 		}
+		awaitTopic(t, admin, topic)
 	}
 	topic, err := topicdlq.New(topicdlq.Config{Topic: deadLetters, Options: []kgo.Opt{brokers}})
 	if err != nil {
@@ -89,4 +91,20 @@ func lastCommit(t *testing.T, brokers kgo.Opt) (v kmsg.OffsetCommitValue) {
 		})
 	}
 	return v
+}
+
+// awaitTopic waits until the broker hosts a topic that the controller has created.
+func awaitTopic(t *testing.T, admin *kadm.Client, topic string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		topics, err := admin.ListTopics(ctx, topic)
+		if err != nil {
+			t.Fatalf("the topic %s did not appear: %v", topic, err)
+		}
+		if topics.Error() == nil {
+			return
+		}
+	}
 }
