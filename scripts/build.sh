@@ -45,8 +45,9 @@ layer_zip() {
   zip=idemsk-layer-$name${2:+-$2}.zip
   layer "$files" linux "$1" "${2:-}"
   command -v zip >/dev/null || { echo "build: zip is needed (Debian: zip)" >&2; exit 1; }
-  rm -f "dist/$zip"
-  (cd "$files" && zip -q -X -D -9 "../$zip" idemsk bin/idemsk-layer)
+  rm -f "dist/$$-$zip"
+  (cd "$files" && zip -q -X -D -9 "../$$-$zip" idemsk bin/idemsk-layer)
+  mv -f "dist/$$-$zip" "dist/$zip" # at once, for another build at the same time
 }
 
 # own [STORE]: the example's function and the layer, for this machine.

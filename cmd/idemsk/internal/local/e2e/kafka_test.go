@@ -139,7 +139,7 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 func TestExactlyOnce(t *testing.T) {
 	records := exactRecords(t)
 	o := torture(t, records, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.05})
-	report := finish(t, o, 10*time.Minute)
+	report := finish(t, o, 15*time.Minute)
 	const recordsForAKill = 10_000 // 100 batches, 4 or 5 of them with a process that is killed
 	if len(report.Verified.Off) != 0 || report.Verified.Audited || len(report.Kills) < records/recordsForAKill {
 		t.Errorf("off by %v after %d kills; want nothing, after %d at least, and without an audit",
