@@ -31,7 +31,9 @@ type Config struct {
 	StoreSecretARN string // IDEMSK_STORE_SECRET_ARN: a secret in Secrets Manager with the URL, or with the credentials for it
 	Table          string // IDEMSK_TABLE: the table, or the prefix of keys in Redis
 
-	Engine       idem.Config   // IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM, _BATCHING
+	// IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM,
+	// _BATCHING.
+	Engine       idem.Config
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
 
 	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY. Base.Parts sets the dead letters and the

@@ -27,7 +27,7 @@ const (
 	batchSize   = 25
 	kills       = 200
 	serverKills = 3
-	enoughCut   = 20 // the minimum of kills that interrupt an attempt; about 90 do
+	enoughCut   = 20              // the minimum of kills that interrupt an attempt; about 90 do
 	crashLimit  = 3 * time.Minute // more than a busy machine needs
 )
 

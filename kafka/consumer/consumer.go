@@ -31,7 +31,8 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, err
 		return nil, err
 	}
 	if cfg.Records.Bulk != nil || cfg.Records.BulkAttempts != nil {
-		return nil, fmt.Errorf("consumer: %w: Records.Bulk or BulkAttempts is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
+		return nil, fmt.Errorf("consumer: %w: Records.Bulk or BulkAttempts is set: want a Handler, because a stream handles one record at a time",
+			idem.ErrInvalidConfig)
 	}
 	if err := kgo.ValidateOpts(cfg.clientOptions()...); err != nil {
 		return nil, fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
