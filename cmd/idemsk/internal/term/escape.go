@@ -1,4 +1,4 @@
-// Package term formats output for a terminal: escaped text, tables, ages and progress.
+// Package term formats output for a terminal: escaped text, tables, ages and a live view.
 package term
 
 import (

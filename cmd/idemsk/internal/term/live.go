@@ -8,8 +8,11 @@ import (
 	"time"
 )
 
-// blockEvery is the interval at which a block is redrawn.
-const blockEvery = 250 * time.Millisecond
+// The intervals at which a block is redrawn on a terminal, and a line is written elsewhere.
+const (
+	blockEvery = 250 * time.Millisecond
+	lineEvery  = 2 * time.Second
+)
 
 // StartLive shows a view until Stop: on a terminal a block of lines, redrawn in place and cut to the room; elsewhere one line at an
 // interval. block and line are called by another goroutine. They return escaped lines.

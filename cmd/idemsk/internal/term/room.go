@@ -11,6 +11,9 @@ import (
 // the cursor.
 type Room struct{ Columns, Rows int }
 
+// liveWidth fits a terminal of 80 columns. A line that wraps can't be redrawn.
+const liveWidth = 79
+
 // usualRoom returns the room of a terminal of 80 columns and 24 rows.
 func usualRoom() Room { return Room{Columns: liveWidth, Rows: 23} }
 
@@ -43,4 +46,18 @@ func (r Room) cut(lines []string) []string {
 		fitting = append(fitting, Cut(line, r.Columns))
 	}
 	return fitting
+}
+
+// IsTerminal reports whether w, or the reader r passed as one, is a terminal.
+func IsTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }

@@ -3,11 +3,9 @@ package term_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -112,20 +110,6 @@ func TestWhen(t *testing.T) {
 	if got := term.When(time.Time{}, now); got != "-" {
 		t.Errorf("When of no time: %s", got)
 	}
-}
-
-func TestProgressWithoutATerminalIsALineEveryTwoSeconds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		n := 0
-		p := term.StartProgress(&out, func() string { n++; return fmt.Sprintf("line\x1b %d", n/2) })
-		time.Sleep(9 * time.Second) //nolint:forbidigo // in a bubble: the clock is the test's
-		p.Stop()
-		if want := "line\\x1b 0\nline\\x1b 1\nline\\x1b 2\n"; out.String() != want || n != 4 {
-			t.Errorf("after 9 s and %d looks: %q; want what has changed", n, out.String())
-		}
-	})
 }
 
 func TestNoTerminal(t *testing.T) {
