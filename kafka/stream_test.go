@@ -25,7 +25,7 @@ type streaming struct {
 	*testing.T
 	stream *kafka.Stream
 	errs   map[string]error
-	offset int64 // of the next record that add adds
+	offset int64        // of the next record that add adds
 	log    bytes.Buffer // written and read under mu
 
 	mu     sync.Mutex

@@ -18,10 +18,10 @@ func TestStoreThatWasNotPassedIsRefused(t *testing.T) {
 		env   map[string]string
 		wants []string
 	}{
-		"PostgreSQL":     {map[string]string{"IDEMSK_STORE": "postgres"}, []string{`IDEMSK_STORE is "postgres"`, "lambda/app/pgapp", "pgapp.Store()"}},
-		"Redis":          {map[string]string{"IDEMSK_STORE": "redis"}, []string{`IDEMSK_STORE is "redis"`, "lambda/app/redisapp", "redisapp.Store()"}},
+		"PostgreSQL":     {map[string]string{"IDEMSK_STORE": "postgres"}, []string{`IDEMSK_STORE is "postgres"`, "host/pgapp", "pgapp.Store()"}},
+		"Redis":          {map[string]string{"IDEMSK_STORE": "redis"}, []string{`IDEMSK_STORE is "redis"`, "host/redisapp", "redisapp.Store()"}},
 		"its URL alone":  {map[string]string{"IDEMSK_STORE_URL": url}, []string{"IDEMSK_STORE_URL", "want postgres or redis"}},
-		"PostgreSQL and": {map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": url}, []string{"lambda/app/pgapp"}},
+		"PostgreSQL and": {map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": url}, []string{"host/pgapp"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := start(t, tc.env, returning("", nil))

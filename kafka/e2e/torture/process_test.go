@@ -17,12 +17,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/host/pgapp"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/app"
-	"github.com/idemsk/idemsk/lambda/app/pgapp"
 )
 
 // processVariable makes the test binary a consumer process.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/idemsk/idemsk/host/pgapp"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/lambda/app"
-	"github.com/idemsk/idemsk/lambda/app/pgapp"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"

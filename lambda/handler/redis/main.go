@@ -8,10 +8,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/idemsk/idemsk/host/redisapp"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/redisledger"
 	"github.com/idemsk/idemsk/lambda/app"
-	"github.com/idemsk/idemsk/lambda/app/redisapp"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 )
 

@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"github.com/idemsk/idemsk/lambda/app/pgapp"
+	"github.com/idemsk/idemsk/host/pgapp"
 	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
 )
 

@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"github.com/idemsk/idemsk/lambda/app/redisapp"
+	"github.com/idemsk/idemsk/host/redisapp"
 	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
 )
 

@@ -1,4 +1,5 @@
-// Package redisapp adds a store in Redis, Valkey, or a cluster of either to a function. The function's main package imports it:
+// Package redisapp adds a store in Redis, Valkey, or a cluster of either to a function or a consumer process. The main package
+// imports it:
 //
 //	func main() {
 //		app.Start(handler, redisapp.Store())
@@ -14,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/host/internal/storeserver"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
 )
 
 // Store returns the option that adds the store.

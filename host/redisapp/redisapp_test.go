@@ -13,11 +13,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/idemsk/idemsk/host/redisapp"
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/internal/apptest"
 	"github.com/idemsk/idemsk/internal/redisserver"
 	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/lambda/app/internal/apptest"
-	"github.com/idemsk/idemsk/lambda/app/redisapp"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 

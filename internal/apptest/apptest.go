@@ -1,4 +1,4 @@
-// Package apptest starts functions for the tests of the packages below lambda/app.
+// Package apptest starts functions for the tests of packages that add to them.
 package apptest
 
 import (

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/host/internal/storeserver"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
 )
 
 var verdicts = storeserver.Verdicts{Refuse: redisstore.ErrEvicts, Warning: redisstore.ErrNotDurable}

@@ -1,4 +1,4 @@
-// Package pgapp adds a store in PostgreSQL to a function. The function's main package imports it:
+// Package pgapp adds a store in PostgreSQL to a function or a consumer process. The main package imports it:
 //
 //	func main() {
 //		app.Start(handler, pgapp.Store())
@@ -18,9 +18,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/host/internal/storeserver"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/lambda/app/internal/storeserver"
 )
 
 // Store returns the option that adds the store. A handler gets its transaction from pgstore.TxFrom. Up to IDEMSK_CONCURRENCY

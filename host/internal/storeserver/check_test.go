@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/idemsk/idemsk/lambda/app/internal/apptest"
+	"github.com/idemsk/idemsk/internal/apptest"
 )
 
 func TestWarningWithAnotherErrorIsAnError(t *testing.T) {

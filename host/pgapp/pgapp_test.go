@@ -18,12 +18,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"github.com/idemsk/idemsk/host/pgapp"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/internal/apptest"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/lambda/app/internal/apptest"
-	"github.com/idemsk/idemsk/lambda/app/pgapp"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
