@@ -59,6 +59,6 @@ func WithDeadLetterTopic(t DeadLetterTopic) Option { return func(o *options) { o
 
 // imported describes how a program adds a store.
 func imported(pkg string) string {
-	return "a store that this program has: import github.com/idemsk/idemsk/lambda/app/" + pkg + " in its main package, and pass " + pkg +
+	return "a store that this program has: import github.com/idemsk/idemsk/host/" + pkg + " in its main package, and pass " + pkg +
 		".Store() to Start"
 }
