@@ -157,6 +157,10 @@ func variables() []variable {
 			map[string]any{"": "", "payments-dead-letters": "payments-dead-letters"}, []string{"dead letters", "..", strings.Repeat("t", 250)},
 		},
 		{
+			"IDEMSK_DEAD_LETTER_BUCKET", func(c Config) any { return c.DeadLetterBucket },
+			map[string]any{"": ""}, []string{"a-bucket-and-no-dead-letters"},
+		},
+		{
 			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
 			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576}, []string{"20479", "1048577", "256KiB"},
 		},
