@@ -281,8 +281,8 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, _, _ := strings.Cut(string(page), "## The relay of") // lambda/relay looks at the rest
-	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "")   // lambda/app reads it
+	ours, _, _ := strings.Cut(string(page), "## The consumer process") // kafka/app and lambda/relay look at the rest
+	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "")           // lambda/app reads it
 	documented := regexp.MustCompile(`IDEMSK_[A-Z_]+`).FindAllString(ours, -1)
 	for _, v := range variables() {
 		if !slices.Contains(documented, v.name) && strings.HasPrefix(v.name, "IDEMSK_") {
