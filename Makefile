@@ -17,7 +17,7 @@ BUILD = scripts/build.sh run $(filter postgres redis,$(STORE)) $(filter process,
 STORE ?= fake
 HOST ?= lambda
 RECORDS ?= $(if $(filter localstack,$(STORE)),2000,10000)
-FAULTS ?= $(if $(filter process,$(HOST)),--producer-duplicates 0.3 --concurrent-duplicates 0.05 --kill 0.08,\
+FAULTS ?= $(if $(filter process,$(HOST)),--producer-duplicates 0.3 $(if $(filter redis,$(STORE)),,--concurrent-duplicates 0.05 --kill 0.08),\
   --duplicate 0.3 --concurrent-duplicates 0.05 $(if $(filter redis,$(STORE)),,--kill 0.04))
 LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local \
   --store $(if $(filter localstack,$(STORE)),http://127.0.0.1:$${LOCALSTACK_PORT:-4566},$(STORE)) \
@@ -61,7 +61,7 @@ test-docs:
 ## test-stores: the tests on PostgreSQL and Redis alone
 test-stores:
 	scripts/postgres.sh install && scripts/redis.sh install
-	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./lambda/app/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/testenv
+	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./host/... ./internal/pgledger ./internal/redisledger ./cmd/idemsk/internal/testenv
 
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test

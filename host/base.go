@@ -40,13 +40,15 @@ type Base struct {
 	opened []func() // called by Close, in the order in which they were registered
 	passed *Store   // the configured store; nil if it is built in
 	topic  *DeadLetterTopic
+	bucket *DeadLetterBucket
 }
 
 // NewBase returns a Base with a configuration that was read from vars with these options. Logs go to stderr.
 func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base {
 	added := collect(options)
 	return &Base{
-		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(), passed: added.store(cfg.Store), topic: added.topic,
+		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(),
+		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket,
 	}
 }
 
@@ -128,6 +130,14 @@ const (
 
 // deadLetters returns the destination of dead letters, nil if none is configured.
 func (b *Base) deadLetters(ctx context.Context) (kafka.DeadLetters, error) {
+	letters, err := b.destination(ctx)
+	if err != nil || b.Config.DeadLetterBucket == "" {
+		return letters, err
+	}
+	return b.bucket.Open(ctx, b, letters)
+}
+
+func (b *Base) destination(ctx context.Context) (kafka.DeadLetters, error) {
 	switch {
 	case b.Config.DeadLetterTopic != "":
 		return b.topic.Open(ctx, b)

@@ -43,6 +43,7 @@ type Config struct {
 	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
 	DeadLetterMaxBytes int    // IDEMSK_DEAD_LETTER_MAX_BYTES, of a message in the queue
 	DeadLetterTopic    string // IDEMSK_DEAD_LETTER_TOPIC, instead of a queue
+	DeadLetterBucket   string // IDEMSK_DEAD_LETTER_BUCKET, for large values: NAME or NAME/PREFIX
 
 	Function string     // Defaults.Name
 	LogLevel slog.Level // IDEMSK_LOG_LEVEL, or AWS_LAMBDA_LOG_LEVEL
@@ -78,6 +79,7 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 		Function:           d.Name,
 	}
 	cfg.DeadLetterTopic = readDeadLetterTopic(v, added.topic)
+	cfg.DeadLetterBucket = readDeadLetterBucket(v, &cfg, added.bucket)
 	cfg.Records = readRecords(v, d)
 	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected && cfg.Records.Namespace == "" {
 		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group ("+d.NameVariable+", its default, is not set)")
@@ -119,6 +121,23 @@ func readDeadLetterTopic(v *Vars, client *DeadLetterTopic) string {
 		client.Read(v)
 	}
 	return topic
+}
+
+// readDeadLetterBucket reads the bucket for the values of large dead letters.
+func readDeadLetterBucket(v *Vars, c *Config, client *DeadLetterBucket) string {
+	const name = "IDEMSK_DEAD_LETTER_BUCKET"
+	bucket := v.String(name, "")
+	switch {
+	case bucket == "":
+	case c.DeadLetterQueueURL == "" && c.DeadLetterTopic == "":
+		v.Fail(name, bucket, "a queue or a topic for the dead letters too, IDEMSK_DEAD_LETTER_QUEUE_URL or IDEMSK_DEAD_LETTER_TOPIC")
+	case client == nil:
+		v.Fail(name, bucket, "a program with a client of S3: "+
+			"import github.com/idemsk/idemsk/host/s3app in its main package, and pass s3app.DeadLetterValues() to Start")
+	default:
+		client.Check(v, name, bucket)
+	}
+	return bucket
 }
 
 // memory returns the memory store's configuration. Its batches are as large as DynamoDB's, so that a local run executes the

@@ -157,6 +157,10 @@ func variables() []variable {
 			map[string]any{"": "", "payments-dead-letters": "payments-dead-letters"}, []string{"dead letters", "..", strings.Repeat("t", 250)},
 		},
 		{
+			"IDEMSK_DEAD_LETTER_BUCKET", func(c Config) any { return c.DeadLetterBucket },
+			map[string]any{"": ""}, []string{"a-bucket-and-no-dead-letters"},
+		},
+		{
 			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
 			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576}, []string{"20479", "1048577", "256KiB"},
 		},
@@ -277,8 +281,8 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, _, _ := strings.Cut(string(page), "## The relay of") // lambda/relay looks at the rest
-	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "")   // lambda/app reads it
+	ours, _, _ := strings.Cut(string(page), "## The consumer process") // kafka/app and lambda/relay look at the rest
+	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "")           // lambda/app reads it
 	documented := regexp.MustCompile(`IDEMSK_[A-Z_]+`).FindAllString(ours, -1)
 	for _, v := range variables() {
 		if !slices.Contains(documented, v.name) && strings.HasPrefix(v.name, "IDEMSK_") {

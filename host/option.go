@@ -13,6 +13,7 @@ type Option func(*options)
 type options struct {
 	stores []Store
 	topic  *DeadLetterTopic
+	bucket *DeadLetterBucket
 }
 
 // collect returns what the options add.
@@ -56,6 +57,18 @@ type DeadLetterTopic struct {
 
 // WithDeadLetterTopic adds the client for a topic of dead letters.
 func WithDeadLetterTopic(t DeadLetterTopic) Option { return func(o *options) { o.topic = &t } }
+
+// DeadLetterBucket stores large values of dead letters in the bucket IDEMSK_DEAD_LETTER_BUCKET by a client that is not part of every
+// program.
+type DeadLetterBucket struct {
+	// Check reports an invalid value of the variable to v.
+	Check func(v *Vars, name, value string)
+	// Open returns dead letters that store large values in Config.DeadLetterBucket, and send the letters to next.
+	Open func(ctx context.Context, b *Base, next kafka.DeadLetters) (kafka.DeadLetters, error)
+}
+
+// WithDeadLetterBucket adds the client for a bucket.
+func WithDeadLetterBucket(d DeadLetterBucket) Option { return func(o *options) { o.bucket = &d } }
 
 // imported describes how a program adds a store.
 func imported(pkg string) string {

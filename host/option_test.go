@@ -39,6 +39,26 @@ func TestTopicThatCannotBeUsedIsRefused(t *testing.T) {
 	}
 }
 
+// The values of dead letters need dead letters, and a client of S3.
+func TestBucketThatCannotBeUsedIsRefused(t *testing.T) {
+	const name = "IDEMSK_DEAD_LETTER_BUCKET"
+	client := WithDeadLetterBucket(DeadLetterBucket{Check: func(v *Vars, name, value string) { v.Fail(name, value, "another one") }})
+	for want, tc := range map[string]struct {
+		queue   string
+		options []Option
+	}{
+		"a queue or a topic for the dead letters too": {"", []Option{client}},
+		"pass s3app.DeadLetterValues() to Start":      {queueURL, nil},
+		`IDEMSK_DEAD_LETTER_BUCKET is "b": want anot`: {queueURL, []Option{client}},
+	} {
+		v := vars(map[string]string{name: "b", "IDEMSK_DEAD_LETTER_QUEUE_URL": tc.queue})
+		ReadConfig(v, defaults(v), tc.options...)
+		if err := v.Err(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v; want one that says %q", err, want)
+		}
+	}
+}
+
 // letters are dead letters that are not sent.
 type letters struct{}
 

@@ -4,7 +4,7 @@
 #                      and are larger by a third, the relay of the outbox, dist/relay-$ARCH/bootstrap, and the layers for functions in
 #                      other languages, dist/idemsk-layer-{arm64,x86_64}[-postgres|-redis].zip. On a machine that is not
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
-#                      The example as a consumer process is dist/ledger-consumer-$ARCH.
+#                      The example as a consumer process, with all stores, is dist/ledger-consumer-$ARCH.
 # build.sh layer       builds only the layers with DynamoDB.
 # build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store (postgres,
 #                      redis), the layer, and the consumer process if that is wanted.

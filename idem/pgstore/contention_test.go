@@ -51,9 +51,9 @@ func (c *conflicts) left() int {
 
 const many = 100_000
 
-// eachConflict runs a test with each error of a transaction that the server rolled back because of another one.
+// eachConflict runs a test with each error of a transaction that the server ended because of another one.
 func eachConflict(t *testing.T, f func(t *testing.T, st *pgstore.Store, met *conflicts)) {
-	for name, state := range map[string]string{"serialization failure": "40001", "deadlock": "40P01"} {
+	for name, state := range map[string]string{"serialization failure": "40001", "deadlock": "40P01", "lock timeout": "55P03"} {
 		t.Run(name, func(t *testing.T) {
 			pool := newPool(t, server.URL())
 			st := newStore(t, pool, pgstore.Config{})
@@ -96,6 +96,28 @@ func TestLastingConflictOfAClaimIsAKeyInFlight(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A row that another transaction holds for longer than lock_timeout is contention.
+func TestLockTimeoutIsErrContended(t *testing.T) {
+	st := newStore(t, newPool(t, server.URL()+"&lock_timeout=20ms"), pgstore.Config{})
+	rec := claimOne(t, st, request("k", 1), store.Claimed).Entry
+	holder, err := newPool(t, server.URL()).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.Exec(t.Context(), `SELECT FROM `+st.Table()+` FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Settle(t.Context(), []store.Settlement{settlement(rec, store.OpRelease)})[0]; !errors.Is(err, store.ErrContended) {
+		t.Errorf("a settlement: %v; want ErrContended", err)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if errs := st.Settle(t.Context(), []store.Settlement{settlement(rec, store.OpRelease)}); errs != nil {
+		t.Errorf("then %v", errs)
+	}
 }
 
 func TestLastingConflictOfASettlementIsErrContended(t *testing.T) {

@@ -33,6 +33,7 @@ const (
 	stateDeadlock             = "40P01"
 	stateDiskFull             = "53100"
 	stateTooManyConnections   = "53300"
+	stateLockTimeout          = "55P03" // a lock was not free within lock_timeout, which the role, the database or the URL sets
 	stateShutdown             = "57P01"
 	stateCrashed              = "57P02"
 	stateStarting             = "57P03"
@@ -76,20 +77,24 @@ func pause(ctx context.Context, n int) bool {
 // transient reports whether a round trip that failed with err may succeed if it is retried at once.
 func transient(err error) bool {
 	switch state := stateOf(err); state {
-	case stateSerialization, stateDeadlock, stateShutdown, stateCrashed, stateStarting, stateIdleTooLong:
+	case stateShutdown, stateCrashed, stateStarting, stateIdleTooLong:
 		return true
 	case "":
 		return broken(err)
 	default:
-		return strings.HasPrefix(state, "08") // connection exceptions
+		return conflicting(err) || strings.HasPrefix(state, "08") // connection exceptions
 	}
 }
 
 // conflicting reports whether the server rolled a transaction back because of another one. Nothing was changed, and the store is
 // available.
 func conflicting(err error) bool {
-	state := stateOf(err)
-	return state == stateSerialization || state == stateDeadlock
+	switch stateOf(err) {
+	case stateSerialization, stateDeadlock, stateLockTimeout:
+		return true
+	default:
+		return false
+	}
 }
 
 // stateOf returns the SQLSTATE of an error of the server, "" for another error.
@@ -140,7 +145,7 @@ func hint(err error) string {
 	case stateReadOnly:
 		return " (the server is a standby, or its transactions are read-only by default: name the primary in IDEMSK_STORE_URL, " +
 			"or all of them with target_session_attrs=read-write)"
-	case stateSerialization, stateDeadlock:
+	case stateSerialization, stateDeadlock, stateLockTimeout:
 		return " (another transaction was in conflict with all tries: try again)"
 	case stateDiskFull:
 		return " (the server's disk is full)"

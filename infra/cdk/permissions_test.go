@@ -204,6 +204,16 @@ func withKey(t *testing.T, tpl template, policy string) []string {
 	return sorted(may)
 }
 
+// The bucket of large dead letters is for a function that has a client of S3.
+func TestBucketOfLargeDeadLetters(t *testing.T) {
+	const arn = "arn:aws:s3:::large/ledger"
+	equal(t, "the variable", variables(t, synthesise(t, plain(t, values{"deadLetterBucketArn": arn})))["IDEMSK_DEAD_LETTER_BUCKET"], "large/ledger")
+	_, err := readSettings(plain(t, values{"deadLetterBucketArn": arn, "codeDir": nil}), noEnvironment)
+	if want := `deadLetterBucketArn is "` + arn + `": want none with the example, which has no client of S3`; !strings.Contains(text(err), want) {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
 func TestPermissionsOfOtherSettings(t *testing.T) {
 	bucket := "arn:aws:s3:::given-up"
 	for name, c := range map[string]struct {
@@ -217,6 +227,8 @@ func TestPermissionsOfOtherSettings(t *testing.T) {
 			[]string{"secretsmanager:GetSecretValue " + secret}, "ec2:"},
 		"self-managed without MSK": {values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
 			nil, "kafka"},
+		"large dead letters": {values{"deadLetterBucketArn": "arn:aws:s3:::large/ledger"},
+			[]string{"s3:PutObject arn:aws:s3:::large/ledger/*"}, "s3:L"},
 		"a bucket": {values{"onFailure": bucket, "retries": 10}, []string{"s3:PutObject " + bucket + "/*", "s3:ListBucket " + bucket}, "s3:G"},
 		"a topic": {values{"onFailure": "topic:given-up", "retries": 10},
 			[]string{"kafka-cluster:WriteData arn:aws:kafka:eu-central-1:111122223333:topic/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/given-up"}, "s3:"},

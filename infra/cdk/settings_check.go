@@ -31,6 +31,9 @@ func (s *settings) check() error {
 	if !stackName.MatchString(s.stackName) {
 		errs = append(errs, &consumer.PropError{Prop: "stackName", Value: s.stackName, Want: "a letter, then up to 127 letters, digits or '-'"})
 	}
+	if arn := s.props.DeadLetterBucketARN; arn != "" && strings.HasPrefix(s.props.CodeDir, builtFor) {
+		errs = append(errs, &consumer.PropError{Prop: "deadLetterBucketArn", Value: arn, Want: "none with the example, which has no client of S3"})
+	}
 	errs = append(errs, s.checkOutbox(architecture)...)
 	errs = append(errs, s.network.check(s.props.Endpoints)...)
 	checked := s.props

@@ -78,6 +78,7 @@ var allSettings = []setting{
 	{"environment", "Environment", setEnvironment},
 	{"canary", "Canary", str(func(s *settings) *consumer.Canary { return &s.props.Canary })},
 
+	{"deadLetterBucketArn", "DeadLetterBucketARN", str(func(s *settings) *string { return &s.props.DeadLetterBucketARN })},
 	{"store", "Store", str(func(s *settings) *consumer.Store { return &s.props.Store })},
 	{"storeUrl", "StoreURL", str(func(s *settings) *string { return &s.props.StoreURL })},
 	{"storeSecretArn", "StoreSecretARN", str(func(s *settings) *string { return &s.props.StoreSecretARN })},

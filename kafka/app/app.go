@@ -77,18 +77,17 @@ func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, op
 	return c.Run(ctx)
 }
 
-// connect sets the brokers and the options of the Kafka client. The client's metrics are registered in metrics.
+// connect sets the options of the Kafka client. The client's metrics are registered in metrics.
 func (c *Config) connect(ctx context.Context, base *Base, metrics *prometheus.Registry) (err error) {
-	if c.Kafka.NeedsAWS() {
-		if c.Kafka.AWS, err = base.AWS(ctx); err != nil {
+	if c.auth.NeedsAWS() {
+		if c.auth.AWS, err = base.AWS(ctx); err != nil {
 			return err
 		}
 	}
-	options, err := c.Kafka.Options()
+	options, err := c.auth.Options()
 	if err != nil {
 		return err
 	}
-	c.Consumer.Brokers = c.Kafka.Brokers
 	options = append(options, kgo.WithLogger(kslog.New(base.Logger.With("component", "kafka"))))
 	if c.HTTPAddr != "" {
 		options = append(options, kgo.WithHooks(kprom.NewMetrics("idemsk_kafka", kprom.Registry(metrics))))

@@ -14,12 +14,13 @@ import (
 // Config is the configuration of a process.
 type Config struct {
 	host.Config
-	// IDEMSK_KAFKA_TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, _SESSION_TIMEOUT, IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT,
+	// IDEMSK_KAFKA_BROKERS, _TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, _SESSION_TIMEOUT, IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT,
 	// IDEMSK_DRAIN_TIMEOUT, IDEMSK_PARTITION_RECORDS, IDEMSK_PARTITION_BYTES, IDEMSK_MAX_RECORDS, IDEMSK_MAX_BYTES. The other fields
 	// are set when the process starts.
 	Consumer consumer.Config
-	Kafka    kafkaauth.Config // IDEMSK_KAFKA_BROKERS, _AUTH, _TLS, _TLS_CA, _TLS_CERT, _TLS_KEY, _USERNAME, _PASSWORD, _SECRET_ARN
-	HTTPAddr string           // IDEMSK_HTTP_ADDR
+	HTTPAddr string // IDEMSK_HTTP_ADDR
+
+	auth kafkaauth.Config // IDEMSK_KAFKA_AUTH, _TLS, _TLS_CA, _TLS_CERT, _TLS_KEY, _USERNAME, _PASSWORD, _SECRET_ARN, and the brokers again
 }
 
 // The bounds of variables.
@@ -38,9 +39,10 @@ func ReadConfig(v *host.Vars, options ...host.Option) Config {
 	cfg := Config{
 		Config:   host.ReadConfig(v, host.Defaults{Name: v.String(name, ""), NameVariable: name, Order: kafka.ByKey}, options...),
 		Consumer: readConsumer(v, v.String(name, "")),
-		Kafka:    kafkaauth.Read(v),
+		auth:     kafkaauth.Read(v),
 		HTTPAddr: v.String("IDEMSK_HTTP_ADDR", ""),
 	}
+	cfg.Consumer.Brokers = cfg.auth.Brokers
 	if _, _, err := net.SplitHostPort(cfg.HTTPAddr); err != nil && cfg.HTTPAddr != "" {
 		v.Fail("IDEMSK_HTTP_ADDR", cfg.HTTPAddr, "an address to listen on, such as 127.0.0.1:8080 or :8080")
 	}

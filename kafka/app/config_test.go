@@ -36,7 +36,7 @@ type variable struct {
 
 func variables() []variable {
 	return []variable{
-		{"IDEMSK_KAFKA_BROKERS", func(c Config) any { return c.Kafka.Brokers }, map[string]any{"b:1": []string{"b:1"}, "a:1, b:2": []string{"a:1", "b:2"}}, []string{"b"}},
+		{"IDEMSK_KAFKA_BROKERS", func(c Config) any { return c.Consumer.Brokers }, map[string]any{"b:1": []string{"b:1"}, "a:1, b:2": []string{"a:1", "b:2"}}, []string{"b"}},
 		{"IDEMSK_KAFKA_TOPICS", func(c Config) any { return c.Consumer.Topics }, map[string]any{"a": []string{"a"}, "a, b,": []string{"a", "b"}}, []string{","}},
 		{"IDEMSK_KAFKA_GROUP", func(c Config) any { return c.Consumer.Group + " " + c.Records.Namespace + " " + c.Records.Function }, map[string]any{"g": "g g g"}, nil},
 		{"IDEMSK_NAMESPACE", func(c Config) any { return c.Records.Namespace }, map[string]any{"": "ledger", "n": "n"}, []string{"a#b"}},
@@ -103,34 +103,45 @@ func TestMissingVariablesAreNamedTogether(t *testing.T) {
 	}
 }
 
-// docs/consumer.md documents every variable of the process, and no other.
+// docs/configuration.md documents every variable that a process reads, and its section on processes no other.
 func TestVariablesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/consumer.md")
+	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := regexp.MustCompile(`(?m)^\| .(IDEMSK_[A-Z_]+)`).FindAllStringSubmatch(string(page), -1)
-	elsewhere := []string{"IDEMSK_LOG_LEVEL", "IDEMSK_NAMESPACE"} // docs/configuration.md
-	for _, v := range variables() {
-		if !slices.ContainsFunc(documented, func(m []string) bool { return m[1] == v.name }) && !slices.Contains(elsewhere, v.name) {
-			t.Errorf("docs/consumer.md does not document %s", v.name)
+	row := regexp.MustCompile("(?m)^\\| `(IDEMSK_[A-Z_]+)`(?:, `(IDEMSK_[A-Z_]+)`)*")
+	documented := func(text string) (names []string) {
+		for _, m := range row.FindAllString(text, -1) {
+			names = append(names, regexp.MustCompile("IDEMSK_[A-Z_]+").FindAllString(m, -1)...)
+		}
+		return names
+	}
+	everywhere, read := documented(string(page)), readVariables()
+	for _, name := range read {
+		if !slices.Contains(everywhere, name) {
+			t.Errorf("docs/configuration.md does not document %s", name)
 		}
 	}
-	for _, m := range documented {
-		if name := m[1]; !slices.Contains(asked(name), name) {
-			t.Errorf("docs/consumer.md documents %s, which is not read", name)
+	_, section, _ := strings.Cut(string(page), "## The consumer process")
+	section, _, _ = strings.Cut(section, "\n## ")
+	own := documented(section)
+	for _, name := range own {
+		if !slices.Contains(read, name) {
+			t.Errorf("docs/configuration.md documents %s for processes, which do not read it", name)
 		}
+	}
+	if len(own) == 0 {
+		t.Error("docs/configuration.md has no variables of processes")
 	}
 }
 
-// asked returns the name if it is read.
-func asked(name string) (names []string) {
-	v := host.NewVars(func(n string) (string, bool) {
-		if n == name {
-			names = append(names, n)
+// readVariables returns the names of the variables that ReadConfig reads.
+func readVariables() (names []string) {
+	ReadConfig(host.NewVars(func(name string) (string, bool) {
+		if strings.HasPrefix(name, "IDEMSK_") {
+			names = append(names, name)
 		}
 		return "", false
-	})
-	ReadConfig(v)
+	}))
 	return names
 }

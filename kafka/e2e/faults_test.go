@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
@@ -142,6 +143,48 @@ func TestTopicGainsPartitions(t *testing.T) {
 		f.until("the record of the new partition is handled", func() bool { return f.calledOnce(2) })
 		c.mustEnd()
 		f.wantOffsets(1, 1)
+	})
+}
+
+// Compaction leaves gaps in the offsets of a topic. They are not waited for, and what is committed is the offset after the last settled
+// record before the first that is not settled.
+func TestCompactedTopic(t *testing.T) {
+	inBubble(t, 1, func(f *fixture) {
+		if err := f.cluster.DeleteTopic(topic); err != nil {
+			f.Fatal(err)
+		}
+		if err := f.cluster.CreateTopic(topic, 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+			f.Fatal(err)
+		}
+		for offset, account := range []string{"a", "x", "a", "slow", "a", "a", "y"} { // 1, 3, 5 and 6 remain
+			r := payment(0, "payment-"+number(offset))
+			r.Key = []byte(account)
+			f.write(r)
+		}
+		f.cluster.Compact()
+		release := make(chan struct{})
+		f.handler = func(_ context.Context, r kafka.Record) ([]byte, error) {
+			if string(r.Key) == "slow" {
+				<-release
+			}
+			return nil, nil
+		}
+		c := f.start()
+		f.until("all records but the slow one are settled", func() bool { return f.calledOnce(4) && f.offsets()[0] == 2 })
+		f.until("the lag is known", func() bool { p := c.Stats().Partitions; return len(p) == 1 && p[0].Lag == 4 && p[0].Records == 3 })
+		close(release)
+		f.until("everything is committed", func() bool { return f.offsets()[0] == 7 })
+		if p := c.Stats().Partitions; len(p) != 1 || p[0].Lag != 0 {
+			f.Errorf("%+v; want no lag", p)
+		}
+		c.mustEnd()
+		c = f.start()
+		f.produce(7, 1, 0)
+		f.until("the next record is committed", func() bool { return f.offsets()[0] == 8 })
+		c.mustEnd()
+		if !f.calledOnce(5) {
+			f.Errorf("the calls are %v; want one for each of the 5 records that remained", f.calls)
+		}
 	})
 }
 

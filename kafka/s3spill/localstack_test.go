@@ -12,7 +12,7 @@ import (
 )
 
 func TestLargeValueInLocalStack(t *testing.T) {
-	c := client(t, awstest.LocalStack(t))
+	c := awstest.S3Client(t, awstest.LocalStack(t))
 	name := bucket
 	if _, err := c.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name}); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,9 @@ import (
 // DefaultMaxValue is the default of Config.MaxValue: in JSON the value takes a third more, and fits a message of SQS with key and headers.
 const DefaultMaxValue = 128 << 10
 
+// MaxPrefix is the maximum length in bytes of Config.Prefix. S3 allows names of 1,024 bytes.
+const MaxPrefix = 512
+
 // Putter is the part of *s3.Client that stores values.
 type Putter interface {
 	PutObject(ctx context.Context, in *s3.PutObjectInput, optFns ...func(*s3.Options)) (*s3.PutObjectOutput, error)
@@ -58,18 +61,20 @@ var _ kafka.DeadLetters = (*Spill)(nil)
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
+// ValidBucket reports whether a name can be that of a bucket: 3 to 63 lower-case letters, digits, '.' and '-'.
+func ValidBucket(name string) bool { return bucketName.MatchString(name) }
+
 // New returns a destination that sends letters to next. It sends no request. It returns idem.ErrInvalidConfig (wrapped), which names the
 // invalid field.
 func New(next kafka.DeadLetters, client Putter, cfg Config) (*Spill, error) {
 	cfg.MaxValue = cmp.Or(cfg.MaxValue, DefaultMaxValue)
-	const maxPrefix = 512
 	switch {
 	case next == nil || client == nil:
 		return nil, fmt.Errorf("s3spill: %w: want dead letters and a client of S3", idem.ErrInvalidConfig)
-	case !bucketName.MatchString(cfg.Bucket):
+	case !ValidBucket(cfg.Bucket):
 		return nil, fmt.Errorf("s3spill: %w: Bucket is %q: want 3 to 63 lower-case letters, digits, '.' and '-'", idem.ErrInvalidConfig, cfg.Bucket)
-	case len(cfg.Prefix) > maxPrefix:
-		return nil, fmt.Errorf("s3spill: %w: Prefix has %d bytes: want at most %d", idem.ErrInvalidConfig, len(cfg.Prefix), maxPrefix)
+	case len(cfg.Prefix) > MaxPrefix:
+		return nil, fmt.Errorf("s3spill: %w: Prefix has %d bytes: want at most %d", idem.ErrInvalidConfig, len(cfg.Prefix), MaxPrefix)
 	case cfg.MaxValue < 0:
 		return nil, fmt.Errorf("s3spill: %w: MaxValue is %d: want 0, for %d, or more", idem.ErrInvalidConfig, cfg.MaxValue, DefaultMaxValue)
 	}
@@ -95,7 +100,7 @@ func (s *Spill) Send(ctx context.Context, l kafka.DeadLetter) error {
 // Fill puts the value of a letter from its ValueObject into it.
 func Fill(ctx context.Context, client Getter, l *kafka.DeadLetter) error {
 	bucket, key, ok := strings.Cut(strings.TrimPrefix(l.ValueObject, scheme), "/")
-	if !ok || !strings.HasPrefix(l.ValueObject, scheme) || !bucketName.MatchString(bucket) || key == "" {
+	if !ok || !strings.HasPrefix(l.ValueObject, scheme) || !ValidBucket(bucket) || key == "" {
 		return fmt.Errorf("s3spill: the dead letter of %s names the object %.300q: want s3://BUCKET/KEY", l.Source(), l.ValueObject)
 	}
 	value, err := read(ctx, client, bucket, key, l.ValueOmitted)

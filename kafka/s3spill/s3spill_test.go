@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,42 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const bucket = "payments-dead-letters"
 
-// fakeS3 stores objects by their path, or refuses with an error code.
-type fakeS3 struct {
-	objects map[string][]byte
-	fault   string
-}
-
-// ServeHTTP implements http.Handler.
-func (f *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	object, found := f.objects[r.URL.Path]
-	fault := f.fault
-	if r.Method == http.MethodGet && !found && fault == "" {
-		fault = "NoSuchKey"
-	}
-	switch {
-	case fault != "":
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, `<Error><Code>%s</Code><Message>the fake refuses</Message></Error>`, fault)
-	case r.Method == http.MethodPut:
-		f.objects[r.URL.Path], _ = io.ReadAll(r.Body)
-	default:
-		_, _ = w.Write(object)
-	}
-}
-
-// client returns a client of the S3 at an endpoint.
-func client(t *testing.T, endpoint string) *s3.Client {
+func start(t *testing.T, fake *awstest.S3) *s3.Client {
 	t.Helper()
-	return s3.NewFromConfig(awstest.Config(t, endpoint), func(o *s3.Options) { o.UsePathStyle, o.RetryMaxAttempts = true, 1 })
-}
-
-func (f *fakeS3) start(t *testing.T) *s3.Client {
-	t.Helper()
-	f.objects = make(map[string][]byte)
-	server := httptest.NewServer(f)
-	t.Cleanup(server.Close)
-	return client(t, server.URL)
+	return awstest.S3Client(t, fake.Start(t))
 }
 
 // sent notes the letters that it gets.
@@ -95,7 +58,7 @@ func newSpill(t *testing.T, next kafka.DeadLetters, c s3spill.Putter, cfg s3spil
 }
 
 func TestLargeValueIsStoredAndReadBack(t *testing.T) {
-	roundTrip(t, new(fakeS3).start(t))
+	roundTrip(t, start(t, new(awstest.S3)))
 }
 
 func roundTrip(t *testing.T, c *s3.Client) {
@@ -121,13 +84,13 @@ func roundTrip(t *testing.T, c *s3.Client) {
 
 func TestSmallValueStaysInTheLetter(t *testing.T) {
 	var next sent
-	fake := &fakeS3{}
-	c := fake.start(t)
+	fake := new(awstest.S3)
+	c := start(t, fake)
 	if err := newSpill(t, &next, c, s3spill.Config{}).Send(t.Context(), letter(s3spill.DefaultMaxValue)); err != nil {
 		t.Fatal(err)
 	}
-	if len(fake.objects) != 0 || len(next.letters[0].Value) != s3spill.DefaultMaxValue {
-		t.Errorf("%d objects, and a letter with %d bytes", len(fake.objects), len(next.letters[0].Value))
+	if fake.Len() != 0 || len(next.letters[0].Value) != s3spill.DefaultMaxValue {
+		t.Errorf("%d objects, and a letter with %d bytes", fake.Len(), len(next.letters[0].Value))
 	}
 	next.err = errors.New("refused")
 	if err := newSpill(t, &next, c, s3spill.Config{}).Send(t.Context(), letter(1)); !errors.Is(err, next.err) {
@@ -140,7 +103,7 @@ func TestErrorsNameTheObjectAndTheRemedy(t *testing.T) {
 	for fault, says := range map[string]string{"AccessDenied": "s3:PutObject", "NoSuchBucket": "no such bucket", "SlowDown": "the fake refuses"} {
 		var next sent
 		large := letter(1 << 20)
-		err := newSpill(t, &next, (&fakeS3{fault: fault}).start(t), s3spill.Config{}).Send(t.Context(), large)
+		err := newSpill(t, &next, start(t, &awstest.S3{Fault: fault}), s3spill.Config{}).Send(t.Context(), large)
 		if err == nil || len(next.letters) > 0 {
 			t.Errorf("%s: %v; %d letters were sent", fault, err, len(next.letters))
 			continue
@@ -166,9 +129,9 @@ func TestFillErrors(t *testing.T) {
 		"another scheme": {"", "http://" + bucket + "/key", "want s3://BUCKET/KEY", 3},
 		"no bucket":      {"", "s3:///key", "want s3://BUCKET/KEY", 3},
 	} {
-		fake := &fakeS3{fault: tc.fault}
-		c := fake.start(t)
-		fake.objects["/"+bucket+"/key"] = []byte("old")
+		fake := &awstest.S3{Fault: tc.fault}
+		c := start(t, fake)
+		fake.Put("/"+bucket+"/key", []byte("old"))
 		l := letter(0)
 		l.Value, l.ValueObject, l.ValueOmitted = nil, tc.object, tc.size
 		err := s3spill.Fill(t.Context(), c, &l)
@@ -179,7 +142,7 @@ func TestFillErrors(t *testing.T) {
 }
 
 func TestNewRefusesInvalidConfigurations(t *testing.T) {
-	c := new(fakeS3).start(t)
+	c := start(t, new(awstest.S3))
 	for want, tc := range map[string]struct {
 		next   kafka.DeadLetters
 		client s3spill.Putter

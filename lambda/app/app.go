@@ -48,11 +48,18 @@ type Config struct {
 // ReadConfig reads the configuration of a function with these options. Errors are collected in v.
 func ReadConfig(v *host.Vars, options ...Option) Config {
 	const name = "AWS_LAMBDA_FUNCTION_NAME"
-	cfg := Config{Config: host.ReadConfig(v, host.Defaults{Name: v.String(name, ""), NameVariable: name, Order: kafka.ByPartition}, options...)}
-	if v.OneOf("IDEMSK_FAILURES", "batch", "partial") == "partial" {
-		cfg.Failures = msk.FailPartial
+	return Config{
+		Config:   host.ReadConfig(v, host.Defaults{Name: v.String(name, ""), NameVariable: name, Order: kafka.ByPartition}, options...),
+		Failures: ReadFailures(v),
 	}
-	return cfg
+}
+
+// ReadFailures reads IDEMSK_FAILURES, for a Build whose handler depends on it.
+func ReadFailures(v *host.Vars) msk.Failures {
+	if v.OneOf("IDEMSK_FAILURES", "batch", "partial") == "partial" {
+		return msk.FailPartial
+	}
+	return msk.FailBatch
 }
 
 // New creates a function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors of the

@@ -11,6 +11,7 @@ var (
 	secretARN  = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:.+$`)
 	keyARN     = regexp.MustCompile(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/.+$`)
 	bucketARN  = regexp.MustCompile(`^arn:aws[a-z-]*:s3:::[a-z0-9.-]{3,63}$`)
+	prefixARN  = regexp.MustCompile(`^arn:aws[a-z-]*:s3:::[a-z0-9.-]{3,63}(?:/[A-Za-z0-9!_.()/-]{1,512})?$`)
 	glueARN    = regexp.MustCompile(`^arn:aws[a-z-]*:glue:[a-z0-9-]+:\d{12}:registry/[A-Za-z0-9$#_.-]+$`)
 	broker     = regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?:\d{1,5}$`)
 	topicName  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)

@@ -45,6 +45,9 @@ func (c *checker) keys(p *Props) {
 	} else if p.Fingerprint != "value" && p.Fingerprint != "none" {
 		c.fail("Fingerprint", p.Fingerprint, "value, json:$.a,$.b or none")
 	}
+	if p.DeadLetterBucketARN != "" {
+		c.form("DeadLetterBucketARN", p.DeadLetterBucketARN, prefixARN, "arn:aws:s3:::NAME, or arn:aws:s3:::NAME/PREFIX")
+	}
 	oneOf(c, "Order", p.Order, "partition", "key", "none")
 	oneOf(c, "MissingKey", p.MissingKey, "reject", "process")
 	oneOf(c, "StoreDown", p.StoreDown, "closed", "open")
@@ -103,6 +106,7 @@ var reservedVariables = map[string]bool{
 	"IDEMSK_HASH_KEYS": true, "IDEMSK_MISSING_KEY": true, "IDEMSK_ORDER": true, "IDEMSK_CONCURRENCY": true, "IDEMSK_LEASE": true,
 	"IDEMSK_MAX_CLOCK_SKEW": true, "IDEMSK_WAIT": true, "IDEMSK_MAX_RESULT": true, "IDEMSK_DEADLINE_MARGIN": true,
 	"IDEMSK_RETENTION": true, "IDEMSK_MAX_ATTEMPTS": true, "IDEMSK_FAILURES": true, "IDEMSK_DEAD_LETTER_QUEUE_URL": true,
+	"IDEMSK_DEAD_LETTER_BUCKET": true,
 	"IDEMSK_STORE_DOWN": true, "IDEMSK_BATCHING": true, "IDEMSK_CLAIM": true, "IDEMSK_COMMIT_WINDOW": true, "IDEMSK_LOG_LEVEL": true,
 }
 

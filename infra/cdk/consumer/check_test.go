@@ -166,6 +166,7 @@ func TestEachCheck(t *testing.T) {
 		`TopicRetention is "-1h": want a duration above 0`:                                                                                  func(p *consumer.Props) { p.TopicRetention = -time.Hour },
 		`OnFailure is "none": want a queue, a bucket or a topic with Retries or MaxRecordAge: what the event source gives up would be lost`: finite(10, func(p *consumer.Props) { p.OnFailure.Queue = false }),
 		`OnFailure is "queue, topic:dlt": want one of them: an event source has one destination`:                                            finite(10, func(p *consumer.Props) { p.OnFailure.Topic = "dlt" }),
+		`DeadLetterBucketARN is "arn:aws:s3:::b/": want arn:aws:s3:::NAME, or arn:aws:s3:::NAME/PREFIX`:                                     func(p *consumer.Props) { p.DeadLetterBucketARN = "arn:aws:s3:::b/" },
 		`OnFailure.BucketARN is "bucket": want arn:aws:s3:::NAME`:                                                                           finite(10, func(p *consumer.Props) { p.OnFailure = consumer.OnFailure{BucketARN: "bucket"} }),
 		`OnFailure.Topic is "a b": want a topic's name, 1 to 249 letters, digits or any of ._-`:                                             finite(10, func(p *consumer.Props) { p.OnFailure = consumer.OnFailure{Topic: "a b"} }),
 		`OnFailure.Topic is "payments": want a topic that is not consumed: AWS refuses the loop`:                                            finite(10, func(p *consumer.Props) { p.OnFailure = consumer.OnFailure{Topic: "payments"} }),

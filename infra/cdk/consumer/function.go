@@ -3,6 +3,7 @@ package consumer
 import (
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -108,7 +109,10 @@ func (c *Consumer) environment() *map[string]*string {
 	if c.Outbox != nil {
 		env[outboxVariable] = *c.Outbox.Table.TableName()
 	}
-	for name, value := range map[string]string{"IDEMSK_STORE_URL": p.StoreURL, "IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN} {
+	_, bucket, _ := strings.Cut(p.DeadLetterBucketARN, ":::")
+	for name, value := range map[string]string{
+		"IDEMSK_STORE_URL": p.StoreURL, "IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN, "IDEMSK_DEAD_LETTER_BUCKET": bucket,
+	} {
 		if value != "" {
 			env[name] = value
 		}

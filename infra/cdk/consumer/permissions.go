@@ -10,12 +10,16 @@ import (
 
 // grant gives the role the permissions of the function and the pollers. The event sources depend on them.
 func (c *Consumer) grant() {
+	p := &c.props
 	c.grantStore()
 	c.allow("Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.LogGroup.LogGroupArn())
-	if c.props.Tracing { // X-Ray has no ARNs
+	if p.Tracing { // X-Ray has no ARNs
 		c.allow("Tracing", tracingActions, "*")
 	}
 	c.allow("DeadLetters", []string{"sqs:SendMessage"}, *c.DeadLetterQueue.QueueArn())
+	if arn := p.DeadLetterBucketARN; arn != "" {
+		c.allow("DeadLetterValues", []string{"s3:PutObject"}, strings.TrimSuffix(arn, "/")+"/*")
+	}
 	c.grantKey()
 	c.grantBrokers()
 	c.grantSecrets()

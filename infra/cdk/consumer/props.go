@@ -140,6 +140,11 @@ type Props struct {
 	// Canary shifts traffic to a new version in steps, and back when an alarm rises. Default: CanaryOff, all at once.
 	Canary Canary
 
+	// DeadLetterBucketARN is an S3 bucket, or a prefix in it, for the values of large dead letters: arn:aws:s3:::NAME/PREFIX. CodeDir must
+	// contain a program with host/s3app, which the example function is not. A customer key of the bucket must admit Role to
+	// kms:GenerateDataKey. Default: none; large dead letters are sent without their values.
+	DeadLetterBucketARN string
+
 	// Store is the store of keys: StoreDynamoDB (default), in a table of the construct, or StorePostgres or StoreRedis, on an
 	// existing server. CodeDir must contain the program for the store (dist/handler-arm64-postgres, -redis). The server must
 	// admit the function, which is in VPC with SecurityGroups, or Function's Connections.

@@ -2,43 +2,13 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
-	"github.com/redis/go-redis/v9"
-
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/host/redisapp"
-	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/internal/redisledger"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
+	"github.com/idemsk/idemsk/lambda/handler/internal/ledger/redisbooks"
 )
 
 func main() {
-	app.StartFunc(ledger.Build(open), redisapp.Store())
-}
-
-// redisLedger is a ledger on the store's server. A booking does not commit with its key's completion: if the process dies
-// between them, the payment is booked again.
-type redisLedger struct {
-	client redis.UniversalClient
-	name   redisledger.Ledger
-}
-
-func open(ctx context.Context, base *app.Base, name string, _ ledger.Publishing) (ledger.Books, error) {
-	client, err := redisapp.Client(ctx, base, redisledger.SendOnce)
-	return ledger.Books{Ledger: redisLedger{client, redisledger.Ledger(name)}}, err
-}
-
-// Add implements ledger.Ledger.
-func (l redisLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
-	balance, err := l.name.Add(ctx, l.client, ledger.AccountID(account, currency), amount)
-	switch {
-	case errors.Is(err, redisledger.ErrRefused):
-		return 0, idem.Permanent(fmt.Errorf("on Redis: %w", err))
-	case err != nil: // the ledger failed, so the payment is retried
-		return 0, idem.Unavailable(fmt.Errorf("on Redis: %w", err))
-	}
-	return balance, nil
+	app.StartFunc(ledger.Build(ledger.Servers{host.StoreRedis: redisbooks.Open}), redisapp.Store())
 }

@@ -303,7 +303,7 @@ func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\
 // findExample looks for the example's program for the host.
 func findExample(o *local.Options) (string, error) {
 	if o.Host == local.HostProcess {
-		return local.FindConsumer(o.Build())
+		return local.FindConsumer()
 	}
 	return local.FindFunction(o.Build())
 }

@@ -110,7 +110,7 @@ func (k *cluster) patiently(ctx context.Context, ask func(ctx context.Context) e
 		if err == nil || ctx.Err() != nil || !errors.As(err, &refused) || !refused.Retriable {
 			return err
 		}
-		wait(ctx, groupRetry)
+		Wait(ctx, groupRetry)
 	}
 }
 

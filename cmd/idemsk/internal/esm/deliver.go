@@ -93,7 +93,7 @@ func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery,
 		again, err := p.step(work, b, &rest[0], n)
 		if unavailable := (*UnavailableError)(nil); errors.As(err, &unavailable) {
 			p.observeBatch(b, Event{Kind: Unavailable, Records: len(rest[0].records), Err: err}, true)
-			wait(stop, p.m.config.delay(n))
+			Wait(stop, p.m.config.delay(n))
 			continue
 		}
 		if err != nil {
@@ -104,7 +104,7 @@ func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery,
 		}
 		rest = append(again, rest[1:]...)
 		if len(again) == 1 { // the halves of a batch that was split are delivered without a delay
-			wait(stop, p.m.config.delay(max(1, again[0].retries)))
+			Wait(stop, p.m.config.delay(max(1, again[0].retries)))
 		}
 	}
 	return rest, nil
@@ -195,7 +195,7 @@ func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *deli
 			if err = destination.Send(ctx, f); err == nil || ctx.Err() != nil {
 				break
 			}
-			wait(ctx, p.m.config.delay(n))
+			Wait(ctx, p.m.config.delay(n))
 		}
 		if err != nil {
 			return fmt.Errorf("%s rejected %d records that are given up, from %s on: %w", destination, len(records), records[0].Place(), err)
@@ -273,8 +273,8 @@ func (b *batch) name() string {
 	return fmt.Sprintf("%s+%d", b.records[0].Place(), len(b.records)-1)
 }
 
-// wait waits for a duration, or until the context ends.
-func wait(ctx context.Context, d time.Duration) {
+// Wait waits for a duration, or until the context ends.
+func Wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

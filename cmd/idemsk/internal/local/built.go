@@ -15,12 +15,9 @@ func FindFunction(store string) (string, error) {
 	return find("function", filepath.Join("dist", builtName("handler", runtime.GOOS, runtime.GOARCH, store), "bootstrap"), store)
 }
 
-// FindConsumer finds the built consumer process of the example as FindFunction finds the function. It has the built-in stores only.
-func FindConsumer(store string) (string, error) {
-	if store != "" {
-		return "", fmt.Errorf("the example's consumer process has no client of %s: build your own with package pgapp or redisapp, and name it with --function", store)
-	}
-	return find("consumer process", filepath.Join("dist", builtName("ledger-consumer", runtime.GOOS, runtime.GOARCH, "")), store)
+// FindConsumer finds the built consumer process of the example, which has all stores, as FindFunction finds the function.
+func FindConsumer() (string, error) {
+	return find("consumer process", filepath.Join("dist", builtName("ledger-consumer", runtime.GOOS, runtime.GOARCH, "")), "")
 }
 
 // FindLayer finds the wrapper script of the built layer as FindFunction finds the function.

@@ -70,7 +70,7 @@ const firstGuess = 10 * time.Millisecond
 // Invoke implements esm.Invoker.
 func (f *faulty) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
 	if slow := f.chances.Slow; slow > 0 {
-		sleep(ctx, time.Duration(f.chances.roll(forSlow, inv.First, inv.Number)*float64(slow)))
+		esm.Wait(ctx, time.Duration(f.chances.roll(forSlow, inv.First, inv.Number)*float64(slow)))
 	}
 	other := make(chan error, 1)
 	if f.chances.roll(forConcurrent, inv.First, inv.Number) < f.chances.Concurrent {
@@ -164,15 +164,5 @@ func (f *faulty) Close(ctx context.Context) {
 	f.mu.Unlock()
 	if second != nil {
 		second.Close(ctx)
-	}
-}
-
-// sleep waits for a duration, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

@@ -210,6 +210,8 @@ func (o *Options) checkHost(check checkFunc) {
 	check(f.Concurrent == 0 || o.Processes > 1, "--concurrent-duplicates needs --processes 2 or more: others get the partitions of a process that is paused")
 	check(!o.Prove || f.Kill == 0 || o.variable("IDEMSK_LEDGER") != "plain", "--prove and --kill need IDEMSK_LEDGER=atomic with --host process: "+
 		"its audit does not name the process that made a booking")
+	check(!o.Prove || f.Concurrent == 0 || o.storeKind() != storeRedis, "--prove and --concurrent-duplicates don't go together on Redis with --host process: "+
+		"a process that is paused between booking and completion loses its key, and the payment is booked again")
 }
 
 // ownStore reports whether the run has a test environment.

@@ -48,6 +48,9 @@ func TestInvalidOptions(t *testing.T) {
 		"--events excludes --brokers":     func(o *local.Options) { o.ESM.Events, o.Produce = []*mskevent.Event{{}}, 1 },
 		"--events excludes --filter-crit": func(o *local.Options) { o.ESM.Events, o.ESM.FilterCriteria = []*mskevent.Event{{}}, "{}" },
 		"--events has none":               func(o *local.Options) { o.ESM.Events, o.ESM.OnFailure = []*mskevent.Event{{}}, "kafka://letters" },
+		"--prove and --concurrent-duplicates don't go": func(o *local.Options) {
+			o.Host, o.Processes, o.Prove, o.Store, o.Faults.Concurrent = local.HostProcess, 2, true, "redis://127.0.0.1:1", 0.1
+		},
 		"--prove and --kill don't go":     func(o *local.Options) { o.Prove, o.Store, o.Faults.Kill = true, "redis://127.0.0.1:1", 0.1 },
 		"--prove needs --function":        func(o *local.Options) { o.Prove, o.Function, o.Env, o.Invoke = true, "", nil, "http://x" },
 		"IDEMSK_MAX_ATTEMPTS is":          func(o *local.Options) { o.Prove = true; o.Env = append(o.Env, "IDEMSK_MAX_ATTEMPTS=0") },

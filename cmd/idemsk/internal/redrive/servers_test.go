@@ -7,39 +7,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/kafkatest"
 	"github.com/idemsk/idemsk/kafka/topicdlq"
 )
 
 // On a real Kafka: two runs redrive each letter once, and the broker keeps their commits for years.
 func TestTopicOfARealKafka(t *testing.T) {
-	server, err := serverproc.StartScript(t.Context(), serverproc.Kafka)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := testkit.Run(t, serverproc.StartScript, serverproc.Kafka)
 	brokers := kgo.SeedBrokers(server.Addr())
-	client, err := kgo.NewClient(brokers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	admin := kadm.NewClient(client)
-	for topic, partitions := range map[string]int32{deadLetters: 1, "payments": 3} {
-		if _, err := admin.CreateTopic(t.Context(), partitions, 1, nil, topic); err != nil {
-			t.Fatal(err)
-		}
-		awaitTopic(t, admin, topic)
-	}
+	kafkatest.CreateTopic(t, server.Addr(), deadLetters, 1, nil)
+	kafkatest.CreateTopic(t, server.Addr(), "payments", 3, nil)
 	topic, err := topicdlq.New(topicdlq.Config{Topic: deadLetters, Options: []kgo.Opt{brokers}})
 	if err != nil {
 		t.Fatal(err)
@@ -91,20 +74,4 @@ func lastCommit(t *testing.T, brokers kgo.Opt) (v kmsg.OffsetCommitValue) {
 		})
 	}
 	return v
-}
-
-// awaitTopic waits until the broker hosts a topic that the controller has created.
-func awaitTopic(t *testing.T, admin *kadm.Client, topic string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for {
-		topics, err := admin.ListTopics(ctx, topic)
-		if err != nil {
-			t.Fatalf("the topic %s did not appear: %v", topic, err)
-		}
-		if topics.Error() == nil {
-			return
-		}
-	}
 }

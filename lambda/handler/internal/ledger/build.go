@@ -15,18 +15,21 @@ type Books struct {
 	Within func(msk.Handler) msk.Handler // wraps the handler; may be nil
 }
 
-// Server opens the books on the store's own server.
-type Server func(ctx context.Context, base *host.Base, table string, events Publishing) (Books, error)
+// Open opens the books on the server of a store.
+type Open func(ctx context.Context, base *host.Base, table string, events Publishing) (Books, error)
 
-// Build returns the host.Build of a program. server opens the books of the program's additional store; nil if it has none.
-func Build(server Server) host.Build {
+// Servers open the books of a program's additional stores, by the value of IDEMSK_STORE.
+type Servers map[string]Open
+
+// Build returns the host.Build of a program with these additional stores.
+func Build(servers Servers) host.Build {
 	return func(ctx context.Context, base *host.Base) (msk.Handler, error) {
 		simulate := base.Vars.OneOf("IDEMSK_SIMULATE", "off", "on") == "on"
 		s := readSettings(base)
 		if err := base.Vars.Err(); err != nil {
 			return nil, err
 		}
-		books, err := s.open(ctx, base, server)
+		books, err := s.open(ctx, base, servers)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +65,7 @@ func readSettings(base *host.Base) settings {
 	return s
 }
 
-func (s *settings) open(ctx context.Context, base *host.Base, server Server) (Books, error) {
+func (s *settings) open(ctx context.Context, base *host.Base, servers Servers) (Books, error) {
 	switch base.Config.Store {
 	case host.StoreMemory:
 		if s.atomic {
@@ -70,7 +73,7 @@ func (s *settings) open(ctx context.Context, base *host.Base, server Server) (Bo
 		}
 		return Books{Ledger: newMemoryLedger()}, nil
 	case host.StorePostgres, host.StoreRedis:
-		return server(ctx, base, s.table, s.events)
+		return servers[base.Config.Store](ctx, base, s.table, s.events)
 	}
 	if s.atomic {
 		within, err := s.events.inDynamoDB(base)

@@ -58,16 +58,14 @@ func withInvocation(ctx context.Context, inv *invocation) context.Context {
 	return context.WithValue(ctx, invocationKey{}, inv)
 }
 
-// bulk returns the build of a function that calls the runtime with many records at a time. partial means that Lambda reads partial
-// batch responses.
-func bulk(partial bool) app.Build {
-	return func(_ context.Context, base *app.Base) (msk.Handler, error) {
-		base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) []batch.Result {
-			inv, _ := ctx.Value(invocationKey{}).(*invocation)
-			return inv.call(ctx, rs, partial)
-		}
-		return nil, nil // the handler is in the configuration
+// bulk is the build of a function that calls the runtime with many records at a time.
+func bulk(_ context.Context, base *app.Base) (msk.Handler, error) {
+	partial := app.ReadFailures(base.Vars) == msk.FailPartial // Lambda reads partial batch responses
+	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) []batch.Result {
+		inv, _ := ctx.Value(invocationKey{}).(*invocation)
+		return inv.call(ctx, rs, partial)
 	}
+	return nil, nil // the handler is in the configuration
 }
 
 // call calls the function with some of the records, and returns a result for each.

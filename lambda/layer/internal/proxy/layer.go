@@ -25,8 +25,7 @@ type layer struct {
 
 func newLayer(up *upstream, api *api, options []app.Option) *layer {
 	return &layer{upstream: up, api: api, consumer: sync.OnceValues(func() (*app.Function, error) {
-		partial := app.ReadConfig(host.Environment(), options...).Failures == msk.FailPartial // New reports errors of the variables
-		return app.New(context.Background(), bulk(partial), host.Environment(), os.Stdout, os.Stderr, options...)
+		return app.New(context.Background(), bulk, host.Environment(), os.Stdout, os.Stderr, options...)
 	})}
 }
 

@@ -1,0 +1,69 @@
+// Package s3app stores the large values of dead letters in an S3 bucket. The main package of a function or a consumer process imports
+// it:
+//
+//	func main() {
+//		app.Start(handler, s3app.DeadLetterValues())
+//	}
+//
+// The variable IDEMSK_DEAD_LETTER_BUCKET then names the bucket, and perhaps a prefix of its objects: payments-dead-letters/ledger.
+package s3app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/s3spill"
+)
+
+// The attempts to store a value, the time without progress that ends one, and the longest pause between them.
+const (
+	attempts       = 3
+	attemptTimeout = 5 * time.Second
+	maxBackoff     = 200 * time.Millisecond
+)
+
+// DeadLetterValues returns the option that adds the bucket. A value stays in a letter for a queue if it has at most half of
+// IDEMSK_DEAD_LETTER_MAX_BYTES, and in one for a topic if it has at most s3spill.DefaultMaxValue bytes.
+func DeadLetterValues() host.Option {
+	return host.WithDeadLetterBucket(host.DeadLetterBucket{Check: check, Open: open})
+}
+
+func check(v *host.Vars, name, value string) {
+	if bucket, prefix := split(value); !s3spill.ValidBucket(bucket) || len(prefix) > s3spill.MaxPrefix {
+		v.Fail(name, value, "the name of a bucket, or NAME/PREFIX: payments-dead-letters/ledger")
+	}
+}
+
+// split returns the bucket and the prefix of its objects, which is a folder.
+func split(value string) (bucket, prefix string) {
+	bucket, prefix, _ = strings.Cut(value, "/")
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	return bucket, prefix
+}
+
+func open(ctx context.Context, b *host.Base, next kafka.DeadLetters) (kafka.DeadLetters, error) {
+	awsCfg, err := b.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := s3.NewFromConfig(awsCfg, func(o *s3.Options) {
+		o.HTTPClient = awsclient.New(awsCfg.HTTPClient, attemptTimeout)
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff })
+		o.UsePathStyle = o.BaseEndpoint != nil // LocalStack has no name for each bucket
+	})
+	var cfg s3spill.Config
+	cfg.Bucket, cfg.Prefix = split(b.Config.DeadLetterBucket)
+	if b.Config.DeadLetterTopic == "" {
+		cfg.MaxValue = b.Config.DeadLetterMaxBytes / 2 //nolint:mnd // in JSON a value takes a third more
+	}
+	return s3spill.New(next, client, cfg)
+}
