@@ -50,14 +50,17 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 // Add adds records. Those of a partition must be in the order of their offsets. Add returns at once: the caller bounds the
 // number of records that are in progress. After Close it does nothing.
 func (s *Stream) Add(records ...Record) {
+	items := make([]*batch.Item, len(records))
 	for i := range records {
 		m := &struct { // one allocation, which lives until the record is done
 			Message
 			record Record
 		}{record: records[i]}
 		m.prepare(s.processor, &m.record, s.cluster)
-		s.lanes.Add(s.lane(&m.record), &m.Item)
+		m.Lane = s.lane(&m.record)
+		items[i] = &m.Item
 	}
+	s.lanes.Add(items...)
 }
 
 // Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and the attempts are

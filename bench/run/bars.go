@@ -65,6 +65,8 @@ func (rep *report) bars() []bar {
 		times("records/s, 1,000 Kafka keys, 32 at once, over "+typeScript, batched, typeScript, 20),
 		times("records/s, 1,000 Kafka keys, 32 at once, over "+goAtOnce, batched, goAtOnce, 7),
 		times("records/s, partition order, over "+goByPartition, at(batchedByPartition), goByPartition, 20),
+		{what: "requests per fresh record, consumer process", figure: at(consumerProcess).Fresh.Requests, limit: 0.09, atMost: true},
+		times("records/s, consumer process, over "+pollLoop, at(consumerProcess), pollLoop, 7),
 		{what: "CPU per record over " + goAtOnce, figure: batched.Fresh.CPU / loop.Fresh.CPU, limit: 0.2, atMost: true, unit: " times"},
 		{what: "wall time over the floor", figure: floor.Fresh.PerSecond / batched.Fresh.PerSecond, limit: 1.15, atMost: true, unit: " times"},
 		{what: "CPU over the floor", figure: batched.Fresh.CPU / floor.Fresh.CPU, limit: 1.3, atMost: true, unit: " times"},

@@ -107,13 +107,13 @@ func (r *runner) enter(ctx context.Context, s *server, c *contestant) (err error
 	if c.child, err = r.start(ctx, s, c.peer, c.table); err != nil {
 		return err
 	}
-	_, err = r.deliver(ctx, s, c.child, c.peer, "warm-up", records)
+	_, err = r.deliver(ctx, s, c.child, c.peer, "warm-up", c.eventRecords())
 	return err
 }
 
 // turn lets a contestant process its next event, a fresh one or again one that it has processed.
 func (r *runner) turn(ctx context.Context, s *server, c *contestant, repeated bool) error {
-	samples, handled := &c.fresh, records
+	samples, handled := &c.fresh, c.eventRecords()
 	if repeated {
 		samples, handled = &c.again, 0
 	}
@@ -131,12 +131,12 @@ func (c *contestant) leave() {
 
 // finish ends a contestant and sums up.
 func (c *contestant) finish(ctx context.Context, s *server) (res *result, err error) {
-	res = &result{Peer: c.name, Fresh: summary(c.fresh)}
+	res = &result{Peer: c.name, Fresh: summary(c.fresh, c.eventRecords())}
 	if res.Fresh.Requests > 0 {
 		res.ServerCPU = res.Fresh.ServerBusy * 1e6 / (res.Fresh.PerSecond * res.Fresh.Requests)
 	}
 	if len(c.again) > 0 {
-		again := summary(c.again)
+		again := summary(c.again, c.eventRecords())
 		res.Duplicates = &again
 	}
 	if res.PeakMemory, err = c.child.peakMemory(); err != nil {
@@ -162,7 +162,7 @@ func (r *runner) deliver(ctx context.Context, s *server, child *process, p *peer
 	if err := ctx.Err(); err != nil {
 		return one, err
 	}
-	file, err := r.event(name, records, p.accounts)
+	file, err := r.event(name, p.eventRecords(), p.accounts)
 	if err != nil {
 		return one, err
 	}
@@ -242,7 +242,8 @@ func (r *runner) coldStart(ctx context.Context, s *server, p *peer) (took time.D
 	return took, child.end()
 }
 
-func summary(samples []sample) figures {
+// summary sums up deliveries of events with n records.
+func summary(samples []sample, n int) figures {
 	var walls, cpus []time.Duration
 	var busy []float64
 	most := 0
@@ -253,9 +254,9 @@ func summary(samples []sample) figures {
 	}
 	middle := median(walls)
 	return figures{
-		PerSecond:  records / middle.Seconds(),
-		CPU:        float64(median(cpus).Nanoseconds()) / 1e3 / records,
-		Requests:   float64(most) / records,
+		PerSecond:  float64(n) / middle.Seconds(),
+		CPU:        float64(median(cpus).Nanoseconds()) / 1e3 / float64(n),
+		Requests:   float64(most) / float64(n),
 		ServerBusy: median(busy),
 		Spread:     float64(slices.Max(walls)-slices.Min(walls)) / float64(middle),
 	}

@@ -13,7 +13,7 @@ func TestSummaryTakesMediansAndTheMostRequests(t *testing.T) {
 		{wall: 100 * ms, cpu: 10 * ms, serverCPU: 50 * ms, requests: 80},
 		{wall: 50 * ms, cpu: 30 * ms, serverCPU: 50 * ms, requests: 90},
 		{wall: 900 * ms, cpu: 20 * ms, serverCPU: 90 * ms, requests: 85},
-	})
+	}, records)
 	if want := (figures{PerSecond: 10000, CPU: 20, Requests: 0.09, ServerBusy: 0.5, Spread: 8.5}); got != want {
 		t.Errorf("summary: %+v; want %+v", got, want)
 	}

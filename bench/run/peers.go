@@ -2,7 +2,10 @@
 
 package main
 
-import "path/filepath"
+import (
+	"cmp"
+	"path/filepath"
+)
 
 // peer is a program in a configuration, to be measured.
 type peer struct {
@@ -12,9 +15,11 @@ type peer struct {
 	key     string // the key attribute of its table
 
 	accounts int  // Kafka keys of its events; 0: as many as records
+	records  int  // of its events; 0: records
 	slow     bool // takes many seconds for an event: repeated less often
 	batched  bool // sends batches, whose latency may be another
 	noRepeat bool // is not measured with duplicates
+	consumer bool // a consumer process: measured at 5 ms, and not with cold starts
 }
 
 // The peers that the bars are about.
@@ -29,12 +34,21 @@ const (
 	goByPartition      = "Go loop, one goroutine a partition, 3 partitions"
 	pythonAsync        = "Powertools Python, async batch, 32 threads"
 	typeScript         = "Powertools TypeScript, Promise.all"
+	consumerProcess    = "idemsk, consumer process, key order, 32 at once"
+	pollLoop           = "franz-go loop, 32 goroutines"
 )
 
 const (
 	ourKey   = "idempotencyKey"
 	theirKey = "id" // Powertools' default, and the Go loop's
 )
+
+// eventRecords returns how many records an event of the peer has.
+func (p *peer) eventRecords() int { return cmp.Or(p.records, records) }
+
+// consumerRecords is how many records an event of a consumer process has. A consumer handles a stream of records, so its event is longer
+// than that of a function.
+const consumerRecords = 5 * records
 
 func (r *runner) peers() []peer {
 	// The collector's settings of app.StartFunc in a function of 512 MB. The floor has them too.
@@ -68,5 +82,7 @@ func (r *runner) peers() []peer {
 			name: typeScript, command: []string{"node", filepath.Join(r.options.cache, "typescript", "peer.mjs")},
 			env: []string{"AWS_SDK_JS_SUPPRESS_MAINTENANCE_MODE_MESSAGE=1", "NODE_NO_WARNINGS=1"}, key: theirKey,
 		},
+		{name: consumerProcess, command: []string{r.program("consumer")}, key: ourKey, records: consumerRecords, consumer: true},
+		{name: pollLoop, command: []string{r.program("pollloop")}, key: theirKey, records: consumerRecords, consumer: true, slow: true},
 	}
 }

@@ -20,7 +20,7 @@ func TestGoPeersAreMeasured(t *testing.T) {
 		t.Fatalf("building the programs: %v\n%s", err, out)
 	}
 	run := exec.CommandContext(t.Context(), filepath.Join(dir, "run"), "-programs", dir, "-cache", t.TempDir(), "-dynamodb-local", "",
-		"-repetitions", "1", "-slow-repetitions", "1", "-cold-starts", "1", "-peers", "^(idemsk|floor|Go loop, 32)")
+		"-repetitions", "1", "-slow-repetitions", "1", "-cold-starts", "1", "-peers", "^(idemsk|floor|Go loop, 32|franz-go loop)")
 	out, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("the run: %v\n%s", err, out)
@@ -30,6 +30,14 @@ func TestGoPeersAreMeasured(t *testing.T) {
 			if !measured(string(out), series, peer) {
 				t.Errorf("%s was not measured at %s:\n%s", peer, series, out)
 			}
+		}
+	}
+	for _, peer := range []string{consumerProcess, pollLoop} {
+		if !measured(string(out), fiveMS, peer) {
+			t.Errorf("%s was not measured at %s:\n%s", peer, fiveMS, out)
+		}
+		if measured(string(out), noLatency, peer) {
+			t.Errorf("%s was measured at %s, where the Kafka in its process is a large part of its time", peer, noLatency)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (r *runner) series(ctx context.Context, plan seriesPlan) (series, error) {
 	}
 	measured := series{Name: plan.name, Load: loadAverage()}
 	fmt.Fprintf(os.Stderr, "%s: load average %s\n", plan.name, measured.Load)
-	peers := slices.DeleteFunc(r.chosen(), func(p peer) bool { return plan.batchedOnly && !p.batched })
+	peers := slices.DeleteFunc(r.chosen(), func(p peer) bool { return plan.batchedOnly && !p.batched || p.consumer && plan.name != fiveMS })
 	if measured.Results, err = r.contest(ctx, s, peers, r.repetitions); err != nil {
 		return series{}, fmt.Errorf("series %s: %w", plan.name, err)
 	}
@@ -65,6 +65,11 @@ func (r *runner) series(ctx context.Context, plan seriesPlan) (series, error) {
 // chosen returns the peers that are to be measured.
 func (r *runner) chosen() []peer {
 	return slices.DeleteFunc(r.peers(), func(p peer) bool { return !r.options.peers.MatchString(p.name) })
+}
+
+// functions returns the peers that are to be measured, except consumer processes.
+func (r *runner) functions() []peer {
+	return slices.DeleteFunc(r.chosen(), func(p peer) bool { return p.consumer })
 }
 
 func (r *runner) repetitions(p *peer) int {
@@ -89,7 +94,7 @@ func (r *runner) coldStarts(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer s.stop()
-	peers := r.chosen()
+	peers := r.functions()
 	took := make([][]time.Duration, len(peers))
 	for range r.options.coldStarts { // in turn, so that whatever else the machine does meets all of them
 		for i := range peers {
@@ -142,7 +147,7 @@ func (r *runner) againstDynamoDBLocal(ctx context.Context) (series, *agreement, 
 		return min(3, r.options.repetitions)
 	}
 	measured := series{Name: localTable, Load: loadAverage()}
-	if measured.Results, err = r.contest(ctx, local, r.chosen(), few); err != nil {
+	if measured.Results, err = r.contest(ctx, local, r.functions(), few); err != nil {
 		return series{}, nil, fmt.Errorf("on DynamoDB Local: %w", err)
 	}
 	measured.Others, err = idle()
@@ -150,7 +155,7 @@ func (r *runner) againstDynamoDBLocal(ctx context.Context) (series, *agreement, 
 		return series{}, nil, err
 	}
 	progress(&measured)
-	onStub, err := r.contest(ctx, stub, r.chosen(), few)
+	onStub, err := r.contest(ctx, stub, r.functions(), few)
 	if err != nil {
 		return series{}, nil, err
 	}

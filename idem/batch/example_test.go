@@ -119,7 +119,7 @@ func ExampleScheduler_Stream() {
 	failures := 1
 	for _, m := range []message{{"m1", "a", "credit 5"}, {"m2", "b", "credit 7"}, {"m3", "a", "debit 9"}} {
 		inProgress <- struct{}{}
-		stream.Add(m.Account, &batch.Item{Task: idem.Task{
+		stream.Add(&batch.Item{Lane: m.Account, Task: idem.Task{
 			Key: m.ID, Fingerprint: idem.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
 			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 				if m.ID == "m1" && failures > 0 {

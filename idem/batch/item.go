@@ -8,8 +8,11 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Item is one message of a run or of a stream. The caller sets Task and, if needed, Unprotected and Substitute. The run sets the other fields.
+// Item is one message of a run or of a stream. The caller sets Task and, if needed, Lane, Unprotected and Substitute. The run sets the other
+// fields.
 type Item struct {
+	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes, and RunBulk has none.
+	Lane string
 	// Task is the task to run. Its Source names the message in errors.
 	Task idem.Task
 	// Unprotected calls the handler without a claim.

@@ -39,12 +39,12 @@ func (r *run) mayWait() time.Duration { return r.scheduler.engine.ClaimMayWait()
 // prefetcher claims the first items of the next lanes while earlier lanes run. Only the goroutine that starts the lanes uses
 // it.
 type prefetcher struct {
-	next    int            // the lane that starts next
-	claimed int            // the number of lanes whose first items have been claimed
-	windows []window       // the claims sent for lanes that have not started, in the order of the lanes
-	sent    int            // how many windows have been sent
-	careful bool           // a key of a dead owner was met; more may follow, and each time all claims are released
-	pending sync.WaitGroup // claims in progress
+	next     int            // the lane that starts next
+	claimed  int            // the number of lanes whose first items have been claimed
+	windows  []window       // the claims sent for lanes that have not started, in the order of the lanes
+	sent     int            // how many windows have been sent
+	suspects bool           // a key of a dead owner was met: more may follow, and each releases all claims
+	pending  sync.WaitGroup // claims in progress
 }
 
 // window is the claims that were sent together for some of the lanes.
@@ -58,7 +58,7 @@ func (h *prefetcher) wait() { h.pending.Wait() }
 
 // restart makes the first items of all lanes that have not started be claimed anew. The caller holds all slots, so no lane
 // starts meanwhile.
-func (h *prefetcher) restart() { h.claimed, h.windows, h.careful = h.next, nil, true }
+func (h *prefetcher) restart() { h.claimed, h.windows, h.suspects = h.next, nil, true }
 
 // startAt drops the windows of the lanes before lane i.
 func (h *prefetcher) startAt(i int) {
@@ -83,7 +83,7 @@ func (r *run) prefetchFirst(i int) {
 	h := &r.prefetcher
 	h.startAt(i)
 	switch {
-	case !h.careful:
+	case !h.suspects:
 		for len(h.windows) < prefetchWindows && r.claimFirst(i, min(prefetchRequests, h.sent+1)) {
 		}
 	case r.lanes[i].beginsUnclaimed():

@@ -35,7 +35,9 @@ type Stream struct {
 	alone    bool              // a suspect is being handled
 	running  int               // handlers
 	workers  int
-	starting bool // a worker was started and has not looked for an item
+	idle     int        // workers that wait for an item
+	wake     *sync.Cond // wakes an idle worker
+	starting bool       // a worker was started or woken, and has not looked for an item
 
 	keys   map[string]*streamItem // the item that uses each key: it is claimed, or in progress
 	claims streamClaims
@@ -51,18 +53,17 @@ func (s *Scheduler) Stream(ctx context.Context, done, retry func(*Item)) *Stream
 	if retry == nil {
 		retry = func(*Item) {}
 	}
-	return &Stream{
+	st := &Stream{
 		scheduler: s, session: s.engine.Session(ctx), done: done, retry: retry, batch: s.engine.BatchSize(),
 		lanes: make(map[string]*streamLane), keys: make(map[string]*streamItem),
 	}
+	st.wake = sync.NewCond(&st.mu)
+	return st
 }
 
-// Add appends items to a lane. It returns at once: the caller bounds the number of items that are in progress. After Close it
-// does nothing.
-func (st *Stream) Add(lane string, items ...*Item) {
-	if len(items) == 0 {
-		return
-	}
+// Add appends items to their lanes (Item.Lane). It returns at once: the caller bounds the number of items that are in progress. After
+// Close it does nothing. One call for many items costs less than one for each.
+func (st *Stream) Add(items ...*Item) {
 	for _, it := range items {
 		it.claim.Task = it.Task
 	}
@@ -71,15 +72,15 @@ func (st *Stream) Add(lane string, items ...*Item) {
 	if st.closed {
 		return
 	}
-	l := st.lanes[lane]
-	if l == nil {
-		l = &streamLane{stream: st, name: lane}
-		st.lanes[lane] = l
-	}
 	for _, it := range items {
+		l := st.lanes[it.Lane]
+		if l == nil {
+			l = &streamLane{stream: st, name: it.Lane}
+			st.lanes[it.Lane] = l
+		}
 		l.append(it)
+		l.touch()
 	}
-	l.touch()
 	st.advance()
 }
 
@@ -116,6 +117,7 @@ func (st *Stream) Stop(ctx context.Context, match func(lane string) bool) (runni
 func (st *Stream) Close(ctx context.Context) (running []*Item) {
 	st.mu.Lock()
 	st.closed = true
+	st.wake.Broadcast() // ends the workers
 	st.mu.Unlock()
 	running = st.Stop(ctx, func(string) bool { return true })
 	st.mu.Lock()
@@ -155,19 +157,16 @@ func (st *Stream) advance() {
 	}
 }
 
-// proceed starts what can be done, and calls done and retry. st.mu is held, but not during the calls.
+// proceed starts what can be done, and calls done and retry for the items that have been noticed. st.mu is held, but not during the
+// calls.
 func (st *Stream) proceed() {
 	st.advance()
-	st.deliver()
-}
-
-// deliver calls done and retry for the items that have been noticed. st.mu is held, but not during the calls.
-func (st *Stream) deliver() {
 	for len(st.noticed) > 0 {
 		l := st.noticed[len(st.noticed)-1]
 		st.noticed = st.noticed[:len(st.noticed)-1]
 		if !l.noticing {
 			l.deliver()
+			st.advance()
 		}
 	}
 }

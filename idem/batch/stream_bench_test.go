@@ -37,7 +37,7 @@ func BenchmarkStream(b *testing.B) {
 				if bm.lanes > 0 {
 					lane = strconv.Itoa(n % bm.lanes)
 				}
-				stream.Add(lane, &batch.Item{Task: idem.Task{Key: key, Source: "payments-3@17", Handler: handler}})
+				stream.Add(&batch.Item{Lane: lane, Task: idem.Task{Key: key, Source: "payments-3@17", Handler: handler}})
 			}
 			for range inProgress {
 				slots <- struct{}{}

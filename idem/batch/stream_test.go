@@ -148,7 +148,7 @@ func (s *streaming) item(source, key string, handle func(ctx context.Context) er
 // add adds items to a lane, each with its source as key.
 func (s *streaming) add(lane string, sources ...string) {
 	for _, source := range sources {
-		s.stream.Add(lane, s.item(source, source, nil))
+		s.stream.Add(in(lane, s.item(source, source, nil))...)
 	}
 }
 
@@ -231,14 +231,14 @@ func TestStreamRetriesAnItemAndBlocksOnlyItsLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{Concurrency: 1, Backoff: time.Second})
 		tries := 0
-		s.stream.Add("a", s.item("a1", "a1", func(context.Context) error {
+		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error {
 			if tries++; tries == 1 {
 				return errBoom
 			} else if tries == 2 {
 				return idem.RetryAfter(errBoom, time.Hour)
 			}
 			return nil
-		}))
+		}))...)
 		s.add("a", "a2", "a3")
 		s.add("b", "b1", "b2")
 		pass(500 * time.Millisecond)
@@ -271,7 +271,7 @@ func TestStreamReportsATryBeforeTheNext(t *testing.T) {
 			s.note(&s.retried)(it)
 		})
 		tries := 0
-		stream.Add("a", s.item("a1", "a1", func(context.Context) error {
+		stream.Add(in("a", s.item("a1", "a1", func(context.Context) error {
 			if reporting {
 				t.Error("tried again before the last try was reported")
 			}
@@ -279,7 +279,7 @@ func TestStreamReportsATryBeforeTheNext(t *testing.T) {
 				return errBoom
 			}
 			return nil
-		}), s.item("a2", "a2", nil))
+		}), s.item("a2", "a2", nil))...)
 		pass(time.Hour)
 		s.want("retried", &s.retried, "a1 Retry", "a1 Retry")
 		s.want("settled", &s.ended, executed("a1", "a2")...)
@@ -294,7 +294,7 @@ func TestStreamSendsADeadLetterAfterTheLastAttempt(t *testing.T) {
 		var letters int
 		it := s.item("a1", "a1", func(context.Context) error { panic("boom") })
 		it.Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { letters++; return nil })
-		s.stream.Add("a", it)
+		s.stream.Add(in("a", it)...)
 		s.add("a", "a2")
 		pass(time.Minute)
 		s.want("calls", &s.calls, "a1", "a1", "a1", "a2")
@@ -308,13 +308,13 @@ func TestStreamSurvivesAHandlerThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{Lease: 10 * time.Second}, batch.Config{Concurrency: 1})
 		first := true
-		s.stream.Add("a", s.item("a1", "a1", func(context.Context) error {
+		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error {
 			if first {
 				first = false
 				runtime.Goexit()
 			}
 			return nil
-		}))
+		}))...)
 		s.add("a", "a2")
 		s.add("b", "b1", "b2")
 		pass(5 * time.Second)
@@ -324,4 +324,12 @@ func TestStreamSurvivesAHandlerThatEndsItsGoroutine(t *testing.T) {
 		s.want("settled", &s.ended, executed("b1", "b2", "a1", "a2")...)
 		s.close()
 	})
+}
+
+// in puts items into a lane of a stream.
+func in(lane string, items ...*batch.Item) []*batch.Item {
+	for _, it := range items {
+		it.Lane = lane
+	}
+	return items
 }

@@ -21,12 +21,12 @@ import (
 type streamClaims struct {
 	lanes    fifo[*streamLane] // lanes that want claims
 	wanted   int               // how many
-	hungry   int               // lanes that can do nothing before their next item is claimed
+	needed   int               // lanes that can do nothing before their next item is claimed
 	ahead    int               // items that are claiming or claimed
 	calls    int               // calls of Session.Claim in progress, except for items that run alone
 	releases []*streamItem     // to be sent
 	relCalls int               // calls of Session.Release in progress
-	careful  bool              // a key of a dead owner was met: more may follow, and then all claims are released
+	suspects bool              // the last answer had a key of a dead owner: more may follow, and each releases all claims
 	failures int               // consecutive calls without an answer of the store
 	pause    *time.Timer       // after a failure
 	sweep    *time.Timer       // releases claims that have waited too long; nil if there are none
@@ -49,11 +49,11 @@ func (l *streamLane) list() {
 		l.listed = true
 		claims.lanes.push(l)
 	}
-	if hungry := n > 0 && l.state == laneIdle; hungry != l.hungry {
-		if l.hungry = hungry; hungry {
-			claims.hungry++
+	if needs := n > 0 && l.state == laneIdle; needs != l.needs {
+		if l.needs = needs; needs {
+			claims.needed++
 		} else {
-			claims.hungry--
+			claims.needed--
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (l *streamLane) claimable() int {
 		next = 1 // the items behind the one that runs
 	case laneIdle, laneReady:
 	}
-	if l.stuck || len(l.queue) == l.sent || l.queue[0].unreported {
+	if l.barred || len(l.queue) == l.sent || l.queue[0].unreported {
 		return 0
 	}
 	return max(0, min(l.fit()-next-l.ahead, len(l.queue)-l.sent))
@@ -97,32 +97,52 @@ func (st *Stream) room() int {
 		rounds := st.scheduler.latency.fit(maxFit, st.scheduler.engine.ClaimMayWait())
 		limit = min(slots*rounds, max(slots, prefetchWindows*prefetchRequests*st.batch)) - st.running
 	}
-	if claims.careful || claims.failures > 0 {
+	if claims.suspects || claims.failures > 0 {
 		limit = min(limit, st.batch)
 	}
 	return limit - claims.ahead
 }
 
-// sendClaims sends the claims that can be sent.
+// sendClaims sends the claims that can be sent. If each claim is a request of its own, the workers send them; see work.
 func (st *Stream) sendClaims() {
-	claims := &st.claims
-	for !st.ended() && claims.pause == nil && !st.isolating() {
-		n := min(claims.wanted, st.room())
-		if n >= st.batch {
-			n = min(n-n%st.batch, prefetchRequests*st.batch)
-		} else if n <= 0 || claims.calls > 0 || claims.hungry == 0 {
-			return
-		}
-		items := st.collect(n)
-		if len(items) == 0 {
-			return
-		}
+	if st.batch == 1 {
+		return
+	}
+	for items := st.nextClaims(); len(items) > 0; items = st.nextClaims() {
+		go func() {
+			st.mu.Lock()
+			defer st.mu.Unlock()
+			st.claim(items)
+			st.proceed()
+		}()
+	}
+}
+
+// nextClaims returns the items whose claims are to be sent now. The caller must call claim if there are any.
+func (st *Stream) nextClaims() []*streamItem {
+	items := st.collect(st.claimsToSend())
+	if claims := &st.claims; len(items) > 0 {
 		claims.calls++
 		if claims.sweep == nil {
 			claims.sweep = time.AfterFunc(st.scheduler.engine.ClaimMayWait()/2, st.sweepClaims) //nolint:mnd // a fraction
 		}
-		go st.claim(items)
 	}
+	return items
+}
+
+// claimsToSend returns how many claims are to be sent now.
+func (st *Stream) claimsToSend() int {
+	claims := &st.claims
+	if claims.wanted == 0 || claims.pause != nil || st.isolating() || st.ended() {
+		return 0
+	}
+	switch n := min(claims.wanted, st.room()); {
+	case n >= st.batch:
+		return min(n-n%st.batch, prefetchRequests*st.batch)
+	case n > 0 && claims.calls == 0 && claims.needed > 0:
+		return n
+	}
+	return 0
 }
 
 // collect returns up to n items to claim, of each lane in turn.
@@ -166,7 +186,7 @@ func (l *streamLane) nextUnclaimed() *streamItem {
 		case l.sent == 0: // another lane has claimed the key in the meantime
 			l.touch()
 		}
-		l.stuck = true
+		l.barred = true
 		return nil
 	}
 	return nil
@@ -177,8 +197,9 @@ func (l *streamLane) countAhead(n int) {
 	l.stream.claims.ahead += n
 }
 
-// claim sends claims, and then becomes a worker, if there may be one more.
+// claim sends claims. st.mu is held, but not until they are answered.
 func (st *Stream) claim(items []*streamItem) {
+	st.mu.Unlock()
 	claims := make([]*idem.Claim, len(items))
 	for i, it := range items {
 		claims[i] = &it.claim
@@ -187,12 +208,6 @@ func (st *Stream) claim(items []*streamItem) {
 	st.mu.Lock()
 	st.claims.calls--
 	st.answered(items)
-	works := st.reserveWorker()
-	st.proceed()
-	st.mu.Unlock()
-	if works {
-		st.work()
-	}
 }
 
 // answered handles the answers to claims.
@@ -212,7 +227,7 @@ func (st *Stream) answered(items []*streamItem) {
 		}
 		it.lane.touch()
 	}
-	st.claims.careful = suspect
+	st.claims.suspects = suspect
 	st.noteFailures(failed, len(failed) == len(items))
 }
 
@@ -266,7 +281,7 @@ func (l *streamLane) unclaim() {
 			it.unclaim()
 		}
 	}
-	l.sent, l.stuck = 0, false
+	l.sent, l.barred = 0, false
 	l.touch()
 }
 
@@ -305,7 +320,7 @@ func (st *Stream) release(items []*streamItem) {
 	for _, it := range items {
 		it.phase = queued
 		it.lane.calls--
-		it.lane.sent, it.lane.stuck = 0, false
+		it.lane.sent, it.lane.barred = 0, false
 		it.freeKey()
 		it.lane.touch()
 	}

@@ -69,12 +69,12 @@ func TestStreamSharesTheOutcomeOfDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
 		slow := func(context.Context) error { pass(time.Second); return nil }
-		s.stream.Add("a", s.item("a1", "k", slow), s.item("a2", "k", nil), s.item("a3", "a3", nil), s.item("a4", "k", nil))
+		s.stream.Add(in("a", s.item("a1", "k", slow), s.item("a2", "k", nil), s.item("a3", "a3", nil), s.item("a4", "k", nil))...)
 		pass(100 * time.Millisecond)
-		s.stream.Add("b", s.item("b1", "k", nil), s.item("b2", "b2", nil))
+		s.stream.Add(in("b", s.item("b1", "k", nil), s.item("b2", "b2", nil))...)
 		other := s.item("c1", "k", nil)
 		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
-		s.stream.Add("c", other)
+		s.stream.Add(in("c", other)...)
 		pass(10 * time.Second)
 		synctest.Wait()
 		slices.Sort(s.calls)
@@ -96,8 +96,8 @@ func TestStreamLanesDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
 		for i := range 10 {
-			s.stream.Add("a", s.item("", fmt.Sprint("k", i), nil))
-			s.stream.Add("b", s.item("", fmt.Sprint("k", 9-i), nil))
+			s.stream.Add(in("a", s.item("", fmt.Sprint("k", i), nil))...)
+			s.stream.Add(in("b", s.item("", fmt.Sprint("k", 9-i), nil))...)
 		}
 		pass(time.Second)
 		synctest.Wait()
@@ -121,7 +121,7 @@ func TestStreamRunsTheSubstituteOfAnItemWhoseKeyIsRefused(t *testing.T) {
 		it := s.item("a2", "k", nil)
 		it.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
 		it.Substitute = substituteTask{s.item("a2", "instead", nil).Task}
-		s.stream.Add("a", it)
+		s.stream.Add(in("a", it)...)
 		s.add("a", "a3")
 		pass(time.Second)
 		s.want("calls", &s.calls, "k", "instead", "a3")
@@ -149,7 +149,7 @@ func TestStreamWaitsForAKeyInFlightElsewhere(t *testing.T) {
 		s.add("warm up", "w1", "w2")
 		pass(time.Second)
 		s.hold("a1", time.Minute)
-		s.stream.Add("a", s.item("a1", "a1", nil), s.item("a2", "a2", nil), s.item("a3", "a3", nil))
+		s.stream.Add(in("a", s.item("a1", "a1", nil), s.item("a2", "a2", nil), s.item("a3", "a3", nil))...)
 		s.add("b", "b1", "b2")
 		pass(10 * time.Second)
 		s.want("settled", &s.ended, executed("w1", "w2", "b1", "b2")...)
@@ -190,7 +190,7 @@ func TestStreamTakesKeysOverAlone(t *testing.T) {
 		}
 		for i := range 40 {
 			key := fmt.Sprint("dead", i)
-			s.stream.Add(fmt.Sprint("lane", i%8), s.item(key, key, alone(key)))
+			s.stream.Add(in(fmt.Sprint("lane", i%8), s.item(key, key, alone(key)))...)
 			s.add(fmt.Sprint("other", i%8), fmt.Sprint("k", i))
 		}
 		pass(time.Minute)
@@ -218,20 +218,20 @@ func TestStreamSlowLaneDoesNotDelayTheOthers(t *testing.T) {
 			s := newStreaming(t, idem.Config{}, batch.Config{})
 			if slow > 0 {
 				for i := range 1000 {
-					s.stream.Add("slow", s.item("slow", fmt.Sprint("slow", i), func(context.Context) error { pass(time.Second); return nil }))
+					s.stream.Add(in("slow", s.item("slow", fmt.Sprint("slow", i), func(context.Context) error { pass(time.Second); return nil }))...)
 				}
 			}
 			began := time.Now()
 			left := 10_000
 			for i := range left {
-				s.stream.Add(fmt.Sprint("lane", i%999), s.item("", fmt.Sprint("k", i), func(context.Context) error {
+				s.stream.Add(in(fmt.Sprint("lane", i%999), s.item("", fmt.Sprint("k", i), func(context.Context) error {
 					s.mu.Lock()
 					defer s.mu.Unlock()
 					if left--; left == 0 {
 						took[slow] = time.Since(began)
 					}
 					return nil
-				}))
+				}))...)
 			}
 			pass(time.Hour)
 			s.close()
@@ -248,7 +248,7 @@ func TestStreamReleasesClaimsThatHaveWaitedTooLong(t *testing.T) {
 		s := newStreaming(t, idem.Config{Lease: 8 * time.Second}, batch.Config{Concurrency: 1})
 		s.add("warm up", "w1", "w2")
 		pass(time.Second)
-		s.stream.Add("a", s.item("a1", "a1", func(context.Context) error { pass(time.Minute); return nil }))
+		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Minute); return nil }))...)
 		s.add("a", numbered(40)...)
 		pass(time.Second)
 		if n := s.held(); n < 26 {

@@ -59,10 +59,10 @@ type streamLane struct {
 	// claims; see streamclaims.go
 	sent   int  // the items before this index need no claim
 	ahead  int  // items of the queue that are claiming or claimed
-	stuck  bool // no claims can be sent until the next item begins or a release has ended
+	barred bool // no claims can be sent until the next item begins or a release has ended
 	wanted int  // how many claims can be sent
 	listed bool // in streamClaims.lanes
-	hungry bool // counted in streamClaims.hungry
+	needs  bool // counted in streamClaims.needed
 
 	notices  fifo[*streamItem] // items for which done or retry is to be called
 	noticing bool              // a goroutine does so
@@ -92,7 +92,7 @@ func (l *streamLane) pop() *streamItem {
 	it := l.queue[0]
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
-	l.sent, l.stuck = max(0, l.sent-1), false
+	l.sent, l.barred = max(0, l.sent-1), false
 	return it
 }
 
@@ -136,7 +136,7 @@ func (l *streamLane) decide() laneState {
 		default:
 			switch user := l.stream.keys[it.claim.Task.Key]; {
 			case user == nil || user == it:
-				l.sent, l.stuck = 0, false
+				l.sent, l.barred = 0, false
 				return laneIdle // until it is claimed
 			case user.returned && user.sharesWith(it):
 				user.share(it)
@@ -247,7 +247,7 @@ func (l *streamLane) putBack(it *streamItem) {
 		i = len(l.queue)
 	}
 	l.queue = slices.Insert(l.queue, i, it)
-	l.sent, l.stuck = 0, false
+	l.sent, l.barred = 0, false
 	if l.state == laneWaiting {
 		l.state = laneIdle
 	}
@@ -280,7 +280,7 @@ func (l *streamLane) report(it *streamItem) {
 	l.notice(it)
 }
 
-// deliver calls done or retry for the items that have been noticed. Stream.mu is held, but not during the calls.
+// deliver calls done or retry for the lane's items that have been noticed. Stream.mu is held, but not during the calls.
 func (l *streamLane) deliver() {
 	l.noticing = true
 	for l.notices.len() > 0 {
@@ -296,7 +296,6 @@ func (l *streamLane) deliver() {
 			it.unreported = false
 		}
 		l.touch()
-		l.stream.advance()
 	}
 	l.noticing = false
 }

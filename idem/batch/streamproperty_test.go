@@ -109,7 +109,7 @@ func (w *world) start() {
 
 func (w *world) add(lane, key, request string) {
 	w.mu.Lock()
-	d := &delivery{lane: lane, key: key, request: request, item: &batch.Item{}}
+	d := &delivery{lane: lane, key: key, request: request, item: &batch.Item{Lane: lane}}
 	source := fmt.Sprintf("%s/%d", lane, len(w.lanes[lane]))
 	w.lanes[lane] = append(w.lanes[lane], d)
 	w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *world) add(lane, key, request string) {
 	}
 	d.item.Substitute = substituteTask{idem.Task{Key: source, Source: source, DeadLetters: deadLetters,
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, idem.Permanent(errBoom) })}}
-	w.stream.Add(lane, d.item)
+	w.stream.Add(d.item)
 }
 
 // stop stops a lane and delivers its unfinished items again.

@@ -53,7 +53,7 @@ func streamAll(scheduler *batch.Scheduler, items, lanes int) {
 	handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
 	for i := range items {
 		slots <- struct{}{}
-		stream.Add(fmt.Sprint(i%lanes), &batch.Item{Task: idem.Task{Key: fmt.Sprint("k", i), Handler: handler}})
+		stream.Add(&batch.Item{Lane: fmt.Sprint(i % lanes), Task: idem.Task{Key: fmt.Sprint("k", i), Handler: handler}})
 	}
 	all.Wait()
 	stream.Close(context.Background())

@@ -8,28 +8,30 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// A stream has at most Config.Concurrency workers. A worker handles one item of each ready lane in turn, and ends when there is
-// none. It takes further items because its stack has already grown to the size that a handler needs.
+// A stream has at most Config.Concurrency workers, which are started when they are needed and end with the stream. A worker handles one
+// item of each ready lane in turn, and waits when there is none. A worker takes many items because its stack has already grown to the
+// size that a handler needs. If each claim is a request of its own, a worker also sends claims, because no claim is sent then for which
+// there would be no worker when it is answered.
 //
 // A key whose owner's lease is over is taken over as in isolate.go: while it is the next of its lane, no other handler begins, no
 // claim is sent, and all claims are released. When nothing is in progress any more, a worker claims the key and handles the item.
 
-// startWorker starts a worker if there is an item for it. Only one is being started at a time; it starts the next one.
+// startWorker wakes or starts a worker if there is work for it. Only one is being started at a time; it starts the next one.
 func (st *Stream) startWorker() {
-	if st.runnable() && st.reserveWorker() {
-		go st.work()
-	}
-}
-
-// reserveWorker counts one more worker, which must call work; false if there may be none.
-func (st *Stream) reserveWorker() bool {
-	if st.starting || st.workers >= st.scheduler.cfg.Concurrency {
-		return false
+	if st.starting || st.idle == 0 && st.workers == st.scheduler.cfg.Concurrency || !st.hasWork() {
+		return
 	}
 	st.starting = true
+	if st.idle > 0 {
+		st.wake.Signal()
+		return
+	}
 	st.workers++
-	return true
+	go st.work()
 }
+
+// hasWork reports whether there is work for one more worker.
+func (st *Stream) hasWork() bool { return st.runnable() || st.batch == 1 && st.claimsToSend() > 0 }
 
 // runnable reports whether a lane may begin an item.
 func (st *Stream) runnable() bool {
@@ -66,10 +68,40 @@ func (st *Stream) work() {
 		st.proceed()
 		st.mu.Unlock()
 	}()
-	for it := st.next(); it != nil; it = st.next() {
-		st.advance()
-		st.handle(it)
+	for !st.closed {
+		if it := st.next(); it != nil {
+			st.advance()
+			st.handle(it)
+		} else if !st.claimAsWorker() {
+			st.waitForWork()
+		}
 	}
+}
+
+// claimAsWorker sends claims if workers send them; false if there are none.
+func (st *Stream) claimAsWorker() bool {
+	if st.batch > 1 {
+		return false
+	}
+	items := st.nextClaims()
+	if len(items) == 0 {
+		return false
+	}
+	st.advance()
+	st.claim(items)
+	st.proceed()
+	return true
+}
+
+// waitForWork waits until startWorker or Close wakes the worker. It returns at once if there is work.
+func (st *Stream) waitForWork() {
+	if st.proceed(); st.closed || st.hasWork() {
+		return
+	}
+	st.idle++
+	st.wake.Wait()
+	st.idle--
+	st.starting = false
 }
 
 // next begins an item; nil if there is none.

@@ -30,7 +30,7 @@ func TestStopRemovesItemsThatHaveNotBegun(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
 		s.add("warm up", "w1", "w2")
 		pass(time.Second)
-		s.stream.Add("a", s.item("a1", "a1", func(context.Context) error { pass(time.Second); return nil }))
+		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Second); return nil }))...)
 		s.add("a", "a2", "a3")
 		s.add("b", "b1")
 		pass(500 * time.Millisecond)
@@ -56,7 +56,7 @@ func TestStopRemovesItemsThatHaveNotBegun(t *testing.T) {
 func TestStopReturnsTheItemsThatStillRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
-		s.stream.Add("a", s.item("a1", "a1", func(context.Context) error { pass(time.Minute); return nil }))
+		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Minute); return nil }))...)
 		pass(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -64,7 +64,7 @@ func TestStopReturnsTheItemsThatStillRun(t *testing.T) {
 		if got := sources(running); !slices.Equal(got, []string{"a1"}) || running[0].State != batch.Overrun {
 			t.Errorf("%v still run", got)
 		}
-		s.stream.Add("a", s.item("a1 again", "a1", nil), s.item("a2", "a2", nil))
+		s.stream.Add(in("a", s.item("a1 again", "a1", nil), s.item("a2", "a2", nil))...)
 		pass(30 * time.Second)
 		s.want("settled", &s.ended)
 		pass(time.Minute)
@@ -119,7 +119,7 @@ func TestStopReleasesClaimsInProgress(t *testing.T) {
 func TestStopDoesNotRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
-		s.stream.Add("a", s.item("a1", "a1", func(context.Context) error { pass(time.Second); return errBoom }))
+		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Second); return errBoom }))...)
 		pass(500 * time.Millisecond)
 		if running := s.stream.Stop(t.Context(), isLane("a")); len(running) > 0 {
 			t.Errorf("%v still run", sources(running))
@@ -136,7 +136,7 @@ func TestCloseEndsAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{Concurrency: 1})
 		var cause error
-		s.stream.Add("a", s.item("a1", "a1", func(ctx context.Context) error { <-ctx.Done(); cause = ctx.Err(); return cause }))
+		s.stream.Add(in("a", s.item("a1", "a1", func(ctx context.Context) error { <-ctx.Done(); cause = ctx.Err(); return cause }))...)
 		s.add("b", "b1")
 		pass(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -161,7 +161,7 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		s.start(ctx, idem.Config{}, batch.Config{Concurrency: 1})
-		s.stream.Add("a", s.item("a1", "a1", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
+		s.stream.Add(in("a", s.item("a1", "a1", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))...)
 		s.add("a", "a2")
 		s.add("b", "b1")
 		pass(time.Second)
@@ -182,12 +182,12 @@ func TestStreamIsSafeForConcurrentUse(t *testing.T) {
 			all.Go(func() {
 				for i := range 300 {
 					name := fmt.Sprint("lane", i%7)
-					s.stream.Add(name, s.item("", fmt.Sprint("k", (i*n)%100), func(context.Context) error {
+					s.stream.Add(in(name, s.item("", fmt.Sprint("k", (i*n)%100), func(context.Context) error {
 						if i%9 == 0 {
 							return errBoom
 						}
 						return nil
-					}))
+					}))...)
 					pass(time.Millisecond)
 				}
 			})

@@ -51,7 +51,7 @@ func variables() []variable {
 		{"IDEMSK_PARTITION_RECORDS", func(c Config) any { return c.Consumer.PartitionRecords }, map[string]any{"": 10_000, "1": 1}, []string{"0", "10000001"}},
 		{"IDEMSK_MAX_RECORDS", func(c Config) any { return c.Consumer.MaxRecords }, map[string]any{"": 100_000, "1": 1}, []string{"0", "10000001"}},
 		{"IDEMSK_PARTITION_BYTES", func(c Config) any { return c.Consumer.PartitionBytes }, map[string]any{"": int64(16 << 20), "1048576": int64(1 << 20)}, []string{"1048575", "16MB"}},
-		{"IDEMSK_MAX_BYTES", func(c Config) any { return c.Consumer.MaxBytes }, map[string]any{"": int64(128 << 20), "1048576": int64(1 << 20)}, []string{"1048575", "1GB"}},
+		{"IDEMSK_MAX_BYTES", func(c Config) any { return c.Consumer.MaxBytes }, map[string]any{"": int64(64 << 20), "1048576": int64(1 << 20)}, []string{"1048575", "1GB"}},
 		{"IDEMSK_HTTP_ADDR", func(c Config) any { return c.HTTPAddr }, map[string]any{"": "", ":8080": ":8080", "127.0.0.1:0": "127.0.0.1:0"}, []string{"8080", "localhost"}},
 		{"IDEMSK_LOG_LEVEL", func(c Config) any { return c.LogLevel }, map[string]any{"": slog.LevelInfo, "DEBUG": slog.LevelDebug}, []string{"LOUD"}},
 	}

@@ -25,7 +25,7 @@ const (
 	DefaultPartitionRecords = 10_000
 	DefaultPartitionBytes   = 16 << 20
 	DefaultMaxRecords       = 100_000
-	DefaultMaxBytes         = 128 << 20
+	DefaultMaxBytes         = 64 << 20
 )
 
 // Times that are not configured.
@@ -109,7 +109,7 @@ type Config struct {
 	StartTimeout time.Duration
 
 	// PartitionRecords and PartitionBytes bound the window of a partition (defaults 10,000 and 16 MiB). MaxRecords and MaxBytes bound all
-	// windows together (defaults 100,000 and 128 MiB): they are shared equally by the assigned partitions, so that a partition that waits
+	// windows together (defaults 100,000 and 64 MiB): they are shared equally by the assigned partitions, so that a partition that waits
 	// takes no memory of others. A window may exceed its bounds by the records of one fetch, about 1 MiB before decompression.
 	//
 	// The bytes are those of keys, values and headers, and 1 KiB for each record. Together with the fetches (64 MiB before decompression)

@@ -24,17 +24,21 @@ import (
 // BenchmarkConsumer compares the consumer on the memory store with a bare poll loop of franz-go that calls the same trivial handler.
 // One iteration is a round of both, in turns, over the same records of a Kafka in this process. It measures CPU time, with that of the
 // broker, because the throughput depends on what else runs on the machine. ratio is the time of the loop as a part of that of the
-// consumer, the median of the rounds.
+// consumer, the median of the rounds. floor-ratio is the same of a loop that claims the records of each poll in one call and runs one after
+// another, without lanes, windows and concurrency: what is possible with this engine and this store.
 func BenchmarkConsumer(b *testing.B) {
 	const records = 100_000
 	cluster := benchCluster(b, records)
-	var ratios, loops, consumers []float64
+	var ratios, floors, loops, consumers []float64
 	for b.Loop() {
-		loop := cpuTime(b, func() { pollLoop(b, cluster, records) })
+		loop := cpuTime(b, func() { pollLoop(b, cluster, records, func([]*kgo.Record) {}) })
+		floor := cpuTime(b, func() { engineLoop(b, cluster, records) })
 		own := cpuTime(b, func() { consume(b, cluster, records) })
-		ratios, loops, consumers = append(ratios, loop/own), append(loops, loop), append(consumers, own)
+		ratios, floors = append(ratios, loop/own), append(floors, loop/floor)
+		loops, consumers = append(loops, loop), append(consumers, own)
 	}
 	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(median(floors), "floor-ratio")
 	b.ReportMetric(median(loops)/records*1e6, "loop-µs/record")
 	b.ReportMetric(median(consumers)/records*1e6, "consumer-µs/record")
 	b.ReportMetric(0, "ns/op")
@@ -84,7 +88,29 @@ func benchCluster(b *testing.B, records int) *kfake.Cluster {
 	return cluster
 }
 
-func pollLoop(b *testing.B, cluster *kfake.Cluster, records int) {
+// engineLoop is a poll loop that runs the records of each partition of a poll in a session.
+func engineLoop(b *testing.B, cluster *kfake.Cluster, records int) {
+	b.Helper()
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	session := engine.Session(b.Context())
+	defer session.Close()
+	handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
+	pollLoop(b, cluster, records, func(polled []*kgo.Record) {
+		claims := make([]*idem.Claim, len(polled))
+		for i, r := range polled {
+			claims[i] = &idem.Claim{Task: idem.Task{Key: string(r.Headers[0].Value), Fingerprint: idem.FingerprintOf(r.Value), Handler: handler}}
+		}
+		session.Claim(claims)
+		for _, claim := range claims {
+			session.Run(claim)
+		}
+	})
+}
+
+func pollLoop(b *testing.B, cluster *kfake.Cluster, records int, handle func([]*kgo.Record)) {
 	b.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(topic))
 	if err != nil {
@@ -92,7 +118,10 @@ func pollLoop(b *testing.B, cluster *kfake.Cluster, records int) {
 	}
 	defer client.Close()
 	for n := 0; n < records; {
-		client.PollFetches(b.Context()).EachRecord(func(*kgo.Record) { n++ })
+		client.PollFetches(b.Context()).EachPartition(func(p kgo.FetchTopicPartition) {
+			handle(p.Records)
+			n += len(p.Records)
+		})
 	}
 }
 

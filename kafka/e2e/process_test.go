@@ -28,6 +28,9 @@ import (
 const processVariable = "E2E_PROCESS"
 
 func process() {
+	if os.Getenv(processVariable) == quietProcess {
+		quietly()
+	}
 	app.Start(func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		fmt.Println("handling", string(r.Key))
 		switch string(r.Key) {
@@ -42,13 +45,13 @@ func process() {
 
 // consumerProcess is the test binary as a consumer.
 type consumerProcess struct {
-	t   *testing.T
+	t   testing.TB
 	cmd *exec.Cmd
 	out chan string // lines of stdout and stderr
 	all bytes.Buffer
 }
 
-func startProcess(t *testing.T, cluster *kfake.Cluster, env ...string) *consumerProcess {
+func startProcess(t testing.TB, cluster *kfake.Cluster, env ...string) *consumerProcess {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {

@@ -1,0 +1,86 @@
+// Program consumer is a consumer process of a trivial handler on kafka/consumer, for the benchmark.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+
+	"github.com/idemsk/idemsk/bench/internal/peer"
+	"github.com/idemsk/idemsk/bench/internal/topic"
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/consumer"
+)
+
+type payment struct {
+	PaymentID string `json:"paymentId"`
+	Amount    int64  `json:"amount"`
+}
+
+// process is a consumer that runs until the process ends.
+type process struct {
+	*topic.Topic
+	consumer *consumer.Consumer
+	ended    chan error // the result of Run
+	handled  atomic.Int64
+}
+
+func main() { peer.Main(newProcess) }
+
+func newProcess(ctx context.Context) (peer.Function, error) {
+	p := &process{ended: make(chan error, 1)}
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := dynamostore.New(dynamostore.NewClient(cfg), dynamostore.Config{Table: os.Getenv("BENCH_TABLE")})
+	if err != nil {
+		return nil, err
+	}
+	engine, err := idem.New(st, idem.Config{})
+	if err != nil {
+		return nil, err
+	}
+	if p.Topic, err = topic.New(); err != nil {
+		return nil, err
+	}
+	handler := kafka.JSON(func(_ context.Context, pay payment, _ kafka.Record) (string, error) {
+		p.handled.Add(1)
+		return pay.PaymentID, nil
+	})
+	p.consumer, err = consumer.New(engine, handler, consumer.Config{Brokers: p.Brokers, Topics: []string{topic.Name}, Group: topic.Group})
+	if err != nil {
+		return nil, err
+	}
+	go func() { p.ended <- p.consumer.Run(ctx) }()
+	return p, nil
+}
+
+// Invoke implements peer.Function: it produces the records of the event and returns when all are settled.
+func (p *process) Invoke(ctx context.Context, _ []byte) (int, error) {
+	p.handled.Store(0)
+	left, err := p.Produce(ctx)
+	if err != nil {
+		return 0, err
+	}
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for left > 0 {
+		select {
+		case <-look.C:
+			r := p.consumer.Report()
+			left -= r.Executed + r.Replayed
+		case err := <-p.ended:
+			return 0, fmt.Errorf("the consumer has ended: %w", err)
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return int(p.handled.Load()), nil
+}
