@@ -29,6 +29,8 @@ const (
 	goByPartition      = "Go loop, one goroutine a partition, 3 partitions"
 	pythonAsync        = "Powertools Python, async batch, 32 threads"
 	typeScript         = "Powertools TypeScript, Promise.all"
+	layeredPython      = "Python behind the layer"
+	layeredTypeScript  = "TypeScript behind the layer"
 )
 
 const (
@@ -49,6 +51,10 @@ func (r *runner) peers() []peer {
 		command := []string{filepath.Join(r.options.cache, "python", "bin", "python"), filepath.Join(r.options.sources, "python", "peer.py")}
 		return peer{name: name, command: command, env: env, key: theirKey, slow: slow}
 	}
+	layered := func(name string, env []string, runtime ...string) peer {
+		command := append([]string{r.program("layer"), r.program("idemsk-layer")}, runtime...)
+		return peer{name: name, command: command, env: env, key: ourKey, batched: true}
+	}
 	const byKey, byPartition, at32 = "IDEMSK_ORDER=key", "IDEMSK_ORDER=partition", "BENCH_CONCURRENCY=32"
 
 	fewKeys := ours(batchedFewKeys, byKey)
@@ -68,5 +74,9 @@ func (r *runner) peers() []peer {
 			name: typeScript, command: []string{"node", filepath.Join(r.options.cache, "typescript", "peer.mjs")},
 			env: []string{"AWS_SDK_JS_SUPPRESS_MAINTENANCE_MODE_MESSAGE=1", "NODE_NO_WARNINGS=1"}, key: theirKey,
 		},
+		layered(layeredPython, []string{"PYTHONPATH=" + filepath.Join(r.options.sources, "python"), "PYTHONDONTWRITEBYTECODE=1"},
+			filepath.Join(r.options.runtimes, "python", "bin", "python"), "-m", "awslambdaric", "function.lambda_handler"),
+		layered(layeredTypeScript, nil, "node", filepath.Join(r.options.runtimes, "node", "node_modules", "aws-lambda-ric", "bin", "index.mjs"),
+			filepath.Join(r.options.sources, "typescript", "function.handler")),
 	}
 }
