@@ -50,6 +50,7 @@ build() {
   mkdir -p "$CACHE/bin"
   # The function as scripts/build.sh builds it; the Go loop likewise.
   CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$CACHE/bin/" ./bench/...
+  CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$CACHE/bin/idemsk-layer" ./lambda/layer
 }
 
 require
@@ -59,4 +60,5 @@ flock -n 9 || fail "another run is under way"
 install_python
 install_typescript
 build
-"$CACHE/bin/run" -programs "$CACHE/bin" -cache "$CACHE" "$@"
+RUNTIMES=$(scripts/runtimes.sh)
+"$CACHE/bin/run" -programs "$CACHE/bin" -cache "$CACHE" -runtimes "$RUNTIMES" "$@"

@@ -52,6 +52,7 @@ func (rep *report) bars() []bar {
 	times := func(what string, ours *result, theirs string, limit float64) bar {
 		return bar{what: what, figure: ours.Fresh.PerSecond / at(theirs).Fresh.PerSecond, limit: limit, unit: " times"}
 	}
+	inPython, inTypeScript := at(layeredPython), at(layeredTypeScript)
 	batched, fewKeys, plainPath, loop, floor := at(batchedByKey), at(batchedFewKeys), at(plain), at(goAtOnce), at(theFloor)
 	return []bar{
 		{what: "requests per fresh record, batched", figure: batched.Fresh.Requests, limit: 0.09, atMost: true},
@@ -67,6 +68,10 @@ func (rep *report) bars() []bar {
 		times("records/s, partition order, over "+goByPartition, at(batchedByPartition), goByPartition, 20),
 		{what: "requests per fresh record, consumer process", figure: at(consumerProcess).Fresh.Requests, limit: 0.09, atMost: true},
 		times("records/s, consumer process, over "+pollLoop, at(consumerProcess), pollLoop, 7),
+		times("records/s, Python behind the layer, over "+pythonAsync, inPython, pythonAsync, 20),
+		times("records/s, TypeScript behind the layer, over "+typeScript, inTypeScript, typeScript, 10),
+		{what: "requests per fresh record, behind the layer", figure: max(inPython.Fresh.Requests, inTypeScript.Fresh.Requests), limit: 0.09, atMost: true},
+		{what: "requests per duplicate, behind the layer", figure: max(inPython.again().Requests, inTypeScript.again().Requests), limit: 0.06, atMost: true},
 		{what: "CPU per record over " + goAtOnce, figure: batched.Fresh.CPU / loop.Fresh.CPU, limit: 0.2, atMost: true, unit: " times"},
 		{what: "wall time over the floor", figure: floor.Fresh.PerSecond / batched.Fresh.PerSecond, limit: 1.15, atMost: true, unit: " times"},
 		{what: "CPU over the floor", figure: batched.Fresh.CPU / floor.Fresh.CPU, limit: 1.3, atMost: true, unit: " times"},

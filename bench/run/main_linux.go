@@ -24,6 +24,7 @@ type options struct {
 	programs      string // folder of the Go programs
 	cache         string // folder of the peers that were installed, and of what a run writes by the way
 	sources       string // folder bench/peers
+	runtimes      string // folder of AWS's runtime interface clients
 	docs          string // folder of performance.md and its plots
 	dynamoDBLocal string // localstack/localstack.sh
 	repetitions   int    // of fast peers
@@ -46,6 +47,7 @@ func main() {
 	flag.StringVar(&o.programs, "programs", "", "the folder of the Go programs")
 	flag.StringVar(&o.cache, "cache", "", "the folder of the installed peers, and of what is written by the way")
 	flag.StringVar(&o.sources, "sources", "bench/peers", "the folder of the peers' sources")
+	flag.StringVar(&o.runtimes, "runtimes", ".cache/runtimes", "the folder of the runtime interface clients that scripts/runtimes.sh installs")
 	flag.StringVar(&o.docs, "docs", "docs", "the folder of performance.md and its plots")
 	flag.StringVar(&o.dynamoDBLocal, "dynamodb-local", "localstack/localstack.sh", "what starts a DynamoDB Local; empty for none")
 	flag.IntVar(&o.repetitions, "repetitions", 21, "deliveries of each kind to a fast peer")

@@ -36,6 +36,8 @@ const (
 	typeScript         = "Powertools TypeScript, Promise.all"
 	consumerProcess    = "idemsk, consumer process, key order, 32 at once"
 	pollLoop           = "franz-go loop, 32 goroutines"
+	layeredPython      = "Python behind the layer"
+	layeredTypeScript  = "TypeScript behind the layer"
 )
 
 const (
@@ -63,6 +65,10 @@ func (r *runner) peers() []peer {
 		command := []string{filepath.Join(r.options.cache, "python", "bin", "python"), filepath.Join(r.options.sources, "python", "peer.py")}
 		return peer{name: name, command: command, env: env, key: theirKey, slow: slow}
 	}
+	layered := func(name string, env []string, runtime ...string) peer {
+		command := append([]string{r.program("layer"), r.program("idemsk-layer")}, runtime...)
+		return peer{name: name, command: command, env: env, key: ourKey, batched: true}
+	}
 	const byKey, byPartition, at32 = "IDEMSK_ORDER=key", "IDEMSK_ORDER=partition", "BENCH_CONCURRENCY=32"
 
 	fewKeys := ours(batchedFewKeys, byKey)
@@ -84,5 +90,9 @@ func (r *runner) peers() []peer {
 		},
 		{name: consumerProcess, command: []string{r.program("consumer")}, key: ourKey, records: consumerRecords, consumer: true},
 		{name: pollLoop, command: []string{r.program("pollloop")}, key: theirKey, records: consumerRecords, consumer: true, slow: true},
+		layered(layeredPython, []string{"PYTHONPATH=" + filepath.Join(r.options.sources, "python"), "PYTHONDONTWRITEBYTECODE=1"},
+			filepath.Join(r.options.runtimes, "python", "bin", "python"), "-m", "awslambdaric", "function.lambda_handler"),
+		layered(layeredTypeScript, nil, "node", filepath.Join(r.options.runtimes, "node", "node_modules", "aws-lambda-ric", "bin", "index.mjs"),
+			filepath.Join(r.options.sources, "typescript", "function.handler")),
 	}
 }

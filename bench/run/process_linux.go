@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -111,33 +110,6 @@ func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended already
 	_ = p.in.Close()
 	_ = p.cmd.Wait()
-}
-
-// cpu returns the CPU time that the process has taken so far, all threads together, to the nanosecond.
-func (p *process) cpu() (time.Duration, error) {
-	const schedClock = 2 // see clock_getcpuclockid in glibc
-	var ts syscall.Timespec
-	clock := int32(^p.cmd.Process.Pid)<<3 | schedClock
-	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&ts)), 0) //nolint:gosec // as the call wants it
-	if errno != 0 {
-		return 0, fmt.Errorf("the CPU clock of %s: %w", p.name, errno)
-	}
-	return time.Duration(ts.Nano()), nil
-}
-
-// peakMemory returns the most memory that was resident, in bytes.
-func (p *process) peakMemory() (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, err := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
-			return n << 10, err
-		}
-	}
-	return 0, fmt.Errorf("no VmHWM in the status of %s", p.name)
 }
 
 // onCore calls f on a thread that is pinned to one core; what f starts inherits that.

@@ -47,7 +47,7 @@ func suppressions() map[string]string {
 func TestNag(t *testing.T) {
 	reasons := suppressions()
 	found := make(map[string]bool)
-	for name, more := range map[string]values{"plain": {}, "everything": everything(), "keys in PostgreSQL": onPostgres(), "an outbox": withOutbox(t, everything(), scram())} {
+	for name, more := range map[string]values{"plain": {}, "everything": everything(), "keys in PostgreSQL": onPostgres(), "a function in Python": wrapped(t, "python3.14", "app.handler"), "an outbox": withOutbox(t, everything(), scram())} {
 		t.Run(name, func(t *testing.T) {
 			st := build(t, plain(t, more))
 			awscdk.Aspects_Of(st.Stack).Add(cdknag.NewAwsSolutionsChecks(nil), nil)

@@ -35,9 +35,10 @@ type setting struct {
 const (
 	defaultStack = "idemsk"
 
-	// The folders in which `make build` puts the function and the relay; arm64 or amd64 is appended.
+	// Where `make build` puts the function, the relay and the layer; arm64 or amd64 is appended.
 	builtFor      = "../../dist/handler-"
 	relayBuiltFor = "../../dist/relay-"
+	layerBuiltFor = "../../dist/idemsk-layer-" // the architecture as Lambda names it
 )
 
 // readSettings reads and checks all settings. Its error has one line for each invalid setting.

@@ -21,12 +21,7 @@ func (s *settings) check() error {
 	if s.props.Architecture == consumer.X8664 {
 		architecture = "amd64"
 	}
-	if s.props.CodeDir == "" {
-		s.props.CodeDir = builtFor + architecture
-		if store := s.props.Store; store == consumer.StorePostgres || store == consumer.StoreRedis {
-			s.props.CodeDir += "-" + string(store)
-		}
-	}
+	s.findBuilt(architecture)
 	var errs []error
 	if !stackName.MatchString(s.stackName) {
 		errs = append(errs, &consumer.PropError{Prop: "stackName", Value: s.stackName, Want: "a letter, then up to 127 letters, digits or '-'"})
@@ -42,6 +37,21 @@ func (s *settings) check() error {
 	}
 	errs = append(errs, inSettings(consumer.Check(checked))...)
 	return errors.Join(errs...)
+}
+
+// findBuilt completes the props with what `make build` has built: the example's function, or the layer for a function in another
+// language, which is never the example.
+func (s *settings) findBuilt(architecture string) {
+	store := ""
+	if given := s.props.Store; given == consumer.StorePostgres || given == consumer.StoreRedis {
+		store = "-" + string(given)
+	}
+	if s.props.Runtime == "" || s.props.Runtime == consumer.ProvidedAL2023 {
+		s.props.CodeDir = cmp.Or(s.props.CodeDir, builtFor+architecture+store)
+		return
+	}
+	s.example = false
+	s.props.LayerZip = cmp.Or(s.props.LayerZip, layerBuiltFor+string(cmp.Or(s.props.Architecture, consumer.ARM64))+store+".zip")
 }
 
 // notBuilt is a placeholder for an existing VPC, for Check.

@@ -13,6 +13,9 @@ var allSettings = []setting{
 	{"example", "", boolean(func(s *settings) *bool { return &s.example })},
 	{"architecture", "Architecture", str(func(s *settings) *consumer.Architecture { return &s.props.Architecture })},
 	{"codeDir", "CodeDir", str(func(s *settings) *string { return &s.props.CodeDir })},
+	{"runtime", "Runtime", str(func(s *settings) *string { return &s.props.Runtime })},
+	{"handler", "Handler", str(func(s *settings) *string { return &s.props.Handler })},
+	{"layerZip", "LayerZip", str(func(s *settings) *string { return &s.props.LayerZip })},
 
 	{"clusterArn", "ClusterARN", str(func(s *settings) *string { return &s.props.ClusterARN })},
 	{"bootstrapServers", "BootstrapServers", list(func(s *settings) *[]string { return &s.props.BootstrapServers })},

@@ -22,13 +22,14 @@ func scrub(in []byte) []byte {
 // go test -update writes them anew.
 func TestTemplates(t *testing.T) {
 	for name, more := range map[string]values{"plain": {}, "postgres": onPostgres()} {
-		t.Run(name, func(t *testing.T) { snapshot(t, name, more) })
+		t.Run(name, func(t *testing.T) { snapshot(t, name, synthesise(t, plain(t, more))) })
 	}
 }
 
-func snapshot(t *testing.T, name string, more values) {
+// snapshot compares a template, or a part of one, with testdata.
+func snapshot(t *testing.T, name string, part any) {
 	t.Helper()
-	out, err := json.MarshalIndent(synthesise(t, plain(t, more)), "", " ")
+	out, err := json.MarshalIndent(part, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,18 +15,36 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// withoutCDK returns the blocks of a language in docs/deploy-without-cdk.md.
-func withoutCDK(t *testing.T, language string) string {
+// block returns the one block of a language in a document.
+func block(t *testing.T, document, language string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/deploy-without-cdk.md")
+	text, err := os.ReadFile("../../docs/" + document)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1)
 	if len(found) != 1 {
-		t.Fatalf("the document has %d blocks of %s; want 1", len(found), language)
+		t.Fatalf("%s has %d blocks of %s; want 1", document, len(found), language)
 	}
 	return found[0][1]
+}
+
+func withoutCDK(t *testing.T, language string) string {
+	t.Helper()
+	return block(t, "deploy-without-cdk.md", language)
+}
+
+// included returns the template that the CDK reads from a text.
+func included(t *testing.T, text string) template {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "template.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir()), AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false)})
+	st := awscdk.NewStack(app, jsii.String("document"), nil)
+	cloudformationinclude.NewCfnInclude(st, jsii.String("Template"), &cloudformationinclude.CfnIncludeProps{TemplateFile: &path})
+	return templateOf(t, st)
 }
 
 // withoutExample is the construct's template for a handler of one's own.
@@ -139,17 +157,9 @@ func constructed(v any) any {
 
 // The template is one that the CDK reads, and each of its properties that the construct has is the same there.
 func TestTemplateInTheDocument(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "template.yaml")
 	// Packaging puts an object of S3 in the place of the folder.
 	text := strings.Replace(withoutCDK(t, "yaml"), "Code: ./function", "Code: { S3Bucket: bucket, S3Key: key }", 1)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir()), AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false)})
-	st := awscdk.NewStack(app, jsii.String("document"), nil)
-	cloudformationinclude.NewCfnInclude(st, jsii.String("Template"), &cloudformationinclude.CfnIncludeProps{TemplateFile: &path})
-	tpl, theirs := templateOf(t, st), withoutExample(t)
+	tpl, theirs := included(t, text), withoutExample(t)
 
 	role := tpl.one(t, "AWS::IAM::Role")
 	named := func(resource any) string { return resolved(resource).(string) }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -16,7 +15,7 @@ import (
 type Record struct {
 	PartitionID string // the event's map key, "<topic>-<number>"
 	Offset      int64
-	JSON        json.RawMessage
+	JSON        json.RawMessage // after Parse a part of the event's payload
 }
 
 // Place is the position of a record. Its Partition is the event's map key, "<topic>-<number>".
@@ -54,17 +53,20 @@ func Parse(name string, payload []byte) (*Event, error) {
 	e := &Event{Name: name, Payload: payload}
 	var source []byte // the fields beside the records
 	known := false
-	err := eachField(payload, func(key string, value json.RawMessage) error {
-		if key != "records" {
-			source = append(append(append(appendString(source, key), ':'), value...), ',')
-			return nil
-		}
-		if known {
-			return errors.New(`it has "records" twice`)
-		}
-		known = true
-		return eachField(value, e.parsePartition)
-	})
+	err := valid(payload)
+	if err == nil {
+		err = fields(payload, func(key string, value []byte) error {
+			if key != "records" {
+				source = append(append(append(appendString(source, key), ':'), value...), ',')
+				return nil
+			}
+			if known {
+				return errors.New(`it has "records" twice`)
+			}
+			known = true
+			return fields(value, e.parsePartition)
+		})
+	}
 	if err == nil && !known {
 		err = errors.New(`it has no "records"`)
 	}
@@ -75,74 +77,49 @@ func Parse(name string, payload []byte) (*Event, error) {
 	return e, nil
 }
 
-func (e *Event) parsePartition(id string, records json.RawMessage) error {
-	var raw []json.RawMessage
-	if err := json.Unmarshal(records, &raw); err != nil {
-		return fmt.Errorf("records[%q]: %w", id, err)
+func (e *Event) parsePartition(id string, records []byte) error {
+	switch text := string(records[:1]); {
+	case text == "n": // null
+		return nil
+	case text != "[":
+		return fmt.Errorf("records[%q] is no list", id)
 	}
-	for i, r := range raw {
+	i := 0
+	return parts(records, func(_ string, start, end int) error {
 		var place struct {
 			Offset *int64 `json:"offset"`
 		}
+		r := records[start:end:end]
 		if err := json.Unmarshal(r, &place); err != nil || place.Offset == nil {
 			return fmt.Errorf("records[%q][%d] has no whole number as its offset", id, i)
 		}
 		e.Records = append(e.Records, Record{PartitionID: id, Offset: *place.Offset, JSON: r})
-	}
-	return nil
+		i++
+		return nil
+	})
 }
-
-// errFound ends a walk over an object.
-var errFound = errors.New("found")
 
 // IsKafka reports whether a payload is a JSON object whose eventSource is that of an event source mapping for Kafka. It does not read
 // the payload beyond that field, which event source mappings write first.
 func IsKafka(payload []byte) bool {
-	var source string
-	err := eachField(payload, func(key string, value json.RawMessage) error {
-		if key != "eventSource" {
-			return nil
-		}
-		if err := json.Unmarshal(value, &source); err != nil {
-			return err
-		}
-		return errFound
-	})
-	return errors.Is(err, errFound) && (source == "aws:kafka" || source == "SelfManagedKafka" || source == "aws:SelfManagedKafka")
-}
-
-// eachField calls f for each member of a JSON object, in order.
-func eachField(object []byte, f func(key string, value json.RawMessage) error) error {
-	d := json.NewDecoder(bytes.NewReader(object))
+	d := json.NewDecoder(bytes.NewReader(payload))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
-		return errors.Join(errors.New("it is not a JSON object"), ignoreEOF(err))
+		return false
 	}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return err
+			return false
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return err
+			return false
 		}
-		name, _ := key.(string) // the decoder allows nothing else in an object
-		if err := f(name, value); err != nil {
-			return err
+		if key == "eventSource" {
+			var source string
+			err := json.Unmarshal(value, &source)
+			return err == nil && (source == "aws:kafka" || source == "SelfManagedKafka" || source == "aws:SelfManagedKafka")
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return fmt.Errorf("the JSON ends too early: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON object")
-	}
-	return nil
-}
-
-func ignoreEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
+	return false
 }

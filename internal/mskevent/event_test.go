@@ -54,10 +54,10 @@ func TestPartOfAnEvent(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for payload, says := range map[string]string{
-		``:                                "not a JSON object",
+		``:                                "unexpected end of JSON input",
 		`[]`:                              "not a JSON object",
-		`{"records":{}`:                   "too early",
-		`{"records":{}} {}`:               "follows",
+		`{"records":{}`:                   "unexpected end of JSON input",
+		`{"records":{}} {}`:               "after top-level value",
 		`{"Records":[]}`:                  `no "records"`,
 		`{"records":[]}`:                  "not a JSON object",
 		`{"records":{"t-0":{}}}`:          `records["t-0"]`,
@@ -137,4 +137,38 @@ func TestSamplesKeepTheirBytes(t *testing.T) {
 			t.Errorf("%s changes when it is delivered again", path)
 		}
 	}
+}
+
+// The records of an event are those that encoding/json reads, byte for byte, and an event of them is a valid one.
+func FuzzRecords(f *testing.F) {
+	f.Add(two)
+	f.Add(` { "a\u0062": [ 1.5e3 , { "x" : "\\\"}]" } ] , "records" : { "t-0" : [ { "offset" : 1 , "v" : "\\" } , {"offset":2,"headers":[]} ] , "t-1":null } } `)
+	f.Fuzz(func(t *testing.T, payload string) {
+		e, err := mskevent.Parse("fuzz", []byte(payload))
+		if err != nil {
+			return
+		}
+		var want struct {
+			Records map[string][]json.RawMessage `json:"records"`
+		}
+		var fields map[string]json.RawMessage // the names of an event are case-sensitive
+		if err := errors.Join(json.Unmarshal([]byte(payload), &fields), json.Unmarshal(fields["records"], &want.Records)); err != nil {
+			t.Fatalf("%q: %v", payload, err)
+		}
+		got := make(map[string][]json.RawMessage)
+		for _, r := range e.Records {
+			got[r.PartitionID] = append(got[r.PartitionID], r.JSON)
+			if out, err := r.WithHeaders(mskevent.Header{Key: "a", Value: []byte("b")}); err != nil || !json.Valid(out) {
+				t.Errorf("%s with a header: %s, %v", r.JSON, out, err)
+			}
+		}
+		for id, records := range want.Records {
+			if len(records) > 0 && len(got[id]) == len(records) && !reflect.DeepEqual(got[id], records) {
+				t.Errorf("%q: %s has %q, want %q", payload, id, got[id], records)
+			}
+		}
+		if again := e.Envelope.Event(len(e.Records), func(i int) *mskevent.Record { return &e.Records[i] }); !json.Valid(again) {
+			t.Errorf("%q: %s", payload, again)
+		}
+	})
 }

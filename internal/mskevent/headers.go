@@ -16,30 +16,24 @@ func (r *Record) WithHeaders(headers ...Header) (json.RawMessage, error) {
 		}
 		list = append(appendSigned(append(appendString(append(list, '{'), h.Key), ':'), h.Value), '}')
 	}
-	start, end := 0, 0 // of the value of the last field "headers", which is the one that counts
-	fields := 0
-	d := json.NewDecoder(bytes.NewReader(r.JSON))
-	if _, err := d.Token(); err != nil {
+	if err := valid(r.JSON); err != nil {
 		return nil, err
 	}
-	open := int(d.InputOffset()) // behind the opening brace
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
+	start, end := 0, 0 // of the value of the last field "headers", which is the one that counts
+	count := 0
+	err := parts(r.JSON, func(key string, from, to int) error {
+		if count++; key == "headers" {
+			start, end = from, to
 		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, err
-		}
-		if fields++; key == "headers" {
-			end = int(d.InputOffset())
-			start = end - len(value)
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	open := bytes.IndexByte(r.JSON, '{') + 1
 	own := bytes.TrimSpace(bytes.Trim(r.JSON[start:end], "[]"))
 	switch {
-	case end == 0 && fields == 0:
+	case end == 0 && count == 0:
 		return slices.Concat(r.JSON[:open], []byte(`"headers":[`), list, []byte("]"), r.JSON[open:]), nil
 	case end == 0:
 		return slices.Concat(r.JSON[:open], []byte(`"headers":[`), list, []byte("],"), r.JSON[open:]), nil

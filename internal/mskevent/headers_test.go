@@ -27,7 +27,7 @@ func TestWithHeaders(t *testing.T) {
 			t.Errorf("the record changed: %s", r.JSON)
 		}
 	}
-	for _, bad := range []string{``, `{"a":`, `{"a" 1}`} {
+	for _, bad := range []string{``, `{"a":`, `{"a" 1}`, `5`, ` []`} {
 		r := mskevent.Record{JSON: []byte(bad)}
 		if _, err := r.WithHeaders(mskevent.Header{Key: "a"}); err == nil {
 			t.Errorf("%s: no error", bad)

@@ -29,6 +29,12 @@ type Preparer interface {
 	Prepare(ctx context.Context, payload []byte) error
 }
 
+// Closer is a Function that holds processes.
+type Closer interface {
+	// Close ends them, and waits until they have ended.
+	Close(ctx context.Context)
+}
+
 // timeout is the longest that a Lambda function may run.
 const timeout = 15 * time.Minute
 
@@ -48,6 +54,9 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, profile string, bui
 	f, err := build(ctx)
 	if err != nil {
 		return err
+	}
+	if c, ok := f.(Closer); ok {
+		defer c.Close(ctx)
 	}
 	s := session{function: f, profiler: profiler{prefix: profile}}
 	lines := bufio.NewScanner(in)

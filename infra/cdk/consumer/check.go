@@ -3,8 +3,6 @@ package consumer
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -74,25 +72,6 @@ func (c *checker) lasts(prop string, d, least, most time.Duration) {
 func (c *checker) wholeSeconds(prop string, d, least, most time.Duration) {
 	if d < least || d > most || d%time.Second != 0 {
 		c.fail(prop, short(d), "whole seconds from %s to %s", short(least), short(most))
-	}
-}
-
-func (c *checker) code(p *Props) {
-	c.program("CodeDir", p.CodeDir, "function", "dist/handler-arm64")
-	oneOf(c, "Architecture", p.Architecture, ARM64, X8664)
-}
-
-// program checks the directory of a function's program.
-func (c *checker) program(prop, dir, whose, example string) {
-	bootstrap := filepath.Join(dir, "bootstrap")
-	info, err := os.Stat(bootstrap)
-	switch {
-	case dir == "":
-		c.fail(prop, "", "the directory of the %s's bootstrap: %s after `make build`", whose, example)
-	case err != nil:
-		c.fail(prop, dir, "a directory with the %s's program, but there is no %s: run `make build`", whose, bootstrap)
-	case !info.Mode().IsRegular():
-		c.fail(prop, dir, "a directory with the %s's program, but %s is no file: run `make build`", whose, bootstrap)
 	}
 }
 

@@ -48,13 +48,15 @@ func (c *checker) keys(p *Props) {
 	if p.DeadLetterBucketARN != "" {
 		c.form("DeadLetterBucketARN", p.DeadLetterBucketARN, prefixARN, "arn:aws:s3:::NAME, or arn:aws:s3:::NAME/PREFIX")
 	}
-	oneOf(c, "Order", p.Order, "partition", "key", "none")
+	if !p.wrapped() {
+		oneOf(c, "Order", p.Order, "partition", "key", "none")
+		c.within("Concurrency", p.Concurrency, 1, maxConcurrency)
+	}
 	oneOf(c, "MissingKey", p.MissingKey, "reject", "process")
 	oneOf(c, "StoreDown", p.StoreDown, "closed", "open")
 }
 
 func (c *checker) engine(p *Props) {
-	c.within("Concurrency", p.Concurrency, 1, maxConcurrency)
 	c.within("CommitWindow", p.CommitWindow, 1, idem.MaxCommitWindow)
 	c.lasts("Lease", p.Lease, idem.MinLease, idem.MaxLease)
 	c.lasts("MaxClockSkew", p.MaxClockSkew, 0, maxClockSkew)
@@ -91,7 +93,7 @@ func (c *checker) function(p *Props) {
 		switch {
 		case !variableName.MatchString(name):
 			c.fail("Environment", name, "names of letters, digits and '_', a letter first")
-		case reservedVariables[name], name == outboxVariable && p.Outbox != nil:
+		case reservedVariables[name], name == outboxVariable && p.Outbox != nil, name == wrapperVariable && p.wrapped():
 			c.fail("Environment", name, "other names: the construct sets this one from its own prop")
 		}
 	}

@@ -1,6 +1,10 @@
 package consumer_test
 
 import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +72,9 @@ func TestValidProps(t *testing.T) {
 		"an outbox in a VPC":                    boxed(func(p *consumer.Props, o *consumer.OutboxProps) { p.VPC, o.Brokers[0] = vpc{}, "b-1.example.com:9098" }),
 		"an outbox's table that is set by hand": func(p *consumer.Props) { p.Environment = map[string]string{"IDEMSK_OUTBOX_TABLE": "t"} },
 		"an outbox with tokens":                 boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers = []string{"${Token[TOKEN.1]}"} }),
+		"a function in Python":                  wrapped(func(*consumer.Props) {}),
+		"a function in Java":                    wrapped(func(p *consumer.Props) { p.Runtime, p.Handler, p.CodeDir = "java8.al2", "App", "built/bootstrap" }),
+		"a wrapper script of its own in Go":     func(p *consumer.Props) { p.Environment = map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"} },
 		"on demand":                             func(p *consumer.Props) { p.OnDemand = true },
 		"two topics, a group each": func(p *consumer.Props) {
 			p.Topics = append(p.Topics, consumer.Topic{Name: "refunds", Group: "refunds"})
@@ -90,7 +97,38 @@ func TestEachCheck(t *testing.T) {
 		"CodeDir is \"\": want the directory of the function's bootstrap: dist/handler-arm64 after `make build`":                    func(p *consumer.Props) { p.CodeDir = "" },
 		"CodeDir is \"nowhere\": want a directory with the function's program, but there is no nowhere/bootstrap: run `make build`": func(p *consumer.Props) { p.CodeDir = "nowhere" },
 		"CodeDir is \"folder\": want a directory with the function's program, but folder/bootstrap is no file: run `make build`":    func(p *consumer.Props) { p.CodeDir = "folder"; _ = os.MkdirAll("folder/bootstrap", 0o755) },
+		`Handler is "app.handler": want none with Runtime provided.al2023, or another Runtime: it is of functions behind the layer`: func(p *consumer.Props) { p.Handler = "app.handler" },
+		`LayerZip is "layer.zip": want none with Runtime provided.al2023, or another Runtime: it is of functions behind the layer`:  func(p *consumer.Props) { p.LayerZip = "layer.zip" },
 		`Architecture is "arm": want one of arm64, x86_64`:                                                                          func(p *consumer.Props) { p.Architecture = "arm" },
+
+		// a function behind the layer
+		`Runtime is "python2": want provided.al2023, or one of Python, Node.js, Java, .NET or Ruby, like python3.13`:                          wrapped(func(p *consumer.Props) { p.Runtime = "python2" }),
+		`CodeDir is "": want the directory of the function's code, or its .zip or .jar file`:                                                  wrapped(func(p *consumer.Props) { p.CodeDir = "" }),
+		`CodeDir is "nowhere": want the directory of the function's code, or its .zip or .jar file, which must exist`:                         wrapped(func(p *consumer.Props) { p.CodeDir = "nowhere" }),
+		`Handler is "": want the function's handler as Runtime takes it, like app.handler: up to 128 characters without blanks`:               wrapped(func(p *consumer.Props) { p.Handler = "" }),
+		`Handler is "my app.handler": want the function's handler as Runtime takes it, like app.handler: up to 128 characters without blanks`: wrapped(func(p *consumer.Props) { p.Handler = "my app.handler" }),
+		"LayerZip is \"\": want the file of the layer: dist/idemsk-layer-arm64.zip after `make build`":                                        wrapped(func(p *consumer.Props) { p.LayerZip = "" }),
+		"LayerZip is \"\": want the file of the layer: dist/idemsk-layer-x86_64-redis.zip after `make build`": wrapped(func(p *consumer.Props) {
+			p.LayerZip, p.Architecture, p.Store, p.StoreURL = "", consumer.X8664, consumer.StoreRedis, "redis://h"
+		}),
+		"LayerZip is \"nowhere.zip\": want the file of the layer, dist/idemsk-layer-arm64.zip after `make build`: open nowhere.zip: no such file or directory": wrapped(func(p *consumer.Props) { p.LayerZip = "nowhere.zip" }),
+		"LayerZip is \"built/bootstrap\": want the file of the layer, dist/idemsk-layer-arm64.zip after `make build`: zip: not a valid zip file":               wrapped(func(p *consumer.Props) { p.LayerZip = "built/bootstrap" }),
+		"LayerZip is \"other.zip\": want the file of the layer, dist/idemsk-layer-arm64.zip after `make build`: it has no bin/idemsk-layer":                    wrapped(func(p *consumer.Props) { p.LayerZip = "other.zip"; zipped("other.zip", "bootstrap", "") }),
+		"LayerZip is \"short.zip\": want the file of the layer, dist/idemsk-layer-arm64.zip after `make build`: bin/idemsk-layer: EOF": wrapped(func(p *consumer.Props) {
+			p.LayerZip = "short.zip"
+			zipped("short.zip", "bin/idemsk-layer", "")
+		}),
+		"LayerZip is \"script.zip\": want the file of the layer, dist/idemsk-layer-arm64.zip after `make build`: bin/idemsk-layer is no program for Linux on arm64 or x86_64": wrapped(func(p *consumer.Props) {
+			p.LayerZip = "script.zip"
+			zipped("script.zip", "bin/idemsk-layer", "#!/bin/sh\nexec something-else\n")
+		}),
+		"LayerZip is \"layer.zip\": want the layer for Architecture x86_64, dist/idemsk-layer-x86_64.zip: this one is for arm64":      wrapped(func(p *consumer.Props) { p.Architecture = consumer.X8664 }),
+		`Order is "partition": want none with Runtime python3.13: the layer passes records on in the order of their partitions`:       wrapped(func(p *consumer.Props) { p.Order = "partition" }),
+		`Concurrency is "8": want none with Runtime python3.13: the layer passes many records on in one call`:                         wrapped(func(p *consumer.Props) { p.Concurrency = 8 }),
+		`ClaimOnCommit is "true": want none with Runtime python3.13: the effects of another process can't commit with the completion`: wrapped(func(p *consumer.Props) { p.ClaimOnCommit = true }),
+		`Outbox is "set": want none with Runtime python3.13: handlers publish by the library, in its transactions`:                    wrapped(boxed(func(*consumer.Props, *consumer.OutboxProps) {})),
+		`Environment is "AWS_LAMBDA_EXEC_WRAPPER": want other names: the construct sets this one from its own prop`:                   wrapped(func(p *consumer.Props) { p.Environment = map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"} }),
+		`BatchSize is "3000": want at most 2975: at RecordTime 20ms the batch takes 1m, and Timeout less DeadlineMargin is 59.5s`:     wrapped(func(p *consumer.Props) { p.BatchSize = 3000 }),
 
 		// cluster and authentication
 		`ClusterARN is "": want an MSK cluster's ARN, or BootstrapServers for a self-managed cluster`:          func(p *consumer.Props) { p.ClusterARN = "" },
@@ -301,6 +339,28 @@ func TestEachCheck(t *testing.T) {
 }
 
 // self makes a change to props of a self-managed cluster.
+// wrapped are the props of a function behind the layer.
+func wrapped(change func(p *consumer.Props)) func(p *consumer.Props) {
+	return func(p *consumer.Props) {
+		zipped("layer.zip", "bin/idemsk-layer", "\x7fELF"+strings.Repeat("\x00", 14)+"\xb7\x00")
+		p.Runtime, p.Handler, p.LayerZip = "python3.13", "app.handler", "layer.zip"
+		change(p)
+	}
+}
+
+// zipped writes a zip with one file.
+func zipped(path, name, text string) {
+	var file bytes.Buffer
+	z := zip.NewWriter(&file)
+	w, err := z.Create(name)
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err = errors.Join(err, z.Close(), os.WriteFile(path, file.Bytes(), 0o600)); err != nil {
+		panic(err)
+	}
+}
+
 func self(change func(p *consumer.Props)) func(p *consumer.Props) {
 	return func(p *consumer.Props) {
 		p.ClusterARN, p.BootstrapServers, p.SecretARN = "", []string{"b-1.example.com:9096"}, secret

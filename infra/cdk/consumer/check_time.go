@@ -63,7 +63,7 @@ func (c *checker) time(p *Props) {
 		return
 	}
 	atOnce := 1
-	if p.Order != "partition" {
+	if p.Order != "partition" && !p.wrapped() {
 		atOnce = p.Concurrency
 	}
 	rounds := (p.BatchSize + atOnce - 1) / atOnce

@@ -24,6 +24,7 @@ type Consumer struct {
 	Role            awsiam.Role         // of the function and its event sources
 	LogGroup        awslogs.LogGroup
 	Function        awslambda.Function
+	Layer           awslambda.LayerVersion            // nil with ProvidedAL2023
 	Alias           awslambda.Alias                   // invoked by the event sources
 	DeadLetterQueue awssqs.Queue                      // records that the function gave up
 	OnFailureQueue  awssqs.Queue                      // batches that the event sources gave up; nil unless OnFailure.Queue

@@ -38,6 +38,7 @@ const (
 func (given *Props) withDefaults() Props {
 	p := *given
 	p.Architecture = cmp.Or(p.Architecture, ARM64)
+	p.Runtime = cmp.Or(p.Runtime, ProvidedAL2023)
 	p.Auth = cmp.Or(p.Auth, p.defaultAuth())
 	p.Namespace = cmp.Or(p.Namespace, p.ConsumerGroup)
 	p.KeyScope = cmp.Or(p.KeyScope, KeyScopeTopic)
@@ -57,7 +58,6 @@ func (given *Props) withDefaults() Props {
 	}
 	p.Key = cmp.Or(p.Key, "header:"+kafka.DefaultKeyHeader)
 	p.Fingerprint = cmp.Or(p.Fingerprint, "value")
-	p.Order = cmp.Or(p.Order, "partition")
 	p.MissingKey = cmp.Or(p.MissingKey, "reject")
 	p.StoreDown = cmp.Or(p.StoreDown, "closed")
 	p.MaxResult = cmp.Or(p.MaxResult, idem.Defaults().MaxResult)
@@ -65,7 +65,10 @@ func (given *Props) withDefaults() Props {
 	if p.Store != StoreDynamoDB {
 		p.StoreTable = cmp.Or(p.StoreTable, DefaultStoreTable)
 	}
-	p.Concurrency = cmp.Or(p.Concurrency, p.defaultConcurrency())
+	if !p.wrapped() { // the layer has neither
+		p.Order = cmp.Or(p.Order, "partition")
+		p.Concurrency = cmp.Or(p.Concurrency, p.defaultConcurrency())
+	}
 	p.CommitWindow = cmp.Or(p.CommitWindow, idem.Defaults().CommitWindow)
 	p.Lease = cmp.Or(p.Lease, idem.Defaults().Lease)
 	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, store.DefaultMaxClockSkew)
@@ -116,6 +119,9 @@ func (given *OutboxProps) withDefaults(p *Props) *OutboxProps {
 
 // encrypted reports whether the relay's connections are encrypted.
 func (o *OutboxProps) encrypted() bool { return o.Auth != AuthNone || o.TLS }
+
+// wrapped reports whether the function runs behind the layer.
+func (p *Props) wrapped() bool { return p.Runtime != ProvidedAL2023 }
 
 func (p *Props) selfManaged() bool { return len(p.BootstrapServers) > 0 }
 

@@ -28,11 +28,12 @@ func (c *Consumer) addFunction() {
 		EncryptionKey: p.EncryptionKey,
 		RemovalPolicy: p.RemovalPolicy,
 	})
+	runtime, handler := p.runtime()
 	props := &awslambda.FunctionProps{
 		Description:           jsii.String("idemsk: consumes " + p.Topics[0].Name + " as " + p.ConsumerGroup),
-		Runtime:               awslambda.Runtime_PROVIDED_AL2023(),
+		Runtime:               runtime,
 		Architecture:          architecture(p.Architecture),
-		Handler:               jsii.String("bootstrap"),
+		Handler:               handler,
 		Code:                  awslambda.Code_FromAsset(&p.CodeDir, nil),
 		Role:                  c.Role,
 		Timeout:               seconds(p.Timeout),
@@ -55,6 +56,7 @@ func (c *Consumer) addFunction() {
 		props.Tracing = awslambda.Tracing_ACTIVE
 	}
 	c.Function = awslambda.NewFunction(c.Construct, jsii.String("Function"), props)
+	c.addLayer()
 	c.Alias = awslambda.NewAlias(c.Construct, jsii.String("Alias"), &awslambda.AliasProps{
 		AliasName: jsii.String("live"), Version: c.Function.CurrentVersion(),
 	})
@@ -89,8 +91,6 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_FINGERPRINT":           p.Fingerprint,
 		"IDEMSK_HASH_KEYS":             strconv.FormatBool(p.HashKeys),
 		"IDEMSK_MISSING_KEY":           p.MissingKey,
-		"IDEMSK_ORDER":                 p.Order,
-		"IDEMSK_CONCURRENCY":           strconv.Itoa(p.Concurrency),
 		"IDEMSK_BATCHING":              onOff(!p.Unbatched),
 		"IDEMSK_CLAIM":                 p.claim(),
 		"IDEMSK_COMMIT_WINDOW":         strconv.Itoa(p.CommitWindow),
@@ -105,6 +105,11 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_DEAD_LETTER_QUEUE_URL": *c.DeadLetterQueue.QueueUrl(),
 		"IDEMSK_STORE_DOWN":            p.StoreDown,
 		"IDEMSK_LOG_LEVEL":             p.LogLevel,
+	}
+	if p.wrapped() {
+		env[wrapperVariable] = wrapperScript
+	} else {
+		env["IDEMSK_ORDER"], env["IDEMSK_CONCURRENCY"] = p.Order, strconv.Itoa(p.Concurrency)
 	}
 	if c.Outbox != nil {
 		env[outboxVariable] = *c.Outbox.Table.TableName()

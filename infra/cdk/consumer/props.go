@@ -13,10 +13,21 @@ import (
 // are CodeDir, a cluster (ClusterARN or BootstrapServers), Topics and ConsumerGroup. Strings may be CDK tokens, which are not
 // checked.
 type Props struct {
-	// CodeDir is the directory of the function's program, a file named bootstrap for provided.al2023.
+	// CodeDir is the directory of the function's code. With ProvidedAL2023 it has the program, a file named bootstrap. With
+	// another Runtime it may also be a .zip or .jar file.
 	CodeDir string
-	// Architecture is the processor architecture of the program. Default: ARM64.
+	// Architecture is the processor architecture of the function. Default: ARM64.
 	Architecture Architecture
+	// Runtime is the identifier of a Lambda runtime. Default: ProvidedAL2023, for a program that uses this library. A function on
+	// another runtime, such as python3.13, nodejs22.x, java21 or dotnet8, runs unchanged behind the layer of LayerZip; see
+	// docs/layer.md. It can have no Order, Concurrency, ClaimOnCommit and Outbox.
+	Runtime string
+	// Handler is the function's handler as the runtime takes it, such as app.handler. Required with another Runtime than
+	// ProvidedAL2023, which has none.
+	Handler string
+	// LayerZip is the file of the layer for Architecture and Store: dist/idemsk-layer-arm64.zip after `make build`, or
+	// …-arm64-postgres.zip, …-arm64-redis.zip. Required with another Runtime than ProvidedAL2023, which has none.
+	LayerZip string
 
 	// ClusterARN is the MSK cluster's ARN, provisioned or serverless. Either this or BootstrapServers.
 	ClusterARN string
@@ -226,6 +237,9 @@ const (
 	StorePostgres Store = "postgres"
 	StoreRedis    Store = "redis" // or Valkey
 )
+
+// ProvidedAL2023 is the runtime of programs that use this library.
+const ProvidedAL2023 = "provided.al2023"
 
 // Architecture is a processor architecture.
 type Architecture string

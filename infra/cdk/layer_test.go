@@ -1,0 +1,203 @@
+package main
+
+import (
+	"archive/zip"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
+)
+
+// layerZip is a layer whose program is the header of an ELF file for arm64, and more.
+func layerZip(t *testing.T, more string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "layer.zip")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := zip.NewWriter(file)
+	program, err := layer.Create("bin/idemsk-layer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := program.Write(append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"), more...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := layer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// wrapped are the settings of a function in another language.
+func wrapped(t *testing.T, runtime, handler string) values {
+	t.Helper()
+	code := t.TempDir()
+	if err := os.WriteFile(filepath.Join(code, "app"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return values{"runtime": runtime, "handler": handler, "codeDir": code, "layerZip": layerZip(t, "")}
+}
+
+// changed returns the resources of a template that another one does not have in the same way, by name.
+func changed(t *testing.T, tpl, from template) map[string]any {
+	t.Helper()
+	named := func(tpl template) map[string]any {
+		all := make(map[string]any)
+		for id, resource := range tpl["Resources"].(values) {
+			all[string(scrub([]byte(id)))] = resource
+		}
+		return all
+	}
+	text := func(v any) string {
+		out, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(scrub(out))
+	}
+	before, after := named(from), named(tpl)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if after[name] == nil {
+			t.Errorf("the resource %s is missing", name)
+		}
+	}
+	maps.DeleteFunc(after, func(name string, resource any) bool { return text(resource) == text(before[name]) })
+	return after
+}
+
+// A function in another language has another function, and the layer. Everything else, the role with its permissions above all, is that
+// of a function in Go.
+func TestTemplatesOfFunctionsInOtherLanguages(t *testing.T) {
+	from := synthesise(t, plain(t, values{"example": false}))
+	for name, runtime := range map[string]string{"python": "python3.13", "nodejs": "nodejs22.x"} {
+		t.Run(name, func(t *testing.T) {
+			tpl := synthesise(t, plain(t, wrapped(t, runtime, "app.handler")))
+			snapshot(t, name, changed(t, tpl, from))
+			config(t, tpl)
+		})
+	}
+}
+
+func TestRuntimesBehindTheLayer(t *testing.T) {
+	for runtime, handler := range map[string]string{
+		"python3.13": "app.handler", "nodejs22.x": "app.handler", "java21": "com.example.App::handler", "dotnet8": "Payments::Payments.Function::Handler",
+		"ruby3.4": "app.handler",
+	} {
+		t.Run(runtime, func(t *testing.T) {
+			given := wrapped(t, runtime, handler)
+			given["architecture"], given["environment"] = "arm64", `{"BANK_URL":"https://bank.example"}`
+			tpl := synthesise(t, plain(t, given))
+			f := tpl.one(t, function)
+			equal(t, "runtime", f["Runtime"], runtime)
+			equal(t, "handler", f["Handler"], handler)
+			equal(t, "layers", f["Layers"], []any{tpl.ref(t, "ConsumerLayer")})
+			equal(t, "the layer's architecture", tpl.one(t, "AWS::Lambda::LayerVersion")["CompatibleArchitectures"], []string{"arm64"})
+			env := variables(t, tpl)
+			equal(t, "wrapper", env["AWS_LAMBDA_EXEC_WRAPPER"], "/opt/idemsk")
+			equal(t, "a variable of its own", env["BANK_URL"], "https://bank.example")
+			equal(t, "what the layer does not read", []any{env["IDEMSK_ORDER"], env["IDEMSK_CONCURRENCY"]}, []any{nil, nil})
+			equal(t, "tables", len(tpl.of(globalTable)), 1) // the example's ledger is that of the function in Go
+		})
+	}
+}
+
+// A version of the function has the layer that there was when it was published. So another layer must publish another version.
+func TestAnotherLayerPublishesAnotherVersion(t *testing.T) {
+	given := wrapped(t, "python3.13", "app.handler")
+	version := func(layer string) string {
+		given["layerZip"] = layer
+		for id := range synthesise(t, plain(t, given)).of("AWS::Lambda::Version") {
+			return id
+		}
+		t.Fatal("there is no version")
+		return ""
+	}
+	one, again, other := version(layerZip(t, "1")), version(layerZip(t, "1")), version(layerZip(t, "2"))
+	if one != again || one == other {
+		t.Errorf("the versions are %s, with the same layer %s, with another layer %s", one, again, other)
+	}
+}
+
+func TestLayerOfTheBuild(t *testing.T) {
+	for want, more := range map[string]values{
+		"../../dist/idemsk-layer-arm64.zip":        {},
+		"../../dist/idemsk-layer-x86_64-redis.zip": {"architecture": "x86_64", "store": "redis", "storeUrl": "rediss://h:6379"},
+		"../../dist/idemsk-layer-x86_64.zip":       {"architecture": "x86_64"},
+		"../../dist/idemsk-layer-arm64-redis.zip":  {"store": "redis", "storeUrl": "rediss://h:6379"},
+		"my-layer.zip": {"layerZip": "my-layer.zip"},
+	} {
+		t.Chdir(t.TempDir())
+		given := wrapped(t, "python3.13", "app.handler")
+		delete(given, "layerZip")
+		_, err := readSettings(plain(t, given, more), noEnvironment)
+		var wrong *consumer.PropError
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			wrong, _ = joined.Unwrap()[0].(*consumer.PropError)
+		}
+		if wrong == nil || wrong.Prop != "layerZip" || wrong.Value != want {
+			t.Errorf("error %v, want one of %s", err, want)
+		}
+	}
+}
+
+// The snippets for SAM, Terraform and the CDK set what the construct sets, and nothing that does not exist.
+func TestSnippetsInTheDocumentOfTheLayer(t *testing.T) {
+	const document = "layer.md"
+	theirs := synthesise(t, plain(t, wrapped(t, "python3.13", "app.handler")))
+	tpl := included(t, `Transform: AWS::Serverless-2016-10-31
+Resources:
+  Keys:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      BillingMode: PAY_PER_REQUEST
+      AttributeDefinitions: [{ AttributeName: idempotencyKey, AttributeType: S }]
+      KeySchema: [{ AttributeName: idempotencyKey, KeyType: HASH }]
+  DeadLetters: { Type: "AWS::SQS::Queue" }
+`+block(t, document, "yaml"))
+	ours, construct := tpl.one(t, "AWS::Serverless::Function"), theirs.one(t, function)
+	for _, property := range []string{"Runtime", "Architectures", "Handler", "Timeout"} {
+		equal(t, property, ours[property], construct[property])
+	}
+	equal(t, "Layers", ours["Layers"], []any{values{"Ref": "IdempotencyLayer"}})
+	equal(t, "CompatibleArchitectures", tpl.one(t, "AWS::Lambda::LayerVersion")["CompatibleArchitectures"], ours["Architectures"])
+	env := variables(t, theirs)
+	for name, value := range at(t, ours, "Environment", "Variables").(values) {
+		if _, isRef := value.(values); isRef {
+			value = env[name] // of another resource
+		}
+		equal(t, name, value, env[name])
+		equal(t, name+" is a variable of the construct", env[name] != nil, true)
+	}
+
+	call, err := parser.ParseExpr(block(t, document, "go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	literal := call.(*ast.CallExpr).Args[2].(*ast.UnaryExpr).X.(*ast.CompositeLit)
+	for _, field := range literal.Elts {
+		name := field.(*ast.KeyValueExpr).Key.(*ast.Ident).Name
+		if _, ok := reflect.TypeFor[consumer.Props]().FieldByName(name); !ok {
+			t.Errorf("consumer.Props has no field %s", name)
+		}
+	}
+	for _, language := range []string{"hcl", "typescript"} {
+		for _, want := range []string{"dist/idemsk-layer-arm64.zip", text(env["AWS_LAMBDA_EXEC_WRAPPER"])} {
+			if !strings.Contains(block(t, document, language), want) {
+				t.Errorf("the block of %s has no %s", language, want)
+			}
+		}
+	}
+}
