@@ -167,8 +167,11 @@ var deck = []string{
 // event has one thing happen to the group. It returns false if that is not possible now.
 func (r *run) event() bool {
 	const least = 2 // processes
-	m := r.members[r.rand.IntN(len(r.members))]
-	steady := slices.ContainsFunc(r.members, func(other *member) bool { return other != m && other.works() })
+	working := slices.DeleteFunc(slices.Clone(r.members), func(m *member) bool { return !m.works() })
+	if len(working) == 0 {
+		return false
+	}
+	m, steady := working[r.rand.IntN(len(working))], len(working) > 1
 	if len(r.deck) == 0 {
 		r.deck = slices.Clone(deck)
 		r.rand.Shuffle(len(deck), func(i, j int) { r.deck[i], r.deck[j] = r.deck[j], r.deck[i] })
@@ -176,7 +179,7 @@ func (r *run) event() bool {
 	next := slices.IndexFunc(r.deck, func(what string) bool {
 		return (what != "left" || len(r.members) > least) && (steady || what != "left" && what != "paused")
 	})
-	if next < 0 || !m.works() {
+	if next < 0 {
 		return false
 	}
 	what := r.deck[next]
@@ -192,7 +195,7 @@ func (r *run) event() bool {
 	case "joined":
 		r.join()
 	case "paused":
-		m.pause(session + time.Second + time.Duration(r.rand.Int64N(int64(2*time.Second))))
+		m.pause(session + 3*time.Second + time.Duration(r.rand.Int64N(int64(3*time.Second))))
 	case "broker restarted":
 		if err := r.kafka.Restart(); err != nil {
 			r.Fatal(err)
