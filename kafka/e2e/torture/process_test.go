@@ -62,8 +62,8 @@ func build(ctx context.Context, base *host.Base) (kafka.Handler, error) {
 		switch a, _ := idem.AttemptFrom(ctx); {
 		case oneIn(200, &r) && a.Number == 1:
 			return nil, errors.New("a failure of the first attempt")
-		case oneIn(10, &r): // faults meet running handlers, which do not observe that they have lost their claims
-			<-time.After(300 * time.Millisecond)
+		case oneIn(20, &r): // faults meet running handlers, which do not observe that they have lost their claims
+			<-time.After(time.Second)
 			ctx = context.WithoutCancel(ctx)
 		}
 		return nil, book(ctx, &r, &b)

@@ -161,14 +161,15 @@ func (r *run) produce(n int) {
 // deck has what happens to the group in shortEvents events. It is shuffled for each round of them.
 var deck = []string{
 	"killed", "killed", "killed", "killed", "killed", "ended and started again", "ended and started again", "ended and started again",
-	"joined", "joined", "left", "left", "paused", "paused", "broker restarted",
+	"ended and started again", "joined", "joined", "left", "left", "paused", "broker restarted",
 }
 
-// event has one thing happen to the group. It returns false if that is not possible now.
+// event has one thing happen to the group. It returns false if that is not possible now. While a process is paused nothing else happens,
+// so that others take its records over before it continues.
 func (r *run) event() bool {
 	const least = 2 // processes
 	working := slices.DeleteFunc(slices.Clone(r.members), func(m *member) bool { return !m.works() })
-	if len(working) == 0 {
+	if len(working) == 0 || slices.ContainsFunc(r.members, (*member).paused) {
 		return false
 	}
 	m, steady := working[r.rand.IntN(len(working))], len(working) > 1
