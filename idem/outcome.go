@@ -17,7 +17,7 @@ const (
 	DeadLettered          // the dead letter was sent and the key became FAILED
 	FailedOpen            // the handler ran without protection, because the store was unavailable and the engine fails open
 	Unprotected           // the handler ran without protection, by Session.RunUnprotected
-	Retry                 // the handler failed, and the key was released or is held until its lease ends; or store.ErrForeignEntry
+	Retry                 // the handler failed or was cancelled, and the key was released or is held until its lease ends; or store.ErrForeignEntry
 	DependencyDown        // the handler returned Unavailable; the key was released and the attempt not counted
 	InFlight              // another owner has the key
 	NotStarted            // too little time was left; the attempt was not counted

@@ -224,10 +224,24 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 		return s.complete(claim, out, nil, store.ResultUnencodable, effect)
 	}
 	discard(effect)
-	if claim.onCommit != nil {
+	switch {
+	case claim.onCommit != nil:
 		return s.failedUnclaimed(claim, err), store.Settlement{}
+	case s.interrupted(err):
+		out.Kind, out.Err = Retry, fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
+		return s.released(claim, out, s.release(claim, nil, classOf(err).delay, true)), store.Settlement{}
 	}
 	return s.failed(claim, out, err), store.Settlement{}
+}
+
+// interrupted reports whether a handler's error may be the result of its caller's cancellation, as when a process shuts down. The end
+// of a deadline is none: the handler has used its time.
+func (s *Session) interrupted(err error) bool {
+	if !errors.Is(s.handlers.Err(), context.Canceled) {
+		return false
+	}
+	c := classOf(err).class
+	return c == retriable || c == permanent && errors.Is(err, context.Canceled)
 }
 
 // failed settles a claimed key by a handler's error.

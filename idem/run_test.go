@@ -266,6 +266,51 @@ func TestUnavailableDependencyCostsNoAttempts(t *testing.T) {
 	equal(t, "dead letters", len(letters.sent), 0)
 }
 
+// An error that a handler returns after its caller cancelled it may be the result of the cancellation: it costs no attempt, and no
+// dead letter is sent. The failure that was recorded before stays.
+func TestCancelledHandlerCostsNoAttempt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		kind idem.Kind
+	}{
+		"the error of the context":    {context.Canceled, idem.Retry},
+		"an error of a client":        {errBoom, idem.Retry},
+		"an error with a delay":       {idem.RetryAfter(errBoom, time.Hour), idem.Retry},
+		"cancelled, called permanent": {idem.Permanent(context.Canceled), idem.Retry},
+		"a permanent error":           {idem.Permanent(errBoom), idem.DeadLettered},
+		"an error of a dependency":    {idem.Unavailable(errBoom), idem.DependencyDown},
+		"success":                     {nil, idem.Executed},
+		"success without a result":    {idem.ResultUnavailable(errBoom), idem.Executed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, letters := newSpy(), &deadLetters{}
+			e := newEngine(t, st, idem.Config{MaxAttempts: 2})
+			wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, returning("", errBoom))), idem.Retry)
+			before := get(t, st, testKey)
+			ctx, cancel := context.WithCancel(t.Context())
+			out := e.Do(ctx, taskWithDeadLetters(letters, &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				cancel()
+				<-ctx.Done()
+				return []byte("receipt"), tc.err
+			}}))
+			wantKind(t, out, tc.kind)
+			equal(t, "attempt", out.Attempt, 2)
+			if out.Kind.Settled() {
+				return
+			}
+			wantErr(t, out.Err, tc.err)
+			equal(t, "dead letters", len(letters.sent), 0)
+			rec, last := get(t, st, testKey), st.all(store.OpRelease)[1]
+			equal(t, "released", rec.Released(), true)
+			equal(t, "attempts", rec.Attempts, before.Attempts)
+			equal(t, "the delay is kept", last.Delay > 0, name == "an error with a delay")
+			if tc.kind == idem.Retry {
+				equal(t, "recorded failure", *rec.Failure, *before.Failure)
+			}
+		})
+	}
+}
+
 func TestPanicIsAFailureOfItsTask(t *testing.T) {
 	st := newSpy()
 	letters := &deadLetters{}

@@ -197,6 +197,19 @@ func TestUnprotected(t *testing.T) {
 	}
 }
 
+// A handler that its caller cancelled sends no dead letter, whatever it calls its error.
+func TestUnprotectedIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	letters := &deadLetters{}
+	task := taskWithDeadLetters(letters, &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+		cancel()
+		<-ctx.Done()
+		return nil, idem.Permanent(ctx.Err())
+	}})
+	wantKind(t, session(t, newEngine(t, newSpy(), idem.Config{}), ctx).RunUnprotected(&task), idem.Retry)
+	equal(t, "dead letters", len(letters.sent), 0)
+}
+
 func TestUnprotectedPanics(t *testing.T) {
 	task := taskOf(&handler{handle: func(context.Context, int) ([]byte, error) { panic(errBoom) }})
 	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)

@@ -14,7 +14,7 @@ import "time"
 //   - Rule 7: a claim of a lease that has ended is sent first without TakeOver and then, with no other handler running, with it
 //     (idem/batch/isolate.go), so that a record that kills its process is the only one whose attempt is counted. The write is
 //     conditional on everything that was read (dynamostore: takeChange).
-//   - Rule 8: the limit of attempts (Engine.attemptLimit, idem/run.go), and the attempts that are not counted (Session.giveBack,
+//   - Rule 8: the limit of attempts (Engine.attemptLimit, Session.interrupted, idem/run.go), and the attempts that are not counted (Session.giveBack,
 //     idem/settle.go, and Session.Release).
 //   - Rule 10: a record with a token that its key never had gets a dead letter with the right one (unfit, kafka/redrive.go).
 

@@ -43,6 +43,9 @@ func Start(command, env []string, line func([]byte)) (*Process, error) {
 }
 
 // Signal sends a signal. A process that has ended gets none.
+// PID returns the ID of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 func (p *Process) Signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 
 // Ended is closed when the process has ended and all its output was given.

@@ -64,6 +64,35 @@ func TestShutdownInTheMiddleOfWork(t *testing.T) {
 	})
 }
 
+// A shutdown that cancels a handler costs its record no attempt, however often it happens: no dead letter is sent, and the handler
+// gets its time after the last restart.
+func TestShutdownCostsNoAttempt(t *testing.T) {
+	inBubble(t, 1, func(f *fixture) {
+		f.handler = func(ctx context.Context, _ kafka.Record) ([]byte, error) {
+			select {
+			case <-time.After(time.Hour):
+				return nil, nil
+			case <-ctx.Done():
+				return nil, errHandler
+			}
+		}
+		f.produce(0, 1, 0)
+		const restarts = 4 // more than the attempts
+		for i := range restarts {
+			c := f.start()
+			f.until("the handler was called", func() bool { _, calls := f.called(); return calls == i+1 })
+			c.mustEnd()
+		}
+		c := f.start(func(cfg *consumer.Config) { cfg.DrainTimeout = 2 * time.Hour })
+		f.until("the handler was called", func() bool { _, calls := f.called(); return calls == restarts+1 })
+		c.mustEnd()
+		f.wantOffsets(1)
+		if sent := f.letters.all(); len(sent) != 0 {
+			f.Errorf("dead letters %q", sent)
+		}
+	})
+}
+
 // A key whose records are slow holds up neither other keys nor other partitions, and its offset is not passed.
 func TestSlowKeyHoldsUpNothingElse(t *testing.T) {
 	inBubble(t, 2, func(f *fixture) {

@@ -49,14 +49,13 @@ func BenchmarkMemoryAtALag(b *testing.B) {
 	if err := dynamostore.CreateTable(b.Context(), client, dynamostore.DefaultTable); err != nil {
 		b.Fatal(err)
 	}
-	p := startProcess(b, laggingTopic(b), processVariable+"="+quietProcess, "IDEMSK_STORE=dynamodb", "IDEMSK_KEY=offset", "IDEMSK_HTTP_ADDR=",
+	p := startProcess(b, laggingTopic(b).ListenAddrs(), processVariable+"="+quietProcess, "IDEMSK_STORE=dynamodb", "IDEMSK_KEY=offset", "IDEMSK_HTTP_ADDR=",
 		"AWS_ENDPOINT_URL_DYNAMODB="+db.URL(), "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")
-	go p.discard()
 	var most, settled int64
 	seconds := 0
 	for b.Loop() {
 		<-time.After(time.Second)
-		now := resident(b, p.cmd.Process.Pid)
+		now := resident(b, p.PID())
 		if seconds++; seconds <= settling {
 			settled = max(settled, now)
 		}
@@ -66,12 +65,6 @@ func BenchmarkMemoryAtALag(b *testing.B) {
 	b.ReportMetric(float64(most-settled)/(1<<20), "MiB-after-30s")
 	b.ReportMetric(db.Usage().WriteUnits/2, "records") // each is written twice, with 1 unit
 	b.ReportMetric(0, "ns/op")
-}
-
-// discard reads what the process writes.
-func (p *consumerProcess) discard() {
-	for range p.out {
-	}
 }
 
 // resident returns the resident memory of a process in bytes.

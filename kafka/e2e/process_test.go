@@ -1,24 +1,22 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/idemsk/idemsk/internal/subprocess"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/app"
 )
@@ -45,90 +43,95 @@ func process() {
 
 // consumerProcess is the test binary as a consumer.
 type consumerProcess struct {
-	t   testing.TB
-	cmd *exec.Cmd
-	out chan string // lines of stdout and stderr
-	all bytes.Buffer
+	*subprocess.Process
+	t    testing.TB
+	more chan struct{} // there are new lines
+	said int           // how many lines says has looked at
+
+	mu    sync.Mutex
+	lines []string // of stdout and stderr
 }
 
-func startProcess(t testing.TB, cluster *kfake.Cluster, env ...string) *consumerProcess {
+func startProcess(t testing.TB, brokers []string, env ...string) *consumerProcess {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &consumerProcess{t: t, cmd: exec.Command(program), out: make(chan string, 1000)}
-	p.cmd.Env = append([]string{
-		processVariable + "=1", "IDEMSK_STORE=memory", "IDEMSK_KAFKA_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","), "IDEMSK_KAFKA_TOPICS=" + topic,
+	p := &consumerProcess{t: t, more: make(chan struct{}, 1)}
+	env = append([]string{
+		processVariable + "=1", "IDEMSK_STORE=memory", "IDEMSK_KAFKA_BROKERS=" + strings.Join(brokers, ","), "IDEMSK_KAFKA_TOPICS=" + topic,
 		"IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_HTTP_ADDR=127.0.0.1:0", "GOCOVERDIR=" + t.TempDir(), "IDEMSK_KEY=key",
 	}, env...)
-	r, w := io.Pipe()
-	p.cmd.Stdout, p.cmd.Stderr = w, w
-	if err := p.cmd.Start(); err != nil {
+	if p.Process, err = subprocess.Start([]string{program}, env, p.line); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(p.out)
-		buf := make([]byte, 64<<10)
-		rest := ""
-		for {
-			n, err := r.Read(buf)
-			rest += string(buf[:n])
-			for {
-				line, more, ok := strings.Cut(rest, "\n")
-				if !ok {
-					break
-				}
-				p.out <- line
-				rest = more
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		_ = w.Close()
+		p.Signal(syscall.SIGKILL)
+		<-p.Ended()
 	})
 	return p
+}
+
+func (p *consumerProcess) line(line []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines = append(p.lines, string(line))
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+// output returns the lines of the process until now.
+func (p *consumerProcess) output() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lines)
 }
 
 // says waits for a line that matches, and returns its groups.
 func (p *consumerProcess) says(pattern string) []string {
 	p.t.Helper()
-	limit, match := time.After(30*time.Second), regexp.MustCompile(pattern)
-	for {
-		select {
-		case line, ok := <-p.out:
-			p.all.WriteString(line + "\n")
+	limit, match := time.After(time.Minute), regexp.MustCompile(pattern)
+	for ended := false; ; {
+		for _, line := range p.output()[p.said:] {
+			p.said++
 			if m := match.FindStringSubmatch(line); m != nil {
 				return m
 			}
-			if !ok {
-				p.t.Fatalf("the process ended without %q:\n%s", pattern, p.all.String())
-			}
-		case <-limit:
-			p.t.Fatalf("no line with %q in 30 s:\n%s", pattern, p.all.String())
 		}
-	}
-}
-
-func (p *consumerProcess) signal() {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
+		if ended {
+			p.t.Fatalf("the process ended without %q:\n%s", pattern, strings.Join(p.output(), "\n"))
+		}
+		select {
+		case <-p.more:
+		case <-p.Ended():
+			ended = true
+		case <-limit:
+			p.t.Fatalf("no line with %q in a minute:\n%s", pattern, strings.Join(p.output(), "\n"))
+		}
 	}
 }
 
 // exits waits for the end of the process, which must have the status.
 func (p *consumerProcess) exits(status int) {
 	p.t.Helper()
-	err := p.cmd.Wait()
-	var failed *exec.ExitError
-	if got := p.cmd.ProcessState.ExitCode(); got != status || err != nil && !errors.As(err, &failed) {
-		p.t.Errorf("status %d, %v; want %d; output:\n%s", got, err, status, p.all.String())
+	<-p.Ended()
+	if got, _ := p.Status(); got != fmt.Sprint("exit status ", status) {
+		p.t.Errorf("%s; want %d; output:\n%s", got, status, strings.Join(p.output(), "\n"))
 	}
+}
+
+// handled returns how often the handler was called for each key.
+func (p *consumerProcess) handled() map[string]int {
+	calls := make(map[string]int)
+	for _, line := range p.output() {
+		if key, ok := strings.CutPrefix(line, "handling "); ok {
+			calls[key]++
+		}
+	}
+	return calls
 }
 
 // onTCP returns a cluster that processes can reach, with a record for each key.
@@ -139,15 +142,9 @@ func onTCP(t *testing.T, keys ...string) *kfake.Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	f := &fixture{T: t, brokers: cluster.ListenAddrs()}
 	for _, key := range keys {
-		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte("{}")}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		f.write(payment(0, key))
 	}
 	return cluster
 }
@@ -156,7 +153,7 @@ func onTCP(t *testing.T, keys ...string) *kfake.Cluster {
 // metrics.
 func TestSignalDrainsTheProcess(t *testing.T) {
 	cluster := onTCP(t, "a", "b")
-	p := startProcess(t, cluster)
+	p := startProcess(t, cluster.ListenAddrs())
 	address := p.says(`"address":"([^"]+)"`)[1]
 	p.says("handling")
 	p.says("handling")
@@ -171,7 +168,7 @@ func TestSignalDrainsTheProcess(t *testing.T) {
 			t.Errorf("the metrics lack %q:\n%s", want, metrics)
 		}
 	}
-	p.signal()
+	p.Signal(syscall.SIGTERM)
 	p.says("draining")
 	p.exits(0)
 	if got := cluster.GroupInfo(group); got.Commits[topic][0].Offset != 2 || len(got.Members) != 0 {
@@ -209,31 +206,31 @@ func get(t *testing.T, url, want string) (body string) {
 
 // The second signal ends the process at once, with status 1.
 func TestSecondSignalEndsTheProcess(t *testing.T) {
-	p := startProcess(t, onTCP(t, "stuck"), "IDEMSK_DRAIN_TIMEOUT=10m")
+	p := startProcess(t, onTCP(t, "stuck").ListenAddrs(), "IDEMSK_DRAIN_TIMEOUT=10m")
 	p.says("handling stuck")
-	p.signal()
+	p.Signal(syscall.SIGTERM)
 	p.says("draining")
-	p.signal()
+	p.Signal(syscall.SIGTERM)
 	p.says("again: the process ends")
 	p.exits(1)
 }
 
 // A handler that does not return is named, and the status is 1. One that observes its context is waited for.
 func TestStuckHandlerIsNamed(t *testing.T) {
-	p := startProcess(t, onTCP(t, "slow", "stuck"), "IDEMSK_DRAIN_TIMEOUT=500ms")
+	p := startProcess(t, onTCP(t, "slow", "stuck").ListenAddrs(), "IDEMSK_DRAIN_TIMEOUT=500ms")
 	p.says("handling")
 	p.says("handling")
-	p.signal()
+	p.Signal(syscall.SIGTERM)
 	p.says("a handler did not return within the drain timeout.*payments-0@1")
 	p.exits(1)
-	if log := p.all.String(); strings.Contains(log, `drain timeout: its record is delivered again","source":"payments-0@0"`) {
+	if log := strings.Join(p.output(), "\n"); strings.Contains(log, `drain timeout: its record is delivered again","source":"payments-0@0"`) {
 		t.Errorf("the slow handler is named too:\n%s", log)
 	}
 }
 
 // An error of the configuration ends the process before it joins, and names all variables.
 func TestInvalidConfigurationEndsTheProcess(t *testing.T) {
-	p := startProcess(t, onTCP(t), "IDEMSK_KAFKA_TOPICS=", "IDEMSK_MAX_BYTES=lots", "IDEMSK_HTTP_ADR=:1")
+	p := startProcess(t, onTCP(t).ListenAddrs(), "IDEMSK_KAFKA_TOPICS=", "IDEMSK_MAX_BYTES=lots", "IDEMSK_HTTP_ADR=:1")
 	p.says("IDEMSK_HTTP_ADR is set, but the configuration does not read it.*IDEMSK_HTTP_ADDR")
 	var lines []string
 	for range 2 {

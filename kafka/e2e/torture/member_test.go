@@ -28,6 +28,7 @@ type member struct {
 	number  int
 	process *subprocess.Process
 	begun   *atomic.Bool // it was assigned partitions, so it handles signals
+	refused *atomic.Bool // no broker answered when it began: it ends, as documented, if the broker takes longer to start
 	ending  ending
 	until   time.Time // the end of its pause; zero if it is not paused
 }
@@ -44,11 +45,12 @@ func (r *run) start(m *member) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	begun := new(atomic.Bool)
+	begun, refused := new(atomic.Bool), new(atomic.Bool)
 	number := m.number
-	m.begun, m.ending = begun, running
+	m.begun, m.refused, m.ending = begun, refused, running
 	m.process, err = subprocess.Start([]string{program}, r.environment, func(line []byte) {
 		begun.Store(begun.Load() || bytes.Contains(line, []byte(`"msg":"partitions assigned"`)))
+		refused.Store(refused.Load() || bytes.Contains(line, []byte("consumer: no broker of ")))
 		r.log.line(number, line)
 	})
 	if err != nil {
@@ -103,7 +105,7 @@ func (r *run) keep() {
 		if !m.ended() {
 			return false
 		}
-		if status, ok := m.process.Status(); m.ending == running || !ok && m.ending != killed {
+		if status, ok := m.process.Status(); !m.refused.Load() && (m.ending == running || !ok && m.ending != killed) {
 			r.Errorf("process %d ended with %s; its log is %s", m.number, status, r.log.path)
 		}
 		if m.ending == leaves {

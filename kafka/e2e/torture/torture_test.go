@@ -25,7 +25,7 @@ import (
 // The size of a run: a short one by default. make torture sets the variables for the whole one.
 const (
 	recordsVariable, eventsVariable, seedVariable = "TORTURE_RECORDS", "TORTURE_EVENTS", "TORTURE_SEED"
-	shortRecords, shortEvents                     = 2000, 12
+	shortRecords, shortEvents                     = 2000, 15
 )
 
 const (
@@ -37,14 +37,16 @@ const (
 )
 
 // Processes on a real Kafka are killed, paused for longer than their session, ended and started at random, while the broker is
-// restarted. No record is lost, each payment is booked once, and those of each Kafka key are booked in the order of their offsets.
+// restarted. No record is lost, each payment is booked once, those of each Kafka key are booked in the order of their offsets, and no
+// committed offset moves back.
 func TestTorture(t *testing.T) {
 	seed := uint64(setting(t, seedVariable, int(rand.Uint32())+1))
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			t.Logf("%s=%d", seedVariable, seed)
 			records, events := setting(t, recordsVariable, shortRecords), setting(t, eventsVariable, shortEvents)
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Minute+time.Duration(events)*time.Second+time.Duration(records)*5*time.Millisecond,
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Minute+time.Duration(events)*4*time.Second+time.Duration(records)*10*time.Millisecond,
 				errors.New("the run took too long"))
 			defer cancel()
 			kafka := testkit.Run(t, serverproc.StartScript, serverproc.Kafka)
@@ -54,6 +56,7 @@ func TestTorture(t *testing.T) {
 			r.environment = slices.Concat(variables, []string{processVariable + "=1", "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
 				"IDEMSK_KAFKA_BROKERS=" + kafka.Addr(), "IDEMSK_KAFKA_TOPICS=" + topic, "IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_KAFKA_SESSION_TIMEOUT=" + session.String(),
 				"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=100ms"})
+			r.watch()
 			r.torture(records, events)
 			r.drain()
 			found, err := read(ctx)
@@ -89,7 +92,8 @@ type run struct {
 	rand        *rand.Rand
 	log         *logFile
 	members     []*member
-	produced    int // records
+	produced    int      // records
+	deck        []string // what is to happen next
 	happened    map[string]int
 }
 
@@ -154,40 +158,49 @@ func (r *run) produce(n int) {
 	}
 }
 
-// event has one thing happen to the group. It returns false if that is not possible now.
+// deck has what happens to the group in shortEvents events. It is shuffled for each round of them.
+var deck = []string{
+	"killed", "killed", "killed", "killed", "killed", "ended and started again", "ended and started again", "ended and started again",
+	"ended and started again", "joined", "joined", "left", "left", "paused", "broker restarted",
+}
+
+// event has one thing happen to the group. It returns false if that is not possible now. While a process is paused nothing else happens,
+// so that others take its records over before it continues.
 func (r *run) event() bool {
-	const most, least = 5, 2 // processes
-	m := r.members[r.rand.IntN(len(r.members))]
-	steady := 0 // other processes that go on
-	for _, other := range r.members {
-		if other != m && other.works() {
-			steady++
-		}
-	}
-	var what string
-	switch roll := r.rand.IntN(100); {
-	case !m.works():
+	const least = 2 // processes
+	working := slices.DeleteFunc(slices.Clone(r.members), func(m *member) bool { return !m.works() })
+	if len(working) == 0 || slices.ContainsFunc(r.members, (*member).paused) {
 		return false
-	case roll < 2:
-		what = "broker restarted"
+	}
+	m, steady := working[r.rand.IntN(len(working))], len(working) > 1
+	if len(r.deck) == 0 {
+		r.deck = slices.Clone(deck)
+		r.rand.Shuffle(len(deck), func(i, j int) { r.deck[i], r.deck[j] = r.deck[j], r.deck[i] })
+	}
+	next := slices.IndexFunc(r.deck, func(what string) bool {
+		return (what != "left" || len(r.members) > least) && (steady || what != "left" && what != "paused")
+	})
+	if next < 0 {
+		return false
+	}
+	what := r.deck[next]
+	r.deck = slices.Delete(r.deck, next, next+1)
+	r.log.line(m.number, []byte(what))
+	switch what {
+	case "killed":
+		m.end(killed)
+	case "ended and started again":
+		m.end(restarts)
+	case "left":
+		m.end(leaves)
+	case "joined":
+		r.join()
+	case "paused":
+		m.pause(session + 3*time.Second + time.Duration(r.rand.Int64N(int64(3*time.Second))))
+	case "broker restarted":
 		if err := r.kafka.Restart(); err != nil {
 			r.Fatal(err)
 		}
-	case roll < 15 && steady > 0:
-		what = "paused"
-		m.pause(session + time.Second + time.Duration(r.rand.Int64N(int64(4*time.Second))))
-	case roll < 30 && len(r.members) < most:
-		what = "joined"
-		r.join()
-	case roll < 45 && len(r.members) > least && steady > 0:
-		what = "left"
-		m.end(leaves)
-	case roll < 65:
-		what = "ended and started again"
-		m.end(restarts)
-	default:
-		what = "killed"
-		m.end(killed)
 	}
 	r.happened[what]++
 	return true
@@ -210,6 +223,34 @@ func (r *run) drain() {
 		r.pauseFor(50 * time.Millisecond)
 		r.keep()
 	}
+}
+
+// watch checks, until the test ends, that committed offsets do not move back.
+func (r *run) watch() {
+	const interval = 100 * time.Millisecond
+	ctx, cancel := context.WithCancel(r.ctx)
+	ended := make(chan struct{})
+	r.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		last := make(map[int32]int64)
+		for ctx.Err() == nil {
+			commits, _ := r.admin.FetchOffsets(ctx, group) // fails while the broker is away
+			commits.Each(func(commit kadm.OffsetResponse) {
+				if commit.Err == nil && commit.At < last[commit.Partition] {
+					r.Errorf("the committed offset of partition %d moved back from %d to %d; see %s", commit.Partition, last[commit.Partition], commit.At, r.log.path)
+				}
+				last[commit.Partition] = commit.At
+			})
+			select {
+			case <-time.After(interval):
+			case <-ctx.Done():
+			}
+		}
+	}()
 }
 
 // lag returns the number of offsets that are not committed. While the broker does not answer it is 1.
