@@ -133,7 +133,7 @@ func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 		passes = 6_000_000 / 8 * int64(dynamostore.AttemptTimeout/time.Second)
 		rate   = 4 << 20 // bytes a second: all results together take longer than the timeout
 	)
-	requests := &largest{HTTPClient: awsclient.New(nil, dynamostore.AttemptTimeout)}
+	requests := &largest{HTTPClient: awsclient.New(nil, time.Minute)}
 	st, _, proxy, _ := behindProxy(t, requests)
 	ss := completions(mustClaim(t, st, claimsFor(dynamostore.MaxBatchSize, 1), store.Claimed))
 	for i := range ss {
@@ -145,6 +145,7 @@ func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	if requests.bytes > passes {
 		t.Errorf("a request has %d bytes, want at most %d", requests.bytes, passes)
 	}
+	requests.HTTPClient = awsclient.New(nil, dynamostore.AttemptTimeout)
 	proxy.Slow(rate)
 	begun := time.Now()
 	for _, res := range mustClaim(t, st, claimsFor(len(ss), 2), store.ClaimCompleted) {

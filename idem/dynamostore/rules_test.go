@@ -12,11 +12,13 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-func TestRules(t *testing.T) {
-	srv := fake(t)
+func TestRules(t *testing.T) { keepsTheRules(t, fake(t).URL()) }
+
+func keepsTheRules(t *testing.T, url string) {
+	t.Helper()
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		storetest.Run(t, func(t *testing.T) storetest.Harness {
-			h, _ := harness(t, srv.URL(), batched)
+			h, _ := harness(t, url, batched)
 			return h
 		})
 	})
