@@ -81,7 +81,7 @@ func create(t *testing.T, brokers []string) {
 // await waits until the broker hosts the topic that the controller has created.
 func await(t *testing.T, admin *kgo.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	req := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()

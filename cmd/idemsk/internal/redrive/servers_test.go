@@ -96,7 +96,7 @@ func lastCommit(t *testing.T, brokers kgo.Opt) (v kmsg.OffsetCommitValue) {
 // awaitTopic waits until the broker hosts a topic that the controller has created.
 func awaitTopic(t *testing.T, admin *kadm.Client, topic string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		topics, err := admin.ListTopics(ctx, topic)
