@@ -3,7 +3,6 @@
 package dynamostore_test
 
 import (
-	"flag"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -24,7 +23,7 @@ func TestOnDynamoDBLocal(t *testing.T) {
 // agreeOnOneTable is TestAgreesWithMemory with fewer histories, all on one table, because DynamoDB Local takes long to create and delete tables.
 func agreeOnOneTable(t *testing.T, url string) {
 	t.Helper()
-	fewer(t)
+	histories(t, 15)
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		h, _ := harness(t, url, batched)
 		storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
@@ -36,21 +35,6 @@ func agreeOnOneTable(t *testing.T, url string) {
 				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew, Sweep: func(testing.TB) { mem.Sweep() },
 			}
 		})
-	})
-}
-
-// fewer reduces the number of rapid's histories from 100.
-func fewer(t *testing.T) {
-	t.Helper()
-	checks := flag.Lookup("rapid.checks")
-	before := checks.Value.String()
-	if err := checks.Value.Set("15"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := checks.Value.Set(before); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
