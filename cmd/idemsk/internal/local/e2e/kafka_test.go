@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/serverproc"
 	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 const (
@@ -89,6 +91,11 @@ func torture(t *testing.T, records int, faults local.Faults) local.Options {
 	o.Brokers = []string{testkit.Run(t, serverproc.StartScript, serverproc.Kafka).Addr()}
 	createTopic(t, o.Brokers[0])
 	o.Store = testkit.Run(t, serverproc.StartScript, serverproc.DynamoDBLocal).Addr()
+	// On a busy machine its first answer takes longer than idemsk local waits.
+	db := dynamodb.NewFromConfig(awstest.Config(t, o.Store))
+	if _, err := db.ListTables(bounded(t, 2*time.Minute), &dynamodb.ListTablesInput{}); err != nil {
+		t.Fatal(err)
+	}
 	return o
 }
 

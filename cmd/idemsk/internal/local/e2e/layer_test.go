@@ -56,7 +56,7 @@ func TestFunctionBehindTheLayer(t *testing.T) {
 	if doubles := repeated(without); len(doubles) < records/10 {
 		t.Errorf("without the layer only %d payments were booked more than once", len(doubles))
 	}
-	with := bookings(append(faults, "--layer", "--kill", "0.05")...)
+	with := bookings(append(faults, "--layer", "--kill", "0.1")...)
 	if got, want := slices.Sorted(maps.Keys(with)), slices.Sorted(maps.Keys(without)); !slices.Equal(got, want) {
 		t.Errorf("%d payments were booked, want %d", len(got), len(want))
 	}
