@@ -44,6 +44,12 @@ test-go:
 test:
 	scripts/test.sh
 
+## test-long: the tests of killed processes and outages with all their records and kills, of which make test has a part
+test-long:
+	IDEMSK_TEST_LONG=1 go test -tags servers -count=1 -timeout 30m -run 'TestBookingsAreExact|TestBalancesAreExact|TestEachCredit|TestAgreesWithMemory' \
+	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./outbox/e2e
+	IDEMSK_TEST_LONG=1 scripts/test-local.sh -timeout 60m
+
 ## test-local: the end-to-end tests of idemsk local alone: a real Kafka, DynamoDB Local, LocalStack, Python and Node.js
 test-local:
 	scripts/test-local.sh
@@ -123,4 +129,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-local torture test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

@@ -18,7 +18,7 @@ readonly KAFKA_VERSION=4.4.0 SLF4J_VERSION=1.7.36
 readonly MAVEN_COPY=org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
 CACHE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)/.cache/kafka
 readonly CACHE LIB=$CACHE/lib-$KAFKA_VERSION
-readonly START_SECONDS=180 # of a busy machine
+readonly START_SECONDS=240 # of a busy machine
 
 fail() {
   printf 'kafka: %s\n' "$*" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test-local.sh [GO TEST FLAGS]: the end-to-end tests of idemsk local. LocalStack is started if it is not up, and then stopped
-# again; the tests start Kafka and DynamoDB Local themselves. IDEMSK_E2E_RECORDS is the number of records of the test in atomic mode.
+# again; the tests start Kafka and DynamoDB Local themselves. IDEMSK_TEST_LONG=1 has them deliver all their records.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/kafka.sh install

@@ -205,7 +205,7 @@ func TestHandlersInTransactionsRunConcurrently(t *testing.T) {
 		partitions[i] = fmt.Sprintf(`"payments-%d":[{"topic":"payments","partition":%d,"offset":7,"timestamp":1767225600000,`+
 			`"timestampType":"CREATE_TIME","value":"e30=","headers":[{"idempotency-key":[%d]}]}]`, i, i, 'a'+i)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	_, err := f.Invoke(ctx, []byte(`{"eventSource":"aws:kafka","records":{`+strings.Join(partitions, ",")+`}}`))
 	if err != nil {

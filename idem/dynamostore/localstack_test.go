@@ -4,79 +4,16 @@ package dynamostore_test
 
 import (
 	"errors"
-	"flag"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
-
-func TestRulesOnLocalStack(t *testing.T) {
-	url := awstest.LocalStack(t)
-	onBothPaths(t, func(t *testing.T, batched bool) {
-		storetest.Run(t, func(t *testing.T) storetest.Harness {
-			h, _ := harness(t, url, batched)
-			return h
-		})
-	})
-}
-
-func TestAgreesWithMemoryOnLocalStack(t *testing.T) {
-	url := awstest.LocalStack(t)
-	fewer(t)
-	onBothPaths(t, func(t *testing.T, batched bool) {
-		h, _ := harness(t, url, batched)
-		storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
-			empty(t, h.Store)
-			clock := storetest.NewClock() // the store's clock continues from the previous history
-			clock.Advance(h.Now().Sub(clock.Now()))
-			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: h.Skew})
-			return h, storetest.Harness{
-				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew, Sweep: func(testing.TB) { mem.Sweep() },
-			}
-		})
-	})
-}
-
-// fewer reduces the number of rapid's histories from 100, because LocalStack answers about 200 requests a second.
-func fewer(t *testing.T) {
-	t.Helper()
-	checks := flag.Lookup("rapid.checks")
-	before := checks.Value.String()
-	if err := checks.Value.Set("15"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := checks.Value.Set(before); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func empty(t *testing.T, st store.Store) {
-	t.Helper()
-	admin, ok := st.(store.Admin)
-	if !ok {
-		t.Fatalf("%T is no idem.Admin", st)
-	}
-	for rec, err := range admin.List(t.Context(), store.ListQuery{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := admin.Delete(t.Context(), rec.Key, rec.Token); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // TestTTLDeletesByOurAttribute runs LocalStack's TTL worker, which uses the real time: it deletes the expired item and keeps
 // the other.

@@ -1,6 +1,8 @@
 package dynamostore_test
 
 import (
+	"flag"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,20 +12,39 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
-func TestRules(t *testing.T) {
-	srv := fake(t)
+func TestRules(t *testing.T) { keepsTheRules(t, fake(t).URL()) }
+
+func keepsTheRules(t *testing.T, url string) {
+	t.Helper()
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		storetest.Run(t, func(t *testing.T) storetest.Harness {
-			h, _ := harness(t, srv.URL(), batched)
+			h, _ := harness(t, url, batched)
 			return h
 		})
 	})
 }
 
+// histories sets the number of random histories of a test.
+func histories(t *testing.T, n int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := checks.Value.Set(before); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAgreesWithMemory(t *testing.T) {
 	srv := fake(t)
+	histories(t, testkit.Size(t, 25, 100))
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
 			under, _ = harness(t, srv.URL(), batched)

@@ -156,8 +156,8 @@ func TestConflictsAreNoOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		runs := 0
-		do := func(key string) idem.Outcome {
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		do := func(key string, limit time.Duration) idem.Outcome {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			return e.Do(ctx, idem.Task{Key: key, Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 				runs++
@@ -168,15 +168,15 @@ func TestConflictsAreNoOutage(t *testing.T) {
 			})})
 		}
 		met.next(2 * pgstore.MaxTries)
-		if out := do("claim"); out.Kind != idem.Executed || runs != 1 { // the claim waits
+		if out := do("claim", time.Minute); out.Kind != idem.Executed || runs != 1 { // the claim waits
 			t.Errorf("a conflict of claims: %v, %v, %d runs", out.Kind, out.Err, runs)
 		}
 		// The deadline may end a try, instead of the pause between two.
-		if out := do("completion"); out.Kind != idem.CompletionFailed || !errors.Is(out.Err, store.ErrContended) && !errors.Is(out.Err, context.DeadlineExceeded) {
+		if out := do("completion", 4*time.Second); out.Kind != idem.CompletionFailed || !errors.Is(out.Err, store.ErrContended) && !errors.Is(out.Err, context.DeadlineExceeded) {
 			t.Errorf("a conflict of a completion: %v, %v", out.Kind, out.Err)
 		}
 		met.next(0)
-		if out := do("next"); out.Kind != idem.Executed || runs != 3 {
+		if out := do("next", time.Minute); out.Kind != idem.Executed || runs != 3 {
 			t.Errorf("then %v, %v, %d runs; want Executed, 3", out.Kind, out.Err, runs)
 		}
 	})

@@ -19,30 +19,32 @@ import (
 
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 const (
-	payments    = 10_000
-	partitions  = 4
-	batchSize   = 25
-	kills       = 200
-	serverKills = 3
-	enoughCut   = 20              // the minimum of kills that interrupt an attempt; about 90 do
-	crashLimit  = 3 * time.Minute // more than a busy machine needs
+	usualKills, longKills = 30, 200 // of workers; the second in make test-long
+	paymentsOfAKill       = 50
+	partitions            = 4
+	batchSize             = 25
+	serverKills           = 3
+	killsOfACut           = 10              // the maximum of kills for one that interrupts an attempt; about two are
+	crashLimit            = 3 * time.Minute // more than a busy machine needs
 )
 
 // run is a run of the crash test. Each partition is delivered in batches to its own worker process. If the process dies, the
 // batch is redelivered to a new one.
 type run struct {
 	*testing.T
-	server *pgserver.Server
-	table  string
-	seed   tally.Seed
+	server   *pgserver.Server
+	table    string
+	seed     tally.Seed
+	payments int
 
 	settled atomic.Int64 // payments that workers reported as settled, duplicates included
 	killed  atomic.Int64
 	replays atomic.Int64
-	due     [kills]int64  // when settled passes one of these, a worker is killed
+	due     []int64       // when settled passes one of these, a worker is killed
 	crash   chan struct{} // a crash of the server is due
 }
 
@@ -115,11 +117,11 @@ func (r *run) batch(w *worker, from, to int) bool {
 
 func (r *run) perhapsKill(w *worker) {
 	n := r.settled.Add(1)
-	if n%(payments/(serverKills+1)) == 0 && n < payments {
+	if all := int64(r.payments); n < all && n%(all/(serverKills+1)) == 0 {
 		r.crash <- struct{}{}
 	}
 	k := r.killed.Load()
-	if k >= kills || n < r.due[k] || !r.killed.CompareAndSwap(k, k+1) {
+	if k >= int64(len(r.due)) || n < r.due[k] || !r.killed.CompareAndSwap(k, k+1) {
 		return
 	}
 	// A worker that has just settled one payment is processing the next one a moment later.
@@ -143,42 +145,47 @@ func (r *run) crashServer() (times int) {
 	return times
 }
 
-func newRun(t *testing.T) (*run, *pgxpool.Pool) {
+// newRun returns a run that kills this number of workers.
+func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 	t.Helper()
-	r := &run{T: t, server: ownServer(t, nil), seed: tally.NewSeed(t), crash: make(chan struct{}, serverKills)}
+	r := &run{
+		T: t, server: ownServer(t, nil), seed: tally.NewSeed(t), payments: kills * paymentsOfAKill, due: make([]int64, kills),
+		crash: make(chan struct{}, serverKills),
+	}
 	pool := newPool(t, r.server.URL())
 	r.table = newTable(t, pool)
 	execute(t, pool, `CREATE TABLE `+r.table+`_accounts AS SELECT n AS id, 0::bigint AS balance FROM generate_series(0, $1) n`, accounts-1)
 	execute(t, pool, `ALTER TABLE `+r.table+`_accounts ADD PRIMARY KEY (id)`)
 	execute(t, pool, `CREATE TABLE `+r.table+`_dead (failure text)`)
-	step := int64(payments / (kills + 1))
 	random := r.seed.Rand("when to kill")
 	for i := range r.due {
+		step := int64(r.payments / (kills + 1))
 		r.due[i] = int64(i)*step + random.Int64N(step) + 1
 	}
 	return r, pool
 }
 
-// TestBalancesAreExactAfterProcessCrashes makes 10,000 payments in transactions, while worker processes are killed 200 times at
-// random moments and the server crashes three times. Every balance is exact afterwards.
+// TestBalancesAreExactAfterProcessCrashes makes payments in transactions, while worker processes are killed at random moments and the
+// server crashes three times. Every balance is exact afterwards.
 func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
-	r, pool := newRun(t)
+	kills := testkit.Size(t, usualKills, longKills)
+	r, pool := newRun(t, kills)
 	began := time.Now()
 	crashed := make(chan int)
 	go func() { crashed <- r.crashServer() }()
 	var wg sync.WaitGroup
 	for p := range partitions {
-		wg.Go(func() { r.deliver(p*payments/partitions, (p+1)*payments/partitions) })
+		wg.Go(func() { r.deliver(p*r.payments/partitions, (p+1)*r.payments/partitions) })
 	}
 	wg.Wait()
 	close(r.crash)
 	took := time.Since(began)
 
-	if n := <-crashed; n != serverKills || r.killed.Load() != kills {
+	if n := <-crashed; n != serverKills || r.killed.Load() != int64(kills) {
 		t.Errorf("the server was crashed %d times, workers killed %d times; want %d and %d", n, r.killed.Load(), serverKills, kills)
 	}
 	want := make([]int64, accounts)
-	for n := range payments {
+	for n := range r.payments {
 		want[n%accounts] += amount(n)
 	}
 	for id := range want {
@@ -186,25 +193,24 @@ func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 			t.Errorf("account %d: balance %d; want %d", id, got, want[id])
 		}
 	}
-	if n := ask[int](t, pool, `SELECT count(*) FROM `+r.table+` WHERE status = 'COMPLETED'`); n != payments {
-		t.Errorf("%d keys completed; want %d", n, payments)
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+r.table+` WHERE status = 'COMPLETED'`); n != r.payments {
+		t.Errorf("%d keys completed; want %d", n, r.payments)
 	}
 	again := ask[int](t, pool, `SELECT count(*) FROM `+r.table+` WHERE attempts > 1`)
-	if again < enoughCut {
-		t.Errorf("%d attempts were interrupted, want %d at least", again, enoughCut)
+	if again < kills/killsOfACut {
+		t.Errorf("%d attempts were interrupted, want %d at least", again, kills/killsOfACut)
 	}
 	if took > crashLimit {
 		t.Errorf("it took %v; want less than %v", took, crashLimit)
 	}
 	t.Logf("%d payments in %v: %d workers killed, the server crashed %d times, %d payments begun more than once, %d replayed",
-		payments, took.Round(time.Millisecond), r.killed.Load(), serverKills, again, r.replays.Load())
+		r.payments, took.Round(time.Millisecond), r.killed.Load(), serverKills, again, r.replays.Load())
 }
 
 // TestPaymentThatKillsItsProcessExhaustsItsAttempts delivers a message that always kills the process. Each claim counts an
 // attempt, so the redeliveries end.
 func TestPaymentThatKillsItsProcessExhaustsItsAttempts(t *testing.T) {
-	r, pool := newRun(t)
-	r.killed.Store(kills) // kill no other worker
+	r, pool := newRun(t, 0)
 	deaths := 0
 	for {
 		w := r.start()

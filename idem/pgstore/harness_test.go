@@ -50,7 +50,9 @@ func ownServer(tb testing.TB, settings map[string]string) *pgserver.Server {
 
 func newPool(tb testing.TB, url string, options ...func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
-	pool, err := pgstore.NewPool(url, append(options, func(c *pgxpool.Config) { c.MaxConns = 48 })...)
+	pool, err := pgstore.NewPool(url, append(options, func(c *pgxpool.Config) {
+		c.MaxConns, c.ConnConfig.ConnectTimeout = 24, time.Minute // a busy machine takes long for as many logins
+	})...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func claimOne(t *testing.T, s store.Store, req store.ClaimRequest, want store.Cl
 // wantGivenBack checks that no connection is held. It waits for connections that are being closed.
 func wantGivenBack(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	for limit := time.Now().Add(5 * time.Second); pool.Stat().AcquiredConns() > 0; runtime.Gosched() {
+	for limit := time.Now().Add(time.Minute); pool.Stat().AcquiredConns() > 0; runtime.Gosched() {
 		if time.Now().After(limit) {
 			t.Fatalf("%d connections were not given back", pool.Stat().AcquiredConns())
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for an action of the server.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // halfway is a proxy that breaks the connection in the middle of a batch. It can then connect to another server, as a failover
 // of a DNS name does.

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is the time to wait for an event that must happen, moment for one that must not.
 const (
-	patience = 10 * time.Second
+	patience = time.Minute
 	moment   = 50 * time.Millisecond
 )
 

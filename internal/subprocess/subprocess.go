@@ -42,10 +42,10 @@ func Start(command, env []string, line func([]byte)) (*Process, error) {
 	return p, nil
 }
 
-// Signal sends a signal. A process that has ended gets none.
 // PID returns the ID of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
+// Signal sends a signal. A process that has ended gets none.
 func (p *Process) Signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 
 // Ended is closed when the process has ended and all its output was given.

@@ -187,7 +187,7 @@ func read(t *testing.T, c *kfake.Cluster, n int, opts ...kgo.Opt) (records []*kg
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for len(records) < n && ctx.Err() == nil {
 		records = append(records, client.PollFetches(ctx).Records()...)

@@ -137,7 +137,7 @@ func (s *stack) parked(n int) (items []dynamooutbox.Item) {
 	s.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-tick.C {
 		items = nil
 		for it, err := range s.outbox.List(s.Context(), s.db, dynamooutbox.ListQuery{Parked: true}) {
 			s.must(err)
@@ -197,7 +197,7 @@ func TestStreamToKafkaOnLocalStack(t *testing.T) {
 	s.must(err)
 	_, err = s.outbox.Requeue(t.Context(), s.db, it.Aggregate, it.ID)
 	s.must(err)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	records := client.PollFetches(ctx).Records()
 	if len(records) != 1 || string(records[0].Value) != "poison" || string(records[0].Headers[0].Value) != it.Events[0].ID {

@@ -31,10 +31,12 @@ func TestPasswords(t *testing.T) {
 		a := newCloud(t)
 		a.secret = secretOf(t, map[string]string{"username": user, "password": "right"})
 		env := map[string]string{"IDEMSK_KAFKA_AUTH": auth, "IDEMSK_KAFKA_SECRET_ARN": "arn:aws:secretsmanager:us-east-1:000000000000:secret:s", "IDEMSK_KAFKA_TLS": "false"}
+		env["IDEMSK_KAFKA_TIMEOUT"] = "20s" // a busy machine takes long for a login
 		s := start(t, a, c, env)
 		if reported := s.deliver(insert(1, "t", "k", "one")); len(reported) != 0 {
 			t.Errorf("%s: reported: %s", auth, s.logs.String())
 		}
+		delete(env, "IDEMSK_KAFKA_TIMEOUT")
 		a.secret = secretOf(t, map[string]string{"username": user, "password": "wrong"})
 		if s := start(t, a, c, env); !slices.Equal(s.deliver(insert(2, "t", "k", "two")), []string{"2"}) {
 			t.Errorf("%s: a wrong password was accepted", auth)

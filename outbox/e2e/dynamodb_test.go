@@ -39,7 +39,7 @@ func TestEachCreditIsCountedOnceOnDynamoDB(t *testing.T) {
 
 func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	t.Helper()
-	const n = 2000
+	n := testkit.Size(t, 500, 2000)
 	db := startDynamo(t)
 	box, err := dynamooutbox.New(dynamooutbox.Config{})
 	if err != nil {

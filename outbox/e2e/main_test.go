@@ -11,7 +11,7 @@ import (
 )
 
 // patience is the maximum time that a test waits.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // servers are shared by the tests.
 var servers testbed.Servers

@@ -13,6 +13,7 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/internal/testbed"
@@ -24,7 +25,7 @@ const ledger = pgledger.Ledger("ledger")
 // On PostgreSQL and Kafka, with relays that are killed: the second consumer counts each event of the ledger once and in the
 // order of its account.
 func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
-	const n = 4000
+	n := testkit.Size(t, 2000, 4000)
 	pool := newPool(t)
 	box := migrate(t, pool)
 	brokers := []string{servers.Kafka.Addr()}

@@ -155,7 +155,7 @@ func newTopic(tb testing.TB, partitions int32, settings ...string) string {
 	return name
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // reader reads a topic from its start.
 type reader struct {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const letters = "payments-dead-letters"
 
 // patience is the maximum time that a test waits for records.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()

@@ -111,7 +111,7 @@ func readRecords(t *testing.T, c *kfake.Cluster, n int, topics ...string) (recor
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for len(records) < n {
 		for _, r := range client.PollFetches(ctx).Records() {
@@ -256,7 +256,7 @@ func TestTooLargeEventIsFoundByBisection(t *testing.T) {
 
 func TestMissingTopicDelaysNoOther(t *testing.T) {
 	c := newCluster(t)
-	p := newProducer(t, c, 0)
+	p := newProducer(t, c, 0, kgo.MetadataMinAge(metadataAge))
 	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 0, 1)}); errs[0] != nil {
 		t.Fatal(errs)
 	}
@@ -275,13 +275,13 @@ func TestMissingTopicDelaysNoOther(t *testing.T) {
 	}
 }
 
-// metadataAge is the minimum time after which the client considers a topic missing.
-const metadataAge = 250 * time.Millisecond
+// metadataAge is the minimum time after which the client considers a topic missing, far above the time of some requests.
+const metadataAge = 5 * time.Second
 
 // A topic is deleted while the producer runs.
 func TestDeletedTopicIsRejected(t *testing.T) {
 	c := newCluster(t)
-	p := newProducer(t, c, 0)
+	p := newProducer(t, c, 0, kgo.MetadataMinAge(metadataAge))
 	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)}); errs[0] != nil {
 		t.Fatal(errs)
 	}

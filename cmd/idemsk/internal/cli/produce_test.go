@@ -39,7 +39,7 @@ func readTopic(t *testing.T, brokers, topic string, n int) (records []string) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("there are fewer records"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Minute, errors.New("there are fewer records"))
 	defer cancel()
 	for len(records) < n {
 		fetches := client.PollFetches(ctx)

@@ -96,7 +96,7 @@ func consume(t *testing.T, brokers string, n int) map[string][]string {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	values := map[string][]string{}
 	for seen := 0; seen < n && ctx.Err() == nil; {

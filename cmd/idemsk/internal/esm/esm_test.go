@@ -93,7 +93,7 @@ func TestLatestReadsNewRecords(t *testing.T) {
 	produce(t, c, 3, 0)
 	cfg := config()
 	cfg.StartingPosition, cfg.BatchSize = esm.Latest, 1
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	f := &function{answer: func(context.Context, []string) (esm.Answer, error) { stop(); return esm.Answer{}, nil }}
 	m, err := esm.New(cfg, esm.Parts{Brokers: c.ListenAddrs(), Invoker: func(context.Context, int) (esm.Invoker, error) {

@@ -131,7 +131,7 @@ func run(t testing.TB, c esm.Config, parts esm.Parts) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 30*time.Second, errors.New("the test took too long"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Minute, errors.New("the test took too long"))
 	defer cancel()
 	err = m.Run(ctx)
 	if ctx.Err() != nil {

@@ -71,7 +71,7 @@ func TestMappingsThatCannotStart(t *testing.T) {
 	}
 	defer member.Close()
 	produce(t, c, 1, 0)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := member.PollFetches(ctx).Err(); err != nil { // then it is in the group
 		t.Fatal(err)

@@ -149,7 +149,7 @@ func consume(t *testing.T, c *kfake.Cluster, partition int32, n int) []*kgo.Reco
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var recs []*kgo.Record
 	for len(recs) < n {

@@ -17,13 +17,15 @@ import (
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// The crash test delivers crashBatches of crashBatch payments each (a quarter with -short), and kills crashKills deliveries of each at
-// one of the first crashRequests requests.
+// The crash test delivers crashBatches of crashBatch payments each (longCrashBatches in make test-long), and kills crashKills deliveries
+// of each at one of the first crashRequests requests.
 const (
-	crashBatches  = 100
+	crashBatches, longCrashBatches = 25, 100
+
 	crashBatch    = 100
 	crashKills    = 2
 	crashRequests = 40
@@ -62,11 +64,8 @@ func killAtRandom(t *testing.T, env map[string]string) {
 	p := startProcess(t, program, all)
 	killer.kill = p.Kill
 	made := map[string][]tally.Credit{}
-	killed, missed, batches := 0, 0, crashBatches
-	if testing.Short() {
-		batches /= 4
-	}
-	for n := range batches {
+	killed, missed := 0, 0
+	for n := range testkit.Size(t, crashBatches, longCrashBatches) {
 		event := paymentsEvent(t, random, n, made)
 		requests := int64(crashRequests)
 		for kills := 0; kills < crashKills; {

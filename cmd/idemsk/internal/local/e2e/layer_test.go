@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // Behind the layer a Python function that knows nothing of idempotency books each payment once, with redelivered batches, batches that
@@ -32,10 +35,11 @@ func TestFunctionBehindTheLayer(t *testing.T) {
 		t.Fatalf("scripts/runtimes.sh: %v", err)
 	}
 	python := "'" + filepath.Join(strings.TrimSpace(string(runtimes)), "python/bin/python") + "' -m awslambdaric bookings.handler"
+	records := testkit.Size(t, 2500, 10_000)
 	bookings := func(args ...string) map[string][]string {
 		file := filepath.Join(t.TempDir(), "bookings")
 		runLocal(t, append(args, "--function", python, "--env", "PYTHONPATH="+testdata, "--env", "PYTHONDONTWRITEBYTECODE=1", "--env", "BOOKINGS="+file,
-			"--produce", "10000", "--seed", "7", "--until-drained", "--function-response-types", "ReportBatchItemFailures"))
+			"--produce", strconv.Itoa(records), "--seed", "7", "--until-drained", "--function-response-types", "ReportBatchItemFailures"))
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -49,10 +53,10 @@ func TestFunctionBehindTheLayer(t *testing.T) {
 	}
 	faults := []string{"local", "--duplicate", "0.3", "--concurrent-duplicates", "0.1"}
 	without := bookings(faults...)
-	if doubles := repeated(without); len(doubles) < 1000 {
+	if doubles := repeated(without); len(doubles) < records/10 {
 		t.Errorf("without the layer only %d payments were booked more than once", len(doubles))
 	}
-	with := bookings(append(faults, "--layer", "--kill", "0.05")...)
+	with := bookings(append(faults, "--layer", "--kill", "0.1")...)
 	if got, want := slices.Sorted(maps.Keys(with)), slices.Sorted(maps.Keys(without)); !slices.Equal(got, want) {
 		t.Errorf("%d payments were booked, want %d", len(got), len(want))
 	}

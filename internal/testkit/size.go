@@ -1,0 +1,19 @@
+package testkit
+
+import (
+	"os"
+	"testing"
+)
+
+// longVariable is the environment variable that has the tests of kills and outages run at their full size (make test-long).
+const longVariable = "IDEMSK_TEST_LONG"
+
+// Size returns the size of a test, for example its number of records or kills: the usual one, or the full one if IDEMSK_TEST_LONG is set.
+func Size(tb testing.TB, usual, full int) int {
+	tb.Helper()
+	if os.Getenv(longVariable) == "" {
+		tb.Logf("size %d; with %s=1 it is %d", usual, longVariable, full)
+		return usual
+	}
+	return full
+}
