@@ -51,7 +51,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case fault != "":
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, `<Error><Code>%s</Code><Message>the fake refuses</Message></Error>`, fault)
+		_, _ = fmt.Fprintf(w, `<Error><Code>%s</Code><Message>the fake refuses</Message></Error>`, fault)
 	case r.Method == http.MethodPut:
 		object, _ = io.ReadAll(r.Body)
 		s.Put(r.URL.Path, object)
