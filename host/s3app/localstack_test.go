@@ -11,11 +11,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/testkit/s3test"
 )
 
 func TestLargeValuesInLocalStack(t *testing.T) {
 	endpoint := awstest.LocalStack(t)
-	queues, client := sqs.NewFromConfig(awstest.Config(t, endpoint)), awstest.S3Client(t, endpoint)
+	queues, client := sqs.NewFromConfig(awstest.Config(t, endpoint)), s3test.Client(t, endpoint)
 	queue, bucket := awstest.CreateQueue(t, queues, awstest.Name("letters")), awstest.Name("letters")
 	awstest.AtEnd(t, func(ctx context.Context) error {
 		_, err := queues.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &queue})

@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/apptest"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/testkit/s3test"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/s3spill"
 	"github.com/idemsk/idemsk/lambda/app"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 // A value that is too large for a message of the queue is stored under the prefix, and a smaller one is not.
 func TestLargeValuesOfAFunction(t *testing.T) {
 	queues, queue := awstest.NewQueue(t, "letters")
-	s3 := new(awstest.S3)
+	s3 := new(s3test.Server)
 	const bucket = "payments-dead-letters"
 	large, small := failedRecords(t, queues, queue, s3.Start(t), bucket)
 	if s3.Len() != 1 || len(small.Value) == 0 || !strings.HasPrefix(large.ValueObject, "s3://"+bucket+"/ledger/") {
@@ -79,7 +80,7 @@ func failedRecords(t *testing.T, queues *sqs.Client, queue, endpoint, bucket str
 		letters[l.Offset] = l
 	}
 	filled := letters[0]
-	if err := s3spill.Fill(t.Context(), awstest.S3Client(t, endpoint), &filled); err != nil || len(filled.Value) != 10241 {
+	if err := s3spill.Fill(t.Context(), s3test.Client(t, endpoint), &filled); err != nil || len(filled.Value) != 10241 {
 		t.Errorf("%v; the value in the bucket has %d bytes", err, len(filled.Value))
 	}
 	return &letters[0], &letters[1]

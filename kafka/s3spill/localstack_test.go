@@ -9,10 +9,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/testkit/s3test"
 )
 
 func TestLargeValueInLocalStack(t *testing.T) {
-	c := awstest.S3Client(t, awstest.LocalStack(t))
+	c := s3test.Client(t, awstest.LocalStack(t))
 	name := bucket
 	if _, err := c.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name}); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/testkit/s3test"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/s3spill"
 )
@@ -23,9 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const bucket = "payments-dead-letters"
 
-func start(t *testing.T, fake *awstest.S3) *s3.Client {
+func start(t *testing.T, fake *s3test.Server) *s3.Client {
 	t.Helper()
-	return awstest.S3Client(t, fake.Start(t))
+	return s3test.Client(t, fake.Start(t))
 }
 
 // sent notes the letters that it gets.
@@ -58,7 +58,7 @@ func newSpill(t *testing.T, next kafka.DeadLetters, c s3spill.Putter, cfg s3spil
 }
 
 func TestLargeValueIsStoredAndReadBack(t *testing.T) {
-	roundTrip(t, start(t, new(awstest.S3)))
+	roundTrip(t, start(t, new(s3test.Server)))
 }
 
 func roundTrip(t *testing.T, c *s3.Client) {
@@ -84,7 +84,7 @@ func roundTrip(t *testing.T, c *s3.Client) {
 
 func TestSmallValueStaysInTheLetter(t *testing.T) {
 	var next sent
-	fake := new(awstest.S3)
+	fake := new(s3test.Server)
 	c := start(t, fake)
 	if err := newSpill(t, &next, c, s3spill.Config{}).Send(t.Context(), letter(s3spill.DefaultMaxValue)); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestErrorsNameTheObjectAndTheRemedy(t *testing.T) {
 	for fault, says := range map[string]string{"AccessDenied": "s3:PutObject", "NoSuchBucket": "no such bucket", "SlowDown": "the fake refuses"} {
 		var next sent
 		large := letter(1 << 20)
-		err := newSpill(t, &next, start(t, &awstest.S3{Fault: fault}), s3spill.Config{}).Send(t.Context(), large)
+		err := newSpill(t, &next, start(t, &s3test.Server{Fault: fault}), s3spill.Config{}).Send(t.Context(), large)
 		if err == nil || len(next.letters) > 0 {
 			t.Errorf("%s: %v; %d letters were sent", fault, err, len(next.letters))
 			continue
@@ -129,7 +129,7 @@ func TestFillErrors(t *testing.T) {
 		"another scheme": {"", "http://" + bucket + "/key", "want s3://BUCKET/KEY", 3},
 		"no bucket":      {"", "s3:///key", "want s3://BUCKET/KEY", 3},
 	} {
-		fake := &awstest.S3{Fault: tc.fault}
+		fake := &s3test.Server{Fault: tc.fault}
 		c := start(t, fake)
 		fake.Put("/"+bucket+"/key", []byte("old"))
 		l := letter(0)
@@ -142,7 +142,7 @@ func TestFillErrors(t *testing.T) {
 }
 
 func TestNewRefusesInvalidConfigurations(t *testing.T) {
-	c := start(t, new(awstest.S3))
+	c := start(t, new(s3test.Server))
 	for want, tc := range map[string]struct {
 		next   kafka.DeadLetters
 		client s3spill.Putter

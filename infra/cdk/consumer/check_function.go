@@ -108,8 +108,8 @@ var reservedVariables = map[string]bool{
 	"IDEMSK_HASH_KEYS": true, "IDEMSK_MISSING_KEY": true, "IDEMSK_ORDER": true, "IDEMSK_CONCURRENCY": true, "IDEMSK_LEASE": true,
 	"IDEMSK_MAX_CLOCK_SKEW": true, "IDEMSK_WAIT": true, "IDEMSK_MAX_RESULT": true, "IDEMSK_DEADLINE_MARGIN": true,
 	"IDEMSK_RETENTION": true, "IDEMSK_MAX_ATTEMPTS": true, "IDEMSK_FAILURES": true, "IDEMSK_DEAD_LETTER_QUEUE_URL": true,
-	"IDEMSK_DEAD_LETTER_BUCKET": true,
-	"IDEMSK_STORE_DOWN":         true, "IDEMSK_BATCHING": true, "IDEMSK_CLAIM": true, "IDEMSK_COMMIT_WINDOW": true, "IDEMSK_LOG_LEVEL": true,
+	"IDEMSK_DEAD_LETTER_BUCKET": true, "IDEMSK_STORE_DOWN": true, "IDEMSK_BATCHING": true,
+	"IDEMSK_CLAIM": true, "IDEMSK_COMMIT_WINDOW": true, "IDEMSK_LOG_LEVEL": true,
 }
 
 func daysOffered() string {

@@ -65,7 +65,7 @@ func bulk(_ context.Context, base *app.Base) (msk.Handler, error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
 		return inv.call(ctx, rs, partial)
 	}
-	return nil, nil // the handler is in the configuration
+	return nil, nil //nolint:nilnil // the handler is in the configuration
 }
 
 // call calls the function with some of the records, and returns a result for each.

@@ -1,4 +1,5 @@
-package awstest
+// Package s3test is an in-process S3 for tests, and a client for it and for LocalStack.
+package s3test
 
 import (
 	"fmt"
@@ -9,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
-// S3 is an in-process S3. It stores objects by their path, or refuses with an error code.
-type S3 struct {
+// Server is an in-process S3. It stores objects by their path, or refuses with an error code.
+type Server struct {
 	Fault string // the code with which every request is refused, "" for none
 
 	mu      sync.Mutex
@@ -20,7 +23,7 @@ type S3 struct {
 }
 
 // Put stores an object under the path /BUCKET/KEY.
-func (s *S3) Put(path string, object []byte) {
+func (s *Server) Put(path string, object []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.objects == nil {
@@ -30,14 +33,14 @@ func (s *S3) Put(path string, object []byte) {
 }
 
 // Len returns the number of objects.
-func (s *S3) Len() int {
+func (s *Server) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.objects)
 }
 
 // ServeHTTP implements http.Handler.
-func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	object, found := s.objects[r.URL.Path]
 	s.mu.Unlock()
@@ -48,7 +51,7 @@ func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case fault != "":
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, `<Error><Code>%s</Code><Message>the fake refuses</Message></Error>`, fault)
+		_, _ = fmt.Fprintf(w, `<Error><Code>%s</Code><Message>the fake refuses</Message></Error>`, fault)
 	case r.Method == http.MethodPut:
 		object, _ = io.ReadAll(r.Body)
 		s.Put(r.URL.Path, object)
@@ -58,15 +61,15 @@ func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Start serves the S3 until the test ends, and returns its endpoint.
-func (s *S3) Start(tb testing.TB) (endpoint string) {
+func (s *Server) Start(tb testing.TB) (endpoint string) {
 	tb.Helper()
 	server := httptest.NewServer(s)
 	tb.Cleanup(server.Close)
 	return server.URL
 }
 
-// S3Client returns a client of the S3 at an endpoint, which sends a request once.
-func S3Client(tb testing.TB, endpoint string) *s3.Client {
+// Client returns a client of the S3 at an endpoint, which sends a request once.
+func Client(tb testing.TB, endpoint string) *s3.Client {
 	tb.Helper()
-	return s3.NewFromConfig(Config(tb, endpoint), func(o *s3.Options) { o.UsePathStyle, o.RetryMaxAttempts = true, 1 })
+	return s3.NewFromConfig(awstest.Config(tb, endpoint), func(o *s3.Options) { o.UsePathStyle, o.RetryMaxAttempts = true, 1 })
 }
