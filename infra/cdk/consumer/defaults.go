@@ -65,10 +65,7 @@ func (given *Props) withDefaults() Props {
 	if p.Store != StoreDynamoDB {
 		p.StoreTable = cmp.Or(p.StoreTable, DefaultStoreTable)
 	}
-	if !p.wrapped() { // the layer has neither
-		p.Order = cmp.Or(p.Order, "partition")
-		p.Concurrency = cmp.Or(p.Concurrency, p.defaultConcurrency())
-	}
+	p.setOrder()
 	p.CommitWindow = cmp.Or(p.CommitWindow, idem.Defaults().CommitWindow)
 	p.Lease = cmp.Or(p.Lease, idem.Defaults().Lease)
 	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, store.DefaultMaxClockSkew)
@@ -119,6 +116,14 @@ func (given *OutboxProps) withDefaults(p *Props) *OutboxProps {
 
 // encrypted reports whether the relay's connections are encrypted.
 func (o *OutboxProps) encrypted() bool { return o.Auth != AuthNone || o.TLS }
+
+// setOrder sets the defaults of a function that orders records itself. The layer does not.
+func (p *Props) setOrder() {
+	if !p.wrapped() {
+		p.Order = cmp.Or(p.Order, "partition")
+		p.Concurrency = cmp.Or(p.Concurrency, p.defaultConcurrency())
+	}
+}
 
 // wrapped reports whether the function runs behind the layer.
 func (p *Props) wrapped() bool { return p.Runtime != ProvidedAL2023 }
