@@ -15,29 +15,16 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/idemsk/idemsk/lambda/app"
 )
 
 // Main runs a runtime's command, and ends this process as the runtime ends.
 func Main(command []string, options ...app.Option) {
-	tuneMemory(os.LookupEnv)
 	runtime.LockOSThread() // the runtime's process is killed when the thread that started it ends
 	if err := run(command, options); err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the layer: %v\n", err)
 		os.Exit(1)
-	}
-}
-
-// gcPercent is the setting of the garbage collector. The layer shares the memory of the function, and a batch allocates several times
-// what it needs at once.
-const gcPercent = 15
-
-// tuneMemory applies the setting, unless the environment has one.
-func tuneMemory(lookup func(name string) (string, bool)) {
-	if _, given := lookup("GOGC"); !given {
-		debug.SetGCPercent(gcPercent)
 	}
 }
 
