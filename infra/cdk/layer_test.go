@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"maps"
@@ -144,10 +145,7 @@ func TestLayerOfTheBuild(t *testing.T) {
 		delete(given, "layerZip")
 		_, err := readSettings(plain(t, given, more), noEnvironment)
 		var wrong *consumer.PropError
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			wrong, _ = joined.Unwrap()[0].(*consumer.PropError)
-		}
-		if wrong == nil || wrong.Prop != "layerZip" || wrong.Value != want {
+		if !errors.As(err, &wrong) || wrong.Prop != "layerZip" || wrong.Value != want {
 			t.Errorf("error %v, want one of %s", err, want)
 		}
 	}

@@ -65,10 +65,7 @@ func (given *Props) withDefaults() Props {
 	if p.Store != StoreDynamoDB {
 		p.StoreTable = cmp.Or(p.StoreTable, DefaultStoreTable)
 	}
-	if !p.wrapped() { // the layer has neither
-		p.Order = cmp.Or(p.Order, "partition")
-		p.Concurrency = cmp.Or(p.Concurrency, p.defaultConcurrency())
-	}
+	p.setOrder()
 	p.CommitWindow = cmp.Or(p.CommitWindow, idem.Defaults().CommitWindow)
 	p.Lease = cmp.Or(p.Lease, idem.Defaults().Lease)
 	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, store.DefaultMaxClockSkew)
@@ -81,13 +78,17 @@ func (given *Props) withDefaults() Props {
 	p.LogRetentionDays = cmp.Or(p.LogRetentionDays, DefaultLogRetentionDays)
 	p.Canary = cmp.Or(p.Canary, CanaryOff)
 	p.RemovalPolicy = cmp.Or(p.RemovalPolicy, awscdk.RemovalPolicy_RETAIN)
-	p.MaxLag = cmp.Or(p.MaxLag, DefaultMaxLag)
-	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
-	p.MaxInProgress = cmp.Or(p.MaxInProgress, DefaultMaxInProgress)
+	p.setAlarms()
 	if p.Outbox != nil {
 		p.Outbox = p.Outbox.withDefaults(&p)
 	}
 	return p
+}
+
+func (p *Props) setAlarms() {
+	p.MaxLag = cmp.Or(p.MaxLag, DefaultMaxLag)
+	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
+	p.MaxInProgress = cmp.Or(p.MaxInProgress, DefaultMaxInProgress)
 }
 
 // withDefaults needs the consumer's props with their defaults.
@@ -119,6 +120,14 @@ func (given *OutboxProps) withDefaults(p *Props) *OutboxProps {
 
 // encrypted reports whether the relay's connections are encrypted.
 func (o *OutboxProps) encrypted() bool { return o.Auth != AuthNone || o.TLS }
+
+// setOrder sets the defaults of a function that orders records itself. The layer does not.
+func (p *Props) setOrder() {
+	if !p.wrapped() {
+		p.Order = cmp.Or(p.Order, "partition")
+		p.Concurrency = cmp.Or(p.Concurrency, p.defaultConcurrency())
+	}
+}
 
 // wrapped reports whether the function runs behind the layer.
 func (p *Props) wrapped() bool { return p.Runtime != ProvidedAL2023 }

@@ -68,6 +68,8 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 	fs.StringVar(&l.opt.Function, "function", "",
 		"the `COMMAND` of the function, or with --host process of a consumer process, split into words as a shell does\n"+
 			"(default dist/handler-<arch>/bootstrap, or dist/ledger-consumer-<arch>, next to the tool)")
+	fs.StringVar(&l.opt.Bookings, "bookings", "", "`FILE` to which the function appends a line of JSON for each payment that it books, "+
+		`{"payment":"…","request":"…","token":1,"attempt":1}: the report names the payments that were booked more than once, each with the kill that caused it`)
 	fs.BoolVar(&l.layer, "layer", false, "run the --function behind the layer, as built (dist/layer-<arch>), which gives it each key once")
 	fs.StringVar(&l.opt.Invoke, "invoke", "", "the `URL` of a Lambda Invoke endpoint instead, such as http://127.0.0.1:4566")
 	fs.StringVar(&l.opt.FunctionName, "function-name", "", "the function's `NAME` (default idemsk-local; at --invoke: function)")

@@ -50,6 +50,8 @@ type killable interface {
 	arm() (disarm func(), ok bool)
 	// killed reports whether kill ended the last invocation.
 	killed() bool
+	// number is that of the current process of the function, from 1.
+	number() int
 }
 
 // faulty is an invoker that injects faults. Concurrent duplicates go to a second invoker, which is created on first use.
@@ -110,7 +112,7 @@ func (f *faulty) mayKill(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 	answer, err := main.Invoke(ctx, inv)
 	disarm()
 	if err == nil && main.killed() {
-		f.tally.killed(verify.Kill{Executor: answer.RequestID, During: inv.Batch, At: time.Now()})
+		f.tally.killed(verify.Kill{Executor: answer.RequestID, Process: main.number(), During: inv.Batch, At: time.Now()})
 	}
 	return answer, err
 }

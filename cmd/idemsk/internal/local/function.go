@@ -107,3 +107,5 @@ func (p *process) kill() {
 }
 
 func (p *process) killed() bool { return p.cut }
+
+func (p *process) number() int { return p.function.Starts() }

@@ -112,6 +112,8 @@ type Options struct {
 	UntilDrained bool
 	// Prove verifies the ledger of the example function at the end.
 	Prove bool
+	// Bookings is a file with a line of JSON for each payment that the function booked; see verify.ReadDoubles. Default: none.
+	Bookings string
 	// Unprotected runs the example function without idemsk, for comparison.
 	Unprotected bool
 	// A value on Cut after the context has ended aborts the running invocations. It may be nil.

@@ -22,6 +22,7 @@ type Report struct {
 	Messages   int                // number of messages in the dead-letter queue of the run
 	Letters    []kafka.DeadLetter // those messages as dead letters, each once; none if one of them is not a dead letter
 	Verified   *verify.Result     // if Options.Prove is set
+	Doubles    *verify.Doubles    // if Options.Bookings is set
 }
 
 // Lag returns the number of offsets that are not committed, or of recorded events that are not finished.
@@ -63,6 +64,9 @@ func (r *Report) Text() string {
 	}
 	if r.Verified != nil {
 		b.WriteString("\n" + r.summary(nil))
+	}
+	if r.Doubles != nil {
+		b.WriteString("\n" + r.Doubles.Text())
 	}
 	return b.String()
 }

@@ -286,6 +286,12 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	if !r.tally.first.IsZero() {
 		out.First = r.tally.first.Sub(r.tally.begun)
 	}
+	var err error
+	if r.o.Bookings != "" {
+		if out.Doubles, err = r.doubles(out.Kills); err != nil {
+			return nil, err
+		}
+	}
 	if r.store == nil {
 		return out, nil
 	}

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/oracle"
@@ -59,4 +60,22 @@ func (r *run) verify(ctx context.Context, report *Report, letters []kafka.DeadLe
 	}
 	result.Problems = append(problems, result.Problems...)
 	return result, nil
+}
+
+// doubles reads the bookings of the function.
+func (r *run) doubles(kills []verify.Kill) (*verify.Doubles, error) {
+	rules, err := r.o.rules()
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(r.o.Bookings)
+	if err != nil {
+		return nil, fmt.Errorf("the function's bookings: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	doubles, err := verify.ReadDoubles(file, kills, rules.CommitWindow)
+	if err != nil {
+		return nil, fmt.Errorf("the function's bookings, %s: %w", r.o.Bookings, err)
+	}
+	return doubles, nil
 }

@@ -14,6 +14,7 @@ import (
 // Kill is the kill of a process.
 type Kill struct {
 	Executor string // as in the audit: the request ID of the invocation; "" if it had not started
+	Process  int    // which process of the function it was, from 1; 0 if that is in During
 	During   string // what it interrupted, for messages: the batch
 	At       time.Time
 }
@@ -33,12 +34,6 @@ func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill)
 	for _, e := range executions {
 		byKey[e.Key] = append(byKey[e.Key], e)
 	}
-	killed := make(map[string]Kill, len(kills))
-	for _, k := range kills {
-		if k.Executor != "" {
-			killed[k.Executor] = k
-		}
-	}
 	booked := make(map[string]bool)
 	for _, r := range want.Records() {
 		if r.Outcome == oracle.Booked {
@@ -53,8 +48,24 @@ func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill)
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		if !booked[key] {
 			problems = append(problems, fmt.Sprintf("the audit has a booking of %q, which must not be booked", key))
-			continue
+			delete(byKey, key)
 		}
+	}
+	repeats, unexplained := explain(byKey, kills)
+	problems = append(problems, unexplained...)
+	return repeats, append(problems, tooMany(repeats, want.Rules().CommitWindow)...)
+}
+
+// explain finds for each booking of a key, but the last, the kill of its executor. It returns these bookings in the order of the kills,
+// and a problem for each without one.
+func explain(byKey map[string][]testenv.Execution, kills []Kill) (repeats []Repeat, problems []string) {
+	killed := make(map[string]Kill, len(kills))
+	for _, k := range kills {
+		if k.Executor != "" {
+			killed[k.Executor] = k
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		all := byKey[key]
 		slices.SortFunc(all, func(a, b testenv.Execution) int { return cmp.Compare(a.Token, b.Token) })
 		for _, e := range all[:len(all)-1] {
@@ -68,7 +79,7 @@ func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill)
 		}
 	}
 	slices.SortStableFunc(repeats, func(a, b Repeat) int { return a.Kill.At.Compare(b.Kill.At) })
-	return repeats, append(problems, tooMany(repeats, want.Rules().CommitWindow)...)
+	return repeats, problems
 }
 
 // tooMany returns a problem for each kill with more repeated bookings than the commit window.

@@ -15,6 +15,7 @@ import (
 const (
 	maxShown   = 10
 	causeWidth = 80
+	timeOfDay  = time.TimeOnly + ".000"
 )
 
 // Summary describes the result in words. delivered is the number of deliveries of records, kills the number of killed processes.
@@ -83,7 +84,7 @@ func Letters(letters []kafka.DeadLetter) string {
 
 func (r *Result) repeated() string {
 	return table("Booked, and booked again because the process was killed before the completion", r.Repeats, func(r *Repeat) []string {
-		return []string{r.Key, fmt.Sprintf("attempt %d", r.Attempt), term.Money(r.Amount), "killed " + r.Kill.At.Format(time.TimeOnly+".000"), "in " + r.Kill.During}
+		return []string{r.Key, fmt.Sprintf("attempt %d", r.Attempt), term.Money(r.Amount), "killed " + r.Kill.At.Format(timeOfDay), "in " + r.Kill.During}
 	})
 }
 

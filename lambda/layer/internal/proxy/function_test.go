@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,9 @@ import (
 
 // eventsVariable names the file of the received events.
 const eventsVariable = "LAYER_TEST_EVENTS"
+
+// memoryEvent is an event to which the function answers with the status of the layer's process, as Linux tells it.
+const memoryEvent = `"the memory of the layer"`
 
 // delivery is a received event, with the headers of the Runtime API.
 type delivery struct {
@@ -146,6 +150,10 @@ func handle(d delivery) {
 	switch {
 	case strings.Contains(string(d.Payload), "stream"):
 		stream(d)
+	case string(d.Payload) == memoryEvent:
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", os.Getppid()))
+		check(err)
+		d.answer(status)
 	case records == nil: // an event that is not from Kafka
 		d.answer(d.Payload)
 	case do("exit"):
@@ -179,6 +187,20 @@ func handle(d delivery) {
 	case do("answer twice"):
 		first := d.answer(answer)
 		fmt.Println("answers:", first, d.answer([]byte("{")))
+	case do("answer in a thread"):
+		statuses := make(chan int)
+		go func() { // which works on behind the answer
+			for {
+				runtime.Gosched()
+			}
+		}()
+		go func() { statuses <- d.answer(answer) }()
+		fmt.Println("answers:", <-statuses)
+	case do("answer the call before"):
+		before := delivery{Header: d.Header.Clone()}
+		id, _, _ := strings.Cut(d.id(), "-2")
+		before.Header.Set("Lambda-Runtime-Aws-Request-Id", id)
+		fmt.Println("answers:", before.answer([]byte(`{"batchItemFailures":[`)), d.answer(answer))
 	case do("answer and exit"):
 		d.answer(answer)
 		os.Exit(7)

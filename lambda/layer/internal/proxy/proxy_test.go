@@ -237,6 +237,61 @@ func TestSecondAnswerIsRefused(t *testing.T) {
 	f.wantStatus(store.StatusCompleted, "a")
 }
 
+// A late answer, to a call that was answered or given up before, is refused, and is not taken for the answer to the open call.
+func TestLateAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", partial, "IDEMSK_COMMIT_WINDOW=1")
+	said := make(chan string, 10)
+	f.config.Stdout = func(line []byte) {
+		if strings.HasPrefix(string(line), "answers:") {
+			said <- string(line)
+		}
+	}
+	f.answers(event("a", "b:answer the call before"), complete)
+	if got := <-said; got != "answers: 400 202" {
+		t.Errorf("%s, want 400 202", got)
+	}
+	f.wantStatus(store.StatusCompleted, "a", "b")
+}
+
+// A function may answer in another thread than the one that asked, while other threads still work.
+func TestFunctionWithThreads(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	f.answers(event("a:answer in a thread", "b"), complete)
+	f.answers(event("b", "c", "a:answer in a thread"), complete)
+	f.answers([]byte(`{"plain":1}`), `{"plain":1}`)
+	f.answers(event("c", "d"), complete)
+	f.wantStatus(store.StatusCompleted, "a", "b", "c", "d")
+	ran := make(map[string]int)
+	for _, e := range f.received() {
+		for _, r := range e.records {
+			ran[r.key]++
+		}
+	}
+	if fmt.Sprint(ran) != "map[a:1 b:1 c:1 d:1]" {
+		t.Errorf("the records ran %v", ran)
+	}
+}
+
+// With SnapStart the layer builds its clients and its name after the restore, at the first Kafka event. So an invalid configuration is
+// an error of that event.
+func TestSnapStart(t *testing.T) {
+	t.Parallel()
+	const snapStart = "AWS_LAMBDA_INITIALIZATION_TYPE=snap-start"
+	f := newFixture(t, "", snapStart)
+	f.answers([]byte(`{"plain":1}`), `{"plain":1}`)
+	f.answers(event("a"), complete)
+	f.answers(event("a", "b"), complete)
+	f.wantStatus(store.StatusCompleted, "a", "b")
+
+	f = newFixture(t, "", snapStart, "IDEMSK_LEASE=1m30")
+	f.answers([]byte(`{"plain":1}`), `{"plain":1}`)
+	if e := fails[*runtimeapi.FunctionError](f, event("a")); e.Type != "InvalidConfiguration" || !strings.Contains(e.Message, "IDEMSK_LEASE") {
+		t.Errorf("error %s: %s", e.Type, e.Message)
+	}
+}
+
 func TestRuntimeThatAsksWithoutAnAnswerIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")

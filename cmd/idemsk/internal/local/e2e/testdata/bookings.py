@@ -1,4 +1,4 @@
-"""Appends each payment to a file, with the number of its attempt behind the layer. It knows nothing of idempotency."""
+"""Appends each payment to a file, with what idemsk local --bookings reads. It knows nothing of idempotency."""
 
 import base64
 import json
@@ -13,6 +13,11 @@ def handler(event, context):
     with open(os.environ["BOOKINGS"], "a") as bookings:
         for records in event["records"].values():
             for record in records:
-                payment = json.loads(base64.b64decode(record["value"]))["paymentId"]
-                bookings.write(f"{payment} {text(record, 'idemsk-attempt') or 0}\n")
+                booking = {
+                    "payment": json.loads(base64.b64decode(record["value"]))["paymentId"],
+                    "request": context.aws_request_id,
+                    "token": int(text(record, "idemsk-token") or 0),
+                    "attempt": int(text(record, "idemsk-attempt") or 0),
+                }
+                bookings.write(json.dumps(booking) + "\n")
                 bookings.flush()
