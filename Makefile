@@ -60,6 +60,10 @@ torture:
 	TORTURE_RECORDS=100000 TORTURE_EVENTS=500 TORTURE_SEED=$(SEED) \
 	  go test -tags servers -count=1 -timeout 60m -v ./kafka/e2e/torture
 
+## trace: record what the stores do on their real servers, and check it against the model of the rules (docs/spec)
+trace:
+	scripts/trace.sh
+
 ## test-docs: the commands of the documents alone, as they are written; LocalStack must be down
 test-docs:
 	go test -tags docs -count=1 -timeout 30m ./internal/doctest
@@ -129,4 +133,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

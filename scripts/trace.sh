@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
-# trace.sh FOLDER: checks with TLC that the model (docs/spec/trace.tla) explains the traces in a folder and its subfolders. The tests of
-# the stores write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go). Prints each trace that contradicts the
-# model, with the line of the event that can't be explained, and exits with 1 if there is one.
+# trace.sh [FOLDER]: checks with TLC that the model (docs/spec/trace.tla) explains the traces in a folder and its subfolders. The tests of
+# the stores write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go). Without a folder it runs these tests first, on real
+# servers. Prints each trace that contradicts the model, with the line of the event that can't be explained, and exits with 1 if there
+# is one.
 set -euo pipefail
-traces=$(cd "$1" && pwd)
+traces=${1:+$(cd "$1" && pwd)}
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+if [ -z "$traces" ]; then
+  for server in scripts/postgres.sh scripts/redis.sh localstack/localstack.sh; do $server install >&2; done
+  traces=$work/traces
+  mkdir "$traces"
+  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal' \
+    ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest >&2
+fi
 cp docs/spec/idem.tla docs/spec/trace.tla docs/spec/trace.cfg "$work"
 find "$traces" -name '*.jsonl' | sort >"$work/files"
 
