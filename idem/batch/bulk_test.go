@@ -168,6 +168,16 @@ func TestBulkCallsAreBoundedByTheCommitWindow(t *testing.T) {
 	})
 }
 
+// The window is rounded down to whole requests of the store, which take 25 elements.
+func TestBulkCallsFillTheRequestsOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{CommitWindow: 60})
+		keys := numbered(120)
+		f.bulk(f.items(keys...), nil)
+		f.wantCalls(keys[:50], keys[50:100], keys[100:])
+	})
+}
+
 func TestBulkHandlerFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		handle batch.BulkHandler
