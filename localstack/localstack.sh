@@ -275,6 +275,14 @@ await_health() {
   done
 }
 
+# The first request to DynamoDB starts DynamoDB Local. On a busy machine that takes longer than clients wait for an answer.
+start_dynamodb() {
+  curl --silent --fail --noproxy '*' --max-time "$START_SECONDS" --output /dev/null --data '{}' \
+    --header 'Content-Type: application/x-amz-json-1.0' --header 'X-Amz-Target: DynamoDB_20120810.ListTables' \
+    --header 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' \
+    "http://127.0.0.1:$PORT/" || fail_start "LocalStack's DynamoDB does not answer"
+}
+
 fail_start() {
   say "$1; the end of $LOG:"
   tail -n 30 "$LOG" >&2
@@ -356,6 +364,7 @@ up() {
   require_free_port
   launch
   await_health
+  start_dynamodb
   print_instance
   echo started
 }
