@@ -50,9 +50,8 @@ export IDEMSK_TRACE_DIR
 results=$(mktemp)
 trap 'localstack/localstack.sh down; rm -rf "$IDEMSK_TRACE_DIR" "$results"' EXIT
 localstack/localstack.sh up >/dev/null
-# -p 4: many tests wait rather than compute.
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
-  go test -race -tags "$tags" -p 4 -timeout 30m "$@" $(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$') | tee "$results"
+  go test -race -tags "$tags" -timeout 30m "$@" $(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$') | tee "$results"
 scripts/trace.sh "$IDEMSK_TRACE_DIR"
 echo "test: all passed after $((SECONDS / 60)) min $((SECONDS % 60)) s; the slowest packages:"
 awk '$1 == "ok" && $3 ~ /s$/ { print $3, $2 }' "$results" | sort -rn | sed 5q
