@@ -105,9 +105,9 @@ func (b *bulk) next() (round []*Item) {
 
 // process ends the items of a round.
 //
-// It claims the items and calls the handler in steps of the commit window, rounded down to whole requests of the store, and the completions of a call are answered before the
-// next call begins. If the handler ends the process, only the items of its call are handled again, and the attempts of at most
-// one further window are counted.
+// It claims the items and calls the handler in steps of the commit window, rounded down to whole requests of the store, and the
+// completions of a call are answered before the next call begins. If the handler ends the process, only the items of its call are
+// handled again, and the attempts of at most one further window are counted.
 func (b *bulk) process(round []*Item) {
 	var free, waiting, suspects []*Item
 	window, request := b.scheduler.engine.Config().CommitWindow, b.scheduler.engine.BatchSize()
