@@ -133,7 +133,7 @@ func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	const (
 		passes = 6_000_000 / 8 * int64(dynamostore.AttemptTimeout/time.Second)
 		limit  = 6 * time.Second // even a busy machine begins to answer earlier
-		rate   = 3 << 20         // bytes a second: all results together take longer than limit
+		rate   = 3 << 19         // bytes a second: all results together take longer than limit
 	)
 	requests := &largest{HTTPClient: awsclient.New(nil, time.Minute)}
 	st, _, proxy, _ := behindProxy(t, requests)
