@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -55,15 +56,18 @@ func open(ctx context.Context, b *host.Base, next kafka.DeadLetters) (kafka.Dead
 	if err != nil {
 		return nil, err
 	}
-	client := s3.NewFromConfig(awsCfg, func(o *s3.Options) {
-		o.HTTPClient = awsclient.New(awsCfg.HTTPClient, attemptTimeout)
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff })
-		o.UsePathStyle = o.BaseEndpoint != nil // LocalStack has no name for each bucket
-	})
 	var cfg s3spill.Config
 	cfg.Bucket, cfg.Prefix = split(b.Config.DeadLetterBucket)
 	if b.Config.DeadLetterTopic == "" {
 		cfg.MaxValue = b.Config.DeadLetterMaxBytes / 2 //nolint:mnd // in JSON a value takes a third more
 	}
-	return s3spill.New(next, client, cfg)
+	return s3spill.New(next, newClient(awsCfg), cfg)
+}
+
+func newClient(cfg aws.Config) *s3.Client {
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff })
+		o.UsePathStyle = o.BaseEndpoint != nil // LocalStack has no name for each bucket
+	})
 }
