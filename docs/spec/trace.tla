@@ -69,7 +69,7 @@ Take(c, e, win, exp) ==
      ELSE {}
 
 Claim(c, e, win) ==
-  (IF e.answer = "inFlight" /\ \E o \in open : o.id # e.id THEN {[answer |-> "inFlight", seen |-> c.it, c |-> c]} ELSE {}) \cup
+  (IF e.answer = "inFlight" /\ \E o \in open : o.id # e.id THEN Same(c, "inFlight") ELSE {}) \cup
   IF c.it.st = "A" THEN Put(c, e, win)
   ELSE IF c.it.st = "S" /\ e.own # 0 /\ c.it.own = Owner(e.own) /\ ~c.it.rel THEN Same(c, "claimed")           \* rule 5
   ELSE IF c.it.st = "S" THEN

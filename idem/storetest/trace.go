@@ -163,7 +163,7 @@ func (r *recorder) end(tr *trace, e *event, answer string, got *store.Entry) {
 	if e.Answer = answer; got != nil {
 		e.Got, e.entryState = true, r.state(tr, got)
 	}
-	tr.events = append(tr.events, &event{ID: e.ID, At: r.now(), Op: e.Op, Answer: answer})
+	tr.events = append(tr.events, &event{ID: e.ID, At: r.now()})
 }
 
 // call is a call in progress.
