@@ -14,14 +14,29 @@ import (
 // late, after later ones of another connection, and so move the offset back.
 const doubtTime = time.Minute
 
-// commit commits the watermarks of partitions (nil: of all). There is one commit at a time.
-func (m *member) commit(ctx context.Context, client *kgo.Client, of map[string][]int32) {
+// commit commits the watermarks of all partitions. There is one commit at a time. It reports whether the broker accepts some of
+// them only after a rebalance.
+func (m *member) commit(ctx context.Context, client *kgo.Client) (rebalance bool) {
 	m.commits.Lock()
 	defer m.commits.Unlock()
-	m.send(ctx, client, m.uncommitted(time.Now(), of))
+	return m.send(ctx, client, m.uncommitted(time.Now(), nil))
 }
 
-// uncommitted returns the watermarks that are to be committed. The caller holds commits.
+// lastCommitPause is the time between two last commits.
+const lastCommitPause = 50 * time.Millisecond
+
+// commitLast commits the watermarks of all partitions before the member leaves. If the group rebalances, it waits for that, at
+// most half of endTimeout.
+func (m *member) commitLast(ctx context.Context, client *kgo.Client) {
+	for end := time.Now().Add(endTimeout / 2); m.commit(ctx, client); <-time.After(lastCommitPause) {
+		if time.Now().After(end) {
+			m.log.WarnContext(ctx, "the last offsets were not committed, because the group did not end its rebalance: the records are delivered again")
+			return
+		}
+	}
+}
+
+// uncommitted returns the watermarks of partitions (nil: of all) that are to be committed. The caller holds commits.
 func (m *member) uncommitted(now time.Time, of map[string][]int32) map[string]map[int32]kgo.EpochOffset {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,10 +66,11 @@ func (m *member) uncommitted(now time.Time, of map[string][]int32) map[string]ma
 	return offsets
 }
 
-// send commits offsets and waits for the answer, at most commitTimeout. The caller holds commits.
-func (m *member) send(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset) {
+// send commits offsets and waits for the answer, at most commitTimeout. It reports whether the broker accepts some of them only
+// after a rebalance. The caller holds commits.
+func (m *member) send(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset) (rebalance bool) {
 	if len(offsets) == 0 {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
@@ -63,8 +79,9 @@ func (m *member) send(ctx context.Context, client *kgo.Client, offsets map[strin
 			m.unanswered(offsets, err)
 			return
 		}
-		m.answered(offsets, req, resp)
+		rebalance = m.answered(offsets, req, resp)
 	})
+	return rebalance
 }
 
 // unanswered takes note of offsets that may have been committed, or may be later.
@@ -81,8 +98,10 @@ func (m *member) unanswered(offsets map[string]map[int32]kgo.EpochOffset, err er
 	m.seldom.warn(m.log, "commit", "offsets were not committed; they are sent again", "error", err)
 }
 
-// answered takes note of the answers for each partition.
-func (m *member) answered(offsets map[string]map[int32]kgo.EpochOffset, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) {
+// answered takes note of the answers for each partition. It reports whether one of them is that the group rebalances.
+func (m *member) answered(
+	offsets map[string]map[int32]kgo.EpochOffset, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse,
+) (rebalance bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	names := make(map[[16]byte]string, len(req.Topics)) // later versions of the protocol answer with the ID of a topic alone
@@ -99,11 +118,14 @@ func (m *member) answered(offsets map[string]map[int32]kgo.EpochOffset, req *kms
 			switch p := m.partitions[at]; {
 			case err == nil && p != nil:
 				p.confirmed = offsets[topic][answer.Partition].Offset
-			case err == nil, errors.Is(err, kerr.RebalanceInProgress):
+			case err == nil:
+			case errors.Is(err, kerr.RebalanceInProgress):
+				rebalance = true
 			default:
 				m.seldom.warn(m.log, "commit", "the offset of a partition was not committed; it is sent again while the partition is assigned",
 					"topic", topic, "partition", answer.Partition, "error", err)
 			}
 		}
 	}
+	return rebalance
 }

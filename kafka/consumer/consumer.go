@@ -98,7 +98,7 @@ func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommit
 	defer cancelLast()
 	defer context.AfterFunc(last, cancelCommits)()
 	k.end()
-	m.commit(last, client, nil)
+	m.commitLast(last, client)
 	m.leave(last, client)
 	client.Close()
 	return m.overrun(running)

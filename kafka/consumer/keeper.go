@@ -30,7 +30,7 @@ func (k *keeper) run() {
 		case <-k.stop:
 			return
 		case <-commit.C:
-			k.member.commit(k.commits, k.client, nil)
+			k.member.commit(k.commits, k.client)
 		case now := <-resume.C:
 			k.member.resume(k.client, now)
 			k.member.beat(now)

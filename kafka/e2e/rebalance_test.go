@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,7 +43,10 @@ func TestMembersJoinAndLeaveInTheMiddleOfWork(t *testing.T) {
 				first.mustEnd()
 				f.until("the others have its partitions", func() bool { return len(second.Stats().Partitions) == 3 && len(third.Stats().Partitions) == 3 })
 				second.mustEnd()
-				f.until("all records are handled", func() bool { n, _ := f.called(); return n == 1200 })
+				f.until("all offsets are committed", func() bool {
+					all := slices.Collect(maps.Values(f.offsets()))
+					return len(all) == 6 && slices.Min(all) == 200
+				})
 				third.mustEnd()
 				if !f.calledOnce(1200) {
 					_, calls := f.called()
@@ -176,4 +181,27 @@ func TestRefusedCommitIsSentAgain(t *testing.T) {
 		f.until("the offset is committed", func() bool { return f.offsets()[0] == 10 })
 		c.mustEnd()
 	})
+}
+
+// The last commit waits for a rebalance that is in progress, for a bounded time.
+func TestLastCommitWaitsForTheRebalance(t *testing.T) {
+	for name, test := range map[string]struct{ refusals, offset int }{"of some time": {3, 10}, "without an end": {-1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(f *fixture) {
+				c := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = time.Hour })
+				f.produce(0, 10, 0)
+				f.until("all records are handled", func() bool { return f.calledOnce(10) })
+				f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.RebalanceInProgress, Count: test.refusals})
+				began := time.Now()
+				c.mustEnd()
+				if took := time.Since(began); took > 6*time.Second {
+					f.Errorf("Run returned after %v", took)
+				}
+				f.wantOffsets(int64(test.offset))
+				if n := f.logged("the last offsets were not committed"); (n == 1) != (test.offset == 0) {
+					f.Errorf("%d lines say that offsets were not committed", n)
+				}
+			})
+		})
+	}
 }
