@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 )
 
@@ -96,7 +97,7 @@ func TestOverTheNetwork(t *testing.T) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	client := sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(server.URL()), HTTPClient: &http.Client{Transport: transport},
+		Region: "us-east-1", BaseEndpoint: aws.String(server.URL()), HTTPClient: awsclient.New(&http.Client{Transport: transport}, 0),
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 	})
 	queue := newQueue(t, client, nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )
@@ -66,7 +67,7 @@ func (f *fakeSQS) start(t *testing.T) *sqs.Client {
 	client := server.Client()
 	t.Cleanup(client.CloseIdleConnections)
 	return sqs.New(sqs.Options{
-		Region: "eu-central-1", BaseEndpoint: &server.URL, HTTPClient: client, RetryMaxAttempts: 1,
+		Region: "eu-central-1", BaseEndpoint: &server.URL, HTTPClient: awsclient.New(client, 0), RetryMaxAttempts: 1,
 		Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("test", "test", "")),
 	})
 }

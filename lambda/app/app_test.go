@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/internal/testkit"
@@ -198,7 +199,7 @@ func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	awsCfg := must(config.LoadDefaultConfig(t.Context()))
+	awsCfg := must(config.LoadDefaultConfig(t.Context(), config.WithHTTPClient(awsclient.New(nil, 0))))
 	client := dynamodb.NewFromConfig(awsCfg)
 	if err := dynamostore.CreateTable(t.Context(), client, "payments-keys"); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/internal/testkit"
 )
@@ -31,14 +32,15 @@ func LocalStack(tb testing.TB) string {
 	return endpoint
 }
 
-// Config returns the SDK's configuration for the services at an endpoint. Connections are closed when the test ends.
+// Config returns the SDK's configuration for the services at an endpoint. Connections are closed when the test ends. No reply is lost
+// by the client itself (see awsclient), so that a message is received once.
 func Config(tb testing.TB, endpoint string) aws.Config {
 	tb.Helper()
 	transport := &http.Transport{}
 	tb.Cleanup(transport.CloseIdleConnections)
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: &http.Client{Transport: transport},
+		HTTPClient: awsclient.New(&http.Client{Transport: transport}, 0),
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
 // endpoint invokes a function at a Lambda Invoke endpoint: that of AWS, of LocalStack, or a Runtime Interface Emulator.
@@ -64,7 +65,7 @@ func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) 
 	client := lambda.NewFromConfig(cfg, func(l *lambda.Options) {
 		l.BaseEndpoint = &base
 		l.Retryer = aws.NopRetryer{} // the mapping retries
-		l.HTTPClient = &http.Client{Transport: transport, Timeout: o.ESM.Timeout + answerSlack}
+		l.HTTPClient = awsclient.New(&http.Client{Transport: transport, Timeout: o.ESM.Timeout + answerSlack}, 0)
 	})
 	return &endpoint{client: client, transport: transport, name: name, url: base, tally: t}, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/internal/awsclient"
 )
 
 type object = map[string]any
@@ -52,7 +53,7 @@ func deployedAt(t *testing.T, mappings ...object) (string, *local.Options) {
 	t.Cleanup(transport.CloseIdleConnections)
 	o := &local.Options{ESM: esm.DefaultConfig(), AWS: func(context.Context) (aws.Config, error) {
 		return aws.Config{
-			Region: "us-east-1", BaseEndpoint: &server.URL, HTTPClient: &http.Client{Transport: transport},
+			Region: "us-east-1", BaseEndpoint: &server.URL, HTTPClient: awsclient.New(&http.Client{Transport: transport}, 0),
 			Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), RetryMaxAttempts: 1,
 		}, nil
 	}}

@@ -20,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
@@ -145,7 +146,7 @@ func (s *runStore) dynamoDB() *dynamodb.Client { return dynamodb.NewFromConfig(s
 func (s *runStore) config(url string) aws.Config {
 	return aws.Config{
 		Region: Region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider(AccessKeyID, AccessSecret, ""),
-		HTTPClient: &http.Client{Transport: s.transport},
+		HTTPClient: awsclient.New(&http.Client{Transport: s.transport}, 0),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -48,7 +49,7 @@ func newFunction(t *testing.T, a answer) (redrive.Destination, *[]byte) {
 	}))
 	t.Cleanup(server.Close)
 	client := lambda.New(lambda.Options{
-		Region: "us-east-1", BaseEndpoint: &server.URL, HTTPClient: server.Client(), RetryMaxAttempts: 1,
+		Region: "us-east-1", BaseEndpoint: &server.URL, HTTPClient: awsclient.New(server.Client(), 0), RetryMaxAttempts: 1,
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 	})
 	return redrive.Function(client, *aws.String("pay")), &event
