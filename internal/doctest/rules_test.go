@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -68,7 +69,7 @@ func TestCIRunsTheCommandsLeftToIt(t *testing.T) {
 	}
 }
 
-// The verbs, flags, make targets and scripts that the documents name exist, also those in sentences and in blocks that are not run.
+// The verbs, flags, make targets, scripts and tests that the documents name exist, also those in sentences and in blocks that are not run.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	n := newNames(t)
@@ -95,6 +96,7 @@ func TestNames(t *testing.T) {
 type names struct {
 	verbs   map[string]string // with their pages of help
 	targets []string
+	tests   map[string]bool
 }
 
 func newNames(t *testing.T) names {
@@ -118,7 +120,24 @@ func newNames(t *testing.T) names {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z -]*):(?: |$)`).FindAllStringSubmatch(string(makefile), -1) {
 		n.targets = append(n.targets, strings.Fields(m[1])...)
 	}
+	n.tests = namesOfTests(t)
 	return n
+}
+
+// namesOfTests returns the names of all tests, fuzz tests and benchmarks, as git has their files.
+func namesOfTests(t *testing.T) map[string]bool {
+	t.Helper()
+	grep := exec.CommandContext(t.Context(), "git", "grep", "-hoE", `^func (Test|Fuzz|Benchmark)[A-Za-z0-9_]+`, "--", "*_test.go")
+	grep.Dir = root
+	out, err := grep.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]bool)
+	for line := range strings.Lines(string(out)) {
+		all[strings.TrimSpace(strings.TrimPrefix(line, "func "))] = true
+	}
+	return all
 }
 
 var (
@@ -126,6 +145,7 @@ var (
 	target = regexp.MustCompile(`(?:^|[\s(])make ([a-z-]+)`)
 	script = regexp.MustCompile(`(?:^|[\s(])((?:scripts|localstack)/[a-z-]+(?:\.sh|/))`)
 	option = regexp.MustCompile(`\s--([a-z-]+)`)
+	test   = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9_]*`)
 )
 
 // check returns an error if a text contains a name that does not exist.
@@ -151,7 +171,25 @@ func (n *names) check(text string) error {
 			return err
 		}
 	}
+	for _, name := range test.FindAllString(text, -1) {
+		if !n.hasTest(name, strings.Contains(text, "-run")) {
+			return fmt.Errorf("no test has the name %s", name)
+		}
+	}
 	return nil
+}
+
+// hasTest reports whether there is a test with a name, or one that go test -run finds by it.
+func (n *names) hasTest(name string, prefix bool) bool {
+	if n.tests[name] {
+		return true
+	}
+	for t := range n.tests {
+		if prefix && strings.HasPrefix(t, name) {
+			return true
+		}
+	}
+	return false
 }
 
 func TestUnknownNamesAreErrors(t *testing.T) {
@@ -159,7 +197,7 @@ func TestUnknownNamesAreErrors(t *testing.T) {
 	n := newNames(t)
 	for text, says := range map[string]string{
 		"bin/idemsk lst": "no verb lst", "FOO=1 idemsk list --nowhere x": "has no --nowhere", "idemsk list | idemsk get --produce 1": "idemsk get has no --produce",
-		"make nothing X=1": "no target nothing", "scripts/nowhere.sh run": "nowhere.sh",
+		"make nothing X=1": "no target nothing", "scripts/nowhere.sh run": "nowhere.sh", "TestNothingAtAll": "no test",
 	} {
 		if err := n.check(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want an error that says %s", text, err, says)
