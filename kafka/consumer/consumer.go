@@ -99,6 +99,7 @@ func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommit
 	defer context.AfterFunc(last, cancelCommits)()
 	k.end()
 	m.commitLast(last, client)
+	m.leaving()
 	m.leave(last, client)
 	client.Close()
 	return m.overrun(running)

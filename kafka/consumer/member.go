@@ -28,6 +28,7 @@ type member struct {
 	partitions map[place]*partition
 	joined     bool      // since the last loss
 	ending     bool      // Run is about to end
+	left       bool      // the last offsets were committed
 	alive      time.Time // when the keeper was last seen
 }
 
@@ -87,33 +88,51 @@ func (m *member) adjusted(_ context.Context, offsets map[string]map[int32]kgo.Of
 	return offsets, nil
 }
 
-// revoked gives partitions back: it ends what runs, within Config.RevokeTimeout, and commits what is settled.
+// revoked gives partitions back: it ends what runs, within Config.RevokeTimeout, and commits what is settled. If Run is about to
+// end, Run waits for what runs.
 func (m *member) revoked(ctx context.Context, client *kgo.Client, revoked map[string][]int32) {
-	if len(revoked) == 0 || m.isEnding() {
+	ending, left := m.state()
+	if len(revoked) == 0 || left {
 		return
 	}
 	m.log.InfoContext(ctx, "partitions revoked", "revoked", revoked)
-	bounded, cancel := context.WithTimeout(ctx, m.cfg.RevokeTimeout)
-	defer cancel()
-	for _, msg := range m.stop(bounded, revoked) {
-		m.log.WarnContext(ctx, "a handler still runs after its partition was revoked: the new owner receives the record, and waits for its key",
-			"source", msg.Record.Source())
+	commitWithin := commitTimeout
+	if ending {
+		commitWithin = endTimeout / 2 //nolint:mnd // the other half is for the last commit
+	} else {
+		m.finish(ctx, revoked)
 	}
 	m.commits.Lock()
 	defer m.commits.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, commitWithin)
+	defer cancel()
 	m.send(ctx, client, m.uncommitted(time.Now(), revoked))
 	m.remove(client, revoked)
+}
+
+// finish ends what runs of revoked partitions, within Config.RevokeTimeout.
+func (m *member) finish(ctx context.Context, revoked map[string][]int32) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.RevokeTimeout)
+	defer cancel()
+	for _, msg := range m.stop(ctx, revoked) {
+		m.log.WarnContext(ctx, "a handler still runs after its partition was revoked: the new owner receives the record, and waits for its key",
+			"source", msg.Record.Source())
+	}
 }
 
 // lost drops partitions that another member may have already.
 func (m *member) lost(ctx context.Context, client *kgo.Client, lost map[string][]int32) {
 	m.mu.Lock()
 	m.joined = false
+	ending, left := m.ending, m.left
 	m.mu.Unlock()
-	if len(lost) == 0 || m.isEnding() {
+	if len(lost) == 0 || left {
 		return
 	}
-	running := m.stop(ended(), lost)
+	var running []*kafka.Message // Run waits for them if it is about to end
+	if !ending {
+		running = m.stop(ended(), lost)
+	}
 	m.log.WarnContext(ctx, "partitions lost: their records are delivered again to the new owners, and nothing is committed",
 		"lost", lost, "handlersRunning", len(running))
 	m.commits.Lock()
@@ -153,10 +172,17 @@ func (m *member) closing() {
 	m.ending = true
 }
 
-func (m *member) isEnding() bool {
+// leaving takes note that the last offsets were committed.
+func (m *member) leaving() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.ending
+	m.left = true
+}
+
+func (m *member) state() (ending, left bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ending, m.left
 }
 
 // settled is called by the stream.

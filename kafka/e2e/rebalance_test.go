@@ -205,3 +205,42 @@ func TestLastCommitWaitsForTheRebalance(t *testing.T) {
 		})
 	}
 }
+
+// A partition that is revoked while Run ends is committed then. The end of Run, which waits for handlers of other partitions, does not
+// move the new owner's offset back.
+func TestRevocationDuringTheEndOfRun(t *testing.T) {
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 2, func(f *fixture) {
+				release := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+				f.handler = func(_ context.Context, r kafka.Record) ([]byte, error) {
+					if r.Offset == 9 {
+						<-release[r.Partition]
+					}
+					return nil, nil
+				}
+				f.produce(0, 10, 0, 1)
+				seldom := func(cfg *consumer.Config) { cfg.CommitInterval, cfg.DrainTimeout = time.Hour, time.Hour }
+				first := f.start(protocol, seldom)
+				f.until("the handlers of all records are called", func() bool { return f.calledOnce(20) })
+				first.stop()
+				second := f.start(protocol, func(cfg *consumer.Config) { cfg.CommitInterval = time.Second })
+				f.until("the second member has a partition", func() bool { return len(second.Stats().Partitions) == 1 })
+				moved := second.Stats().Partitions[0].Partition
+				f.produce(10, 10, moved)
+				close(release[moved])
+				f.until("the new owner commits", func() bool { return f.offsets()[moved] == 20 })
+				close(release[1-moved])
+				first.mustEnd()
+				if at := f.offsets()[moved]; at != 20 {
+					f.Errorf("the offset of partition %d moved back to %d", moved, at)
+				}
+				f.until("the other partition is committed", func() bool { return f.offsets()[1-moved] == 10 })
+				second.mustEnd()
+				if !f.calledOnce(30) {
+					f.Errorf("calls %v; want one for each record", f.calls)
+				}
+			})
+		})
+	}
+}
