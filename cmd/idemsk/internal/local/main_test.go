@@ -129,7 +129,7 @@ func options(t *testing.T, mode string) (local.Options, *transcript) {
 
 func run(t *testing.T, o local.Options) (*local.Report, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	report, err := local.Run(ctx, o)
 	if ctx.Err() != nil {
