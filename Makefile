@@ -60,6 +60,12 @@ torture:
 	TORTURE_RECORDS=100000 TORTURE_EVENTS=500 TORTURE_SEED=$(SEED) \
 	  go test -tags servers -count=1 -timeout 60m -v ./kafka/e2e/torture
 
+## linear: the histories of concurrent clients of each store, on its real server and over networks that fail (internal/linear): OPS=1000000 operations,
+##      of which make test has a part. SEED=7 repeats what each client does; how their operations interleave depends on timing
+OPS ?= 1000000
+linear:
+	LINEAR_OPS=$(OPS) LINEAR_SEED=$(SEED) go test -tags servers -count=1 -timeout 3h -v ./internal/linear
+
 ## trace: record what the stores do on their real servers, and check it against the model of the rules (docs/spec)
 trace:
 	scripts/trace.sh
@@ -133,4 +139,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture linear trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

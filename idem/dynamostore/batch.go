@@ -64,7 +64,6 @@ func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, resul
 // decide answers the claims that need no write and prepares the statements of the others.
 func (s *Store) decide(reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
 	left := claims[:0]
-	now := s.clock.Now()
 	for _, c := range claims {
 		req := &reqs[c.i]
 		if c.seen != nil {
@@ -73,7 +72,7 @@ func (s *Store) decide(reqs []store.ClaimRequest, claims []open, results []store
 				continue
 			}
 		}
-		s.prepare(&c, req, now)
+		s.prepare(&c, req, s.clock.Now()) // after judge: a take-over is not written at a time at which the lease was not over
 		left = append(left, c)
 	}
 	return left

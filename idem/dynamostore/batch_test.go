@@ -289,3 +289,29 @@ func TestTableNamedByItsARNHasNoBatches(t *testing.T) {
 		}
 	}
 }
+
+// Each reading of the clock is a millisecond after the one before: the entry of a take-over is not older than the end of the lease that it takes.
+func TestTakeOverInABatchIsWrittenAfterTheLeaseWasOver(t *testing.T) {
+	const skew = 3 * time.Millisecond
+	now := time.UnixMilli(4_000_000_000_000)
+	s := newStore(t, client(newWire(t), fake(t).URL()), dynamostore.Config{MaxClockSkew: skew, Clock: func() time.Time {
+		now = now.Add(time.Millisecond)
+		return now
+	}})
+	s.BatchSingles()
+	for lease := 5 * time.Millisecond; lease < 15*time.Millisecond; lease += time.Millisecond {
+		claim := func(owner int) store.ClaimResult {
+			return s.Claim(t.Context(), []store.ClaimRequest{{
+				Key: fmt.Sprint("k", lease), Owner: ownerName(owner), Lease: lease, Retention: time.Hour, TakeOver: true,
+			}})[0]
+		}
+		first := claim(0)
+		next := claim(1)
+		for owner := 2; next.State == store.ClaimInFlight; owner++ {
+			next = claim(owner)
+		}
+		if over := first.Entry.LeaseUntil.Add(skew); !next.Stolen || next.Entry.UpdatedAt.Before(over) {
+			t.Errorf("lease %v: %+v; want it taken at %v or later", lease, next, over)
+		}
+	}
+}

@@ -33,10 +33,11 @@ type Proxy struct {
 	work   sync.WaitGroup // of goroutines
 
 	mu        sync.Mutex
-	listener  net.Listener // nil while connections are refused
-	fresh     Fault        // of new connections
-	reply     Fault        // of the connection on which the server answers next
-	rate      int          // bytes a second, in each direction of a connection; 0: as fast as it goes
+	listener  net.Listener  // nil while connections are refused
+	fresh     Fault         // of new connections
+	reply     Fault         // of the connection on which the server answers next
+	delay     time.Duration // of the next request
+	rate      int           // bytes a second, in each direction of a connection; 0: as fast as it goes
 	links     map[*link]struct{}
 	connected int
 }
@@ -127,6 +128,13 @@ func (p *Proxy) NextReply(f Fault) {
 	p.reply = f
 }
 
+// DelayNextRequest delays what a client sends next. It arrives even if the client closes its connection meanwhile.
+func (p *Proxy) DelayNextRequest(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
 // Slow limits each direction of each connection to this number of bytes a second.
 func (p *Proxy) Slow(bytesPerSecond int) {
 	p.mu.Lock()
@@ -214,6 +222,27 @@ func (p *Proxy) takeReply() Fault {
 	return f
 }
 
+// hold waits for the delay of the next request, once.
+func (p *Proxy) hold() {
+	p.mu.Lock()
+	d := p.delay
+	p.delay = 0
+	p.mu.Unlock()
+	if d > 0 {
+		p.wait(d)
+	}
+}
+
+// wait waits until a time has passed or the proxy is closed.
+func (p *Proxy) wait(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.closed:
+	}
+}
+
 // pace waits until n more bytes have passed at the rate of the proxy, and returns the time of that. free is the time at which the bytes
 // before them had passed.
 func (p *Proxy) pace(free time.Time, n int) time.Time {
@@ -228,12 +257,7 @@ func (p *Proxy) pace(free time.Time, n int) time.Time {
 		free = now
 	}
 	free = free.Add(time.Duration(n) * time.Second / time.Duration(rate))
-	timer := time.NewTimer(time.Until(free))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.closed:
-	}
+	p.wait(time.Until(free))
 	return free
 }
 
@@ -297,6 +321,8 @@ func (l *link) carry(to, from net.Conn, isReply bool) {
 		n, err := from.Read(buf)
 		if n > 0 && isReply {
 			l.fail(l.proxy.takeReply())
+		} else if n > 0 {
+			l.proxy.hold()
 		}
 		free = l.proxy.pace(free, n)
 		if l.isSilent() {

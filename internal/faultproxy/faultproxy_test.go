@@ -186,6 +186,24 @@ func TestTheNextReplyIsLostAfterItsRequestHasArrived(t *testing.T) {
 	}
 }
 
+func TestADelayedRequestArrivesAfterItsClientHasGone(t *testing.T) {
+	addr, heard := echo(t)
+	p := faultproxy.Start(t, addr)
+	conn := mustDial(t, p)
+	wantCarried(t, conn)
+	<-heard
+	p.DelayNextRequest(2 * moment)
+	begun := time.Now()
+	if _, err := io.WriteString(conn, "pay"); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if text, took := <-heard, time.Since(begun); text != "pay" || took < 2*moment {
+		t.Errorf("the server got %q after %v", text, took)
+	}
+	wantCarried(t, mustDial(t, p)) // it was one request
+}
+
 func TestASlowNetworkTakesItsTime(t *testing.T) {
 	addr, _ := echo(t)
 	p := faultproxy.Start(t, addr)
