@@ -1,0 +1,2 @@
+// Package simulation tests the whole function in virtual time.
+package simulation

@@ -1,0 +1,104 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/sqsdlq"
+	"github.com/idemsk/idemsk/lambda/app"
+)
+
+// process is a process of the function: package app with everything below it, on a network of its own.
+type process struct {
+	*world
+	name       string
+	deployment int
+	offset     time.Duration // of its clock
+	fn         *app.Function
+	client     *dynamodb.Client // of the handler
+	alive      context.Context  // done when the process has ended
+	end        context.CancelFunc
+}
+
+var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's words
+
+// start starts a process.
+func (w *world) start(name string) *process {
+	p := &process{world: w, name: name, deployment: w.deployed(), offset: w.settings.offset(w.dice, name)}
+	p.alive, p.end = context.WithCancel(w.stopping)
+	cfg := aws.Config{Region: "eu-central-1", HTTPClient: newLink(w, p), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
+	endpoint := aws.String("http://aws.invalid")
+	p.client = dynamostore.NewClient(cfg, func(o *dynamodb.Options) { o.BaseEndpoint = endpoint })
+	tables := host.WithStore(host.Store{
+		Name: host.StoreDynamoDB,
+		Read: func(v *host.Vars, c *host.Config) { c.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable) },
+		Open: func(_ context.Context, b *host.Base) (store.Store, error) {
+			clock := func() time.Time { return time.Now().Add(p.offset) }
+			return dynamostore.New(p.client, dynamostore.Config{Table: b.Config.Table, MaxClockSkew: b.Config.MaxClockSkew, Clock: clock})
+		},
+	})
+	letters := host.WithDeadLetterTopic(host.DeadLetterTopic{
+		Read: func(*host.Vars) {},
+		Open: func(context.Context, *host.Base) (kafka.DeadLetters, error) {
+			client := sqs.NewFromConfig(cfg, func(o *sqs.Options) {
+				o.BaseEndpoint = endpoint
+				o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = 3, 200*time.Millisecond })
+			})
+			return sqsdlq.New(client, sqsdlq.Config{URL: w.url})
+		},
+	})
+	env := maps.Clone(w.environ[p.deployment])
+	vars := host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
+	fn, err := app.New(p.alive, host.Handler(p.handle), vars, io.Discard, io.Discard, tables, letters)
+	if err != nil {
+		panic(err) // the settings are valid
+	}
+	p.fn = fn
+	return p
+}
+
+func (p *process) ended() bool { return p.alive.Err() != nil }
+
+// invoke invokes the function as Lambda does: a process that does not answer in time is ended.
+func (p *process) invoke(payload []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(p.alive, timeout)
+	type answer struct {
+		out []byte
+		err error
+	}
+	answered := make(chan answer, 1)
+	p.running.Go(func() {
+		defer cancel()
+		out, err := p.fn.Invoke(ctx, payload)
+		answered <- answer{out, err}
+	})
+	select {
+	case a := <-answered:
+		if isExit(a.err) {
+			p.end()
+		}
+		if p.ended() {
+			return nil, errCrashed
+		}
+		return a.out, a.err
+	case <-p.alive.Done():
+		return nil, errCrashed
+	case <-time.After(timeout):
+		p.log(p.name, "the invocation times out")
+		p.end()
+		return nil, errCrashed
+	}
+}
