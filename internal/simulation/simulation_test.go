@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ func TestMain(m *testing.M) {
 	// With Go 1.26 and -race, several Ps that run the timers of a synctest bubble corrupt the race detector's context (see kafka/e2e). One P
 	// also makes the order of goroutines almost the same in each run of a seed.
 	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400) // the live heap is small
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,6 +55,7 @@ type world struct {
 
 	mu       sync.Mutex
 	steps    int
+	items    map[string]decoded  // by table and key
 	entries  map[string]entry    // the entry of each payment after the last step
 	owners   map[string]*process // who claimed under the name of an owner
 	letters  []kafka.DeadLetter
@@ -100,7 +102,7 @@ func newWorld(t *testing.T, s scenario) *world {
 	d := dice(s.seed)
 	w := &world{
 		scenario: s, dice: d, settings: settingsOf(d), faults: &faults{dice: d, only: s.allowed()}, begun: time.Now(),
-		entries: make(map[string]entry), owners: make(map[string]*process), handling: make(map[string][]*execution),
+		items: make(map[string]decoded), entries: make(map[string]entry), owners: make(map[string]*process), handling: make(map[string][]*execution),
 	}
 	w.stopping, w.stop = context.WithCancel(context.Background())
 	if w.faults.strikes(deployment, 1, "the function") {
@@ -197,15 +199,26 @@ func (w *world) keepLetter(body []byte) {
 	w.letters = append(w.letters, letter)
 }
 
-// item reads an item of a table; nil if there is none.
+// item reads an item of a table; nil if there is none. An item that has not changed is not decoded again.
 func (w *world) item(table, attribute, key string) map[string]attributeValue {
-	body := fmt.Appendf(nil, `{"TableName":%q,"ConsistentRead":true,"Key":{%q:{"S":%q}}}`, table, attribute, key)
+	body := []byte(`{"TableName":"` + table + `","ConsistentRead":true,"Key":{"` + attribute + `":{"S":"` + key + `"}}}`)
 	status, out := call(w.tables, "DynamoDB_20120810.GetItem", body)
+	last := w.items[table+key]
+	if last.item != nil && bytes.Equal(last.answer, out) {
+		return last.item
+	}
 	var got struct{ Item map[string]attributeValue }
 	if err := json.Unmarshal(out, &got); err != nil || status != http.StatusOK {
 		panic(fmt.Sprintf("reading %s: %d %s", key, status, out))
 	}
+	w.items[table+key] = decoded{out, got.Item}
 	return got.Item
+}
+
+// decoded is an item as it was answered and decoded.
+type decoded struct {
+	answer []byte
+	item   map[string]attributeValue
 }
 
 // attributeValue is a value of the types that the tables have.
