@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -230,5 +231,16 @@ func (w *world) checkLetters(wanted, allowed map[string]bool) {
 		if !sent[source] {
 			w.violatedLocked(source, "has no dead letter")
 		}
+	}
+}
+
+// checkExpiry checks that time to live deletes all entries after the retention, and none before.
+func (w *world) checkExpiry() {
+	n := w.tables.ExpireNow(time.Now().Add(retention - faulty - patience))
+	_ = sleep(context.Background(), retention+patience) // can't end early
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if all := w.tables.ExpireNow(time.Now()); n > 0 || all != len(w.entries) {
+		w.violatedLocked("", "%d entries were deleted before their retention was over, and %d of %d after it", n, all, len(w.entries))
 	}
 }

@@ -167,6 +167,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // carry brings a request to its service and the reply back, with the request's fault.
 func (l *link) carry(ctx context.Context, rq *request) (*http.Response, error) {
+	if rq.service == "AmazonSQS" && l.queueIsFull() {
+		l.log(rq.name, fullQueue)
+		return failure(http.StatusForbidden, "AccessDenied"), nil
+	}
 	kind := ""
 	if !l.calm() {
 		kind = l.faults.ofRequest(rq.name)

@@ -48,6 +48,7 @@ const (
 	internalApplied = "internal-applied" // an internal error after it
 	conflict        = "conflict"         // a transaction is writing the item
 	partial         = "partial"          // some statements of a batch are throttled or conflict, some keys are not read
+	fullQueue       = "full-queue"       // the queue accepts no letter for some time
 	crash           = "crash"            // of a process, before or after one of its requests
 	pause           = "pause"            // the requests and replies of a process are held, for longer than its lease
 	duplicate       = "duplicate"        // a batch is delivered to another process at the same time
@@ -120,7 +121,7 @@ type scenario struct {
 func (s scenario) command() string {
 	words := []string{"make simulate SEEDS=" + strconv.FormatUint(s.seed, 10)}
 	if s.records > 0 {
-		words = append(words, "RECORDS="+strconv.Itoa(s.records))
+		words = append(words, "FIRST="+strconv.Itoa(s.records))
 	}
 	if s.only != nil {
 		ids := make([]string, 0, len(s.only)+1)
@@ -130,7 +131,7 @@ func (s scenario) command() string {
 		if len(ids) == 0 {
 			ids = append(ids, "none")
 		}
-		words = append(words, "FAULTS="+strings.Join(ids, ","))
+		words = append(words, "ONLY="+strings.Join(ids, ","))
 	}
 	return strings.Join(words, " ")
 }

@@ -17,7 +17,10 @@ type settings struct {
 	environ     [2]map[string]string // of each deployment
 }
 
-const maxAttempts = 8
+const (
+	maxAttempts = 8
+	retention   = 168 * time.Hour // the default
+)
 
 func settingsOf(d dice) settings {
 	s := settings{

@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 
 // The environment variables that make simulate sets.
 const (
-	seedsVariable   = "SIMULATE_SEEDS"   // N or N-M
-	recordsVariable = "SIMULATE_RECORDS" // the first records only
-	faultsVariable  = "SIMULATE_FAULTS"  // the faults that may occur, by ID
+	seedsVariable = "SIMULATE_SEEDS" // N or N-M
+	firstVariable = "SIMULATE_FIRST" // how many of the records are produced, empty for all
+	onlyVariable  = "SIMULATE_ONLY"  // the faults that may occur, by ID; empty for all
 )
 
 // shortSeeds are the seeds of make test.
@@ -84,20 +84,20 @@ func seedsOf(t *testing.T) (first, last uint64) {
 
 func recordsOf(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv(recordsVariable)
+	text := os.Getenv(firstVariable)
 	if text == "" {
 		return 0
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("%s is %q: want a number of records", recordsVariable, text)
+		t.Fatalf("%s is %q: want a number of records", firstVariable, text)
 	}
 	return n
 }
 
 func faultsOf(t *testing.T) []uint64 {
 	t.Helper()
-	text := os.Getenv(faultsVariable)
+	text := os.Getenv(onlyVariable)
 	if text == "" {
 		return nil
 	}
@@ -108,7 +108,7 @@ func faultsOf(t *testing.T) []uint64 {
 		}
 		id, err := strconv.ParseUint(word, 16, 64)
 		if err != nil {
-			t.Fatalf("%s is %q: want the IDs of faults", faultsVariable, text)
+			t.Fatalf("%s is %q: want the IDs of faults", onlyVariable, text)
 		}
 		only = append(only, id)
 	}

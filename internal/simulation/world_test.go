@@ -48,6 +48,7 @@ type world struct {
 	records [][]record // by partition
 	mapping *eventSource
 	deploys time.Duration // when the second deployment replaces the first one, 0 for never
+	full    time.Duration // how long the queue accepts no letter
 
 	stopping context.Context // done after the first violation, and at the end
 	stop     context.CancelFunc
@@ -90,6 +91,7 @@ func run(t *testing.T, s scenario) (res result) {
 		w.running.Wait()
 		if w.err == nil {
 			w.checkEnd()
+			w.checkExpiry()
 		}
 		w.stop()
 		res = result{steps: w.steps, err: w.err, injected: w.faults.injected, trace: w.trace, about: w.settings.String()}
@@ -108,13 +110,16 @@ func newWorld(t *testing.T, s scenario) *world {
 	if w.faults.strikes(deployment, 1, "the function") {
 		w.deploys = time.Duration(d.between(500, 20_000, "deployment")) * time.Millisecond
 	}
+	if w.faults.strikes(fullQueue, 0.3, "the queue") {
+		w.full = time.Duration(d.between(1, 30, "full queue")) * time.Second
+	}
 	w.records = produce(d, &w.settings, s.records)
 	var err error
 	if w.tables, err = dynamofake.New(dynamofake.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, key := range map[string]string{keysTable: dynamostore.AttrKey, accountsTable: "account", bookingsTable: "payment"} {
-		if err := w.tables.CreateTable(dynamofake.Table{Name: name, HashKey: key}); err != nil {
+		if err := w.tables.CreateTable(dynamofake.Table{Name: name, HashKey: key, TTLAttribute: dynamostore.AttrExpiry}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,6 +142,9 @@ func (w *world) deployed() int {
 	}
 	return 0
 }
+
+// queueIsFull reports whether the queue accepts no letter now.
+func (w *world) queueIsFull() bool { return time.Since(w.begun) < w.full }
 
 // calm reports that no more faults are injected.
 func (w *world) calm() bool { return time.Since(w.begun) > faulty || w.stopping.Err() != nil }
