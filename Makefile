@@ -65,7 +65,7 @@ torture:
 ##      command that repeats it is printed. SEEDS=7 or SEEDS=1-10000, about a million steps
 SEEDS ?= 1-10000
 simulate:
-	SIMULATE_SEEDS=$(SEEDS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) go test -count=1 -timeout 0 -v -run TestSimulation ./internal/simulation
+	SIMULATE_SEEDS=$(SEEDS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) go test -count=1 -timeout 0 -v -run TestSimulation ./kafka/e2e/simulation
 
 ## trace: record what the stores do on their real servers, and check it against the model of the rules (docs/spec)
 trace:

@@ -11,6 +11,7 @@ type settings struct {
 	lease       time.Duration
 	beyondSkew  bool // the clocks differ by more than the configured skew
 	claimCommit bool // some deployments claim on commit, so all effects are enlisted
+	group       bool // a consumer group in the place of the event source and the function
 	partitions  int
 	payments    int
 	pollers     int
@@ -27,6 +28,7 @@ func settingsOf(d dice) settings {
 		lease:       pick(d, "lease", time.Second, 2*time.Second, 5*time.Second),
 		beyondSkew:  d.chance(0.15, "beyond skew"),
 		claimCommit: d.chance(0.25, "claim on commit"),
+		group:       d.chance(0.2, "group"),
 		partitions:  d.between(1, 3, "partitions"),
 		payments:    d.between(4, 16, "payments"),
 		pollers:     d.between(1, 3, "pollers"),
@@ -62,7 +64,7 @@ func (s *settings) offset(d dice, process string) time.Duration {
 }
 
 func (s *settings) String() string {
-	text := fmt.Sprintf("%d payments, %d partitions, %d pollers, clocks beyond the skew: %v\n", s.payments, s.partitions, s.pollers, s.beyondSkew)
+	text := fmt.Sprintf("%d payments, %d partitions, %d pollers, clocks beyond the skew: %v, a consumer group: %v\n", s.payments, s.partitions, s.pollers, s.beyondSkew, s.group)
 	for _, env := range s.environ {
 		for _, name := range []string{"LEASE", "ORDER", "CLAIM", "FAILURES", "BATCHING", "CONCURRENCY", "COMMIT_WINDOW", "WAIT"} {
 			text += " IDEMSK_" + name + "=" + env["IDEMSK_"+name]

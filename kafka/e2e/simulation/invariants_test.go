@@ -169,6 +169,19 @@ func isLetterOf(l *kafka.DeadLetter, key string, token int64) bool {
 	return l.IdempotencyKey == storedKey(key) && l.Token == token
 }
 
+// open describes the keys that are not final.
+func (w *world) open() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := ""
+	for key, e := range w.entries {
+		if e.status == started {
+			text += fmt.Sprintf("%s %+v ", key, e)
+		}
+	}
+	return text
+}
+
 // checkEnd checks what is left when all records are committed and nothing is in flight.
 func (w *world) checkEnd() {
 	w.mu.Lock()

@@ -45,8 +45,7 @@ type world struct {
 	queue   *sqsfake.Server
 	url     string // of the queue
 	begun   time.Time
-	records [][]record // by partition
-	mapping *eventSource
+	records [][]record    // by partition
 	deploys time.Duration // when the second deployment replaces the first one, 0 for never
 	full    time.Duration // how long the queue accepts no letter
 
@@ -85,8 +84,12 @@ func run(t *testing.T, s scenario) (res result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, s)
-		watchdog := time.AfterFunc(patience, func() { w.violated("", "records were not settled within %v: %s", patience, w.source().open()) })
-		w.deliver()
+		watchdog := time.AfterFunc(patience, func() { w.violated("", "records were not settled within %v: %s", patience, w.open()) })
+		if w.group {
+			w.deliverToGroup(t)
+		} else {
+			w.deliver()
+		}
 		watchdog.Stop()
 		w.running.Wait()
 		if w.err == nil {

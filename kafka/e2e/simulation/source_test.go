@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,8 +25,6 @@ type eventSource struct {
 	delivered  []int // counts the batches
 }
 
-func (w *world) source() *eventSource { return w.mapping }
-
 // deliver delivers all records.
 func (w *world) deliver() {
 	n := len(w.records)
@@ -35,7 +32,6 @@ func (w *world) deliver() {
 	for i := range n {
 		s.poller[i] = i % w.pollers
 	}
-	w.mapping = s
 	var pollers sync.WaitGroup
 	for i := range w.pollers {
 		pollers.Go(func() { s.poll(i) })
@@ -55,19 +51,6 @@ func (s *eventSource) done() bool {
 		}
 	}
 	return true
-}
-
-// open describes the partitions that are not committed.
-func (s *eventSource) open() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var parts []string
-	for i, records := range s.records {
-		if s.committed[i] < len(records) {
-			parts = append(parts, records[s.committed[i]].source()+" of "+strconv.Itoa(len(records))+" records")
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // rebalance moves partitions to other pollers, without waiting for their invocations.

@@ -21,13 +21,14 @@ import (
 	"github.com/idemsk/idemsk/lambda/app"
 )
 
-// process is a process of the function: package app with everything below it, on a network of its own.
+// process is a process of the function, package app with everything below it, or a member of a consumer group. It has a network of its own.
 type process struct {
 	*world
 	name       string
 	deployment int
 	offset     time.Duration // of its clock
-	fn         *app.Function
+	fn         *app.Function // nil in a group
+	aws        aws.Config
 	client     *dynamodb.Client // of the handler
 	alive      context.Context  // done when the process has ended
 	end        context.CancelFunc
@@ -35,13 +36,20 @@ type process struct {
 
 var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's words
 
-// start starts a process.
-func (w *world) start(name string) *process {
+// newProcess returns a process that does not run yet.
+func (w *world) newProcess(name string) *process {
 	p := &process{world: w, name: name, deployment: w.deployed(), offset: w.settings.offset(w.dice, name)}
 	p.alive, p.end = context.WithCancel(w.stopping)
-	cfg := aws.Config{Region: "eu-central-1", HTTPClient: newLink(w, p), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
-	endpoint := aws.String("http://aws.invalid")
-	p.client = dynamostore.NewClient(cfg, func(o *dynamodb.Options) { o.BaseEndpoint = endpoint })
+	p.aws = aws.Config{
+		Region: "eu-central-1", HTTPClient: newLink(w, p), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		BaseEndpoint: aws.String("http://aws.invalid"),
+	}
+	p.client = dynamostore.NewClient(p.aws)
+	return p
+}
+
+// options give a host the process's network and clock: the store and the queue, with the clients that package host uses.
+func (p *process) options() []host.Option {
 	tables := host.WithStore(host.Store{
 		Name: host.StoreDynamoDB,
 		Read: func(v *host.Vars, c *host.Config) { c.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable) },
@@ -53,16 +61,21 @@ func (w *world) start(name string) *process {
 	letters := host.WithDeadLetterTopic(host.DeadLetterTopic{
 		Read: func(*host.Vars) {},
 		Open: func(context.Context, *host.Base) (kafka.DeadLetters, error) {
-			client := sqs.NewFromConfig(cfg, func(o *sqs.Options) {
-				o.BaseEndpoint = endpoint
+			client := sqs.NewFromConfig(p.aws, func(o *sqs.Options) {
 				o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = 3, 200*time.Millisecond })
 			})
-			return sqsdlq.New(client, sqsdlq.Config{URL: w.url})
+			return sqsdlq.New(client, sqsdlq.Config{URL: p.url})
 		},
 	})
+	return []host.Option{tables, letters}
+}
+
+// start starts a process of the function.
+func (w *world) start(name string) *process {
+	p := w.newProcess(name)
 	env := maps.Clone(w.environ[p.deployment])
 	vars := host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
-	fn, err := app.New(p.alive, host.Handler(p.handle), vars, io.Discard, io.Discard, tables, letters)
+	fn, err := app.New(p.alive, host.Handler(p.handle), vars, io.Discard, io.Discard, p.options()...)
 	if err != nil {
 		panic(err) // the settings are valid
 	}
