@@ -79,7 +79,7 @@ func (g *group) produce(client *kgo.Client) {
 					return
 				}
 				if err != nil || out.Offset != r.Offset {
-					g.violated(r.source(), "was produced at offset %d: %v", out.Offset, err)
+					g.violatedf(r.source(), "was produced at offset %d: %v", out.Offset, err)
 				}
 			}
 		})
@@ -116,7 +116,7 @@ func (g *group) member(name string) {
 		select {
 		case err := <-ended:
 			if err != nil && !p.ended() {
-				g.violated(p.name, "ended: %v", err)
+				g.violatedf(p.name, "ended: %v", err)
 			}
 		case <-p.alive.Done():
 		}

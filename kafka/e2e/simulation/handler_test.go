@@ -38,7 +38,7 @@ func (e *execution) live() bool { return !e.ended && e.ctx.Err() == nil && !e.pr
 func (p *process) handle(ctx context.Context, r kafka.Record) ([]byte, error) {
 	a, ok := idem.AttemptFrom(ctx)
 	if !ok {
-		p.violated(r.Source(), "was handled without a claim")
+		p.violatedf(r.Source(), "was handled without a claim")
 		return nil, idem.Permanent(errors.New("no attempt"))
 	}
 	var pay payment
@@ -99,9 +99,9 @@ func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) (end f
 		switch {
 		case p.claimCommit || p.beyondSkew: // both allow it
 		case other.live():
-			p.violatedLocked(pay.ID, "is handled by %s with token %d while %s handles it with token %d", p.name, a.Token, other.process.name, other.token)
+			p.violatedLockedf(pay.ID, "is handled by %s with token %d while %s handles it with token %d", p.name, a.Token, other.process.name, other.token)
 		case other.token == a.Token:
-			p.violatedLocked(pay.ID, "is handled twice with token %d, by %s and %s", a.Token, other.process.name, p.name)
+			p.violatedLockedf(pay.ID, "is handled twice with token %d, by %s and %s", a.Token, other.process.name, p.name)
 		}
 	}
 	p.handling[pay.ID] = append(p.handling[pay.ID], e)

@@ -53,7 +53,7 @@ func (w *world) check(p *process, key string) {
 	w.entries[key] = now
 	w.trace = append(w.trace, event{time.Since(w.begun), p.name, fmt.Sprintf("makes %s %s, token %d, attempt %d, retry %d", key, now.status, now.token, now.attempts, now.retry)})
 	wrong := func(format string, args ...any) {
-		w.violatedLocked(key, "%s\n  before: %+v\n  now:    %+v", fmt.Sprintf(format, args...), before, now)
+		w.violatedLockedf(key, "%s\n  before: %+v\n  now:    %+v", fmt.Sprintf(format, args...), before, now)
 	}
 	switch {
 	case now.status == "":
@@ -157,7 +157,7 @@ func (w *world) checkBookings(key string, now *entry) {
 		}
 	}
 	if total != want {
-		w.violatedLocked(key, "is %q, and is booked %q times, want %q", now.status, total, want)
+		w.violatedLockedf(key, "is %q, and is booked %q times, want %q", now.status, total, want)
 	}
 }
 
@@ -196,16 +196,16 @@ func (w *world) checkEnd() {
 			wanted[r.source()] = true
 			continue
 		case now.status != completed && now.status != failed:
-			w.violatedLocked(key, "is %q at the end", now.status)
+			w.violatedLockedf(key, "is %q at the end", now.status)
 		case !slices.Equal(now.fingerprint, fingerprintOf(r.payment)):
 			wanted[r.source()] = true
 			continue
 		case (now.status == failed) != r.payment.Kind.fails():
-			w.violatedLocked(key, "of the kind %s is %s at the end, after %d attempts", r.payment.Kind, now.status, now.attempts)
+			w.violatedLockedf(key, "of the kind %s is %s at the end, after %d attempts", r.payment.Kind, now.status, now.attempts)
 		case now.status == failed:
 			allowed[r.source()] = true
 		case r.payment.Kind == fenced && w.item(bookingsTable, "payment", key)["token"].N != strconv.FormatInt(now.token, 10):
-			w.violatedLocked(key, "is COMPLETED with token %d, and its effect is of another", now.token)
+			w.violatedLockedf(key, "is COMPLETED with token %d, and its effect is of another", now.token)
 		}
 	}
 	w.checkBalances()
@@ -225,7 +225,7 @@ func (w *world) checkBalances() {
 		account := "account-" + strconv.Itoa(i)
 		is, _ := strconv.Atoi(w.item(accountsTable, "account", account)["total"].N) // 0 if it is absent
 		if is != want[account] {
-			w.violatedLocked(account, "has the balance %d, want %d", is, want[account])
+			w.violatedLockedf(account, "has the balance %d, want %d", is, want[account])
 		}
 	}
 }
@@ -236,13 +236,13 @@ func (w *world) checkLetters(wanted, allowed map[string]bool) {
 	for i := range w.letters {
 		source := w.letters[i].Source()
 		if !wanted[source] && !allowed[source] {
-			w.violatedLocked(source, "has a dead letter: %s", w.letters[i].Error.Message)
+			w.violatedLockedf(source, "has a dead letter: %s", w.letters[i].Error.Message)
 		}
 		sent[source] = true
 	}
 	for source := range wanted {
 		if !sent[source] {
-			w.violatedLocked(source, "has no dead letter")
+			w.violatedLockedf(source, "has no dead letter")
 		}
 	}
 }
@@ -254,6 +254,6 @@ func (w *world) checkExpiry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if all := w.tables.ExpireNow(time.Now()); n > 0 || all != len(w.entries) {
-		w.violatedLocked("", "%d entries were deleted before their retention was over, and %d of %d after it", n, all, len(w.entries))
+		w.violatedLockedf("", "%d entries were deleted before their retention was over, and %d of %d after it", n, all, len(w.entries))
 	}
 }

@@ -217,7 +217,7 @@ func (l *link) carry(ctx context.Context, rq *request) (*http.Response, error) {
 			return resp, nil
 		}
 	}
-	return l.perform(l.process, rq, ""), nil
+	return l.perform(l.process, rq, "").response(), nil
 }
 
 func (l *link) silence(ctx context.Context) error {
@@ -226,6 +226,14 @@ func (l *link) silence(ctx context.Context) error {
 	}
 	return errSilent
 }
+
+// reply is a service's answer.
+type reply struct {
+	status int
+	body   []byte
+}
+
+func (r reply) response() *http.Response { return response(r.status, r.body) }
 
 func failure(status int, code string) *http.Response {
 	return response(status, fmt.Appendf(nil, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"injected"}`, code))
@@ -295,10 +303,10 @@ func (l *link) statementsInPart(rq *request) *http.Response {
 		left, which = append(left, statement), append(which, i)
 	}
 	if len(left) > 0 {
-		resp := l.perform(l.process, rq.without(map[string]any{"Statements": left}), partial)
+		answer := l.perform(l.process, rq.without(map[string]any{"Statements": left}), partial)
 		var out struct{ Responses []json.RawMessage }
-		if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&out) != nil || len(out.Responses) != len(left) {
-			panic("a batch was refused: " + resp.Status)
+		if err := json.Unmarshal(answer.body, &out); err != nil || len(out.Responses) != len(left) {
+			panic("a batch was refused: " + string(answer.body))
 		}
 		for n, i := range which {
 			answers[i] = out.Responses[n]
@@ -331,8 +339,8 @@ func (l *link) keysInPart(rq *request) *http.Response {
 	}
 	out := map[string]any{"Responses": map[string][]json.RawMessage{keysTable: {}}}
 	if len(read) > 0 {
-		resp := l.perform(l.process, rq.without(map[string]any{"RequestItems": map[string]tableKeys{keysTable: {read, asked.ConsistentRead}}}), partial)
-		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		answer := l.perform(l.process, rq.without(map[string]any{"RequestItems": map[string]tableKeys{keysTable: {read, asked.ConsistentRead}}}), partial)
+		if err := json.Unmarshal(answer.body, &out); err != nil {
 			panic(err)
 		}
 	}

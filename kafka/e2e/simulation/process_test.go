@@ -38,7 +38,7 @@ var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's w
 
 // newProcess returns a process that does not run yet.
 func (w *world) newProcess(name string) *process {
-	p := &process{world: w, name: name, deployment: w.deployed(), offset: w.settings.offset(w.dice, name)}
+	p := &process{world: w, name: name, deployment: w.deployed(), offset: w.offset(w.dice, name)}
 	p.alive, p.end = context.WithCancel(w.stopping)
 	p.aws = aws.Config{
 		Region: "eu-central-1", HTTPClient: newLink(w, p), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),

@@ -132,7 +132,7 @@ func (s *eventSource) commit(b *batch, out []byte) {
 	}
 	failed, _, err := mskevent.Failures(out, delivered)
 	if err != nil {
-		s.violated(b.name, "has a bad answer: %v", err)
+		s.violatedf(b.name, "has a bad answer: %v", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -84,7 +84,7 @@ func run(t *testing.T, s scenario) (res result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, s)
-		watchdog := time.AfterFunc(patience, func() { w.violated("", "records were not settled within %v: %s", patience, w.open()) })
+		watchdog := time.AfterFunc(patience, func() { w.violatedf("", "records were not settled within %v: %s", patience, w.open()) })
 		if w.group {
 			w.deliverToGroup(t)
 		} else {
@@ -97,7 +97,7 @@ func run(t *testing.T, s scenario) (res result) {
 			w.checkExpiry()
 		}
 		w.stop()
-		res = result{steps: w.steps, err: w.err, injected: w.faults.injected, trace: w.trace, about: w.settings.String()}
+		res = result{steps: w.steps, err: w.err, injected: w.faults.injected, trace: w.trace, about: w.String()}
 	})
 	return res
 }
@@ -162,14 +162,14 @@ func (w *world) log(name, what string) {
 	w.trace = append(w.trace, event{time.Since(w.begun), name, what})
 }
 
-// violated records a violation of an invariant, and ends the run.
-func (w *world) violated(key, format string, args ...any) {
+// violatedf records a violation of an invariant, and ends the run.
+func (w *world) violatedf(key, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.violatedLocked(key, format, args...)
+	w.violatedLockedf(key, format, args...)
 }
 
-func (w *world) violatedLocked(key, format string, args ...any) {
+func (w *world) violatedLockedf(key, format string, args ...any) {
 	if w.err != nil {
 		return
 	}
@@ -178,7 +178,7 @@ func (w *world) violatedLocked(key, format string, args ...any) {
 }
 
 // perform performs a request of a process, which is a step, and checks the invariants.
-func (w *world) perform(p *process, rq *request, note string) *http.Response {
+func (w *world) perform(p *process, rq *request, note string) reply {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.steps++
@@ -194,7 +194,7 @@ func (w *world) perform(p *process, rq *request, note string) *http.Response {
 	for _, key := range rq.keys {
 		w.check(p, key)
 	}
-	return response(status, body)
+	return reply{status, body}
 }
 
 func (w *world) keepLetter(body []byte) {
@@ -204,7 +204,7 @@ func (w *world) keepLetter(body []byte) {
 	}
 	letter, err := kafka.ParseDeadLetter([]byte(in.MessageBody))
 	if err != nil {
-		w.violatedLocked("", "the queue has a message that is no dead letter: %v", err)
+		w.violatedLockedf("", "the queue has a message that is no dead letter: %v", err)
 		return
 	}
 	w.letters = append(w.letters, letter)
