@@ -81,8 +81,9 @@ func (w *world) check(p *process, key string) {
 
 // checkClaim checks a step that changed the owner.
 func (w *world) checkClaim(p *process, before, now *entry, wrong func(string, ...any)) {
-	if other := w.owners[now.owner]; other != nil {
-		wrong("was claimed again under an owner that %s had used", other.name)
+	// A process may use an owner twice: it sends a claim again without knowing that the first one was applied, and was taken over meanwhile.
+	if other := w.owners[now.owner]; other != nil && other != p {
+		wrong("was claimed under an owner that %s had used", other.name)
 	}
 	w.owners[now.owner] = p
 	if before.status == "" {
