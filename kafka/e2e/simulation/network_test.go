@@ -28,12 +28,9 @@ type link struct {
 	*world
 	process *process
 
-	mu      sync.Mutex
-	sent    int
-	same    map[string]int
-	heldTo  time.Time // requests and replies wait until then
-	crashAt int       // the number of the request at which the process ends, 0 if none
-	pauseAt int
+	mu     sync.Mutex
+	same   map[string]int
+	heldTo time.Time // requests and replies wait until then
 }
 
 var (
@@ -44,14 +41,7 @@ var (
 )
 
 func newLink(w *world, p *process) *link {
-	l := &link{world: w, process: p, same: make(map[string]int)}
-	if w.faults.strikes(crash, 0.4*w.rate(crash), p.name) {
-		l.crashAt = w.dice.between(1, 25, "crash at "+p.name)
-	}
-	if w.faults.strikes(pause, 0.4*w.rate(pause), p.name) {
-		l.pauseAt = w.dice.between(1, 25, "pause at "+p.name)
-	}
-	return l
+	return &link{world: w, process: p, same: make(map[string]int)}
 }
 
 // request is one attempt of a request.
@@ -60,7 +50,6 @@ type request struct {
 	service, operation string
 	body               []byte
 	keys               []string // of the payments and refused records in it
-	number             int      // of the process's requests
 	name               string
 }
 
@@ -77,9 +66,8 @@ func (l *link) read(r *http.Request) (*request, error) {
 	same := operation + " " + strings.Join(rq.keys, ",")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sent++
 	l.same[same]++
-	rq.number, rq.name = l.sent, l.process.name+" "+same+" "+strconv.Itoa(l.same[same])
+	rq.name = l.process.name + " " + same + " " + strconv.Itoa(l.same[same])
 	return rq, nil
 }
 
@@ -96,14 +84,14 @@ func (l *link) Do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx := r.Context()
-	if rq.number == l.pauseAt && !l.calm() {
-		l.hold(time.Duration(l.dice.between(1100, 3000, "pause of "+l.process.name)) * l.lease / 1000)
+	if !l.calm() && l.faults.strikes(pause, 0.06*l.rate(pause), rq.name) {
+		l.hold(time.Duration(l.dice.between(1100, 3000, "pause at "+rq.name)) * l.lease / 1000)
 	}
 	if err := l.waitHeld(ctx); err != nil {
 		return nil, err
 	}
-	crashes := rq.number == l.crashAt && !l.calm()
-	after := crashes && l.dice.chance(0.6, "crash after "+l.process.name)
+	crashes := !l.calm() && l.faults.strikes(crash, 0.06*l.rate(crash), rq.name)
+	after := crashes && l.dice.chance(0.6, "crash after "+rq.name)
 	if crashes && !after {
 		l.log(rq.name, "the process ends before the request is sent")
 		l.process.end()

@@ -158,8 +158,8 @@ func (s *eventSource) poll(number int) {
 			continue
 		}
 		event := b.event()
-		if !s.calm() && s.faults.strikes(duplicate, 0.3*s.rate(duplicate), b.name) {
-			other, delay := others.next(), time.Duration(s.dice.between(0, 30, "duplicate of "+b.name))*time.Millisecond
+		if !s.calm() && s.faults.strikes(duplicate, 0.8*s.rate(duplicate), b.name) {
+			other, delay := others.next(), time.Duration(s.dice.between(0, 60, "duplicate of "+b.name))*s.lease/20
 			s.running.Go(func() {
 				if sleep(s.stopping, delay) == nil {
 					_, _ = other.invoke(event) // nobody waits for the answer

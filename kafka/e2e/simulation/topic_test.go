@@ -92,7 +92,7 @@ func produce(d dice, s *settings, most int) [][]record {
 }
 
 func paymentOf(d dice, s *settings, id string) payment {
-	kinds := []kind{booked, booked, booked, booked, slow, flaky, panicking, permanent, hopeless}
+	kinds := []kind{booked, booked, booked, booked, slow, slow, flaky, panicking, permanent, hopeless}
 	if !s.claimCommit {
 		kinds = append(kinds, fenced, fenced)
 	}
