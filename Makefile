@@ -66,6 +66,13 @@ OPS ?= 1000000
 linear:
 	LINEAR_OPS=$(OPS) LINEAR_SEED=$(SEED) go test -tags servers -count=1 -timeout 3h -v ./internal/linear
 
+## simulate: the whole function in virtual time, with the faults of each seed: crashes, pauses, lost and late requests, redelivered and
+##      concurrent batches, rebalances, deployments. Prints the steps (requests at the services) a second. A seed that fails is shrunk, and the
+##      command that repeats it is printed. SEEDS=7 or SEEDS=1-10000, about a million steps
+SEEDS ?= 1-10000
+simulate:
+	SIMULATE_SEEDS=$(SEEDS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) go test -count=1 -timeout 0 -v -run TestSimulation ./kafka/e2e/simulation
+
 ## trace: record what the stores do on their real servers, and check it against the model of the rules (docs/spec)
 trace:
 	scripts/trace.sh
@@ -139,4 +146,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture linear trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture linear simulate trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

@@ -1,0 +1,146 @@
+package simulation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// receipt is a handler's result.
+type receipt struct {
+	Payment payment `json:"payment"`
+	Token   int64   `json:"token"`
+}
+
+// execution is a call of a handler.
+type execution struct {
+	process *process
+	ctx     context.Context //nolint:containedctx // tells whether the handler still has its claim
+	token   int64
+	payment payment
+	ended   bool
+}
+
+// live reports whether the call still has its claim.
+func (e *execution) live() bool { return !e.ended && e.ctx.Err() == nil && !e.process.ended() }
+
+// handle is the function's handler.
+func (p *process) handle(ctx context.Context, r kafka.Record) ([]byte, error) {
+	a, ok := idem.AttemptFrom(ctx)
+	if !ok {
+		p.violatedf(r.Source(), "was handled without a claim")
+		return nil, idem.Permanent(errors.New("no attempt"))
+	}
+	var pay payment
+	if err := json.Unmarshal(r.Value, &pay); err != nil {
+		return nil, idem.Permanent(err)
+	}
+	defer p.begin(ctx, pay, a)()
+	if err := sleep(ctx, p.work(&pay, a)); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	switch pay.Kind {
+	case permanent:
+		return nil, idem.Permanent(errors.New("refused"))
+	case hopeless:
+		return nil, errors.New("never succeeds")
+	case flaky, panicking:
+		if p.calls(pay.ID) <= pay.Failures {
+			if pay.Kind == panicking {
+				panic("a panic")
+			}
+			return nil, idem.RetryAfter(errors.New("fails for now"), time.Duration(p.dice.between(0, 1500, pay.ID+" delay"))*time.Millisecond)
+		}
+	case fenced:
+		if err := p.overwrite(ctx, &pay, a.Token); err != nil {
+			return nil, err
+		}
+		return json.Marshal(receipt{pay, a.Token})
+	case booked, slow:
+	}
+	tx, err := dynamostore.TxFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.Enlist(add(bookingsTable, "payment", pay.ID, 1), add(accountsTable, "account", pay.Account, pay.Amount)); err != nil {
+		return nil, err
+	}
+	return json.Marshal(receipt{pay, a.Token})
+}
+
+// work is how long an attempt takes.
+func (p *process) work(pay *payment, a idem.Attempt) time.Duration {
+	name := "work of " + pay.ID + " " + strconv.Itoa(a.Number)
+	if pay.Kind == slow {
+		return time.Duration(p.dice.between(1000, 2500, name)) * p.lease / 1000
+	}
+	if p.dice.chance(0.2, name+" is slow") {
+		return time.Duration(p.dice.between(0, 800, name)) * p.lease / 1000
+	}
+	return time.Duration(p.dice.between(0, 20_000_000, name))
+}
+
+// begin records the call of a handler. Two owners must not have the same payment at the same time.
+func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) (end func()) {
+	e := &execution{process: p, ctx: ctx, token: a.Token, payment: pay}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, other := range p.handling[pay.ID] {
+		switch {
+		case p.claimCommit || p.beyondSkew: // both allow it
+		case other.live():
+			p.violatedLockedf(pay.ID, "is handled by %s with token %d while %s handles it with token %d", p.name, a.Token, other.process.name, other.token)
+		case other.token == a.Token:
+			p.violatedLockedf(pay.ID, "is handled twice with token %d, by %s and %s", a.Token, other.process.name, p.name)
+		}
+	}
+	p.handling[pay.ID] = append(p.handling[pay.ID], e)
+	p.trace = append(p.trace, event{time.Since(p.begun), p.name, "handles " + pay.ID + " " + string(pay.Kind) + ", attempt " + strconv.Itoa(a.Number) +
+		", token " + strconv.FormatInt(a.Token, 10)})
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		e.ended = true
+	}
+}
+
+// calls counts the calls of the handler for a payment. The number of the attempt does not, because it is 1 before a claim on commit.
+func (w *world) calls(payment string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.handling[payment])
+}
+
+// add returns a write that adds to a number.
+func add(table, attribute, key string, n int) dynamostore.Write {
+	return dynamostore.Write{Update: &types.Update{
+		TableName: &table, Key: map[string]types.AttributeValue{attribute: &types.AttributeValueMemberS{Value: key}},
+		UpdateExpression: aws.String("ADD #n :n"), ExpressionAttributeNames: map[string]string{"#n": "total"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":n": &types.AttributeValueMemberN{Value: strconv.Itoa(n)}},
+	}}
+}
+
+// overwrite is an effect outside of the transaction, at a target that refuses older tokens.
+func (p *process) overwrite(ctx context.Context, pay *payment, token int64) error {
+	table := bookingsTable
+	_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &table, Key: map[string]types.AttributeValue{"payment": &types.AttributeValueMemberS{Value: pay.ID}},
+		UpdateExpression: aws.String("SET #t = :t"), ConditionExpression: aws.String("attribute_not_exists(#t) OR #t <= :t"),
+		ExpressionAttributeNames:  map[string]string{"#t": "token"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":t": &types.AttributeValueMemberN{Value: strconv.FormatInt(token, 10)}},
+	})
+	if err != nil {
+		return idem.Unavailable(err)
+	}
+	return nil
+}

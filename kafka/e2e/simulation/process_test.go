@@ -1,0 +1,117 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/sqsdlq"
+	"github.com/idemsk/idemsk/lambda/app"
+)
+
+// process is a process of the function, package app with everything below it, or a member of a consumer group. It has a network of its own.
+type process struct {
+	*world
+	name       string
+	deployment int
+	offset     time.Duration // of its clock
+	fn         *app.Function // nil in a group
+	aws        aws.Config
+	client     *dynamodb.Client // of the handler
+	alive      context.Context  // done when the process has ended
+	end        context.CancelFunc
+}
+
+var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's words
+
+// newProcess returns a process that does not run yet.
+func (w *world) newProcess(name string) *process {
+	p := &process{world: w, name: name, deployment: w.deployed(), offset: w.offset(w.dice, name)}
+	p.alive, p.end = context.WithCancel(w.stopping)
+	p.aws = aws.Config{
+		Region: "eu-central-1", HTTPClient: newLink(w, p), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		BaseEndpoint: aws.String("http://aws.invalid"),
+	}
+	p.client = dynamostore.NewClient(p.aws)
+	return p
+}
+
+// options give a host the process's network and clock: the store and the queue, with the clients that package host uses.
+func (p *process) options() []host.Option {
+	tables := host.WithStore(host.Store{
+		Name: host.StoreDynamoDB,
+		Read: func(v *host.Vars, c *host.Config) { c.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable) },
+		Open: func(_ context.Context, b *host.Base) (store.Store, error) {
+			clock := func() time.Time { return time.Now().Add(p.offset) }
+			return dynamostore.New(p.client, dynamostore.Config{Table: b.Config.Table, MaxClockSkew: b.Config.MaxClockSkew, Clock: clock})
+		},
+	})
+	letters := host.WithDeadLetterTopic(host.DeadLetterTopic{
+		Read: func(*host.Vars) {},
+		Open: func(context.Context, *host.Base) (kafka.DeadLetters, error) {
+			client := sqs.NewFromConfig(p.aws, func(o *sqs.Options) {
+				o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = 3, 200*time.Millisecond })
+			})
+			return sqsdlq.New(client, sqsdlq.Config{URL: p.url})
+		},
+	})
+	return []host.Option{tables, letters}
+}
+
+// start starts a process of the function.
+func (w *world) start(name string) *process {
+	p := w.newProcess(name)
+	env := maps.Clone(w.environ[p.deployment])
+	vars := host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
+	fn, err := app.New(p.alive, host.Handler(p.handle), vars, io.Discard, io.Discard, p.options()...)
+	if err != nil {
+		panic(err) // the settings are valid
+	}
+	p.fn = fn
+	return p
+}
+
+func (p *process) ended() bool { return p.alive.Err() != nil }
+
+// invoke invokes the function as Lambda does: a process that does not answer in time is ended.
+func (p *process) invoke(payload []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(p.alive, timeout)
+	type answer struct {
+		out []byte
+		err error
+	}
+	answered := make(chan answer, 1)
+	p.running.Go(func() {
+		defer cancel()
+		out, err := p.fn.Invoke(ctx, payload)
+		answered <- answer{out, err}
+	})
+	select {
+	case a := <-answered:
+		if isExit(a.err) {
+			p.end()
+		}
+		if p.ended() {
+			return nil, errCrashed
+		}
+		return a.out, a.err
+	case <-p.alive.Done():
+		return nil, errCrashed
+	case <-time.After(timeout):
+		p.log(p.name, "the invocation times out")
+		p.end()
+		return nil, errCrashed
+	}
+}

@@ -1,0 +1,75 @@
+package simulation_test
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// settings are what a seed decides once.
+type settings struct {
+	lease       time.Duration
+	beyondSkew  bool // the clocks differ by more than the configured skew
+	claimCommit bool // some deployments claim on commit, so all effects are enlisted
+	group       bool // a consumer group in the place of the event source and the function
+	partitions  int
+	payments    int
+	pollers     int
+	environ     [2]map[string]string // of each deployment
+}
+
+const (
+	maxAttempts = 8
+	retention   = 168 * time.Hour // the default
+)
+
+func settingsOf(d dice) settings {
+	s := settings{
+		lease:       pick(d, "lease", time.Second, 2*time.Second, 5*time.Second),
+		beyondSkew:  d.chance(0.15, "beyond skew"),
+		claimCommit: d.chance(0.25, "claim on commit"),
+		group:       d.chance(0.2, "group"),
+		partitions:  d.between(1, 3, "partitions"),
+		payments:    d.between(4, 16, "payments"),
+		pollers:     d.between(1, 3, "pollers"),
+	}
+	order := pick(d, "order", "partition", "key")
+	for i := range s.environ {
+		name := "deployment " + strconv.Itoa(i) + " "
+		claim := "first"
+		if s.claimCommit {
+			claim = pick(d, name+"claim", "first", "commit")
+		}
+		s.environ[i] = map[string]string{
+			"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable, "IDEMSK_DEAD_LETTER_TOPIC": "letters",
+			"IDEMSK_LOG_LEVEL": "ERROR", "IDEMSK_MAX_CLOCK_SKEW": skew.String(), "IDEMSK_LEASE": s.lease.String(),
+			"IDEMSK_MAX_ATTEMPTS": strconv.Itoa(maxAttempts), "IDEMSK_ORDER": order, "IDEMSK_CLAIM": claim,
+			"IDEMSK_FAILURES":      pick(d, name+"failures", "batch", "partial"),
+			"IDEMSK_BATCHING":      pick(d, name+"batching", "on", "on", "off"),
+			"IDEMSK_CONCURRENCY":   strconv.Itoa(d.between(1, 8, name+"concurrency")),
+			"IDEMSK_COMMIT_WINDOW": pick(d, name+"window", "1", "4", "256"),
+			"IDEMSK_WAIT":          pick(d, name+"wait", "deadline", "0", "700ms"),
+		}
+	}
+	return s
+}
+
+// offset returns the offset of a process's clock.
+func (s *settings) offset(d dice, process string) time.Duration {
+	most := 450 // two clocks differ by less than the skew
+	if s.beyondSkew {
+		most = 8000
+	}
+	return time.Duration(d.between(-most, most, "clock of "+process)) * time.Millisecond
+}
+
+func (s *settings) String() string {
+	text := fmt.Sprintf("%d payments, %d partitions, %d pollers, clocks beyond the skew: %v, a consumer group: %v\n", s.payments, s.partitions, s.pollers, s.beyondSkew, s.group)
+	for _, env := range s.environ {
+		for _, name := range []string{"LEASE", "ORDER", "CLAIM", "FAILURES", "BATCHING", "CONCURRENCY", "COMMIT_WINDOW", "WAIT"} {
+			text += " IDEMSK_" + name + "=" + env["IDEMSK_"+name]
+		}
+		text += "\n"
+	}
+	return text
+}
