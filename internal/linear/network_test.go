@@ -12,10 +12,11 @@ import (
 	"github.com/idemsk/idemsk/internal/linear"
 )
 
-// patience is the time after which the clients give up a request and send it again. Those of DynamoDB Local wait longer, because it is slow.
+// patience is the time after which the clients give up a request and send it again. A busy machine should rarely take as long. Those of DynamoDB
+// Local wait longer, because it is slow.
 const (
-	patience     = 250 * time.Millisecond
-	longPatience = 1500 * time.Millisecond
+	patience     = time.Second
+	longPatience = 3 * time.Second
 )
 
 // network is the network of one client: a proxy of its own, and the number of connections that it uses.

@@ -54,7 +54,7 @@ func postgres(t *testing.T, url string, n *network, table string) pgStore {
 	pool, err := pgstore.NewPool(url, func(c *pgxpool.Config) {
 		c.MaxConns = 3
 		if n != nil {
-			c.ConnConfig.DialFunc, c.ConnConfig.ConnectTimeout = n.dial, 4*patience
+			c.ConnConfig.DialFunc, c.ConnConfig.ConnectTimeout = n.dial, 4*patience // a busy machine takes long for a login
 		}
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func onRedis(t *testing.T, kind redisserver.Kind, share int) {
 		for range clients {
 			n, url := newNetwork(t, server.URL(), patience)
 			client, err := redisstore.NewClient(url, func(o *redis.UniversalOptions) {
-				o.Dialer, o.DialTimeout, o.ReadTimeout, o.WriteTimeout = n.dial, 4*patience, patience, patience
+				o.Dialer, o.DialTimeout, o.ReadTimeout, o.WriteTimeout = n.dial, patience, patience, patience
 			})
 			if err != nil {
 				t.Fatal(err)
