@@ -102,6 +102,7 @@ func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommit
 	m.leaving()
 	m.leave(last, client)
 	client.Close()
+	client.AllowRebalance() // Close polls, and a goroutine of its second attempt to leave would wait for ever
 	return m.overrun(running)
 }
 
