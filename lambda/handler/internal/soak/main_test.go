@@ -1,4 +1,4 @@
-//go:build servers && linux
+//go:build servers
 
 package soak
 
