@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
@@ -20,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/internal/redisserver"
 	"github.com/idemsk/idemsk/internal/serverproc"
 	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 func TestMain(m *testing.M) {
@@ -74,13 +72,7 @@ func createTables(t *testing.T, urls map[server]string) {
 	if err := dynamostore.CreateTable(t.Context(), db, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: aws.String(effectsTable), BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("key"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("key"), KeyType: types.KeyTypeHash}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	awstest.CreateTable(t, db, effectsTable, "key")
 }
 
 // open opens a store for the test itself.
