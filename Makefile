@@ -73,6 +73,11 @@ SEEDS ?= 1-10000
 simulate:
 	SIMULATE_SEEDS=$(SEEDS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) go test -count=1 -timeout 0 -v -run TestSimulation ./kafka/e2e/simulation
 
+## soak: the example function with redelivered batches and lost replies of its store: is each payment booked once, does the process grow?
+##      Reports each 30 s. RECORDS=10000000 takes hours
+soak:
+	SOAK_RECORDS=$(RECORDS) go test -tags servers -count=1 -timeout 48h -v -run 'TestSoak$$' ./lambda/handler/internal/soak
+
 ## trace: record what the stores do on their real servers, and check it against the model of the rules (docs/spec)
 trace:
 	scripts/trace.sh
@@ -146,4 +151,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture linear simulate trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture linear simulate soak mutate fuzz trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

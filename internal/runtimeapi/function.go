@@ -86,6 +86,9 @@ func (f *Function) Starts() int {
 	return f.starts
 }
 
+// PID returns the ID of the latest process.
+func (f *Function) PID() int { return f.current().cmd.Process.Pid }
+
 // Close ends the process with SIGTERM, and with SIGKILL after Config.StopTimeout or when the context ends. The current
 // invocation ends with ErrClosed, unless its answer arrives in time; waiting ones end with ErrClosed. When Close returns, the
 // process has ended, its port is free and all its output has been delivered. Further calls have no effect.

@@ -3,6 +3,7 @@ package subprocess
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -19,9 +20,17 @@ type Process struct {
 // Start starts a command with these variables as its whole environment (nil: that of this process). Each line of its output is given to line, without the
 // newline, by one goroutine. The kernel kills the process if this one dies (on Linux).
 func Start(command, env []string, line func([]byte)) (*Process, error) {
+	return StartWithInput(command, env, nil, line)
+}
+
+// StartWithInput is Start with a standard input, which is not read ahead of the process. The caller closes the file.
+func StartWithInput(command, env []string, input *os.File, line func([]byte)) (*Process, error) {
 	p := &Process{cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})} //nolint:gosec,noctx // the caller's program, which Signal ends
 	out := &lines{each: line}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, out, out
+	if input != nil {
+		p.cmd.Stdin = input
+	}
 	p.cmd.SysProcAttr = serverproc.Group(syscall.SIGKILL, nil)
 	started := make(chan error)
 	go func() {

@@ -1,0 +1,49 @@
+//go:build servers
+
+package soak
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// leakVariable makes the test binary the example function with a leak.
+const leakVariable = "SOAK_LEAK"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(leakVariable) != "" {
+		app.StartFunc(leaking)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// leaking returns the example function, of which one record in ten leaks memory, a goroutine and a file descriptor.
+func leaking(ctx context.Context, base *host.Base) (msk.Handler, error) {
+	h, err := ledger.Build(nil)(ctx, base)
+	var mu sync.Mutex
+	var kept [][]byte
+	var files []*os.File
+	return func(ctx context.Context, r msk.Record) ([]byte, error) {
+		if r.Offset%20 != 0 { // new records have even offsets
+			return h(ctx, r)
+		}
+		file, err := os.Open(os.DevNull)
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		kept, files = append(kept, make([]byte, 256<<10)), append(files, file)
+		mu.Unlock()
+		go func() { select {} }()
+		return h(ctx, r)
+	}, err
+}
