@@ -68,8 +68,8 @@ linear:
 
 ## simulate: the whole function in virtual time, with the faults of each seed: crashes, pauses, lost and late requests, redelivered and
 ##      concurrent batches, rebalances, deployments. Prints the steps (requests at the services) a second. A seed that fails is shrunk, and the
-##      command that repeats it is printed. SEEDS=7 or SEEDS=1-10000, about a million steps
-SEEDS ?= 1-10000
+##      command that repeats it is printed. SEEDS=7 or SEEDS=1-8000, about a million steps
+SEEDS ?= 1-8000
 simulate:
 	SIMULATE_SEEDS=$(SEEDS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) go test -count=1 -timeout 0 -v -run TestSimulation ./kafka/e2e/simulation
 

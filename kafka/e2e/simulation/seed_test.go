@@ -115,6 +115,8 @@ type scenario struct {
 	seed    uint64
 	records int      // the first records of the seed's topic, 0 means all
 	only    []uint64 // the faults that may occur, nil means all
+
+	careless bool // the handler books outside of the transaction, to test that a run finds it
 }
 
 // command returns the command that runs the scenario.

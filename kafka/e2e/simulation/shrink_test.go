@@ -1,6 +1,9 @@
 package simulation_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // The bounds of shrinking: the runs in total, and those of one scenario before it counts as one that does not fail, because the order of
 // goroutines can differ.
@@ -75,5 +78,20 @@ func (sh *shrinker) fewerRecords() {
 			}
 			most = s.records
 		}
+	}
+}
+
+func TestAFailureIsFoundAndShrunk(t *testing.T) {
+	s := scenario{seed: 3, careless: true}
+	res := run(t, s)
+	if res.err == nil || !strings.Contains(res.err.Error(), `is booked "1" times`) || len(res.injected) == 0 {
+		t.Fatalf("a handler that books outside of the transaction, with %d faults: %v", len(res.injected), res.err)
+	}
+	small, res2, _ := shrink(t, s, &res)
+	if small.only == nil || len(small.only) > 0 || small.records == 0 || small.records > 3 || res2.err == nil {
+		t.Errorf("after shrinking: %s: %v; want no faults, and at most 3 records", small.command(), res2.err)
+	}
+	if got := small.command(); !strings.HasPrefix(got, "make simulate SEEDS=3 FIRST=") || !strings.HasSuffix(got, " ONLY=none") {
+		t.Errorf("the command is %q", got)
 	}
 }

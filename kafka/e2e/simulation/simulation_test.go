@@ -32,7 +32,7 @@ const (
 const repeats = 20
 
 // shortSeeds are the seeds of make test.
-const shortSeeds = "1-25"
+const shortSeeds = "1-12"
 
 func TestSimulation(t *testing.T) {
 	first, last := seedsOf(t)
