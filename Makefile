@@ -64,6 +64,11 @@ torture:
 trace:
 	scripts/trace.sh
 
+## mutate: change the rules, the conditions and the items of the stores one operator at a time; a change that no test detects needs a
+##      reason (internal/mutants). MUTATE=idem/store changes the files whose name contains it
+mutate:
+	go test -tags mutants -count=1 -timeout 60m -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
+
 ## test-docs: the commands of the documents alone, as they are written; LocalStack must be down
 test-docs:
 	go test -tags docs -count=1 -timeout 30m ./internal/doctest
@@ -97,7 +102,7 @@ MODULES = $$(go list -m -f '{{.Dir}}/...')
 ## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
-	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs $(MODULES)
+	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs,mutants $(MODULES)
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:
@@ -133,4 +138,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture trace mutate test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
