@@ -151,6 +151,24 @@ func TestTagsAreTheConstants(t *testing.T) {
 	}
 }
 
+// A key that changed in any way after it was read is not taken (rule 7). Each condition alone would mostly do, so no history shows that one is missing.
+func TestTakeIsConditionalOnAllThatWasRead(t *testing.T) {
+	at := time.UnixMilli(1_790_000_000_123)
+	seen := store.Entry{Key: "k", Status: store.StatusStarted, Token: 7, Owner: "o", LeaseUntil: at}
+	want := []term{
+		{attrStatus, equal, text("STARTED")}, {attrVersion, equal, number(7)}, {attrOwner, equal, text("o")},
+		{attrLeaseUntil, equal, number(at.UnixMilli())}, {attr: attrRetryAt, op: absent},
+	}
+	if got := takeChange(&seen, &seen).conditions; !reflect.DeepEqual(got, want) {
+		t.Errorf("held: %v; want %v", got, want)
+	}
+	seen.RetryAt = at.Add(time.Second)
+	want[4] = term{attrRetryAt, equal, number(at.UnixMilli() + 1000)}
+	if got := takeChange(&seen, &seen).conditions; !reflect.DeepEqual(got, want) {
+		t.Errorf("released: %v; want %v", got, want)
+	}
+}
+
 // DynamoDB's JSON: {"name": {"S": "text"}}, numbers as text, bytes in base64.
 
 func toJSON(t *testing.T, av map[string]types.AttributeValue) string {
