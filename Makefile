@@ -69,6 +69,10 @@ trace:
 mutate:
 	go test -tags mutants -count=1 -timeout 60m -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
 
+## fuzz: every fuzz test, one after another, for TIME each (20s); go test runs their seeds and what they found before
+fuzz:
+	scripts/fuzz.sh $(TIME)
+
 ## test-docs: the commands of the documents alone, as they are written; LocalStack must be down
 test-docs:
 	go test -tags docs -count=1 -timeout 30m ./internal/doctest
@@ -138,4 +142,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture trace mutate test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture trace mutate fuzz test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -234,4 +235,32 @@ func fromJSON(t *testing.T, text []byte) map[string]types.AttributeValue {
 		}
 	}
 	return out
+}
+
+// FuzzItem reads an item with any values. What is read as an entry is written and read the same again.
+func FuzzItem(f *testing.F) {
+	f.Add("STARTED", "7", "o", "1790000000123", "", "1", []byte(nil), []byte(nil), "t-0@1", "1790000000")
+	f.Add("FAILED", "9223372036854775807", "", "-1", "5", "0", make([]byte, 32), []byte("result"), "", "0")
+	f.Add("STARTED", "1e3", "", "9223372036854775807", "1.5", " 1", []byte("short"), []byte{}, "", "-9223372036854775808")
+	f.Fuzz(func(t *testing.T, status, version, owner, lease, retry, attempts string, fingerprint, result []byte, source, expiry string) {
+		av := map[string]types.AttributeValue{
+			AttrKey: text("k"), attrStatus: text(status), attrOwner: text(owner), attrSource: text(source), attrFingerprint: binary(fingerprint), attrResult: binary(result),
+		}
+		for name, n := range map[string]string{attrVersion: version, attrLeaseUntil: lease, attrRetryAt: retry, attrAttempts: attempts, AttrExpiry: expiry} {
+			if n != "" {
+				av[name] = &types.AttributeValueMemberN{Value: n}
+			}
+		}
+		first, err := decode(av)
+		if err != nil {
+			if !errors.Is(err, store.ErrForeignEntry) {
+				t.Fatal(err)
+			}
+			return
+		}
+		second, err := decode(encode(&first))
+		if d := storetest.Diff(second, first); err != nil || d != "" {
+			t.Fatalf("%v: %s", err, d)
+		}
+	})
 }
