@@ -47,6 +47,8 @@ func FuzzEvent(f *testing.F) {
 	f.Add([]byte(`{"eventSource":"aws:kafka","records":{"t-0":[{"topic":"t","partition":0,"offset":1,"timestamp":5,"timestampType":"CREATE_TIME","value":"YQ=="}]}}`))
 	f.Add([]byte(`{"eventSource":"aws:kafka","records":{"t-00":[{"topic":"t","partition":0,"offset":1}],"t-0":[{"topic":"t","partition":0,"offset":1}]}}`))
 	f.Add([]byte(`{"eventSource":"SelfManagedKafka","records":{"t-1":[{"topic":"t","partition":1,"offset":2,"headers":[{"h":[1,-2]}]},{"topic":"t","partition":1,"offset":"x"}]}}`))
+	f.Add([]byte(`{"eventSource":"aws:kafka","records":{"t-0":[{"topic":"t","partition":0,"offset":1,"Offset":2}]}}`))
+	f.Add([]byte(`{"eventSource":"aws:kafka","records":{"t-0":[{"topic":"t","partition":0,"offset":1,"offset":2}]}}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		strict, err := msk.Decode(payload)
 		if err != nil {
