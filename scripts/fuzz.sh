@@ -7,6 +7,6 @@ result=0
 while IFS=: read -r file test; do
   dir=$(dirname "$file")
   echo "$dir $test"
-  (cd "$dir" && go test -run "^$test\$" -fuzz "^$test\$" -fuzztime "${1:-20s}" .) | tail -n 20 || result=1
+  (cd "$dir" && go test -run "^$test\$" -fuzz "^$test\$" -fuzztime "${1:-20s}" -fuzzminimizetime 1s .) | tail -n 20 || result=1
 done < <(git grep -oE '^func Fuzz\w+' -- '*_test.go' | sed 's/:func /:/')
 exit $result
