@@ -67,7 +67,7 @@ trace:
 ## mutate: change the rules, the conditions and the items of the stores one operator at a time; a change that no test detects needs a
 ##      reason (internal/mutants). MUTATE=idem/store changes the files whose name contains it
 mutate:
-	go test -tags mutants -count=1 -timeout 60m -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
+	go test -tags mutants -count=1 -timeout 60m -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep --line-buffered -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
 
 ## fuzz: every fuzz test, one after another, for TIME each (20s); go test runs their seeds and what they found before
 fuzz:

@@ -30,7 +30,7 @@ func build(t *testing.T, path string, pkgs []string, all map[int]mutant) []strin
 	for {
 		changed, numbers := withAll(string(source), all)
 		overlay := overlayOf(t, dir, path, changed)
-		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay="+overlay, filepath.Dir(path)).CombinedOutput() //nolint:gosec // our own arguments
+		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay="+overlay, filepath.Dir(path)).CombinedOutput()
 		if err == nil {
 			return programs(t, dir, overlay, pkgs)
 		}
@@ -50,7 +50,7 @@ func programs(t *testing.T, dir, overlay string, pkgs []string) []string {
 	bins := make([]string, len(pkgs))
 	for i, pkg := range pkgs {
 		bins[i] = filepath.Join(dir, "test"+strconv.Itoa(i))
-		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", bins[i], ".") //nolint:gosec // our own arguments
+		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", bins[i], ".")
 		cmd.Dir = filepath.Join("../..", pkg)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

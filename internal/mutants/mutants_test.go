@@ -32,7 +32,7 @@ var targets = []target{
 // The tests of networks and outages take a minute, and do not concern what the conditions and items are.
 var dynamo = []string{"idem/dynamostore"}
 
-const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction"
+const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction|Conditional"
 
 // A mutant that no test detects needs a reason. Every reason belongs to such a mutant.
 func TestNoMutantSurvives(t *testing.T) {
@@ -93,7 +93,7 @@ func testTarget(t *testing.T, tg target) {
 func survives(t *testing.T, tg target, bins []string, n int) bool {
 	t.Helper()
 	for i, bin := range bins {
-		cmd := exec.Command(bin, "-test.run="+tg.run, "-test.failfast", "-test.timeout=4m", "-rapid.shrinktime=1ns", "-rapid.nofailfile") //nolint:gosec // our own arguments
+		cmd := exec.Command(bin, "-test.run="+tg.run, "-test.failfast", "-test.timeout=4m", "-rapid.shrinktime=1ns", "-rapid.nofailfile")
 		cmd.Dir = filepath.Join("../..", tg.pkgs[i])
 		cmd.Env = append(os.Environ(), variable+"="+strconv.Itoa(n))
 		out, err := cmd.CombinedOutput()

@@ -207,15 +207,13 @@ func returns(n *ast.ReturnStmt) []edit {
 }
 
 func literals(n *ast.BasicLit) []edit {
-	switch n.Kind {
-	case token.INT:
-		if v, err := strconv.Atoi(n.Value); err == nil {
-			return []edit{{n.Pos(), n.End(), strconv.Itoa(v + 1)}}
-		}
-	case token.STRING:
+	if n.Kind == token.STRING {
 		if by := fragments.Replace(n.Value); by != n.Value {
 			return []edit{{n.Pos(), n.End(), by}}
 		}
+	}
+	if v, err := strconv.Atoi(n.Value); n.Kind == token.INT && err == nil {
+		return []edit{{n.Pos(), n.End(), strconv.Itoa(v + 1)}}
 	}
 	return nil
 }
