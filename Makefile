@@ -82,6 +82,15 @@ soak:
 trace:
 	scripts/trace.sh
 
+## mutate: change the rules, the conditions and the items of the stores one operator at a time; a change that no test detects needs a
+##      reason (internal/mutants). MUTATE=idem/store changes the files whose name contains it
+mutate:
+	go test -tags mutants -count=1 -timeout 60m -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep --line-buffered -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
+
+## fuzz: every fuzz test, one after another, for TIME each (20s); go test runs their seeds and what they found before
+fuzz:
+	scripts/fuzz.sh $(TIME)
+
 ## test-docs: the commands of the documents alone, as they are written; LocalStack must be down
 test-docs:
 	go test -tags docs -count=1 -timeout 30m ./internal/doctest
@@ -115,7 +124,7 @@ MODULES = $$(go list -m -f '{{.Dir}}/...')
 ## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
-	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs $(MODULES)
+	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs,mutants $(MODULES)
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/idem/store"
 )
@@ -69,7 +71,8 @@ func OffsetKey(r *Record) (string, error) { return place(r), nil }
 
 // JSONKey returns a KeyFunc that reads the key from the value, at one or more paths such as $.payment.id or $.items[0]['sku'].
 // With one path the key is the text of the scalar at the path. With several it is a JSON array of the elements. A missing or
-// null element is ErrNoKey. JSONKey returns an error for an invalid path.
+// null element is ErrNoKey. A text with U+FFFD is an error: JSON decoders put it in the place of what is not UTF-8, so different keys
+// would be the same. JSONKey returns an error for an invalid path.
 func JSONKey(paths ...string) (KeyFunc, error) {
 	parsed, err := parsePaths(paths)
 	if err != nil {
@@ -80,15 +83,23 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 		if err != nil {
 			return "", err
 		}
-		if len(found) == 1 {
-			return scalarText(found[0], parsed[0])
+		key, err := keyText(found, parsed)
+		if err == nil && strings.ContainsRune(key, utf8.RuneError) {
+			return "", fmt.Errorf("the idempotency key %q contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous", key)
 		}
-		key, err := json.Marshal(found)
-		if err != nil {
-			return "", fmt.Errorf("the idempotency key can't be encoded: %w", err)
-		}
-		return string(key), nil
+		return key, err
 	}, nil
+}
+
+func keyText(found []any, paths []path) (string, error) {
+	if len(found) == 1 {
+		return scalarText(found[0], paths[0])
+	}
+	key, err := json.Marshal(found)
+	if err != nil {
+		return "", fmt.Errorf("the idempotency key can't be encoded: %w", err)
+	}
+	return string(key), nil
 }
 
 // scalarText returns an element's text: a number as it was written, a string without quotes.

@@ -78,6 +78,13 @@ func TestStoredResult(t *testing.T) {
 	}
 }
 
+func TestOnlyAStartedKeyIsReleased(t *testing.T) {
+	for status, want := range map[store.Status]bool{store.StatusStarted: true, store.StatusCompleted: false, store.StatusFailed: false} {
+		rec := store.Entry{Status: status, RetryAt: time.UnixMilli(1)}
+		equal(t, "released while "+string(status), rec.Released(), want)
+	}
+}
+
 func TestListQueryMatches(t *testing.T) {
 	now := time.UnixMilli(1_790_000_000_123)
 	held := store.Entry{Key: "a#1", Status: store.StatusStarted, LeaseUntil: now.Add(time.Second), UpdatedAt: now}

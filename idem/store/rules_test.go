@@ -96,6 +96,12 @@ func TestJudgeDecidesAsTheModelDoes(t *testing.T) {
 		if res.Entry.Token != seen.Token || res.Entry.Owner != seen.Owner {
 			t.Fatalf("the answer shows %+v; want what was seen", res.Entry)
 		}
+		if final := !started && moment.Before(seen.Expiry.Add(skew)); store.Final(&seen, moment, skew) != final {
+			t.Fatalf("%+v is final: %t", seen, !final)
+		}
+		if res.ClaimableIn < 0 {
+			t.Fatalf("claimable in %v", res.ClaimableIn)
+		}
 		until := seen.LeaseUntil.Add(skew)
 		if released {
 			until = seen.RetryAt
@@ -152,6 +158,9 @@ func TestSettlementHoldsOnceAndIsRecognised(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "with a failure") {
 			set.Failure = &store.Failure{Code: store.CodePanic, Message: "mine"}
+		}
+		if rapid.Bool().Draw(t, "mine") { // few random settlements are
+			set.Token, set.Owner = seen.Token, seen.Owner
 		}
 		mine := seen.Token == set.Token && seen.Owner == set.Owner
 		holds := mine && seen.Status == store.StatusStarted && seen.RetryAt.IsZero()
@@ -223,6 +232,54 @@ func wantSettled(t *rapid.T, set *store.Settlement, seen *store.Entry, next stor
 func wantExpiry(t *rapid.T, rec store.Entry, until time.Time) {
 	if over := rec.Expiry.Sub(until.Add(time.Hour)); over < 0 || over >= time.Second || rec.Expiry.Nanosecond() != 0 {
 		t.Fatalf("expiry %v of %v and an hour", rec.Expiry, until)
+	}
+}
+
+// A clock has nanoseconds. A lease protects its key to the last one.
+func TestLeaseEndsToTheNanosecond(t *testing.T) {
+	seen := store.Entry{Status: store.StatusStarted, Owner: "a", LeaseUntil: moment}
+	req := store.ClaimRequest{Owner: "b"}
+	for before, want := range map[time.Duration]store.ClaimState{1: store.ClaimInFlight, 0: store.ClaimLeaseOver} {
+		_, res := store.Judge(&req, &seen, moment.Add(skew-before), skew)
+		if res.State != want || res.ClaimableIn != before {
+			t.Errorf("%v before the end of a lease: state %d, claimable in %v; want %d", before, res.State, res.ClaimableIn, want)
+		}
+	}
+}
+
+// Stores keep milliseconds. An entry that is returned has the times of the one that is stored.
+func TestEntriesHaveWholeMilliseconds(t *testing.T) {
+	const part = 456_789 * time.Nanosecond
+	now, failure := moment.Add(part), &store.Failure{Code: store.CodeError}
+	req := store.ClaimRequest{Owner: "a", Lease: lease + part, Retention: time.Hour}
+	want := func(what string, got, want time.Time) {
+		t.Helper()
+		if !got.Equal(want) {
+			t.Errorf("%s is %v; want %v", what, got, want)
+		}
+	}
+	fresh := store.Fresh(&req, now)
+	over := store.Entry{Status: store.StatusCompleted}
+	for what, rec := range map[string]store.Entry{"fresh": fresh, "taken": store.Take(&req, &over, now)} {
+		want(what+": the lease", rec.LeaseUntil, moment.Add(lease))
+		want(what+": the creation", rec.CreatedAt, moment)
+		want(what+": the update", rec.UpdatedAt, moment)
+	}
+	settled := func(s store.Settlement) store.Entry {
+		s.Failure, s.Retention = failure, time.Hour
+		return store.Settled(&s, &fresh, now)
+	}
+	released := settled(store.Settlement{Op: store.OpRelease, Delay: time.Minute + part})
+	want("the delay of a release", released.RetryAt, moment.Add(time.Minute))
+	want("the update of a release", released.UpdatedAt, moment)
+	want("an extended lease", settled(store.Settlement{Op: store.OpExtend, Lease: 2*lease + part}).LeaseUntil, moment.Add(2*lease))
+	want("a failure", store.FailureAt(failure, nil, now).At, moment)
+}
+
+func TestUnknownSettlementIsNotRecognised(t *testing.T) {
+	seen := store.Entry{Status: store.StatusCompleted, Token: 1, Owner: "a"}
+	if set := (store.Settlement{Op: store.OpExtend + 100, Token: 1, Owner: "a"}); store.OwnSettlement(&set, &seen) {
+		t.Errorf("%+v finds itself in %+v", set, seen)
 	}
 }
 

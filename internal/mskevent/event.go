@@ -86,14 +86,18 @@ func (e *Event) parsePartition(id string, records []byte) error {
 	}
 	i := 0
 	return parts(records, func(_ string, start, end int) error {
-		var place struct {
-			Offset *int64 `json:"offset"`
-		}
+		var offset *int64
 		r := records[start:end:end]
-		if err := json.Unmarshal(r, &place); err != nil || place.Offset == nil {
+		err := fields(r, func(key string, value []byte) error { // encoding/json would read "Offset" as well
+			if key != "offset" {
+				return nil
+			}
+			return json.Unmarshal(value, &offset)
+		})
+		if err != nil || offset == nil {
 			return fmt.Errorf("records[%q][%d] has no whole number as its offset", id, i)
 		}
-		e.Records = append(e.Records, Record{PartitionID: id, Offset: *place.Offset, JSON: r})
+		e.Records = append(e.Records, Record{PartitionID: id, Offset: *offset, JSON: r})
 		i++
 		return nil
 	})

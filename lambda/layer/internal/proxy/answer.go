@@ -26,12 +26,12 @@ type failure struct {
 	RetryAfterMs int64  `json:"retryAfterMs"` // the pause before the next attempt
 }
 
-// maxRetryAfter bounds a pause, so that it can't overflow.
+// maxRetryAfter bounds a pause. A pause that is negative is none. Both keep the conversion from overflowing.
 const maxRetryAfter = 24 * time.Hour
 
 func (f *failure) err() error {
 	err := errors.New(cmp.Or(f.Error, "the function named the record in "+listFailures))
-	switch after := time.Duration(min(f.RetryAfterMs, maxRetryAfter.Milliseconds())) * time.Millisecond; {
+	switch after := time.Duration(max(0, min(f.RetryAfterMs, maxRetryAfter.Milliseconds()))) * time.Millisecond; {
 	case f.Permanent:
 		return idem.Permanent(err)
 	case after > 0:

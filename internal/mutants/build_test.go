@@ -1,0 +1,133 @@
+//go:build mutants
+
+package mutants_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// variable selects a mutant in a test program by its number.
+const variable = "IDEMSK_MUTANT"
+
+// build builds the test programs of the packages with all mutants of a file in them. It returns the programs and the mutants that compile.
+func build(t *testing.T, path string, pkgs []string, all map[int]mutant) []string {
+	t.Helper()
+	source, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for {
+		changed, numbers := withAll(string(source), all)
+		overlay := overlayOf(t, dir, path, changed)
+		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay="+overlay, filepath.Dir(path)).CombinedOutput()
+		if err == nil {
+			return programs(t, dir, overlay, pkgs)
+		}
+		before := len(all)
+		for _, m := range regexp.MustCompile(`(?m)^\S+\.go:(\d+):`).FindAllSubmatch(out, -1) {
+			line, _ := strconv.Atoi(string(m[1])) // digits
+			delete(all, numbers[line])
+		}
+		if len(all) == before {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+func programs(t *testing.T, dir, overlay string, pkgs []string) []string {
+	t.Helper()
+	bins := make([]string, len(pkgs))
+	for i, pkg := range pkgs {
+		bins[i] = filepath.Join(dir, "test"+strconv.Itoa(i))
+		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", bins[i], ".")
+		cmd.Dir = filepath.Join("../..", pkg)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	return bins
+}
+
+// withAll returns the source with every mutant as a function of its own. The original function calls the one that is selected. numbers are the
+// mutants by their lines.
+func withAll(source string, all map[int]mutant) (changed string, numbers map[int]int) {
+	var b strings.Builder
+	rest, calls := 0, make(map[*ast.FuncDecl][]int)
+	numbers = make(map[int]int)
+	order := make([]*ast.FuncDecl, 0, len(all))
+	for n := range len(all) + 1<<12 { // in order of their numbers, which have gaps
+		if m, ok := all[n]; ok {
+			if calls[m.fn] == nil {
+				order = append(order, m.fn)
+			}
+			calls[m.fn] = append(calls[m.fn], n)
+		}
+	}
+	for _, fn := range order {
+		b.WriteString(source[rest:fn.Name.End()-1] + "_0" + source[fn.Name.End()-1:fn.End()-1])
+		rest = int(fn.End()) - 1
+	}
+	b.WriteString(source[rest:])
+	for _, fn := range order {
+		signature := source[fn.Pos()-1 : fn.Body.Pos()-1]
+		b.WriteString("\n" + signature + "{ switch mutant {\n")
+		for _, n := range calls[fn] {
+			fmt.Fprintf(&b, "case %d: %s\n", n, call(fn, n))
+		}
+		b.WriteString("}\n" + call(fn, 0) + "}\n")
+		for _, n := range calls[fn] {
+			first := strings.Count(b.String(), "\n") + 1
+			fmt.Fprintf(&b, "%s_%d%s\n", source[fn.Pos()-1:fn.Name.End()-1], n, all[n].text)
+			for line := first; line <= strings.Count(b.String(), "\n"); line++ {
+				numbers[line] = n
+			}
+		}
+	}
+	return b.String(), numbers
+}
+
+// call calls the mutant n of a function with the function's own arguments.
+func call(fn *ast.FuncDecl, n int) string {
+	var args []string
+	for _, field := range fn.Type.Params.List {
+		for _, name := range field.Names {
+			arg := name.Name
+			if _, ok := field.Type.(*ast.Ellipsis); ok {
+				arg += "..."
+			}
+			args = append(args, arg)
+		}
+	}
+	of := fmt.Sprintf("%s_%d(%s)", fn.Name.Name, n, strings.Join(args, ", "))
+	if fn.Recv != nil {
+		of = fn.Recv.List[0].Names[0].Name + "." + of
+	}
+	if fn.Type.Results == nil {
+		return of + "; return"
+	}
+	return "return " + of
+}
+
+// overlayOf writes the file for -overlay that replaces a source file, and adds the variable mutant to its package.
+func overlayOf(t *testing.T, dir, path, source string) string {
+	t.Helper()
+	changed, added, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
+	variables := fmt.Sprintf("%s\nimport (\"os\"; \"strconv\")\nvar mutant, _ = strconv.Atoi(os.Getenv(%q))\n", regexp.MustCompile(`(?m)^package \w+$`).FindString(source), variable)
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): added}})
+	err = errors.Join(err, os.WriteFile(changed, []byte(source), 0o600), os.WriteFile(added, []byte(variables), 0o600), os.WriteFile(overlay, list, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return overlay
+}
