@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -20,11 +21,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // letters records dead letters.
-type letters []kafka.DeadLetter
+type letters struct {
+	mu  sync.Mutex
+	all []kafka.DeadLetter
+}
 
 // Send implements kafka.DeadLetters.
 func (l *letters) Send(_ context.Context, letter kafka.DeadLetter) error {
-	*l = append(*l, letter)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, letter)
 	return nil
 }
 
@@ -90,7 +96,7 @@ func TestBulkHandler(t *testing.T) {
 		}
 	}
 	var offsets []int64
-	for _, l := range dead {
+	for _, l := range dead.all {
 		offsets = append(offsets, l.Offset)
 	}
 	if slices.Sort(offsets); !slices.Equal(offsets, []int64{2, 4, 5, 6}) {

@@ -146,8 +146,8 @@ func TestStreamLogsAndCountsEachTry(t *testing.T) {
 		if !slices.Equal(s.done, want) {
 			t.Errorf("done: %v", s.done)
 		}
-		if len(dead) != 2 || dead[0].Cluster != "cluster" {
-			t.Errorf("dead letters: %+v", dead)
+		if len(dead.all) != 2 || dead.all[0].Cluster != "cluster" {
+			t.Errorf("dead letters: %+v", dead.all)
 		}
 		r := s.stream.Report()
 		if r.Records != 6 || r.Executed != 2 || r.Replayed != 1 || r.Retried != 1 || r.DeadLettered != 2 || len(r.StoreLatency) == 0 || r.Took != time.Minute+2*time.Second {
