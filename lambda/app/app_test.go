@@ -199,7 +199,7 @@ func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	awsCfg := must(config.LoadDefaultConfig(t.Context(), config.WithHTTPClient(awsclient.New(nil, 0))))
+	awsCfg := must(config.LoadDefaultConfig(t.Context()))
 	client := dynamodb.NewFromConfig(awsCfg)
 	if err := dynamostore.CreateTable(t.Context(), client, "payments-keys"); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	st := must(dynamostore.New(client, dynamostore.Config{Table: "payments-keys"}))
 	rec := must(st.Get(ctx, "ledger#payments#a"))
 	equal(t, "status", rec.Status, store.StatusFailed)
-	got := must(sqs.NewFromConfig(awsCfg).ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url}))
+	got := must(sqs.NewFromConfig(awsCfg, func(o *sqs.Options) { o.HTTPClient = awsclient.New(nil, 0) }).ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url}))
 	equal(t, "messages", len(got.Messages), 1)
 	letter := must(kafka.ParseDeadLetter([]byte(*got.Messages[0].Body)))
 	equal(t, "source", letter.Source(), "payments-0@7")
