@@ -135,6 +135,7 @@ func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 // --env NAME passes a variable on, so that secrets are not on the command line.
 func TestLocalPassesAVariableOn(t *testing.T) {
 	t.Setenv("IDEMSK_STORE", "nonsense from the shell")
+	t.Setenv("TMPDIR", t.TempDir()) // the log of the failure stays
 	r := idemsk(t, "local", "--function", handler, "--env", "IDEMSK_STORE")
 	if r.code != 1 || !strings.Contains(r.err, "nonsense from the shell") {
 		t.Errorf("%+v; want the function to refuse the value", r)
