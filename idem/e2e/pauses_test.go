@@ -15,7 +15,7 @@ import (
 )
 
 // A process is stopped until its leases are over, and continued. Of a key that another process has taken, it can neither extend the
-// lease nor write the result, and an effect that commits with the completion happens once. A key that nobody has taken is still its own:
+// lease nor write the result, and an effect that commits with the completion happens once. A key that no other process has taken is still its own:
 // its completion counts, and an error releases the key.
 func pausedProcesses(t *testing.T, kind, url string) {
 	t.Helper()
@@ -28,8 +28,8 @@ func pausedProcesses(t *testing.T, kind, url string) {
 		before   = key("stopped before the effect, completed by another")
 		after    = key("stopped after the effect, completed by another")
 		taken    = key("stopped after the effect, taken by another")
-		own      = key("stopped after the effect, taken by nobody")
-		failing  = key("stopped before the effect, taken by nobody, failing")
+		own      = key("stopped after the effect, not taken")
+		failing  = key("stopped before the effect, not taken, failing")
 		all      = []string{before, after, taken, own, failing}
 		byTwo    = []string{before, after, taken}
 		finished = []string{before, after}

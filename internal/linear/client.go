@@ -141,13 +141,13 @@ func (c *client) settle(ctx context.Context) {
 
 // settlement returns a settlement of a claim, mostly of the last one.
 func (c *client) settlement(k *key) store.Settlement {
-	s := store.Settlement{Key: k.name, Token: 1, Owner: "nobody", Retention: c.retention()}
+	s := store.Settlement{Key: k.name, Token: 1, Owner: "no-owner", Retention: c.retention()}
 	if held := c.held(k); held != nil {
 		s.Token, s.Owner = held.Token, held.Owner
 	}
 	switch c.rand.IntN(20) {
 	case 0:
-		s.Owner = "nobody"
+		s.Owner = "no-owner"
 	case 1:
 		s.Token -= int64(c.rand.IntN(3)) // not one that is issued later, which no caller knows
 	}

@@ -31,7 +31,7 @@ func TestOutputAndStatus(t *testing.T) {
 		if status, ok := p.Status(); status != want.status || ok != want.ok || !slices.Equal(lines, want.lines) {
 			t.Errorf("%s: %q, %s, %t; want %+v", script, lines, status, ok, want)
 		}
-		p.Signal(syscall.SIGKILL) // goes to nobody
+		p.Signal(syscall.SIGKILL) // no process gets it
 	}
 }
 

@@ -162,7 +162,7 @@ func (s *eventSource) poll(number int) {
 			other, delay := others.next(), time.Duration(s.dice.between(0, 60, "duplicate of "+b.name))*s.lease/20
 			s.running.Go(func() {
 				if sleep(s.stopping, delay) == nil {
-					_, _ = other.invoke(event) // nobody waits for the answer
+					_, _ = other.invoke(event) // the answer is not waited for
 				}
 			})
 		}
