@@ -15,7 +15,6 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
@@ -78,7 +77,7 @@ func dynamo(t *testing.T) (*dynamofake.Server, *batch.Scheduler) {
 		}
 	})
 	client := dynamostore.NewClient(aws.Config{
-		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: awsclient.New(&http.Client{Transport: transport}, 0),
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: &http.Client{Transport: transport},
 	}, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(db.URL()) })
 	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
