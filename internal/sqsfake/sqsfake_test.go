@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // direct is an HTTP client that calls the server without a network, so that all goroutines are in the synctest bubble.
@@ -94,12 +94,7 @@ func TestOverTheNetwork(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	client := sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(server.URL()), HTTPClient: awsclient.New(&http.Client{Transport: transport}, 0),
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})
+	client := sqs.NewFromConfig(awstest.Config(t, server.URL()))
 	queue := newQueue(t, client, nil)
 	if !strings.HasPrefix(*queue, server.URL()+"/") {
 		t.Errorf("the queue's URL is %s, want one below %s", *queue, server.URL())

@@ -26,9 +26,9 @@ func (m *member) commit(ctx context.Context, client *kgo.Client) (rebalance bool
 const lastCommitPause = 50 * time.Millisecond
 
 // commitLast commits the watermarks of all partitions before the member leaves. If the group rebalances, it waits for that, at
-// most half of endTimeout.
+// most lastCommitTimeout.
 func (m *member) commitLast(ctx context.Context, client *kgo.Client) {
-	for end := time.Now().Add(endTimeout / 2); m.commit(ctx, client); <-time.After(lastCommitPause) {
+	for end := time.Now().Add(lastCommitTimeout); m.commit(ctx, client); <-time.After(lastCommitPause) {
 		if time.Now().After(end) {
 			m.log.WarnContext(ctx, "the last offsets were not committed, because the group did not end its rebalance: the records are delivered again")
 			return

@@ -34,6 +34,8 @@ const (
 	commitTimeout = 10 * time.Second
 	// endTimeout is how long the last commit and leaving the group may take together.
 	endTimeout = 5 * time.Second
+	// lastCommitTimeout is how long a commit is tried then, so that there is time to leave.
+	lastCommitTimeout = endTimeout / 2
 	// heartbeatInterval is the longest time between two heartbeats, as heartbeat.interval.ms of Kafka.
 	heartbeatInterval = 3 * time.Second
 	// errorPause is how long a partition is not fetched after an error.

@@ -98,7 +98,7 @@ func (m *member) revoked(ctx context.Context, client *kgo.Client, revoked map[st
 	m.log.InfoContext(ctx, "partitions revoked", "revoked", revoked)
 	commitWithin := commitTimeout
 	if ending {
-		commitWithin = endTimeout / 2 //nolint:mnd // the other half is for the last commit
+		commitWithin = lastCommitTimeout
 	} else {
 		m.finish(ctx, revoked)
 	}

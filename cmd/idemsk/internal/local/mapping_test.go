@@ -12,11 +12,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 type object = map[string]any
@@ -49,14 +48,9 @@ func deployedAt(t *testing.T, mappings ...object) (string, *local.Options) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	o := &local.Options{ESM: esm.DefaultConfig(), AWS: func(context.Context) (aws.Config, error) {
-		return aws.Config{
-			Region: "us-east-1", BaseEndpoint: &server.URL, HTTPClient: awsclient.New(&http.Client{Transport: transport}, 0),
-			Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), RetryMaxAttempts: 1,
-		}, nil
-	}}
+	cfg := awstest.Config(t, server.URL)
+	cfg.RetryMaxAttempts = 1
+	o := &local.Options{ESM: esm.DefaultConfig(), AWS: func(context.Context) (aws.Config, error) { return cfg, nil }}
 	return server.URL, o
 }
 

@@ -9,11 +9,10 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
-	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -48,10 +47,7 @@ func newFunction(t *testing.T, a answer) (redrive.Destination, *[]byte) {
 		_, _ = io.WriteString(w, a.payload)
 	}))
 	t.Cleanup(server.Close)
-	client := lambda.New(lambda.Options{
-		Region: "us-east-1", BaseEndpoint: &server.URL, HTTPClient: awsclient.New(server.Client(), 0), RetryMaxAttempts: 1,
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	})
+	client := lambda.NewFromConfig(awstest.Config(t, server.URL), func(o *lambda.Options) { o.RetryMaxAttempts = 1 })
 	return redrive.Function(client, *aws.String("pay")), &event
 }
 

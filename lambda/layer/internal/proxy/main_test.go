@@ -18,11 +18,11 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
 )
 
@@ -90,7 +90,7 @@ func (f *fixture) cloud() []string {
 	at := func(url string) aws.Config { c := access.Copy(); c.BaseEndpoint = &url; return c }
 	f.db, err = dynamostore.New(dynamostore.NewClient(at(tables.URL())), dynamostore.Config{Table: "keys", MaxClockSkew: -1})
 	must(err)
-	f.sqs = sqs.NewFromConfig(at(queues.URL()), func(o *sqs.Options) { o.HTTPClient = awsclient.New(nil, 0) })
+	f.sqs = sqs.NewFromConfig(awstest.Config(f, queues.URL()))
 	queue, err := f.sqs.CreateQueue(f.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
 	must(err)
 	f.queue = *queue.QueueUrl
