@@ -85,11 +85,13 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 		}
 		key, err := keyText(found, parsed)
 		if err == nil && strings.ContainsRune(key, utf8.RuneError) {
-			return "", fmt.Errorf("the idempotency key %q contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous", key)
+			return "", fmt.Errorf("the idempotency key %q %w", key, errReplaced)
 		}
 		return key, err
 	}, nil
 }
+
+var errReplaced = errors.New("contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous")
 
 func keyText(found []any, paths []path) (string, error) {
 	if len(found) == 1 {
@@ -129,7 +131,8 @@ func ValueFingerprint(r *Record) (store.Fingerprint, error) { return store.Finge
 func NoFingerprint(*Record) (store.Fingerprint, error) { return store.Fingerprint{}, nil }
 
 // JSONFingerprint returns a FingerprintFunc for the elements at the paths in the value. Use it if the values of one request
-// differ between deliveries in other elements. A missing element counts as null.
+// differ between deliveries in other elements. A missing element counts as null. An element with U+FFFD is an error: JSON decoders
+// put it in the place of what is not UTF-8, so different values would have one fingerprint.
 func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 	parsed, err := parsePaths(paths)
 	if err != nil {
@@ -146,6 +149,9 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 		text, err := json.Marshal(found)
 		if err != nil {
 			return store.Fingerprint{}, fmt.Errorf("the fingerprint can't be encoded: %w", err)
+		}
+		if bytes.ContainsRune(text, utf8.RuneError) {
+			return store.Fingerprint{}, fmt.Errorf("the fingerprint of %s %w", text, errReplaced)
 		}
 		return store.FingerprintOf(text), nil
 	}, nil

@@ -22,11 +22,10 @@ const adminTimeout = 5 * time.Minute
 
 // Get implements store.Admin with one read.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
-	seen, err := s.lookAt(ctx, []string{key})
+	found, there, err := s.lookAtOne(ctx, key)
 	if err != nil {
 		return store.Entry{}, s.explain("get", key, err)
 	}
-	found, there := seen[key]
 	if !there {
 		return store.Entry{}, fmt.Errorf("pgstore: get from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
@@ -88,11 +87,10 @@ func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	if removed > 0 {
 		return nil
 	}
-	seen, err := s.lookAt(ctx, []string{key})
+	found, there, err := s.lookAtOne(ctx, key)
 	if err != nil {
 		return s.explain("delete", key, err)
 	}
-	found, there := seen[key]
 	if !there {
 		return fmt.Errorf("pgstore: delete from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}

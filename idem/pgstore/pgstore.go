@@ -177,6 +177,8 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 		switch {
 		case !there:
 			again = append(again, i)
+		case found.foreign != nil:
+			results[i].Err = s.explain("claim", req.Key, found.foreign)
 		case taken[i].taken:
 			results[i] = store.ClaimResult{State: store.Claimed, Entry: found.rec, Stolen: taken[i].stolen}
 		default:
@@ -282,11 +284,11 @@ func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused [
 	}
 	seen, err := s.lookAt(ctx, keys)
 	for _, i := range refused {
-		if err != nil {
+		found, there := seen[ss[i].Key]
+		if err := cmp.Or(err, found.foreign); err != nil {
 			errs[i] = s.explain(ss[i].Op.String(), ss[i].Key, err)
 			continue
 		}
-		found, there := seen[ss[i].Key]
 		errs[i] = refusal(&ss[i], &found.rec, there)
 	}
 }
@@ -297,6 +299,13 @@ func refusal(set *store.Settlement, seen *store.Entry, there bool) error {
 		return nil
 	}
 	return fmt.Errorf("pgstore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: *seen})
+}
+
+// lookAtOne reads the entry of a key.
+func (s *Store) lookAtOne(ctx context.Context, key string) (found sighting, there bool, err error) {
+	seen, err := s.lookAt(ctx, []string{key})
+	found, there = seen[key]
+	return found, there, cmp.Or(err, found.foreign)
 }
 
 // lookAt reads the entries of keys.

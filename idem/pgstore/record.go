@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,16 +17,20 @@ const columns = `idempotency_key, status, version, owner, lease_until, retry_at,
 
 // sighting is an entry, and the server's time when it was read.
 type sighting struct {
-	rec store.Entry
-	now time.Time
+	rec     store.Entry
+	now     time.Time
+	foreign error // why the row can't be read: another program wrote it
 }
 
-// readSightings reads rows of columns and the server's time, and closes them.
+// readSightings reads rows of columns and the server's time, and closes them. A foreign row affects only its own key.
 func readSightings(rows pgx.Rows, w *silence.Watch, into map[string]sighting) error {
 	defer rows.Close()
 	for rows.Next() {
 		w.Heard()
 		s, err := readSighting(rows)
+		if errors.Is(err, store.ErrForeignEntry) {
+			s.foreign, err = err, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -51,10 +56,10 @@ func readSighting(row pgx.Row) (s sighting, err error) {
 	rec.Key, rec.Owner, rec.Source = unescape(rec.Key), unescape(rec.Owner), unescape(rec.Source)
 	rec.ResultOmitted = int(omitted)
 	if rec.Status, err = store.ParseStatus(status); err != nil {
-		return s, fmt.Errorf("key %q: %w", rec.Key, err)
+		return s, fmt.Errorf("%w: key %q: %w", store.ErrForeignEntry, rec.Key, err)
 	}
-	if fingerprint != nil && copy(rec.Fingerprint[:], fingerprint) != len(fingerprint) {
-		return s, fmt.Errorf("key %q: its request_fingerprint has %d bytes: want %d", rec.Key, len(fingerprint), len(rec.Fingerprint))
+	if n := copy(rec.Fingerprint[:], fingerprint); fingerprint != nil && (n != len(fingerprint) || n != len(rec.Fingerprint)) {
+		return s, fmt.Errorf("%w: key %q: its request_fingerprint has %d bytes: want %d", store.ErrForeignEntry, rec.Key, len(fingerprint), len(rec.Fingerprint))
 	}
 	if retryAt != nil {
 		rec.RetryAt = *retryAt

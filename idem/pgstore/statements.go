@@ -74,7 +74,8 @@ func takeCTE() string {
 		FROM clock ON CONFLICT (idempotency_key) DO NOTHING RETURNING false AS stolen
 	), seen AS (
 		SELECT t.*, clock.now FROM {table} t, clock
-		WHERE idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND $2 <> '' AND retry_at IS NULL) AND CASE
+		WHERE idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND $2 <> '' AND retry_at IS NULL)
+			AND coalesce(octet_length(request_fingerprint), 32) = 32 AND CASE -- a foreign row is not taken
 			WHEN status <> 'STARTED' AND expiry_timestamp + {skew} <= now THEN true
 			WHEN request_fingerprint <> $3::bytea THEN false
 			WHEN status = 'FAILED' THEN version = $7

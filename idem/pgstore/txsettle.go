@@ -121,12 +121,10 @@ func (s *Store) putAbsent(ctx context.Context, set *store.Settlement) error {
 
 // refusedClaim distinguishes a completion that was applied before from a key that another owner has claimed.
 func (s *Store) refusedClaim(ctx context.Context, set *store.Settlement) error {
-	seen, err := s.lookAt(ctx, []string{set.Key})
-	if err != nil {
-		return s.explain("complete", set.Key, err)
-	}
-	found, there := seen[set.Key]
+	found, there, err := s.lookAtOne(ctx, set.Key)
 	switch {
+	case err != nil:
+		return s.explain("complete", set.Key, err)
 	case !there:
 		return &store.ClaimRefusedError{}
 	case store.OwnSettlement(set, &found.rec):
@@ -154,9 +152,9 @@ func (s *Store) settleAgain(ctx context.Context, set *store.Settlement) error {
 	case err != nil:
 		return err
 	}
-	seen, err := s.lookAt(ctx, []string{set.Key})
+	found, _, err := s.lookAtOne(ctx, set.Key)
 	return fmt.Errorf("pgstore: complete %q: %w: %w", set.Key, errors.Join(errConnection, err),
-		&store.FencedError{Key: set.Key, Token: set.Token, Current: seen[set.Key].rec})
+		&store.FencedError{Key: set.Key, Token: set.Token, Current: found.rec})
 }
 
 // claimAgain is settleAgain for a completion that was to claim its key: it claims the key and releases it.

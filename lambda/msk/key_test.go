@@ -123,6 +123,11 @@ func TestFingerprints(t *testing.T) {
 	if f, err := part("$.a")(one(t, tombstone)); err != nil || f != idem.FingerprintOf(nil) {
 		t.Errorf("the fingerprint of a tombstone is %v, %v; want that of no value at all", f, err)
 	}
+	for _, value := range []string{"{\"a\":\"\xff\"}", `{"a":["\ud800"]}`, `{"a":{"\ufffd":1}}`} {
+		if f, err := part("$.a")(one(t, record{value: value})); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+			t.Errorf("the fingerprint of %q is %v, error %v; want one that says that it is not UTF-8", value, f, err)
+		}
+	}
 	if _, err := part("$.a")(one(t, record{value: "{"})); err == nil || errors.Is(err, kafka.ErrNoKey) {
 		t.Errorf("the fingerprint of what is not JSON: error %v", err)
 	}
