@@ -47,3 +47,20 @@ func TestItemAfterASettlement(t *testing.T) {
 		})
 	}
 }
+
+// The item of a completion that claims its key is whole, also with the smallest size of an omitted result.
+func TestItemAfterAClaimOnCommit(t *testing.T) {
+	clock := storetest.NewClock()
+	s := newStore(t, client(newWire(t), fake(t).URL()), dynamostore.Config{Clock: clock.Now})
+	set := store.Settlement{
+		Op: store.OpComplete, Key: "a", Owner: "o", Token: clock.Now().UnixMilli(), Retention: time.Hour, ResultOmitted: 1,
+		Claim: &store.ClaimRequest{Key: "a", Owner: "o", Source: "payments-3@17", Lease: time.Minute, Retention: time.Hour},
+	}
+	if errs := s.Settle(t.Context(), []store.Settlement{set}); errs != nil {
+		t.Fatal(errs)
+	}
+	got, err := s.Get(t.Context(), "a")
+	if d := storetest.Diff(got, store.FreshlySettled(&set, clock.Now())); err != nil || d != "" {
+		t.Errorf("%v, %s", err, d)
+	}
+}
