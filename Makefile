@@ -56,8 +56,10 @@ test-local:
 
 ## torture: consumer processes on a real Kafka, killed, paused, ended and started at random, while the broker is restarted: 100,000
 ##      records and 500 events on each store, in up to half an hour. SEED=7 repeats the events; their effect depends on timing too
+torture: RECORDS = 100000
+torture: EVENTS = 500
 torture:
-	TORTURE_RECORDS=100000 TORTURE_EVENTS=500 TORTURE_SEED=$(SEED) \
+	TORTURE_RECORDS=$(RECORDS) TORTURE_EVENTS=$(EVENTS) TORTURE_SEED=$(SEED) \
 	  go test -tags servers -count=1 -timeout 60m -v ./kafka/e2e/torture
 
 ## linear: the histories of concurrent clients of each store, on its real server and over networks that fail (internal/linear): OPS=1000000 operations,
@@ -86,6 +88,11 @@ trace:
 ##      reason (internal/mutants). MUTATE=idem/store changes the files whose name contains it
 mutate:
 	go test -tags mutants -count=1 -timeout 60m -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep --line-buffered -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
+
+## prove: every method of docs/proof.md, one after another, in less than an hour on 2 cores, and a table of the results; LocalStack must be down.
+##      SEED=7 repeats the seeds
+prove:
+	SEED=$(SEED) scripts/prove.sh
 
 ## fuzz: every fuzz test, one after another, for TIME each (20s); go test runs their seeds and what they found before
 fuzz:
@@ -160,4 +167,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture linear simulate soak mutate fuzz trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture linear simulate soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean

@@ -69,6 +69,23 @@ func TestCIRunsTheCommandsLeftToIt(t *testing.T) {
 	}
 }
 
+// make prove runs all that docs/proof.md says how to run. make trace has the rules of each store.
+func TestProveRunsEachMethod(t *testing.T) {
+	t.Parallel()
+	prove, err := os.ReadFile(filepath.Join(root, "scripts/prove.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile("`((?:make [a-z-]+|scripts/[a-z-]+\\.sh|go test [^`]+))[^`]*`")
+	proof := documents(t)[slices.IndexFunc(documents(t), func(d document) bool { return d.name == "docs/proof.md" })]
+	for _, m := range commands.FindAllStringSubmatch(strings.Join(proof.lines, "\n"), -1) {
+		words := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(m[1]), " ", `( | .* )`) + `( |\n|")`)
+		if !words.Match(prove) && !slices.Contains([]string{"make test", "make prove"}, m[1]) {
+			t.Errorf("%s: scripts/prove.sh does not run %s", proof.name, m[1])
+		}
+	}
+}
+
 // The verbs, flags, make targets, scripts and tests that the documents name exist, also those in sentences and in blocks that are not run.
 func TestNames(t *testing.T) {
 	t.Parallel()
