@@ -89,7 +89,7 @@ Own(e, it) == /\ e.op # "extend"
               /\ it.st = (CASE e.op = "complete" -> "C" [] e.op = "fail" -> "F" [] OTHER -> "S")
               /\ e.op \in {"release", "unrun"} => it.rel
 
-Settle(c, e, win) ==
+SettleAs(c, e, win) ==
   LET m == [op |-> e.op, own |-> Owner(e.own), ver |-> e.ver]
       it == Model(c.tok)!New(m, c.it)
       until == CASE e.op = "extend" -> Later(c.until, In(win, e.lease))
@@ -101,6 +101,12 @@ Settle(c, e, win) ==
       THEN IF Model(c.tok)!BadOf(m, c.it) = {}
            THEN {[answer |-> "ok", seen |-> it, c |-> [c EXCEPT !.it = it, !.until = until, !.exp = exp]]} ELSE {}
       ELSE IF Own(e, c.it) THEN Same(c, "ok") ELSE Same(c, "fenced"))
+
+(* After a lost reply to a transaction the store releases the key, which waits for the COMMIT, and then looks. *)
+Settle(c, e, win) ==
+  SettleAs(c, e, win) \cup
+  (IF e.tx /\ e.op = "complete"
+   THEN {[x EXCEPT !.answer = "fenced"] : x \in {y \in SettleAs(c, [e EXCEPT !.op = "release"], win) : y.answer = "ok"}} ELSE {})
 
 Commit(c, e, win) ==
   LET m == [op |-> "commit", own |-> Owner(e.own), fp |-> e.fp, hdr |-> 0]

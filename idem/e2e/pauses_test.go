@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/idem/storetest"
 )
 
 // A process is stopped until its leases are over, and continued. Of a key that another process has taken, it can neither extend the
@@ -21,8 +22,9 @@ func pausedProcesses(t *testing.T, kind, url string) {
 	t.Helper()
 	const lease, skew = 5 * time.Second, 100 * time.Millisecond
 	ctx, b := patient(t), open(t, kind, url, 0)
-	one := start(t, setup{Name: "one", Kind: kind, URL: url, Lease: lease, Skew: skew})
-	two := start(t, setup{Name: "two", Kind: kind, URL: url, Lease: lease, Skew: skew})
+	trace := storetest.TraceProcesses(t, skew)
+	one := start(t, setup{Name: "one", Kind: kind, URL: url, Lease: lease, Skew: skew}, trace)
+	two := start(t, setup{Name: "two", Kind: kind, URL: url, Lease: lease, Skew: skew}, trace)
 	key := func(what string) string { return fmt.Sprintf("%s: %s", kind, what) }
 	var (
 		before   = key("stopped before the effect, completed by another")

@@ -23,7 +23,7 @@ type peer struct {
 }
 
 // start starts a process, which is killed when the test ends.
-func start(t *testing.T, s setup) *peer {
+func start(t *testing.T, s setup, env ...string) *peer {
 	t.Helper()
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -36,7 +36,7 @@ func start(t *testing.T, s setup) *peer {
 	defer in.Close()
 	const many = 1000 // more than a process writes
 	p := &peer{t: t, name: s.Name, orders: json.NewEncoder(orders), events: make(chan event, many)}
-	p.Process, err = subprocess.StartWithInput([]string{os.Args[0]}, append(os.Environ(), processVariable+"="+string(text)), in, func(line []byte) {
+	p.Process, err = subprocess.StartWithInput([]string{os.Args[0]}, append(append(os.Environ(), processVariable+"="+string(text)), env...), in, func(line []byte) {
 		var e event
 		if json.Unmarshal(line, &e) != nil {
 			t.Logf("process %s: %s", s.Name, line)

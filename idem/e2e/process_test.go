@@ -14,6 +14,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/idem/storetest"
 )
 
 // processVariable makes the test binary a process of a test. It has the setup as JSON.
@@ -92,6 +93,9 @@ func (w *worker) run(text string) (err error) {
 	}
 	kind := kinds[w.Kind]
 	if w.books, err = kind.open(w.URL, w.setup); err != nil {
+		return err
+	}
+	if w.books.store, err = storetest.TracedProcess(w.books.store); err != nil {
 		return err
 	}
 	if w.engine, err = idem.New(w.books.store, idem.Config{Lease: w.Lease, Unbatched: kind.unbatched}); err != nil {

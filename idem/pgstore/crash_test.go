@@ -17,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/internal/testkit"
@@ -38,6 +40,7 @@ type run struct {
 	*testing.T
 	server   *pgserver.Server
 	table    string
+	trace    string // an assignment of storetest.TraceProcesses
 	seed     tally.Seed
 	payments int
 
@@ -58,7 +61,7 @@ type worker struct {
 
 func (r *run) start() *worker {
 	cmd := exec.CommandContext(r.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL())
+	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL(), r.trace)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -154,6 +157,7 @@ func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 	}
 	pool := newPool(t, r.server.URL())
 	r.table = newTable(t, pool)
+	r.trace = storetest.TraceProcesses(t, newStore(t, pool, pgstore.Config{Table: r.table}).MaxClockSkew())
 	execute(t, pool, `CREATE TABLE `+r.table+`_accounts AS SELECT n AS id, 0::bigint AS balance FROM generate_series(0, $1) n`, accounts-1)
 	execute(t, pool, `ALTER TABLE `+r.table+`_accounts ADD PRIMARY KEY (id)`)
 	execute(t, pool, `CREATE TABLE `+r.table+`_dead (failure text)`)

@@ -16,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/idem/storetest"
 )
 
 // The environment of a worker: the test binary, run again as a process that the test kills.
@@ -55,7 +56,11 @@ func payAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := idem.New(st, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts, Lease: workersLease})
+	traced, err := storetest.TracedProcess(st)
+	if err != nil {
+		return err
+	}
+	engine, err := idem.New(traced, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts, Lease: workersLease})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
+	"hash/fnv"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -17,8 +18,8 @@ import (
 )
 
 // traceVariable is the environment variable that names a folder for traces. If it is set, Run and AgreesWith write there what they
-// observe of each key: a file for each key of a store, and in it one event in a line. scripts/trace.sh compares the traces with the
-// model (docs/spec/trace.tla).
+// observe of each key, and tests with several processes what TracedProcess observes: a file for each key of a store, and in it one
+// event in a line. scripts/trace.sh compares the traces with the model (docs/spec/trace.tla).
 const traceVariable = "IDEMSK_TRACE_DIR"
 
 // maxTracedHistories bounds the traces of AgreesWith, because TLC has to read all.
@@ -31,32 +32,49 @@ func traced(tb testing.TB, h Harness) Harness {
 	if dir == "" {
 		return h
 	}
-	r := &recorder{harness: h, began: h.Now(), traces: make(map[string]*trace)}
-	tb.Cleanup(func() { r.write(tb, dir) })
+	s, ok := h.Store.(fullStore)
+	if !ok {
+		tb.Fatalf("%T does not implement store.Admin", h.Store)
+	}
+	var all []observation
+	r := &recorder{fullStore: s, clock: h.Now, began: h.Now(), emit: func(o *observation) { all = append(all, *o) }}
+	tb.Cleanup(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		writeTraces(tb, dir, all, r.began, h.Skew, h.Tolerance)
+	})
 	h.Store = r
 	return h
 }
 
 // recorder records the calls of a store.
 type recorder struct {
-	harness Harness
-	began   time.Time
+	fullStore
+	clock func() time.Time
+	began time.Time
 
-	mu     sync.Mutex
-	calls  int
-	traces map[string]*trace // by key
+	mu    sync.Mutex
+	calls int
+	emit  func(*observation) // called under mu, in the order of what is observed
 }
 
-// trace is what was observed of one key. Names of owners and fingerprints are replaced by numbers.
-type trace struct {
-	events       []*event
-	owners       map[string]int
-	fingerprints map[store.Fingerprint]int
-	foreign      bool // another program wrote the entry, which the model does not have
+// fullStore is a store with access to single entries.
+type fullStore interface {
+	store.Store
+	store.Admin
+}
+
+// observation is the beginning or the end of a call for one key, as a process observed it. Only the end has the answer.
+type observation struct {
+	Key     string `json:"key"`
+	Process int    `json:"process"`
+	Foreign bool   `json:"foreign"` // another program wrote the entry, which the model does not have
+	Event   event  `json:"event"`
 }
 
 // event is a line of a trace: the beginning of a call, with the answer that it got, or the end of a call. Times are in milliseconds
-// since the store was opened. Tokens are milliseconds since an hour before.
+// since the store was opened. Tokens are milliseconds since an hour before. Owners and fingerprints are
+// numbers, 0 for none.
 type event struct {
 	Begin     bool   `json:"begin"`
 	ID        int    `json:"id"` // of the call
@@ -70,6 +88,7 @@ type event struct {
 	Lease     int64  `json:"lease"`
 	Retention int64  `json:"retention"`
 	Delay     int64  `json:"delay"`
+	Tx        bool   `json:"tx"` // a completion with the effect of a handler
 	Answer    string `json:"answer"`
 	Got       bool   `json:"got"` // the answer has an entry
 	entryState
@@ -89,7 +108,7 @@ type entryState struct {
 }
 
 // state maps an entry to the model.
-func (r *recorder) state(tr *trace, e *store.Entry) entryState {
+func (r *recorder) state(e *store.Entry) entryState {
 	if e.Status == "" {
 		return entryState{Status: "A"}
 	}
@@ -98,31 +117,19 @@ func (r *recorder) state(tr *trace, e *store.Entry) entryState {
 		until = e.RetryAt
 	}
 	return entryState{
-		Status: string(e.Status[0]), Token: r.token(e.Token), Owner: tr.owner(e.Owner), Attempts: e.Attempts, Print: tr.print(e.Fingerprint),
+		Status: string(e.Status[0]), Token: r.token(e.Token), Owner: number(e.Owner), Attempts: e.Attempts, Print: number(e.Fingerprint.String()),
 		Released: e.Released(), Until: r.at(until), Expiry: r.at(e.Expiry),
 	}
 }
 
-func (tr *trace) owner(name string) int {
+// number returns a number for a name, the same in all processes, 0 for the empty name.
+func number(name string) int {
 	if name == "" {
 		return 0
 	}
-	return number(tr.owners, name)
-}
-
-func (tr *trace) print(f store.Fingerprint) int {
-	if f.IsZero() {
-		return 0
-	}
-	return number(tr.fingerprints, f)
-}
-
-// number returns the number of a name: 1, 2 and so on in the order of their first use.
-func number[K comparable](numbers map[K]int, name K) int {
-	if _, ok := numbers[name]; !ok {
-		numbers[name] = len(numbers) + 1
-	}
-	return numbers[name]
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return 1 + int(h.Sum32()&(1<<30-1))
 }
 
 // epoch is the token in a trace of a claim at the time 0.
@@ -139,60 +146,48 @@ func (r *recorder) token(v int64) int64 {
 // at returns a time in milliseconds since the store was opened.
 func (r *recorder) at(t time.Time) int64 { return t.UnixMilli() - r.began.UnixMilli() }
 
-func (r *recorder) now() int64 { return r.at(r.harness.Now()) }
-
 // begin records the beginning of a call.
-func (r *recorder) begin(key string, fill func(tr *trace, e *event)) (*trace, *event) {
-	tr := r.traces[key]
-	if tr == nil {
-		tr = &trace{owners: make(map[string]int), fingerprints: make(map[store.Fingerprint]int)}
-		r.traces[key] = tr
-	}
+func (r *recorder) begin(key string, fill func(e *event)) *observation {
 	r.calls++
-	e := &event{Begin: true, ID: r.calls, At: r.now(), Answer: "unknown"}
-	fill(tr, e)
-	tr.events = append(tr.events, e)
-	return tr, e
+	o := &observation{Key: key, Process: os.Getpid(), Event: event{Begin: true, ID: r.calls, At: r.at(r.clock()), Answer: "unknown"}}
+	fill(&o.Event)
+	r.emit(o)
+	return o
 }
 
 // end records the end of a call. A call without an answer has none: it may take effect later.
-func (r *recorder) end(tr *trace, e *event, answer string, got *store.Entry) {
-	if answer == "" {
+func (r *recorder) end(o *observation, answer string, got *store.Entry, err error) {
+	o.Foreign = errors.Is(err, store.ErrForeignEntry)
+	if answer == "" && !o.Foreign {
 		return
 	}
-	if e.Answer = answer; got != nil {
-		e.Got, e.entryState = true, r.state(tr, got)
+	e := &o.Event
+	if e.Begin, e.At, e.Answer = false, r.at(r.clock()), answer; got != nil {
+		e.Got, e.entryState = true, r.state(got)
 	}
-	tr.events = append(tr.events, &event{ID: e.ID, At: r.now()})
-}
-
-// call is a call in progress.
-type call struct {
-	tr *trace
-	e  *event
+	r.emit(o)
 }
 
 // Claim implements store.Store.
 func (r *recorder) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
-	calls := make([]call, len(reqs))
+	calls := make([]*observation, len(reqs))
 	r.mu.Lock()
 	for i := range reqs {
-		calls[i].tr, calls[i].e = r.begin(reqs[i].Key, func(tr *trace, e *event) { r.fillClaim(tr, e, "claim", &reqs[i]) })
+		calls[i] = r.begin(reqs[i].Key, func(e *event) { r.fillClaim(e, "claim", &reqs[i]) })
 	}
 	r.mu.Unlock()
-	results := r.harness.Store.Claim(ctx, reqs)
+	results := r.fullStore.Claim(ctx, reqs)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range results {
-		tr, res := calls[i].tr, &results[i]
-		tr.foreign = tr.foreign || errors.Is(res.Err, store.ErrForeignEntry)
-		r.end(tr, calls[i].e, claimAnswer(res), &res.Entry)
+		res := &results[i]
+		r.end(calls[i], claimAnswer(res), &res.Entry, res.Err)
 	}
 	return results
 }
 
-func (r *recorder) fillClaim(tr *trace, e *event, op string, req *store.ClaimRequest) {
-	e.Op, e.Own, e.Fp, e.TakeOver, e.Redrive = op, tr.owner(req.Owner), tr.print(req.Fingerprint), req.TakeOver, r.token(req.Redrive)
+func (r *recorder) fillClaim(e *event, op string, req *store.ClaimRequest) {
+	e.Op, e.Own, e.Fp, e.TakeOver, e.Redrive = op, number(req.Owner), number(req.Fingerprint.String()), req.TakeOver, r.token(req.Redrive)
 	e.Lease, e.Retention = req.Lease.Milliseconds(), req.Retention.Milliseconds()
 }
 
@@ -211,13 +206,13 @@ func claimAnswer(res *store.ClaimResult) string {
 
 // Settle implements store.Store.
 func (r *recorder) Settle(ctx context.Context, ss []store.Settlement) []error {
-	calls := make([]call, len(ss))
+	calls := make([]*observation, len(ss))
 	r.mu.Lock()
 	for i := range ss {
-		calls[i].tr, calls[i].e = r.begin(ss[i].Key, func(tr *trace, e *event) { r.fillSettlement(tr, e, &ss[i]) })
+		calls[i] = r.begin(ss[i].Key, func(e *event) { r.fillSettlement(e, &ss[i]) })
 	}
 	r.mu.Unlock()
-	errs := r.harness.Store.Settle(ctx, ss)
+	errs := r.fullStore.Settle(ctx, ss)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range ss {
@@ -226,21 +221,20 @@ func (r *recorder) Settle(ctx context.Context, ss []store.Settlement) []error {
 			err = errs[i]
 		}
 		answer, got := settleAnswer(err)
-		calls[i].tr.foreign = calls[i].tr.foreign || errors.Is(err, store.ErrForeignEntry)
-		r.end(calls[i].tr, calls[i].e, answer, got)
+		r.end(calls[i], answer, got, err)
 	}
 	return errs
 }
 
-func (r *recorder) fillSettlement(tr *trace, e *event, s *store.Settlement) {
-	e.Op = s.Op.String()
+func (r *recorder) fillSettlement(e *event, s *store.Settlement) {
+	e.Op, e.Tx = s.Op.String(), s.Effect != nil
 	switch {
 	case s.Claim != nil:
-		r.fillClaim(tr, e, "commit", s.Claim)
+		r.fillClaim(e, "commit", s.Claim)
 	case s.Refund:
 		e.Op = "unrun"
 	}
-	e.Own, e.Ver = tr.owner(s.Owner), r.token(s.Token)
+	e.Own, e.Ver = number(s.Owner), r.token(s.Token)
 	e.Lease, e.Retention, e.Delay = s.Lease.Milliseconds(), s.Retention.Milliseconds(), s.Delay.Milliseconds()
 }
 
@@ -264,76 +258,80 @@ func settleAnswer(err error) (answer string, got *store.Entry) {
 // Get implements store.Admin.
 func (r *recorder) Get(ctx context.Context, key string) (store.Entry, error) {
 	r.mu.Lock()
-	tr, e := r.begin(key, func(_ *trace, e *event) { e.Op = "get" })
+	o := r.begin(key, func(e *event) { e.Op = "get" })
 	r.mu.Unlock()
-	entry, err := r.admin().Get(ctx, key)
+	entry, err := r.fullStore.Get(ctx, key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case err == nil:
-		r.end(tr, e, "found", &entry)
+		r.end(o, "found", &entry, nil)
 	case errors.Is(err, store.ErrNotFound):
-		r.end(tr, e, "absent", nil)
+		r.end(o, "absent", nil, nil)
+	default:
+		r.end(o, "", nil, err)
 	}
-	tr.foreign = tr.foreign || errors.Is(err, store.ErrForeignEntry)
 	return entry, err
 }
 
 // Delete implements store.Admin.
 func (r *recorder) Delete(ctx context.Context, key string, token int64) error {
 	r.mu.Lock()
-	tr, e := r.begin(key, func(_ *trace, e *event) { e.Op, e.Ver = "delete", r.token(token) })
+	o := r.begin(key, func(e *event) { e.Op, e.Ver = "delete", r.token(token) })
 	r.mu.Unlock()
-	err := r.admin().Delete(ctx, key, token)
+	err := r.fullStore.Delete(ctx, key, token)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	answer, got := settleAnswer(err)
 	if errors.Is(err, store.ErrNotFound) {
 		answer = "absent"
 	}
-	r.end(tr, e, answer, got)
+	r.end(o, answer, got, err)
 	return err
 }
 
-// List implements store.Admin.
-func (r *recorder) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
-	return r.admin().List(ctx, q)
-}
-
-func (r *recorder) admin() store.Admin {
-	a, ok := r.harness.Store.(store.Admin)
-	if !ok {
-		panic(fmt.Sprintf("%T does not implement store.Admin", r.harness.Store))
-	}
-	return a
-}
-
-// write writes the traces.
-func (r *recorder) write(tb testing.TB, dir string) {
+// writeTraces writes the trace of each key, unless another program wrote its entry.
+func writeTraces(tb testing.TB, dir string, all []observation, began time.Time, skew, tolerance time.Duration) {
 	tb.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, tr := range r.traces {
-		if tr.foreign {
-			continue
-		}
+	for _, events := range traces(all) {
 		f, err := os.CreateTemp(dir, strings.NewReplacer("/", "_", "*", "_").Replace(tb.Name())+"-*.jsonl")
 		if err != nil {
 			tb.Fatal(err)
 		}
 		var text bytes.Buffer
 		out := json.NewEncoder(&text)
-		for _, e := range tr.events {
+		for _, e := range events {
 			if err := out.Encode(e); err != nil {
 				tb.Fatal(err)
 			}
 		}
 		if _, err := fmt.Fprintf(f, `{"skew":%d,"tolerance":%d,"phase":%d,"epoch":%d}`+"\n%s",
-			r.harness.Skew.Milliseconds(), r.harness.Tolerance.Milliseconds(), r.began.UnixMilli()%1000, epoch, &text); err != nil {
+			skew.Milliseconds(), tolerance.Milliseconds(), began.UnixMilli()%1000, epoch, &text); err != nil {
 			tb.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
 			tb.Fatal(err)
 		}
 	}
+}
+
+// traces returns the events of each key, with the answers at the beginnings of the calls, and numbers of calls that differ between processes.
+func traces(all []observation) map[string][]*event {
+	type name struct{ process, call int }
+	begun, byKey, foreign := make(map[name]*event), make(map[string][]*event), make(map[string]bool)
+	for i := range all {
+		o := &all[i]
+		e, n := &o.Event, name{o.Process, o.Event.ID}
+		if foreign[o.Key] = foreign[o.Key] || o.Foreign; e.Begin {
+			begun[n] = e
+			e.ID = len(begun)
+		} else {
+			b := begun[n]
+			b.Answer, b.Got, b.entryState = e.Answer, e.Got, e.entryState
+			e = &event{ID: b.ID, At: e.At}
+		}
+		byKey[o.Key] = append(byKey[o.Key], e)
+	}
+	maps.DeleteFunc(byKey, func(key string, _ []*event) bool { return foreign[key] })
+	return byKey
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func build(t *testing.T, path string, pkgs []string, all map[int]mutant) []strin
 	dir := t.TempDir()
 	for {
 		changed, numbers := withAll(string(source), all)
-		overlay := overlayOf(t, dir, path, changed)
+		overlay := overlayOf(t, dir, map[string]string{path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): variableOf(string(source))})
 		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay="+overlay, filepath.Dir(path)).CombinedOutput()
 		if err == nil {
 			return programs(t, dir, overlay, pkgs)
@@ -45,12 +46,12 @@ func build(t *testing.T, path string, pkgs []string, all map[int]mutant) []strin
 	}
 }
 
-func programs(t *testing.T, dir, overlay string, pkgs []string) []string {
+func programs(t *testing.T, dir, overlay string, pkgs []string, flags ...string) []string {
 	t.Helper()
 	bins := make([]string, len(pkgs))
 	for i, pkg := range pkgs {
 		bins[i] = filepath.Join(dir, "test"+strconv.Itoa(i))
-		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", bins[i], ".")
+		cmd := exec.Command("go", slices.Concat([]string{"test", "-c", "-vet=off", "-overlay=" + overlay, "-o", bins[i]}, flags)...)
 		cmd.Dir = filepath.Join("../..", pkg)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -119,14 +120,24 @@ func call(fn *ast.FuncDecl, n int) string {
 	return "return " + of
 }
 
-// overlayOf writes the file for -overlay that replaces a source file, and adds the variable mutant to its package.
-func overlayOf(t *testing.T, dir, path, source string) string {
+// variableOf returns the file with the variable mutant of a package.
+func variableOf(source string) string {
+	return fmt.Sprintf("%s\nimport (\"os\"; \"strconv\")\nvar mutant, _ = strconv.Atoi(os.Getenv(%q))\n", regexp.MustCompile(`(?m)^package \w+$`).FindString(source), variable)
+}
+
+// overlayOf writes the file for -overlay that replaces the files with these paths by texts.
+func overlayOf(t *testing.T, dir string, texts map[string]string) string {
 	t.Helper()
-	changed, added, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
-	variables := fmt.Sprintf("%s\nimport (\"os\"; \"strconv\")\nvar mutant, _ = strconv.Atoi(os.Getenv(%q))\n", regexp.MustCompile(`(?m)^package \w+$`).FindString(source), variable)
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): added}})
-	err = errors.Join(err, os.WriteFile(changed, []byte(source), 0o600), os.WriteFile(added, []byte(variables), 0o600), os.WriteFile(overlay, list, 0o600))
-	if err != nil {
+	paths := make(map[string]string)
+	for path, text := range texts {
+		paths[path] = filepath.Join(dir, filepath.Base(path))
+		if err := os.WriteFile(paths[path], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": paths})
+	if err = errors.Join(err, os.WriteFile(overlay, list, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return overlay

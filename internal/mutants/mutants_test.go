@@ -5,34 +5,43 @@ package mutants_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 )
 
-// target is a file to change, and the packages whose tests must detect each change. run selects the tests.
+// target is a file to change, and the packages whose tests must detect each change. run selects the tests. If changes is set, the file has
+// texts that a server evaluates, and the tests have the build tag servers.
 type target struct {
-	file string
-	pkgs []string
-	run  string
+	file    string
+	pkgs    []string
+	run     string
+	changes []replacement
 }
 
 var targets = []target{
-	{"idem/store/rules.go", []string{"idem/store", "idem/memstore"}, ""},
-	{"idem/store/entry.go", []string{"idem/store"}, ""},
-	{"idem/store/key.go", []string{"idem/store"}, ""},
-	{"idem/dynamostore/expression.go", dynamo, conditions},
-	{"idem/dynamostore/statement.go", dynamo, conditions},
-	{"idem/dynamostore/schema.go", dynamo, conditions},
+	{file: "idem/store/rules.go", pkgs: []string{"idem/store", "idem/memstore"}},
+	{file: "idem/store/entry.go", pkgs: []string{"idem/store"}},
+	{file: "idem/store/key.go", pkgs: []string{"idem/store"}},
+	{file: "idem/dynamostore/expression.go", pkgs: dynamo, run: conditions},
+	{file: "idem/dynamostore/statement.go", pkgs: dynamo, run: conditions},
+	{file: "idem/dynamostore/schema.go", pkgs: dynamo, run: conditions},
+	{file: "idem/redisstore/lua/claim.lua", pkgs: redis, run: conditions, changes: luaChanges},
+	{file: "idem/redisstore/lua/settle.lua", pkgs: redis, run: conditions, changes: luaChanges},
+	{file: "idem/redisstore/lua/prelude.lua", pkgs: redis, run: conditions, changes: luaChanges},
+	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
+	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"}, run: conditions, changes: sqlChanges},
 }
 
 // The tests of networks and outages take a minute, and do not concern what the conditions and items are.
-var dynamo = []string{"idem/dynamostore"}
+const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction|Conditional|Large|Prune|Expir|List"
 
-const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction|Conditional"
+var dynamo, redis = []string{"idem/dynamostore"}, []string{"idem/redisstore"}
 
 // A mutant that no test detects needs a reason. Every reason belongs to such a mutant.
 func TestNoMutantSurvives(t *testing.T) {
@@ -50,34 +59,81 @@ func testTarget(t *testing.T, tg target) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if tg.changes != nil {
+		testTexts(t, tg, path, string(source))
+		return
+	}
 	list, err := mutantsOf(string(source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, missing := make(map[int]mutant), make(map[string]bool)
+	all, names := make(map[int]mutant), make(map[int]string)
 	for i, m := range list {
 		all[i+1] = m
 	}
+	bins := build(t, path, tg.pkgs, all)
+	for n, m := range all {
+		names[n] = m.name
+	}
+	t.Logf("%d mutants do not compile", len(list)-len(all))
+	testMutants(t, tg, names, func(_ *testing.T, n int) bool { return survives(t, tg, bins, strconv.Itoa(n)) })
+}
+
+// testTexts tests the mutants of texts. Scripts are variables of their package, and all mutants have one program. Statements are constants, and each mutant
+// has its own.
+func testTexts(t *testing.T, tg target, path, source string) {
+	t.Helper()
+	all, names := []textMutant{{text: source}}, make(map[int]string)
+	all = append(all, changes(tg.file, source, tg.changes)...)
+	for n, m := range all[1:] {
+		names[n+1] = m.name
+	}
+	build := func(t *testing.T, changed, text string) []string {
+		t.Helper()
+		dir := t.TempDir()
+		return programs(t, dir, overlayOf(t, dir, map[string]string{changed: text}), tg.pkgs, "-tags=servers")
+	}
+	script, isScript := strings.CutSuffix(filepath.Base(path), ".lua")
+	var bins []string
+	if isScript {
+		bins = build(t, filepath.Join(filepath.Dir(path), "../mutant.go"), fmt.Sprintf(
+			"package %s\nimport \"os\"\nfunc init() { text, _ := os.ReadFile(os.Getenv(%q)); %sLua = string(text) }", filepath.Base(tg.pkgs[0]), variable, script))
+	}
+	testMutants(t, tg, names, func(t *testing.T, n int) bool {
+		if !isScript {
+			return survives(t, tg, build(t, path, all[n].text), "")
+		}
+		changed := filepath.Join(t.TempDir(), "changed.lua")
+		if err := os.WriteFile(changed, []byte(all[n].text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return survives(t, tg, bins, changed)
+	})
+}
+
+// testMutants tests that each mutant survives if and only if it has a reason.
+func testMutants(t *testing.T, tg target, names map[int]string, survives func(t *testing.T, n int) bool) {
+	t.Helper()
+	if !survives(t, 0) {
+		t.Fatal("the tests fail without a change")
+	}
+	missing := make(map[string]bool)
 	for name := range reasons[tg.file] {
 		missing[name] = true
 	}
-	bins := build(t, path, tg.pkgs, all)
-	if !survives(t, tg, bins, 0) {
-		t.Fatal("the tests fail without a change")
-	}
 	var survived atomic.Int64
 	t.Run("mutants", func(t *testing.T) {
-		for n, m := range all {
-			delete(missing, m.name)
-			t.Run(m.name, func(t *testing.T) {
+		for n, name := range names {
+			delete(missing, name)
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				reason := reasons[tg.file][m.name]
-				alive := survives(t, tg, bins, n)
+				reason := reasons[tg.file][name]
+				alive := survives(t, n)
 				if alive {
 					survived.Add(1)
 				}
 				if alive != (reason != "") {
-					t.Errorf("%s:%d: survives: %t; the reason is %q", tg.file, m.line, alive, reason)
+					t.Errorf("%s: %s: survives: %t; the reason is %q", tg.file, name, alive, reason)
 				}
 			})
 		}
@@ -85,17 +141,16 @@ func testTarget(t *testing.T, tg target) {
 	for name := range missing {
 		t.Errorf("there is no mutant %q: delete its reason", name)
 	}
-	t.Logf("%s: %d mutants, %d killed, %d survive for a reason; %d more do not compile",
-		tg.file, len(all), len(all)-int(survived.Load()), survived.Load(), len(list)-len(all))
+	t.Logf("%s: %d mutants, %d killed, %d survive", tg.file, len(names), len(names)-int(survived.Load()), survived.Load())
 }
 
-// survives reports whether the tests pass with the mutant n, 0 for none. A test that hangs fails.
-func survives(t *testing.T, tg target, bins []string, n int) bool {
+// survives reports whether the tests pass with the mutant that the variable selects. A test that hangs fails.
+func survives(t *testing.T, tg target, bins []string, selected string) bool {
 	t.Helper()
 	for i, bin := range bins {
 		cmd := exec.Command(bin, "-test.run="+tg.run, "-test.failfast", "-test.timeout=4m", "-rapid.shrinktime=1ns", "-rapid.nofailfile")
 		cmd.Dir = filepath.Join("../..", tg.pkgs[i])
-		cmd.Env = append(os.Environ(), variable+"="+strconv.Itoa(n))
+		cmd.Env = append(os.Environ(), variable+"="+selected)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		switch {

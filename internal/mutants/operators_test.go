@@ -14,7 +14,6 @@ import (
 // mutant is a function with one change.
 type mutant struct {
 	name string // the function, the text before and after; unique in the file
-	line int
 	fn   *ast.FuncDecl
 	text string // of the changed function, from its name
 }
@@ -59,7 +58,7 @@ func mutantsOf(source string) ([]mutant, error) {
 				if seen[name]++; seen[name] > 1 {
 					name += " #" + strconv.Itoa(seen[name])
 				}
-				all = append(all, mutant{name, fset.Position(e.from).Line, fn, source[fn.Name.End()-1:from] + e.by + source[to:fn.End()-1]})
+				all = append(all, mutant{name, fn, source[fn.Name.End()-1:from] + e.by + source[to:fn.End()-1]})
 			}
 			return !isMessage(n)
 		})
