@@ -89,7 +89,7 @@ trace:
 mutate:
 	go test -tags mutants -count=1 -timeout 60m -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep --line-buffered -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
 
-## prove: every method of docs/proof.md, one after another, in less than an hour on 2 cores, and a table of the results; LocalStack must be down.
+## prove: every method of docs/proof.md, one after another, sized for an hour on 2 idle cores, and a table of the results; LocalStack must be down.
 ##      SEED=7 repeats the seeds
 prove:
 	SEED=$(SEED) scripts/prove.sh

@@ -15,13 +15,14 @@ import (
 	"testing"
 )
 
-// target is a file to change, and the packages whose tests must detect each change. run selects the tests. If changes is set, the file has
-// texts that a server evaluates, and the tests have the build tag servers.
+// target is a file to change, and the packages whose tests must detect each change. run selects the tests. If changes is set, the file is
+// changed as a text. If sql is set, only its raw strings are.
 type target struct {
 	file    string
 	pkgs    []string
 	run     string
 	changes []replacement
+	sql     bool
 }
 
 var targets = []target{
@@ -35,13 +36,16 @@ var targets = []target{
 	{file: "idem/redisstore/lua/settle.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/prelude.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
-	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"}, run: conditions, changes: sqlChanges},
+	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"}, run: "TestRules|TestAgreesWithMemory|TestForeign|TestPrune", changes: sqlChanges, sql: true},
+	{file: "idem/batch/lane.go", pkgs: scheduler, changes: holdAndWait},
+	{file: "idem/batch/streamlane.go", pkgs: scheduler, changes: holdAndWait},
+	{file: "idem/session.go", pkgs: scheduler, changes: holdAndWait},
 }
 
 // The tests of networks and outages take a minute, and do not concern what the conditions and items are.
-const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction|Conditional|Large|Prune|Expir|List"
+const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction|Conditional|Large|Prune|Expir|List|Format|RoundTrips"
 
-var dynamo, redis = []string{"idem/dynamostore"}, []string{"idem/redisstore"}
+var dynamo, redis, scheduler = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/batch", "lambda/msk"}
 
 // A mutant that no test detects needs a reason. Every reason belongs to such a mutant.
 func TestNoMutantSurvives(t *testing.T) {
@@ -84,7 +88,7 @@ func testTarget(t *testing.T, tg target) {
 func testTexts(t *testing.T, tg target, path, source string) {
 	t.Helper()
 	all, names := []textMutant{{text: source}}, make(map[int]string)
-	all = append(all, changes(tg.file, source, tg.changes)...)
+	all = append(all, changes(source, tg.changes, tg.sql)...)
 	for n, m := range all[1:] {
 		names[n+1] = m.name
 	}

@@ -39,12 +39,19 @@ var sqlChanges = []replacement{
 	replace(`(FOR UPDATE OF t)`, ""), replace(`coalesce\(\$\d(, [a-z_.]+)\)`, ""), replace(` (1)\b`, "2"), replace(` (0) `, "1"),
 }
 
-// changes returns every mutant of a file. In a file of Go, only raw strings are changed. Comments are not.
-func changes(file, source string, of []replacement) (all []textMutant) {
+// holdAndWait are the drafts of the scheduler that docs/spec/batch.tla refuses: a lane that waits keeps its other claims (b_deadlock), one that
+// stops keeps them too, or the attempts of those that have not begun stay counted (b_headfails).
+var holdAndWait = []replacement{
+	replace(`^\s*(l\.releaseClaims\(\) // other owners must not wait .*)$`, ""), replace(`^\s*(defer l\.releaseClaims\(\))$`, ""),
+	replace(`^\s*(l\.unclaim\(\))$`, ""), replace(`^\s*(set\.Refund = true)$`, ""),
+}
+
+// changes returns every mutant of a file. Of a file with SQL, only raw strings are changed. Comments of SQL are not.
+func changes(source string, of []replacement, isSQL bool) (all []textMutant) {
 	seen, offset, raw := make(map[string]int), 0, false
 	for line := range strings.Lines(source) {
 		from, to := 0, len(strings.TrimRight(line, "\n"))
-		if strings.HasSuffix(file, ".go") {
+		if isSQL {
 			from, to, raw = rawPart(line[:to], raw)
 		}
 		if i := strings.Index(line[from:to], "-- "); i >= 0 {
@@ -103,7 +110,7 @@ func TestChangesOfTexts(t *testing.T) {
 		}},
 	} {
 		var names []string
-		for _, m := range changes(tc.file, tc.source, tc.of) {
+		for _, m := range changes(tc.source, tc.of, tc.file == "x.go") {
 			if names = append(names, m.name); m.text == tc.source {
 				t.Errorf("%s changes nothing", m.name)
 			}
