@@ -55,12 +55,12 @@ test-local:
 	scripts/test-local.sh
 
 ## torture: consumer processes on a real Kafka, killed, paused, ended and started at random, while the broker is restarted: 100,000
-##      records and 500 events on each store, in up to half an hour. SEED=7 repeats the events; their effect depends on timing too
+##      records and 500 events on each store, in up to two hours on a busy machine. SEED=7 repeats the events; their effect depends on timing too
 torture: RECORDS = 100000
 torture: EVENTS = 500
 torture:
 	TORTURE_RECORDS=$(RECORDS) TORTURE_EVENTS=$(EVENTS) TORTURE_SEED=$(SEED) \
-	  go test -tags servers -count=1 -timeout 60m -v ./kafka/e2e/torture
+	  go test -tags servers -count=1 -timeout 3h -v ./kafka/e2e/torture
 
 ## linear: the histories of concurrent clients of each store, on its real server and over networks that fail (internal/linear): OPS=1000000 operations,
 ##      of which make test has a part. SEED=7 repeats what each client does; how their operations interleave depends on timing

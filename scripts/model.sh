@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # model.sh [CONFIGURATION…]: checks the TLA+ model of the rules (docs/spec) with TLC, all configurations unless some are named.
-# The configurations v_*, b_deadlock and b_headfails are drafts in which TLC must find an error.
+# The configurations v_*, b_deadlock, b_headfails, s_commitpast, s_releaserunning and s_keepclaims are drafts in which TLC must find an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -eq 0 ]; then
@@ -9,8 +9,8 @@ fi
 failed=0
 for cfg in "$@"; do
   name=$(basename "$cfg" .cfg)
-  module="idem"; [[ $name == b_* ]] && module="batch"
-  want=holds; [[ $name == v_* || $name == b_deadlock || $name == b_headfails ]] && want=violated
+  case $name in b_*) module=batch ;; s_*) module=stream ;; *) module=idem ;; esac
+  case $name in v_* | b_deadlock | b_headfails | s_commitpast | s_releaserunning | s_keepclaims) want=violated ;; *) want=holds ;; esac
   meta=$(mktemp -d)
   if (cd docs/spec && ../../scripts/tlc.sh -metadir "$meta" -config "$name.cfg" "$module") >"$meta/log" 2>&1
   then got=holds; else got=violated; fi

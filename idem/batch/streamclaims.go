@@ -9,9 +9,12 @@ import (
 )
 
 // A stream sends claims for the next items of its lanes, one of each lane in turn, before their turn. A request is sent when it is
-// full, or when a lane can do nothing without it and no other request is in progress. Claims are sent for as many
-// items as are estimated to begin before their claims have waited too long: by the latency of the lane for the items of a lane, and
-// by that of all lanes for their number. A claim that has waited too long nevertheless is released.
+// full, or when a lane can do nothing without it, no lane is ready, and no other request is in progress. A full request has as many
+// claims as the store takes, but no more than the handlers begin soon. So many are claimed ahead of them, or two full requests. More would
+// not make the stream faster, and other processes take over the claims of one that dies one at a time.
+//
+// No claims are sent for items that are estimated to begin only after their claims have waited too long: by the latency of the lane for
+// the items of a lane, and by that of all lanes for their number. A claim that has waited too long nevertheless is released.
 //
 // An item that shares its key with an earlier one of its lane is passed over, if it makes the same request: it will take that
 // one's outcome. Nothing is claimed behind an item that must wait for an item of another lane. Without this rule two lanes could
@@ -24,6 +27,7 @@ type streamClaims struct {
 	needed   int               // lanes that can do nothing before their next item is claimed
 	ahead    int               // items that are claiming or claimed
 	calls    int               // calls of Session.Claim in progress, except for items that run alone
+	latency  estimate          // of these calls
 	releases []*streamItem     // to be sent
 	relCalls int               // calls of Session.Release in progress
 	suspects bool              // the last answer had a key of a dead owner: more may follow, and each releases all claims
@@ -86,10 +90,13 @@ func (l *streamLane) fit() int {
 	return latency.fit(maxFit, l.stream.scheduler.engine.ClaimMayWait())
 }
 
+// aheadRequests is how many full requests are claimed ahead of handlers that are slower than the store.
+const aheadRequests = 2
+
 // maxFit bounds the estimates of how many items fit in a time.
 const maxFit = 1 << 20
 
-// room returns how many more claims may be sent.
+// room returns how many more claims may be sent, so that none waits too long.
 func (st *Stream) room() int {
 	slots, claims := st.scheduler.cfg.Concurrency, &st.claims
 	limit := slots - st.running
@@ -101,6 +108,12 @@ func (st *Stream) room() int {
 		limit = min(limit, st.batch)
 	}
 	return limit - claims.ahead
+}
+
+// beginSoon returns how many items the handlers are estimated to begin in twice the time in which claims are answered.
+func (st *Stream) beginSoon() int {
+	answer := 2 * time.Duration(st.claims.latency.ns.Load()) //nolint:mnd // some requests take longer than the average
+	return st.scheduler.cfg.Concurrency * st.scheduler.latency.fit(maxFit, answer)
 }
 
 // sendClaims sends the claims that can be sent. If each claim is a request of its own, the workers send them; see work.
@@ -136,11 +149,13 @@ func (st *Stream) claimsToSend() int {
 	if claims.wanted == 0 || claims.pause != nil || st.isolating() || st.ended() {
 		return 0
 	}
-	switch n := min(claims.wanted, st.room()); {
-	case n >= st.batch:
-		return min(n-n%st.batch, prefetchRequests*st.batch)
-	case n > 0 && claims.calls == 0 && claims.needed > 0:
-		return n
+	soon, most := st.beginSoon(), min(claims.wanted, st.room())
+	full := min(st.batch, soon)
+	if n := min(most, max(soon, aheadRequests*full)-claims.ahead); n >= full {
+		return min(n-n%full, prefetchRequests*st.batch)
+	}
+	if claims.calls == 0 && claims.needed > 0 && st.ready.len() == 0 {
+		return max(0, min(most, full))
 	}
 	return 0
 }
@@ -206,6 +221,7 @@ func (st *Stream) claim(items []*streamItem) {
 	}
 	st.session.Claim(claims)
 	st.mu.Lock()
+	st.claims.latency.note(time.Since(items[0].sent))
 	st.claims.calls--
 	st.answered(items)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -15,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 )
 
@@ -95,4 +97,68 @@ func dynamo(t *testing.T) (*dynamofake.Server, *batch.Scheduler) {
 		t.Fatal(err)
 	}
 	return db, scheduler
+}
+
+// Other processes take over the keys of one that dies one at a time. So a stream claims few keys ahead of its handlers: as many as keep them
+// busy, in requests of as many claims as there are handlers.
+func TestStreamClaimsFewKeysAheadOfItsHandlers(t *testing.T) {
+	const slots, rounds, items = 8, 200, 4000
+	for _, size := range []int{25, 100} {
+		for _, took := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, time.Second} {
+			t.Run(fmt.Sprintf("handlers of %v, %d claims in a request", took, size), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &streaming{TB: t, store: &spyStore{Store: memstore.New(memstore.Config{BatchSize: size}), latency: 5 * time.Millisecond}}
+					s.start(t.Context(), idem.Config{}, batch.Config{Concurrency: slots})
+					for i := range items {
+						source := fmt.Sprint("k", i)
+						s.stream.Add(in(source, s.item(source, source, func(context.Context) error { pass(took - time.Millisecond); return nil }))...)
+					}
+					most := 0
+					for began := time.Now(); time.Since(began) < rounds*took; pass(took / 3) {
+						synctest.Wait()
+						most = max(most, s.held())
+					}
+					if limit := 8 * slots; most > limit {
+						t.Errorf("%d keys were claimed at once; want at most %d", most, limit)
+					}
+					s.mu.Lock()
+					if least := slots * rounds * 99 / 100; len(s.calls) < least {
+						t.Errorf("%d handlers were called; want at least %d", len(s.calls), least)
+					}
+					s.mu.Unlock()
+					if n, limit := len(s.store.calls()), rounds+10; n > limit {
+						t.Errorf("%d requests of claims; want at most %d", n, limit)
+					}
+					s.stream.Close(context.Background())
+				})
+			})
+		}
+	}
+}
+
+// The claims behind handlers that hang are not counted against the other lanes.
+func TestStreamClaimsBehindHandlersThatHangHoldUpNoOtherLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots, items = 8, 1000
+		s := newStreaming(t, idem.Config{}, batch.Config{Concurrency: slots})
+		s.add("warm up", "w1", "w2") // for an estimate, with which many claims are sent
+		pass(time.Second)
+		for i := range slots - 1 {
+			lane := fmt.Sprint("hangs", i)
+			s.stream.Add(in(lane, s.item("", lane, func(context.Context) error { pass(time.Hour); return nil }))...)
+			for n := range 50 {
+				s.add(lane, fmt.Sprint(lane, "-", n))
+			}
+		}
+		pass(time.Second)
+		for i := range items {
+			s.add(fmt.Sprint("lane", i), fmt.Sprint("k", i))
+		}
+		pass(2 * time.Second) // less than a claim may wait
+		s.mu.Lock()
+		equal(t, "handlers called", len(s.calls), 2+slots-1+items)
+		s.mu.Unlock()
+		pass(2 * time.Hour)
+		s.close()
+	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// keeper commits at each interval, resumes partitions, and requests the ends of paused ones.
+// keeper commits at each interval, resumes partitions, and requests the ends of those that are not fetched.
 type keeper struct {
 	member  *member
 	client  *kgo.Client
@@ -35,6 +35,8 @@ func (k *keeper) run() {
 			k.member.resume(k.client, now)
 			k.member.beat(now)
 		case <-ends.C:
+			k.member.requestEnds(k.commits, k.client)
+		case <-k.member.added:
 			k.member.requestEnds(k.commits, k.client)
 		case <-k.member.wake:
 			k.member.resume(k.client, time.Now())

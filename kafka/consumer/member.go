@@ -21,6 +21,7 @@ type member struct {
 	seldom *limiter
 	stream *kafka.Stream
 	wake   chan struct{} // a partition can be resumed
+	added  chan struct{} // partitions were assigned, and their committed offsets are known
 
 	commits sync.Mutex // held from the collection of offsets until they are committed, and while partitions are removed
 
@@ -43,6 +44,7 @@ type partition struct {
 	window    window
 	confirmed int64     // the committed offset, as the broker confirmed it; -1 if it is unknown
 	doubt     time.Time // until then, confirmed may be changed by a commit that was not answered
+	begin     int64     // without a committed offset, where the reading begins; -1 if it is unknown
 	end       int64     // the offset after the last record that may be read; -1 if it is unknown
 	paused    bool
 	notBefore time.Time // it stays paused until then
@@ -50,7 +52,7 @@ type partition struct {
 
 func newMember(cfg *Config) *member {
 	return &member{
-		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), wake: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), wake: make(chan struct{}, 1), added: make(chan struct{}, 1),
 		partitions: make(map[place]*partition), alive: time.Now(),
 	}
 }
@@ -66,7 +68,7 @@ func (m *member) assigned(ctx context.Context, _ *kgo.Client, added map[string][
 	defer m.mu.Unlock()
 	m.joined = true
 	for _, at := range places(added) {
-		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, end: -1}
+		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, begin: -1, end: -1}
 	}
 	if len(added) > 0 {
 		m.log.InfoContext(ctx, "partitions assigned", "assigned", added, "total", len(m.partitions))
@@ -85,6 +87,7 @@ func (m *member) adjusted(_ context.Context, offsets map[string]map[int32]kgo.Of
 			}
 		}
 	}
+	notify(m.added)
 	return offsets, nil
 }
 
@@ -195,10 +198,15 @@ func (m *member) settled(msg *kafka.Message) {
 	}
 	p.window.settle(msg.Record.Offset, time.Now())
 	if p.paused && m.drained(p) {
-		select {
-		case m.wake <- struct{}{}:
-		default:
-		}
+		notify(m.wake)
+	}
+}
+
+// notify wakes the keeper, or leaves a note for it.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -29,7 +29,7 @@ type PartitionStats struct {
 	Records int
 	Bytes   int64
 	// Lag is the number of offsets between the first record that is not settled and the end of the partition, as of the last fetch; -1
-	// if it is unknown.
+	// for the moment between the assignment and the first answer of the brokers.
 	Lag int64
 	// Paused reports whether the partition is not fetched, because its window is full or after an error.
 	Paused bool
@@ -48,10 +48,7 @@ func (c *Consumer) Stats() Stats {
 	defer m.mu.Unlock()
 	now, s := time.Now(), Stats{Joined: m.joined && !m.ending, Retrying: retrying, Blocked: blocked}
 	for at, p := range m.partitions {
-		stats := PartitionStats{Topic: at.topic, Partition: at.partition, Records: p.window.open(), Bytes: p.window.bytes, Lag: -1, Paused: p.paused}
-		if p.end >= 0 {
-			stats.Lag = max(0, p.end-p.window.first())
-		}
+		stats := PartitionStats{Topic: at.topic, Partition: at.partition, Records: p.window.open(), Bytes: p.window.bytes, Lag: p.lag(), Paused: p.paused}
 		if stats.Records > 0 {
 			stats.Waiting = now.Sub(p.window.since)
 		}

@@ -46,7 +46,7 @@ func TestTorture(t *testing.T) {
 			t.Parallel()
 			t.Logf("%s=%d", seedVariable, seed)
 			records, events := setting(t, recordsVariable, shortRecords), setting(t, eventsVariable, shortEvents)
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 6*time.Minute+time.Duration(events)*4*time.Second+time.Duration(records)*10*time.Millisecond,
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute+time.Duration(events)*8*time.Second+time.Duration(records)*20*time.Millisecond,
 				errors.New("the run took too long"))
 			defer cancel()
 			kafka := testkit.Run(t, serverproc.StartScript, serverproc.Kafka)
