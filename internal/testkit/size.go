@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"os"
+	"strconv"
 	"testing"
 )
 
@@ -16,4 +17,18 @@ func Size(tb testing.TB, usual, full int) int {
 		return usual
 	}
 	return full
+}
+
+// Number returns the whole number of an environment variable, at least least, and usual if the variable is not set.
+func Number(tb testing.TB, variable string, usual, least int) int {
+	tb.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least {
+		tb.Fatalf("%s is %q: want a whole number from %d on", variable, text, least)
+	}
+	return n
 }
