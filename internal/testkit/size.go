@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"flag"
 	"os"
 	"strconv"
 	"testing"
@@ -31,4 +32,18 @@ func Number(tb testing.TB, variable string, usual, least int) int {
 		tb.Fatalf("%s is %q: want a whole number from %d on", variable, text, least)
 	}
 	return n
+}
+
+// Histories sets the number of random cases that rapid tries in a test, by default 100.
+func Histories(tb testing.TB, n int) {
+	tb.Helper()
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	set := func(text string) {
+		if err := checks.Value.Set(text); err != nil {
+			tb.Error(err)
+		}
+	}
+	set(strconv.Itoa(n))
+	tb.Cleanup(func() { set(before) })
 }
