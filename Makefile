@@ -44,10 +44,10 @@ test-go:
 test:
 	scripts/test.sh
 
-## test-long: the tests of killed processes and outages with all their records and kills, of which make test has a part
+## test-long: the tests of killed processes, outages and random histories at their full size, of which make test has a part
 test-long:
-	IDEMSK_TEST_LONG=1 go test -tags servers -count=1 -timeout 30m -run 'TestBookingsAreExact|TestBalancesAreExact|TestEachCredit|TestAgreesWithMemory' \
-	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./outbox/e2e
+	IDEMSK_TEST_LONG=1 go test -tags servers -count=1 -timeout 30m -run 'TestBookingsAreExact|TestBalancesAreExact|TestEachCredit|TestAgreesWithMemory|DynamoDBLocal' \
+	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./internal/dynamofake ./outbox/e2e
 	IDEMSK_TEST_LONG=1 scripts/test-local.sh -timeout 60m
 
 ## test-local: the end-to-end tests of idemsk local alone: a real Kafka, DynamoDB Local, LocalStack, Python and Node.js

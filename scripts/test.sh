@@ -37,21 +37,45 @@ wait "$postgres"
 wait "$redis"
 wait "$debezium"
 
-# The construct and the stack. Without -race, because it reports a race in jsii.
-# Without the test cache, which does not notice changes of the documents.
-(cd infra/cdk && go test -count=1 -timeout 10m . ./consumer)
-
-# Separately, because they start and stop LocalStack.
-make --no-print-directory test-docs
+results=$(mktemp)
+lane=
+finish() {
+  [[ -z $lane ]] || kill -- "-$lane" 2>/dev/null || true
+  localstack/localstack.sh down
+  rm -rf "$IDEMSK_TRACE_DIR" "$results"
+}
+trap finish EXIT
 
 # The tests of the stores record traces, which the model must explain.
 IDEMSK_TRACE_DIR=$(mktemp -d)
 export IDEMSK_TRACE_DIR
-results=$(mktemp)
-trap 'localstack/localstack.sh down; rm -rf "$IDEMSK_TRACE_DIR" "$results"' EXIT
-localstack/localstack.sh up >/dev/null
-IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
-  go test -race -tags "$tags" -timeout 30m "$@" $(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$') | tee "$results"
-scripts/trace.sh "$IDEMSK_TRACE_DIR"
+
+# packages FLAGS PACKAGES…: their tests. Without go vet, which make lint runs for all packages.
+packages() { go test -race -vet=off -tags "$tags" -timeout 30m "$@" | tee -a "$results"; }
+
+# The commands of the documents come first, because they start and stop LocalStack.
+with_localstack() {
+  make --no-print-directory test-docs
+  localstack/localstack.sh up >/dev/null
+  # The construct and the stack. Without -race, because it reports a race in jsii.
+  # Without the test cache, which does not notice changes of the documents.
+  (cd infra/cdk && go test -count=1 -vet=off -timeout 10m . ./consumer)
+  IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" packages "$@"
+}
+
+# What needs LocalStack runs beside all other tests, because many tests wait rather than compute. In a process group of its own, so
+# that an interrupted make test ends it.
+on_localstack=$(go list -tags "$tags" $(git grep -lE '^//go:build .*localstack' -- '*_test.go' | sed 's|/[^/]*$||; s|^|./|' | sort -u))
+others=$(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$' | grep -vxF "$on_localstack")
+set -m
+with_localstack "$@" $on_localstack </dev/null &
+lane=$!
+set +m
+result=0
+packages "$@" $others || result=$?
+wait "$lane" || result=$?
+lane=
+scripts/trace.sh "$IDEMSK_TRACE_DIR" || result=$?
+[[ $result == 0 ]] || exit "$result"
 echo "test: all passed after $((SECONDS / 60)) min $((SECONDS % 60)) s; the slowest packages:"
 awk '$1 == "ok" && $3 ~ /s$/ { print $3, $2 }' "$results" | sort -rn | sed 5q

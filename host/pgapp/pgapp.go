@@ -26,21 +26,14 @@ import (
 // Store returns the option that adds the store. A handler gets its transaction from pgstore.TxFrom. Up to IDEMSK_CONCURRENCY
 // handlers have a transaction at the same time, because the pool has one connection more. The URL's pool_max_conns overrides this.
 func Store() host.Option {
-	return host.WithStore(host.Store{Name: host.StorePostgres, Read: read, Open: open})
+	return host.WithStore(host.Store{Name: host.StorePostgres, Read: scheme().Read, Open: open})
 }
 
 func scheme() *storeserver.Scheme {
 	return &storeserver.Scheme{
 		Names: []string{"postgres", "postgresql"}, Want: "postgres://user:password@host:port/database", Composed: "postgres", Options: "sslmode=require",
+		Table: pgstore.DefaultTable, ValidTable: pgstore.ValidTable, WantTable: "for PostgreSQL a table's name, or its schema and name",
 	}
-}
-
-func read(v *host.Vars, c *host.Config) {
-	c.Table = v.String("IDEMSK_TABLE", pgstore.DefaultTable)
-	if !pgstore.ValidTable(c.Table) {
-		v.Fail("IDEMSK_TABLE", c.Table, "for PostgreSQL a table's name, or its schema and name")
-	}
-	storeserver.ReadAccess(v, c, scheme())
 }
 
 func open(ctx context.Context, b *host.Base) (store.Store, error) {

@@ -22,21 +22,14 @@ import (
 
 // Store returns the option that adds the store.
 func Store() host.Option {
-	return host.WithStore(host.Store{Name: host.StoreRedis, Read: read, Open: open})
+	return host.WithStore(host.Store{Name: host.StoreRedis, Read: scheme().Read, Open: open})
 }
 
 func scheme() *storeserver.Scheme {
 	return &storeserver.Scheme{
 		Names: []string{"redis", "rediss"}, Want: "redis://user:password@host:port/database, or rediss:// for TLS", Composed: "rediss",
+		Table: redisstore.DefaultPrefix, ValidTable: redisstore.ValidPrefix, WantTable: "for Redis a prefix of 1 to 128 letters, digits, '_', '.', ':' or '-'",
 	}
-}
-
-func read(v *host.Vars, c *host.Config) {
-	c.Table = v.String("IDEMSK_TABLE", redisstore.DefaultPrefix)
-	if !redisstore.ValidPrefix(c.Table) {
-		v.Fail("IDEMSK_TABLE", c.Table, "for Redis a prefix of 1 to 128 letters, digits, '_', '.', ':' or '-'")
-	}
-	storeserver.ReadAccess(v, c, scheme())
 }
 
 func open(ctx context.Context, b *host.Base) (store.Store, error) {

@@ -23,7 +23,7 @@ func TestOnDynamoDBLocal(t *testing.T) {
 // agreeOnOneTable is TestAgreesWithMemory with fewer histories, all on one table, because DynamoDB Local takes long to create and delete tables.
 func agreeOnOneTable(t *testing.T, url string) {
 	t.Helper()
-	histories(t, 15)
+	testkit.Histories(t, testkit.Size(t, 5, 15))
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		h, _ := harness(t, url, batched)
 		storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {

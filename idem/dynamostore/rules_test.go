@@ -1,8 +1,6 @@
 package dynamostore_test
 
 import (
-	"flag"
-	"strconv"
 	"testing"
 	"time"
 
@@ -27,24 +25,9 @@ func keepsTheRules(t *testing.T, url string) {
 	})
 }
 
-// histories sets the number of random histories of a test.
-func histories(t *testing.T, n int) {
-	t.Helper()
-	checks := flag.Lookup("rapid.checks")
-	before := checks.Value.String()
-	if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := checks.Value.Set(before); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestAgreesWithMemory(t *testing.T) {
 	srv := fake(t)
-	histories(t, testkit.Size(t, 25, 100))
+	testkit.Histories(t, testkit.Size(t, 25, 100))
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
 			under, _ = harness(t, srv.URL(), batched)

@@ -93,15 +93,11 @@ func wholeBody(r *http.Request) (io.Reader, error) {
 	if r.Body == nil {
 		return nil, nil //nolint:nilnil // no body
 	}
-	body := make([]byte, max(0, r.ContentLength))
-	_, err := io.ReadFull(r.Body, body)
-	if r.ContentLength < 0 { // not known
-		body, err = io.ReadAll(r.Body)
-	}
-	if err != nil {
+	body := bytes.NewBuffer(make([]byte, 0, max(0, r.ContentLength)+bytes.MinRead)) // does not grow if the length is known
+	if _, err := body.ReadFrom(r.Body); err != nil {
 		return nil, fmt.Errorf("reading the request's body: %w", err)
 	}
-	return bytes.NewReader(body), nil
+	return body, nil
 }
 
 // attempt is an active request and the body of its answer.

@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// Time limits of a command, and of the start and the end of a terminal.
+// Time limits of a command, and of the start and the end of a terminal, on a machine that runs other tests too.
 const (
-	commandTimeout  = 8 * time.Minute
-	terminalTimeout = time.Minute
+	commandTimeout  = 15 * time.Minute
+	terminalTimeout = 5 * time.Minute
 )
 
 // shell is a bash that executes one command after another, as a reader would type them.

@@ -46,6 +46,7 @@ func TestDynamoDBLocal(t *testing.T) {
 	t.Run("random", func(t *testing.T) {
 		p := &pair{local: local, fake: fake, table: scratchTable(t, local, unique+"-random")}
 		scratchTable(t, fake, p.table)
+		testkit.Histories(t, testkit.Size(t, 25, 100))
 		rapid.Check(t, func(t *rapid.T) {
 			p.clear(t)
 			t.Repeat(p.steps())

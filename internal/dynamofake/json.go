@@ -2,6 +2,7 @@ package dynamofake
 
 import (
 	"encoding/json"
+	"iter"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -82,6 +83,18 @@ func (r *jsonReader) end() error {
 
 // null consumes a null, if there is one. DynamoDB treats it as an absent member.
 func (r *jsonReader) null() bool { return r.peek() == 'n' && r.literal("null") }
+
+// fields reads an object and returns the name of each field that is not null. The caller reads its value.
+func (r *jsonReader) fields() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		r.open('{')
+		for r.next('}') {
+			if name := r.name(); !r.null() && !yield(name) {
+				return
+			}
+		}
+	}
+}
 
 func (r *jsonReader) literal(word string) bool {
 	if !strings.HasPrefix(r.text[r.pos:], word) {

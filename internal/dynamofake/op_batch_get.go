@@ -80,12 +80,7 @@ func (a *batchAnswer) add(rq *tableKeys, t *table, found []item) {
 
 func (r *jsonReader) batchGetRequest() (requests []tableKeys, report bool) {
 	keys := 0
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		switch name {
 		case "RequestItems":
 			r.open('{')
@@ -110,12 +105,7 @@ func (r *jsonReader) batchGetRequest() (requests []tableKeys, report bool) {
 
 func (r *jsonReader) tableKeys() tableKeys {
 	t := tableKeys{name: r.name()}
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		switch name {
 		case "Keys":
 			r.open('[')

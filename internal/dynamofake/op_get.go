@@ -33,12 +33,7 @@ func (s *Server) getItem(body string, out []byte) ([]byte, error) {
 
 func (r *jsonReader) getRequest() *getRequest {
 	rq := new(getRequest)
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		switch name {
 		case "TableName":
 			rq.table = r.stringPointer()

@@ -62,12 +62,7 @@ func (s *Server) scan(body string, out []byte) ([]byte, error) {
 
 func (r *jsonReader) scanRequest() *scanRequest {
 	rq := new(scanRequest)
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		switch name {
 		case "TableName":
 			rq.table = r.stringPointer()

@@ -55,12 +55,7 @@ func (s *Server) batchExecuteStatement(body string, out []byte) ([]byte, error) 
 }
 
 func (r *jsonReader) statements() (requests []statementRequest) {
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		if name != "Statements" {
 			r.fail(unsupported("the parameter %s of BatchExecuteStatement", name))
 			return nil
@@ -86,12 +81,7 @@ func (r *jsonReader) statements() (requests []statementRequest) {
 }
 
 func (r *jsonReader) statement() (rq statementRequest) {
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		switch name {
 		case "Statement":
 			rq.text = r.string()

@@ -49,12 +49,7 @@ func (s *Server) transactWriteItems(body string, out []byte) ([]byte, error) {
 
 func (r *jsonReader) transactRequest() *transactRequest {
 	rq := new(transactRequest)
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		switch name {
 		case "TransactItems":
 			r.open('[')
@@ -82,12 +77,7 @@ func (r *jsonReader) transactRequest() *transactRequest {
 func (r *jsonReader) transactAction() writeRequest {
 	rq := writeRequest{inTransaction: true}
 	members := 0
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		switch members++; name {
 		case "Put":
 			rq.verb = verbPut

@@ -74,12 +74,7 @@ func appendWritten(out []byte, rq *writeRequest, w *write, old, now item, units 
 
 // writeRequest reads the members that are valid for the verb.
 func (r *jsonReader) writeRequest(rq *writeRequest) {
-	r.open('{')
-	for r.next('}') {
-		name := r.name()
-		if r.null() {
-			continue
-		}
+	for name := range r.fields() {
 		switch {
 		case name == "TableName":
 			rq.table = r.stringPointer()

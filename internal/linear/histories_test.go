@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/linear"
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 const (
@@ -19,28 +18,15 @@ const (
 	skew    = 20 * time.Millisecond
 )
 
-// setting returns a number of the environment. LINEAR_OPS is the number of operations on all stores, LINEAR_SEED the first seed.
-func setting(t *testing.T, name string, usual int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
-// linearizable checks a store that concurrent clients use, with a share of all operations in percent. open returns the clients of a new, empty
+// linearizable checks a store that concurrent clients use, with a share of all operations in percent. LINEAR_OPS is the number of operations on all
+// stores, LINEAR_SEED the first seed. open returns the clients of a new, empty
 // store. The operations are divided into rounds, because a silent connection stays open until the end of its proxy.
 func linearizable(t *testing.T, share int, open func(t *testing.T) linear.Config) {
 	t.Helper()
 	const usual, round = 10_000, 20_000
-	seed, begun := uint64(setting(t, "LINEAR_SEED", 1)), time.Now()
+	seed, begun := uint64(testkit.Number(t, "LINEAR_SEED", 1, 0)), time.Now()
 	var all linear.Report
-	for left := setting(t, "LINEAR_OPS", usual) * share / 100; left > 0 && !t.Failed(); seed++ {
+	for left := testkit.Number(t, "LINEAR_OPS", usual, 1) * share / 100; left > 0 && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			cfg := open(t)
 			cfg.Skew, cfg.Ops, cfg.Seed = skew, min(left, round), seed

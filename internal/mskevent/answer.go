@@ -103,3 +103,15 @@ func unmarshal(raw json.RawMessage, into any) error {
 	}
 	return json.Unmarshal(raw, into)
 }
+
+// ErrorMessage returns the type and the message of a function's error, or up to 300 bytes of an answer of another form.
+func ErrorMessage(payload []byte) string {
+	var document struct {
+		ErrorType    string `json:"errorType"`
+		ErrorMessage string `json:"errorMessage"`
+	}
+	if json.Unmarshal(payload, &document) != nil || document.ErrorMessage == "" {
+		return fmt.Sprintf("%.300s", payload)
+	}
+	return document.ErrorType + ": " + document.ErrorMessage
+}

@@ -92,7 +92,7 @@ func (s *stack) createFunction(env map[string]string) {
 func (s *stack) zip() []byte {
 	s.Helper()
 	bootstrap := filepath.Join(s.TempDir(), "bootstrap")
-	build := exec.CommandContext(s.Context(), "go", "build", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", bootstrap, ".")
+	build := exec.CommandContext(s.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", bootstrap, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		s.Fatalf("%v: %s", err, out)

@@ -20,11 +20,18 @@ type Scheme struct {
 	Want     string   // the form of its URLs, for messages
 	Composed string   // the scheme of a URL built from a secret's host and port
 	Options  string   // the query of that URL
+
+	Table      string // the default of IDEMSK_TABLE
+	ValidTable func(name string) bool
+	WantTable  string // the form of a table's name, for messages
 }
 
-// ReadAccess reads the address of the store's server. Errors contain neither the URL nor the secret, because they may contain
-// passwords.
-func ReadAccess(v *host.Vars, c *host.Config, s *Scheme) {
+// Read reads the table's name and the address of the store's server. Errors contain neither the URL nor the secret, because they
+// may contain passwords.
+func (s *Scheme) Read(v *host.Vars, c *host.Config) {
+	if c.Table = v.String("IDEMSK_TABLE", s.Table); !s.ValidTable(c.Table) {
+		v.Fail("IDEMSK_TABLE", c.Table, s.WantTable)
+	}
 	if c.StoreSecretARN != "" && !isSecretARN(c.StoreSecretARN) {
 		v.Fail("IDEMSK_STORE_SECRET_ARN", c.StoreSecretARN, "the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 	}

@@ -14,7 +14,7 @@ func likePostgres() *Scheme {
 }
 
 func likeRedis() *Scheme {
-	return &Scheme{Names: []string{"redis", "rediss"}, Want: "redis://…", Composed: "rediss"}
+	return &Scheme{Names: []string{"redis", "rediss"}, Want: "redis://…", Composed: "rediss", Table: "keys", ValidTable: func(string) bool { return true }}
 }
 
 func TestURLFromASecret(t *testing.T) {
@@ -78,7 +78,7 @@ func TestErrorsNameTheVariable(t *testing.T) {
 		"payments": `IDEMSK_STORE_SECRET_ARN is "payments": want the ARN of a secret`,
 	} {
 		v := apptest.Vars(nil)
-		ReadAccess(v, &host.Config{StoreSecretARN: arn}, likeRedis())
+		likeRedis().Read(v, &host.Config{StoreSecretARN: arn})
 		if err := v.Err(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: error %v; want %s", arn, err, want)
 		}

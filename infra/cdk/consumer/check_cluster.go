@@ -54,16 +54,21 @@ func (c *checker) selfManaged(p *Props) {
 	}
 }
 
-func (c *checker) secrets(p *Props) {
-	needs := accessType[p.Auth] != ""
+// secret checks the secret of an authentication. of is the path of its fields: "" or "Outbox.".
+func (c *checker) secret(of string, auth Auth, arn string) {
+	needs := accessType[auth] != ""
 	switch {
-	case needs && p.SecretARN == "":
-		c.fail("SecretARN", "", "the ARN of the secret that Auth %s needs", p.Auth)
-	case !needs && p.SecretARN != "":
-		c.fail("SecretARN", p.SecretARN, "none with Auth %s, which uses no secret", p.Auth)
+	case needs && arn == "":
+		c.fail(of+"SecretARN", "", "the ARN of the secret that %sAuth %s needs", of, auth)
+	case !needs && arn != "":
+		c.fail(of+"SecretARN", arn, "none with %sAuth %s, which uses no secret", of, auth)
 	case needs:
-		c.form("SecretARN", p.SecretARN, secretARN, "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
+		c.form(of+"SecretARN", arn, secretARN, "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 	}
+}
+
+func (c *checker) secrets(p *Props) {
+	c.secret("", p.Auth, p.SecretARN)
 	if p.CASecretARN != "" {
 		c.form("CASecretARN", p.CASecretARN, secretARN, "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 		if !p.selfManaged() {

@@ -59,15 +59,7 @@ func (c *checker) outboxAuth(p *Props, o *OutboxProps) {
 	if !c.sound("Outbox.Auth") {
 		return
 	}
-	needs := accessType[o.Auth] != ""
-	switch {
-	case needs && o.SecretARN == "":
-		c.fail("Outbox.SecretARN", "", "the ARN of the secret that Outbox.Auth %s needs", o.Auth)
-	case !needs && o.SecretARN != "":
-		c.fail("Outbox.SecretARN", o.SecretARN, "none with Outbox.Auth %s, which uses no secret", o.Auth)
-	case needs:
-		c.form("Outbox.SecretARN", o.SecretARN, secretARN, "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
-	}
+	c.secret("Outbox.", o.Auth, o.SecretARN)
 	if o.SecretKeyARN != "" {
 		c.form("Outbox.SecretKeyARN", o.SecretKeyARN, keyARN, "arn:aws:kms:REGION:ACCOUNT:key/ID")
 		if o.SecretARN == "" {

@@ -12,7 +12,7 @@ import (
 )
 
 // appearance is the time in which a broker must host a topic that the controller has created.
-const appearance = 30 * time.Second
+const appearance = 2 * time.Minute
 
 // CreateTopic creates a topic with one replica and these settings, and waits until the broker hosts it.
 func CreateTopic(tb testing.TB, broker, topic string, partitions int32, settings map[string]string) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +44,7 @@ func TestSimulation(t *testing.T) {
 	}
 	begun, steps, count := time.Now(), 0, map[string]int{}
 	for seed := first; seed <= last; seed++ {
-		s := scenario{seed: seed, records: recordsOf(t), only: faultsOf(t)}
+		s := scenario{seed: seed, records: testkit.Number(t, firstVariable, 0, 1), only: faultsOf(t)}
 		for range times {
 			res := run(t, s)
 			steps += res.steps
@@ -90,19 +92,6 @@ func seedsOf(t *testing.T) (first, last uint64) {
 		t.Fatalf("%s is %q: want N or N-M", seedsVariable, text)
 	}
 	return first, last
-}
-
-func recordsOf(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv(firstVariable)
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q: want a number of records", firstVariable, text)
-	}
-	return n
 }
 
 func faultsOf(t *testing.T) []uint64 {

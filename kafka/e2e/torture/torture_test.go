@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -40,12 +39,12 @@ const (
 // restarted. No record is lost, each payment is booked once, those of each Kafka key are booked in the order of their offsets, and no
 // committed offset moves back.
 func TestTorture(t *testing.T) {
-	seed := uint64(setting(t, seedVariable, int(rand.Uint32())+1))
+	seed := uint64(testkit.Number(t, seedVariable, int(rand.Uint32())+1, 1))
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("%s=%d", seedVariable, seed)
-			records, events := setting(t, recordsVariable, shortRecords), setting(t, eventsVariable, shortEvents)
+			records, events := testkit.Number(t, recordsVariable, shortRecords, 1), testkit.Number(t, eventsVariable, shortEvents, 1)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute+time.Duration(events)*8*time.Second+time.Duration(records)*20*time.Millisecond,
 				errors.New("the run took too long"))
 			defer cancel()
@@ -66,19 +65,6 @@ func TestTorture(t *testing.T) {
 			r.verify(found)
 		})
 	}
-}
-
-func setting(t *testing.T, name string, usual int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q: want a whole number from 1 on", name, text)
-	}
-	return n
 }
 
 // run is one run of the test.

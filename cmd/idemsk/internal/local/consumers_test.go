@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,11 +15,17 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
+// consumer builds the example as a consumer process, once, beside the function.
+var consumer = sync.OnceValues(func() (program string, err error) { //nolint:gochecknoglobals // one for all tests
+	program = filepath.Join(filepath.Dir(handler), "ledger-consumer")
+	return program, handlertest.Build(program, handlertest.Package+"/process")
+})
+
 // processes are options that run the example ledger as so many consumer processes.
 func processes(t *testing.T, n int) (local.Options, *transcript) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "ledger-consumer")
-	if err := handlertest.Build(program, handlertest.Package+"/process"); err != nil {
+	program, err := consumer()
+	if err != nil {
 		t.Fatal(err)
 	}
 	o, s := options(t, "")

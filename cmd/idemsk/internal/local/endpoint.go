@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // endpoint invokes a function at a Lambda Invoke endpoint: that of AWS, of LocalStack, or a Runtime Interface Emulator.
@@ -118,7 +118,7 @@ func (e *endpoint) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer,
 	answer := esm.Answer{Payload: out.Payload, FunctionError: aws.ToString(out.FunctionError)}
 	answer.RequestID, _ = awsmiddleware.GetRequestIDMetadata(out.ResultMetadata)
 	if answer.FunctionError != "" {
-		answer.Message = errorMessage(out.Payload)
+		answer.Message = mskevent.ErrorMessage(out.Payload)
 	}
 	return answer, nil
 }
@@ -135,18 +135,6 @@ func (e *endpoint) count(tail string) {
 	for line := range bytes.Lines(text) {
 		e.tally.printed(line)
 	}
-}
-
-// errorMessage returns the message of a function's error.
-func errorMessage(payload []byte) string {
-	var document struct {
-		ErrorType    string `json:"errorType"`
-		ErrorMessage string `json:"errorMessage"`
-	}
-	if json.Unmarshal(payload, &document) != nil || document.ErrorMessage == "" {
-		return fmt.Sprintf("%.300s", payload)
-	}
-	return document.ErrorType + ": " + document.ErrorMessage
 }
 
 // explain describes an error, as an *esm.UnavailableError if the invocation can be retried.

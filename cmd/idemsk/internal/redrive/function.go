@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,7 +49,7 @@ func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string,
 		return "", f.explain(err)
 	}
 	if out.FunctionError != nil {
-		return "", fmt.Errorf("%s failed (%s): %s", f, *out.FunctionError, errorMessage(out.Payload))
+		return "", fmt.Errorf("%s failed (%s): %s", f, *out.FunctionError, mskevent.ErrorMessage(out.Payload))
 	}
 	if err := settled(out.Payload, l.Source()); err != nil {
 		return "", fmt.Errorf("%s %w", f, err)
@@ -74,18 +73,6 @@ func eventOf(l *kafka.DeadLetter) []byte {
 		m.Headers = append(m.Headers, mskevent.Header(h))
 	}
 	return mskevent.Cluster(l.Cluster).Messages(m)
-}
-
-// errorMessage is what a failed function says.
-func errorMessage(payload []byte) string {
-	var document struct {
-		ErrorType    string `json:"errorType"`
-		ErrorMessage string `json:"errorMessage"`
-	}
-	if json.Unmarshal(payload, &document) != nil || document.ErrorMessage == "" {
-		return fmt.Sprintf("%.300s", payload)
-	}
-	return document.ErrorType + ": " + document.ErrorMessage
 }
 
 // settled returns an error unless the answer says that the record is done with.

@@ -127,14 +127,21 @@ func dial(t *testing.T, c *kfake.Cluster) *redrive.Kafka {
 	return k
 }
 
-// produce puts records at the end of a partition of the topic.
-func produce(t *testing.T, c *kfake.Cluster, recs ...*kgo.Record) {
+// newClient is a client of the cluster.
+func newClient(t *testing.T, c *kfake.Cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	t.Cleanup(client.Close)
+	return client
+}
+
+// produce puts records at the end of a partition of the topic.
+func produce(t *testing.T, c *kfake.Cluster, recs ...*kgo.Record) {
+	t.Helper()
+	client := newClient(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err := client.ProduceSync(t.Context(), recs...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +150,7 @@ func produce(t *testing.T, c *kfake.Cluster, recs ...*kgo.Record) {
 // consume reads n records of a partition of the topic.
 func consume(t *testing.T, c *kfake.Cluster, partition int32, n int) []*kgo.Record {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"payments": {partition: kgo.NewOffset().AtStart()}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := newClient(t, c, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"payments": {partition: kgo.NewOffset().AtStart()}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var recs []*kgo.Record

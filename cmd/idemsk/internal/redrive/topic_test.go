@@ -66,24 +66,27 @@ func openTopic(t *testing.T, k *redrive.Kafka) redrive.Source {
 // redriveTopic redrives the letters in the topic and returns the outcomes and the offsets of the records that were sent.
 func redriveTopic(t *testing.T, c *kfake.Cluster, o redrive.Options, refuse ...int64) (found string, sent []int64) {
 	t.Helper()
+	o.Source = openTopic(t, dial(t, c))
+	results, sent := redriveFrom(t, o, refuse...)
+	return strings.ReplaceAll(outcomes(results), deadLetters+"-0@", ""), sent
+}
+
+// redriveFrom redrives the letters of a source that is open, to a list.
+func redriveFrom(t *testing.T, o redrive.Options, refuse ...int64) (results []redrive.Result, sent []int64) {
+	t.Helper()
 	dst := &listDestination{refuse: make(map[int64]bool)}
 	for _, offset := range refuse {
 		dst.refuse[offset] = true
 	}
-	o.Source, o.Destination = openTopic(t, dial(t, c)), dst
-	results, _ := runAll(t, o)
-	return strings.ReplaceAll(outcomes(results), deadLetters+"-0@", ""), dst.sent
+	o.Destination = dst
+	results, _ = runAll(t, o)
+	return results, dst.sent
 }
 
 // committed returns the offset that the group has committed, -1 if none.
 func committed(t *testing.T, c *kfake.Cluster) (offset int64, metadata string) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	found, err := kadm.NewClient(client).FetchOffsets(t.Context(), redriven)
+	found, err := kadm.NewClient(newClient(t, c)).FetchOffsets(t.Context(), redriven)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,10 +189,8 @@ func TestRunEndsWhereTheTopicEnded(t *testing.T) {
 	sendLetters(t, c, lettersFrom(2)...)
 	source := openTopic(t, dial(t, c))
 	sendLetters(t, c, letter(9))
-	dst := &listDestination{}
-	runAll(t, redrive.Options{Source: source, Destination: dst})
-	if !slices.Equal(dst.sent, []int64{0, 1}) {
-		t.Errorf("sent %v", dst.sent)
+	if _, sent := redriveFrom(t, redrive.Options{Source: source}); !slices.Equal(sent, []int64{0, 1}) {
+		t.Errorf("sent %v", sent)
 	}
 	wantCommitted(t, c, 2)
 }
@@ -214,12 +215,8 @@ func TestTopicWithTransactions(t *testing.T) {
 // transaction produces a record and a marker.
 func transaction(t *testing.T, c *kfake.Cluster) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("t"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	err = errors.Join(client.BeginTransaction(),
+	client := newClient(t, c, kgo.TransactionalID("t"))
+	err := errors.Join(client.BeginTransaction(),
 		client.ProduceSync(t.Context(), &kgo.Record{Topic: deadLetters, Value: []byte("v")}).FirstErr(),
 		client.EndTransaction(t.Context(), kgo.TryCommit))
 	if err != nil {
@@ -241,10 +238,8 @@ func TestRetentionRemovesLetters(t *testing.T) {
 	if err != nil || removed != 2 {
 		t.Fatalf("%v, %d letters are removed; want 0 and 3", err, removed)
 	}
-	dst := &listDestination{}
-	runAll(t, redrive.Options{Source: source, Destination: dst})
-	if !slices.Equal(dst.sent, []int64{4, 5}) {
-		t.Errorf("sent %v", dst.sent)
+	if _, sent := redriveFrom(t, redrive.Options{Source: source}); !slices.Equal(sent, []int64{4, 5}) {
+		t.Errorf("sent %v", sent)
 	}
 	wantCommitted(t, c, 6)
 }
@@ -258,10 +253,9 @@ func TestTwoRunsOfATopic(t *testing.T) {
 	if found, _ := redriveTopic(t, c, redrive.Options{Limit: 1}); found != "0 redriven" {
 		t.Fatal(found)
 	}
-	dst := &listDestination{}
-	results, _ := runAll(t, redrive.Options{Source: later, Destination: dst})
-	if len(dst.sent) > 0 || len(results) != 3 || !strings.Contains(results[0].Error, "another run") {
-		t.Errorf("sent %v: %+v", dst.sent, results)
+	results, sent := redriveFrom(t, redrive.Options{Source: later})
+	if len(sent) > 0 || len(results) != 3 || !strings.Contains(results[0].Error, "another run") {
+		t.Errorf("sent %v: %+v", sent, results)
 	}
 	wantCommitted(t, c, 1)
 }
@@ -280,16 +274,14 @@ func TestTooManySeparateLetters(t *testing.T) {
 		}})
 	}
 	produce(t, c, all...)
-	source := openTopic(t, dial(t, c))
-	dst := &listDestination{}
-	results, _ := runAll(t, redrive.Options{Source: source, Destination: dst, Function: "audit"})
+	results, sent := redriveFrom(t, redrive.Options{Source: openTopic(t, dial(t, c)), Function: "audit"})
 	last := results[len(results)-1]
-	if last.Outcome != redrive.NotRedriven || !strings.Contains(last.Error, "from dead-letters-0@0 on, without --of-function") || len(dst.sent) < 1400 {
-		t.Fatalf("%d are sent, the last: %+v", len(dst.sent), last)
+	if last.Outcome != redrive.NotRedriven || !strings.Contains(last.Error, "from dead-letters-0@0 on, without --of-function") || len(sent) < 1400 {
+		t.Fatalf("%d are sent, the last: %+v", len(sent), last)
 	}
 	_, rest := redriveTopic(t, c, redrive.Options{})
-	if len(rest)+len(dst.sent) != letters {
-		t.Errorf("the next run sends %d, after %d; want %d together", len(rest), len(dst.sent), letters)
+	if len(rest)+len(sent) != letters {
+		t.Errorf("the next run sends %d, after %d; want %d together", len(rest), len(sent), letters)
 	}
 	wantCommitted(t, c, letters)
 }
@@ -297,14 +289,9 @@ func TestTooManySeparateLetters(t *testing.T) {
 func TestTopicErrorsNameTheRemedy(t *testing.T) {
 	t.Parallel()
 	commit := func(t *testing.T, c *kfake.Cluster, offset int64, metadata string) {
-		client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
 		var offsets kadm.Offsets
 		offsets.Add(kadm.Offset{Topic: deadLetters, At: offset, LeaderEpoch: -1, Metadata: metadata})
-		if err := kadm.NewClient(client).CommitAllOffsets(t.Context(), redriven, offsets); err != nil {
+		if err := kadm.NewClient(newClient(t, c)).CommitAllOffsets(t.Context(), redriven, offsets); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -355,7 +342,7 @@ func TestCommitThatFails(t *testing.T) {
 	sendLetters(t, c, letter(0))
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.GroupAuthorizationFailed})
 	k := dial(t, c)
-	results, _ := runAll(t, redrive.Options{Source: openTopic(t, k), Destination: &listDestination{}})
+	results, _ := redriveFrom(t, redrive.Options{Source: openTopic(t, k)})
 	if r := results[0]; r.Outcome != redrive.Redriven || !strings.Contains(r.Error, "redriving it again is safe") || !strings.Contains(r.Error, "Describe and Read") {
 		t.Errorf("%+v", r)
 	}

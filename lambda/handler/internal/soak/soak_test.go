@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -49,15 +48,10 @@ const (
 
 // The function's own program books each payment once, and does not grow.
 func TestSoak(t *testing.T) {
-	records := shortRecords
-	if text := os.Getenv(recordsVariable); text != "" {
-		var err error
-		if records, err = strconv.Atoi(text); err != nil || records < batchSize {
-			t.Fatalf("%s is %q: want a number of records from %d on", recordsVariable, text, batchSize)
-		}
-	}
+	records := testkit.Number(t, recordsVariable, shortRecords, batchSize)
 	program := filepath.Join(t.TempDir(), "bootstrap")
-	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", program, "github.com/idemsk/idemsk/lambda/handler")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", program, "github.com/idemsk/idemsk/lambda/handler")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in scripts/build.sh, whose compiled packages are used
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

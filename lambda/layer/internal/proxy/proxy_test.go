@@ -305,7 +305,7 @@ func TestRuntimeThatAsksWithoutAnAnswerIsRefused(t *testing.T) {
 func TestFunctionThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "", shortLease)
-	f.config.Timeout = 3 * time.Second
+	f.config.Timeout = 20 * time.Second // of which the layer keeps a part for its answer, also on a busy machine
 	e := fails[*runtimeapi.FunctionError](f, event("a", "b:hang"))
 	if e.Type != "Overrun" || !strings.Contains(e.Message, "payments-3@1") {
 		t.Errorf("error %s: %s", e.Type, e.Message)

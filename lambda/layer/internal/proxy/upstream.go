@@ -64,21 +64,11 @@ func (u *upstream) next(ctx context.Context, header http.Header) (*event, error)
 		return nil, fmt.Errorf("asking for the next invocation: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	payload, err := readWhole(resp)
-	if err != nil {
+	payload := bytes.NewBuffer(make([]byte, 0, max(0, resp.ContentLength)+bytes.MinRead)) // does not grow if the length is known
+	if _, err := payload.ReadFrom(resp.Body); err != nil {
 		return nil, fmt.Errorf("reading the next invocation: %w", err)
 	}
-	return &event{status: resp.StatusCode, header: resp.Header, payload: payload}, nil
-}
-
-// readWhole reads the body of a response. With its length it needs one buffer, which has the event's size.
-func readWhole(resp *http.Response) ([]byte, error) {
-	if resp.ContentLength < 0 {
-		return io.ReadAll(resp.Body)
-	}
-	body := make([]byte, resp.ContentLength)
-	_, err := io.ReadFull(resp.Body, body)
-	return body, err
+	return &event{status: resp.StatusCode, header: resp.Header, payload: payload.Bytes()}, nil
 }
 
 func (e *event) id() string { return e.header.Get(headerRequestID) }
