@@ -61,8 +61,46 @@ func HashKey(r *Record) (string, error) {
 	if r.Value == nil {
 		return "", fmt.Errorf("%w: it is a tombstone, which has no value to hash", ErrNoKey)
 	}
-	sum := sha256.Sum256(r.Value)
-	return hex.EncodeToString(sum[:]), nil
+	return hashText(r.Value), nil
+}
+
+func hashText(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// HashJSONKey returns a KeyFunc that returns the SHA-256, in hexadecimal, of the value's canonical JSON (RFC 8785): the order of
+// members, white space and the notation of numbers and strings do not matter. With paths it hashes the canonical JSON of the array of
+// the elements at these paths, so that other elements do not matter either. A tombstone, and a missing or null element, is ErrNoKey.
+// Any other value without a canonical form is an error: one that is not JSON, has two members of one name in an object, a text with
+// U+FFFD (see JSONKey), or a whole number that a double does not hold exactly. Other numbers are rounded to doubles.
+//
+// Values of one key may differ in their bytes, so Config.Fingerprint should be NoFingerprint, or that of other elements.
+// HashJSONKey returns an error for an invalid path.
+func HashJSONKey(paths ...string) (KeyFunc, error) {
+	var parsed []path
+	if len(paths) > 0 {
+		var err error
+		if parsed, err = parsePaths(paths); err != nil {
+			return nil, err
+		}
+	}
+	return func(r *Record) (string, error) {
+		doc, err := canonicalDocument(r.Value)
+		if err != nil {
+			return "", err
+		}
+		if len(parsed) > 0 {
+			if doc, err = lookup(doc, parsed); err != nil {
+				return "", err
+			}
+		}
+		canonical, err := appendCanonical(make([]byte, 0, len(r.Value)), doc)
+		if err != nil {
+			return "", fmt.Errorf("the idempotency key can't be computed: %w", err)
+		}
+		return hashText(canonical), nil
+	}, nil
 }
 
 // OffsetKey returns topic-partition@offset@timestamp. It protects against redeliveries, but not against a producer that sends a
@@ -79,13 +117,17 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 		return nil, err
 	}
 	return func(r *Record) (string, error) {
-		found, err := lookup(r.Value, parsed)
+		doc, err := document(r.Value)
+		if err != nil {
+			return "", err
+		}
+		found, err := lookup(doc, parsed)
 		if err != nil {
 			return "", err
 		}
 		key, err := keyText(found, parsed)
 		if err == nil && strings.ContainsRune(key, utf8.RuneError) {
-			return "", fmt.Errorf("the idempotency key %q contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous", key)
+			return "", fmt.Errorf("the idempotency key %q %w", key, errAmbiguousText)
 		}
 		return key, err
 	}, nil
@@ -139,10 +181,11 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 		if r.Value == nil {
 			return store.FingerprintOf(nil), nil
 		}
-		found, err := lookup(r.Value, parsed)
-		if err != nil && !errors.Is(err, ErrNoKey) {
+		doc, err := document(r.Value)
+		if err != nil {
 			return store.Fingerprint{}, err
 		}
+		found, _ := lookup(doc, parsed)
 		text, err := json.Marshal(found)
 		if err != nil {
 			return store.Fingerprint{}, fmt.Errorf("the fingerprint can't be encoded: %w", err)
