@@ -20,8 +20,8 @@ const DefaultKeyHeader = "idempotency-key"
 // ErrNoKey means that a record has no idempotency key.
 var ErrNoKey = errors.New("the record has no idempotency key")
 
-// KeyFunc returns a record's idempotency key. After ErrNoKey (wrapped) Config.MissingKey applies. After any other error the
-// record is sent to the dead letters.
+// KeyFunc returns a record's idempotency key. After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by
+// idem.Unavailable the record is retried, and the attempt is not counted. After any other error it is sent to the dead letters.
 type KeyFunc func(r *Record) (string, error)
 
 // HeaderKey returns a KeyFunc that reads the key from a header. A null or empty value is ErrNoKey. Two different values are an
@@ -161,7 +161,8 @@ func scalarText(v any, p path) (string, error) {
 		"name several paths for a composite key", p)
 }
 
-// FingerprintFunc returns a record's fingerprint. After an error the record is sent to the dead letters.
+// FingerprintFunc returns a record's fingerprint. An error has the same effects as one of a KeyFunc, except ErrNoKey: the record is sent
+// to the dead letters.
 type FingerprintFunc func(r *Record) (store.Fingerprint, error)
 
 // ValueFingerprint returns the fingerprint of the value's bytes.

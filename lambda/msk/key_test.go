@@ -164,6 +164,34 @@ func TestPaymentWithMembersInAnotherOrderIsADuplicate(t *testing.T) {
 	wantContains(t, s.letters.sent[0].Error.Message, "not JSON")
 }
 
+// A record whose key or fingerprint can't be found now is delivered again, as often as it takes, and gets no dead letter.
+func TestRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
+	down := idem.Unavailable(errors.New("the registry is down"))
+	for name, wrong := range map[string]func(s *fixture, err *error){
+		"key": func(s *fixture, err *error) {
+			s.cfg.Records.Key = func(r *msk.Record) (string, error) { return keyOf(r), *err }
+		},
+		"fingerprint": func(s *fixture, err *error) {
+			s.cfg.Records.Fingerprint = func(r *msk.Record) (store.Fingerprint, error) { return store.FingerprintOf(r.Value), *err }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFixture(t)
+			s.engine.MaxAttempts = 2
+			err := down
+			wrong(s, &err)
+			for range 4 {
+				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
+			}
+			err = nil
+			equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+			equal(t, "effects", s.ledger.effects["a"]+s.ledger.effects["b"], 2)
+			equalSlices(t, "dead letters", s.letters.sources())
+			equal(t, "state of the key", s.keys()["ledger#payments#a"], store.StatusCompleted)
+		})
+	}
+}
+
 // A record without a key is claimed under its place in Kafka: redeliveries are recognised, attempts are counted, and a record
 // that always fails is dead-lettered instead of blocking its partition.
 func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
