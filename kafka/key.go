@@ -194,3 +194,18 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 		return store.FingerprintOf(text), nil
 	}, nil
 }
+
+// OfValue returns f, a KeyFunc or FingerprintFunc, for records whose values have to be converted first: f gets a copy of the record with
+// the value that convert returns, for example as JSON. An error of convert is the error of f.
+func OfValue[T any](convert func(r *Record) ([]byte, error), f func(r *Record) (T, error)) func(r *Record) (T, error) {
+	return func(r *Record) (T, error) {
+		value, err := convert(r)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		converted := *r
+		converted.Value = value
+		return f(&converted)
+	}
+}
