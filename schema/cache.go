@@ -23,22 +23,28 @@ type cache struct {
 	order   []string // the IDs, in the order in which they were fetched
 }
 
+// compiled is the type of a schema.
+type compiled struct {
+	Type
+	dataFormat string
+}
+
 // entry is a schema that was fetched or is being fetched. Its fields are set when done is closed.
 type entry struct {
 	done  chan struct{}
-	typ   Type
+	typ   compiled
 	err   error
 	until time.Time // a failure is not used later
 }
 
 // get returns a type. One call fetches it, and concurrent ones wait for it.
-func (c *cache) get(ctx context.Context, id string) (Type, error) {
+func (c *cache) get(ctx context.Context, id string) (compiled, error) {
 	e := c.entry(id)
 	select {
 	case <-e.done:
 		return e.typ, e.err
 	case <-ctx.Done():
-		return nil, idem.Unavailable(fmt.Errorf("waiting for the schema %s of %s: %w", id, c.registry, context.Cause(ctx)))
+		return compiled{}, idem.Unavailable(fmt.Errorf("waiting for the schema %s of %s: %w", id, c.registry, context.Cause(ctx)))
 	}
 }
 
@@ -80,21 +86,21 @@ func (c *cache) fetch(e *entry, id string) {
 	e.until = time.Now().Add(c.keep)
 }
 
-func (c *cache) compile(ctx context.Context, id string) (Type, error) {
+func (c *cache) compile(ctx context.Context, id string) (compiled, error) {
 	s, err := c.registry.Fetch(ctx, id)
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return nil, fmt.Errorf("the schema %s of %s: %w", id, c.registry, err)
+		return compiled{}, fmt.Errorf("the schema %s of %s: %w", id, c.registry, err)
 	case err != nil:
-		return nil, idem.Unavailable(fmt.Errorf("fetching the schema %s of %s: %w", id, c.registry, err))
+		return compiled{}, idem.Unavailable(fmt.Errorf("fetching the schema %s of %s: %w", id, c.registry, err))
 	}
 	format := c.formats[s.DataFormat]
 	if format == nil {
-		return nil, fmt.Errorf("the schema %s of %s has the data format %q, which Config.Formats lacks", id, c.registry, s.DataFormat)
+		return compiled{}, fmt.Errorf("the schema %s of %s has the data format %q, which Config.Formats lacks", id, c.registry, s.DataFormat)
 	}
 	typ, err := format.Compile(s)
 	if err != nil {
-		return nil, fmt.Errorf("the schema %s of %s (%s): %w", id, c.registry, s.DataFormat, err)
+		return compiled{}, fmt.Errorf("the schema %s of %s (%s): %w", id, c.registry, s.DataFormat, err)
 	}
-	return typ, nil
+	return compiled{typ, s.DataFormat}, nil
 }

@@ -115,11 +115,11 @@ func (d *Decoder) decode(ctx context.Context, p part, into any) error {
 }
 
 // lookUp returns the type of data, and the data without its framing.
-func (d *Decoder) lookUp(ctx context.Context, p part) (id string, payload []byte, typ Type, err error) {
+func (d *Decoder) lookUp(ctx context.Context, p part) (id string, payload []byte, typ compiled, err error) {
 	if p.schema != nil {
 		id, payload = p.schema.ID, p.data
 	} else if id, payload, err = d.registry.Unframe(p.data); err != nil {
-		return "", nil, nil, idem.Permanent(fmt.Errorf("the %s (%d bytes) has no framing of %s: %w", p.name, len(p.data), d.registry, err))
+		return "", nil, compiled{}, idem.Permanent(fmt.Errorf("the %s (%d bytes) has no framing of %s: %w", p.name, len(p.data), d.registry, err))
 	}
 	if typ, err = d.types.get(ctx, id); err != nil && !idem.IsUnavailable(err) {
 		err = idem.Permanent(fmt.Errorf("the %s: %w", p.name, err))
@@ -149,6 +149,25 @@ func (d *Decoder) toJSON(p part) ([]byte, error) {
 	}
 	out, err := typ.ToJSON(payload)
 	return out, d.permanent(p, id, err)
+}
+
+// Converted is a value or a key as an event source with a schema registry delivers it.
+type Converted struct {
+	Schema kafka.Schema
+	// Source is the encoded data without its framing, and JSON the same as JSON.
+	Source, JSON []byte
+}
+
+// Convert validates framed data against its schema and converts it. Its errors are those of Decode. If the registry does not know the
+// schema, the error wraps ErrUnknown.
+func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
+	p := part{name: "data", data: data}
+	id, payload, typ, err := d.lookUp(ctx, p)
+	if err != nil {
+		return Converted{}, err
+	}
+	out, err := typ.ToJSON(payload)
+	return Converted{Schema: kafka.Schema{ID: id, DataFormat: typ.dataFormat}, Source: payload, JSON: out}, d.permanent(p, id, err)
 }
 
 // RecordKey is a kafka.KeyFunc that returns the decoded key of the Kafka record: a scalar as text, anything else as JSON with sorted names.
