@@ -26,7 +26,6 @@ func Example() {
 	}
 	const text = `{"type":"record","name":"Booking","fields":[{"name":"id","type":"string"},{"name":"amount","type":"long"}]}`
 	server := srfake.New()
-	defer server.Close()
 	server.SeedSchema("bookings-value", 1, 7, sr.Schema{Schema: text})
 
 	registry, err := confluent.New([]string{server.URL()})
@@ -62,5 +61,6 @@ func Example() {
 	processor.Run(context.Background(), "", [][]kafka.Record{{
 		{Topic: "bookings", Offset: 1, Value: value}, {Topic: "bookings", Offset: 2, Value: value},
 	}})
+	server.Close()
 	// Output: bookings-0@1 b-1 1250
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,14 +28,6 @@ const attemptTimeout = 2 * time.Second
 
 // New returns a registry at one or more addresses. Options such as sr.BasicAuth and sr.DialTLSConfig configure the client.
 func New(urls []string, options ...sr.ClientOpt) (*Registry, error) {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true) // a silent connection with HTTP/2 would be used again
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, Protocols: protocols}
-	own := []sr.ClientOpt{sr.URLs(urls...), sr.HTTPClient(&http.Client{Transport: transport, Timeout: attemptTimeout}), sr.UserAgent("idemsk")}
-	client, err := sr.NewClient(append(own, options...)...)
-	if err != nil {
-		return nil, fmt.Errorf("confluent: %w", err)
-	}
 	names := make([]string, len(urls))
 	for i, address := range urls {
 		u, err := url.Parse(address)
@@ -42,6 +35,14 @@ func New(urls []string, options ...sr.ClientOpt) (*Registry, error) {
 			return nil, fmt.Errorf("confluent: %q is not the URL of a registry", address)
 		}
 		names[i] = u.Redacted()
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true) // a silent connection with HTTP/2 would be used again
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, Protocols: protocols}
+	own := []sr.ClientOpt{sr.URLs(slices.Clone(urls)...), sr.HTTPClient(&http.Client{Transport: transport, Timeout: attemptTimeout}), sr.UserAgent("idemsk")}
+	client, err := sr.NewClient(append(own, options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("confluent: %w", err)
 	}
 	return &Registry{client: client, name: "the registry " + strings.Join(names, ",")}, nil
 }

@@ -42,7 +42,7 @@ func New(cfg aws.Config) *Registry {
 func (*Registry) String() string { return "AWS Glue" }
 
 // The framing: a version, the compression, and the UUID of the schema version.
-// https://github.com/awslabs/aws-glue-schema-registry/blob/master/common/src/main/java/com/amazonaws/services/schemaregistry/utils/AWSSchemaRegistryConstants.java
+// https://github.com/awslabs/aws-glue-schema-registry, class AWSSchemaRegistryConstants
 const (
 	headerVersion = 3
 	uncompressed  = 0
