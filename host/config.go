@@ -260,19 +260,36 @@ func readKey(v *Vars) kafka.KeyFunc {
 	case s == "offset":
 		return kafka.OffsetKey
 	case kind == "json":
-		key, err := kafka.JSONKey(strings.Split(arg, ",")...)
-		if err != nil {
-			v.Fail(name, s, "json:PATH,…: "+err.Error())
-		}
+		return pathsOf(v, name, s, arg, kafka.JSONKey)
+	case s == hashJSON:
+		key, _ := kafka.HashJSONKey() // no path that could be wrong
 		return key
+	case kind == "hash":
+		return pathsOf(v, name, s, arg, kafka.HashJSONKey)
 	}
-	v.Fail(name, s, "header:NAME, key, json:$.a,$.b, hash or offset")
+	v.Fail(name, s, "header:NAME, key, json:$.a,$.b, hash, hash:json, hash:$.a,$.b or offset")
 	return nil
+}
+
+const hashJSON = "hash:json"
+
+// pathsOf returns what is made of the paths in the value of a variable, "KIND:PATH,…".
+func pathsOf[F any](v *Vars, name, value, paths string, of func(paths ...string) (F, error)) F {
+	f, err := of(strings.Split(paths, ",")...)
+	if err != nil {
+		kind, _, _ := strings.Cut(value, ":")
+		v.Fail(name, value, kind+":PATH,…: "+err.Error())
+	}
+	return f
 }
 
 func readFingerprint(v *Vars) kafka.FingerprintFunc {
 	const name = "IDEMSK_FINGERPRINT"
-	s := v.String(name, "value")
+	def := "value"
+	if strings.HasPrefix(v.String("IDEMSK_KEY", ""), "hash:") {
+		def = "none" // values of one key differ in what the key leaves out
+	}
+	s := v.String(name, def)
 	paths, isJSON := strings.CutPrefix(s, "json:")
 	switch {
 	case s == "value":
@@ -280,11 +297,7 @@ func readFingerprint(v *Vars) kafka.FingerprintFunc {
 	case s == "none":
 		return kafka.NoFingerprint
 	case isJSON:
-		f, err := kafka.JSONFingerprint(strings.Split(paths, ",")...)
-		if err != nil {
-			v.Fail(name, s, "json:PATH,…: "+err.Error())
-		}
-		return f
+		return pathsOf(v, name, s, paths, kafka.JSONFingerprint)
 	}
 	v.Fail(name, s, "value, json:$.a,$.b or none")
 	return nil

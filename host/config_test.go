@@ -90,9 +90,10 @@ func variables() []variable {
 			"IDEMSK_KEY", keyOf,
 			map[string]any{
 				"": "default", "header:id": "other", "key": "kafka", "json:$.a": "x", "json:$.a, $.b.c": `["x",7]`, "offset": "t-1@2",
-				"hash": "e8574b42c5a14672376967daaf807d705aad36a80f627e88f645d662cd9668b3",
+				"hash":      "e8574b42c5a14672376967daaf807d705aad36a80f627e88f645d662cd9668b3",
+				"hash:json": "e8574b42c5a14672376967daaf807d705aad36a80f627e88f645d662cd9668b3", "hash:$.b.c, $.a": "313568b2536f4b170b76c99c2833fd9e2c73332c6beaa23a34c69e53e982f0c8",
 			},
-			[]string{"header", "header:", "keys", "json:", "json", "json:a", "json:$.a,", "hash:value", "offset:1", "Key"},
+			[]string{"header", "header:", "keys", "json:", "json", "json:a", "json:$.a,", "hash:", "hash:value", "hash:json,$.a", "offset:1", "Key"},
 		},
 		{
 			"IDEMSK_FINGERPRINT", fingerprintOf,
@@ -259,6 +260,16 @@ func TestRetentionShorterThanTheLeaseIsRefused(t *testing.T) {
 	vs := vars(map[string]string{"IDEMSK_LEASE": "10m", "IDEMSK_RETENTION": "5m"})
 	readConfig(vs)
 	equal(t, "error", vs.Err().Error(), `IDEMSK_RETENTION is "5m0s": want at least IDEMSK_LEASE, 10m0s`)
+}
+
+// A key that is the hash of parts leaves the other parts of the value out, and so does its fingerprint by default.
+func TestFingerprintOfHashedPartsIsNoneByDefault(t *testing.T) {
+	value := idem.FingerprintOf(aRecord().Value)
+	for key, want := range map[string]idem.Fingerprint{"hash:json": {}, "hash:$.a": {}, "hash": value, "json:$.a": value} {
+		equal(t, "fingerprint with "+key, fingerprintOf(readConfig(vars(map[string]string{"IDEMSK_KEY": key}))), any(want))
+		env := map[string]string{"IDEMSK_KEY": key, "IDEMSK_FINGERPRINT": "value"}
+		equal(t, "fingerprint value with "+key, fingerprintOf(readConfig(vars(env))), any(value))
+	}
 }
 
 func TestStoreNoneIsUnprotected(t *testing.T) {

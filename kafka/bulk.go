@@ -49,7 +49,7 @@ func (p *Processor) bulk(ctx context.Context, items []*batch.Item) []batch.Resul
 	for i, it := range items {
 		t, _ := it.Substitute.(*task)
 		if t.rejected != nil {
-			results[i].Err = idem.Permanent(t.rejected)
+			results[i].Err = t.rejected
 			continue
 		}
 		attempt, _ := idem.AttemptFrom(it.Context())

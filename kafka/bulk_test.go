@@ -40,7 +40,10 @@ func newProcessor(t *testing.T, cfg kafka.Config) *kafka.Processor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Namespace, cfg.Key, cfg.Logger = "ledger", kafka.RecordKey, slog.New(slog.DiscardHandler)
+	cfg.Namespace, cfg.Logger = "ledger", slog.New(slog.DiscardHandler)
+	if cfg.Key == nil {
+		cfg.Key = kafka.RecordKey
+	}
 	p, err := kafka.NewProcessor(engine, nil, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +104,26 @@ func TestBulkHandler(t *testing.T) {
 	}
 	if slices.Sort(offsets); !slices.Equal(offsets, []int64{2, 4, 5, 6}) {
 		t.Errorf("dead letters of offsets %v", offsets)
+	}
+}
+
+func TestBulkRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
+	var dead letters
+	keyOf := func(r *kafka.Record) (string, error) {
+		if r.Offset == 1 {
+			return "", idem.Unavailable(errors.New("the registry is down"))
+		}
+		return kafka.RecordKey(r)
+	}
+	p := newProcessor(t, kafka.Config{DeadLetters: &dead, Key: keyOf, Bulk: func(_ context.Context, rs []kafka.Record) []error { return make([]error, len(rs)) }})
+	for range 3 {
+		b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
+		if got := b.Partitions[0][0].Outcome.Kind; got != idem.DependencyDown || !b.Partitions[0][1].Settled() {
+			t.Errorf("kinds %s", kinds(b))
+		}
+	}
+	if len(dead.all) > 0 {
+		t.Errorf("dead letters: %v", dead.all)
 	}
 }
 

@@ -160,3 +160,33 @@ func FuzzStoredKey(f *testing.F) {
 		}
 	})
 }
+
+// FuzzHashJSONKey hashes any value and the same value as encoding/json writes it.
+func FuzzHashJSONKey(f *testing.F) {
+	for _, value := range []string{`{"b":[1.50,2e-7],"a":"\u00e9\ud83d\ude00"}`, `{"a":1,"a":2}`, `9007199254740993`, `-0.0`, `"\ud800"`, `[`, ``, `1e-7`, "{\"\x7f\":null}"} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		keyOf, err := kafka.HashJSONKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := keyOf(&kafka.Record{Value: value})
+		if err != nil {
+			return
+		}
+		dec := json.NewDecoder(bytes.NewReader(value))
+		dec.UseNumber()
+		var doc any
+		if err := dec.Decode(&doc); err != nil {
+			t.Fatalf("%q has the key %s, and is not JSON: %v", value, key, err)
+		}
+		again, err := json.MarshalIndent(doc, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := keyOf(&kafka.Record{Value: again}); err != nil || other != key {
+			t.Fatalf("%q has the key %s; %q has %s, %v", value, key, again, other, err)
+		}
+	})
+}

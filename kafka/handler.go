@@ -36,12 +36,13 @@ func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) H
 		if err != nil {
 			return nil, err
 		}
-		return encodeResult(result)
+		return EncodeResult(result)
 	}
 }
 
-// encodeResult encodes a handler's result. Its errors must not cause a retry, because the effect took place.
-func encodeResult(result any) (out []byte, err error) {
+// EncodeResult returns a handler's result as JSON, to be stored. After its error the record still completes, because the effect took place: a
+// replay then gets store.ErrResultNotStored.
+func EncodeResult(result any) (out []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &idem.PanicError{Value: v, Stack: debug.Stack()}

@@ -78,21 +78,25 @@ func parseStep(s string) (st step, rest string, ok bool) {
 	return step{}, "", false
 }
 
-// lookup returns the elements at the paths. If one is missing or null, it returns ErrNoKey and all elements that were found,
-// nil for the missing ones.
-func lookup(value []byte, paths []path) ([]any, error) {
+// document decodes a value. Its numbers are json.Number. A tombstone is ErrNoKey.
+func document(value []byte) (doc any, err error) {
 	if value == nil {
 		return nil, fmt.Errorf("%w: it is a tombstone, which has no value", ErrNoKey)
 	}
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()
-	var doc any
 	if err := dec.Decode(&doc); err != nil {
 		return nil, fmt.Errorf("the value (%d bytes) is not JSON: %w", len(value), err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("the value (%d bytes) is not JSON: there is data after the first %d bytes", len(value), dec.InputOffset())
 	}
+	return doc, nil
+}
+
+// lookup returns the elements at the paths in a document. If one is missing or null, it returns ErrNoKey and all elements that
+// were found, nil for the missing ones.
+func lookup(doc any, paths []path) ([]any, error) {
 	found := make([]any, len(paths))
 	var missing error
 	for i, p := range paths {

@@ -20,8 +20,8 @@ const DefaultKeyHeader = "idempotency-key"
 // ErrNoKey means that a record has no idempotency key.
 var ErrNoKey = errors.New("the record has no idempotency key")
 
-// KeyFunc returns a record's idempotency key. After ErrNoKey (wrapped) Config.MissingKey applies. After any other error the
-// record is sent to the dead letters.
+// KeyFunc returns a record's idempotency key. After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by
+// idem.Unavailable the record is retried, and the attempt is not counted. After any other error it is sent to the dead letters.
 type KeyFunc func(r *Record) (string, error)
 
 // HeaderKey returns a KeyFunc that reads the key from a header. A null or empty value is ErrNoKey. Two different values are an
@@ -61,8 +61,46 @@ func HashKey(r *Record) (string, error) {
 	if r.Value == nil {
 		return "", fmt.Errorf("%w: it is a tombstone, which has no value to hash", ErrNoKey)
 	}
-	sum := sha256.Sum256(r.Value)
-	return hex.EncodeToString(sum[:]), nil
+	return hashText(r.Value), nil
+}
+
+func hashText(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// HashJSONKey returns a KeyFunc that returns the SHA-256, in hexadecimal, of the value's canonical JSON (RFC 8785): the order of
+// members, white space and the notation of numbers and strings do not matter. With paths it hashes the canonical JSON of the array of
+// the elements at these paths, so that other elements do not matter either. A tombstone, and a missing or null element, is ErrNoKey.
+// Any other value without a canonical form is an error: one that is not JSON, has two members of one name in an object, a text with
+// U+FFFD (see JSONKey), or a whole number that a double does not hold exactly. Other numbers are rounded to doubles.
+//
+// Values of one key may differ in their bytes, so Config.Fingerprint should be NoFingerprint, or that of other elements.
+// HashJSONKey returns an error for an invalid path.
+func HashJSONKey(paths ...string) (KeyFunc, error) {
+	var parsed []path
+	if len(paths) > 0 {
+		var err error
+		if parsed, err = parsePaths(paths); err != nil {
+			return nil, err
+		}
+	}
+	return func(r *Record) (string, error) {
+		doc, err := canonicalDocument(r.Value)
+		if err != nil {
+			return "", err
+		}
+		if len(parsed) > 0 {
+			if doc, err = lookup(doc, parsed); err != nil {
+				return "", err
+			}
+		}
+		canonical, err := appendCanonical(make([]byte, 0, len(r.Value)), doc)
+		if err != nil {
+			return "", fmt.Errorf("the idempotency key can't be computed: %w", err)
+		}
+		return hashText(canonical), nil
+	}, nil
 }
 
 // OffsetKey returns topic-partition@offset@timestamp. It protects against redeliveries, but not against a producer that sends a
@@ -79,19 +117,21 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 		return nil, err
 	}
 	return func(r *Record) (string, error) {
-		found, err := lookup(r.Value, parsed)
+		doc, err := document(r.Value)
+		if err != nil {
+			return "", err
+		}
+		found, err := lookup(doc, parsed)
 		if err != nil {
 			return "", err
 		}
 		key, err := keyText(found, parsed)
 		if err == nil && strings.ContainsRune(key, utf8.RuneError) {
-			return "", fmt.Errorf("the idempotency key %q %w", key, errReplaced)
+			return "", fmt.Errorf("the idempotency key %q %w", key, errAmbiguousText)
 		}
 		return key, err
 	}, nil
 }
-
-var errReplaced = errors.New("contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous")
 
 func keyText(found []any, paths []path) (string, error) {
 	if len(found) == 1 {
@@ -121,7 +161,8 @@ func scalarText(v any, p path) (string, error) {
 		"name several paths for a composite key", p)
 }
 
-// FingerprintFunc returns a record's fingerprint. After an error the record is sent to the dead letters.
+// FingerprintFunc returns a record's fingerprint. An error has the same effects as one of a KeyFunc, except ErrNoKey: the record is sent
+// to the dead letters.
 type FingerprintFunc func(r *Record) (store.Fingerprint, error)
 
 // ValueFingerprint returns the fingerprint of the value's bytes.
@@ -142,17 +183,33 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 		if r.Value == nil {
 			return store.FingerprintOf(nil), nil
 		}
-		found, err := lookup(r.Value, parsed)
-		if err != nil && !errors.Is(err, ErrNoKey) {
+		doc, err := document(r.Value)
+		if err != nil {
 			return store.Fingerprint{}, err
 		}
+		found, _ := lookup(doc, parsed)
 		text, err := json.Marshal(found)
 		if err != nil {
 			return store.Fingerprint{}, fmt.Errorf("the fingerprint can't be encoded: %w", err)
 		}
 		if bytes.ContainsRune(text, utf8.RuneError) {
-			return store.Fingerprint{}, fmt.Errorf("the fingerprint of %s %w", text, errReplaced)
+			return store.Fingerprint{}, fmt.Errorf("the fingerprint of %s %w", text, errAmbiguousText)
 		}
 		return store.FingerprintOf(text), nil
 	}, nil
+}
+
+// OfValue returns f, a KeyFunc or FingerprintFunc, for records whose values have to be converted first: f gets a copy of the record with
+// the value that convert returns, for example as JSON. An error of convert is the error of f.
+func OfValue[T any](convert func(r *Record) ([]byte, error), f func(r *Record) (T, error)) func(r *Record) (T, error) {
+	return func(r *Record) (T, error) {
+		value, err := convert(r)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		converted := *r
+		converted.Value = value
+		return f(&converted)
+	}
 }

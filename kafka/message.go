@@ -18,7 +18,7 @@ type Message struct {
 
 	processor *Processor
 	cluster   string // the record's cluster
-	rejected  error  // the reason if it can never succeed and the handler need not be called
+	rejected  error  // what the handler returns without a call: Permanent, or Unavailable if the record can't be identified now
 }
 
 // task is a Message as the engine and the scheduler use it. It implements the handler, the dead-letter sink and the substitute
@@ -74,10 +74,12 @@ func (m *Message) identify() (err error) {
 	return nil
 }
 
-// reject returns a task that sends the message to the dead letters. Its entry is stored under the record's place. The entry of
-// the record's own key is not changed.
+// reject returns a task that sends the message to the dead letters or, if the error is marked by idem.Unavailable, leaves it for
+// another delivery. Its entry is stored under the record's place. The entry of the record's own key is not changed.
 func (m *Message) reject(err error) idem.Task {
-	m.rejected = err
+	if m.rejected = err; !idem.IsUnavailable(err) {
+		m.rejected = idem.Permanent(err)
+	}
 	t := m.Task
 	t.Key, t.Fingerprint = m.processor.storedPlace(m.Record), idem.Fingerprint{}
 	return t
@@ -86,7 +88,7 @@ func (m *Message) reject(err error) idem.Task {
 // Handle implements idem.Handler.
 func (t *task) Handle(ctx context.Context) ([]byte, error) {
 	if t.rejected != nil {
-		return nil, idem.Permanent(t.rejected)
+		return nil, t.rejected
 	}
 	return t.processor.handler(ctx, *t.Record)
 }

@@ -43,7 +43,7 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
 	}
 	s := &Stream{processor: p, cluster: cluster, done: done, since: time.Now()}
-	s.lanes = p.scheduler.Stream(ctx, s.settled, s.tried)
+	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
 	return s, nil
 }
 
@@ -121,6 +121,15 @@ func lanePrefix(topic string, partition int32) string {
 func (s *Stream) settled(it *batch.Item) {
 	s.tried(it)
 	s.done(messageOf(it))
+}
+
+// retried looks again for the key of a record that could not be identified.
+func (s *Stream) retried(it *batch.Item) {
+	s.tried(it)
+	if m := messageOf(it); m.rejected != nil && idem.IsUnavailable(m.rejected) {
+		m.rejected = nil
+		m.prepare(s.processor, m.Record, s.cluster)
+	}
 }
 
 // tried logs and counts an outcome.

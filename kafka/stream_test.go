@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +58,10 @@ func newStreaming(t *testing.T, cfg kafka.Config) *streaming {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Namespace, cfg.Key = "ledger", kafka.HashKey
+	cfg.Namespace = "ledger"
+	if cfg.Key == nil {
+		cfg.Key = kafka.HashKey
+	}
 	cfg.Logger = slog.New(slog.NewTextHandler(s, nil))
 	p, err := kafka.NewProcessor(engine, s.handle, cfg)
 	if err != nil {
@@ -163,6 +167,35 @@ func TestStreamLogsAndCountsEachTry(t *testing.T) {
 		}
 		if n := strings.Count(s.log.String(), "\n"); n != 4 {
 			t.Errorf("%d lines:\n%s", n, &s.log)
+		}
+		s.close()
+	})
+}
+
+// A record whose key can't be found now, for example because a registry of schemas is down, is tried again and gets no dead letter. It
+// uses no attempt, and its lane waits. When the key is found, the record has the entry of its key.
+func TestStreamTriesToIdentifyARecordAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dead letters
+		var identified atomic.Int64
+		keyOf := func(r *kafka.Record) (string, error) {
+			if string(r.Value) == "late" && identified.Add(1) < 5 {
+				return "", fmt.Errorf("the schema: %w", idem.Unavailable(errors.New("the registry is down")))
+			}
+			return kafka.HashKey(r)
+		}
+		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, Key: keyOf, DeadLetters: &dead})
+		s.add("0/x/late", "0/x/behind", "0/y/other")
+		<-time.After(time.Minute)
+		s.add("1/x/late") // a duplicate
+		<-time.After(time.Minute)
+		synctest.Wait()
+		want := []string{"payments-0@2 Executed", "payments-0@0 Executed", "payments-0@1 Executed", "payments-1@3 Replayed"}
+		if !slices.Equal(s.done, want) || len(dead.all) > 0 {
+			t.Errorf("done: %v; want %v; dead letters: %v", s.done, want, dead.all)
+		}
+		if r := s.stream.Report(); r.Retried != 4 {
+			t.Errorf("%d tries failed; want 4", r.Retried)
 		}
 		s.close()
 	})

@@ -47,7 +47,8 @@ type Stream struct {
 // have no deadline.
 //
 // The stream calls done once for each item that is settled, and retry, if it is not nil, each time an item was tried and is not
-// settled. Item.Outcome is the outcome. Both are called from any goroutine except those that call the stream's methods, never
+// settled. Item.Outcome is the outcome. retry may set an Item.Task with another key, with which the item is tried next.
+// Both are called from any goroutine except those that call the stream's methods, never
 // concurrently for the items of one lane. They must not block, and must not call Stop or Close.
 func (s *Scheduler) Stream(ctx context.Context, done, retry func(*Item)) *Stream {
 	if retry == nil {

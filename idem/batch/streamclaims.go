@@ -189,7 +189,7 @@ func (l *streamLane) nextUnclaimed() *streamItem {
 		}
 		user := l.stream.keys[it.claim.Task.Key]
 		switch {
-		case it.phase == releasing || it.Unprotected || it.mustWait() > 0:
+		case it.phase == releasing || it.Unprotected || it.unreported || it.mustWait() > 0:
 		case user == nil:
 			l.sent++
 			it.key = it.claim.Task.Key

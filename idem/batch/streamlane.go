@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -294,10 +295,18 @@ func (l *streamLane) deliver() {
 		} else {
 			l.calls--
 			it.unreported = false
+			it.retask()
 		}
 		l.touch()
 	}
 	l.noticing = false
+}
+
+// retask lets an item be tried with the task that retry has set.
+func (it *streamItem) retask() {
+	if !it.replaced && it.Task.Key != it.claim.Task.Key {
+		it.claim = idem.Claim{Task: it.Task}
+	}
 }
 
 func (l *streamLane) call(it *streamItem, settled bool) {

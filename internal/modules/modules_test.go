@@ -12,7 +12,7 @@ import (
 )
 
 // others are the modules of clients that a function on DynamoDB does not need.
-var others = regexp.MustCompile(`github\.com/(jackc|redis|twmb|aws/aws-sdk-go-v2/service/lambda)/`)
+var others = regexp.MustCompile(`github\.com/(jackc|redis|twmb|bufbuild|aws/aws-sdk-go-v2/service/(lambda|glue))/`)
 
 // handler is the minimal function of the README.
 const handler = `package main

@@ -16,7 +16,12 @@ type Message struct {
 	TimestampType string
 	Key, Value    []byte
 	Headers       []Header
+	// KeySchema and ValueSchema are what an event source with a schema registry adds; nil without one.
+	KeySchema, ValueSchema *Schema
 }
+
+// Schema identifies the schema of a key or a value.
+type Schema struct{ ID, DataFormat string }
 
 // Header is a header of a Kafka record.
 type Header struct {
@@ -51,7 +56,17 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 		dst = appendSigned(append(appendString(append(dst, '{'), h.Key), ':'), h.Value)
 		dst = append(dst, '}')
 	}
-	return append(dst, "]}"...)
+	dst = appendSchema(append(dst, ']'), `,"keySchemaMetadata":`, m.KeySchema)
+	dst = appendSchema(dst, `,"valueSchemaMetadata":`, m.ValueSchema)
+	return append(dst, '}')
+}
+
+func appendSchema(dst []byte, name string, s *Schema) []byte {
+	if s == nil {
+		return dst
+	}
+	dst = appendString(append(append(dst, name...), `{"dataFormat":`...), s.DataFormat)
+	return append(appendString(append(dst, `,"schemaId":`...), s.ID), '}')
 }
 
 // appendString appends a JSON string.

@@ -23,6 +23,15 @@ func jsonKey(t testing.TB, paths ...string) kafka.KeyFunc {
 	return key
 }
 
+func hashKey(t testing.TB, paths ...string) kafka.KeyFunc {
+	t.Helper()
+	key, err := kafka.HashJSONKey(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
 func TestKeys(t *testing.T) {
 	header := kafka.HeaderKey("id")
 	for name, tc := range map[string]struct {
@@ -47,6 +56,10 @@ func TestKeys(t *testing.T) {
 		"hash":                      {key: kafka.HashKey, r: record{value: "v"}, want: "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080"},
 		"hash, empty value":         {key: kafka.HashKey, r: record{}, want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
 		"hash, tombstone":           {key: kafka.HashKey, r: record{null: true}, says: "tombstone", noKey: true},
+		"hash of JSON":              {key: hashKey(t), r: record{value: ` { "b":1.0, "a":"x" } `}, want: "cdab067e9f3beb32d1252cfd63e492592fecbf591b0d08cadb24bb17f3864246"},
+		"hash of parts":             {key: hashKey(t, "$.a", "$.b"), r: record{value: `{"a":{"z":1,"y":2},"b":3,"c":4}`}, want: "0211a5a0c9b3b49bb58474c3d25ca6371f83cc28fb89a325a747e32beffee9b1"},
+		"hash of JSON, not JSON":    {key: hashKey(t), r: record{value: "{"}, says: "the value (1 bytes) is not JSON"},
+		"hash of parts, missing":    {key: hashKey(t, "$.a"), r: record{value: `{}`}, says: "the value has no $.a", noKey: true},
 		"offset":                    {key: kafka.OffsetKey, r: record{place: "a-b-12@9223372036854775807"}, want: "a-b-12@9223372036854775807@1767225600000"},
 		"JSON, string":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"}`}, want: "k"},
 		"JSON, number":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":12345678901234567890.10}`}, want: "12345678901234567890.10"},
@@ -142,6 +155,46 @@ func TestRecordWithoutAFingerprintIsDeadLettered(t *testing.T) {
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{"), rec("payments-0@8", "b").with(`{"a":1}`)))
 	wantContains(t, s.letters.sent[0].Error.Message, "the fingerprint can't be computed", "not JSON")
 	equal(t, "executed", s.last().Executed, 1)
+}
+
+// A producer that writes the members of a payment in another order sends the same payment, and one that sends no JSON sends none.
+func TestPaymentWithMembersInAnotherOrderIsADuplicate(t *testing.T) {
+	s := newFixture(t)
+	s.cfg.Records.Key, s.cfg.Records.Fingerprint = hashKey(t), kafka.NoFingerprint
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with(`{"id":"p-1","amount":1.50}`), rec("payments-0@8", "b").with("{")))
+	equalSlices(t, "reported places", s.deliver(rec("payments-0@9", "c").with(`{ "amount":1.5, "id":"p-1" }`)))
+	equal(t, "replayed", s.last().Replayed, 1)
+	equal(t, "effects", s.ledger.total(), 1)
+	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@8")
+	wantContains(t, s.letters.sent[0].Error.Message, "not JSON")
+}
+
+// A record whose key or fingerprint can't be found now is delivered again, as often as it takes, and gets no dead letter.
+func TestRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
+	down := idem.Unavailable(errors.New("the registry is down"))
+	for name, wrong := range map[string]func(s *fixture, err *error){
+		"key": func(s *fixture, err *error) {
+			s.cfg.Records.Key = func(r *msk.Record) (string, error) { return keyOf(r), *err }
+		},
+		"fingerprint": func(s *fixture, err *error) {
+			s.cfg.Records.Fingerprint = func(r *msk.Record) (store.Fingerprint, error) { return store.FingerprintOf(r.Value), *err }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFixture(t)
+			s.engine.MaxAttempts = 2
+			err := down
+			wrong(s, &err)
+			for range 4 {
+				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
+			}
+			err = nil
+			equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+			equal(t, "effects", s.ledger.effects["a"]+s.ledger.effects["b"], 2)
+			equalSlices(t, "dead letters", s.letters.sources())
+			equal(t, "state of the key", s.keys()["ledger#payments#a"], store.StatusCompleted)
+		})
+	}
 }
 
 // A record without a key is claimed under its place in Kafka: redeliveries are recognised, attempts are counted, and a record

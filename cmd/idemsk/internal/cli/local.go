@@ -64,18 +64,20 @@ given up without an on-failure destination, or reported as failed by the functio
 type localCommand struct {
 	awsFlags
 	kafkaFlags
-	opt       local.Options
-	events    string // --events
-	topic     string
-	age       time.Duration
-	responses string
-	filter    string
-	logFile   string
-	compare   bool            // --compare
-	layer     bool            // --layer
-	deployed  bool            // --from-localstack
-	serving   string          // describes that mapping
-	given     func() []string // names of the flags set on the command line
+	opt        local.Options
+	events     string // --events
+	topic      string
+	age        time.Duration
+	responses  string
+	filter     string
+	format     string // of the records after their validation
+	validation string
+	logFile    string
+	compare    bool            // --compare
+	layer      bool            // --layer
+	deployed   bool            // --from-localstack
+	serving    string          // describes that mapping
+	given      func() []string // names of the flags set on the command line
 }
 
 func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err error) {
@@ -189,6 +191,9 @@ func (l *localCommand) resolveMapping() error {
 		}
 		c.FilterCriteria = string(text)
 	}
+	if l.opt.SchemaRegistry != "" {
+		c.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: l.format, Attributes: strings.Split(l.validation, ",")}
+	}
 	if l.events != "" {
 		return l.readEvents()
 	}
@@ -199,7 +204,7 @@ func (l *localCommand) resolveMapping() error {
 func (l *localCommand) readEvents() (err error) {
 	excluded := []string{
 		"brokers", "broker-port", "topic", "partitions", "consumer-group-id", "produce", "producer-duplicates", "batch-size", "maximum-batching-window",
-		"starting-position", "starting-position-timestamp", "filter-criteria", "pollers",
+		"starting-position", "starting-position-timestamp", "filter-criteria", "pollers", "schema-registry",
 	}
 	for _, name := range l.given() {
 		if slices.Contains(excluded, name) {
@@ -215,12 +220,14 @@ func (l *localCommand) checkHost() error {
 	lambda := []string{
 		"batch-size", "maximum-batching-window", "starting-position", "starting-position-timestamp", "maximum-retry-attempts", "maximum-record-age",
 		"bisect-batch-on-function-error", "function-response-types", "retry", "filter-criteria", "on-failure", "pollers", "timeout", "init-timeout",
-		"from-localstack",
+		"from-localstack", "schema-registry", "event-record-format", "schema-validation",
 	}
 	for _, name := range l.given() {
 		switch {
 		case l.opt.Host == local.HostProcess && slices.Contains(lambda, name):
 			return usagef("--%s and --host process exclude each other: it is a parameter of the event source or of the function", name)
+		case l.opt.SchemaRegistry == "" && (name == "event-record-format" || name == "schema-validation"):
+			return usagef("--%s needs --schema-registry", name)
 		case l.opt.Host != local.HostProcess && name == "processes":
 			return usagef("--processes needs --host process")
 		}

@@ -37,9 +37,10 @@ type batch struct {
 	event    *mskevent.Event // a recorded event, delivered unchanged; nil if the batch was gathered
 	envelope mskevent.Envelope
 	records  []Record
-	ends     offsets  // after all records that were read
-	filtered int      // records that FilterCriteria dropped
-	tooLarge []Record // records that are too large for an event
+	ends     offsets             // after all records that were read
+	filtered int                 // records that FilterCriteria dropped
+	tooLarge []Record            // records that are too large for an event
+	invalid  map[string][]Record // records that don't have the form of their schemas, by the condition under which they are given up
 	givenUp  map[mskevent.Place]bool
 	size     mskevent.Size
 	raw      []*kgo.Record // all records that were read
@@ -114,12 +115,21 @@ func (c *collector) take(b *batch) (full bool) {
 
 // add adds a record to a batch. It returns false if the batch is full.
 func (c *collector) add(b *batch, r *kgo.Record) bool {
-	if !r.Attrs.IsControl() {
-		if !c.filters.pass(r.Value) {
-			b.filtered++
-		} else if !c.append(b, NewRecord(r)) {
-			return false
+	filtered, condition := r.Value, ""
+	if found := conversionOf(r); found != nil {
+		filtered, condition = found.filtered, found.condition
+	}
+	switch {
+	case r.Attrs.IsControl():
+	case condition != "":
+		if b.invalid == nil {
+			b.invalid = make(map[string][]Record)
 		}
+		b.invalid[condition] = append(b.invalid[condition], NewRecord(r))
+	case !c.filters.pass(filtered):
+		b.filtered++
+	case !c.append(b, NewRecord(r)):
+		return false
 	}
 	b.ends[r.Partition] = r.Offset + 1
 	b.raw = append(b.raw, r)

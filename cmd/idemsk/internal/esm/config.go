@@ -65,6 +65,8 @@ type Config struct {
 	StartingPositionTimestamp time.Time     // with AtTimestamp only
 	FilterCriteria            string        // JSON, as for the AWS CLI; "" filters nothing
 	FunctionResponseTypes     []string      // none, or ReportBatchItemFailures
+	// SchemaRegistry validates and converts records by Parts.Schemas, if not nil.
+	SchemaRegistry *SchemaRegistry
 
 	MaximumRetryAttempts       int           // after the first attempt; 0 to MaxRetryAttempts, or Infinite
 	MaximumRecordAge           time.Duration // MinRecordAge to MaxRecordAge, or Infinite
@@ -138,6 +140,9 @@ func (c *Config) Validate() error {
 	check(c.RetryDelay >= 0, "RetryDelay is %s: want 0s or more", c.RetryDelay)
 	for _, e := range c.Events {
 		check(len(e.Payload) <= MaxPayload, "the event %s has %d bytes: a function takes %d at most", e.Name, len(e.Payload), MaxPayload)
+	}
+	if c.SchemaRegistry != nil {
+		errs = append(errs, c.SchemaRegistry.validate())
 	}
 	_, err := parseFilters(c.FilterCriteria)
 	errs = append(errs, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,10 +69,14 @@ func (p *poller) settle(stop, work context.Context, b *batch) error {
 	return err
 }
 
-// once gives up the records that are too large, and delivers the others.
+// once gives up the records that are invalid or too large, and delivers the others.
 func (p *poller) once(stop, work context.Context, b *batch) (rest []delivery, err error) {
-	if err := p.giveUp(work, b, PayloadTooLarge, &delivery{}, b.tooLarge); err != nil {
-		return []delivery{{records: b.tooLarge}, {records: b.records}}, err
+	given := map[string][]Record{PayloadTooLarge: b.tooLarge}
+	maps.Copy(given, b.invalid)
+	for _, condition := range slices.Sorted(maps.Keys(given)) {
+		if err := p.giveUp(work, b, condition, &delivery{}, given[condition]); err != nil {
+			return []delivery{{records: slices.Concat(slices.Collect(maps.Values(given))...)}, {records: b.records}}, err
+		}
 	}
 	return p.deliver(stop, work, b)
 }

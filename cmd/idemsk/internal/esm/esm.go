@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/idemsk/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/schema"
 )
 
 // Parts are what a mapping needs besides its configuration.
@@ -24,6 +25,8 @@ type Parts struct {
 	Destination Destination // if Config.OnFailure is set
 	Observer    Observer    // may be nil
 	Faults      Faults      // may be nil
+	// Schemas decodes records, if Config.SchemaRegistry is set.
+	Schemas *schema.Decoder
 	// Drain is closed by the caller to end Run when nothing is left to deliver. It may be nil.
 	Drain <-chan struct{}
 	// Cut is closed by the caller to abort the invocations that still run after a stop. It may be nil.
@@ -50,8 +53,9 @@ func New(c Config, parts Parts) (*ESM, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if (c.OnFailure != "") != (parts.Destination != nil) || parts.Invoker == nil || (len(parts.Brokers) == 0) != c.recorded() {
-		return nil, fmt.Errorf("%w: it needs brokers or recorded events, an invoker, and a destination if OnFailure is set", ErrConfig)
+	if (c.OnFailure != "") != (parts.Destination != nil) || parts.Invoker == nil || (len(parts.Brokers) == 0) != c.recorded() ||
+		(c.SchemaRegistry != nil) != (parts.Schemas != nil) {
+		return nil, fmt.Errorf("%w: it needs brokers or recorded events, an invoker, a destination if OnFailure is set, and schemas if SchemaRegistry is", ErrConfig)
 	}
 	filters, err := parseFilters(c.FilterCriteria)
 	if err != nil {
@@ -177,13 +181,24 @@ func (m *ESM) addPoller(ctx context.Context, number int, partitions []int32, beg
 	if p.client, err = m.cluster.consumer(begin, partitions); err != nil {
 		return err
 	}
-	p.feed = &collector{config: &m.config, source: kafka{p.client}, filters: m.filters, envelope: m.envelope}
+	p.feed = &collector{config: &m.config, source: m.converted(number, kafka{p.client}), filters: m.filters, envelope: m.envelope}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range partitions {
 		m.states[n] = &PartitionState{Partition: n, Poller: number, Begin: begin[n], Committed: begin[n], End: begin[n]}
 	}
 	return nil
+}
+
+// converted returns a source whose records are validated and converted, if there is a schema registry.
+func (m *ESM) converted(poller int, from source) source {
+	if m.parts.Schemas == nil {
+		return from
+	}
+	unavailable := func(err error) {
+		m.observe(Event{Kind: Unavailable, Poller: poller, Batch: "the schema registry", Err: err})
+	}
+	return &converting{source: from, config: &m.config, decoder: m.parts.Schemas, unavailable: unavailable}
 }
 
 // close closes the pollers and the connection to the cluster.

@@ -17,13 +17,18 @@ const (
 	RecordAgeExceeded      = "RecordAgeExceeded"
 	PayloadTooLarge        = "MaximumPayloadSizeExceeded"
 
+	// SchemaNotFound and DeserializationError are the reasons of an event source with a schema registry.
+	// https://docs.aws.amazon.com/lambda/latest/dg/services-consume-kafka-events.html#services-consume-kafka-events-how
+	SchemaNotFound       = "SCHEMA_NOT_FOUND"
+	DeserializationError = "DESERIALIZATION_ERROR"
+
 	// retriesExhausted replaces RetryAttemptsExhausted in messages to a Kafka topic.
 	retriesExhausted = "RetriesExhausted"
 )
 
 // Failure describes records of a batch that were given up.
 type Failure struct {
-	Condition   string // RetryAttemptsExhausted, RecordAgeExceeded or PayloadTooLarge
+	Condition   string // RetryAttemptsExhausted, RecordAgeExceeded, PayloadTooLarge, SchemaNotFound or DeserializationError
 	Invocations int    // with these records
 	Last        Answer // to the last invocation; empty if there was none
 	Records     []Record

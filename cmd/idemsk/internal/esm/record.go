@@ -23,6 +23,9 @@ func NewRecord(r *kgo.Record) Record {
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(),
 		TimestampType: timestampType(r.Attrs.TimestampType()), Key: r.Key, Value: r.Value,
 	}
+	if c := conversionOf(r); c != nil {
+		m.KeySchema, m.ValueSchema = c.keySchema, c.valueSchema
+	}
 	if m.TimestampType == noTimestampType {
 		m.Timestamp = -1
 	}

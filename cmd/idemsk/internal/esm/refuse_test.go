@@ -40,6 +40,12 @@ func TestInvalidParameters(t *testing.T) {
 		`--retry is ""`:                         func(c *esm.Config) { c.Retry = "" },
 		"RetryDelay is -1s":                     func(c *esm.Config) { c.RetryDelay = -time.Second },
 		"--filter-criteria":                     func(c *esm.Config) { c.FilterCriteria = "x" },
+		`--event-record-format is "json"`: func(c *esm.Config) {
+			c.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: "json", Attributes: []string{esm.AttributeKey}}
+		},
+		`--schema-validation is ["HEADERS"]`: func(c *esm.Config) {
+			c.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{"HEADERS"}}
+		},
 	} {
 		c := config()
 		spoil(&c)

@@ -69,6 +69,8 @@ type Options struct {
 	// Brokers are the cluster's addresses. If there are none, a broker runs in this process, with a topic of Partitions partitions.
 	Brokers    []string
 	Partitions int
+	// SchemaRegistry is the URL of a schema registry, or RegistryFake, if ESM.SchemaRegistry is set.
+	SchemaRegistry string
 	// Ports are the ports of servers in this process.
 	Ports Ports
 	// Kafka is the broker authentication; may be empty.
@@ -184,6 +186,7 @@ func (o *Options) checkOwn(check checkFunc) {
 		name, key, _ := strings.Cut(table, "=")
 		check(name != "" && key != "", "--create-table %q is not NAME=KEY", table)
 	}
+	check(o.SchemaRegistry == "" || o.Produce == 0 && !o.Prove, "--schema-registry excludes --produce and --prove: generated payments have no schema")
 	check(o.Ports.SQS == 0 || o.ownStore(), "--sqs-port needs --function, and a --store: it is for the SQS in this process")
 	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on", "IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
 		"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")

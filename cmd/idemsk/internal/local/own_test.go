@@ -1,13 +1,17 @@
 package local_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/twmb/franz-go/pkg/sr"
+	"github.com/twmb/franz-go/pkg/sr/srfake"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/testkit"
@@ -28,6 +32,40 @@ func TestVariablesOfTheExample(t *testing.T) {
 				t.Errorf("example %t: %s in\n%s", example, name, s)
 			}
 		}
+	}
+}
+
+// Records are validated by a schema registry in this process or elsewhere.
+func TestSchemaRegistry(t *testing.T) {
+	t.Parallel()
+	registry := srfake.New()
+	defer registry.Close()
+	registry.SeedSchema("payments-value", 1, 7, sr.Schema{Schema: "{}", Type: sr.TypeJSON})
+	for address, want := range map[string]struct {
+		done    int
+		givenUp string
+	}{
+		registry.URL():     {1, "map[DESERIALIZATION_ERROR:1]"},
+		local.RegistryFake: {0, "map[DESERIALIZATION_ERROR:1 SCHEMA_NOT_FOUND:1]"},
+	} {
+		o, s := options(t, "noop")
+		o.Brokers, o.SchemaRegistry = newCluster(t, "not framed", "\x00\x00\x00\x00\x07{}").ListenAddrs(), address
+		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+		report, err := run(t, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Done != want.done || fmt.Sprint(report.GivenUp) != want.givenUp || report.Lag() != 0 {
+			t.Errorf("%s: %+v", address, report)
+		}
+		if own := strings.Contains(s.String(), "Schema registry in this process at http://127.0.0.1:"); own != (address == local.RegistryFake) {
+			t.Errorf("%s: %s", address, s)
+		}
+	}
+	o, _ := options(t, "noop")
+	o.SchemaRegistry, o.ESM.SchemaRegistry = "registry", &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+	if _, err := run(t, o); !errors.Is(err, local.ErrOptions) || !strings.Contains(err.Error(), "--schema-registry") {
+		t.Error(err)
 	}
 }
 

@@ -125,6 +125,9 @@ func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
 	parts := esm.Parts{
 		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.tally, Destination: destination.Destination, Cut: r.cut,
 	}
+	if parts.Schemas, err = r.openSchemas(); err != nil {
+		return nil, err
+	}
 	if r.chances != nil {
 		parts.Faults = r.chances
 	}

@@ -1,0 +1,70 @@
+// Package avro decodes Avro.
+package avro
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/avro"
+
+	"github.com/idemsk/idemsk/schema"
+)
+
+// Format is the schema.Format of Avro. Values are decoded into structs with tags such as `avro:"name"`, maps, or any. Fields that a struct
+// lacks are skipped.
+type Format struct{ reader *avro.Schema }
+
+// Reader returns a Format with the schema that the program expects. Data that was written with another version is resolved to it: fields
+// are matched by name and alias, missing ones get their defaults. The zero Format gives the program what was written.
+func Reader(text string) (Format, error) {
+	reader, err := avro.Parse(text)
+	if err != nil {
+		return Format{}, fmt.Errorf("the schema of the reader: %w", err)
+	}
+	return Format{reader}, nil
+}
+
+// DataFormat implements schema.Format.
+func (Format) DataFormat() string { return schema.Avro }
+
+// Compile implements schema.Format. A schema that can't be resolved to that of the reader is an error.
+func (f Format) Compile(s *schema.Schema) (schema.Type, error) {
+	var known avro.SchemaCache
+	for _, ref := range s.References {
+		if _, err := known.Parse(ref.Text); err != nil {
+			return nil, fmt.Errorf("the schema %q that it refers to: %w", ref.Name, err)
+		}
+	}
+	typ, err := known.Parse(s.Text)
+	if err == nil && f.reader != nil {
+		typ, err = avro.Resolve(typ, f.reader)
+	}
+	return avroType{typ}, err
+}
+
+type avroType struct{ schema *avro.Schema }
+
+var errTrailing = errors.New("there are bytes behind the value")
+
+// Decode implements schema.Type.
+func (t avroType) Decode(data []byte, into any) error {
+	rest, err := t.schema.Decode(data, into, avro.SkipUnknown())
+	if err == nil && len(rest) > 0 {
+		return errTrailing
+	}
+	return err
+}
+
+// FromJSON implements schema.Type. Values of unions may be tagged with their type or not.
+func (t avroType) FromJSON(data []byte, into any) error {
+	return t.schema.DecodeJSON(data, into, avro.SkipUnknown())
+}
+
+// ToJSON implements schema.Type. Values of unions are not tagged with their type.
+func (t avroType) ToJSON(data []byte) ([]byte, error) {
+	var value any
+	if err := t.Decode(data, &value); err != nil {
+		return nil, err
+	}
+	return t.schema.EncodeJSON(value)
+}

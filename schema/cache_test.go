@@ -1,0 +1,144 @@
+package schema_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/schema"
+)
+
+// slowRegistry is a registry of JSON whose answers take a second. Its framing is one byte, the schema's ID.
+type slowRegistry struct {
+	mu      sync.Mutex
+	fetched []string
+	err     error
+}
+
+// String implements schema.Registry.
+func (*slowRegistry) String() string { return "the slow registry" }
+
+// Unframe implements schema.Registry.
+func (*slowRegistry) Unframe(data []byte) (string, []byte, error) {
+	return strconv.Itoa(int(data[0])), data[1:], nil
+}
+
+// Fetch implements schema.Registry.
+func (r *slowRegistry) Fetch(ctx context.Context, id string) (*schema.Schema, error) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fetched = append(r.fetched, id)
+	return &schema.Schema{ID: id, DataFormat: schema.JSON}, r.err
+}
+
+// want checks how many schemas were fetched since the last call.
+func (r *slowRegistry) want(t *testing.T, what string, n int) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.fetched) != n {
+		t.Errorf("%s: fetched %v; want %d schemas", what, r.fetched, n)
+	}
+	r.fetched = nil
+}
+
+func newSlow(t *testing.T, cfg schema.Config) (*slowRegistry, func(id byte) error) {
+	t.Helper()
+	r := &slowRegistry{}
+	cfg.Registry = r
+	d, err := schema.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, func(id byte) error {
+		_, err := d.JSON(&kafka.Record{Value: []byte{id, '{', '}'}})
+		return err
+	}
+}
+
+func TestSchemaIsFetchedOnceByConcurrentRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, decode := newSlow(t, schema.Config{})
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if err := decode(1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		r.want(t, "100 records at once", 1)
+		if err := decode(1); err != nil {
+			t.Error(err)
+		}
+		r.want(t, "a later record", 0)
+	})
+}
+
+func TestNumberOfKeptSchemasIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, decode := newSlow(t, schema.Config{MaxSchemas: 2})
+		for _, id := range []byte{1, 2, 1, 2, 3, 2, 3} {
+			if err := decode(id); err != nil {
+				t.Error(err)
+			}
+		}
+		r.want(t, "three schemas", 3)
+		if err := decode(1); err != nil {
+			t.Error(err)
+		}
+		r.want(t, "the one that was removed", 1)
+	})
+}
+
+// A failure is kept for a short time: a batch of records waits for it once.
+func TestFailureIsKeptForAShortTime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err         error
+		unavailable bool
+	}{"down": {errors.New("no route"), true}, "unknown": {schema.ErrUnknown, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			r, decode := newSlow(t, schema.Config{RetryAfter: time.Minute})
+			r.err = tc.err
+			for range 3 {
+				if err := decode(1); !errors.Is(err, tc.err) || idem.IsUnavailable(err) != tc.unavailable {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			r.want(t, name, 1)
+			r.mu.Lock()
+			r.err = nil
+			r.mu.Unlock()
+			<-time.After(time.Minute + 1)
+			if err := decode(1); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			r.want(t, name+", later", 1)
+		})
+	}
+}
+
+func TestFetchingASchemaTakesABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, decode := newSlow(t, schema.Config{Timeout: 100 * time.Millisecond})
+		began := time.Now()
+		if err := decode(1); !idem.IsUnavailable(err) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+	})
+}

@@ -1,0 +1,122 @@
+// Package confluent reads schemas from a registry with the API of Confluent's: Confluent Cloud and Platform, Redpanda, Apicurio, Karapace.
+package confluent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/sr"
+
+	"github.com/idemsk/idemsk/schema"
+)
+
+// Registry is a schema.Registry.
+type Registry struct {
+	client *sr.Client
+	name   string
+}
+
+// attemptTimeout is the maximum time of a request to one of the addresses.
+const attemptTimeout = 2 * time.Second
+
+// New returns a registry at one or more addresses. Options such as sr.BasicAuth and sr.DialTLSConfig configure the client.
+func New(urls []string, options ...sr.ClientOpt) (*Registry, error) {
+	names := make([]string, len(urls))
+	for i, address := range urls {
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" {
+			return nil, fmt.Errorf("confluent: %q is not the URL of a registry", address)
+		}
+		names[i] = u.Redacted()
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true) // a silent connection with HTTP/2 would be used again
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, Protocols: protocols}
+	own := []sr.ClientOpt{sr.URLs(slices.Clone(urls)...), sr.HTTPClient(&http.Client{Transport: transport, Timeout: attemptTimeout}), sr.UserAgent("idemsk")}
+	client, err := sr.NewClient(append(own, options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("confluent: %w", err)
+	}
+	return &Registry{client: client, name: "the registry " + strings.Join(names, ",")}, nil
+}
+
+// String returns the addresses.
+func (r *Registry) String() string { return r.name }
+
+// errFraming describes Confluent's framing.
+// https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+var errFraming = errors.New("want a zero byte and the ID of a schema in 4 bytes")
+
+// Unframe implements schema.Registry.
+func (r *Registry) Unframe(data []byte) (id string, payload []byte, err error) {
+	number, payload, err := new(sr.ConfluentHeader).DecodeID(data)
+	if err != nil {
+		return "", nil, errFraming
+	}
+	return strconv.Itoa(number), payload, nil
+}
+
+// maxIndex is the maximum depth of nested message types.
+const maxIndex = 100
+
+func index(data []byte) (schema.Index, []byte, error) {
+	path, message, err := new(sr.ConfluentHeader).DecodeIndex(data, maxIndex)
+	if err != nil {
+		return schema.Index{}, nil, fmt.Errorf("the indexes of the message type are invalid: %w", err)
+	}
+	return schema.Index{Path: path}, message, nil
+}
+
+// Fetch implements schema.Registry.
+func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error) {
+	number, err := strconv.Atoi(id)
+	if err != nil {
+		return nil, fmt.Errorf("%w: want a number", schema.ErrUnknown)
+	}
+	found, err := r.client.SchemaByID(ctx, number)
+	if err != nil {
+		return nil, unknown(err)
+	}
+	s := &schema.Schema{ID: id, DataFormat: found.Type.String(), Text: found.Schema, Index: index}
+	return s, r.addReferences(ctx, s, found.References, make(map[string]bool))
+}
+
+// addReferences adds the schemas that a schema refers to, and before each of them those that it refers to itself.
+func (r *Registry) addReferences(ctx context.Context, s *schema.Schema, references []sr.SchemaReference, known map[string]bool) error {
+	for _, ref := range references {
+		if known[ref.Name] {
+			continue
+		}
+		known[ref.Name] = true
+		found, err := r.client.SchemaByVersion(ctx, ref.Subject, ref.Version)
+		if err != nil {
+			return fmt.Errorf("the schema %q, version %d of %s, that it refers to: %w", ref.Name, ref.Version, ref.Subject, unknown(err))
+		}
+		if err := r.addReferences(ctx, s, found.References, known); err != nil {
+			return err
+		}
+		s.References = append(s.References, schema.Reference{Name: ref.Name, Text: found.Schema.Schema})
+	}
+	return nil
+}
+
+// unknown returns the error of a request, with schema.ErrUnknown if it means that the registry has no such schema. A 404 without a code of
+// the registry does not: it can be the answer of another server.
+func unknown(err error) error {
+	var answer *sr.ResponseError
+	if !errors.As(err, &answer) {
+		return err
+	}
+	switch answer.ErrorCode {
+	case sr.ErrSchemaNotFound.Code, sr.ErrSubjectNotFound.Code, sr.ErrVersionNotFound.Code:
+		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
+	}
+	return fmt.Errorf("status %d: %w", answer.StatusCode, err)
+}

@@ -1,0 +1,213 @@
+package schema
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// The defaults of Config.
+const (
+	DefaultMaxSchemas = 1000
+	DefaultTimeout    = 3 * time.Second
+	DefaultRetryAfter = time.Second
+)
+
+// Config configures a Decoder.
+type Config struct {
+	// Registry has the schemas.
+	Registry Registry
+	// Formats are the data formats besides JSON. JSON is not validated against its schema.
+	Formats []Format
+	// SourceEvents must be true if Lambda's event source has a schema registry with EventRecordFormat SOURCE: it then delivers
+	// encoded data without framing. Otherwise values that it has looked up a schema for are taken to be JSON.
+	SourceEvents bool
+	// MaxSchemas is the maximum number of schemas that are kept (default DefaultMaxSchemas).
+	MaxSchemas int
+	// Timeout is the maximum time to fetch a schema with all that it refers to (default DefaultTimeout).
+	Timeout time.Duration
+	// RetryAfter is how long a schema is not fetched again after a failure (default DefaultRetryAfter).
+	RetryAfter time.Duration
+}
+
+// Decoder decodes the values and keys of records. It is safe for concurrent use. A process should have one.
+type Decoder struct {
+	registry     Registry
+	sourceEvents bool
+	types        cache
+}
+
+// New returns a decoder. It returns idem.ErrInvalidConfig (wrapped) for an invalid configuration.
+func New(cfg Config) (*Decoder, error) {
+	if cfg.Registry == nil || cfg.MaxSchemas < 0 || cfg.Timeout < 0 || cfg.RetryAfter < 0 {
+		return nil, fmt.Errorf("schema: %w: want a Registry, and no negative numbers", idem.ErrInvalidConfig)
+	}
+	formats := map[string]Format{JSON: jsonFormat{}}
+	for _, f := range cfg.Formats {
+		formats[f.DataFormat()] = f
+	}
+	return &Decoder{
+		registry: cfg.Registry, sourceEvents: cfg.SourceEvents,
+		types: cache{
+			registry: cfg.Registry, formats: formats, entries: make(map[string]*entry), size: orDefault(cfg.MaxSchemas, DefaultMaxSchemas),
+			timeout: orDefault(cfg.Timeout, DefaultTimeout), keep: orDefault(cfg.RetryAfter, DefaultRetryAfter),
+		},
+	}, nil
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// part is a record's value or key.
+type part struct {
+	name   string
+	data   []byte
+	schema *kafka.Schema // what the event source says about it; nil: it is framed
+}
+
+func valueOf(r *kafka.Record) part { return part{"value", r.Value, r.ValueSchema} }
+func keyOf(r *kafka.Record) part   { return part{"key", r.Key, r.KeySchema} }
+
+// The errors that can't be about a schema.
+var (
+	errTombstone = errors.New("the record is a tombstone (its value is null): handle tombstones in a kafka.Handler that checks Record.Tombstone")
+	errNoKey     = errors.New("the record has no key")
+)
+
+// Decode decodes a record's value into the value that the pointer into points to. Its error is marked by idem.Unavailable if the
+// schema can't be fetched now, otherwise by idem.Permanent.
+func (d *Decoder) Decode(ctx context.Context, r *kafka.Record, into any) error {
+	if r.Value == nil {
+		return idem.Permanent(errTombstone)
+	}
+	return d.decode(ctx, valueOf(r), into)
+}
+
+// DecodeKey is Decode for the record's key.
+func (d *Decoder) DecodeKey(ctx context.Context, r *kafka.Record, into any) error {
+	if r.Key == nil {
+		return idem.Permanent(errNoKey)
+	}
+	return d.decode(ctx, keyOf(r), into)
+}
+
+func (d *Decoder) decode(ctx context.Context, p part, into any) error {
+	id, payload, typ, err := d.lookUp(ctx, p)
+	if err != nil {
+		return err
+	}
+	if p.schema != nil && !d.sourceEvents {
+		err = typ.FromJSON(payload, into)
+	} else {
+		err = typ.Decode(payload, into)
+	}
+	return d.permanent(p, id, err)
+}
+
+// lookUp returns the type of data, and the data without its framing.
+func (d *Decoder) lookUp(ctx context.Context, p part) (id string, payload []byte, typ compiled, err error) {
+	if p.schema != nil {
+		id, payload = p.schema.ID, p.data
+	} else if id, payload, err = d.registry.Unframe(p.data); err != nil {
+		return "", nil, compiled{}, idem.Permanent(fmt.Errorf("the %s (%d bytes) has no framing of %s: %w", p.name, len(p.data), d.registry, err))
+	}
+	if typ, err = d.types.get(ctx, id); err != nil && !idem.IsUnavailable(err) {
+		err = idem.Permanent(fmt.Errorf("the %s: %w", p.name, err))
+	}
+	return id, payload, typ, err
+}
+
+// permanent marks an error in data. Nil stays nil.
+func (d *Decoder) permanent(p part, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return idem.Permanent(fmt.Errorf("the %s (%d bytes) can't be decoded by the schema %s of %s: %w", p.name, len(p.data), id, d.registry, err))
+}
+
+// JSON returns a record's value as JSON, nil for a tombstone. With kafka.OfValue keys and fingerprints are taken from it. Its errors are
+// those of Decode.
+func (d *Decoder) JSON(r *kafka.Record) ([]byte, error) { return d.toJSON(valueOf(r)) }
+
+func (d *Decoder) toJSON(p part) ([]byte, error) {
+	if p.data == nil || p.schema != nil && !d.sourceEvents {
+		return p.data, nil
+	}
+	id, payload, typ, err := d.lookUp(context.Background(), p)
+	if err != nil {
+		return nil, err
+	}
+	out, err := typ.ToJSON(payload)
+	return out, d.permanent(p, id, err)
+}
+
+// Converted is a value or a key as an event source with a schema registry delivers it.
+type Converted struct {
+	Schema kafka.Schema
+	// Source is the encoded data without its framing, and JSON the same as JSON.
+	Source, JSON []byte
+}
+
+// Convert validates framed data against its schema and converts it. Its errors are those of Decode. If the registry does not know the
+// schema, the error wraps ErrUnknown.
+func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
+	p := part{name: "data", data: data}
+	id, payload, typ, err := d.lookUp(ctx, p)
+	if err != nil {
+		return Converted{}, err
+	}
+	out, err := typ.ToJSON(payload)
+	return Converted{Schema: kafka.Schema{ID: id, DataFormat: typ.dataFormat}, Source: payload, JSON: out}, d.permanent(p, id, err)
+}
+
+// RecordKey is a kafka.KeyFunc that returns the decoded key of the Kafka record: a scalar as text, anything else as JSON with sorted names.
+// So a key is the same after its schema got another version. A null key is kafka.ErrNoKey.
+func (d *Decoder) RecordKey(r *kafka.Record) (string, error) {
+	data, err := d.toJSON(keyOf(r))
+	if err != nil {
+		return "", err
+	}
+	var key any
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(&key); err != nil && len(data) > 0 {
+		return "", fmt.Errorf("the key is not JSON: %w", err)
+	}
+	switch key := key.(type) {
+	case nil:
+		return "", fmt.Errorf("%w: its Kafka key is null", kafka.ErrNoKey)
+	case string:
+		return key, nil
+	}
+	text, err := json.Marshal(key)
+	if err != nil {
+		return "", fmt.Errorf("the idempotency key can't be encoded: %w", err)
+	}
+	return string(text), nil
+}
+
+// Handler returns a kafka.Handler that calls f with the decoded value. A tombstone is a permanent failure. The result of f is stored as
+// JSON (see kafka.EncodeResult).
+func Handler[T, R any](d *Decoder, f func(ctx context.Context, value T, r kafka.Record) (R, error)) kafka.Handler {
+	return func(ctx context.Context, r kafka.Record) ([]byte, error) {
+		var value T
+		if err := d.Decode(ctx, &r, &value); err != nil {
+			return nil, err
+		}
+		result, err := f(ctx, value, r)
+		if err != nil {
+			return nil, err
+		}
+		return kafka.EncodeResult(result)
+	}
+}

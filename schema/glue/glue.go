@@ -1,0 +1,121 @@
+// Package glue reads schemas from the AWS Glue Schema Registry.
+package glue
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/glue"
+	"github.com/aws/aws-sdk-go-v2/service/glue/types"
+
+	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/schema"
+)
+
+// Registry is a schema.Registry. The ID of a schema version is unique among all registries, so it needs no name of a registry.
+type Registry struct{ client *glue.Client }
+
+// The attempts to fetch a schema, and the time after which one is given up that gets no answer.
+const (
+	attempts       = 2
+	attemptTimeout = time.Second
+)
+
+// New returns the registries of an AWS account in a region. It needs the permission glue:GetSchemaVersion.
+func New(cfg aws.Config) *Registry {
+	return &Registry{client: glue.NewFromConfig(cfg, func(o *glue.Options) {
+		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts = attempts })
+	})}
+}
+
+// String returns the name of the service.
+func (*Registry) String() string { return "AWS Glue" }
+
+// The framing: a version, the compression, and the UUID of the schema version.
+// https://github.com/awslabs/aws-glue-schema-registry, class AWSSchemaRegistryConstants
+const (
+	headerVersion = 3
+	uncompressed  = 0
+	zlibbed       = 5
+	uuidBytes     = 16
+	headerBytes   = 2 + uuidBytes
+)
+
+// maxInflated is the maximum size of a value that is compressed, several times the maximum of a Lambda event.
+const maxInflated = 64 << 20
+
+var errFraming = errors.New("want the byte 3, a compression of 0 or 5, and the UUID of a schema version in 16 bytes")
+
+// Unframe implements schema.Registry.
+func (*Registry) Unframe(data []byte) (id string, payload []byte, err error) {
+	if len(data) < headerBytes || data[0] != headerVersion || data[1] != uncompressed && data[1] != zlibbed {
+		return "", nil, errFraming
+	}
+	payload = data[headerBytes:]
+	if data[1] == zlibbed {
+		if payload, err = inflate(payload); err != nil {
+			return "", nil, err
+		}
+	}
+	return uuid(data[2:headerBytes]), payload, nil
+}
+
+func inflate(data []byte) ([]byte, error) {
+	r, err := zlib.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("it can't be decompressed: %w", err)
+	}
+	out, err := io.ReadAll(io.LimitReader(r, maxInflated+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("it can't be decompressed: %w", err)
+	case len(out) > maxInflated:
+		return nil, fmt.Errorf("it is decompressed to more than %d bytes", maxInflated)
+	}
+	return out, nil
+}
+
+// uuid returns 16 bytes as a UUID.
+func uuid(b []byte) string {
+	text := make([]byte, 0, 2*uuidBytes+4)
+	for i := range b {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			text = append(text, '-')
+		}
+		text = hex.AppendEncode(text, b[i:i+1])
+	}
+	return string(text)
+}
+
+// index removes the place of the message type among all types of the schema.
+func index(data []byte) (schema.Index, []byte, error) {
+	place, n := binary.Uvarint(data)
+	if n <= 0 || int(place) < 0 {
+		return schema.Index{}, nil, errors.New("the index of the message type is invalid")
+	}
+	return schema.Index{Sorted: int(place)}, data[n:], nil
+}
+
+// Fetch implements schema.Registry.
+func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error) {
+	out, err := r.client.GetSchemaVersion(ctx, &glue.GetSchemaVersionInput{SchemaVersionId: &id})
+	var unknown *types.EntityNotFoundException
+	var invalid *types.InvalidInputException
+	switch {
+	case errors.As(err, &unknown) || errors.As(err, &invalid):
+		return nil, fmt.Errorf("%w: %w", schema.ErrUnknown, err)
+	case err != nil:
+		return nil, err
+	}
+	return &schema.Schema{ID: id, DataFormat: string(out.DataFormat), Text: aws.ToString(out.SchemaDefinition), Index: index}, nil
+}

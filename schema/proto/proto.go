@@ -1,0 +1,164 @@
+// Package proto decodes Protobuf.
+package proto
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/idemsk/idemsk/schema"
+)
+
+// Format is the schema.Format of Protobuf. Values are decoded into generated messages (*pb.Payment), whose type must have the name of the
+// one that was written, or into proto.Message, which is then a *dynamicpb.Message. Any other type is decoded from the JSON of the message, in
+// which names are in lowerCamelCase.
+type Format struct{}
+
+// DataFormat implements schema.Format.
+func (Format) DataFormat() string { return schema.Protobuf }
+
+// file is the name of the compiled file.
+const file = "idemsk-schema.proto"
+
+// Compile implements schema.Format.
+func (Format) Compile(s *schema.Schema) (schema.Type, error) {
+	sources := map[string]string{file: s.Text}
+	for _, ref := range s.References {
+		sources[ref.Name] = ref.Text
+	}
+	compiler := protocompile.Compiler{
+		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}),
+	}
+	files, err := compiler.Compile(context.Background(), file)
+	if err != nil {
+		return nil, err
+	}
+	t := &protoType{index: s.Index, file: files[0], sorted: sorted(files[0].Messages())}
+	if len(t.sorted) == 0 {
+		return nil, errors.New("it has no message type")
+	}
+	return t, nil
+}
+
+// sorted returns all message types of a file by their full names. The entry types of maps are types as well.
+func sorted(types protoreflect.MessageDescriptors) (all []protoreflect.MessageDescriptor) {
+	for i := range types.Len() {
+		all = append(all, types.Get(i))
+		all = append(all, sorted(types.Get(i).Messages())...)
+	}
+	slices.SortFunc(all, func(a, b protoreflect.MessageDescriptor) int {
+		return strings.Compare(string(a.FullName()), string(b.FullName()))
+	})
+	return all
+}
+
+type protoType struct {
+	index  func(data []byte) (schema.Index, []byte, error)
+	file   protoreflect.FileDescriptor
+	sorted []protoreflect.MessageDescriptor
+}
+
+// written returns the type of a message and the message without its index.
+func (t *protoType) written(data []byte) (protoreflect.MessageDescriptor, []byte, error) {
+	index, message, err := t.index(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if index.Path == nil {
+		if index.Sorted >= len(t.sorted) {
+			return nil, nil, fmt.Errorf("the schema has no message type %d", index.Sorted)
+		}
+		return t.sorted[index.Sorted], message, nil
+	}
+	types := t.file.Messages()
+	var found protoreflect.MessageDescriptor
+	for _, place := range index.Path {
+		if place < 0 || place >= types.Len() {
+			return nil, nil, fmt.Errorf("the schema has no message type %v", index.Path)
+		}
+		found = types.Get(place)
+		types = found.Messages()
+	}
+	return found, message, nil
+}
+
+// Decode implements schema.Type.
+func (t *protoType) Decode(data []byte, into any) error {
+	written, message, err := t.written(data)
+	if err != nil {
+		return err
+	}
+	if m := messageIn(into, written); m != nil {
+		if want := m.ProtoReflect().Descriptor().FullName(); want != written.FullName() {
+			return fmt.Errorf("it is a %s, and the handler takes a %s", written.FullName(), want)
+		}
+		return proto.Unmarshal(message, m)
+	}
+	out, err := toJSON(written, message)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(out, into)
+}
+
+// FromJSON implements schema.Type. JSON does not name the message type: proto.Message is the first of the schema then.
+func (t *protoType) FromJSON(data []byte, into any) error {
+	m := messageIn(into, t.file.Messages().Get(0))
+	if m == nil {
+		return json.Unmarshal(data, into)
+	}
+	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
+}
+
+// messageIn returns the message that the pointer into points to, and makes it if that is a pointer or an interface. A message of a type
+// that is not generated gets the given type. It returns nil if into does not point to a message.
+func messageIn(into any, dynamic protoreflect.MessageDescriptor) proto.Message {
+	if m, ok := into.(proto.Message); ok {
+		return m
+	}
+	switch target := into.(type) {
+	case *proto.Message:
+		*target = dynamicpb.NewMessage(dynamic)
+		return *target
+	case **dynamicpb.Message:
+		*target = dynamicpb.NewMessage(dynamic)
+		return *target
+	}
+	target := reflect.ValueOf(into).Elem()
+	if target.Kind() != reflect.Pointer {
+		return nil
+	}
+	made := reflect.New(target.Type().Elem())
+	m, ok := made.Interface().(proto.Message)
+	if ok {
+		target.Set(made)
+	}
+	return m
+}
+
+// ToJSON implements schema.Type.
+func (t *protoType) ToJSON(data []byte) ([]byte, error) {
+	written, message, err := t.written(data)
+	if err != nil {
+		return nil, err
+	}
+	return toJSON(written, message)
+}
+
+func toJSON(written protoreflect.MessageDescriptor, message []byte) ([]byte, error) {
+	m := dynamicpb.NewMessage(written)
+	if err := proto.Unmarshal(message, m); err != nil {
+		return nil, err
+	}
+	return protojson.Marshal(m)
+}

@@ -1,0 +1,70 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// The data formats, as events and registries name them.
+const (
+	JSON     = "JSON"
+	Avro     = "AVRO"
+	Protobuf = "PROTOBUF"
+)
+
+// Schema is a schema of a registry.
+type Schema struct {
+	// ID is its ID in the registry: a number of Confluent's, a UUID of Glue's.
+	ID string
+	// DataFormat is Avro, Protobuf or JSON.
+	DataFormat string
+	// Text is the schema itself.
+	Text string
+	// References are the schemas that Text imports or names. Each stands after those that it refers to itself.
+	References []Reference
+	// Index removes the index of the message type before a Protobuf message.
+	Index func(data []byte) (index Index, message []byte, err error)
+}
+
+// Reference is a schema that another one refers to by a name: in Protobuf that of its file.
+type Reference struct{ Name, Text string }
+
+// Index identifies a message type of a Protobuf schema.
+type Index struct {
+	// Path has the place of the outermost type in its file, and of each nested type in the one around it. Nil means that Sorted is used.
+	Path []int
+	// Sorted is the place of the type among all types of the file, nested ones included, by their full names.
+	Sorted int
+}
+
+// Registry is a schema registry. Its methods are called concurrently. String returns its name, for errors.
+type Registry interface {
+	fmt.Stringer
+	// Unframe returns the ID of the schema with which data was written, and the encoded data behind its framing.
+	Unframe(data []byte) (id string, payload []byte, err error)
+	// Fetch returns a schema. It returns ErrUnknown (wrapped) if the registry answers that it has none with this ID. After any
+	// other error the registry is taken to be unavailable.
+	Fetch(ctx context.Context, id string) (*Schema, error)
+}
+
+// ErrUnknown means that a registry has no schema with an ID.
+var ErrUnknown = errors.New("the registry has no schema with this ID")
+
+// Format compiles the schemas of a data format.
+type Format interface {
+	// DataFormat is the data format.
+	DataFormat() string
+	// Compile returns the type that a schema describes.
+	Compile(s *Schema) (Type, error)
+}
+
+// Type decodes data that was written with one schema. Its methods are called concurrently.
+type Type interface {
+	// Decode decodes encoded data into the value that the pointer into points to.
+	Decode(data []byte, into any) error
+	// ToJSON returns encoded data as JSON.
+	ToJSON(data []byte) ([]byte, error)
+	// FromJSON decodes data that was converted to JSON into the value that the pointer into points to.
+	FromJSON(data []byte, into any) error
+}

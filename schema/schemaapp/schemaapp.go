@@ -1,0 +1,50 @@
+// Package schemaapp runs a handler of decoded values as a function (lambda/app) or as a process (kafka/app):
+//
+//	func main() { app.StartFunc(schemaapp.Build(decoder, book)) }
+//
+//	func decoder(ctx context.Context, b *host.Base) (*schema.Decoder, error) {
+//		cfg, err := b.AWS(ctx)
+//		if err != nil {
+//			return nil, err
+//		}
+//		return schema.New(schema.Config{Registry: glue.New(cfg), Formats: []schema.Format{avro.Format{}}})
+//	}
+package schemaapp
+
+import (
+	"context"
+	"strings"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/schema"
+)
+
+// Build returns a host.Build of a schema.Handler. What IDEMSK_KEY and IDEMSK_FINGERPRINT take from parts of values (json:…, hash:…) is
+// taken from the decoded values. With IDEMSK_KEY=key the key is schema.Decoder.RecordKey.
+func Build[T, R any](
+	decoder func(ctx context.Context, b *host.Base) (*schema.Decoder, error), f func(ctx context.Context, value T, r kafka.Record) (R, error),
+) host.Build {
+	return func(ctx context.Context, b *host.Base) (kafka.Handler, error) {
+		d, err := decoder(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		records := &b.Config.Records
+		switch key := b.Vars.String("IDEMSK_KEY", ""); {
+		case key == "key":
+			records.Key = d.RecordKey
+		case ofParts(key):
+			records.Key = kafka.OfValue(d.JSON, records.Key)
+		}
+		if ofParts(b.Vars.String("IDEMSK_FINGERPRINT", "")) {
+			records.Fingerprint = kafka.OfValue(d.JSON, records.Fingerprint)
+		}
+		return schema.Handler(d, f), nil
+	}
+}
+
+// ofParts reports whether the value of a variable names parts of values.
+func ofParts(setting string) bool {
+	return strings.HasPrefix(setting, "json:") || strings.HasPrefix(setting, "hash:")
+}
