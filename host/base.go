@@ -46,6 +46,9 @@ type Base struct {
 // NewBase returns a Base with a configuration that was read from vars with these options. Logs go to stderr.
 func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base {
 	added := collect(options)
+	if len(added.observers) > 0 {
+		cfg.Engine.Observer = added.observers
+	}
 	return &Base{
 		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(),
 		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket,

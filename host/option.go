@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -14,6 +15,13 @@ type options struct {
 	stores []Store
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
+
+	observers idem.Observers
+}
+
+// WithObserver adds an observer of the engine.
+func WithObserver(o idem.Observer) Option {
+	return func(all *options) { all.observers = append(all.observers, o) }
 }
 
 // collect returns what the options add.

@@ -16,7 +16,9 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 		return out
 	}
 	ctx, cancel := context.WithCancel(s.handlers)
+	began := s.began()
 	result, err := call(ctx, task.Handler)
+	s.ended(StepHandle, task, Attempt{Key: task.Key, Source: task.Source}, out.Key, began, err)
 	cancel()
 	switch c := classOf(err); {
 	case err == nil || c.class == resultless:
@@ -34,7 +36,7 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 func (s *Session) deadLetterUnprotected(task *Task, out Outcome, cause error) Outcome {
 	b := DeadLetter{Attempt: Attempt{Key: task.Key, Source: task.Source}, StoredKey: out.Key, Failure: *failureOf(cause), Err: cause}
 	out.Kind, out.Err = DeadLettered, cause
-	if err := s.sendDeadLetter(task.DeadLetters, b); err != nil {
+	if err := s.sendDeadLetter(task, b); err != nil {
 		out.Kind, out.Err = Retry, fmt.Errorf("%w; it is for: %w", err, cause)
 	}
 	return out

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
@@ -47,6 +48,7 @@ type Batch struct {
 	Overruns []*Message
 
 	processor *Processor
+	began     time.Time
 	all       []Message
 }
 
@@ -65,6 +67,9 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 			b.Overruns = append(b.Overruns, m)
 		}
 		m.explain()
+		if observer := p.engine.Config().Observer; observer != nil {
+			observer.Observe(ctx, m.end(b.began))
+		}
 	}
 	return b
 }
@@ -74,7 +79,7 @@ func (p *Processor) prepare(cluster string, partitions [][]Record) *Batch {
 	for _, records := range partitions {
 		n += len(records)
 	}
-	b := &Batch{processor: p, Partitions: make([][]Message, len(partitions)), all: make([]Message, n)}
+	b := &Batch{processor: p, began: time.Now(), Partitions: make([][]Message, len(partitions)), all: make([]Message, n)}
 	next := 0
 	for i, records := range partitions {
 		b.Partitions[i] = b.all[next : next+len(records)]

@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/host/topicapp"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
+	"github.com/idemsk/idemsk/kafka/consumer/monitor"
 )
 
 type (
@@ -54,13 +55,18 @@ func StartFunc(build Build, options ...Option) {
 func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, options ...Option) error {
 	options = append([]Option{topicapp.DeadLetters()}, options...) // a process has the client of Kafka already
 	cfg := ReadConfig(vars, options...)
+	metrics := prometheus.NewRegistry()
+	if cfg.HTTPAddr != "" {
+		outcomes := monitor.NewOutcomes()
+		metrics.MustRegister(outcomes)
+		options = append(options, host.WithObserver(outcomes))
+	}
 	base := host.NewBase(vars, cfg.Config, stderr, options...)
 	parts, err := base.Parts(ctx, build)
 	if err != nil {
 		return err
 	}
 	defer base.Close()
-	metrics := prometheus.NewRegistry()
 	if err := cfg.connect(ctx, base, metrics); err != nil {
 		return err
 	}
