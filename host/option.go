@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
@@ -17,6 +18,12 @@ type options struct {
 	bucket *DeadLetterBucket
 
 	observers idem.Observers
+	logAttrs  []func(ctx context.Context) []slog.Attr
+}
+
+// WithLogAttrs adds to each line of the logger what a function returns for the line's context, as idem.LogHandler does.
+func WithLogAttrs(of func(ctx context.Context) []slog.Attr) Option {
+	return func(all *options) { all.logAttrs = append(all.logAttrs, of) }
 }
 
 // WithObserver adds an observer of the engine.

@@ -46,12 +46,11 @@ type timings struct{}
 
 // Observe implements idem.Observer.
 func (timings) Observe(_ context.Context, e idem.Event) {
-	switch e.Step {
-	case idem.StepClaim, idem.StepHandle, idem.StepSettle:
-		fmt.Println(e.Step, e.Task.Source, e.Took < time.Minute)
-	case idem.StepEnd:
+	if e.Step == idem.StepEnd {
 		fmt.Println(e.Step, e.Outcome.Kind)
+		return
 	}
+	fmt.Println(e.Step, e.Task.Source, e.Took < time.Minute)
 }
 
 func ExampleObserver() {

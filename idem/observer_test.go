@@ -29,17 +29,16 @@ func (d *diary) Observe(_ context.Context, e idem.Event) {
 	defer d.mu.Unlock()
 	d.last = e
 	words := []string{e.Step.String()}
-	switch e.Step {
-	case idem.StepClaim:
+	switch {
+	case e.Step == idem.StepClaim:
 		words = append(words, [...]string{"Unknown", "Claimed", "InFlight", "LeaseOver", "Completed", "Failed"}[e.State])
 		if e.Stolen {
 			words = append(words, "stolen")
 		}
-	case idem.StepSettle:
+	case e.Step == idem.StepSettle:
 		words = append(words, e.Op.String())
-	case idem.StepEnd:
+	case e.Step == idem.StepEnd:
 		words = append(words, e.Outcome.Kind.String())
-	default:
 	}
 	words = append(words, fmt.Sprintf("attempt %d", e.Attempt.Number), e.Took.String())
 	for _, known := range []error{errBoom, errNetwork, idem.ErrInFlight, idem.ErrDeadLetterNotSent, idem.ErrLeaseLost, store.ErrFenced} {
@@ -130,7 +129,9 @@ func TestObserverIsToldOfWaitsStealsAndLostLeases(t *testing.T) {
 		wantKind(t, <-end, idem.Replayed)
 		first.wants(t, "Claim Claimed attempt 1 0s", "LeaseLost attempt 1 0s (connection refused) ("+idem.ErrLeaseLost.Error()+")", "Handle attempt 1 1h0m0s (boom)",
 			"Settle release attempt 1 0s ("+store.ErrFenced.Error()+")", "End Replayed attempt 1 0s")
-		waits := slices.IndexFunc(second.lines, func(line string) bool { return !strings.HasPrefix(line, "Claim InFlight attempt 1") && !strings.HasPrefix(line, "Wait attempt 1") })
+		waits := slices.IndexFunc(second.lines, func(line string) bool {
+			return !strings.HasPrefix(line, "Claim InFlight attempt 1") && !strings.HasPrefix(line, "Wait attempt 1")
+		})
 		if waits < 4 {
 			t.Errorf("%q", second.lines)
 		}

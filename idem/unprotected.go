@@ -15,7 +15,7 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
 		return out
 	}
-	ctx, cancel := context.WithCancel(s.handlers)
+	ctx, cancel := context.WithCancel(context.WithValue(s.handlers, handlingKey{}, handling{source: task.Source, stored: out.Key}))
 	began := s.began()
 	result, err := call(ctx, task.Handler)
 	s.ended(StepHandle, task, Attempt{Key: task.Key, Source: task.Source}, out.Key, began, err)

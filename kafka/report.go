@@ -51,16 +51,16 @@ func (b *Batch) Report() Report {
 
 // Add counts the end of a try of a record. It ignores all other steps. The store's latencies are appended to StoreLatency.
 func (r *Report) Add(e *idem.Event) {
-	switch e.Step {
-	case idem.StepEnd:
-		r.addEnd(e)
-	case idem.StepOverrun:
-		r.Overruns++
-	default:
+	if e.Step != idem.StepEnd && e.Step != idem.StepOverrun {
 		return
 	}
 	r.Records++
 	r.RecordAge = max(r.RecordAge, e.Age)
+	if e.Step == idem.StepOverrun {
+		r.Overruns++
+		return
+	}
+	r.addEnd(e)
 }
 
 func (r *Report) addEnd(e *idem.Event) {

@@ -43,7 +43,7 @@ func StartFunc(build Build, options ...Option) {
 		fmt.Fprintf(os.Stderr, "idemsk: %v again: the process ends; records in progress are delivered again\n", <-signals)
 		os.Exit(1)
 	}()
-	if err := Run(ctx, build, host.Environment(), os.Stderr, options...); err != nil {
+	if err := Run(ctx, host.DefaultLogger(build), host.Environment(), os.Stderr, options...); err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the consumer has ended:\n%v\n", err)
 		os.Exit(1)
 	}

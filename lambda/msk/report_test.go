@@ -27,7 +27,7 @@ func checkCounts(t rapid.TB, r kafka.Report) {
 // counts is an observer that adds up what it is told of records.
 type counts struct{ kafka.Report }
 
-// Observe implements idem.Observer. The ends of a batch are told one after another.
+// Observe implements idem.Observer. Steps before the end are told concurrently.
 func (c *counts) Observe(_ context.Context, e idem.Event) {
 	if e.Step == idem.StepEnd || e.Step == idem.StepOverrun {
 		c.Add(&e)
