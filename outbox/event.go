@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/idemsk/idemsk/internal/uuid"
 )
 
 // The headers that a relay adds to those of an event.
@@ -75,7 +77,7 @@ func Prepare(events []Event, maxSize int) ([]Event, error) {
 	for i := range prepared {
 		e := &prepared[i]
 		if e.ID == "" {
-			e.ID = newID()
+			e.ID = uuid.New()
 		}
 		e.ID = strings.ToLower(e.ID)
 		err := e.validate(cmp.Or(maxSize, DefaultMaxSize))
@@ -94,14 +96,14 @@ func Prepare(events []Event, maxSize int) ([]Event, error) {
 }
 
 var (
-	uuid      = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	uuidForm  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 )
 
 // validate returns all faults of an event.
 func (e *Event) validate(maxSize int) error {
 	var errs []error
-	if !uuid.MatchString(e.ID) {
+	if !uuidForm.MatchString(e.ID) {
 		errs = append(errs, errors.New("its ID is not a UUID: want xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, or none to generate one"))
 	}
 	switch {
