@@ -42,6 +42,7 @@ type Base struct {
 	passed *Store   // the configured store; nil if it is built in
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
+	around []func(kafka.Handler) kafka.Handler
 }
 
 // NewBase returns a Base with a configuration that was read from vars with these options. Logs go to stderr.
@@ -50,9 +51,10 @@ func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base 
 	if len(added.observers) > 0 {
 		cfg.Engine.Observer = added.observers
 	}
+	cfg.Records.Batch = added.batch
 	return &Base{
 		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel, added.logAttrs), awsCfg: loadOnce(),
-		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket,
+		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, around: added.around,
 	}
 }
 
@@ -92,6 +94,11 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	}
 	if err != nil {
 		return Parts{}, fmt.Errorf("building the handler: %w", err)
+	}
+	if p.Handler != nil { // a Build may set Config.Records.BulkAttempts instead
+		for _, around := range slices.Backward(b.around) {
+			p.Handler = around(p.Handler)
+		}
 	}
 	st, err := b.store(ctx)
 	if err != nil {

@@ -55,7 +55,12 @@ type Batch struct {
 // Run processes the records of several partitions of a cluster, each in the order of its offsets, and returns before ctx's
 // deadline.
 func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Record) *Batch {
+	end := func(*Batch) {}
+	if p.cfg.Batch != nil {
+		ctx, end = p.cfg.Batch(ctx, partitions)
+	}
 	b := p.prepare(cluster, partitions)
+	defer end(b)
 	if p.cfg.BulkAttempts != nil {
 		p.scheduler.RunBulk(ctx, b.items(), p.bulk)
 	} else {
