@@ -244,6 +244,7 @@ func TestStreamTellsAllLatencies(t *testing.T) {
 			s.stream.Add(kafka.Record{Topic: "payments", Offset: int64(i), Value: fmt.Append(nil, i)})
 		}
 		<-time.After(time.Minute)
+		synctest.Wait()
 		if r := s.report; r.Executed != 5000 || len(r.StoreLatency) < 5000 || slices.Max(r.StoreLatency) != time.Millisecond {
 			t.Errorf("%d executed, %d latencies", r.Executed, len(r.StoreLatency))
 		}
