@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"slices"
 	"time"
@@ -35,20 +36,25 @@ func Handler(h kafka.Handler) Build {
 type Base struct {
 	Config Config
 	Vars   *Vars
-	Logger *slog.Logger
+	Logger *slog.Logger // adds to each line what its context says; see idem.LogHandler
 	awsCfg func(ctx context.Context) (aws.Config, error)
 	opened []func() // called by Close, in the order in which they were registered
 	passed *Store   // the configured store; nil if it is built in
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
+	around []func(kafka.Handler) kafka.Handler
 }
 
 // NewBase returns a Base with a configuration that was read from vars with these options. Logs go to stderr.
 func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base {
 	added := collect(options)
+	if len(added.observers) > 0 {
+		cfg.Engine.Observer = added.observers
+	}
+	cfg.Records.Batch = added.batch
 	return &Base{
-		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel), awsCfg: loadOnce(),
-		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket,
+		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel, added.logAttrs), awsCfg: loadOnce(),
+		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, around: added.around,
 	}
 }
 
@@ -88,6 +94,11 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	}
 	if err != nil {
 		return Parts{}, fmt.Errorf("building the handler: %w", err)
+	}
+	if p.Handler != nil { // a Build may set Config.Records.BulkAttempts instead
+		for _, around := range slices.Backward(b.around) {
+			p.Handler = around(p.Handler)
+		}
 	}
 	st, err := b.store(ctx)
 	if err != nil {
@@ -176,6 +187,19 @@ func loadOnce() func(ctx context.Context) (aws.Config, error) {
 	}
 }
 
-func newLogger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+func newLogger(w io.Writer, level slog.Level, attrs []func(ctx context.Context) []slog.Attr) *slog.Logger {
+	return slog.New(idem.LogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}), attrs...))
+}
+
+// DefaultLogger returns a Build that makes Base.Logger the default of package slog, so that the lines of a handler that logs by
+// slog.InfoContext have the attributes of its record. Package log, which slog.SetDefault would redirect, writes as before. Only a host's
+// Start calls it, because the default is that of the process.
+func DefaultLogger(build Build) Build {
+	return func(ctx context.Context, base *Base) (kafka.Handler, error) {
+		w, flags := log.Writer(), log.Flags()
+		slog.SetDefault(base.Logger)
+		log.SetOutput(w)
+		log.SetFlags(flags)
+		return build(ctx, base)
+	}
 }

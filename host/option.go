@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"log/slog"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -14,6 +16,31 @@ type options struct {
 	stores []Store
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
+
+	observers idem.Observers
+	around    []func(kafka.Handler) kafka.Handler
+	batch     func(ctx context.Context, partitions [][]kafka.Record) (context.Context, func(*kafka.Batch))
+	logAttrs  []func(ctx context.Context) []slog.Attr
+}
+
+// WithLogAttrs adds to each line of the logger what a function returns for the line's context, as idem.LogHandler does.
+func WithLogAttrs(of func(ctx context.Context) []slog.Attr) Option {
+	return func(all *options) { all.logAttrs = append(all.logAttrs, of) }
+}
+
+// WithHandler puts a handler around the program's handler. The first one is the outermost.
+func WithHandler(around func(kafka.Handler) kafka.Handler) Option {
+	return func(all *options) { all.around = append(all.around, around) }
+}
+
+// WithBatch sets kafka.Config.Batch. The last one counts.
+func WithBatch(begin func(ctx context.Context, partitions [][]kafka.Record) (inside context.Context, end func(*kafka.Batch))) Option {
+	return func(all *options) { all.batch = begin }
+}
+
+// WithObserver adds an observer of the engine.
+func WithObserver(o idem.Observer) Option {
+	return func(all *options) { all.observers = append(all.observers, o) }
 }
 
 // collect returns what the options add.

@@ -87,6 +87,8 @@ type Config struct {
 	// After BreakerCooldown (default 5 s) one claim is sent to try the store.
 	BreakerFailures int
 	BreakerCooldown time.Duration
+	// Observer is told what happens to tasks, if it is not nil.
+	Observer Observer
 }
 
 func (c Config) withDefaults() Config {
@@ -179,9 +181,15 @@ func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	for {
 		s.Claim(claims)
 		if !s.Wait(claims[0]) {
-			return s.Run(claims[0])
+			break
 		}
 	}
+	out := s.Run(claims[0])
+	if e.cfg.Observer != nil {
+		end := out
+		e.cfg.Observer.Observe(s.ctx, EndOf(&claims[0].Task, &end))
+	}
+	return out
 }
 
 // ownerNames makes owner names, which are unique across processes by at least 128 random bits, and within a process by a counter.

@@ -41,6 +41,35 @@ func ExampleEngine_Do() {
 	// Mismatched true
 }
 
+// timings prints the steps of a task.
+type timings struct{}
+
+// Observe implements idem.Observer.
+func (timings) Observe(_ context.Context, e idem.Event) {
+	if e.Step == idem.StepEnd {
+		fmt.Println(e.Step, e.Outcome.Kind)
+		return
+	}
+	fmt.Println(e.Step, e.Task.Source, e.Took < time.Minute)
+}
+
+func ExampleObserver() {
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{Observer: timings{}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	engine.Do(context.Background(), idem.Task{
+		Key: "payments#p-17", Source: "payments-0@4711",
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil }),
+	})
+	// Output:
+	// Claim payments-0@4711 true
+	// Handle payments-0@4711 true
+	// Settle payments-0@4711 true
+	// End Executed
+}
+
 // A ledger that stores the greatest token it has seen refuses a stale owner.
 func ExampleAttemptFrom() {
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})

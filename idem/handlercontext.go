@@ -14,6 +14,7 @@ type handlerContext struct {
 	end context.CancelCauseFunc // a nil cause is the usual end
 
 	attempt    Attempt
+	stored     string           // the key as stored
 	transactor store.Transactor // nil if the store is none
 
 	mu       sync.Mutex
@@ -23,15 +24,17 @@ type handlerContext struct {
 
 // begin begins the context of a claim's handler.
 func (c *handlerContext) begin(s *Session, claim *Claim) {
-	c.attempt, c.transactor = claim.attempt(), s.engine.transactor
+	c.attempt, c.stored, c.transactor = claim.attempt(), claim.key, s.engine.transactor
 	c.Context, c.end = context.WithCancelCause(s.handlers)
 }
 
-// Value returns the attempt, the function for store.EffectFrom, or the value of the session's context.
+// Value returns the attempt, what LogHandler adds, the function for store.EffectFrom, or the value of the session's context.
 func (c *handlerContext) Value(key any) any {
 	switch key {
 	case attemptKey{}:
 		return c.attempt
+	case handlingKey{}:
+		return handling{source: c.attempt.Source, stored: c.stored, number: c.attempt.Number, token: c.attempt.Token}
 	case store.EffectKey{}:
 		if c.transactor == nil {
 			return nil

@@ -22,6 +22,7 @@ const minBeatTimeout = 250 * time.Millisecond
 // outlasts one network connection that stops carrying data.
 type heartbeat struct {
 	session *Session
+	task    *Task
 	extend  store.Settlement
 	handler handlerContext
 
@@ -39,7 +40,7 @@ type heartbeat struct {
 func (s *Session) keep(claim *Claim) {
 	cfg := &s.engine.cfg
 	h := &heartbeat{
-		session: s, extend: claim.settlement(store.OpExtend, cfg.Retention), leaseEnd: claim.claimedAt.Add(cfg.Lease),
+		session: s, task: &claim.Task, extend: claim.settlement(store.OpExtend, cfg.Retention), leaseEnd: claim.claimedAt.Add(cfg.Lease),
 	}
 	h.extend.Lease = cfg.Lease
 	h.handler.begin(s, claim)
@@ -140,4 +141,5 @@ func (h *heartbeat) again(d time.Duration) {
 func (h *heartbeat) lose(err error) {
 	h.lost = fmt.Errorf("%w: key %q, token %d: %w", ErrLeaseLost, h.extend.Key, h.extend.Token, err)
 	h.handler.end(h.lost)
+	h.session.ended(StepLeaseLost, h.task, h.handler.attempt, h.extend.Key, h.session.began(), h.lost)
 }

@@ -169,15 +169,18 @@ func (s *Session) whyNotStarted() error {
 
 // execute calls the handler. lost is the reason if the claim was lost meanwhile.
 func (s *Session) execute(claim *Claim) (result []byte, effect store.Effect, lost, err error) {
+	began := s.began()
 	if claim.onCommit != nil {
 		var ctx handlerContext
 		ctx.begin(s, claim)
 		defer ctx.end(nil)
 		result, effect, err = callSealed(&ctx, claim.Task.Handler)
+		s.ended(StepHandle, &claim.Task, ctx.attempt, claim.key, began, err)
 		return result, effect, nil, err
 	}
 	defer claim.beat.handler.end(nil)
 	result, effect, err = callSealed(&claim.beat.handler, claim.Task.Handler)
+	s.ended(StepHandle, &claim.Task, claim.beat.handler.attempt, claim.key, began, err)
 	return result, effect, claim.beat.returned(), err
 }
 
@@ -277,7 +280,7 @@ func (s *Session) complete(claim *Claim, out Outcome, result []byte, omitted int
 func (s *Session) deadLetter(claim *Claim, out Outcome, cause error) Outcome {
 	failure := failureOf(cause)
 	b := DeadLetter{Attempt: claim.attempt(), StoredKey: claim.key, Failure: *failure, Err: cause}
-	if err := s.sendDeadLetter(claim.Task.DeadLetters, b); err != nil {
+	if err := s.sendDeadLetter(&claim.Task, b); err != nil {
 		return s.retry(claim, out, fmt.Errorf("%w; it is for: %w", err, cause), 0)
 	}
 	set := claim.settlement(store.OpFail, s.engine.cfg.Retention)
@@ -287,7 +290,8 @@ func (s *Session) deadLetter(claim *Claim, out Outcome, cause error) Outcome {
 }
 
 // sendDeadLetter returns ErrDeadLetterNotSent (wrapped) with the cause, a panic's too.
-func (s *Session) sendDeadLetter(to DeadLetterSink, b DeadLetter) (err error) {
+func (s *Session) sendDeadLetter(task *Task, b DeadLetter) (err error) {
+	began := s.began()
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
@@ -295,10 +299,11 @@ func (s *Session) sendDeadLetter(to DeadLetterSink, b DeadLetter) (err error) {
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrDeadLetterNotSent, err)
 		}
+		s.ended(StepDeadLetter, task, b.Attempt, b.StoredKey, began, err)
 	}()
 	ctx, cancel := s.letterContext()
 	defer cancel()
-	return to.Send(ctx, b)
+	return task.DeadLetters.Send(ctx, b)
 }
 
 // letterContext bounds the sending of a dead letter so that a quarter of the margin is left to settle the key.

@@ -117,6 +117,7 @@ func (s *Session) claim(claims []*Claim, allowed bool) {
 		if claim.res.Err != nil && isStoreFault(claim.res.Err) {
 			claim.res.Err = unavailableStore(claim.res.Err)
 		}
+		s.tell(claim, Event{Step: StepClaim, Took: took, Err: claim.res.Err, State: claim.res.State, Stolen: claim.res.Stolen})
 	}
 }
 
@@ -205,6 +206,7 @@ func (s *Session) Release(claims []*Claim) {
 			set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)
+			s.tell(claim, Event{Step: StepRelease})
 			claim.res, claim.owner = store.ClaimResult{}, ""
 		}
 	}
@@ -266,7 +268,11 @@ func (s *Session) WaitTime(claim *Claim) (time.Duration, bool) {
 		pause = min(pause, backoff(claim.waits), left)
 	}
 	claim.waits++
-	return pause, pause > 0
+	if pause <= 0 {
+		return pause, false
+	}
+	s.tell(claim, Event{Step: StepWait, Took: pause})
+	return pause, true
 }
 
 func (s *Session) waitLimit(now time.Time) time.Time {

@@ -30,6 +30,7 @@ func (s *Session) release(claim *Claim, f *store.Failure, delay time.Duration, r
 // released adds the result of a release to an outcome. A key that could not be released is free when its lease ends.
 func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
 	out.SettleTook = r.took
+	s.tellSettled(claim, &out, store.OpRelease, r)
 	var fenced *store.FencedError
 	if errors.As(r.err, &fenced) {
 		before := out.Err
@@ -45,6 +46,7 @@ func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
 // concluded adds the result of a settlement to an outcome.
 func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r settled) Outcome {
 	defer claim.letGo()
+	s.tellSettled(claim, &out, set.Op, r)
 	if set.Claim != nil {
 		s.engine.breaker.report(time.Now(), healthOf(s.settling, []store.ClaimResult{{Err: r.err}}, r.took))
 	}

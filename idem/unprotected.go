@@ -15,8 +15,10 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
 		return out
 	}
-	ctx, cancel := context.WithCancel(s.handlers)
+	ctx, cancel := context.WithCancel(context.WithValue(s.handlers, handlingKey{}, handling{source: task.Source, stored: out.Key}))
+	began := s.began()
 	result, err := call(ctx, task.Handler)
+	s.ended(StepHandle, task, Attempt{Key: task.Key, Source: task.Source}, out.Key, began, err)
 	cancel()
 	switch c := classOf(err); {
 	case err == nil || c.class == resultless:
@@ -34,7 +36,7 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 func (s *Session) deadLetterUnprotected(task *Task, out Outcome, cause error) Outcome {
 	b := DeadLetter{Attempt: Attempt{Key: task.Key, Source: task.Source}, StoredKey: out.Key, Failure: *failureOf(cause), Err: cause}
 	out.Kind, out.Err = DeadLettered, cause
-	if err := s.sendDeadLetter(task.DeadLetters, b); err != nil {
+	if err := s.sendDeadLetter(task, b); err != nil {
 		out.Kind, out.Err = Retry, fmt.Errorf("%w; it is for: %w", err, cause)
 	}
 	return out

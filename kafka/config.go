@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,9 @@ type Config struct {
 	Bulk BulkHandler
 	// BulkAttempts is Bulk for a handler that needs the attempts of the records or returns results.
 	BulkAttempts BulkAttempts
+	// Batch is called with the records of each Processor.Run before they are handled, if not nil. The context that it returns is that of the batch,
+	// and of its handlers. end is called when the batch has ended. A Stream has no batches.
+	Batch func(ctx context.Context, partitions [][]Record) (inside context.Context, end func(*Batch))
 	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that fails is retried
 	// until it succeeds. It blocks its partition, in a Stream its lane.
 	DeadLetters DeadLetters

@@ -116,7 +116,7 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 		return slog.LevelError, true
 	case m.State == batch.BehindOverrun:
 		return slog.LevelDebug, false
-	case out.Kind == idem.CompletionFailed, m.blocked():
+	case out.Kind == idem.CompletionFailed, isBlocked(out):
 		return slog.LevelError, !m.Duplicate
 	case out.Kind == idem.DeadLettered, out.Kind == idem.StoreDown, out.Kind == idem.FailedOpen:
 		return slog.LevelError, false
@@ -130,9 +130,9 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 	return slog.LevelWarn, false
 }
 
-// blocked reports whether a record blocks its partition until the operator fixes the cause. Redeliveries do not help.
-func (m *Message) blocked() bool {
-	err := m.Outcome.Err
-	return !m.Outcome.Kind.Settled() &&
+// isBlocked reports whether a record blocks its partition until the operator fixes the cause. Redeliveries do not help.
+func isBlocked(out *idem.Outcome) bool {
+	err := out.Err
+	return !out.Kind.Settled() &&
 		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, store.ErrForeignEntry))
 }

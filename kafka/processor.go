@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
@@ -47,13 +48,19 @@ type Batch struct {
 	Overruns []*Message
 
 	processor *Processor
+	began     time.Time
 	all       []Message
 }
 
 // Run processes the records of several partitions of a cluster, each in the order of its offsets, and returns before ctx's
 // deadline.
 func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Record) *Batch {
+	end := func(*Batch) {}
+	if p.cfg.Batch != nil {
+		ctx, end = p.cfg.Batch(ctx, partitions)
+	}
 	b := p.prepare(cluster, partitions)
+	defer end(b)
 	if p.cfg.BulkAttempts != nil {
 		p.scheduler.RunBulk(ctx, b.items(), p.bulk)
 	} else {
@@ -65,6 +72,9 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 			b.Overruns = append(b.Overruns, m)
 		}
 		m.explain()
+		if observer := p.engine.Config().Observer; observer != nil {
+			observer.Observe(ctx, m.end(b.began))
+		}
 	}
 	return b
 }
@@ -74,7 +84,7 @@ func (p *Processor) prepare(cluster string, partitions [][]Record) *Batch {
 	for _, records := range partitions {
 		n += len(records)
 	}
-	b := &Batch{processor: p, Partitions: make([][]Message, len(partitions)), all: make([]Message, n)}
+	b := &Batch{processor: p, began: time.Now(), Partitions: make([][]Message, len(partitions)), all: make([]Message, n)}
 	next := 0
 	for i, records := range partitions {
 		b.Partitions[i] = b.all[next : next+len(records)]

@@ -7,7 +7,7 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// Report has the counts of a batch. Each record is counted once in the fields from Executed to Overruns.
+// Report has the counts of a batch, or those that Add has counted. Each try of a record is counted once in the fields from Executed to Overruns.
 type Report struct {
 	Records    int
 	Partitions int
@@ -39,35 +39,60 @@ type Report struct {
 	StoreLatency  []time.Duration // one for each claim, and one for each settlement
 }
 
-// Report returns the counts of a batch that began at the given time.
-func (b *Batch) Report(started time.Time) Report {
-	r := Report{Records: len(b.all), Partitions: len(b.Partitions), Took: time.Since(started), StoreLatency: make([]time.Duration, 0, 2*len(b.all))}
+// Report returns the counts of the batch.
+func (b *Batch) Report() Report {
+	r := Report{Partitions: len(b.Partitions), Took: time.Since(b.began), StoreLatency: make([]time.Duration, 0, 2*len(b.all))}
 	for i := range b.all {
-		r.add(&b.all[i], started)
+		e := b.all[i].end(b.began)
+		r.Add(&e)
 	}
 	return r
 }
 
-func (r *Report) add(m *Message, started time.Time) {
-	if !m.Record.Timestamp.IsZero() {
-		r.RecordAge = max(r.RecordAge, started.Sub(m.Record.Timestamp))
+// Add counts the end of a try of a record. It ignores all other steps. The store's latencies are appended to StoreLatency.
+func (r *Report) Add(e *idem.Event) {
+	if e.Step != idem.StepEnd && e.Step != idem.StepOverrun {
+		return
 	}
-	switch {
-	case m.State == batch.Overrun:
+	r.Records++
+	r.RecordAge = max(r.RecordAge, e.Age)
+	if e.Step == idem.StepOverrun {
 		r.Overruns++
-	case m.State == batch.BehindOverrun:
-		r.NotStarted++
-	case m.Duplicate:
-		r.Duplicates++
-	default:
-		r.addOutcome(&m.Outcome)
-		if first := m.Outcome.FirstClaimed; !first.IsZero() && (m.Outcome.Stolen || !m.Outcome.Kind.Settled()) {
-			r.InProgressAge = max(r.InProgressAge, started.Add(r.Took).Sub(first))
-		}
-		if m.blocked() {
-			r.Blocked++
-		}
+		return
 	}
+	r.addEnd(e)
+}
+
+func (r *Report) addEnd(e *idem.Event) {
+	out := e.Outcome
+	if e.Duplicate {
+		r.Duplicates++
+		return
+	}
+	r.addOutcome(out)
+	if !out.FirstClaimed.IsZero() && (out.Stolen || !out.Kind.Settled()) {
+		r.InProgressAge = max(r.InProgressAge, time.Since(out.FirstClaimed))
+	}
+	if isBlocked(out) {
+		r.Blocked++
+	}
+}
+
+// end returns the event that the try of a message has ended. began is the time at which its age counts.
+func (m *Message) end(began time.Time) (e idem.Event) {
+	switch m.State {
+	case batch.Overrun:
+		e = idem.Event{Step: idem.StepOverrun, Task: &m.Task, Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: batch.ErrOverrun}
+	case batch.BehindOverrun:
+		e = idem.EndOf(&m.Task, &idem.Outcome{Kind: idem.NotStarted, Err: batch.ErrBehind})
+	case batch.Ended:
+		e = idem.EndOf(&m.Task, &m.Outcome)
+		e.Duplicate = m.Duplicate
+	}
+	if !m.Record.Timestamp.IsZero() {
+		e.Age = began.Sub(m.Record.Timestamp)
+	}
+	return e
 }
 
 func (r *Report) addOutcome(out *idem.Outcome) {

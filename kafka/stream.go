@@ -3,10 +3,8 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -15,19 +13,15 @@ import (
 
 // Stream processes the records of an endless source, such as a consumer process, in lanes by Config.Order. A record that is not
 // settled is tried again (see Config.Backoff), and blocks only its lane. The logger of Config gets a line for each try with any other
-// outcome than a plain execution.
+// outcome than a plain execution, and the observer of the engine is told of each try.
 //
 // A Stream is safe for concurrent use. The caller must call Close.
 type Stream struct {
 	processor *Processor
+	ctx       context.Context // for the log and the observer
 	cluster   string
 	done      func(*Message)
 	lanes     *batch.Stream
-
-	mu        sync.Mutex
-	report    Report
-	since     time.Time
-	latencies int // how many latencies of the store there were since then
 }
 
 // Stream returns a stream of records of a cluster, which ends when ctx ends: the contexts of handlers end then, and no handler
@@ -42,7 +36,7 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 	if p.cfg.BulkAttempts != nil {
 		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
 	}
-	s := &Stream{processor: p, cluster: cluster, done: done, since: time.Now()}
+	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
 	return s, nil
 }
@@ -80,7 +74,7 @@ func (s *Stream) Close(ctx context.Context) (running []*Message) { return messag
 // (see Report.Blocked).
 func (s *Stream) Retrying() (lanes, blocked int) {
 	s.lanes.Retrying(func(it *batch.Item) {
-		if lanes++; messageOf(it).blocked() {
+		if lanes++; isBlocked(&it.Outcome) {
 			blocked++
 		}
 	})
@@ -132,42 +126,12 @@ func (s *Stream) retried(it *batch.Item) {
 	}
 }
 
-// tried logs and counts an outcome.
+// tried logs an outcome and tells the observer.
 func (s *Stream) tried(it *batch.Item) {
-	m, now := messageOf(it), time.Now()
+	m := messageOf(it)
 	m.explain()
-	logRecord(context.Background(), s.processor.cfg.Logger, m)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.report.Records++
-	s.report.add(m, now)
-	s.sample()
-}
-
-// maxSamples is the maximum length of Report.StoreLatency of a stream.
-const maxSamples = 1000
-
-// sample replaces the latencies by a random sample of them.
-func (s *Stream) sample() {
-	all := s.report.StoreLatency
-	for i := min(s.latencies, maxSamples); i < len(all); i++ {
-		s.latencies++
-		if j := rand.N(s.latencies); i >= maxSamples && j < maxSamples { //nolint:gosec // a sample needs no cryptographic randomness
-			all[j] = all[i]
-		}
+	logRecord(s.ctx, s.processor.cfg.Logger, m)
+	if observer := s.processor.engine.Config().Observer; observer != nil {
+		observer.Observe(s.ctx, m.end(time.Now()))
 	}
-	s.report.StoreLatency = all[:min(len(all), maxSamples)]
-}
-
-// Report returns the counts since the last call, or since the stream was created. Records is the number of tries, and each is
-// counted. RecordAge and InProgressAge are the greatest ones, and StoreLatency is a random sample of at most 1,000 values. Partitions,
-// Overruns and Reported are 0.
-func (s *Stream) Report() Report {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	r := s.report
-	r.Took = now.Sub(s.since)
-	s.report, s.since, s.latencies = Report{}, now, 0
-	return r
 }

@@ -2,12 +2,15 @@ package outbox
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/idemsk/idemsk/internal/uuid"
 )
 
 // The headers that a relay adds to those of an event.
@@ -66,18 +69,23 @@ func (e *Event) RecordHeaders() []Header {
 	return append(headers, e.Headers...)
 }
 
-// Prepare validates events and returns copies with their IDs, in lower case. An event may have up to maxSize bytes; 0 means
+// Prepare validates events and returns copies with their IDs, in lower case, and the headers of WithHeaders. An event may have up to maxSize bytes; 0 means
 // DefaultMaxSize. If events are invalid, it returns ErrInvalidEvent (wrapped) and names each of them. Stores call it.
-func Prepare(events []Event, maxSize int) ([]Event, error) {
+func Prepare(ctx context.Context, events []Event, maxSize int) ([]Event, error) {
 	prepared := slices.Clone(events)
+	var added []Header
+	if of, ok := ctx.Value(headersKey{}).(func(context.Context) []Header); ok && len(events) > 0 {
+		added = of(ctx)
+	}
 	var errs []error
 	seen := make(map[string]bool, len(events))
 	for i := range prepared {
 		e := &prepared[i]
 		if e.ID == "" {
-			e.ID = newID()
+			e.ID = uuid.New()
 		}
 		e.ID = strings.ToLower(e.ID)
+		e.add(added)
 		err := e.validate(cmp.Or(maxSize, DefaultMaxSize))
 		if err == nil && seen[e.ID] {
 			err = errors.New("another event of this call has the same ID")
@@ -94,14 +102,14 @@ func Prepare(events []Event, maxSize int) ([]Event, error) {
 }
 
 var (
-	uuid      = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	uuidForm  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 )
 
 // validate returns all faults of an event.
 func (e *Event) validate(maxSize int) error {
 	var errs []error
-	if !uuid.MatchString(e.ID) {
+	if !uuidForm.MatchString(e.ID) {
 		errs = append(errs, errors.New("its ID is not a UUID: want xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, or none to generate one"))
 	}
 	switch {
@@ -124,6 +132,16 @@ func (e *Event) validate(maxSize int) error {
 		errs = append(errs, fmt.Errorf("it has %d bytes; the maximum is %d: publish a reference to the data instead of the data", size, maxSize))
 	}
 	return errors.Join(errs...)
+}
+
+// add adds the headers whose names the event does not have.
+func (e *Event) add(headers []Header) {
+	own := e.Headers
+	for _, h := range headers {
+		if !slices.ContainsFunc(own, func(o Header) bool { return o.Key == h.Key }) {
+			e.Headers = append(slices.Clip(e.Headers), h)
+		}
+	}
 }
 
 // describe identifies the event in an error.

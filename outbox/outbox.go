@@ -41,6 +41,14 @@ func NewContext(ctx context.Context, r Recorder, maxSize int) context.Context {
 	return context.WithValue(ctx, recorderKey{}, recorder{r, maxSize})
 }
 
+type headersKey struct{}
+
+// WithHeaders returns a context in which each published event gets the headers that a function returns for the context of Publish, except
+// those whose name the event has. Tracing uses it: an event carries the trace in which it was published.
+func WithHeaders(ctx context.Context, of func(ctx context.Context) []Header) context.Context {
+	return context.WithValue(ctx, headersKey{}, of)
+}
+
 // Publish writes events to the transaction of ctx, in this order. They are published if the transaction commits. It returns
 // ErrNoTransaction if ctx has no transaction. If events are invalid, it writes nothing, returns ErrInvalidEvent (wrapped) and
 // names each of them. A handler must return any other error, because its transaction may be unable to commit.
@@ -49,7 +57,7 @@ func Publish(ctx context.Context, events ...Event) error {
 	if !ok {
 		return ErrNoTransaction
 	}
-	prepared, err := Prepare(events, r.maxSize)
+	prepared, err := Prepare(ctx, events, r.maxSize)
 	if err != nil || len(prepared) == 0 {
 		return err
 	}

@@ -97,19 +97,19 @@ func TestRecordHeadersContainTheID(t *testing.T) {
 
 func TestEventSizeIsLimited(t *testing.T) {
 	e := outbox.Event{ID: "019a7c54-0000-7000-8000-000000000001", Topic: "a", Key: []byte("key"), Value: []byte("value"), Headers: []outbox.Header{{Key: "h", Value: []byte("v")}}}
-	if _, err := outbox.Prepare([]outbox.Event{e}, e.Size()); err != nil {
+	if _, err := outbox.Prepare(t.Context(), []outbox.Event{e}, e.Size()); err != nil {
 		t.Error(err)
 	}
-	if _, err := outbox.Prepare([]outbox.Event{e}, e.Size()-1); !errors.Is(err, outbox.ErrInvalidEvent) {
+	if _, err := outbox.Prepare(t.Context(), []outbox.Event{e}, e.Size()-1); !errors.Is(err, outbox.ErrInvalidEvent) {
 		t.Error(err)
 	}
-	if _, err := outbox.Prepare([]outbox.Event{{Topic: "a", Value: make([]byte, outbox.DefaultMaxSize)}}, 0); !errors.Is(err, outbox.ErrInvalidEvent) {
+	if _, err := outbox.Prepare(t.Context(), []outbox.Event{{Topic: "a", Value: make([]byte, outbox.DefaultMaxSize)}}, 0); !errors.Is(err, outbox.ErrInvalidEvent) {
 		t.Error(err)
 	}
 }
 
 func TestIDsAreUniqueAndGrow(t *testing.T) {
-	events, err := outbox.Prepare(slices.Repeat([]outbox.Event{{Topic: "a"}}, 10_000), 0)
+	events, err := outbox.Prepare(t.Context(), slices.Repeat([]outbox.Event{{Topic: "a"}}, 10_000), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,5 +127,31 @@ func TestIDsAreUniqueAndGrow(t *testing.T) {
 			t.Fatalf("%s comes after %s", e.ID, last)
 		}
 		last = e.ID[:18]
+	}
+}
+
+// The headers of the context follow those of the event, and replace none. The caller's events do not change.
+func TestEventsGetTheHeadersOfTheContext(t *testing.T) {
+	ctx := outbox.WithHeaders(t.Context(), func(context.Context) []outbox.Header {
+		return []outbox.Header{{Key: "traceparent", Value: []byte("of the context")}, {Key: "tracestate"}}
+	})
+	own := make([]outbox.Header, 1, 4)
+	own[0] = outbox.Header{Key: "traceparent", Value: []byte("own")}
+	events := []outbox.Event{{Topic: "a"}, {Topic: "a", Headers: own}}
+	prepared, err := outbox.Prepare(ctx, events, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"traceparent=of the context tracestate=", "traceparent=own tracestate="} {
+		var got []string
+		for _, h := range prepared[i].Headers {
+			got = append(got, h.Key+"="+string(h.Value))
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("event %d has the headers %q; want %q", i, text, want)
+		}
+	}
+	if len(events[1].Headers) != 1 || own[:2][1].Key != "" {
+		t.Errorf("the caller's events were changed: %v", events)
 	}
 }

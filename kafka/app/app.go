@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/host/topicapp"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
+	"github.com/idemsk/idemsk/kafka/consumer/monitor"
 )
 
 type (
@@ -42,7 +43,7 @@ func StartFunc(build Build, options ...Option) {
 		fmt.Fprintf(os.Stderr, "idemsk: %v again: the process ends; records in progress are delivered again\n", <-signals)
 		os.Exit(1)
 	}()
-	if err := Run(ctx, build, host.Environment(), os.Stderr, options...); err != nil {
+	if err := Run(ctx, host.DefaultLogger(build), host.Environment(), os.Stderr, options...); err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the consumer has ended:\n%v\n", err)
 		os.Exit(1)
 	}
@@ -54,13 +55,18 @@ func StartFunc(build Build, options ...Option) {
 func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, options ...Option) error {
 	options = append([]Option{topicapp.DeadLetters()}, options...) // a process has the client of Kafka already
 	cfg := ReadConfig(vars, options...)
+	metrics := prometheus.NewRegistry()
+	if cfg.HTTPAddr != "" {
+		outcomes := monitor.NewOutcomes()
+		metrics.MustRegister(outcomes)
+		options = append(options, host.WithObserver(outcomes))
+	}
 	base := host.NewBase(vars, cfg.Config, stderr, options...)
 	parts, err := base.Parts(ctx, build)
 	if err != nil {
 		return err
 	}
 	defer base.Close()
-	metrics := prometheus.NewRegistry()
 	if err := cfg.connect(ctx, base, metrics); err != nil {
 		return err
 	}

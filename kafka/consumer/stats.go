@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/idemsk/idemsk/kafka"
 )
 
 // Stats is the state of a consumer.
@@ -58,15 +56,6 @@ func (c *Consumer) Stats() Stats {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return s
-}
-
-// Report returns the counts of outcomes since the last call, or since Run began. See kafka.Stream.Report.
-func (c *Consumer) Report() kafka.Report {
-	m := c.member.Load()
-	if m == nil {
-		return kafka.Report{}
-	}
-	return m.stream.Report()
 }
 
 // staleAfter is the time after which a keeper that was not seen is stuck. A commit and a rebalance take less.

@@ -74,7 +74,7 @@ func TestAlertRulesUseExportedMetrics(t *testing.T) {
 		c := f.start()
 		f.until("the partition is assigned", func() bool { return f.calledOnce(1) })
 		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(monitor.NewCollector(c.Consumer))
+		registry.MustRegister(monitor.NewCollector(c.Consumer), monitor.NewOutcomes())
 		families, err := registry.Gather()
 		if err != nil {
 			f.Fatal(err)

@@ -131,12 +131,30 @@ type running struct {
 	f     *fixture
 	stop  context.CancelFunc
 	ended chan error
+
+	mu     sync.Mutex
+	counts kafka.Report
+}
+
+// Observe implements idem.Observer.
+func (r *running) Observe(_ context.Context, e idem.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts.Add(&e)
+}
+
+// report returns the counts of tries.
+func (r *running) report() kafka.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts
 }
 
 // start starts a consumer; change may change its configuration.
 func (f *fixture) start(change ...func(*consumer.Config)) *running {
 	f.Helper()
-	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3})
+	r := &running{f: f, ended: make(chan error, 1)}
+	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -153,7 +171,7 @@ func (f *fixture) start(change ...func(*consumer.Config)) *running {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.stops = append(f.stops, cancel)
-	r := &running{Consumer: c, f: f, stop: cancel, ended: make(chan error, 1)}
+	r.Consumer, r.stop = c, cancel
 	go func() { r.ended <- c.Run(ctx) }()
 	return r
 }

@@ -154,7 +154,7 @@ func TestDeadLettersCannotBeSent(t *testing.T) {
 		f.until("the others are handled", func() bool { return f.handledKeys(10) && f.offsets()[0] == 3 })
 		<-time.After(10 * time.Minute)
 		f.wantOffsets(3)
-		if r, s := c.Report(), c.Stats(); r.Blocked == 0 || r.Executed != 9 || s.Retrying != 1 || s.Blocked != 1 {
+		if r, s := c.report(), c.Stats(); r.Blocked == 0 || r.Executed != 9 || s.Retrying != 1 || s.Blocked != 1 {
 			f.Errorf("%+v, %+v; want blocked tries, 9 executed, and one blocked lane", r, s)
 		}
 		f.letters.mu.Lock()

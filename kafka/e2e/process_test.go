@@ -2,8 +2,10 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/subprocess"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/app"
@@ -31,6 +34,7 @@ func process() {
 	}
 	app.Start(func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		fmt.Println("handling", string(r.Key))
+		slog.InfoContext(ctx, "booking")
 		switch string(r.Key) {
 		case "slow":
 			<-ctx.Done()
@@ -241,4 +245,25 @@ func TestInvalidConfigurationEndsTheProcess(t *testing.T) {
 		t.Errorf("%q are named; want %q", lines, want)
 	}
 	p.exits(1)
+}
+
+// The lines that a handler of a process logs by the default logger name its record.
+func TestLinesOfAHandlerNameItsRecord(t *testing.T) {
+	p := startProcess(t, onTCP(t, "a").ListenAddrs(), "IDEMSK_HASH_KEYS=true")
+	line := p.says(`^\{.*"msg":"booking".*\}$`)[0]
+	var got struct {
+		Source, Key string
+		Attempt     int
+		Token       int64
+	}
+	if err := json.Unmarshal([]byte(line), &got); err != nil {
+		t.Fatal(err)
+	}
+	want, err := store.Key(kafka.StoredKey(group, topic, "a"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Source != topic+"-0@0" || got.Key != want || got.Attempt != 1 || got.Token == 0 {
+		t.Errorf("%s; want the source, the key %s, the attempt and the token", line, want)
+	}
 }

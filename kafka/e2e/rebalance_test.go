@@ -73,7 +73,7 @@ func TestRevokedPartitionIsCommitted(t *testing.T) {
 		}
 		f.produce(10, 1, moved)
 		f.until("the new record is handled", func() bool { return f.calledOnce(21) })
-		if r := second.Report(); r.Records != 1 {
+		if r := second.report(); r.Records != 1 {
 			f.Errorf("the new owner received %d records; want 1", r.Records)
 		}
 		first.mustEnd()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambda/messages"
+	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/batch"
@@ -31,7 +33,7 @@ func Start(handler msk.Handler, options ...Option) { StartFunc(host.Handler(hand
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
 func StartFunc(build Build, options ...Option) {
 	tuneMemory(os.LookupEnv)
-	fn, err := New(context.Background(), build, host.Environment(), os.Stdout, os.Stderr, options...)
+	fn, err := New(context.Background(), host.DefaultLogger(build), host.Environment(), os.Stdout, os.Stderr, options...)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the function can't start:\n%v\n", err)
 		os.Exit(1)
@@ -65,6 +67,7 @@ func ReadFailures(v *host.Vars) msk.Failures {
 // New creates a function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors of the
 // configuration together.
 func New(ctx context.Context, build Build, vars *host.Vars, stdout, stderr io.Writer, options ...Option) (*Function, error) {
+	options = append([]Option{host.WithLogAttrs(requestID)}, options...)
 	cfg := ReadConfig(vars, options...)
 	base := host.NewBase(vars, cfg.Config, stderr, options...)
 	parts, err := base.Parts(ctx, build)
@@ -79,6 +82,14 @@ func New(ctx context.Context, build Build, vars *host.Vars, stdout, stderr io.Wr
 		return nil, err
 	}
 	return &Function{consumer: consumer, close: base.Close}, nil
+}
+
+// requestID returns the ID of the invocation, under the name that Lambda's own lines have.
+func requestID(ctx context.Context) []slog.Attr {
+	if lc, ok := lambdacontext.FromContext(ctx); ok {
+		return []slog.Attr{slog.String("requestId", lc.AwsRequestID)}
+	}
+	return nil
 }
 
 // Function is a consumer as a lambda.Handler.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda/messages"
+	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -88,6 +90,44 @@ func TestFunctionOnTheMemoryStore(t *testing.T) {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("the log has a line that is not JSON: %q", line)
 		}
+	}
+}
+
+// What a handler logs by its function's logger names its record and the invocation, also without protection.
+func TestLinesOfAHandlerNameItsRecord(t *testing.T) {
+	for name, want := range map[string]map[string]any{
+		"memory": {"source": "payments-0@7", "key": "ledger#payments#a", "attempt": 1.0, "requestId": "r-1"},
+		"none":   {"source": "payments-0@7", "key": nil, "attempt": nil, "requestId": "r-1"},
+	} {
+		var stderr bytes.Buffer
+		env := map[string]string{"IDEMSK_STORE": name, "AWS_LAMBDA_FUNCTION_NAME": "ledger"}
+		f, err := New(t.Context(), func(_ context.Context, base *Base) (msk.Handler, error) {
+			return func(ctx context.Context, _ msk.Record) ([]byte, error) {
+				base.Logger.InfoContext(ctx, "booking", "amount", 1250)
+				return nil, nil
+			}, nil
+		}, vars(env), io.Discard, &stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "r-1"})
+		if _, err := f.Invoke(ctx, []byte(event)); err != nil {
+			t.Fatal(err)
+		}
+		lines := make(map[any]map[string]any)
+		for line := range strings.Lines(stderr.String()) {
+			var values map[string]any
+			if err := json.Unmarshal([]byte(line), &values); err != nil {
+				t.Fatal(err)
+			}
+			lines[values["msg"]] = values
+		}
+		for attr, value := range want {
+			equal(t, name+": "+attr, lines["booking"][attr], value)
+		}
+		equal(t, name+": there is a token", lines["booking"]["token"] != nil, name == "memory")
+		equal(t, name+": the request of the batch's line", lines["batch"]["requestId"], any("r-1"))
+		f.Close()
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
@@ -48,10 +47,9 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 // Process processes an event and returns the partial batch response. With FailBatch it returns a *BatchError if there are
 // records to be delivered again. It returns batch.ErrOverrun (wrapped) if a handler did not return: then the process must end.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
-	started := time.Now()
 	b := c.processor.Run(ctx, event.cluster(), event.records())
 	resp, batchErr := answer(event, b)
-	c.record(ctx, b, batchErr, started)
+	c.record(ctx, b, batchErr)
 	switch {
 	case len(b.Overruns) > 0:
 		return Response{}, overrunError(b.Overruns)
@@ -62,8 +60,8 @@ func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) 
 }
 
 // record logs the batch and calls the report function.
-func (c *Consumer) record(ctx context.Context, b *kafka.Batch, batchErr *BatchError, started time.Time) {
-	r := b.Report(started)
+func (c *Consumer) record(ctx context.Context, b *kafka.Batch, batchErr *BatchError) {
+	r := b.Report()
 	var err error
 	if batchErr != nil {
 		r.Reported, err = batchErr.Reported, batchErr

@@ -105,7 +105,8 @@ func overrun(s *fixture, key string) (letGo func()) {
 
 func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
+		s, told := newFixture(t), &counts{}
+		s.engine.Observer = told
 		letGo := overrun(s, "a")
 		begun := time.Now()
 		resp, err := s.process(rec("payments-0@6", "before"), rec("payments-0@7", "a"), rec("payments-0@8", "behind"), rec("payments-1@1", "other"))
@@ -122,6 +123,8 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		equal(t, "executed", r.Executed, 2)
 		equal(t, "to be delivered again", r.Reported, 2)
 		checkCounts(t, r)
+		checkCounts(t, told.Report)
+		equal(t, "overruns that the observer was told", told.Overruns, 1)
 		line := s.log.about("payments-0@7")
 		equal(t, "outcome", line["outcome"], any("Overrun"))
 		equal(t, "alarm", line["alarm"], any(true))

@@ -24,6 +24,16 @@ func checkCounts(t rapid.TB, r kafka.Report) {
 	}
 }
 
+// counts is an observer that adds up what it is told of records.
+type counts struct{ kafka.Report }
+
+// Observe implements idem.Observer. Steps before the end are told concurrently.
+func (c *counts) Observe(_ context.Context, e idem.Event) {
+	if e.Step == idem.StepEnd || e.Step == idem.StepOverrun {
+		c.Add(&e)
+	}
+}
+
 // mixed returns a batch with many outcomes: one executed, one replayed, one duplicate, one dead letter, one replayed failure,
 // one retried and two after it.
 func mixed(s *fixture) []record {
@@ -39,8 +49,11 @@ func mixed(s *fixture) []record {
 
 func TestEveryRecordIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.deliver(mixed(s)...)
+		s, told := newFixture(t), &counts{}
+		s.engine.Observer = told
+		records := mixed(s)
+		told.Report = kafka.Report{}
+		s.deliver(records...)
 		r := s.last()
 		checkCounts(t, r)
 		r.Took, r.RecordAge, r.StoreLatency = 0, 0, nil
@@ -50,6 +63,9 @@ func TestEveryRecordIsCountedOnce(t *testing.T) {
 		}
 		if !reflect.DeepEqual(r, want) {
 			t.Errorf("the report is %+v; want %+v", r, want)
+		}
+		if want.Partitions, want.Reported = 0, 0; !reflect.DeepEqual(told.Report, want) {
+			t.Errorf("the observer was told %+v; want %+v", told.Report, want)
 		}
 	})
 }

@@ -78,7 +78,7 @@ func Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event) error {
 // writes nothing, returns outbox.ErrInvalidEvent (wrapped) and names each of them. After any other error tx can't commit,
 // unless it rolls back to a savepoint.
 func (o *Outbox) Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event) error {
-	prepared, err := outbox.Prepare(events, o.maxSize)
+	prepared, err := outbox.Prepare(ctx, events, o.maxSize)
 	if err != nil || len(prepared) == 0 {
 		return err
 	}

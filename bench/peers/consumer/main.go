@@ -29,6 +29,14 @@ type process struct {
 	consumer *consumer.Consumer
 	ended    chan error // the result of Run
 	handled  atomic.Int64
+	settled  atomic.Int64 // executed and replayed, since Invoke began
+}
+
+// Observe implements idem.Observer.
+func (p *process) Observe(_ context.Context, e idem.Event) {
+	if e.Step == idem.StepEnd && (e.Outcome.Kind == idem.Executed || e.Outcome.Kind == idem.Replayed) && !e.Duplicate {
+		p.settled.Add(1)
+	}
 }
 
 func main() { peer.Main(newProcess) }
@@ -43,7 +51,7 @@ func newProcess(ctx context.Context) (peer.Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := idem.New(st, idem.Config{})
+	engine, err := idem.New(st, idem.Config{Observer: p})
 	if err != nil {
 		return nil, err
 	}
@@ -65,17 +73,16 @@ func newProcess(ctx context.Context) (peer.Function, error) {
 // Invoke implements peer.Function: it produces the records of the event and returns when all are settled.
 func (p *process) Invoke(ctx context.Context, _ []byte) (int, error) {
 	p.handled.Store(0)
-	left, err := p.Produce(ctx)
+	p.settled.Store(0)
+	all, err := p.Produce(ctx)
 	if err != nil {
 		return 0, err
 	}
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	for left > 0 {
+	for p.settled.Load() < int64(all) {
 		select {
 		case <-look.C:
-			r := p.consumer.Report()
-			left -= r.Executed + r.Replayed
 		case err := <-p.ended:
 			return 0, fmt.Errorf("the consumer has ended: %w", err)
 		case <-ctx.Done():

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
@@ -56,7 +58,7 @@ func TestBeforeRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(NewCollector(c))
+	registry.MustRegister(NewCollector(c), NewOutcomes())
 	for path, want := range map[string]struct {
 		status int
 		body   string
@@ -68,6 +70,32 @@ func TestBeforeRun(t *testing.T) {
 		Handler(c, registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
 		if w.Code != want.status || !strings.Contains(w.Body.String(), want.body) {
 			t.Errorf("%s: %d, %q; want %d, %q", path, w.Code, w.Body.String(), want.status, want.body)
+		}
+	}
+}
+
+// The counters and the latencies are those of all tries; the ages are those since the last collection.
+func TestOutcomesCountWhatTheObserverIsTold(t *testing.T) {
+	o := NewOutcomes()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(o)
+	task := &idem.Task{Key: "ledger#payments#a", Source: "payments-0@7"}
+	for range 3 {
+		e := idem.EndOf(task, &idem.Outcome{Kind: idem.Executed, ClaimTook: 5 * time.Millisecond, SettleTook: time.Millisecond})
+		e.Age = time.Minute
+		o.Observe(t.Context(), e)
+	}
+	o.Observe(t.Context(), idem.Event{Step: idem.StepHandle, Task: task, Took: time.Second})
+	for _, age := range []string{"60", "0"} {
+		w := httptest.NewRecorder()
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		for _, want := range []string{
+			"idemsk_records_total 3", "idemsk_executed_total 3", "idemsk_retried_total 0", "idemsk_store_latency_seconds_count 6",
+			"idemsk_record_age_seconds " + age,
+		} {
+			if !strings.Contains(w.Body.String(), want+"\n") {
+				t.Errorf("there is no %q:\n%s", want, w.Body)
+			}
 		}
 	}
 }

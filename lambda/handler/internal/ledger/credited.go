@@ -40,7 +40,7 @@ func readPublishing(base *host.Base, atomic bool) Publishing {
 		base.Vars.Fail(name, "on", "off with IDEMSK_LEDGER=plain, where no event can commit with its booking; or take IDEMSK_LEDGER=atomic")
 	}
 	topic := base.Vars.String(topicName, "credited")
-	if _, err := outbox.Prepare([]outbox.Event{{Topic: topic}}, 0); err != nil {
+	if _, err := outbox.Prepare(context.Background(), []outbox.Event{{Topic: topic}}, 0); err != nil {
 		base.Vars.Fail(topicName, topic, "a Kafka topic's name: up to 249 letters, digits, '.', '_' and '-'")
 	}
 	return Publishing(topic)

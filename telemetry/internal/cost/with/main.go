@@ -1,0 +1,19 @@
+// Program with is a function with telemetry, for BenchmarkFirstResponse.
+package main
+
+import (
+	"context"
+	"log"
+
+	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/telemetry"
+)
+
+func main() {
+	t, err := telemetry.New(telemetry.Config{Group: "ledger", RecordSpans: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	app.Start(func(context.Context, msk.Record) ([]byte, error) { return nil, nil }, t.Options()...)
+}

@@ -1,0 +1,71 @@
+package telemetry
+
+import (
+	"fmt"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/idemsk/idemsk/host"
+)
+
+// scope is the name of the instrumentation scope.
+const scope = "github.com/idemsk/idemsk/telemetry"
+
+// Config configures a Telemetry. Every field's zero value stands for its default.
+type Config struct {
+	// TracerProvider and MeterProvider are of an SDK (default: those that otel.SetTracerProvider and otel.SetMeterProvider have set or will
+	// set; without them nothing is recorded, and the trace context is still passed on).
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	// Propagator reads and writes the trace context in headers (default: propagation.TraceContext, the header traceparent of W3C).
+	Propagator propagation.TextMapPropagator
+	// Group is the name of the consumer group, an attribute of spans and metrics. It is left out if it is empty.
+	Group string
+	// RecordSpans makes a span for each call of the handler. Otherwise only batches have spans, which process hosts do not have.
+	RecordSpans bool
+}
+
+// Telemetry traces and measures one consumer. It is safe for concurrent use.
+type Telemetry struct {
+	tracer      trace.Tracer
+	propagator  propagation.TextMapPropagator
+	recordSpans bool
+	attributes  []attribute.KeyValue // of all spans
+	meters      *meters
+}
+
+// New returns a Telemetry. It returns an error if the provider refuses an instrument.
+func New(cfg Config) (*Telemetry, error) {
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = otel.GetTracerProvider()
+	}
+	if cfg.MeterProvider == nil {
+		cfg.MeterProvider = otel.GetMeterProvider()
+	}
+	if cfg.Propagator == nil {
+		cfg.Propagator = propagation.TraceContext{}
+	}
+	common := []attribute.KeyValue{semconv.MessagingSystemKafka, semconv.MessagingOperationName("process")}
+	if cfg.Group != "" {
+		common = append(common, semconv.MessagingConsumerGroupName(cfg.Group))
+	}
+	m, err := newMeters(cfg.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL)), common)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	return &Telemetry{
+		tracer:     cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
+		propagator: cfg.Propagator, recordSpans: cfg.RecordSpans, meters: m,
+		attributes: append(common, semconv.MessagingOperationTypeProcess),
+	}, nil
+}
+
+// Options returns the options of a host, for lambda/app and kafka/app.
+func (t *Telemetry) Options() []host.Option {
+	return []host.Option{host.WithHandler(t.Handler), host.WithBatch(t.Batch), host.WithObserver(t)}
+}
