@@ -218,10 +218,10 @@ function words(e, before) {
   const token = e.token ? `fencing token ${short(e.token)}` : '';
   const times = e.times > 1 ? `, ${e.times} times` : '';
   switch (e.kind) {
-    case 'delivered': return [`${e.process ? who : 'A process'} gets the record`, `invocation ${e.invocation}, batch ${e.batch}`];
+    case 'delivered': return [`${e.process ? who : 'A process'} gets the record`, h('a', {href: '#/invocation/' + e.invocation}, `invocation ${e.invocation}`), `, batch ${e.batch}`];
     case 'claimed': return [`${who} claims the key`, `${token}, attempt ${e.attempts}, lease of ${span(e.until - e.at)}`];
     case 'stolen': return [`${who} takes the key over`, `${token}, attempt ${e.attempts}: writes with an older token are refused from here on`];
-    case 'waited': return [`The claim of process ${e.process || '?'} is refused${times}`, 'another process has the key until its lease is over'];
+    case 'waited': return [`The claim of process ${e.process || '?'} is refused${times}`, e.until && e.at > e.until ? 'the lease is over: the next claim may take the key over' : 'another process has the key until its lease is over'];
     case 'extended': return [`${who} extends its lease${times}`, `to ${time(e.until)}`];
     case 'released': return [`The attempt of process ${e.process || '?'} fails`, `${e.note || 'no reason is stored'}; the next attempt ${e.until > e.at ? 'in ' + span(e.until - e.at) : 'may begin'}`];
     case 'completed': return [`${who} completes the key`, `the result is stored${e.note ? ': ' + cut(e.note, 120) : ''}`];
@@ -244,26 +244,26 @@ function drawHistory(box, history) {
   const processes = [...new Set(rows.map(e => e.process).filter(Boolean))].sort((a, b) => a - b);
   const columns = 2 + Math.max(1, processes.length);
   const gap = narrow ? Math.max(30, Math.min(52, (box.clientWidth * .5) / columns)) : Math.max(64, Math.min(120, 520 / columns));
-  const left = narrow ? 26 : 66, top = narrow ? 44 : 52, high = narrow ? 92 : 58, width = left + gap * (columns - 1) + (narrow ? 22 : 74);
+  const left = narrow ? 26 : 66, top = narrow ? 44 : 52, width = left + gap * (columns - 1) + (narrow ? 22 : 74);
   const x = {source: left, store: left + gap * (columns - 1)};
   processes.forEach((p, i) => x[p] = left + gap * (i + 1));
-  const lane = e => x[e.process] || left + gap, y = i => top + high * i + high / 2, bottom = top + high * rows.length;
+  const first = rows.length ? rows[0].at : 0;
+  const list = h('ol', {}, rows.map(e => {
+    const [what, ...why] = words(e, history);
+    return h('li', {class: e.kind}, h('p', {}, h('span', {class: 'at', title: time(e.at)}, '+' + span(e.at - first)), h('b', {}, what)), h('p', {class: 'muted'}, why));
+  }));
+  list.style.margin = `${top}px 0 0 ${width}px`;
+  box.replaceChildren(list);
+  const lane = e => x[e.process] || left + gap, y = i => list.children[i].offsetTop + list.children[i].offsetHeight / 2, bottom = top + list.offsetHeight;
   const svg = s('svg', {width, height: bottom, role: 'img', 'aria-label': `The history of the key as a drawing. The list has the same ${rows.length} events in words.`});
   const title = (at, wide, tight) => svg.append(s('text', {class: 'heads', x: at, y: top - 18, 'text-anchor': 'middle'}, narrow ? tight : wide));
   title(x.source, 'Kafka', 'Kafka');
   processes.forEach(p => title(x[p], 'process ' + p, 'p' + p));
   title(x.store, 'entry', 'entry');
   lifelines(svg, rows, processes, x, y, top, bottom);
-  band(svg, rows, x.store, y, bottom);
+  band(svg, rows, x.store, y, top, bottom);
   rows.forEach((e, i) => drawEvent(svg, e, {from: x.source, lane: lane(e), store: x.store, y: y(i)}));
-  const first = rows.length ? rows[0].at : 0;
-  const list = h('ol', {}, rows.map(e => {
-    const [what, why] = words(e, history);
-    return h('li', {class: e.kind}, h('p', {}, h('span', {class: 'at', title: time(e.at)}, '+' + span(e.at - first)), h('b', {}, what)), h('p', {class: 'muted'}, why));
-  }));
-  list.style.margin = `${top}px 0 0 ${width}px`;
-  for (const li of list.children) li.style.height = high + 'px';
-  box.replaceChildren(svg, list);
+  box.prepend(svg);
 }
 
 // lifelines draws a line for each column; that of a process ends when it dies. While a process owns the key, its line is a bar.
@@ -287,11 +287,11 @@ function lifelines(svg, rows, processes, x, y, top, bottom) {
 }
 
 // band draws the state of the entry over time.
-function band(svg, rows, at, y, bottom) {
+function band(svg, rows, at, y, top, bottom) {
   const state = {claimed: 'held', stolen: 'held', completed: 'completed', failed: 'failed', released: 'waiting', over: 'over', deleted: ''};
   let now = '', from = 0;
   const draw = to => { if (now) svg.append(s('rect', {class: 'band ' + now, x: at - 6, width: 12, y: from, height: to - from})); };
-  svg.append(s('line', {class: 'life', x1: at, x2: at, y1: y(0) - 37, y2: bottom}));
+  svg.append(s('line', {class: 'life', x1: at, x2: at, y1: top - 8, y2: bottom}));
   rows.forEach((e, i) => { if (e.kind in state) { draw(y(i)); now = state[e.kind]; from = y(i); } });
   draw(bottom);
 }
@@ -328,7 +328,7 @@ function drawEvent(svg, e, at) {
 function invocationsView() {
   const chart = h('div', {class: 'card'}), rows = h('tbody'), foot = h('p', {class: 'muted'});
   main.append(h('h1', {}, 'Invocations'), h('p', {class: 'lead'}, 'Each bar is a call of the function with a batch: green if it succeeded, red if it failed, amber if its process was killed on purpose. Time without an invocation is shortened.'),
-    chart, h('h2', {}, 'Newest first'),
+    chart, h('h2', {}, 'The last 100, newest first'),
     h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Invocations'}, h('table', {}, head('#', 'batch', '#records', 'process', 'outcome', '#took', 'what happened'), rows)), foot);
   let seen = -1, last = null;
   const draw = () => { if (last) chart.replaceChildren(timeline(last.slice(0, 80).reverse(), Math.max(280, chart.clientWidth - 42))); };
@@ -337,7 +337,7 @@ function invocationsView() {
     if (!got) return;
     last = got.invocations;
     draw();
-    patch(rows, last.slice(0, 200), i => i.number, i => h('tr', {}, h('td', {class: 'n'}, h('a', {href: '#/invocation/' + i.number}, String(i.number))), h('td', {class: 'key'}), h('td', {class: 'n'}),
+    patch(rows, last.slice(0, 100), i => i.number, i => h('tr', {}, h('td', {class: 'n'}, h('a', {href: '#/invocation/' + i.number}, String(i.number))), h('td', {class: 'key'}), h('td', {class: 'n'}),
       h('td'), h('td', {}, chip('', '')), h('td', {class: 'n'}), h('td', {class: 'out'})), (row, i) => {
       const c = row.children[4].firstElementChild;
       c.className = 'chip ' + i.outcome;
