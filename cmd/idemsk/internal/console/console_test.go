@@ -57,7 +57,9 @@ func (*source) Invocation(number int) (console.Detail, bool) {
 	return console.Detail{Event: hostile}, number == 7
 }
 
-func (*source) Letters(context.Context) ([]console.Letter, error) { return nil, errors.New("the queue is gone") }
+func (*source) Letters(context.Context) ([]console.Letter, error) {
+	return nil, errors.New("the queue is gone")
+}
 
 func (s *source) Do(_ context.Context, a console.Action) (string, error) {
 	if a.Action == "" {

@@ -138,7 +138,10 @@ func (s *slot) begin(inv *esm.Invocation) *invocation {
 	r.count++
 	r.runChanges++
 	in := &invocation{slot: s, number: r.count, poller: inv.Poller, batch: inv.Batch, begun: time.Now(), has: make(map[*keyHistory]bool), payload: payload}
-	in.replay, in.delivered = inv.Poller == esm.NoPoller, inv.Delivered
+	in.delivered = inv.Delivered
+	if in.replay = inv.Poller == esm.NoPoller; in.replay {
+		in.Tags = []string{"delivered again by a button"}
+	}
 	in.Try, in.Records, in.Outcome = inv.Number, inv.Records, console.OutcomeRunning
 	s.current = in
 	r.invocations = append(r.invocations, in)

@@ -8,9 +8,10 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/kafka"
 )
 
-// chosen is a source of the letters with some IDs; without IDs, of all.
+// chosen is a source of the letters with some IDs.
 type chosen struct {
 	redrive.Source
 
@@ -21,15 +22,22 @@ type chosen struct {
 func (c *chosen) Next(ctx context.Context) (*redrive.Message, error) {
 	for {
 		m, err := c.Source.Next(ctx)
-		if err != nil || len(c.ids) == 0 || m.Err == nil && slices.Contains(c.ids, m.Letter.ID()) {
+		if err != nil || m.Err == nil && slices.Contains(c.ids, m.Letter.ID()) {
 			return m, err
 		}
 	}
 }
 
-// redrive sends dead letters back to their topic: those with the IDs, or all if there are none.
+// redrive sends dead letters back to their topic: those with the IDs, or all if there are none. A letter that fails again meanwhile stays.
 func (b *buttons) redrive(ctx context.Context, ids []string) (string, error) {
 	r := b.run
+	if len(ids) == 0 {
+		for _, body := range r.store.queues.Bodies(r.store.Queue) {
+			if l, err := kafka.ParseDeadLetter([]byte(body)); err == nil {
+				ids = append(ids, l.ID())
+			}
+		}
+	}
 	cluster, err := redrive.Dial(ctx, redrive.Cluster{Brokers: r.brokers, Options: r.o.Kafka})
 	if err != nil {
 		return "", err

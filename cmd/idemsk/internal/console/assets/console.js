@@ -329,7 +329,7 @@ function invocationsView() {
   const chart = h('div', {class: 'card'}), rows = h('tbody'), foot = h('p', {class: 'muted'});
   main.append(h('h1', {}, 'Invocations'), h('p', {class: 'lead'}, 'Each bar is a call of the function with a batch: green if it succeeded, red if it failed, amber if its process was killed on purpose. Time without an invocation is shortened.'),
     chart, h('h2', {}, 'The last 100, newest first'),
-    h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Invocations'}, h('table', {}, head('#', 'batch', '#records', 'process', 'outcome', '#took', 'what happened'), rows)), foot);
+    h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Invocations'}, h('table', {}, head('#number', 'batch', '#records', 'process', 'outcome', '#took', 'what happened'), rows)), foot);
   let seen = -1, last = null;
   const draw = () => { if (last) chart.replaceChildren(timeline(last.slice(0, 80).reverse(), Math.max(280, chart.clientWidth - 42))); };
   async function load() {
@@ -449,7 +449,7 @@ function faultsView() {
     const key = h('input', {value: 'alice', size: 12}), id = h('input', {value: 'page-' + n, size: 18}), text = h('textarea', {}, value);
     card('produce', 'Produce a record', 'Produce it twice to see a duplicate.', h('form', {onsubmit: e => { e.preventDefault(); act({action: 'produce', record: {key: key.value, id: id.value, value: text.value}}); }},
       h('div', {class: 'bar'}, h('label', {}, 'Kafka key', key), h('label', {}, 'idempotency-key', id)), h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'Value', text)), h('button', {class: 'main'}, 'Produce')));
-    card('pause', 'Pause a process beyond its lease', 'It stops after a claim. When its lease is over, another process gets the batch and takes the key over; then the first one continues, and its write is refused.');
+    card('pause', 'Pause a process beyond its lease', 'It stops when it completes a key. When its lease is over, another process gets the batch and takes the key over; then the first one continues, and its completion is refused.');
     card('kill', 'Kill a process', 'It dies after a claim. The batch is retried, and the key is taken over when the lease is over.');
     card('storeFail', 'Let the store fail', 'Each request to the store is answered with an error, for 10 s.');
     card('storeSlow', 'Slow the store down', 'Each request to the store takes a second more, for 10 s.');
