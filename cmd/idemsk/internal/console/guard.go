@@ -11,7 +11,8 @@ import (
 const tokenHeader = "X-Idemsk-Token" //nolint:gosec // the name of a header
 
 // policy allows the page its own script, style and requests, and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // guard lets through the requests of the page itself.
 type guard struct {

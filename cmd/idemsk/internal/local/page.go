@@ -95,7 +95,7 @@ func counts(c *Counts) []console.Count {
 		{Name: "failed invocations", Value: c.OwnFailures(), Bad: true}, {Name: "dead-lettered", Value: c.Outcomes.DeadLettered, Bad: true},
 		{Name: "lost", Value: c.Gone(), Bad: true},
 	}
-	return slices.DeleteFunc(all[:], func(n console.Count) bool {
+	return slices.DeleteFunc(all, func(n console.Count) bool {
 		return n.Value == 0 && n.Name != "done" && n.Name != "deliveries" && n.Name != "invocations"
 	})
 }

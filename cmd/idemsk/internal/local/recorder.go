@@ -47,8 +47,8 @@ type recorder struct {
 
 func newRecorder() *recorder {
 	return &recorder{
-		armed: newArmed(), keys: make(map[string]*keyHistory), places: make(map[mskevent.Place]*keyHistory), slots: make(map[string]*slot), owners: make(map[string]int),
-		table: dynamostore.DefaultTable,
+		table: dynamostore.DefaultTable, armed: newArmed(), keys: make(map[string]*keyHistory), places: make(map[mskevent.Place]*keyHistory),
+		slots: make(map[string]*slot), owners: make(map[string]int),
 	}
 }
 

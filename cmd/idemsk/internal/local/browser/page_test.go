@@ -130,7 +130,7 @@ func (b *browser) wait(text string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](fmt.Sprintf("document.body.innerText.includes(%s)", quoted), chromedp.WithPollingTimeout(time.Minute))); err != nil {
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](fmt.Sprintf("document.body.innerText.includes(%s)", quoted), chromedp.WithPollingTimeout(3*time.Minute))); err != nil {
 		b.t.Fatalf("the page does not show %q: %v\n%s", text, err, b.eval("document.body.innerText"))
 	}
 }
@@ -139,7 +139,7 @@ func (b *browser) wait(text string) {
 func (b *browser) click(text string) {
 	b.t.Helper()
 	script := fmt.Sprintf(`(() => { const el = [...document.querySelectorAll('button, main a')].find(e => e.textContent === %q); if (el) el.click(); return !!el; })()`, text)
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](script, chromedp.WithPollingTimeout(time.Minute))); err != nil {
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](script, chromedp.WithPollingTimeout(3*time.Minute))); err != nil {
 		b.t.Fatalf("there is no %q to click: %v\n%s", text, err, b.eval("document.body.innerText"))
 	}
 }
