@@ -33,6 +33,7 @@ type armed struct {
 	paused chan *victim           // has a victim whose process was paused
 	broken atomic.Int64           // the store fails until then, in nanoseconds since 1970
 	slow   atomic.Int64           // the store is slow until then
+	ended  chan struct{}          // closed when the buttons are not served any more
 }
 
 // victim is an owner of a key whose process is paused. Its request waits for resume to be closed.
@@ -42,7 +43,7 @@ type victim struct {
 	resume chan struct{}
 }
 
-func newArmed() *armed { return &armed{paused: make(chan *victim, 1)} }
+func newArmed() *armed { return &armed{paused: make(chan *victim, 1), ended: make(chan struct{})} }
 
 // claimed takes note of a claim. It does not wait: the caller holds the lock of the recorder.
 func (a *armed) claimed(in *invocation, key string) {
@@ -86,7 +87,10 @@ func (a *armed) hold(body []byte) {
 	a.victim.Store(nil)
 	v.in.slot.process.function.Signal(syscall.SIGSTOP)
 	a.paused <- v // does not wait: there is one pause at a time
-	<-v.resume
+	select {
+	case <-v.resume:
+	case <-a.ended:
+	}
 }
 
 // buttons performs the actions of a page.
@@ -192,6 +196,7 @@ func (b *buttons) close() {
 
 // serve delivers the batch of each paused process to another one when the lease is over, and then continues it, until the context ends.
 func (b *buttons) serve(ctx context.Context) {
+	defer close(b.run.recorder.armed.ended)
 	for {
 		select {
 		case v := <-b.run.recorder.armed.paused:
