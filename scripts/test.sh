@@ -24,6 +24,8 @@ localstack/localstack.sh install &
 localstack=$!
 scripts/runtimes.sh >/dev/null &
 runtimes=$!
+scripts/chromium.sh >/dev/null &
+chromium=$!
 scripts/postgres.sh install &
 postgres=$!
 scripts/redis.sh install &
@@ -33,6 +35,7 @@ debezium=$!
 scripts/build.sh
 wait "$localstack"
 wait "$runtimes"
+wait "$chromium"
 wait "$postgres"
 wait "$redis"
 wait "$debezium"

@@ -19,6 +19,10 @@ type Config struct {
 	// ("PutItem"). Fault must neither change the body nor keep it after its return. It is called concurrently and must not call
 	// Close.
 	Fault func(operation string, body []byte) Fault
+	// Observe, if set, is called for each write of an item that is performed or that its condition refuses, in the order of the writes. A transaction
+	// that is refused is observed with the writes whose own conditions fail. Observe must return soon, must not call the server, and must not keep
+	// the Write.
+	Observe func(w *Write)
 }
 
 // Fault is an injected fault of a request. The zero value is none.

@@ -14,8 +14,8 @@ type tableKeys struct {
 	consistent bool
 }
 
-func (s *Server) batchGetItem(body string, out []byte) ([]byte, error) {
-	r := jsonReader{text: body}
+func (s *Server) batchGetItem(in request, out []byte) ([]byte, error) {
+	r := jsonReader{text: in.body}
 	requests, report := r.batchGetRequest()
 	if err := r.end(); err != nil {
 		return nil, err

@@ -6,8 +6,8 @@ type getRequest struct {
 	consistent, reportCapacity bool
 }
 
-func (s *Server) getItem(body string, out []byte) ([]byte, error) {
-	r := jsonReader{text: body}
+func (s *Server) getItem(in request, out []byte) ([]byte, error) {
+	r := jsonReader{text: in.body}
 	rq := r.getRequest()
 	if err := r.end(); err != nil {
 		return nil, err

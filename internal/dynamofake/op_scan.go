@@ -25,8 +25,8 @@ type scanPage struct {
 	lastKey string // empty at the table's end
 }
 
-func (s *Server) scan(body string, out []byte) ([]byte, error) {
-	r := jsonReader{text: body}
+func (s *Server) scan(in request, out []byte) ([]byte, error) {
+	r := jsonReader{text: in.body}
 	rq := r.scanRequest()
 	if err := r.end(); err != nil {
 		return nil, err

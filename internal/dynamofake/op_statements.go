@@ -22,8 +22,8 @@ type statementResult struct {
 }
 
 // batchExecuteStatement performs statements one after another. They are not a transaction: each has its own result.
-func (s *Server) batchExecuteStatement(body string, out []byte) ([]byte, error) {
-	r := jsonReader{text: body}
+func (s *Server) batchExecuteStatement(in request, out []byte) ([]byte, error) {
+	r := jsonReader{text: in.body}
 	requests := r.statements()
 	if err := r.end(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *Server) batchExecuteStatement(body string, out []byte) ([]byte, error) 
 		if w == nil {
 			continue
 		}
-		cost, err := w.performStatement()
+		cost, err := s.performStatement(in.client, w)
 		units += cost
 		results[i].fail(err)
 	}
@@ -192,18 +192,20 @@ func (w *statementWrite) change(st *statement, rq *statementRequest) (err error)
 }
 
 // performStatement makes the write and returns its capacity units. The caller holds Server.mu.
-func (w *statementWrite) performStatement() (units float64, err error) {
+func (s *Server) performStatement(client string, w *statementWrite) (units float64, err error) {
 	old := w.old()
-	if w.isInsert && old != nil {
-		return writeUnits(old, nil), clientError("DuplicateItemException", "Duplicate primary key exists in table")
+	var now item
+	switch {
+	case w.isInsert && old != nil:
+		err = clientError("DuplicateItemException", "Duplicate primary key exists in table")
+	case !w.isInsert && old == nil: // an UPDATE makes no item
+		err = conditionFailed(nil)
+	default:
+		if now, err = w.evaluate(old); err == nil {
+			w.table.store(w.key, now)
+		}
 	}
-	if !w.isInsert && old == nil { // an UPDATE makes no item
-		return writeUnits(nil, nil), conditionFailed(nil)
-	}
-	now, err := w.evaluate(old)
-	if err == nil {
-		w.table.store(w.key, now)
-	}
+	s.observe(client, &w.write, old, now, err)
 	return writeUnits(old, now), err
 }
 

@@ -57,9 +57,9 @@ func encode(out []byte, output any) ([]byte, error) {
 	return append(out, encoded...), err
 }
 
-func (s *Server) createTableOperation(body string, out []byte) ([]byte, error) {
+func (s *Server) createTableOperation(rq request, out []byte) ([]byte, error) {
 	var in createTableInput
-	if err := decode(body, &in); err != nil {
+	if err := decode(rq.body, &in); err != nil {
 		return nil, err
 	}
 	if err := in.check(); err != nil {
@@ -128,16 +128,16 @@ func (s *Server) tableOf(body string) (*table, error) {
 	return s.table(in.TableName)
 }
 
-func (s *Server) describeTable(body string, out []byte) ([]byte, error) {
-	t, err := s.tableOf(body)
+func (s *Server) describeTable(rq request, out []byte) ([]byte, error) {
+	t, err := s.tableOf(rq.body)
 	if err != nil {
 		return nil, err
 	}
 	return encode(out, struct{ Table tableDescription }{s.describe(t)})
 }
 
-func (s *Server) deleteTable(body string, out []byte) ([]byte, error) {
-	t, err := s.tableOf(body)
+func (s *Server) deleteTable(rq request, out []byte) ([]byte, error) {
+	t, err := s.tableOf(rq.body)
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +149,13 @@ func (s *Server) deleteTable(body string, out []byte) ([]byte, error) {
 	return encode(out, struct{ TableDescription tableDescription }{description})
 }
 
-func (s *Server) listTables(body string, out []byte) ([]byte, error) {
+func (s *Server) listTables(rq request, out []byte) ([]byte, error) {
 	const most = 100
 	in := struct {
 		Limit                   *int
 		ExclusiveStartTableName string
 	}{}
-	if err := decode(body, &in); err != nil {
+	if err := decode(rq.body, &in); err != nil {
 		return nil, err
 	}
 	limit := most
@@ -185,12 +185,12 @@ type timeToLive struct {
 	AttributeName *string
 }
 
-func (s *Server) updateTimeToLive(body string, out []byte) ([]byte, error) {
+func (s *Server) updateTimeToLive(rq request, out []byte) ([]byte, error) {
 	var in struct {
 		TableName               *string
 		TimeToLiveSpecification *timeToLive
 	}
-	if err := decode(body, &in); err != nil {
+	if err := decode(rq.body, &in); err != nil {
 		return nil, err
 	}
 	t, err := s.table(in.TableName)
@@ -230,8 +230,8 @@ func (t *table) setTimeToLive(enabled bool, attribute string) error {
 	return nil
 }
 
-func (s *Server) describeTimeToLive(body string, out []byte) ([]byte, error) {
-	t, err := s.tableOf(body)
+func (s *Server) describeTimeToLive(rq request, out []byte) ([]byte, error) {
+	t, err := s.tableOf(rq.body)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ type transactRequest struct {
 	reportCapacity bool
 }
 
-func (s *Server) transactWriteItems(body string, out []byte) ([]byte, error) {
-	r := jsonReader{text: body}
+func (s *Server) transactWriteItems(in request, out []byte) ([]byte, error) {
+	r := jsonReader{text: in.body}
 	rq := r.transactRequest()
 	if err := r.end(); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (s *Server) transactWriteItems(body string, out []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	charged, err := s.transact(writes, rq)
+	charged, err := s.transact(in.client, writes, rq)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (s *Server) prepareAll(rq *transactRequest) ([]*write, error) {
 
 // transact makes all of the writes or none. If the token was used for the same transaction within its lifetime, transact succeeds
 // without a change, at the cost of reads.
-func (s *Server) transact(writes []*write, rq *transactRequest) (charges, error) {
+func (s *Server) transact(client string, writes []*write, rq *transactRequest) (charges, error) {
 	fingerprint := rq.fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,21 +136,27 @@ func (s *Server) transact(writes []*write, rq *transactRequest) (charges, error)
 	case done:
 		return s.replayed(writes), nil
 	}
-	changed := make([]item, len(writes))
+	before, changed := make([]item, len(writes)), make([]item, len(writes))
 	reasons := make([]cancellationReason, len(writes))
 	var charged charges
 	for i, w := range writes {
 		old := w.old()
 		next, err := w.evaluate(old)
-		changed[i], reasons[i] = next, reasonOf(err)
+		before[i], changed[i], reasons[i] = old, next, reasonOf(err)
 		charged = charged.add(w.table.name, 2*writeUnits(old, next))
 	}
 	s.usage.wrote(charged.total())
 	if err := cancelled(reasons); err != nil {
+		for i, w := range writes {
+			if reasons[i].code == conditionalCheckFailed {
+				s.observe(client, w, before[i], nil, err)
+			}
+		}
 		return nil, err
 	}
 	for i, w := range writes {
 		w.table.store(w.key, changed[i])
+		s.observe(client, w, before[i], changed[i], nil)
 	}
 	s.tokens.remember(rq.token, fingerprint, now)
 	return charged, nil
@@ -166,13 +172,16 @@ func (s *Server) replayed(writes []*write) charges {
 	return charged
 }
 
+// conditionalCheckFailed is the code of a cancellation reason.
+const conditionalCheckFailed = "ConditionalCheckFailed"
+
 func reasonOf(err error) cancellationReason {
 	e := (*Error)(nil)
 	switch {
 	case !errors.As(err, &e):
 		return cancellationReason{}
 	case e.Code == "ConditionalCheckFailedException":
-		return cancellationReason{"ConditionalCheckFailed", e.Message, e.item}
+		return cancellationReason{conditionalCheckFailed, e.Message, e.item}
 	}
 	return cancellationReason{code: "ValidationError", message: e.Message}
 }

@@ -18,20 +18,20 @@ type writeRequest struct {
 	reportCapacity    bool
 }
 
-func (s *Server) putItem(body string, out []byte) ([]byte, error) {
-	return s.writeItem(verbPut, body, out)
+func (s *Server) putItem(in request, out []byte) ([]byte, error) {
+	return s.writeItem(verbPut, in, out)
 }
 
-func (s *Server) updateItem(body string, out []byte) ([]byte, error) {
-	return s.writeItem(verbUpdate, body, out)
+func (s *Server) updateItem(in request, out []byte) ([]byte, error) {
+	return s.writeItem(verbUpdate, in, out)
 }
 
-func (s *Server) deleteItem(body string, out []byte) ([]byte, error) {
-	return s.writeItem(verbDelete, body, out)
+func (s *Server) deleteItem(in request, out []byte) ([]byte, error) {
+	return s.writeItem(verbDelete, in, out)
 }
 
-func (s *Server) writeItem(v verb, body string, out []byte) ([]byte, error) {
-	r := jsonReader{text: body}
+func (s *Server) writeItem(v verb, in request, out []byte) ([]byte, error) {
+	r := jsonReader{text: in.body}
 	rq := writeRequest{verb: v}
 	r.writeRequest(&rq)
 	if err := r.end(); err != nil {
@@ -47,6 +47,7 @@ func (s *Server) writeItem(v verb, body string, out []byte) ([]byte, error) {
 	if err == nil {
 		w.table.store(w.key, now)
 	}
+	s.observe(in.client, w, old, now, err)
 	s.mu.Unlock()
 	units := writeUnits(old, now)
 	s.usage.wrote(units)

@@ -30,7 +30,7 @@ type Server struct {
 	requests    atomic.Uint64 // for request ids
 	stopped     chan struct{} // closed by Close
 
-	mu     sync.Mutex // guards the data: tables with their items, and tokens
+	mu     sync.Mutex // guards the data: tables with their items, and tokens; held while Config.Observe is called
 	tables map[string]*table
 	tokens tokens
 
@@ -40,6 +40,7 @@ type Server struct {
 // exchange holds the buffers of one request, for reuse.
 type exchange struct {
 	operation string
+	client    string
 	body      bytes.Buffer
 	reply     []byte
 }
@@ -56,8 +57,14 @@ func New(config Config) (*Server, error) {
 	}, nil
 }
 
+// request is what an operation reads of a request.
+type request struct {
+	client string // the access key ID of its signature; "" if it has none
+	body   string
+}
+
 // operation performs a request and appends its answer to out.
-type operation func(s *Server, body string, out []byte) ([]byte, error)
+type operation func(s *Server, in request, out []byte) ([]byte, error)
 
 // operationNamed returns nil for an operation that is not known.
 func operationNamed(name string) operation {
@@ -131,6 +138,7 @@ func (x *exchange) receive(r *http.Request) error {
 		return clientError("UnknownOperationException",
 			"dynamofake expects POST with a header X-Amz-Target: DynamoDB_20120810.<operation>")
 	}
+	x.client = signer(r.Header.Get("Authorization"))
 	x.body.Reset()
 	n, err := x.body.ReadFrom(io.LimitReader(r.Body, maxBodyBytes+1))
 	switch {
@@ -167,7 +175,7 @@ func (s *Server) perform(x *exchange) ([]byte, error) {
 		return nil, clientError("UnknownOperationException", "dynamofake does not support the operation %s", x.operation)
 	}
 	// The copy outlives the buffer: strings of stored items are parts of it.
-	return do(s, x.body.String(), x.reply[:0])
+	return do(s, request{x.client, x.body.String()}, x.reply[:0])
 }
 
 // answer sends the reply, or the error if there is one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -77,6 +78,13 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 func (f *Function) Kill() bool {
 	p := f.current()
 	return p != nil && p.kill()
+}
+
+// Signal sends a signal, such as SIGSTOP, to the process and its group, if there is one.
+func (f *Function) Signal(sig syscall.Signal) {
+	if p := f.current(); p != nil {
+		p.signal(sig)
+	}
 }
 
 // Starts returns the number of processes that were started, including the first one.

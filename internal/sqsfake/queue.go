@@ -109,3 +109,17 @@ func newID() string {
 	}
 	return string(out)
 }
+
+// Bodies returns the bodies of the messages in a queue, also of hidden ones, in the order in which they were sent. It changes nothing.
+func (s *Server) Bodies(queueURL string) (bodies []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(queueURL)
+	if err != nil {
+		return nil
+	}
+	for _, m := range q.messages {
+		bodies = append(bodies, m.body)
+	}
+	return bodies
+}

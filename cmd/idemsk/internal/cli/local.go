@@ -74,6 +74,7 @@ type localCommand struct {
 	validation string
 	logFile    string
 	compare    bool            // --compare
+	ui         string          // --ui
 	layer      bool            // --layer
 	deployed   bool            // --from-localstack
 	serving    string          // describes that mapping
@@ -148,6 +149,21 @@ func (l *localCommand) play(ctx context.Context, screen *screen) (text string, w
 	return with.Beside(without), with, nil
 }
 
+// pageAddress is where the page is, unless another process has the port.
+const pageAddress = "127.0.0.1:7433"
+
+// resolvePage sets the address of the page. A run that ends by itself has none, unless --ui asks for it.
+func (l *localCommand) resolvePage() {
+	o := &l.opt
+	switch {
+	case l.ui == "off", l.ui == "" && (o.UntilDrained || l.events != ""):
+	case l.ui == "":
+		o.UI = local.UI{Addr: pageAddress, Fallback: true}
+	default:
+		o.UI = local.UI{Addr: l.ui, Password: os.Getenv("IDEMSK_UI_PASSWORD")}
+	}
+}
+
 // localStack is LocalStack's default URL.
 const localStack = "http://127.0.0.1:4566"
 
@@ -156,7 +172,7 @@ func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	allowed := []string{
 		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "auth", "secret-arn",
 		"topic", "function-name", "partitions", "broker-port", "produce", "producer-duplicates", "seed",
-		"until-drained", "duplicate", "concurrent-duplicates", "slow", "retry", "log",
+		"until-drained", "ui", "duplicate", "concurrent-duplicates", "slow", "retry", "log",
 	}
 	wanted := local.Wanted{}
 	for _, name := range l.given() {
@@ -251,6 +267,7 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 	if err := l.checkHost(); err != nil {
 		return err
 	}
+	l.resolvePage()
 	if l.deployed {
 		return l.fromLocalStack(ctx)
 	}

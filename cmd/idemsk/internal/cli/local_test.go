@@ -299,3 +299,21 @@ func TestLocalSecondInterrupt(t *testing.T) {
 		return
 	}
 }
+
+// A run that ends by itself has a page only if --ui asks for it.
+func TestLocalServesAPage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		ui   []string
+		says bool
+	}{{nil, false}, {[]string{"--ui", "off"}, false}, {[]string{"--ui", "127.0.0.1:0"}, true}} {
+		r := idemsk(t, append([]string{"local", "--function", handler, "--produce", "10", "--until-drained"}, test.ui...)...)
+		if r.code != 0 || strings.Contains(r.err, "Page: http://127.0.0.1:") != test.says {
+			t.Errorf("%q: %+v", test.ui, r)
+		}
+	}
+	r := idemsk(t, "local", "--function", handler, "--produce", "10", "--until-drained", "--ui", "0.0.0.0:0")
+	if r.code != 1 || !strings.Contains(squeezed(r.err), squeezed("set a password in IDEMSK_UI_PASSWORD")) {
+		t.Errorf("%+v", r)
+	}
+}

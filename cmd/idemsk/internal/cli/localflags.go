@@ -99,6 +99,8 @@ func (l *localCommand) declareFunction(fs *flag.FlagSet) {
 
 func (l *localCommand) declareRun(fs *flag.FlagSet) {
 	fs.BoolVar(&l.opt.UntilDrained, "until-drained", false, "exit when all records are delivered and committed")
+	fs.StringVar(&l.ui, "ui", "", "serve the page of the run at this `ADDRESS`, or off (default "+pageAddress+" or a free port; off with\n"+
+		"--until-drained and --events). An address that is not on loopback needs a password in IDEMSK_UI_PASSWORD")
 	fs.BoolVar(&l.opt.Prove, "prove", false, "at the end compare the example function's ledger with the records; exit status 1 if it differs")
 	fs.BoolVar(&l.compare, "compare", false, "with --prove: deliver the same records a second time, to the function without idemsk")
 	f := &l.opt.Faults

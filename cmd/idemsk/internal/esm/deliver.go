@@ -139,7 +139,7 @@ func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again 
 func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (failed []Record, err error) {
 	inv := &Invocation{
 		Poller: p.number, Batch: b.name(), First: b.first(), Number: n,
-		Records: len(d.records), Payload: b.payload(d.records),
+		Records: len(d.records), Delivered: d.records, Payload: b.payload(d.records),
 	}
 	begun := time.Now()
 	answer, err := p.invoker.Invoke(ctx, inv)

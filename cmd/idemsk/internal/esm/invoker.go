@@ -14,7 +14,9 @@ type Invocation struct {
 	First   mskevent.Place // the first record of the batch, the same in each delivery
 	Number  int            // the number of the batch's invocation, from 1
 	Records int
-	Payload []byte // the event, at most MaxPayload bytes; must not be changed, or read after the return
+	// Delivered are the records, which must not be changed.
+	Delivered []Record
+	Payload   []byte // the event, at most MaxPayload bytes; must not be changed, or read after the return
 }
 
 // Answer is the result of an invocation.

@@ -123,6 +123,17 @@ func (e *endpoint) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer,
 	return answer, nil
 }
 
+// recordedEndpoint is the endpoint for one poller, whose invocations are recorded.
+type recordedEndpoint struct {
+	*endpoint
+	slot *slot
+}
+
+// Invoke implements esm.Invoker.
+func (e *recordedEndpoint) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
+	return e.slot.invoke(ctx, inv, e.endpoint.Invoke)
+}
+
 // Close implements esm.Invoker.
 func (e *endpoint) Close(context.Context) { e.transport.CloseIdleConnections() }
 

@@ -19,10 +19,11 @@ type process struct {
 	point    *killPoint  // its DynamoDB, if --kill-at names an effect; else nil
 	hit      atomic.Bool // kill was called since the last invocation began
 	cut      bool        // kill ended the last invocation
+	slot     *slot       // records the invocations; may be nil
 }
 
 // startProcess starts a process of the function. Its output goes to the log, and its metrics to the tally.
-func startProcess(ctx context.Context, o *Options, command, env []string, point *killPoint, t *tally, log *lineWriter) (*process, error) {
+func startProcess(ctx context.Context, o *Options, command, env []string, point *killPoint, s *slot, t *tally, log *lineWriter) (*process, error) {
 	f, err := runtimeapi.Start(ctx, runtimeapi.Config{
 		Command: command,
 		Env:     slices.Concat(env, o.Env),
@@ -30,16 +31,19 @@ func startProcess(ctx context.Context, o *Options, command, env []string, point 
 		Region:  Region,
 		ARN:     arnOf(o.FunctionName),
 		Timeout: o.ESM.Timeout, InitTimeout: o.InitTimeout,
-		Stdout: func(line []byte) { t.printed(line); log.line(line) },
-		Stderr: log.line,
+		Stdout: func(line []byte) { t.printed(line); log.line(line); s.line(line) },
+		Stderr: func(line []byte) { log.line(line); s.line(line) },
 	})
-	p := &process{function: f, point: point}
+	p := &process{function: f, point: point, slot: s}
 	if err != nil {
 		p.closePoint()
 		return nil, advised(err)
 	}
 	if point != nil {
 		point.kill = p.kill
+	}
+	if s != nil {
+		s.process = p
 	}
 	return p, nil
 }
@@ -57,6 +61,10 @@ func arnOf(name string) string { return "arn:aws:lambda:" + Region + ":000000000
 
 // Invoke implements esm.Invoker.
 func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
+	return p.slot.invoke(ctx, inv, p.invoke)
+}
+
+func (p *process) invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
 	p.cut = false
 	p.hit.Store(false)
 	result, err := p.function.Invoke(ctx, inv.Payload)

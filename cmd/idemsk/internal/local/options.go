@@ -123,12 +123,21 @@ type Options struct {
 	// Each value on Toggle disables or enables the mapping. It may be nil.
 	Toggle <-chan struct{}
 
+	// UI is the page of the run. Without an Addr there is none.
+	UI UI
 	// Log gets the function's output, one line at a time.
 	Log io.Writer
 	// Say shows a line. It may be called by several goroutines at once.
 	Say func(line string)
 	// Show starts to show the view. It may be nil.
 	Show func(v *View) (stop func())
+}
+
+// UI says where the page of a run is served.
+type UI struct {
+	Addr     string // host:port
+	Fallback bool   // a free port, if that of Addr is in use
+	Password string // required unless Addr is a loopback address
 }
 
 // Ports are ports on 127.0.0.1. 0 means a free port.

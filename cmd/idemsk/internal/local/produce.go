@@ -13,13 +13,22 @@ import (
 
 const produceTimeout = 30 * time.Second
 
+// newProducer returns a client that produces to the topic.
+func newProducer(o *Options, brokers []string) (*kgo.Client, error) {
+	client, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-producer"),
+		kgo.DefaultProduceTopic(o.ESM.Topics[0]), kgo.RecordDeliveryTimeout(produceTimeout))...)
+	if err != nil {
+		return nil, fmt.Errorf("the Kafka client: %w", err)
+	}
+	return client, nil
+}
+
 // produce writes generated payments to the topic. Kafka's partitioner selects the partition by the record's key.
 func produce(ctx context.Context, o *Options, brokers []string) error {
 	topic := o.ESM.Topics[0]
-	client, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-producer"),
-		kgo.DefaultProduceTopic(topic), kgo.RecordDeliveryTimeout(produceTimeout))...)
+	client, err := newProducer(o, brokers)
 	if err != nil {
-		return fmt.Errorf("the Kafka client: %w", err)
+		return err
 	}
 	defer client.Close()
 	first := kgo.AbortingFirstErrPromise(client)

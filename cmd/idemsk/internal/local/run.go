@@ -61,6 +61,9 @@ type run struct {
 	tally   *tally
 	chances *chances
 
+	recorder *recorder // nil if no page is served
+	page     *page     // nil if no page is served
+
 	brokers  []string
 	store    *runStore // nil if the run has no test environment
 	endpoint *endpoint
@@ -82,11 +85,14 @@ type source interface {
 func (r *run) prepare(ctx context.Context) error {
 	o := r.o
 	r.sayBroken()
+	if o.UI.Addr != "" {
+		r.recorder = newRecorder()
+	}
 	if err := r.openBroker(); err != nil {
 		return err
 	}
 	if o.ownStore() {
-		s, err := startStore(ctx, o)
+		s, err := startStore(ctx, o, r.recorder)
 		if err != nil {
 			return err
 		}
@@ -106,6 +112,9 @@ func (r *run) prepare(ctx context.Context) error {
 	} else {
 		r.source, err = r.openMapping(ctx)
 	}
+	if err == nil && r.recorder != nil {
+		err = r.openPage()
+	}
 	return err
 }
 
@@ -123,7 +132,7 @@ func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
 		}
 	}
 	parts := esm.Parts{
-		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.tally, Destination: destination.Destination, Cut: r.cut,
+		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.observer(), Destination: destination.Destination, Cut: r.cut,
 	}
 	if parts.Schemas, err = r.openSchemas(); err != nil {
 		return nil, err
@@ -164,8 +173,9 @@ func (r *run) invoker(ctx context.Context, _ int) (esm.Invoker, error) {
 }
 
 func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
+	s := r.recorder.newSlot(r.tally.killed)
 	if r.endpoint != nil {
-		return r.endpoint, nil
+		return &recordedEndpoint{r.endpoint, s}, nil
 	}
 	var env []string
 	var point *killPoint
@@ -179,7 +189,28 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 		}
 		env = append(env, "AWS_ENDPOINT_URL_DYNAMODB="+point.url)
 	}
-	return startProcess(ctx, r.o, r.command, env, point, r.tally, r.log)
+	if s != nil && r.o.storeKind() == StoreFake {
+		env = append(env, "AWS_ACCESS_KEY_ID="+s.id) // tells the requests of processes apart
+	}
+	return startProcess(ctx, r.o, r.command, env, point, s, r.tally, r.log)
+}
+
+// observer returns the observer of the mapping.
+func (r *run) observer() esm.Observer {
+	if r.recorder == nil {
+		return r.tally
+	}
+	return observers{r.tally, r.recorder}
+}
+
+// observers get the same events.
+type observers []esm.Observer
+
+// Observe implements esm.Observer.
+func (all observers) Observe(e esm.Event) {
+	for _, o := range all {
+		o.Observe(e)
+	}
 }
 
 // serve runs the source, the producer and the view until the source ends.
@@ -200,6 +231,9 @@ func (r *run) serve(ctx context.Context) error {
 	group.Go(func() error { r.leave(ctx, over); return nil })
 	group.Go(func() error { return r.produce(beside) })
 	group.Go(func() error { r.toggle(beside); return nil })
+	if r.page != nil {
+		group.Go(func() error { r.page.run(beside); return nil })
+	}
 	return group.Wait()
 }
 

@@ -48,18 +48,18 @@ type runStore struct {
 	variables []string // of the function, for PostgreSQL and Redis
 }
 
-func startStore(ctx context.Context, o *Options) (s *runStore, err error) {
+func startStore(ctx context.Context, o *Options, rec *recorder) (s *runStore, err error) {
 	s = &runStore{transport: &http.Transport{}}
 	if s.queues, err = sqsfake.New(sqsfake.Config{Addr: loopback(o.Ports.SQS)}); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, o); err != nil {
+	if err := s.start(ctx, o, rec); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *runStore) start(ctx context.Context, o *Options) error {
+func (s *runStore) start(ctx context.Context, o *Options, rec *recorder) error {
 	if err := s.queues.Start(); err != nil {
 		return fmt.Errorf("the SQS in this process (--sqs-port): %w", err)
 	}
@@ -70,7 +70,7 @@ func (s *runStore) start(ctx context.Context, o *Options) error {
 	}
 	s.url = o.Store
 	if kind != storeDynamoDB {
-		if err := s.startTables(o); err != nil {
+		if err := s.startTables(o, rec); err != nil {
 			return err
 		}
 	}
@@ -150,8 +150,12 @@ func (s *runStore) config(url string) aws.Config {
 	}
 }
 
-func (s *runStore) startTables(o *Options) (err error) {
-	if s.tables, err = dynamofake.New(dynamofake.Config{Addr: loopback(o.Ports.DynamoDB)}); err != nil {
+func (s *runStore) startTables(o *Options, rec *recorder) (err error) {
+	c := dynamofake.Config{Addr: loopback(o.Ports.DynamoDB)}
+	if rec != nil {
+		c.Observe, c.Fault = rec.observe, rec.armed.fault
+	}
+	if s.tables, err = dynamofake.New(c); err != nil {
 		return err
 	}
 	if err := s.tables.Start(); err != nil {

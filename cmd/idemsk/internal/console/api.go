@@ -1,0 +1,159 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// maxBody is the maximum size in bytes of a request that changes something. A record is 1 MB at most by Kafka's default.
+const maxBody = 2 << 20
+
+// api answers the requests of the page.
+type api struct {
+	source  Source
+	page    []byte
+	streams chan struct{} // its capacity is the maximum number of streams
+	every   time.Duration // the interval of a stream
+}
+
+const (
+	maxStreams  = 64
+	streamEvery = 250 * time.Millisecond
+)
+
+func newHandler(source Source, host, password, token string) http.Handler {
+	a := &api{source: source, page: render(token), streams: make(chan struct{}, maxStreams), every: streamEvery}
+	mux := http.NewServeMux()
+	files, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // the name is a constant
+	}
+	mux.HandleFunc("GET /{$}", a.index)
+	mux.Handle("GET /console.js", http.FileServerFS(files))
+	mux.Handle("GET /console.css", http.FileServerFS(files))
+	mux.HandleFunc("GET /api/run", func(w http.ResponseWriter, _ *http.Request) { reply(w, source.Run()) })
+	mux.HandleFunc("GET /api/stream", a.stream)
+	mux.HandleFunc("GET /api/keys", a.keys)
+	mux.HandleFunc("GET /api/key", a.key)
+	mux.HandleFunc("GET /api/invocations", func(w http.ResponseWriter, _ *http.Request) { reply(w, source.Invocations()) })
+	mux.HandleFunc("GET /api/invocation", a.invocation)
+	mux.HandleFunc("GET /api/letters", a.letters)
+	mux.HandleFunc("POST /api/actions", a.action)
+	return &guard{next: mux, host: host, password: password, token: token}
+}
+
+// render returns the page with its token.
+func render(token string) []byte {
+	var page bytes.Buffer
+	if err := template.Must(template.ParseFS(assets, "assets/index.html")).Execute(&page, token); err != nil {
+		panic(err) // the template is part of the program, and tested
+	}
+	return page.Bytes()
+}
+
+func (a *api) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(a.page) // an error means that the browser has gone
+}
+
+func (a *api) keys(w http.ResponseWriter, r *http.Request) {
+	reply(w, a.source.Keys(Query{Has: r.FormValue("has"), State: r.FormValue("state")}))
+}
+
+func (a *api) key(w http.ResponseWriter, r *http.Request) {
+	h, ok := a.source.History(r.FormValue("key"))
+	if !ok {
+		refuse(w, http.StatusNotFound, "no history of this key is kept")
+		return
+	}
+	reply(w, h)
+}
+
+func (a *api) invocation(w http.ResponseWriter, r *http.Request) {
+	number, err := strconv.Atoi(r.FormValue("number"))
+	d, ok := a.source.Invocation(number)
+	if err != nil || !ok {
+		refuse(w, http.StatusNotFound, "this invocation is not kept")
+		return
+	}
+	reply(w, d)
+}
+
+func (a *api) letters(w http.ResponseWriter, r *http.Request) {
+	letters, err := a.source.Letters(r.Context())
+	if err != nil {
+		refuse(w, http.StatusBadGateway, err.Error())
+		return
+	}
+	reply(w, letters)
+}
+
+func (a *api) action(w http.ResponseWriter, r *http.Request) {
+	var action Action
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&action); err != nil {
+		refuse(w, http.StatusBadRequest, "the action can't be read: "+err.Error())
+		return
+	}
+	done, err := a.source.Do(r.Context(), action)
+	switch {
+	case errors.Is(err, ErrAction):
+		refuse(w, http.StatusBadRequest, err.Error())
+	case err != nil:
+		refuse(w, http.StatusBadGateway, err.Error())
+	default:
+		reply(w, map[string]string{"done": done})
+	}
+}
+
+// stream sends the state of the run whenever it has changed. A slow reader misses states, never counts: each state has all of them.
+func (a *api) stream(w http.ResponseWriter, r *http.Request) {
+	select {
+	case a.streams <- struct{}{}:
+		defer func() { <-a.streams }()
+	default:
+		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d pages are open: close one", maxStreams))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	ticker := time.NewTicker(a.every)
+	defer ticker.Stop()
+	for {
+		state, err := json.Marshal(a.source.Run())
+		if err != nil {
+			return
+		}
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", state); err != nil || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // an error means that the browser has gone
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": message})
+}

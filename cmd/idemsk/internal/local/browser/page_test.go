@@ -1,0 +1,261 @@
+//go:build servers
+
+// Package browser_test tests the page of idemsk local in a real browser.
+package browser_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+)
+
+const root = "../../../../.."
+
+// handler is the path of the example function.
+var handler string //nolint:gochecknoglobals // set once, before any test
+
+func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...)) }
+
+// picturesVariable names a folder. If it is set, the test keeps its screenshots there, as docs/images has them.
+const picturesVariable = "IDEMSK_TEST_PICTURES"
+
+// start starts a run of the example function, and returns the address of its page.
+func start(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	o := local.Options{
+		ESM: esm.DefaultConfig(), Partitions: 3, Function: "'" + handler + "'", Example: true, FunctionName: "payments", Store: local.StoreFake,
+		Env: []string{"IDEMSK_LEASE=1s"}, Seed: 7, Produce: 40, Log: io.Discard, UI: local.UI{Addr: "127.0.0.1:0"},
+	}
+	o.ESM.Topics, o.ESM.ConsumerGroup, o.ESM.BatchSize = []string{"payments"}, "group", 10
+	page := make(chan string, 1)
+	o.Say = func(line string) {
+		if at, ok := strings.CutPrefix(line, "Page: "); ok {
+			page <- at
+		}
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { _, err := local.Run(ctx, o); ended <- err }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case at := <-page:
+		return at
+	case err := <-ended:
+		ended <- nil
+		t.Fatalf("the run has ended: %v", err)
+		return ""
+	}
+}
+
+// browser is a tab of a headless Chromium.
+type browser struct {
+	t    *testing.T
+	ctx  context.Context //nolint:containedctx // it is the tab
+	page string
+	axe  string
+}
+
+// launch starts a browser, and ends it with the test.
+func launch(t *testing.T) *browser {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "chromium.sh")).Output()
+	if err != nil {
+		t.Fatalf("scripts/chromium.sh: %v", err)
+	}
+	dir := strings.TrimSpace(string(out))
+	axe, err := os.ReadFile(filepath.Join(dir, "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(chromedp.DefaultExecAllocatorOptions)],
+		chromedp.ExecPath(filepath.Join(dir, "chromium")), chromedp.NoSandbox, chromedp.Flag("no-zygote", true), chromedp.Flag("single-process", true),
+		chromedp.Flag("in-process-gpu", true), chromedp.Flag("use-gl", "angle"), chromedp.Flag("use-angle", "swiftshader"),
+		chromedp.Env("FONTCONFIG_PATH="+filepath.Join(dir, "fonts"), "LD_LIBRARY_PATH="+dir))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.Context()), 5*time.Minute, errors.New("the test took too long"))
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	return &browser{t: t, ctx: ctx, page: start(ctx, t), axe: string(axe)}
+}
+
+func do[T any](b *browser, what string, action chromedp.Action[T]) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, action)
+	if err != nil {
+		b.t.Fatalf("%s: %v", what, err)
+	}
+	return v
+}
+
+func (b *browser) eval(script string) string {
+	b.t.Helper()
+	return do(b, script, chromedp.Evaluate[string](script))
+}
+
+// open shows a view. The address before is left, so that the script of the page starts anew.
+func (b *browser) open(view string) {
+	b.t.Helper()
+	do(b, "leaving", chromedp.Navigate("about:blank"))
+	do(b, "opening "+view, chromedp.Navigate(b.page+"#/"+view))
+}
+
+// wait waits until the page has a text.
+func (b *browser) wait(text string) {
+	b.t.Helper()
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](fmt.Sprintf("document.body.innerText.includes(%s)", quoted), chromedp.WithPollingTimeout(3*time.Minute))); err != nil {
+		b.t.Fatalf("the page does not show %q: %v\n%s", text, err, b.eval("document.body.innerText"))
+	}
+}
+
+// click clicks the button or link with a text, once it is there.
+func (b *browser) click(text string) {
+	b.t.Helper()
+	script := fmt.Sprintf(`(() => { const el = [...document.querySelectorAll('button, main a')].find(e => e.textContent === %q); if (el) el.click(); return !!el; })()`, text)
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](script, chromedp.WithPollingTimeout(3*time.Minute))); err != nil {
+		b.t.Fatalf("there is no %q to click: %v\n%s", text, err, b.eval("document.body.innerText"))
+	}
+}
+
+// check lets axe-core check the view, and keeps a picture of it.
+func (b *browser) check(name string) {
+	b.t.Helper()
+	do(b, "axe", chromedp.Evaluate[bool](b.axe+"; true"))
+	found := do(b, "axe", chromedp.Evaluate[string](`axe.run().then(r => r.violations.map(v => v.id + ': ' + v.help + ' ' + v.nodes.map(n => n.html).join(' ')).join('\n'))`, chromedp.EvalAwaitPromise))
+	if found != "" {
+		b.t.Errorf("%s: axe-core reports\n%s", name, found)
+	}
+	if wide := do(b, "width", chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth")); wide {
+		b.t.Errorf("%s: the page is wider than the window", name)
+	}
+	if dir := os.Getenv(picturesVariable); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, name+".png"), do(b, "a picture", chromedp.FullScreenshot(100)), 0o600); err != nil { //nolint:mnd // PNG
+			b.t.Error(err)
+		}
+	}
+}
+
+// look sets the size of the window and the colour scheme.
+func (b *browser) look(width, height int64, scheme string) {
+	b.t.Helper()
+	do(b, "the window", chromedp.EmulateViewport(width, height))
+	do(b, "the scheme", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return err
+	}))
+}
+
+// produce fills in the form.
+func (b *browser) produce(id, value string) {
+	b.t.Helper()
+	script, err := json.Marshal([]string{id, value})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.eval(fmt.Sprintf(`(() => { document.getElementById('said').textContent = ''; const [id, value] = %s; const f = document.querySelector('form'); f.querySelectorAll('input')[1].value = id; f.querySelector('textarea').value = value; f.requestSubmit(); return ''; })()`, script))
+	b.wait("Produced payments-")
+}
+
+func record(key string) string { return "record/" + url.PathEscape("payments#payments#"+key) }
+
+func payment(id string) string {
+	return fmt.Sprintf(`{"paymentId":%q,"account":"alice","amount":500,"currency":"EUR"}`, id)
+}
+
+// Each view shows a live run with faults, buttons do what they say, and axe-core has nothing to report, in both schemes and on a telephone.
+func TestViews(t *testing.T) {
+	b := launch(t)
+	b.look(1280, 800, "light")
+	b.open("topic")
+	b.wait("done\n40")
+	b.check("topic")
+	b.open("faults")
+	b.wait("Pause a process beyond its lease")
+	b.check("faults")
+	b.click("Pause a process beyond its lease")
+	b.wait("is paused at its completion")
+	b.produce("pay-42", payment("pay-42"))
+	b.open(record("pay-42"))
+	for _, text := range []string{"claims the key", "is paused", "The lease is over", "takes the key over", "completes the key", "continues", "is older than that of the entry"} {
+		b.wait(text)
+	}
+	if arrows := do(b, "arrows", chromedp.Evaluate[int](`document.querySelectorAll('svg .arrow').length`)); arrows < 6 {
+		t.Errorf("the drawing has %d arrows", arrows)
+	}
+	b.check("history")
+	b.look(390, 844, "dark")
+	b.check("history-narrow")
+	b.open("records")
+	b.wait("pay-42")
+	b.check("records-narrow")
+	b.look(1280, 800, "dark")
+	b.open("invocations")
+	b.wait("The last 100")
+	b.wait("payments-")
+	b.check("invocations")
+	b.open("invocation/1")
+	b.wait(`"eventSource": "aws:kafka"`)
+	b.check("invocation")
+	b.click("Deliver it to two processes at once")
+	b.wait("The batch was delivered to two processes at once.")
+	b.open("faults")
+	b.wait("Disable")
+	b.click("Disable")
+	b.wait("disabled")
+	b.click("Enable")
+	b.wait("enabled")
+}
+
+// Script in keys, values, headers, results and errors is shown and does not run.
+func TestHostileRecords(t *testing.T) {
+	const script = `<img src=x onerror="window.hit=1"><script>window.hit=1</script>`
+	b := launch(t)
+	b.look(1280, 800, "light")
+	b.open("faults")
+	b.wait("Produce a record")
+	b.produce(script, payment(script))
+	b.produce(script+"2", `{"paymentId":"pay-2","account":"alice","amount":500,"currency":"EUR","simulate":"`+strings.ReplaceAll(script, `"`, `\"`)+`"}`)
+	b.open("records")
+	b.wait(script + "2")
+	b.check("hostile")
+	b.open(record(script))
+	b.wait("completes the key")
+	b.wait(script)
+	b.open("letters")
+	b.wait(`simulate is "<img src=x`)
+	b.check("letters")
+	b.click("Redrive all")
+	b.wait("1 dead letter redriven.")
+	b.open("invocation/5")
+	b.wait("\"idempotency-key\"")
+	if got := b.eval(`String(window.hit) + document.querySelectorAll('main img, main script').length`); got != "undefined0" {
+		t.Errorf("a script of a record was run: %s", got)
+	}
+}

@@ -1,0 +1,327 @@
+package local_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+)
+
+// page is the page of a run of the example function, as a browser has it.
+type page struct {
+	t      *testing.T
+	url    string
+	token  string
+	events *bufio.Scanner
+	ended  chan struct{} // closed when the run has ended
+	stop   context.CancelFunc
+	report *local.Report
+}
+
+// open starts a run with a page. The run is ended with the test.
+func open(t *testing.T, change func(o *local.Options)) *page {
+	t.Helper()
+	o, s := options(t, "")
+	o.Function, o.Example, o.UntilDrained, o.Partitions = "'"+handler+"'", true, false, 1
+	o.Env = []string{"IDEMSK_LEASE=1s"}
+	o.UI = local.UI{Addr: "127.0.0.1:0"}
+	if change != nil {
+		change(&o)
+	}
+	p := &page{t: t, ended: make(chan struct{})}
+	shown := make(chan string, 1)
+	say := o.Say
+	o.Say = func(line string) {
+		say(line)
+		if at, ok := strings.CutPrefix(line, "Page: "); ok {
+			shown <- at
+		}
+	}
+	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(t.Context()), 5*time.Minute, errors.New("the test took too long"))
+	p.stop = stop
+	var runErr error
+	go func() {
+		defer close(p.ended)
+		p.report, runErr = local.Run(ctx, o)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-p.ended
+		http.DefaultClient.CloseIdleConnections()
+		if runErr != nil {
+			t.Error(runErr)
+		}
+		if t.Failed() {
+			t.Log(s.String())
+		}
+	})
+	select {
+	case p.url = <-shown:
+	case <-p.ended:
+		t.Fatalf("the run has ended: %v", runErr)
+	}
+	p.token = regexp.MustCompile(`name="token" content="([^"]+)"`).FindStringSubmatch(p.text(http.MethodGet, "", nil))[1]
+	p.stream(ctx)
+	return p
+}
+
+// stream opens the stream of states.
+func (p *page) stream(ctx context.Context) {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"api/stream", http.NoBody)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = resp.Body.Close() })
+	p.events = bufio.NewScanner(resp.Body)
+	p.events.Buffer(nil, 1<<20)
+}
+
+// until reads states until a condition holds.
+func (p *page) until(what string, holds func(run *console.Run) bool) {
+	p.t.Helper()
+	for p.events.Scan() {
+		var run console.Run
+		data, ok := strings.CutPrefix(p.events.Text(), "data: ")
+		if ok && json.Unmarshal([]byte(data), &run) == nil && holds(&run) {
+			return
+		}
+	}
+	p.t.Fatalf("the stream has ended, and not %s: %v", what, p.events.Err())
+}
+
+func (p *page) text(method, path string, body []byte) string {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(p.t.Context()), method, p.url+path, bytes.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("X-Idemsk-Token", p.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(resp.Body); err != nil {
+		p.t.Fatal(err)
+	}
+	return b.String()
+}
+
+func get[T any](p *page, path string) (v T) {
+	p.t.Helper()
+	if text := p.text(http.MethodGet, path, nil); json.Unmarshal([]byte(text), &v) != nil {
+		p.t.Fatalf("%s: %s", path, text)
+	}
+	return v
+}
+
+// do performs an action, and checks what it says.
+func (p *page) do(a console.Action, says string) {
+	p.t.Helper()
+	body, err := json.Marshal(a)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if got := p.text(http.MethodPost, "api/actions", body); !strings.Contains(got, says) {
+		p.t.Fatalf("%s: %s; want %q", a.Action, got, says)
+	}
+}
+
+func (p *page) produce(id, more string) {
+	p.t.Helper()
+	value := fmt.Sprintf(`{"paymentId":%q,"account":"alice","amount":5,"currency":"EUR"%s}`, id, more)
+	p.do(console.Action{Action: console.ActionProduce, Record: &console.Record{Key: "alice", ID: id, Value: value}}, "Produced payments-0@")
+}
+
+// progress returns the state of the only partition, once it is known.
+func progress(run *console.Run) (p console.Partition) {
+	if len(run.Partitions) > 0 {
+		p = run.Partitions[0]
+	}
+	return p
+}
+
+// history waits until a key has an event of a kind, and returns the history.
+func (p *page) history(id, kind string) (h console.History) {
+	p.t.Helper()
+	p.until(id+" is "+kind, func(*console.Run) bool {
+		h = get[console.History](p, "api/key?key="+url.QueryEscape("function#payments#"+id))
+		return slices.ContainsFunc(h.Events, func(e console.Event) bool { return e.Kind == kind })
+	})
+	return h
+}
+
+// kinds describes the events of a history with their processes: "claimed 1".
+func kinds(h console.History) (all []string) {
+	for _, e := range h.Events {
+		switch e.Kind {
+		case console.KindWaited, console.KindExtended, console.KindRepeated: // how often depends on the moment
+		default:
+			all = append(all, fmt.Sprintf("%s %d", e.Kind, e.Process))
+		}
+	}
+	return all
+}
+
+// A process that is paused beyond its lease loses its key. Its late completion is refused, and the key is completed once.
+func TestPageShowsAKeyThatIsTakenOver(t *testing.T) {
+	t.Parallel()
+	p := open(t, nil)
+	p.do(console.Action{Action: console.ActionPause}, "is paused at its completion")
+	p.do(console.Action{Action: console.ActionPause}, "not available")
+	p.produce("pay-1", "")
+	h := p.history("pay-1", console.KindFenced)
+	want := []string{"delivered 1", "claimed 1", "paused 1", "delivered 2", "stolen 2", "completed 2", "resumed 1", "fenced 1"}
+	if got := kinds(h); !slices.Equal(got, want) {
+		t.Errorf("the history is %q, want %q", got, want)
+	}
+	if k := h.Key; k.State != console.Completed || k.Attempts != 2 || k.Steals != 1 || k.Refused == 0 || !strings.Contains(k.Outcome, "pay-1") {
+		t.Errorf("the key is %+v", k)
+	}
+	var stolen, fenced console.Event
+	for _, e := range h.Events {
+		switch e.Kind {
+		case console.KindStolen:
+			stolen = e
+		case console.KindFenced:
+			fenced = e
+		}
+	}
+	if stolen.Token != fenced.Token+1 || h.Key.Token != stolen.Token || fenced.Batch != "payments-0@0+0" {
+		t.Errorf("taken over %+v, refused %+v", stolen, fenced)
+	}
+	p.produce("pay-1", "") // a duplicate
+	if h = p.history("pay-1", console.KindReplayed); h.Key.Replays == 0 || h.Key.Attempts != 2 {
+		t.Errorf("after a duplicate: %+v", h.Key)
+	}
+	if keys := get[console.Keys](p, "api/keys?has=pay-1&state=completed"); keys.Selected != 1 || len(keys.Keys) != 1 || keys.States[console.Completed] != 1 {
+		t.Errorf("the keys are %+v", keys)
+	}
+	if keys := get[console.Keys](p, "api/keys?state=failed"); keys.Selected != 0 {
+		t.Errorf("failed keys: %+v", keys)
+	}
+}
+
+// A process that is killed keeps its key until the lease is over. The report counts the kill.
+func TestPageKillsAProcess(t *testing.T) {
+	t.Parallel()
+	p := open(t, nil)
+	p.do(console.Action{Action: console.ActionKill}, "is killed")
+	p.produce("pay-1", "")
+	h := p.history("pay-1", console.KindCompleted)
+	if got, want := kinds(h), []string{"delivered 1", "claimed 1", "died 1", "delivered 2", "stolen 2", "completed 2"}; !slices.Equal(got, want) {
+		t.Errorf("the history is %q, want %q", got, want)
+	}
+	all := get[console.Invocations](p, "api/invocations").Invocations
+	if last := all[len(all)-1]; last.Outcome != console.OutcomeKilled || last.Try != 1 || last.Process != 1 || last.Records != 1 {
+		t.Errorf("the first invocation is %+v", last)
+	}
+	p.stop()
+	<-p.ended
+	if p.report == nil || len(p.report.Kills) != 1 || p.report.Kills[0].During != "payments-0@0+0" || p.report.OwnFailures() != 0 {
+		t.Errorf("%+v", p.report)
+	}
+}
+
+// The exact event of an invocation is delivered again, to one process and to two at once.
+func TestPageDeliversABatchAgain(t *testing.T) {
+	t.Parallel()
+	p := open(t, nil)
+	p.produce("pay-1", "")
+	p.history("pay-1", console.KindCompleted)
+	p.until("it is committed", func(run *console.Run) bool { return progress(run).Committed == 1 })
+	first := get[console.Detail](p, "api/invocation?number=1")
+	if first.Outcome != console.OutcomeOK || !strings.Contains(first.Event, `"payments-0":[{`) || !strings.Contains(strings.Join(first.Log, "\n"), `"Executed":1`) {
+		t.Errorf("the invocation is %+v", first)
+	}
+	p.do(console.Action{Action: console.ActionRedeliver, Invocation: 1}, "delivered again")
+	p.do(console.Action{Action: console.ActionTwice, Invocation: 1}, "two processes at once")
+	p.do(console.Action{Action: console.ActionRedeliver, Invocation: 99}, "not kept")
+	if h := p.history("pay-1", console.KindReplayed); h.Key.Replays != 3 || h.Key.Attempts != 1 {
+		t.Errorf("the key is %+v", h.Key)
+	}
+	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) != 4 || get[console.Detail](p, "api/invocation?number=4").Event != first.Event {
+		t.Errorf("the invocations are %+v", n)
+	}
+}
+
+// A dead letter has its reason and its value. When it is redriven, its key is claimed again.
+func TestPageRedrivesADeadLetter(t *testing.T) {
+	t.Parallel()
+	p := open(t, nil)
+	p.produce("pay-1", `,"simulate":"permanent"`)
+	if h := p.history("pay-1", console.KindFailed); h.Key.State != console.Failed || !strings.Contains(h.Key.Outcome, "simulated failure") {
+		t.Errorf("the key is %+v", h.Key)
+	}
+	letters := get[[]console.Letter](p, "api/letters")
+	if len(letters) != 1 || letters[0].Code != "permanent" || !strings.Contains(letters[0].Value, `"paymentId":"pay-1"`) || letters[0].Source != "payments-0@0" {
+		t.Fatalf("the letters are %+v", letters)
+	}
+	p.do(console.Action{Action: console.ActionRedrive, Letters: []string{"another"}}, "0 dead letters redriven")
+	p.do(console.Action{Action: console.ActionRedrive, Letters: []string{letters[0].ID}}, "1 dead letter redriven")
+	p.until("it fails again", func(*console.Run) bool {
+		again := get[[]console.Letter](p, "api/letters")
+		return len(again) == 1 && again[0].Token > letters[0].Token
+	})
+}
+
+// While the mapping is disabled, nothing is delivered. While the store is slow or fails, records wait.
+func TestPageDisablesTheMappingAndTheStore(t *testing.T) {
+	t.Parallel()
+	p := open(t, nil)
+	p.do(console.Action{Action: console.ActionDisable}, "disabled")
+	p.produce("pay-1", "")
+	p.until("the record is in the topic", func(run *console.Run) bool { return progress(run).End == 1 && !run.Enabled })
+	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) != 0 {
+		t.Errorf("invocations of a disabled mapping: %+v", n)
+	}
+	p.do(console.Action{Action: console.ActionStoreFail}, "fails for 10s")
+	p.do(console.Action{Action: console.ActionStoreSlow}, "takes 1s more")
+	p.do(console.Action{Action: console.ActionEnable}, "enabled")
+	p.until("it is done", func(run *console.Run) bool { return run.Enabled && progress(run).Committed == 1 })
+	h := p.history("pay-1", console.KindCompleted)
+	if len(h.Events) == 0 || h.Key.State != console.Completed {
+		t.Errorf("%+v", h)
+	}
+	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) < 2 {
+		t.Errorf("the failing store did not fail an invocation: %+v", n)
+	}
+}
+
+// The page has no buttons that a run can't serve, and says what it can't show.
+func TestPageOfAFunctionWithoutStore(t *testing.T) {
+	t.Parallel()
+	p := open(t, func(o *local.Options) {
+		plain, _ := options(t, "noop")
+		o.Function, o.Env, o.Example, o.Store = plain.Function, plain.Env, false, local.StoreNone
+	})
+	run := get[console.Run](p, "api/run")
+	if want := []string{console.ActionProduce, console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice}; !slices.Equal(run.Actions, want) ||
+		!strings.Contains(run.Notice, "--store fake only") {
+		t.Errorf("%+v", run)
+	}
+	p.do(console.Action{Action: console.ActionKill}, "not available")
+	p.produce("pay-1", "")
+	p.until("it is done", func(run *console.Run) bool { return progress(run).Committed == 1 })
+	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) != 1 || n[0].Process != 1 {
+		t.Errorf("%+v", n)
+	}
+}
