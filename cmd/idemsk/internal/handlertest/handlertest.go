@@ -53,7 +53,8 @@ func IdleConnections() []goleak.Option {
 func Build(path, pkg string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", path, pkg) //nolint:gosec // a package of this repository
+	flags := []string{"build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", path}
+	command := exec.CommandContext(ctx, "go", append(flags, pkg)...) //nolint:gosec // a package of this repository
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
