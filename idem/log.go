@@ -3,6 +3,7 @@ package idem
 import (
 	"context"
 	"log/slog"
+	"slices"
 )
 
 // LogHandler returns a slog.Handler that adds to each line that is logged with a handler's context what is handled: "source", "key" as it is
@@ -66,7 +67,7 @@ func (h *logHandler) WithGroup(name string) slog.Handler {
 }
 
 func (h *logHandler) with(add func(slog.Handler) slog.Handler) slog.Handler {
-	groups := append(h.groups[:len(h.groups):len(h.groups)], add)
+	groups := append(slices.Clip(h.groups), add)
 	return &logHandler{base: h.base, groups: groups, full: add(h.full), more: h.more}
 }
 

@@ -29,15 +29,16 @@ func (d *diary) Observe(_ context.Context, e idem.Event) {
 	defer d.mu.Unlock()
 	d.last = e
 	words := []string{e.Step.String()}
-	switch {
-	case e.Step == idem.StepClaim:
+	if e.Step == idem.StepClaim {
 		words = append(words, [...]string{"Unknown", "Claimed", "InFlight", "LeaseOver", "Completed", "Failed"}[e.State])
-		if e.Stolen {
-			words = append(words, "stolen")
-		}
-	case e.Step == idem.StepSettle:
+	}
+	if e.Stolen {
+		words = append(words, "stolen")
+	}
+	if e.Step == idem.StepSettle {
 		words = append(words, e.Op.String())
-	case e.Step == idem.StepEnd:
+	}
+	if e.Outcome != nil {
 		words = append(words, e.Outcome.Kind.String())
 	}
 	words = append(words, fmt.Sprintf("attempt %d", e.Attempt.Number), e.Took.String())
