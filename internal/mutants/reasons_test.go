@@ -28,6 +28,9 @@ var reasons = map[string]map[string]string{
 			"if the item's own claim had waited too long, and those behind it had not",
 		"l.unclaim(): l.unclaim() => nothing #3": "the lane pauses before the item that was put back begins, which releases the same claims",
 	},
+	"idem/pgstore/statements.go": {
+		"SELECT idempotency_key FROM {table} WHERE expiry_timestamp <= {now} ORDER BY expiry_timest…: <= => <": "an entry that expires in this millisecond is pruned later",
+	},
 	"idem/redisstore/lua/prelude.lua": {
 		"if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'lar…: > => >=": "a result of exactly the limit is read separately, " +
 			"which costs a request",
