@@ -177,6 +177,8 @@ func claimsOnCommit() []test {
 				s.Errorf("the key is %+v", got)
 			}
 			s.wantTime("Expiry", got.Expiry, store.Expiry(s.Now(), retention))
+			s.wantTime("CreatedAt", got.CreatedAt, time.UnixMilli(set.Token))
+			s.wantTime("LeaseUntil", got.LeaseUntil, time.UnixMilli(set.Token).Add(lease))
 		}},
 		{"completes an absent key without an effect", func(s *suite) {
 			s.mustSettle(s.unclaimed(nil))

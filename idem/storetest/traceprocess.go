@@ -44,7 +44,7 @@ func TraceProcesses(tb testing.TB, skew time.Duration) (assignment string) {
 // readObservations reads what the processes have observed. A line that is cut belongs to a call that a killed process did not begin, or did not see
 // the end of.
 func readObservations(path string) (all []observation, err error) {
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // of the test that began the trace
 	for line := range bytes.Lines(text) {
 		var o observation
 		if json.Unmarshal(line, &o) == nil {
@@ -65,7 +65,7 @@ func TracedProcess[S fullStore](s S) (fullStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storetest: %s is %q: %w", traceLogVariable, text, err)
 	}
-	log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // of the test that began the trace
 	if err != nil {
 		return nil, err
 	}

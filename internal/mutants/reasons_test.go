@@ -4,6 +4,7 @@ package mutants_test
 
 const (
 	capacity = "a capacity: only allocations change"
+	oneRow   = "the value does not matter: only the division by a count of 0 does"
 	noNil    = "a parameter that is nil is not sent by the SDK, and append puts the others behind it"
 )
 
@@ -27,6 +28,12 @@ var reasons = map[string]map[string]string{
 		"l.unclaim(): l.unclaim() => nothing": "nothing is claimed behind an item that waits for another lane. There is something to release only " +
 			"if the item's own claim had waited too long, and those behind it had not",
 		"l.unclaim(): l.unclaim() => nothing #3": "the lane pauses before the item that was put back begins, which releases the same claims",
+	},
+	"idem/pgstore/statements.go": {
+		"SELECT idempotency_key FROM {table} WHERE expiry_timestamp <= {now} ORDER BY expiry_timest…: <= => <": "an entry that expires in this millisecond is pruned later",
+		"` AND lease_until <= {lease}: <= => <":                                                  "an extension to the same end of the lease is not written, and answered after a look",
+		"return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done: 1 => 2":    oneRow,
+		"return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done: 1 => 2 #2": oneRow,
 	},
 	"idem/redisstore/lua/prelude.lua": {
 		"if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'lar…: > => >=": "a result of exactly the limit is read separately, " +
