@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/kafka"
@@ -36,7 +37,7 @@ func Handler(h kafka.Handler) Build {
 type Base struct {
 	Config Config
 	Vars   *Vars
-	Logger *slog.Logger // adds to each line what its context says; see idem.LogHandler
+	Logger *slog.Logger // adds to each line what its context says; see observe.LogHandler
 	awsCfg func(ctx context.Context) (aws.Config, error)
 	opened []func() // called by Close, in the order in which they were registered
 	passed *Store   // the configured store; nil if it is built in
@@ -188,7 +189,7 @@ func loadOnce() func(ctx context.Context) (aws.Config, error) {
 }
 
 func newLogger(w io.Writer, level slog.Level, attrs []func(ctx context.Context) []slog.Attr) *slog.Logger {
-	return slog.New(idem.LogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}), attrs...))
+	return slog.New(observe.LogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}), attrs...))
 }
 
 // DefaultLogger returns a Build that makes Base.Logger the default of package slog, so that the lines of a handler that logs by

@@ -17,13 +17,13 @@ type options struct {
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
 
-	observers idem.Observers
+	observers observers
 	around    []func(kafka.Handler) kafka.Handler
 	batch     func(ctx context.Context, partitions [][]kafka.Record) (context.Context, func(*kafka.Batch))
 	logAttrs  []func(ctx context.Context) []slog.Attr
 }
 
-// WithLogAttrs adds to each line of the logger what a function returns for the line's context, as idem.LogHandler does.
+// WithLogAttrs adds to each line of the logger what a function returns for the line's context, as observe.LogHandler does.
 func WithLogAttrs(of func(ctx context.Context) []slog.Attr) Option {
 	return func(all *options) { all.logAttrs = append(all.logAttrs, of) }
 }
@@ -41,6 +41,16 @@ func WithBatch(begin func(ctx context.Context, partitions [][]kafka.Record) (ins
 // WithObserver adds an observer of the engine.
 func WithObserver(o idem.Observer) Option {
 	return func(all *options) { all.observers = append(all.observers, o) }
+}
+
+// observers is a list of observers as one.
+type observers []idem.Observer
+
+// Observe tells each observer.
+func (all observers) Observe(ctx context.Context, e idem.Event) {
+	for _, o := range all {
+		o.Observe(ctx, e)
+	}
 }
 
 // collect returns what the options add.

@@ -187,7 +187,7 @@ func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	out := s.Run(claims[0])
 	if e.cfg.Observer != nil {
 		end := out
-		e.cfg.Observer.Observe(s.ctx, EndOf(&claims[0].Task, &end))
+		e.cfg.Observer.Observe(s.ctx, end.End(&claims[0].Task))
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -46,7 +47,7 @@ type timings struct{}
 
 // Observe implements idem.Observer.
 func (timings) Observe(_ context.Context, e idem.Event) {
-	if e.Step == idem.StepEnd {
+	if e.Step == observe.End {
 		fmt.Println(e.Step, e.Outcome.Kind)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -33,8 +34,8 @@ func (c *handlerContext) Value(key any) any {
 	switch key {
 	case attemptKey{}:
 		return c.attempt
-	case handlingKey{}:
-		return handling{source: c.attempt.Source, stored: c.stored, number: c.attempt.Number, token: c.attempt.Token}
+	case observe.HandlingKey{}:
+		return observe.Handling{Source: c.attempt.Source, StoredKey: c.stored, Number: c.attempt.Number, Token: c.attempt.Token}
 	case store.EffectKey{}:
 		if c.transactor == nil {
 			return nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -141,5 +142,5 @@ func (h *heartbeat) again(d time.Duration) {
 func (h *heartbeat) lose(err error) {
 	h.lost = fmt.Errorf("%w: key %q, token %d: %w", ErrLeaseLost, h.extend.Key, h.extend.Token, err)
 	h.handler.end(h.lost)
-	h.session.ended(StepLeaseLost, h.task, h.handler.attempt, h.extend.Key, h.session.began(), h.lost)
+	h.session.ended(observe.LeaseLost, h.task, h.handler.attempt, h.extend.Key, h.session.began(), h.lost)
 }

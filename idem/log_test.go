@@ -11,6 +11,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/observe"
 )
 
 // without is a text handler without the time and the level.
@@ -40,7 +41,7 @@ func TestLinesOfAHandlerNameItsTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			l := slog.New(idem.LogHandler(without(&out), tc.more...))
+			l := slog.New(observe.LogHandler(without(&out), tc.more...))
 			if tc.log != nil {
 				l = tc.log(l)
 			}
@@ -59,7 +60,7 @@ func TestLinesOfAHandlerNameItsTask(t *testing.T) {
 // Without a claim a line has the source, and no attempt. Outside of a handler it has nothing.
 func TestLinesWithoutAClaim(t *testing.T) {
 	var out bytes.Buffer
-	l := slog.New(idem.LogHandler(without(&out)))
+	l := slog.New(observe.LogHandler(without(&out)))
 	st := newSpy()
 	st.onClaim = down(errNetwork)
 	e := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen})
@@ -73,7 +74,7 @@ func TestLinesWithoutAClaim(t *testing.T) {
 
 func TestLogHandlerIsASlogHandler(t *testing.T) {
 	var out bytes.Buffer
-	h := idem.LogHandler(slog.NewJSONHandler(&out, nil), func(context.Context) []slog.Attr { return []slog.Attr{slog.String("requestId", "r-1")} })
+	h := observe.LogHandler(slog.NewJSONHandler(&out, nil), func(context.Context) []slog.Attr { return []slog.Attr{slog.String("requestId", "r-1")} })
 	err := slogtest.TestHandler(h, func() (lines []map[string]any) {
 		for line := range strings.Lines(out.String()) {
 			var values map[string]any

@@ -13,6 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -29,13 +30,13 @@ func (d *diary) Observe(_ context.Context, e idem.Event) {
 	defer d.mu.Unlock()
 	d.last = e
 	words := []string{e.Step.String()}
-	if e.Step == idem.StepClaim {
+	if e.Step == observe.Claim {
 		words = append(words, [...]string{"Unknown", "Claimed", "InFlight", "LeaseOver", "Completed", "Failed"}[e.State])
 	}
 	if e.Stolen {
 		words = append(words, "stolen")
 	}
-	if e.Step == idem.StepSettle {
+	if e.Step == observe.Settle {
 		words = append(words, e.Op.String())
 	}
 	if e.Outcome != nil {
@@ -144,7 +145,7 @@ func TestObserverIsToldOfWaitsStealsAndLostLeases(t *testing.T) {
 // A session tells the steps of tasks whose claims are sent ahead and whose completions are sent together. Their callers know the ends.
 func TestObserverIsToldTheStepsOfASession(t *testing.T) {
 	d := &diary{}
-	e := newEngine(t, memstore.New(memstore.Config{BatchSize: 25}), idem.Config{Observer: idem.Observers{&diary{}, d}})
+	e := newEngine(t, memstore.New(memstore.Config{BatchSize: 25}), idem.Config{Observer: d})
 	s := session(t, e, t.Context())
 	used := &idem.Claim{Task: taskOf(returning("", nil))}
 	unused := &idem.Claim{Task: taskOf(returning("", nil))}
@@ -163,6 +164,6 @@ func TestObserverIsToldTheStepsOfASession(t *testing.T) {
 }
 
 func TestStepsHaveNames(t *testing.T) {
-	equal(t, "the last step", idem.StepOverrun.String(), "Overrun")
-	equal(t, "an unknown step", idem.Step(200).String(), "Unknown")
+	equal(t, "the last step", observe.Overrun.String(), "Overrun")
+	equal(t, "an unknown step", observe.Step(200).String(), "Unknown")
 }

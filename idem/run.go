@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -175,12 +176,12 @@ func (s *Session) execute(claim *Claim) (result []byte, effect store.Effect, los
 		ctx.begin(s, claim)
 		defer ctx.end(nil)
 		result, effect, err = callSealed(&ctx, claim.Task.Handler)
-		s.ended(StepHandle, &claim.Task, ctx.attempt, claim.key, began, err)
+		s.ended(observe.Handle, &claim.Task, ctx.attempt, claim.key, began, err)
 		return result, effect, nil, err
 	}
 	defer claim.beat.handler.end(nil)
 	result, effect, err = callSealed(&claim.beat.handler, claim.Task.Handler)
-	s.ended(StepHandle, &claim.Task, claim.beat.handler.attempt, claim.key, began, err)
+	s.ended(observe.Handle, &claim.Task, claim.beat.handler.attempt, claim.key, began, err)
 	return result, effect, claim.beat.returned(), err
 }
 
@@ -299,7 +300,7 @@ func (s *Session) sendDeadLetter(task *Task, b DeadLetter) (err error) {
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrDeadLetterNotSent, err)
 		}
-		s.ended(StepDeadLetter, task, b.Attempt, b.StoredKey, began, err)
+		s.ended(observe.DeadLetter, task, b.Attempt, b.StoredKey, began, err)
 	}()
 	ctx, cancel := s.letterContext()
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -117,7 +118,7 @@ func (s *Session) claim(claims []*Claim, allowed bool) {
 		if claim.res.Err != nil && isStoreFault(claim.res.Err) {
 			claim.res.Err = unavailableStore(claim.res.Err)
 		}
-		s.tell(claim, Event{Step: StepClaim, Took: took, Err: claim.res.Err, State: claim.res.State, Stolen: claim.res.Stolen})
+		s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State, Stolen: claim.res.Stolen})
 	}
 }
 
@@ -206,7 +207,7 @@ func (s *Session) Release(claims []*Claim) {
 			set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)
-			s.tell(claim, Event{Step: StepRelease})
+			s.tell(claim, Event{Step: observe.Release})
 			claim.res, claim.owner = store.ClaimResult{}, ""
 		}
 	}
@@ -271,7 +272,7 @@ func (s *Session) WaitTime(claim *Claim) (time.Duration, bool) {
 	if pause <= 0 {
 		return pause, false
 	}
-	s.tell(claim, Event{Step: StepWait, Took: pause})
+	s.tell(claim, Event{Step: observe.Wait, Took: pause})
 	return pause, true
 }
 

@@ -3,6 +3,8 @@ package idem
 import (
 	"context"
 	"fmt"
+
+	"github.com/idemsk/idemsk/idem/observe"
 )
 
 // RunUnprotected runs a task without a claim, as if there were no engine, for comparison.
@@ -15,10 +17,10 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
 		return out
 	}
-	ctx, cancel := context.WithCancel(context.WithValue(s.handlers, handlingKey{}, handling{source: task.Source, stored: out.Key}))
+	ctx, cancel := context.WithCancel(context.WithValue(s.handlers, observe.HandlingKey{}, observe.Handling{Source: task.Source, StoredKey: out.Key}))
 	began := s.began()
 	result, err := call(ctx, task.Handler)
-	s.ended(StepHandle, task, Attempt{Key: task.Key, Source: task.Source}, out.Key, began, err)
+	s.ended(observe.Handle, task, Attempt{Key: task.Key, Source: task.Source}, out.Key, began, err)
 	cancel()
 	switch c := classOf(err); {
 	case err == nil || c.class == resultless:

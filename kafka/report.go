@@ -5,6 +5,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/observe"
 )
 
 // Report has the counts of a batch, or those that Add has counted. Each try of a record is counted once in the fields from Executed to Overruns.
@@ -51,12 +52,12 @@ func (b *Batch) Report() Report {
 
 // Add counts the end of a try of a record. It ignores all other steps. The store's latencies are appended to StoreLatency.
 func (r *Report) Add(e *idem.Event) {
-	if e.Step != idem.StepEnd && e.Step != idem.StepOverrun {
+	if e.Step != observe.End && e.Step != observe.Overrun {
 		return
 	}
 	r.Records++
 	r.RecordAge = max(r.RecordAge, e.Age)
-	if e.Step == idem.StepOverrun {
+	if e.Step == observe.Overrun {
 		r.Overruns++
 		return
 	}
@@ -82,11 +83,11 @@ func (r *Report) addEnd(e *idem.Event) {
 func (m *Message) end(began time.Time) (e idem.Event) {
 	switch m.State {
 	case batch.Overrun:
-		e = idem.Event{Step: idem.StepOverrun, Task: &m.Task, Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: batch.ErrOverrun}
+		e = idem.Event{Step: observe.Overrun, Task: &m.Task, Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: batch.ErrOverrun}
 	case batch.BehindOverrun:
-		e = idem.EndOf(&m.Task, &idem.Outcome{Kind: idem.NotStarted, Err: batch.ErrBehind})
+		e = (&idem.Outcome{Kind: idem.NotStarted, Err: batch.ErrBehind}).End(&m.Task)
 	case batch.Ended:
-		e = idem.EndOf(&m.Task, &m.Outcome)
+		e = m.Outcome.End(&m.Task)
 		e.Duplicate = m.Duplicate
 	}
 	if !m.Record.Timestamp.IsZero() {

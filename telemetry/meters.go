@@ -11,6 +11,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/observe"
 )
 
 // meters are the instruments.
@@ -45,26 +46,26 @@ func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 func (t *Telemetry) Observe(ctx context.Context, e idem.Event) {
 	m := t.meters
 	switch e.Step {
-	case idem.StepHandle:
+	case observe.Handle:
 		m.process.Record(ctx, e.Took.Seconds(), m.with(e.Err, semconv.MessagingDestinationName(topicOf(e.Task.Source))))
-	case idem.StepClaim:
+	case observe.Claim:
 		m.store.Record(ctx, e.Took.Seconds(), m.with(e.Err, operationKey.String("claim")))
 		if e.Stolen {
 			m.stolen.Add(ctx, 1, m.with(nil))
 		}
-	case idem.StepSettle:
+	case observe.Settle:
 		m.store.Record(ctx, e.Took.Seconds(), m.with(e.Err, operationKey.String(e.Op.String())))
-	case idem.StepLeaseLost:
+	case observe.LeaseLost:
 		m.lost.Add(ctx, 1, m.with(nil))
-	case idem.StepEnd:
+	case observe.End:
 		outcome := e.Outcome.Kind.String()
 		if e.Duplicate {
 			outcome = "Duplicate"
 		}
 		m.records.Add(ctx, 1, m.with(nil, outcomeKey.String(outcome)))
-	case idem.StepOverrun:
+	case observe.Overrun:
 		m.records.Add(ctx, 1, m.with(nil, outcomeKey.String(e.Step.String())))
-	case idem.StepUnknown, idem.StepWait, idem.StepRelease, idem.StepDeadLetter:
+	case observe.Unknown, observe.Wait, observe.Release, observe.DeadLetter:
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -254,11 +255,19 @@ func (f *fixture) fetch(brokers kgo.Opt, topic string) kafka.Record {
 	return r
 }
 
+// both is two observers as one.
+type both [2]idem.Observer
+
+func (b both) Observe(ctx context.Context, e idem.Event) {
+	b[0].Observe(ctx, e)
+	b[1].Observe(ctx, e)
+}
+
 // consume runs a consumer process until one record is settled.
 func (f *fixture) consume(brokers []string, handler kafka.Handler) {
 	f.Helper()
 	ended := make(chan struct{})
-	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{Observer: idem.Observers{f, ends(ended)}})
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{Observer: both{f, ends(ended)}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -283,7 +292,7 @@ type ends chan struct{}
 
 // Observe implements idem.Observer.
 func (e ends) Observe(_ context.Context, event idem.Event) {
-	if event.Step == idem.StepEnd {
+	if event.Step == observe.End {
 		close(e)
 	}
 }
@@ -375,9 +384,9 @@ func TestMetrics(t *testing.T) {
 		return nil, nil
 	}, record(t.Context(), payments, "a"), kafka.Record{Topic: payments, Offset: 1, Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("b")}}},
 		kafka.Record{Topic: payments, Offset: 2, Value: []byte("{}"), Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("a")}}})
-	f.Observe(t.Context(), idem.Event{Step: idem.StepClaim, Task: &idem.Task{}, Stolen: true, Took: time.Second, Err: idem.ErrStoreUnavailable})
-	f.Observe(t.Context(), idem.Event{Step: idem.StepLeaseLost, Task: &idem.Task{}})
-	f.Observe(t.Context(), idem.Event{Step: idem.StepOverrun, Task: &idem.Task{}})
+	f.Observe(t.Context(), idem.Event{Step: observe.Claim, Task: &idem.Task{}, Stolen: true, Took: time.Second, Err: idem.ErrStoreUnavailable})
+	f.Observe(t.Context(), idem.Event{Step: observe.LeaseLost, Task: &idem.Task{}})
+	f.Observe(t.Context(), idem.Event{Step: observe.Overrun, Task: &idem.Task{}})
 	got := f.collect()
 	for name, want := range map[string]int64{
 		"messaging.process.duration payments": 1, "messaging.process.duration payments permanent": 1,

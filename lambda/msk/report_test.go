@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -29,7 +30,7 @@ type counts struct{ kafka.Report }
 
 // Observe implements idem.Observer. Steps before the end are told concurrently.
 func (c *counts) Observe(_ context.Context, e idem.Event) {
-	if e.Step == idem.StepEnd || e.Step == idem.StepOverrun {
+	if e.Step == observe.End || e.Step == observe.Overrun {
 		c.Add(&e)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/idemsk/idemsk/bench/internal/topic"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
@@ -34,7 +35,7 @@ type process struct {
 
 // Observe implements idem.Observer.
 func (p *process) Observe(_ context.Context, e idem.Event) {
-	if e.Step == idem.StepEnd && (e.Outcome.Kind == idem.Executed || e.Outcome.Kind == idem.Replayed) && !e.Duplicate {
+	if e.Step == observe.End && (e.Outcome.Kind == idem.Executed || e.Outcome.Kind == idem.Replayed) && !e.Duplicate {
 		p.settled.Add(1)
 	}
 }

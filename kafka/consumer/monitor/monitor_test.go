@@ -16,6 +16,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -81,11 +82,11 @@ func TestOutcomesCountWhatTheObserverIsTold(t *testing.T) {
 	registry.MustRegister(o)
 	task := &idem.Task{Key: "ledger#payments#a", Source: "payments-0@7"}
 	for range 3 {
-		e := idem.EndOf(task, &idem.Outcome{Kind: idem.Executed, ClaimTook: 5 * time.Millisecond, SettleTook: time.Millisecond})
+		e := (&idem.Outcome{Kind: idem.Executed, ClaimTook: 5 * time.Millisecond, SettleTook: time.Millisecond}).End(task)
 		e.Age = time.Minute
 		o.Observe(t.Context(), e)
 	}
-	o.Observe(t.Context(), idem.Event{Step: idem.StepHandle, Task: task, Took: time.Second})
+	o.Observe(t.Context(), idem.Event{Step: observe.Handle, Task: task, Took: time.Second})
 	for _, age := range []string{"60", "0"} {
 		w := httptest.NewRecorder()
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))

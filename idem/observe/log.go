@@ -1,4 +1,4 @@
-package idem
+package observe
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // LogHandler returns a slog.Handler that adds to each line that is logged with a handler's context what is handled: "source", "key" as it is
-// stored (see Config.HashKeys), "attempt" and "token". Without a claim there is no attempt and no token. It then adds what the functions of
+// stored (see idem.Config.HashKeys), "attempt" and "token". Without a claim there is no attempt and no token. It then adds what the functions of
 // more return for the context of any line. The attributes are outside of the groups of a logger.
 func LogHandler(next slog.Handler, more ...func(ctx context.Context) []slog.Attr) slog.Handler {
 	return &logHandler{base: next, full: next, more: more}
@@ -28,7 +28,7 @@ func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle implements slog.Handler.
 func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	var attrs []slog.Attr
-	if x, ok := ctx.Value(handlingKey{}).(handling); ok {
+	if x, ok := ctx.Value(HandlingKey{}).(Handling); ok {
 		attrs = x.attrs()
 	}
 	for _, f := range h.more {
@@ -71,25 +71,27 @@ func (h *logHandler) with(add func(slog.Handler) slog.Handler) slog.Handler {
 	return &logHandler{base: h.base, groups: groups, full: add(h.full), more: h.more}
 }
 
-// handling is what a handler's context says of its task.
-type handling struct {
-	source, stored string
-	number         int
-	token          int64
+// Handling is what the context of a handler says of its task.
+type Handling struct {
+	Source    string
+	StoredKey string // see store.Key
+	Number    int    // of the attempt; 0 without a claim
+	Token     int64
 }
 
-type handlingKey struct{}
+// HandlingKey is the key of a Handling in the context of a handler.
+type HandlingKey struct{}
 
-func (x handling) attrs() []slog.Attr {
+func (x Handling) attrs() []slog.Attr {
 	attrs := make([]slog.Attr, 0, 5) //nolint:mnd // one more for a host's
-	if x.source != "" {
-		attrs = append(attrs, slog.String("source", x.source))
+	if x.Source != "" {
+		attrs = append(attrs, slog.String("source", x.Source))
 	}
-	if x.stored != "" {
-		attrs = append(attrs, slog.String("key", x.stored))
+	if x.StoredKey != "" {
+		attrs = append(attrs, slog.String("key", x.StoredKey))
 	}
-	if x.number != 0 {
-		attrs = append(attrs, slog.Int("attempt", x.number), slog.Int64("token", x.token))
+	if x.Number != 0 {
+		attrs = append(attrs, slog.Int("attempt", x.Number), slog.Int64("token", x.Token))
 	}
 	return attrs
 }
