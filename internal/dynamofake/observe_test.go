@@ -56,7 +56,7 @@ func TestObserve(t *testing.T) {
 	put("2")
 	transact("me")
 	transact("you")
-	u := update("nobody")
+	u := update("it")
 	_, _ = db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression, ConditionExpression: u.ConditionExpression,
 		ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
@@ -67,7 +67,7 @@ func TestObserve(t *testing.T) {
 	_, _ = db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: name, Key: key("a")})
 	want := []string{
 		`a ""->"1"`, `a "1"->"1" refused v=2 owner=me`, `a "1"->"by me"`, `b ""->"effect"`, `a "by me"->"by me" refused v=by you owner=you`,
-		`a "by me"->"by me" refused v=by nobody owner=nobody`, `a "by me"->"by me" refused v=3 owner=`, `a "by me"->"4"`,
+		`a "by me"->"by me" refused v=by it owner=it`, `a "by me"->"by me" refused v=3 owner=`, `a "by me"->"4"`,
 		`a "4"->"4" refused v=5 owner=them`, `a "4"->""`,
 	}
 	if !slices.Equal(seen, want) {

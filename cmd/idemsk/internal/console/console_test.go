@@ -244,12 +244,9 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// A stream sends the latest state again and again, and ends with its reader or the server.
-func TestStream(t *testing.T) {
-	t.Parallel()
-	page, _ := start(t, console.Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+// stream opens a stream of the page, which the caller closes.
+func stream(ctx context.Context, t *testing.T, page string) *http.Response {
+	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page+"api/stream", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -258,6 +255,16 @@ func TestStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return resp
+}
+
+// A stream sends the latest state again and again, and ends with its reader or the server.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	page, _ := start(t, console.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	resp := stream(ctx, t, page)
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	for want := 1; want <= 3; {
@@ -281,14 +288,7 @@ func TestTooManyStreams(t *testing.T) {
 	t.Parallel()
 	page, _ := start(t, console.Config{})
 	for n := 1; ; n++ {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page+"api/stream", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := stream(t.Context(), t, page)
 		defer resp.Body.Close()
 		if resp.StatusCode == http.StatusServiceUnavailable {
 			if n != 65 {
