@@ -54,6 +54,7 @@ type consumerProcess struct {
 
 	mu    sync.Mutex
 	lines []string // of stdout and stderr
+	calls int      // after which SIGTERM is sent; 0 if it is not
 }
 
 func startProcess(t testing.TB, brokers []string, env ...string) *consumerProcess {
@@ -81,17 +82,33 @@ func (p *consumerProcess) line(line []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lines = append(p.lines, string(line))
+	if p.calls > 0 && strings.HasPrefix(string(line), "handling ") {
+		if p.calls--; p.calls == 0 {
+			p.Signal(syscall.SIGTERM)
+		}
+	}
 	select {
 	case p.more <- struct{}{}:
 	default:
 	}
 }
 
-// output returns the lines of the process until now.
-func (p *consumerProcess) output() []string {
+// endsAfter sends SIGTERM when n more handlers are called. What reads the lines sends it, so the process can be ahead only by what fits into
+// the pipe.
+func (p *consumerProcess) endsAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.lines)
+	p.calls = n
+}
+
+// output returns the lines of the process until now.
+func (p *consumerProcess) output() []string { return p.since(0) }
+
+// since returns the lines until now without the first n.
+func (p *consumerProcess) since(n int) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lines[n:])
 }
 
 // says waits for a line that matches, and returns its groups.
@@ -99,7 +116,7 @@ func (p *consumerProcess) says(pattern string) []string {
 	p.t.Helper()
 	limit, match := time.After(time.Minute), regexp.MustCompile(pattern)
 	for ended := false; ; {
-		for _, line := range p.output()[p.said:] {
+		for _, line := range p.since(p.said) {
 			p.said++
 			if m := match.FindStringSubmatch(line); m != nil {
 				return m

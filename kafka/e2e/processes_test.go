@@ -36,10 +36,7 @@ func TestCleanRestartCallsNoHandlerAgain(t *testing.T) {
 	env := []string{"IDEMSK_STORE=dynamodb", "AWS_ENDPOINT_URL_DYNAMODB=" + server.URL(), "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test"}
 
 	first := startProcess(t, f.brokers, env...)
-	for range records / 5 {
-		first.says("handling")
-	}
-	first.Signal(syscall.SIGTERM)
+	first.endsAfter(records / 5)
 	first.exits(0)
 	calls := first.handled()
 	before := len(calls)

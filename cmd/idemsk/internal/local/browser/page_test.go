@@ -123,6 +123,16 @@ func (b *browser) open(view string) {
 	do(b, "opening "+view, chromedp.Navigate(b.page+"#/"+view))
 }
 
+// until waits until a script returns true. If the document is replaced meanwhile, the browser forgets the script, and it starts anew.
+func (b *browser) until(script string) error {
+	for {
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](script, chromedp.WithPollingTimeout(3*time.Minute)))
+		if err == nil || b.ctx.Err() != nil || !strings.Contains(err.Error(), "Cannot find context with specified id") {
+			return err
+		}
+	}
+}
+
 // wait waits until the page has a text.
 func (b *browser) wait(text string) {
 	b.t.Helper()
@@ -130,7 +140,7 @@ func (b *browser) wait(text string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](fmt.Sprintf("document.body.innerText.includes(%s)", quoted), chromedp.WithPollingTimeout(3*time.Minute))); err != nil {
+	if err := b.until(fmt.Sprintf("document.body.innerText.includes(%s)", quoted)); err != nil {
 		b.t.Fatalf("the page does not show %q: %v\n%s", text, err, b.eval("document.body.innerText"))
 	}
 }
@@ -139,7 +149,7 @@ func (b *browser) wait(text string) {
 func (b *browser) click(text string) {
 	b.t.Helper()
 	script := fmt.Sprintf(`(() => { const el = [...document.querySelectorAll('button, main a')].find(e => e.textContent === %q); if (el) el.click(); return !!el; })()`, text)
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](script, chromedp.WithPollingTimeout(3*time.Minute))); err != nil {
+	if err := b.until(script); err != nil {
 		b.t.Fatalf("there is no %q to click: %v\n%s", text, err, b.eval("document.body.innerText"))
 	}
 }
