@@ -2,10 +2,13 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,8 +25,8 @@ const traceLogVariable = "IDEMSK_TRACE_LOG"
 const clockTolerance = 10 * time.Millisecond
 
 // TraceProcesses returns an assignment of an environment variable for the processes of a test on one store, whose MaxClockSkew is skew.
-// With it, TracedProcess records their calls, also those of a process that is killed. At the end of the test the traces are written as those of
-// Run. The assignment has no effect unless IDEMSK_TRACE_DIR names a folder.
+// With it, TracedProcess records their calls, also those of a process that is killed. At the end of the test the traces of the busiest keys
+// are written as those of Run. The assignment has no effect unless IDEMSK_TRACE_DIR names a folder.
 func TraceProcesses(tb testing.TB, skew time.Duration) (assignment string) {
 	tb.Helper()
 	dir := os.Getenv(traceVariable)
@@ -36,7 +39,7 @@ func TraceProcesses(tb testing.TB, skew time.Duration) (assignment string) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		writeTraces(tb, dir, all, began, skew, clockTolerance)
+		writeTraces(tb, dir, ofBusiestKeys(all), began, skew, clockTolerance)
 	})
 	return fmt.Sprintf("%s=%d %s", traceLogVariable, began.UnixMilli(), path)
 }
@@ -52,6 +55,22 @@ func readObservations(path string) (all []observation, err error) {
 		}
 	}
 	return all, err
+}
+
+// processTraces is the maximum number of traces of a test with processes: TLC checks a few of these a second.
+const processTraces = 150
+
+// ofBusiestKeys returns the observations of the keys that have the most, which are those that were taken over or tried again.
+func ofBusiestKeys(all []observation) []observation {
+	count := make(map[string]int)
+	for i := range all {
+		count[all[i].Key]++
+	}
+	keys := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) })
+	for _, key := range keys[min(len(keys), processTraces):] {
+		delete(count, key)
+	}
+	return slices.DeleteFunc(all, func(o observation) bool { return count[o.Key] == 0 })
 }
 
 // TracedProcess returns s, and in a process with the assignment of TraceProcesses a store that records the calls of s.
