@@ -7,4 +7,4 @@ scripts/kafka.sh install
 scripts/postgres.sh install
 scripts/runtimes.sh >/dev/null
 IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" \
-  scripts/with-localstack.sh go test -tags servers,localstack -count=1 -timeout 20m "$@" ./cmd/idemsk/internal/local/e2e
+  scripts/with-localstack.sh go test -tags servers,localstack -count=1 -timeout 20m "$@" ./cmd/idemsk/internal/local/e2e/...

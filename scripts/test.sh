@@ -78,7 +78,9 @@ result=0
 packages "$@" $others || result=$?
 wait "$lane" || result=$?
 lane=
+traces=$SECONDS
 scripts/trace.sh "$IDEMSK_TRACE_DIR" || result=$?
+traces=$((SECONDS - traces))
 [[ $result == 0 ]] || exit "$result"
-echo "test: all passed after $((SECONDS / 60)) min $((SECONDS % 60)) s; the slowest packages:"
+echo "test: all passed after $((SECONDS / 60)) min $((SECONDS % 60)) s, the check of the traces took $traces s of them; the slowest packages:"
 awk '$1 == "ok" && $3 ~ /s$/ { print $3, $2 }' "$results" | sort -rn | sed 5q

@@ -1,4 +1,4 @@
-//go:build localstack
+//go:build servers
 
 package e2e_test
 

@@ -1,6 +1,6 @@
 //go:build localstack
 
-package e2e_test
+package fromlocalstack_test
 
 import (
 	"context"

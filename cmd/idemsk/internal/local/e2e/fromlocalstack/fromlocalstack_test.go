@@ -1,10 +1,11 @@
 //go:build localstack
 
-package e2e_test
+package fromlocalstack_test
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +27,8 @@ import (
 	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
+
+const topic = "payments"
 
 // deployment is a function with its test environment and its event source mapping in LocalStack, all of one name.
 type deployment struct {
@@ -108,9 +111,13 @@ func TestFromLocalStack(t *testing.T) {
 	const records, seed = 2000, 7
 	d := deploy(t)
 	brokers := testkit.Run(t, serverproc.StartScript, serverproc.Kafka).Addr()
-	createTopic(t, brokers)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("the test took too long"))
+	defer cancel()
 	var out, said bytes.Buffer
-	code := cli.Main(bounded(t, 5*time.Minute), []string{
+	if code := cli.Main(ctx, []string{"topic", "create", topic, "--brokers", brokers, "--partitions", "6"}, cli.Streams{Err: &said}, "test"); code != 0 {
+		t.Fatalf("exit status %d: %s", code, &said)
+	}
+	code := cli.Main(ctx, []string{
 		"local", "--from-localstack", "--endpoint-url", d.endpoint, "--function-name", d.name, "--brokers", brokers,
 		"--produce", strconv.Itoa(records), "--seed", strconv.Itoa(seed), "--until-drained", "--duplicate", "0.3",
 	}, cli.Streams{Out: &out, Err: &said}, "test")
