@@ -70,10 +70,12 @@ linear:
 
 ## simulate: the whole function in virtual time, with the faults of each seed: crashes, pauses, lost and late requests, redelivered and
 ##      concurrent batches, rebalances, deployments. Prints the steps (requests at the services) a second. A seed that fails is shrunk, and the
-##      command that repeats it is printed. SEEDS=7 or SEEDS=1-8000, about a million steps
+##      command that repeats it exactly is printed. SEEDS=7 or SEEDS=1-8000, about a million steps; with ORDERS=1-100 each seed is run in each of
+##      these orders of goroutines, which are repeated exactly and take some ten times longer
 SEEDS ?= 1-8000
 simulate:
-	SIMULATE_SEEDS=$(SEEDS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) go test -count=1 -timeout 0 -v -run TestSimulation ./kafka/e2e/simulation
+	SIMULATE_SEEDS=$(SEEDS) SIMULATE_ORDERS=$(ORDERS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) \
+	  go test -tags synctests -count=1 -timeout 0 -v -run TestSimulation ./kafka/e2e/simulation
 
 ## soak: the example function with redelivered batches and lost replies of its store: is each payment booked once, does the process grow?
 ##      Reports each 30 s. RECORDS=10000000 takes hours

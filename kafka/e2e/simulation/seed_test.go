@@ -68,12 +68,12 @@ var requestFaults = []struct {
 
 // fault is an injected fault. Its id is a hash of the seed, the kind and the name.
 type fault struct {
-	id   uint64
-	kind string
-	name string
+	ID   uint64
+	Kind string
+	Name string
 }
 
-func (f fault) String() string { return f.kind + " of " + f.name }
+func (f fault) String() string { return f.Kind + " of " + f.Name }
 
 // faults decides on faults. In each seed about half of the kinds occur, so that the combinations differ.
 type faults struct {
@@ -89,8 +89,8 @@ func (f *faults) strikes(kind string, p float64, name string) bool {
 	if !f.chance(0.5, "kind "+kind) || !f.chance(p, kind+" "+name) {
 		return false
 	}
-	one := fault{id: f.hash(kind + " " + name), kind: kind, name: name}
-	if f.only != nil && !f.only[one.id] {
+	one := fault{ID: f.hash(kind + " " + name), Kind: kind, Name: name}
+	if f.only != nil && !f.only[one.ID] {
 		return false
 	}
 	f.mu.Lock()
@@ -113,6 +113,7 @@ func (f *faults) ofRequest(name string) string {
 // scenario is what a run depends on.
 type scenario struct {
 	seed    uint64
+	order   uint64   // of the goroutines, of select and of maps, and the jitter; 0 means as it happens
 	records int      // the first records of the seed's topic, 0 means all
 	only    []uint64 // the faults that may occur, nil means all
 
@@ -122,6 +123,9 @@ type scenario struct {
 // command returns the command that runs the scenario.
 func (s scenario) command() string {
 	words := []string{"make simulate SEEDS=" + strconv.FormatUint(s.seed, 10)}
+	if s.order > 0 {
+		words = append(words, "ORDERS="+strconv.FormatUint(s.order, 10))
+	}
 	if s.records > 0 {
 		words = append(words, "FIRST="+strconv.Itoa(s.records))
 	}
@@ -154,7 +158,7 @@ func (s scenario) allowed() map[uint64]bool {
 func idsOf(injected []fault) []uint64 {
 	ids := make([]uint64, 0, len(injected))
 	for _, f := range injected {
-		ids = append(ids, f.id)
+		ids = append(ids, f.ID)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)

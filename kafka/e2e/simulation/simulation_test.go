@@ -1,6 +1,8 @@
 package simulation_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -17,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// With Go 1.26 and -race, several Ps that run the timers of a synctest bubble corrupt the race detector's context (see kafka/e2e). One P
-	// also makes the order of goroutines almost the same in each run of a seed.
+	// also makes the order of goroutines almost the same in each run of a seed without an order.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // the live heap is small
 	goleak.VerifyTestMain(m)
@@ -25,34 +27,41 @@ func TestMain(m *testing.M) {
 
 // The environment variables that make simulate sets.
 const (
-	seedsVariable = "SIMULATE_SEEDS" // N or N-M
-	firstVariable = "SIMULATE_FIRST" // how many of the records are produced, empty for all
-	onlyVariable  = "SIMULATE_ONLY"  // the faults that may occur, by ID; empty for all
+	seedsVariable  = "SIMULATE_SEEDS"  // N or N-M
+	ordersVariable = "SIMULATE_ORDERS" // N or N-M, from 1: each seed is run in each order, exactly; empty for one run of each seed as it happens
+	firstVariable  = "SIMULATE_FIRST"  // how many of the records are produced, empty for all
+	onlyVariable   = "SIMULATE_ONLY"   // the faults that may occur, by ID; empty for all
 )
-
-// repeats is how often a single seed is run at most until it fails, because the order of goroutines can differ.
-const repeats = 20
 
 // shortSeeds are the seeds of make test.
 const shortSeeds = "1-12"
 
+// maxOrders is how many orders are tried to repeat the violation of a run that had none.
+const maxOrders = 50
+
 func TestSimulation(t *testing.T) {
-	first, last := seedsOf(t)
-	times := 1
-	if first == last {
-		times = repeats
+	if text := os.Getenv(instanceVariable); text != "" {
+		runInstance(t, text)
+		return
+	}
+	first, last := rangeOf(t, seedsVariable, shortSeeds)
+	order, lastOrder := rangeOf(t, ordersVariable, "0")
+	run := func(s scenario) result { return runHere(t, s) }
+	if order > 0 {
+		m := newMachine(t)
+		run = func(s scenario) result { return m.run(t, s) }
 	}
 	begun, steps, count := time.Now(), 0, map[string]int{}
 	for seed := first; seed <= last; seed++ {
-		s := scenario{seed: seed, records: testkit.Number(t, firstVariable, 0, 1), only: faultsOf(t)}
-		for range times {
-			res := run(t, s)
-			steps += res.steps
-			for _, f := range res.injected {
-				count[f.kind]++
+		for order := order; order <= lastOrder; order++ {
+			s := scenario{seed: seed, order: order, records: testkit.Number(t, firstVariable, 0, 1), only: faultsOf(t)}
+			res := run(s)
+			steps += res.Steps
+			for _, f := range res.Injected {
+				count[f.Kind]++
 			}
-			if res.err != nil {
-				report(t, s, &res)
+			if res.Violation != "" {
+				report(t, run, s, &res)
 				return
 			}
 		}
@@ -62,34 +71,65 @@ func TestSimulation(t *testing.T) {
 		first, last, steps, took.Round(time.Millisecond), float64(steps)/took.Seconds(), count)
 }
 
-// report reports a failure with the smallest scenario that still fails.
-func report(t *testing.T, s scenario, res *result) {
+// runInstance runs the scenario of a machine, and prints the result.
+func runInstance(t *testing.T, text string) {
 	t.Helper()
-	t.Errorf("seed %d: %v\n%s", s.seed, res.err, s.command())
-	small, res, runs := shrink(t, s, res)
-	var b strings.Builder
-	for _, e := range res.trace[max(0, len(res.trace)-200):] {
-		fmt.Fprintf(&b, "%12v  %-70s %s\n", e.at, e.name, e.what)
+	var i instance
+	if err := json.Unmarshal([]byte(text), &i); err != nil {
+		t.Fatal(err)
 	}
-	t.Errorf("after shrinking in %d runs: %v\n%sfaults: %v\n%s\n%s", runs, res.err, res.about, res.injected, b.String(), small.command())
+	out, err := json.Marshal(runHere(t, scenario{seed: i.Seed, records: i.Records, only: i.Only, careless: i.Careless}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("%s%s\n", beginResult, out)
 }
 
-func seedsOf(t *testing.T) (first, last uint64) {
+// report reports a violation with the smallest scenario that still has one, in an order that repeats it if there is one.
+func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 	t.Helper()
-	text := os.Getenv(seedsVariable)
-	if text == "" {
-		text = shortSeeds
+	t.Errorf("seed %d: %s", s.seed, res.Violation)
+	if s.order == 0 {
+		m := newMachine(t)
+		if ordered, orderedRes, found := inSomeOrder(t, m, s); found {
+			run, s, res = func(s scenario) result { return m.run(t, s) }, ordered, &orderedRes
+		} else {
+			t.Errorf("orders 1 to %d of the seed have no violation: more of them with make simulate SEEDS=%d ORDERS=%d-%d", maxOrders, s.seed, maxOrders+1, 20*maxOrders)
+		}
 	}
+	small, res, runs := shrink(run, s, res)
+	var b strings.Builder
+	for _, e := range res.Trace[max(0, len(res.Trace)-200):] {
+		fmt.Fprintf(&b, "%12v  %-70s %s\n", e.At, e.Name, e.What)
+	}
+	t.Errorf("after shrinking in %d runs: %s\n%sfaults: %v\n%s\n%s", runs, res.Violation, res.About, res.Injected, b.String(), small.command())
+}
+
+// inSomeOrder returns the first order in which a scenario has a violation.
+func inSomeOrder(t *testing.T, m *machine, s scenario) (_ scenario, res result, found bool) {
+	t.Helper()
+	for s.order = 1; s.order <= maxOrders; s.order++ {
+		if res = m.run(t, s); res.Violation != "" {
+			return s, res, true
+		}
+	}
+	return s, res, false
+}
+
+// rangeOf returns the numbers of an environment variable, N or N-M.
+func rangeOf(t *testing.T, variable, otherwise string) (first, last uint64) {
+	t.Helper()
+	text := cmp.Or(os.Getenv(variable), otherwise)
 	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {
 		to = from
 	}
 	first, err := strconv.ParseUint(from, 10, 64)
 	if err != nil {
-		t.Fatalf("%s is %q: want N or N-M", seedsVariable, text)
+		t.Fatalf("%s is %q: want N or N-M", variable, text)
 	}
 	if last, err = strconv.ParseUint(to, 10, 64); err != nil || last < first {
-		t.Fatalf("%s is %q: want N or N-M", seedsVariable, text)
+		t.Fatalf("%s is %q: want N or N-M", variable, text)
 	}
 	return first, last
 }

@@ -66,21 +66,21 @@ type world struct {
 
 // event is a line of the trace.
 type event struct {
-	at         time.Duration
-	name, what string
+	At         time.Duration
+	Name, What string
 }
 
 // result is what a run found.
 type result struct {
-	steps    int
-	err      error
-	injected []fault
-	trace    []event
-	about    string // the settings
+	Steps     int
+	Violation string // the first, empty for none
+	Injected  []fault
+	Trace     []event
+	About     string // the settings
 }
 
-// run runs a scenario in virtual time.
-func run(t *testing.T, s scenario) (res result) {
+// runHere runs a scenario in virtual time, whatever its order.
+func runHere(t *testing.T, s scenario) (res result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, s)
@@ -97,7 +97,10 @@ func run(t *testing.T, s scenario) (res result) {
 			w.checkExpiry()
 		}
 		w.stop()
-		res = result{steps: w.steps, err: w.err, injected: w.faults.injected, trace: w.trace, about: w.String()}
+		res = result{Steps: w.steps, Injected: w.faults.injected, Trace: w.trace, About: w.String()}
+		if w.err != nil {
+			res.Violation = w.err.Error()
+		}
 	})
 	return res
 }

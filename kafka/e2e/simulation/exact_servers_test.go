@@ -1,0 +1,38 @@
+//go:build servers
+
+package simulation_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Compiling the machine takes too long for go test without a tag.
+
+// A scenario with an order has the same events at each run, on the event source and with a group. Another order has others.
+func TestOrderIsRepeatedExactly(t *testing.T) {
+	m := newMachine(t)
+	for name, group := range map[string]bool{"event source": false, "group": true} {
+		t.Run(name, func(t *testing.T) {
+			s := scenario{seed: 1, order: 1}
+			for settingsOf(dice(s.seed)).group != group {
+				s.seed++
+			}
+			first := m.run(t, s)
+			if again := m.run(t, s); !reflect.DeepEqual(first, again) || first.Steps == 0 {
+				t.Errorf("seed %d has %d events, and then %d others", s.seed, len(first.Trace), len(again.Trace))
+			}
+			s.order = 2
+			if other := m.run(t, s); reflect.DeepEqual(first.Trace, other.Trace) {
+				t.Error("two orders have the same events")
+			}
+		})
+	}
+	t.Run("violation", func(t *testing.T) {
+		s, res, found := inSomeOrder(t, m, scenario{seed: 3, careless: true})
+		if again := m.run(t, s); !found || !strings.Contains(res.Violation, `is booked "1" times`) || again.Violation != res.Violation {
+			t.Errorf("%s: %q, and then %q", s.command(), res.Violation, again.Violation)
+		}
+	})
+}
