@@ -2,10 +2,38 @@ package idem
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
 )
+
+// maxPresentKeys is the maximum number of keys that an engine remembers.
+const maxPresentKeys = 1000
+
+// presentKeys are keys under which a completion or a failure of this process found or left an entry: a completion that claims such a key
+// would be refused, and its handler would have run in vain. They are claimed first. Without it, a handler that takes more than half of the
+// time of its session could never complete a key that has failed once. A process that knows too many forgets them, which costs calls only.
+type presentKeys struct {
+	mu   sync.Mutex
+	keys map[string]struct{}
+}
+
+func (p *presentKeys) add(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keys == nil || len(p.keys) >= maxPresentKeys {
+		p.keys = make(map[string]struct{})
+	}
+	p.keys[key] = struct{}{}
+}
+
+func (p *presentKeys) has(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, found := p.keys[key]
+	return found
+}
 
 // claimLater marks claims as held without a request, because their completions will claim the keys (Config.ClaimOnCommit). It
 // returns the claims that must be sent now. While the breaker is open it refuses the claims, so that no handler runs in vain.
@@ -13,7 +41,7 @@ func (s *Session) claimLater(claims []*Claim) (others []*Claim) {
 	now := time.Now()
 	others = claims[:0:0]
 	for _, claim := range claims {
-		if claim.leased {
+		if claim.leased || s.engine.present.has(claim.Task.Key) {
 			others = append(others, claim)
 			continue
 		}
@@ -36,6 +64,7 @@ func (s *Session) claimLater(claims []*Claim) (others []*Claim) {
 // called when the handler failed, so that the failure can be recorded, or when the completion found an entry under the key. The
 // breaker has already allowed the claim.
 func (s *Session) claimNow(claim *Claim) {
+	s.engine.present.add(claim.Task.Key)
 	claim.onCommit, claim.leased, claim.res, claim.owner = nil, true, store.ClaimResult{}, ""
 	claims := [1]*Claim{claim}
 	for {

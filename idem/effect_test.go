@@ -205,6 +205,33 @@ func TestRefusedCompletionWaitsForTheKey(t *testing.T) {
 	})
 }
 
+// A handler that takes more than half of the time of each session completes a key that has failed once, and is called once for it.
+func TestKeyThatFailedOnceIsClaimedFirst(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
+		count, calls := 0, 0
+		e := newEngine(t, s, cfg)
+		for want := range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			out := e.Do(ctx, taskOf(idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+				if calls++; calls == 1 {
+					return nil, errors.New("not yet")
+				}
+				select {
+				case <-time.After(11 * time.Second):
+					return booked(&count, nil).Handle(ctx)
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			})))
+			wantKind(t, out, []idem.Kind{idem.Retry, idem.Executed}[want])
+			pass(time.Minute) // the delay of the retry
+		}
+		equal(t, "effects", count, 1)
+		equal(t, "calls", calls, 2)
+	})
+}
+
 func TestRefusedCompletionTakesOverADeadOwnersKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, count := newSpy(), 0

@@ -136,6 +136,7 @@ type Engine struct {
 	batch   int // what one request of the store takes
 	// transactor is the store, nil if it is none.
 	transactor store.Transactor
+	present    presentKeys // with ClaimOnCommit
 }
 
 // New returns an engine on a store. It returns ErrInvalidConfig, which names every invalid field.
