@@ -22,7 +22,7 @@
 //     IDEMSK_CLAIM=commit are excepted: both allow it.
 //
 // At the end all records are committed, no key is STARTED, the balances are those of the completed payments, exactly the records that must have
-// dead letters have them, and time to live deletes all entries, not before their retention is over.
+// dead letters have them, or whose processes died at each attempt, and time to live deletes all entries, not before their retention is over.
 //
 // # Defects that it finds
 //
