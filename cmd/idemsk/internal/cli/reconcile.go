@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
+	"github.com/idemsk/idemsk/internal/reconcile"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 

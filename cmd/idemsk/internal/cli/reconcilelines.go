@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
+	"github.com/idemsk/idemsk/internal/reconcile"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem/store"
 )
