@@ -71,8 +71,9 @@ type Options struct {
 // ErrExport means that the export can't be read.
 var ErrExport = errors.New("the export can't be read")
 
-// Run compares the store with the export, which may be nil; an error of it is ErrExport (wrapped). Its memory does not depend on the number of keys in the store if there is
-// a limit: it holds the keys of the export, about 150 bytes a row. If the deadline of ctx ends it, it returns an unfinished report.
+// Run compares the store with the export, which may be nil; an error of the export is ErrExport (wrapped). Its memory does not depend on
+// the number of keys in the store if there is a limit: it holds the keys of the export, about 150 bytes a row. If the deadline of ctx
+// ends it, it returns an unfinished report.
 func Run(ctx context.Context, st store.Admin, export iter.Seq2[Row, error], o Options, now time.Time) (*Report, error) {
 	r := &Report{limit: o.Limit, compares: export != nil}
 	rows, err := r.index(export, o.Prefix)

@@ -94,7 +94,7 @@ func (f *function) reconcile(ctx context.Context) error {
 	begun := time.Now()
 	opt := reconcile.Options{Prefix: f.prefix, Limit: listed}
 	export, wrong := f.openExport(ctx, &opt, begun)
-	defer export.Close() //nolint:errcheck // only read
+	defer export.Close() //nolint:errcheck,staticcheck // it was only read; with an error there is an empty one
 	report, err := reconcile.Run(ctx, admin, export.Rows, opt, begun)
 	if errors.Is(err, reconcile.ErrExport) { // the state of the keys is known without it
 		wrong = err

@@ -146,9 +146,10 @@ func (c *Consumer) showMaintenance() {
 	const own, lambda = msk.MetricsNamespace, "AWS/Lambda"
 	c.Dashboard.AddWidgets(
 		graph("Maintenance: keys", false, c.maintained(own, "KeysRead", sum), c.maintained(own, "KeysOverdue", sum), c.maintained(own, "KeysFailed", sum),
-			c.maintained(own, "KeysPruned", sum), c.maintained(own, "ExportRows", sum), c.maintained(own, "ExportMatched", sum), c.maintained(own, "ExportDifferences", sum)),
+			c.maintained(own, "KeysPruned", sum), c.maintained(own, "ExportRows", sum), c.maintained(own, "ExportMatched", sum),
+			c.maintained(own, "ExportDifferences", sum)),
 		graph("Maintenance: oldest key in progress, ms", false, c.maintained(own, "KeysInProgressAge", maximum)),
-		graph("Maintenance: runs", false, c.maintained(lambda, "Invocations", sum), c.maintained(lambda, "Errors", sum), c.maintained(own, "ReconcileUnfinished", sum),
-			c.maintained(own, "ReconcileDuration", maximum)),
+		graph("Maintenance: runs", false, c.maintained(lambda, "Invocations", sum), c.maintained(lambda, "Errors", sum),
+			c.maintained(own, "ReconcileUnfinished", sum), c.maintained(own, "ReconcileDuration", maximum)),
 	)
 }
