@@ -28,6 +28,7 @@ type fixture struct {
 	*testing.T
 	db      *dynamodb.Client
 	s3      *s3test.Server
+	aws     map[string]string // the variables of the SDK
 	vars    map[string]string
 	metrics map[string]any // of the last invocation
 	logs    bytes.Buffer
@@ -44,10 +45,11 @@ func newFixture(t *testing.T) *fixture {
 	if err := dynamostore.CreateTable(t.Context(), f.db, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{
+	f.aws = map[string]string{
 		"AWS_ENDPOINT_URL_DYNAMODB": fake.URL(), "AWS_ENDPOINT_URL_S3": f.s3.Start(t), "AWS_REGION": "us-east-1",
 		"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-	} {
+	}
+	for name, value := range f.aws {
 		t.Setenv(name, value)
 	}
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
