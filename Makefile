@@ -112,7 +112,7 @@ test-stores:
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test
 
-## build: bin/idemsk, and the functions for Lambda: dist/handler-{amd64,arm64}[-postgres|-redis]/bootstrap, dist/relay-…, and the layers, dist/idemsk-layer-…zip
+## build: bin/idemsk, and the functions for Lambda: dist/handler-{amd64,arm64}[-postgres|-redis]/bootstrap, dist/relay-…, dist/maintenance-…, and the layers, dist/idemsk-layer-…zip
 build:
 	scripts/build.sh
 

@@ -101,7 +101,7 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 			p.Handler = around(p.Handler)
 		}
 	}
-	st, err := b.store(ctx)
+	st, err := b.OpenStore(ctx)
 	if err != nil {
 		return Parts{}, err
 	}
@@ -114,7 +114,8 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	return p, err
 }
 
-func (b *Base) store(ctx context.Context) (store.Store, error) {
+// OpenStore opens the configured store, which Close closes. It sends no request to DynamoDB.
+func (b *Base) OpenStore(ctx context.Context) (store.Store, error) {
 	if b.passed != nil {
 		return b.passed.Open(ctx, b)
 	}

@@ -25,7 +25,12 @@ type RecordAttempt struct {
 	Record *Record
 	// Attempt is the attempt that the claim of the record's key counted. Its Number is 0 if the record is handled without protection.
 	Attempt idem.Attempt
+	ctx     context.Context
 }
+
+// Context returns the context of the record's handler: lines that are logged with it name the record (observe.LogHandler), and it ends
+// with the cause idem.ErrLeaseLost if the claim is lost.
+func (r *RecordAttempt) Context() context.Context { return r.ctx }
 
 // attempts returns the handler as a BulkAttempts.
 func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) []batch.Result {
@@ -53,7 +58,7 @@ func (p *Processor) bulk(ctx context.Context, items []*batch.Item) []batch.Resul
 			continue
 		}
 		attempt, _ := idem.AttemptFrom(it.Context())
-		records, which = append(records, RecordAttempt{Record: t.Record, Attempt: attempt}), append(which, i)
+		records, which = append(records, RecordAttempt{Record: t.Record, Attempt: attempt, ctx: it.Context()}), append(which, i)
 	}
 	if len(records) == 0 {
 		return results

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -133,6 +135,26 @@ func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
 	for i := range b.Partitions[0] {
 		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry || !strings.Contains(m.Err().Error(), "0 results for 2 records") {
 			t.Errorf("%s: %v, %v", m.Record.Source(), m.Outcome.Kind, m.Err())
+		}
+	}
+}
+
+// A line that is logged with the context of a record names the record.
+func TestLogLinesOfABulkHandler(t *testing.T) {
+	var out bytes.Buffer
+	logger := slog.New(observe.LogHandler(slog.NewTextHandler(&out, nil)))
+	bulk := func(ctx context.Context, rs []kafka.RecordAttempt) []batch.Result {
+		for i := range rs {
+			logger.InfoContext(rs[i].Context(), "handled")
+		}
+		logger.InfoContext(ctx, "all")
+		return make([]batch.Result, len(rs))
+	}
+	newProcessor(t, kafka.Config{BulkAttempts: bulk}).Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
+	lines := strings.Split(out.String(), "\n")
+	for i, want := range []string{"source=payments-3@1 key=ledger#payments#a attempt=1 token=", "source=payments-3@2 key=ledger#payments#b attempt=1 token=", "msg=all"} {
+		if i >= len(lines) || !strings.Contains(lines[i], want) || strings.Contains(lines[i], "source") != (i < 2) {
+			t.Errorf("line %d of %q does not have %s", i, lines, want)
 		}
 	}
 }

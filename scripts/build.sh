@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # build.sh             builds the tool (bin/idemsk) and all functions for Lambda's provided.al2023 runtime: dist/handler-$ARCH/bootstrap
 #                      with DynamoDB only, dist/handler-$ARCH-{postgres,redis}/bootstrap, which also contain the client of that store
-#                      and are larger by a third, the relay of the outbox, dist/relay-$ARCH/bootstrap, and the layers for functions in
-#                      other languages, dist/idemsk-layer-{arm64,x86_64}[-postgres|-redis].zip. On a machine that is not
+#                      and are larger by a third, the relay of the outbox, dist/relay-$ARCH/bootstrap, the maintenance of the keys,
+#                      dist/maintenance-$ARCH/bootstrap, and the layers for functions in other languages, dist/idemsk-layer-{arm64,x86_64}[-postgres|-redis].zip. On a machine that is not
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process, with all stores, is dist/ledger-consumer-$ARCH.
 # build.sh layer       builds only the layers with DynamoDB.
@@ -76,6 +76,7 @@ everything() {
       layer_zip "$arch" "$store"
     done
     lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
+    lambda_function "dist/maintenance-$arch" ./lambda/maintenance linux "$arch"
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch compile "dist/ledger-consumer-$arch" ./lambda/handler/process -ldflags '-s -w'
   done
   [[ $(go env GOOS) == linux ]] || { own && own_consumer; }

@@ -22,7 +22,7 @@ func TestValueIsStoredAfterConnectionsFallSilent(t *testing.T) {
 	t.Parallel()
 	server := new(s3test.Server)
 	proxy, url := faultproxy.Serve(t, server)
-	client := newClient(aws.Config{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	client := NewClient(aws.Config{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 	letters, err := s3spill.New(sent{}, client, s3spill.Config{Bucket: "letters", MaxValue: 10})
 	if err != nil {
 		t.Fatal(err)

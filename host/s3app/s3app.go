@@ -61,10 +61,11 @@ func open(ctx context.Context, b *host.Base, next kafka.DeadLetters) (kafka.Dead
 	if b.Config.DeadLetterTopic == "" {
 		cfg.MaxValue = b.Config.DeadLetterMaxBytes / 2 //nolint:mnd // in JSON a value takes a third more
 	}
-	return s3spill.New(next, newClient(awsCfg), cfg)
+	return s3spill.New(next, NewClient(awsCfg), cfg)
 }
 
-func newClient(cfg aws.Config) *s3.Client {
+// NewClient returns a client that gives up an attempt after 5 s without progress, and a request after 3 attempts.
+func NewClient(cfg aws.Config) *s3.Client {
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff })

@@ -111,6 +111,14 @@ func (s *Store) Prune(ctx context.Context, limit int) (int, error) {
 	return int(n), nil
 }
 
+// PruneAll calls Prune until no expired entry is left, and returns the number of deleted entries, also with an error.
+func (s *Store) PruneAll(ctx context.Context, limit int) (total int, err error) {
+	for n := limit; err == nil && n == limit; total += n {
+		n, err = s.Prune(ctx, limit)
+	}
+	return total, err
+}
+
 // execute executes a statement with retries, and returns the number of rows that its last execution affected.
 func (s *Store) execute(ctx context.Context, limit time.Duration, sql string, args ...any) (rows int64, err error) {
 	err = s.send(ctx, limit, func(w *silence.Watch, conn *pgx.Conn) error {

@@ -26,9 +26,10 @@ func everything() values {
 // suppressions are the findings of cdk-nag that stay, and why.
 func suppressions() map[string]string {
 	const (
-		policy     = "/idemsk/Consumer/Role/DefaultPolicy/Resource AwsSolutions-IAM5"
-		relay      = "/idemsk/Consumer/RelayRole/DefaultPolicy/Resource AwsSolutions-IAM5"
-		interfaces = "EC2 describes nothing by ARN, Lambda tests at creation that the role may use any network interface, and X-Ray has no " +
+		policy      = "/idemsk/Consumer/Role/DefaultPolicy/Resource AwsSolutions-IAM5"
+		relay       = "/idemsk/Consumer/RelayRole/DefaultPolicy/Resource AwsSolutions-IAM5"
+		maintenance = "/idemsk/Consumer/MaintenanceRole/DefaultPolicy/Resource AwsSolutions-IAM5"
+		interfaces  = "EC2 describes nothing by ARN, Lambda tests at creation that the role may use any network interface, and X-Ray has no " +
 			"resources; permissions_test.go allows these actions only."
 	)
 	return map[string]string{
@@ -36,6 +37,8 @@ func suppressions() map[string]string {
 		"/idemsk/Consumer/OnFailure/Resource AwsSolutions-SQS3":                         "It is where the event source sends what it gives up: an alarm watches its depth.",
 		policy + "[Resource::*]":                                                        interfaces,
 		relay + "[Resource::*]":                                                         interfaces,
+		maintenance + "[Resource::*]":                                                   interfaces,
+		maintenance + "[Resource::arn:aws:s3:::exports/bookings/*]":                     "The exports: which one is the newest, their times say.",
 		relay + "[Resource::<ConsumerOutbox344C1452.Arn>/stream/*]":                     "The streams of the one table: ListStreams is no action on one of them.",
 		policy + "[Resource::arn:aws:glue:eu-central-1:111122223333:schema/payments/*]": "The schemas of the registry that is given: which ones, the records say.",
 		"/idemsk/Consumer/Canary/ServiceRole/Resource AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSCodeDeployRoleForLambdaLimited]": "" +
@@ -47,7 +50,8 @@ func suppressions() map[string]string {
 func TestNag(t *testing.T) {
 	reasons := suppressions()
 	found := make(map[string]bool)
-	for name, more := range map[string]values{"plain": {}, "everything": everything(), "keys in PostgreSQL": onPostgres(), "a function in Python": wrapped(t, "python3.14", "app.handler"), "an outbox": withOutbox(t, everything(), scram())} {
+	for name, more := range map[string]values{"plain": {}, "everything": everything(), "keys in PostgreSQL": onPostgres(), "a function in Python": wrapped(t, "python3.14", "app.handler"), "an outbox": withOutbox(t, everything(), scram()),
+		"maintenance": withMaintenance(t, everything())} {
 		t.Run(name, func(t *testing.T) {
 			st := build(t, plain(t, more))
 			awscdk.Aspects_Of(st.Stack).Add(cdknag.NewAwsSolutionsChecks(nil), nil)

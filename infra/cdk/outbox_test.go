@@ -301,10 +301,7 @@ func constants(t *testing.T, file string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := parsed(t, file)
 	found := make(map[string]string)
 	ast.Inspect(tree, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == len(spec.Names) {
@@ -315,4 +312,13 @@ func constants(t *testing.T, file string) map[string]string {
 		return true
 	})
 	return found
+}
+
+func parsed(t *testing.T, file string) *ast.File {
+	t.Helper()
+	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
 }

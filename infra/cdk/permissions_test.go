@@ -27,6 +27,7 @@ func withinARN() map[string]string {
 	return map[string]string{
 		"glue:GetSchemaVersion": "all schemas of one registry: which one, the record says",
 		"s3:PutObject":          "objects of one bucket",
+		"s3:GetObject":          "the exports in one bucket",
 		"dynamodb:ListStreams":  "the streams of one table",
 	}
 }
@@ -48,7 +49,7 @@ func statements(t *testing.T, tpl template) []statement {
 	}
 	for id, role := range tpl.of("AWS::IAM::Role") {
 		equal(t, id+": inline policies", role["Policies"], nil)
-		if strings.HasPrefix(id, "ConsumerRole") || strings.HasPrefix(id, "ConsumerRelayRole") {
+		if strings.HasPrefix(id, "ConsumerRole") || strings.HasPrefix(id, "ConsumerRelayRole") || strings.HasPrefix(id, "ConsumerMaintenanceRole") {
 			equal(t, id+": managed policies", role["ManagedPolicyArns"], nil)
 		}
 	}
@@ -68,7 +69,8 @@ func TestPermissionsAreMinimal(t *testing.T) {
 		"plain": {}, "everything": everything(), "a bucket": {"onFailure": "arn:aws:s3:::given-up", "retries": 10},
 		"a topic": {"onFailure": "topic:given-up", "retries": 10}, "a function in a VPC": vpc, "tracing": {"tracing": true}, "keys in PostgreSQL": onPostgres(),
 		"self-managed": {"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
-		"an outbox":    withOutbox(t), "an outbox, and everything": withOutbox(t, everything(), scram()),
+		"maintenance":  withMaintenance(t), "maintenance, and everything": withMaintenance(t, everything()),
+		"an outbox": withOutbox(t), "an outbox, and everything": withOutbox(t, everything(), scram()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, s := range statements(t, synthesise(t, plain(t, more))) {

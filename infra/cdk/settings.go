@@ -21,6 +21,8 @@ type settings struct {
 	network               network
 	withOutbox            bool
 	outbox                consumer.OutboxProps
+	withMaintenance       bool
+	maintenance           consumer.MaintenanceProps
 	props                 consumer.Props
 }
 
@@ -35,10 +37,12 @@ type setting struct {
 const (
 	defaultStack = "idemsk"
 
-	// Where `make build` puts the function, the relay and the layer; arm64 or amd64 is appended.
+	// Where `make build` puts the functions and the layer; arm64 or amd64 is appended.
 	builtFor      = "../../dist/handler-"
 	relayBuiltFor = "../../dist/relay-"
 	layerBuiltFor = "../../dist/idemsk-layer-" // the architecture as Lambda names it
+
+	maintenanceBuiltFor = "../../dist/maintenance-"
 )
 
 // readSettings reads and checks all settings. Its error has one line for each invalid setting.

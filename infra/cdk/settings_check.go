@@ -30,6 +30,7 @@ func (s *settings) check() error {
 		errs = append(errs, &consumer.PropError{Prop: "deadLetterBucketArn", Value: arn, Want: "none with the example, which has no client of S3"})
 	}
 	errs = append(errs, s.checkOutbox(architecture)...)
+	errs = append(errs, s.checkMaintenance(architecture)...)
 	errs = append(errs, s.network.check(s.props.Endpoints)...)
 	checked := s.props
 	if s.network.vpcID != "" {
@@ -67,6 +68,19 @@ func (s *settings) checkOutbox(architecture string) []error {
 	}
 	s.outbox.RelayDir = cmp.Or(s.outbox.RelayDir, relayBuiltFor+architecture)
 	s.props.Outbox = &s.outbox
+	return nil
+}
+
+// checkMaintenance adds the maintenance to the props, if there is one.
+func (s *settings) checkMaintenance(architecture string) []error {
+	if !s.withMaintenance {
+		if s.maintenance == (consumer.MaintenanceProps{}) {
+			return nil
+		}
+		return []error{&consumer.PropError{Prop: "maintenance", Value: "false", Want: "true with a setting of it"}}
+	}
+	s.maintenance.Dir = cmp.Or(s.maintenance.Dir, maintenanceBuiltFor+architecture)
+	s.props.Maintenance = &s.maintenance
 	return nil
 }
 

@@ -80,6 +80,10 @@ func (st *stack) addOutputs() {
 		out("RelayLogGroupName", "its log", c.Outbox.LogGroup.LogGroupName())
 		out("RelayEventSource", "event source mapping of the table's stream", c.Outbox.EventSource.Ref())
 	}
+	if c.Maintenance != nil {
+		out("MaintenanceFunctionName", "function that reconciles and prunes keys", c.Maintenance.Function.FunctionName())
+		out("MaintenanceLogGroupName", "its log", c.Maintenance.LogGroup.LogGroupName())
+	}
 	if c.OnFailureQueue != nil {
 		out("OnFailureQueueUrl", "batches that the event sources gave up", c.OnFailureQueue.QueueUrl())
 	}

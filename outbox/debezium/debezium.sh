@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debezium with its connector for PostgreSQL, embedded, from Maven Central: no Docker, no Kafka Connect.
+# Debezium with its connector for PostgreSQL from Maven Central, embedded or in Kafka Connect: no Docker.
 set -euo pipefail
 
 usage() {
@@ -8,6 +8,9 @@ usage: outbox/debezium/debezium.sh COMMAND
 
   install                       installs into .cache/debezium; does nothing if that is done
   run BROKERS [NAME=VALUE]...   reads an outbox as outbox.properties and the values say, and sends to Kafka, until SIGTERM
+  connect BROKERS PORT GROUP    is a worker of Kafka Connect in distributed mode, with Debezium and ExpandHeaders, until SIGTERM. Its REST API is on
+                                127.0.0.1:PORT. Workers of one GROUP share its connectors, in the topics GROUP-configs, GROUP-offsets and GROUP-status
+  transform FILE.jar            writes ExpandHeaders into a file for the plugin path of your own Kafka Connect
 USAGE
 }
 
@@ -50,27 +53,69 @@ install() {
 POM
   mvn --quiet --batch-mode -f "$CACHE/pom.xml" "$MAVEN_COPY" -DincludeScope=runtime -DoutputDirectory="$LIB" </dev/null >&2 ||
     fail "Maven could not fetch Debezium $DEBEZIUM_VERSION: its messages are above"
-  javac -cp "$LIB/*" -d "$LIB/classes" "$HERE/Outbox.java" || fail "Outbox.java does not compile: the messages are above"
   touch "$LIB/stamp"
   flock -u 9
 }
 
+# compile compiles the programs of this directory that are newer than what was compiled, for several processes at a time.
+compile() {
+  install
+  exec 9>"$CACHE/lock"
+  flock 9
+  if [[ ! -f $LIB/compiled || -n $(find "$HERE" -name '*.java' -newer "$LIB/compiled") ]]; then
+    javac -cp "$LIB/*" -d "$LIB/classes" "$HERE"/*.java || fail "the programs of outbox/debezium do not compile: the messages are above"
+    touch "$LIB/compiled"
+  fi
+  flock -u 9
+}
+
+java_with() { # MB ARGUMENT...
+  exec java "-Xmx${1}m" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
+    -cp "$LIB/classes:$HERE/services:$LIB/*" "${@:2}"
+}
+
 run() { # BROKERS [NAME=VALUE]...
   [[ $# -ge 1 ]] || fail "run: give the addresses of the brokers"
-  install
-  if [[ $HERE/Outbox.java -nt $LIB/stamp ]]; then
-    javac -cp "$LIB/*" -d "$LIB/classes" "$HERE/Outbox.java"
-    touch "$LIB/stamp"
-  fi
-  local brokers=$1
-  shift
-  exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
-    -cp "$LIB/classes:$LIB/*" Outbox "$brokers" "$HERE/outbox.properties" "$@"
+  compile
+  java_with 256 Outbox "$1" "$HERE/outbox.properties" "${@:2}"
+}
+
+connect() { # BROKERS PORT GROUP
+  [[ $# -eq 3 ]] || fail "connect: give the addresses of the brokers, a port and a group"
+  compile
+  local settings
+  settings=$(mktemp)
+  exec 8<"$settings" # java opens it by its descriptor: no file is left behind
+  cat >"$settings" <<PROPERTIES
+bootstrap.servers=$1
+group.id=$3
+listeners=http://127.0.0.1:$2
+config.storage.topic=$3-configs
+offset.storage.topic=$3-offsets
+status.storage.topic=$3-status
+config.storage.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+offset.flush.interval.ms=1000
+key.converter=io.debezium.converters.BinaryDataConverter
+value.converter=io.debezium.converters.BinaryDataConverter
+plugin.discovery=service_load
+PROPERTIES
+  rm "$settings"
+  java_with 512 org.apache.kafka.connect.cli.ConnectDistributed /dev/fd/8
+}
+
+transform() { # FILE.jar
+  [[ $# -eq 1 ]] || fail "transform: give the file"
+  compile
+  jar --create --file "$1" -C "$LIB/classes" ExpandHeaders.class -C "$HERE/services" META-INF
 }
 
 case ${1:-} in
   install) install ;;
   run) run "${@:2}" ;;
+  connect) connect "${@:2}" ;;
+  transform) transform "${@:2}" ;;
   -h | --help | help) usage ;;
   *)
     usage >&2

@@ -27,27 +27,42 @@ type debezium struct {
 	log     bytes.Buffer
 }
 
+// prepareDebezium installs Debezium, and creates the publication and the slot of a table.
+func prepareDebezium(tb testing.TB, pool *pgxpool.Pool, table string) {
+	tb.Helper()
+	install := exec.CommandContext(tb.Context(), "../debezium/debezium.sh", "install")
+	if out, err := install.CombinedOutput(); err != nil {
+		tb.Fatalf("%v: %s", err, out)
+	}
+	if _, err := pool.Exec(tb.Context(), fmt.Sprintf(`CREATE PUBLICATION %s_events FOR TABLE %s WITH (publish = 'insert')`, table, table)); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := pool.Exec(tb.Context(), `SELECT pg_create_logical_replication_slot($1, 'pgoutput')`, table); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// databaseSettings are the settings of outbox.properties that depend on the database.
+func databaseSettings(pool *pgxpool.Pool, table string) map[string]string {
+	cfg := pool.Config().ConnConfig
+	return map[string]string{
+		"database.hostname": cfg.Host, "database.port": fmt.Sprint(cfg.Port), "database.user": cfg.User,
+		"database.password": cfg.Password, "database.dbname": cfg.Database, "table.include.list": "public." + table,
+		"topic.prefix": table, "slot.name": table, "publication.name": table + "_events",
+	}
+}
+
 func newDebezium(t *testing.T, pool *pgxpool.Pool, table string) *debezium {
 	t.Helper()
-	install := exec.CommandContext(t.Context(), "../debezium/debezium.sh", "install")
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if _, err := pool.Exec(t.Context(), fmt.Sprintf(`CREATE PUBLICATION %s_events FOR TABLE %s WITH (publish = 'insert')`, table, table)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pool.Exec(t.Context(), `SELECT pg_create_logical_replication_slot($1, 'pgoutput')`, table); err != nil {
-		t.Fatal(err)
-	}
-	cfg := pool.Config().ConnConfig
+	prepareDebezium(t, pool, table)
 	offsets := filepath.Join(t.TempDir(), "offsets")
 	d := &debezium{offsets: offsets, args: []string{
-		"run", kafka.Addr(), "database.hostname=" + cfg.Host, fmt.Sprint("database.port=", cfg.Port), "database.user=" + cfg.User,
-		"database.password=" + cfg.Password, "database.dbname=" + cfg.Database, "table.include.list=public." + table,
-		"topic.prefix=" + table, "slot.name=" + table, "publication.name=" + table + "_events",
-		"offset.storage=org.apache.kafka.connect.storage.FileOffsetBackingStore", "offset.flush.interval.ms=200",
+		"run", kafka.Addr(), "offset.storage=org.apache.kafka.connect.storage.FileOffsetBackingStore", "offset.flush.interval.ms=200",
 		"offset.storage.file.filename=" + offsets,
 	}}
+	for name, value := range databaseSettings(pool, table) {
+		d.args = append(d.args, name+"="+value)
+	}
 	t.Cleanup(func() {
 		if d.kill(); t.Failed() {
 			t.Log(d.log.String())
@@ -127,11 +142,25 @@ func TestDebeziumSendsTheTableUnchanged(t *testing.T) {
 		d.start(t)
 		r.ids(t, len(sent))
 	}
-	verify(t, r, sent)
+	verify(t, r, sent, func(e outbox.Event) string {
+		column := ""
+		if e.Headers != nil {
+			column = fmt.Sprintf(`[{"key": "n", "value": "%s"}]`, e.Headers[0].Value)
+		}
+		return fmt.Sprintf("id=%s event-id=%s idempotency-key=%s headers=%s", e.ID, e.ID, e.ID, column)
+	})
 }
 
-// verify checks that each event arrived unchanged, and those of a key in order.
-func verify(t *testing.T, r *reader, sent []outbox.Event) {
+func headersText(headers []outbox.Header) string {
+	var text []string
+	for _, h := range headers {
+		text = append(text, h.Key+"="+string(h.Value))
+	}
+	return strings.Join(text, " ")
+}
+
+// verify checks that each event arrived unchanged, and those of a key in order. headers returns the headers that it must have.
+func verify(t *testing.T, r *reader, sent []outbox.Event, headers func(e outbox.Event) string) {
 	t.Helper()
 	got := make(map[string]int) // the first record of each event
 	for i := range slices.Backward(r.all) {
@@ -148,16 +177,12 @@ func verify(t *testing.T, r *reader, sent []outbox.Event) {
 		if rec.Topic != e.Topic || !bytes.Equal(rec.Key, e.Key) || !bytes.Equal(rec.Value, e.Value) || (rec.Key == nil) != (e.Key == nil) || (rec.Value == nil) != (e.Value == nil) {
 			t.Fatalf("%+v came as %+v", e, rec)
 		}
-		var headers []string
+		var all []outbox.Header
 		for _, h := range rec.Headers {
-			headers = append(headers, h.Key+"="+string(h.Value))
+			all = append(all, outbox.Header(h))
 		}
-		want := fmt.Sprintf("event-id=%s idempotency-key=%s headers=", e.ID, e.ID)
-		if e.Headers != nil {
-			want += fmt.Sprintf(`[{"key": "n", "value": "%s"}]`, e.Headers[0].Value)
-		}
-		if all := strings.Join(headers, " "); all != "id="+e.ID+" "+want {
-			t.Fatalf("event %s has the headers %s, want %s", e.ID, all, want)
+		if got, want := headersText(all), headers(e); got != want {
+			t.Fatalf("event %s has the headers %q, want %q", e.ID, got, want)
 		}
 		if of := e.Topic + string(e.Key); e.Key != nil {
 			if before, ok := last[of]; ok && rec.Offset <= before {

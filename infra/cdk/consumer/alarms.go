@@ -36,6 +36,11 @@ const (
 	AlarmInProgress       = "InProgress"       // keys stay STARTED
 	AlarmOutboxAge        = "OutboxAge"        // events are published late; with Outbox only
 	AlarmOutboxParked     = "OutboxParked"     // Kafka rejected events for good; with Outbox only
+
+	// With Maintenance only; AlarmExportDifferences with an export.
+	AlarmMaintenance       = "Maintenance"       // a run failed
+	AlarmKeysInProgress    = "KeysInProgress"    // keys stay STARTED, also those whose records are never redelivered
+	AlarmExportDifferences = "ExportDifferences" // keys and business records differ
 )
 
 // canaryAlarms roll back a new version. Each ends when its cause ends. AlarmDeadLetters is not among them, because it lasts
@@ -57,7 +62,10 @@ func (c *Consumer) addAlarms() {
 	c.addAlarmTopic()
 	c.Alarms = make(map[string]awscloudwatch.Alarm)
 	for _, a := range slices.Concat(c.deliveryAlarms(), c.storeAlarms(), c.deadLetterAlarms(), c.outboxAlarms()) {
-		c.addAlarm(a)
+		c.addAlarm(a, awscloudwatch.TreatMissingData_NOT_BREACHING) // no data means no events
+	}
+	for _, a := range c.maintenanceAlarms() {
+		c.addAlarm(a, awscloudwatch.TreatMissingData_IGNORE)
 	}
 }
 
@@ -138,7 +146,7 @@ func (c *Consumer) outboxAlarms() []alarm {
 	}
 }
 
-func (c *Consumer) addAlarm(a alarm) {
+func (c *Consumer) addAlarm(a alarm, missing awscloudwatch.TreatMissingData) {
 	added := awscloudwatch.NewAlarm(c.Construct, jsii.String("Alarm"+a.name), &awscloudwatch.AlarmProps{
 		AlarmDescription:   jsii.String(a.description + " See docs/operations.md, " + a.name + "."),
 		Metric:             a.metric,
@@ -146,7 +154,7 @@ func (c *Consumer) addAlarm(a alarm) {
 		ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
 		EvaluationPeriods:  jsii.Number(a.in),
 		DatapointsToAlarm:  jsii.Number(a.of),
-		TreatMissingData:   awscloudwatch.TreatMissingData_NOT_BREACHING, // no data means no events
+		TreatMissingData:   missing,
 	})
 	if c.AlarmTopic != nil {
 		action := awscloudwatchactions.NewSnsAction(c.AlarmTopic)

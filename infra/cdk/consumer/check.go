@@ -34,6 +34,7 @@ func Check(props Props) error {
 	c.function(&p)
 	c.store(&p)
 	c.outbox(&p)
+	c.maintenance(&p)
 	c.others(&p)
 	c.redelivery(&p)
 	c.time(&p)

@@ -31,6 +31,7 @@ type Consumer struct {
 	EventSources    []awslambda.CfnEventSourceMapping // one for each topic, in the order of Topics
 	Endpoints       map[string]awsec2.IVpcEndpoint    // by service; empty unless Props.Endpoints
 	Outbox          *Outbox                           // nil unless Props.Outbox
+	Maintenance     *Maintenance                      // nil unless Props.Maintenance
 	AlarmTopic      awssns.ITopic                     // nil without AlarmTopic and AlarmEmail
 	Alarms          map[string]awscloudwatch.Alarm    // by name, see alarms.go
 	Dashboard       awscloudwatch.Dashboard
@@ -55,6 +56,7 @@ func New(scope constructs.Construct, id string, props *Props) *Consumer {
 	c.addDeadLetters()
 	c.addOutbox()
 	c.addFunction()
+	c.addMaintenance()
 	c.addNetwork()
 	c.addEventSources()
 	c.grant()

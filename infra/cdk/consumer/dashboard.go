@@ -39,6 +39,7 @@ func (c *Consumer) addDashboard() {
 		graph("Store", false, c.storeMetrics()...),
 	)
 	c.showOutbox()
+	c.showMaintenance()
 }
 
 func (c *Consumer) showOutbox() {

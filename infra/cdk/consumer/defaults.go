@@ -32,6 +32,11 @@ const (
 	DefaultRelayAttempts = 5
 	DefaultRelayTimeout  = 2 * time.Minute
 	DefaultOutboxMaxAge  = 5 * time.Minute
+
+	DefaultReconcileEvery = 24 * time.Hour
+	DefaultPruneEvery     = time.Hour
+	DefaultExportCovers   = 25 * time.Hour
+	DefaultExportLag      = time.Hour
 )
 
 // withDefaults returns the props with all defaults. Check and New use it.
@@ -81,6 +86,9 @@ func (given *Props) withDefaults() Props {
 	p.setAlarms()
 	if p.Outbox != nil {
 		p.Outbox = p.Outbox.withDefaults(&p)
+	}
+	if p.Maintenance != nil {
+		p.Maintenance = p.Maintenance.withDefaults(&p)
 	}
 	return p
 }

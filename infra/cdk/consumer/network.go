@@ -7,7 +7,7 @@ import (
 
 // addNetwork adds the VPC endpoints of a function in a VPC without internet access: DynamoDB (free) if it has the keys, SQS for
 // dead letters, Secrets Manager for the store's password, and X-Ray for tracing. For an outbox's relay in the same VPC it adds
-// DynamoDB, Secrets Manager for the relay's password, and X-Ray. Logs and metrics need no endpoint, because Lambda sends the
+// DynamoDB, Secrets Manager for the relay's password, and X-Ray. For exports it adds S3. Logs and metrics need no endpoint, because Lambda sends the
 // function's output to CloudWatch. The endpoints' policies allow everything, because other resources in the VPC may use the
 // endpoints.
 //
@@ -28,6 +28,7 @@ func (c *Consumer) addNetwork() {
 			Vpc: p.VPC, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB(), Subnets: &[]*awsec2.SubnetSelection{subnets},
 		})
 	}
+	c.addExportEndpoint(subnets)
 	relay := c.Outbox != nil && p.Outbox.VPC == p.VPC
 	if secret := relay && p.Outbox.SecretARN != ""; secret || p.StoreSecretARN != "" {
 		c.addInterface("secretsmanager", "SecretsManagerEndpoint", awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER(), subnets, p.StoreSecretARN != "", secret)

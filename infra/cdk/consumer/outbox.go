@@ -53,45 +53,16 @@ func (c *Consumer) addOutbox() {
 	c.Outbox.EventSource = awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("RelayEventSource"), c.relayEventSource())
 }
 
-// addRelay adds the relay's function, as addFunction does. It has no alias: a new version takes over between two batches.
+// addRelay adds the relay's function. A new version takes over between two batches.
 func (c *Consumer) addRelay() {
 	p, o := &c.props, c.props.Outbox
-	c.Outbox.Role = awsiam.NewRole(c.Construct, jsii.String("RelayRole"), &awsiam.RoleProps{
-		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
-		Description: jsii.String("idemsk relay of " + p.ConsumerGroup),
+	c.Outbox.Role, c.Outbox.LogGroup, c.Outbox.Relay = c.addAuxiliary(&auxiliary{
+		id: "Relay", role: "idemsk relay of " + p.ConsumerGroup, description: "idemsk: sends the outbox of " + p.ConsumerGroup + " to Kafka", dir: o.RelayDir,
+		timeout: o.Timeout, memoryMB: o.MemoryMB, environment: c.relayEnvironment(), vpc: o.VPC, subnets: o.Subnets, securityGroups: o.SecurityGroups,
 	})
-	c.Outbox.LogGroup = awslogs.NewLogGroup(c.Construct, jsii.String("RelayLogs"), &awslogs.LogGroupProps{
-		Retention:     logRetention[p.LogRetentionDays],
-		EncryptionKey: p.EncryptionKey,
-		RemovalPolicy: p.RemovalPolicy,
-	})
-	props := &awslambda.FunctionProps{
-		Description:           jsii.String("idemsk: sends the outbox of " + p.ConsumerGroup + " to Kafka"),
-		Runtime:               awslambda.Runtime_PROVIDED_AL2023(),
-		Architecture:          architecture(p.Architecture),
-		Handler:               jsii.String("bootstrap"),
-		Code:                  awslambda.Code_FromAsset(&o.RelayDir, nil),
-		Role:                  c.Outbox.Role,
-		Timeout:               seconds(o.Timeout),
-		MemorySize:            jsii.Number(o.MemoryMB),
-		LogGroup:              c.Outbox.LogGroup,
-		LoggingFormat:         awslambda.LoggingFormat_JSON,
-		ApplicationLogLevelV2: logFilter(p.LogLevel),
-		Environment:           c.relayEnvironment(),
-		EnvironmentEncryption: p.EncryptionKey,
-		Vpc:                   o.VPC,
-		VpcSubnets:            o.Subnets,
-	}
-	if len(o.SecurityGroups) > 0 {
-		props.SecurityGroups = &o.SecurityGroups
-	}
-	if p.Tracing {
-		props.Tracing = awslambda.Tracing_ACTIVE
-	}
-	c.Outbox.Relay = awslambda.NewFunction(c.Construct, jsii.String("Relay"), props)
 }
 
-func (c *Consumer) relayEnvironment() *map[string]*string {
+func (c *Consumer) relayEnvironment() map[string]*string {
 	o := c.props.Outbox
 	env := map[string]*string{
 		outboxVariable:          c.Outbox.Table.TableName(),
@@ -108,7 +79,7 @@ func (c *Consumer) relayEnvironment() *map[string]*string {
 	if o.SecretARN != "" {
 		env["IDEMSK_KAFKA_SECRET_ARN"] = &o.SecretARN
 	}
-	return &env
+	return env
 }
 
 // relayEventSource invokes the relay with new and requeued items. One batch of a shard at a time preserves the order. Failed
@@ -137,20 +108,13 @@ func (c *Consumer) grantOutbox() {
 	if c.Outbox == nil {
 		return
 	}
-	p, table, relay := &c.props, *c.Outbox.Table.TableArn(), c.Outbox.Role
+	table, relay := *c.Outbox.Table.TableArn(), c.Outbox.Role
 	c.allow("Outbox", []string{"dynamodb:PutItem"}, table)
 
 	allow(relay, "Outbox", []string{"dynamodb:BatchGetItem", "dynamodb:UpdateItem"}, table)
 	allow(relay, "Stream", []string{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, *c.Outbox.Table.TableStreamArn())
 	allow(relay, "Streams", []string{"dynamodb:ListStreams"}, table+"/stream/*") // ListStreams has no ARN of a single stream
-	allow(relay, "Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.Outbox.LogGroup.LogGroupArn())
-	if p.Tracing {
-		allow(relay, "Tracing", tracingActions, "*")
-	}
-	if key := p.EncryptionKey; key != nil {
-		allow(relay, "Key", keyActions, *key.KeyArn())
-		allowVia(relay, "KeyOfTables", "dynamodb", tableKeyActions, *key.KeyArn())
-	}
+	c.grantAuxiliary(relay, c.Outbox.LogGroup, c.props.Outbox.VPC != nil)
 	c.grantRelayBrokers()
 	policy := relay.Node().FindChild(jsii.String("DefaultPolicy"))
 	c.Outbox.EventSource.Node().AddDependency(policy)
@@ -170,9 +134,5 @@ func (c *Consumer) grantRelayBrokers() {
 	}
 	if o.SecretKeyARN != "" {
 		allow(relay, "SecretKey", []string{"kms:Decrypt"}, o.SecretKeyARN)
-	}
-	if o.VPC != nil {
-		allow(relay, "NetworkInterfaces", networkInterfaceActions, "*")
-		allow(relay, "Addresses", addressActions, "*")
 	}
 }

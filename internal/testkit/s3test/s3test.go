@@ -2,12 +2,15 @@
 package s3test
 
 import (
+	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -19,17 +22,25 @@ type Server struct {
 	Fault string // the code with which every request is refused, "" for none
 
 	mu      sync.Mutex
-	objects map[string][]byte
+	objects map[string]object
+}
+
+type object struct {
+	content []byte
+	at      time.Time
 }
 
 // Put stores an object under the path /BUCKET/KEY.
-func (s *Server) Put(path string, object []byte) {
+func (s *Server) Put(path string, content []byte) { s.PutAt(path, content, time.Now()) }
+
+// PutAt stores an object that was written at a time.
+func (s *Server) PutAt(path string, content []byte, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.objects == nil {
-		s.objects = make(map[string][]byte)
+		s.objects = make(map[string]object)
 	}
-	s.objects[path] = object
+	s.objects[path] = object{content, at}
 }
 
 // Len returns the number of objects.
@@ -42,22 +53,44 @@ func (s *Server) Len() int {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	object, found := s.objects[r.URL.Path]
+	stored, found := s.objects[r.URL.Path]
 	s.mu.Unlock()
-	fault := s.Fault
-	if r.Method == http.MethodGet && !found && fault == "" {
+	fault, listing := s.Fault, r.URL.Query().Has("list-type")
+	if r.Method == http.MethodGet && !found && !listing && fault == "" {
 		fault = "NoSuchKey"
 	}
 	switch {
 	case fault != "":
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = fmt.Fprintf(w, `<Error><Code>%s</Code><Message>the fake refuses</Message></Error>`, fault)
+	case listing:
+		s.list(w, strings.TrimSuffix(r.URL.Path, "/")+"/", r.URL.Query().Get("prefix"))
 	case r.Method == http.MethodPut:
-		object, _ = io.ReadAll(r.Body)
-		s.Put(r.URL.Path, object)
+		content, _ := io.ReadAll(r.Body)
+		s.Put(r.URL.Path, content)
 	default:
-		_, _ = w.Write(object)
+		_, _ = w.Write(stored.content)
 	}
+}
+
+// list answers ListObjectsV2 with one page.
+func (s *Server) list(w io.Writer, bucket, prefix string) {
+	type entry struct {
+		Key          string
+		LastModified time.Time
+	}
+	var page struct {
+		XMLName  xml.Name `xml:"ListBucketResult"`
+		Contents []entry
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, o := range s.objects {
+		if strings.HasPrefix(path, bucket+prefix) {
+			page.Contents = append(page.Contents, entry{strings.TrimPrefix(path, bucket), o.at.UTC().Truncate(time.Second)})
+		}
+	}
+	_ = xml.NewEncoder(w).Encode(page)
 }
 
 // Start serves the S3 until the test ends, and returns its endpoint.

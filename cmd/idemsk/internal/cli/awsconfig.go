@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 
@@ -68,6 +69,12 @@ const attemptTimeout = 5 * time.Second
 
 // boundedHTTP returns an HTTP client with attemptTimeout. dynamostore.NewClient has its own.
 func boundedHTTP(cfg aws.Config) aws.HTTPClient { return awsclient.New(cfg.HTTPClient, attemptTimeout) }
+
+func newS3(cfg aws.Config) *s3.Client {
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.HTTPClient, o.UsePathStyle = boundedHTTP(cfg), cfg.BaseEndpoint != nil // LocalStack has no name for each bucket
+	})
+}
 
 // isLocal reports whether an endpoint is on this machine.
 func isLocal(endpoint string) (bool, error) {

@@ -135,34 +135,15 @@ func (p *prune) run(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	if p.every == 0 {
-		return p.once(ctx, s, store)
-	}
-	again := time.NewTicker(p.every)
-	defer again.Stop()
-	for {
-		if err := p.once(ctx, s, store); err != nil && ctx.Err() == nil {
-			s.sayf("idemsk prune: %s\n", term.EscapeLines(err.Error())) // the next run may succeed
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	return repeat(ctx, s, "prune", p.every, func() error { return p.once(ctx, s, store) })
 }
 
 // once deletes all keys whose retention is over.
 func (p *prune) once(ctx context.Context, s Streams, store *pgstore.Store) error {
-	total := 0
-	for {
-		n, err := store.Prune(ctx, p.batch)
-		if total += n; err != nil {
-			return fmt.Errorf("after %s: %w", term.Plural(total, "key", "keys"), err)
-		}
-		if n < p.batch {
-			s.sayf("idemsk prune: %s deleted from %s\n", term.Plural(total, "key", "keys"), term.Escape(p.table))
-			return nil
-		}
+	total, err := store.PruneAll(ctx, p.batch)
+	if err != nil {
+		return fmt.Errorf("after %s: %w", term.Plural(total, "key", "keys"), err)
 	}
+	s.sayf("idemsk prune: %s deleted from %s\n", term.Plural(total, "key", "keys"), term.Escape(p.table))
+	return nil
 }

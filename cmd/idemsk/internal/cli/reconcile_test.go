@@ -1,11 +1,24 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/testkit/s3test"
 )
 
 func export(t *testing.T, name, text string) string {
@@ -57,6 +70,78 @@ func TestReconcileAgainstNothing(t *testing.T) {
 		r := idemsk(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id")
 		if r.code != 1 || r.out != "" || !strings.Contains(r.err, says) {
 			t.Errorf("%s: %+v; want exit 1 and %q", path, r, says)
+		}
+	}
+}
+
+// newBucketAndKeys starts an in-process DynamoDB with the keys of fill, and an S3 at the same endpoint.
+func newBucketAndKeys(t *testing.T) (endpoint string, s3 *s3test.Server) {
+	t.Helper()
+	db, s3 := testkit.Serve(t, dynamofake.New, dynamofake.Config{}), &s3test.Server{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Amz-Target") != "" {
+			db.ServeHTTP(w, r)
+			return
+		}
+		s3.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	client := dynamodb.NewFromConfig(awstest.Config(t, server.URL))
+	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, client)
+	return server.URL, s3
+}
+
+func TestReconcileWithABucket(t *testing.T) {
+	t.Parallel()
+	endpoint, s3 := newBucketAndKeys(t)
+	args := []string{"reconcile", "--endpoint-url", endpoint, "--against", "s3://exports/bookings/", "--field", "id", "--namespace", "ledger", "--topic", "payments",
+		"--covers", "4h", "--lag", "1h", "--limit", "1", "--emf", "ledger"}
+	if r := idemsk(t, args...); r.code != 1 || !strings.Contains(r.err, "there is no export in s3://exports/bookings/") {
+		t.Errorf("%+v; want exit 1, and that there is no export", r)
+	}
+	s3.PutAt("/exports/bookings/1.csv", []byte("id\nsecret\n"), time.Now().Add(-5*time.Hour))
+	if r := idemsk(t, args...); r.code != 1 || !strings.Contains(r.err, "bookings/1.csv was written 5h") {
+		t.Errorf("%+v; want exit 1, and that the export is old", r)
+	}
+	s3.Put("/exports/bookings/2.csv", []byte("id\ndone\n"))
+	r := idemsk(t, args...)
+	if r.code != 1 || !strings.Contains(r.out, "1 row in s3://exports/bookings/2.csv: 1 completed, 0 not in the store, 0 not completed, 0 there twice; 3 completed and not in the export.\n"+
+		"Not all are listed: --limit 0 lists all.\n") {
+		t.Errorf("%+v; want exit 1, and three keys that are not in the export", r)
+	}
+	_, line, _ := strings.Cut(r.out, "lists all.\n")
+	var metrics map[string]any
+	if err := json.Unmarshal([]byte(line), &metrics); err != nil || metrics["FunctionName"] != "ledger" || metrics["ExportDifferences"] != 3.0 || metrics["KeysOverdue"] != 1.0 {
+		t.Errorf("the metrics are %s: %v", line, err)
+	}
+}
+
+func TestReconcileAtAnInterval(t *testing.T) {
+	t.Parallel()
+	endpoint, client := newDynamoDB(t)
+	fill(t, client)
+	for table, text := range map[string]string{dynamostore.DefaultTable: "8 records in the store: 1 hang, 1 failed", "missing": "idemsk reconcile: dynamostore: list table missing"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		out := &endless{text: text, left: 3, end: cancel}
+		args := []string{"reconcile", "--every", "10ms", "--endpoint-url", endpoint, "--table", table}
+		if code := cli.Main(ctx, args, cli.Streams{Out: out, Err: out}, "v1"); code != 0 || out.left > 0 {
+			t.Errorf("exit %d, %d more wanted: %s", code, out.left, out.String())
+		}
+		cancel()
+	}
+}
+
+func TestReconcileFlags(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"x"}, {"--limit", "-1"}, {"--every", "-1s"}, {"--covers", "1h"}, {"--against", "a.csv", "--lag", "1h"},
+		{"--against", "a.csv", "--covers", "1h", "--lag", "1h"}, {"--against", "a.csv", "--covers", "2h", "--from", "1h"}, {"--topic", "payments"},
+	} {
+		if r := idemsk(t, append([]string{"reconcile"}, args...)...); r.code != 2 || r.out != "" {
+			t.Errorf("%v: %+v; want exit 2", args, r)
 		}
 	}
 }

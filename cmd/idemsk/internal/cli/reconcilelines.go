@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/reconcile"
 )
 
 // recordLine is a line of the reconciliation: a record of the store, a row of the export, or both.

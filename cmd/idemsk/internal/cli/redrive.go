@@ -11,7 +11,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
@@ -180,9 +179,7 @@ func (r *redriveCommand) values(ctx context.Context) (s3spill.Getter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s3.NewFromConfig(cfg, func(o *s3.Options) {
-		o.HTTPClient, o.UsePathStyle = boundedHTTP(cfg), cfg.BaseEndpoint != nil // LocalStack has no name for each bucket
-	}), nil
+	return newS3(cfg), nil
 }
 
 func (r *redriveCommand) openSource(ctx context.Context, s Streams, cfg aws.Config, cluster *redrive.Kafka) (err error) {

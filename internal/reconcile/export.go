@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Row is a business record of an export.
@@ -22,15 +24,44 @@ type Row struct {
 // maxLine is the maximum length in bytes of a line of JSON.
 const maxLine = 16 << 20
 
+// Export is a file with business records.
+type Export struct {
+	io.Closer
+	Name    string // a path, or s3://BUCKET/KEY
+	Written time.Time
+	Rows    iter.Seq2[Row, error]
+}
+
+// OpenFile opens an export, as ReadExport reads it.
+func OpenFile(path, field string) (*Export, error) {
+	file, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &Export{Closer: file, Name: path, Written: info.ModTime(), Rows: ReadExport(path, file, field)}, nil
+}
+
+// Bounds returns the bounds of the completion times of the keys that must be in the export, if it has the records of the time covers
+// until lag before it was written. An export that was written before the time that it covers is an error: nothing writes new ones.
+func (e *Export) Bounds(covers, lag time.Duration, now time.Time) (from, to time.Time, err error) {
+	if age := now.Sub(e.Written); age > covers {
+		return from, to, fmt.Errorf("%s was written %v ago, and an export covers %v: is there no newer one? Check the job that writes it",
+			e.Name, age.Round(time.Second), covers)
+	}
+	return e.Written.Add(-covers), e.Written.Add(-lag), nil
+}
+
 // ReadExport yields the rows of an export: CSV with a header line, or JSON lines, depending on the file name. field is the name of
 // the column or member with the key.
 func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error] {
-	rows := unknownFormat
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".csv":
-		rows = readCSV
-	case ".jsonl", ".ndjson":
-		rows = readJSONLines
+	rows := formatOf(name)
+	if rows == nil {
+		rows = unknownFormat
 	}
 	return func(yield func(Row, error) bool) {
 		for row, err := range rows(file, field) {
@@ -43,6 +74,17 @@ func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error]
 			}
 		}
 	}
+}
+
+// formatOf returns the reader of the format that a name tells, or nil.
+func formatOf(name string) func(io.Reader, string) iter.Seq2[Row, error] {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".csv":
+		return readCSV
+	case ".jsonl", ".ndjson":
+		return readJSONLines
+	}
+	return nil
 }
 
 func unknownFormat(io.Reader, string) iter.Seq2[Row, error] {
@@ -67,7 +109,7 @@ func readCSV(file io.Reader, field string) iter.Seq2[Row, error] {
 		}
 	}
 	if column < 0 {
-		return failed(fmt.Errorf("it has no column %q; it has %q: name one with --field", field, header))
+		return failed(fmt.Errorf("it has no column %q; it has %q: name another column", field, header))
 	}
 	return func(yield func(Row, error) bool) {
 		for {
@@ -78,7 +120,7 @@ func readCSV(file io.Reader, field string) iter.Seq2[Row, error] {
 			row := Row{}
 			if err == nil {
 				row.Line, _ = r.FieldPos(column)
-				row.Key = cells[column]
+				row.Key = strings.Clone(cells[column]) // a cell keeps the text of its whole row in memory
 				err = row.check(field)
 			}
 			if !yield(row, err) || err != nil {
@@ -92,7 +134,9 @@ func readJSONLines(file io.Reader, field string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		lines := bufio.NewScanner(file)
 		lines.Buffer(nil, maxLine)
-		for n := 1; lines.Scan(); n++ {
+		n := 0
+		for lines.Scan() {
+			n++
 			if strings.TrimSpace(lines.Text()) == "" {
 				continue
 			}
@@ -102,7 +146,7 @@ func readJSONLines(file io.Reader, field string) iter.Seq2[Row, error] {
 			}
 		}
 		if err := lines.Err(); err != nil {
-			yield(Row{}, err)
+			yield(Row{}, fmt.Errorf("line %d: %w", n+1, err))
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/reconcile"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/reconcile"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -81,7 +81,7 @@ func TestRunWithoutAnExport(t *testing.T) {
 	r := run(t, "", "", reconcile.Options{})
 	equal(t, "overdue", keys(r.Overdue, record), "dead")
 	equal(t, "failed", keys(r.Failed, record), "failed")
-	if r.Differs() || r.OnlyInStore != nil {
+	if r.Differences() > 0 || r.OnlyInStore != nil {
 		t.Errorf("it differs from nothing: %+v", r)
 	}
 }
@@ -103,8 +103,8 @@ func TestRunWithAnExport(t *testing.T) {
 			equal(t, "twice", keys(r.Twice, row), twice)
 			equal(t, "unsettled", keys(r.Unsettled, func(u reconcile.Unsettled) string { return u.Row.Key + " " + string(u.Record.Status) }), "failed FAILED")
 			equal(t, "counts", fmt.Sprint(r.Records, r.Rows, r.Matched), "8 5 2")
-			if !r.Differs() {
-				t.Error("it does not differ")
+			if r.Differences() != 4 {
+				t.Error("it has other differences than 4")
 			}
 		})
 	}
@@ -112,10 +112,10 @@ func TestRunWithAnExport(t *testing.T) {
 
 func TestBoundsOfTheCompletionTime(t *testing.T) {
 	const export = "id\ndone\nsecret\n"
-	if r := run(t, "e.csv", export, reconcile.Options{Prefix: "ledger#payments#", From: now.Add(-2 * time.Hour)}); r.Differs() {
+	if r := run(t, "e.csv", export, reconcile.Options{Prefix: "ledger#payments#", From: now.Add(-2 * time.Hour)}); r.Differences() > 0 {
 		t.Errorf("what completed before the export begins is missed: %+v", r)
 	}
-	if r := run(t, "e.csv", "id\nearly\n", reconcile.Options{Prefix: "ledger#payments#", To: now.Add(-2 * time.Hour)}); r.Differs() {
+	if r := run(t, "e.csv", "id\nearly\n", reconcile.Options{Prefix: "ledger#payments#", To: now.Add(-2 * time.Hour)}); r.Differences() > 0 {
 		t.Errorf("what completed after the export ends is missed: %+v", r)
 	}
 	if r := run(t, "e.csv", "id\nledger#payments#done\n", reconcile.Options{}); r.Matched != 1 {
@@ -133,6 +133,9 @@ func TestInvalidExports(t *testing.T) {
 		{"e.jsonl", "{\"id\":\"a\"}\n[]\n", "e.jsonl: line 2 is not a JSON object"},
 		{"e.jsonl", "{\"id\":7}\n", `e.jsonl: line 1: "id" is no string`},
 		{"e.jsonl", "{}\n", `e.jsonl: line 1 has no "id"`},
+		{"e.jsonl", "{\"id\":\"a\"}\n{\"id\":\"b", "e.jsonl: line 2 is not a JSON object"},
+		{"e.csv", "id\n\"a\"\n\"b", "e.csv: parse error on line 3"},
+		{"e.jsonl", strings.Repeat(" ", 17<<20), "e.jsonl: line 1: bufio.Scanner: token too long"},
 	} {
 		_, err := reconcile.Run(t.Context(), memstore.New(memstore.Config{}), reconcile.ReadExport(tc.name, strings.NewReader(tc.export), "id"), reconcile.Options{}, now)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {

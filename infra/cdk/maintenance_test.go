@@ -1,0 +1,159 @@
+package main
+
+import (
+	"go/ast"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
+)
+
+// withMaintenance are settings that add the maintenance, which compares keys with exports.
+func withMaintenance(t *testing.T, more ...values) values {
+	t.Helper()
+	all := values{"maintenance": true, "maintenanceDir": codeDir(t), "exportBucketArn": "arn:aws:s3:::exports/bookings/", "exportField": "payment_id"}
+	for _, m := range more {
+		maps.Copy(all, m)
+	}
+	return all
+}
+
+// schedules returns the rates of the rules, and what they pass to which function.
+func schedules(t *testing.T, tpl template) map[string][]any {
+	t.Helper()
+	found := make(map[string][]any)
+	for _, rule := range tpl.of("AWS::Events::Rule") {
+		equal(t, "state", rule["State"], "ENABLED")
+		target := at(t, rule, "Targets", 0)
+		found[at(t, target, "Input").(string)] = []any{rule["ScheduleExpression"], at(t, target, "Arn")}
+	}
+	return found
+}
+
+func TestMaintenance(t *testing.T) {
+	tpl := synthesise(t, plain(t, withMaintenance(t)))
+	fn := tpl.of(function)[tpl.id(t, "ConsumerMaintenance")]
+	equal(t, "runtime, timeout and memory", []any{fn["Runtime"], fn["Timeout"], fn["MemorySize"]}, []any{"provided.al2023", 900, 512})
+	equal(t, "network", fn["VpcConfig"], nil)
+	equal(t, "its variables", at(t, fn, "Environment", "Variables"), values{
+		"IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": tpl.ref(t, "ConsumerTable"), "IDEMSK_NAMESPACE": "payments-ledger", "IDEMSK_KEY_SCOPE": "topic",
+		"IDEMSK_LOG_LEVEL": "INFO", "IDEMSK_EXPORT": "s3://exports/bookings/", "IDEMSK_EXPORT_FIELD": "payment_id", "IDEMSK_EXPORT_TOPIC": "payments",
+		"IDEMSK_EXPORT_COVERS": "25h", "IDEMSK_EXPORT_LAG": "1h",
+	})
+	equal(t, "schedules", schedules(t, tpl), map[string][]any{`{"task":"reconcile"}`: {"rate(1 day)", tpl.getAtt(t, "ConsumerMaintenance", "Arn")}})
+	may := tpl.one(t, "AWS::Lambda::Permission")
+	equal(t, "who may invoke it", []any{may["Principal"], may["SourceArn"]}, []any{"events.amazonaws.com", tpl.getAtt(t, "ConsumerReconcileSchedule", "Arn")})
+	equal(t, "retries", tpl.one(t, "AWS::Lambda::EventInvokeConfig")["MaximumRetryAttempts"], 0)
+	equal(t, "its permissions", mayDo(t, tpl, "ConsumerMaintenanceRoleDefaultPolicy"), []string{
+		"dynamodb:Scan ConsumerTable.Arn", "logs:CreateLogStream ConsumerMaintenanceLogs.Arn", "logs:PutLogEvents ConsumerMaintenanceLogs.Arn",
+		"s3:GetObject arn:aws:s3:::exports/bookings/*", "s3:ListBucket arn:aws:s3:::exports",
+	})
+	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, "ConsumerMaintenanceRoleDefaultPolicy")], "PolicyDocument", "Statement").([]any) {
+		if at(t, s, "Action") == "s3:ListBucket" {
+			equal(t, "names that it may list", at(t, s, "Condition"), values{"StringEquals": values{"s3:prefix": "bookings/"}})
+		}
+	}
+	equal(t, "without it", len(synthesise(t, plain(t)).of("AWS::Events::Rule")), 0)
+}
+
+func TestMaintenanceOfPostgreSQL(t *testing.T) {
+	tpl := synthesise(t, plain(t, onPostgres(), withMaintenance(t, values{"reconcileEvery": "6h", "pruneEvery": "90m", "keyScope": "namespace"})))
+	fn := tpl.of(function)[tpl.id(t, "ConsumerMaintenance")]
+	env := at(t, fn, "Environment", "Variables").(values)
+	for name, want := range map[string]any{
+		"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://db.example.com:5432/payments", "IDEMSK_STORE_SECRET_ARN": storeSecret, "IDEMSK_TABLE": "idemsk",
+		"IDEMSK_EXPORT_TOPIC": nil,
+	} {
+		equal(t, name, env[name], want)
+	}
+	equal(t, "network", fn["VpcConfig"], tpl.of(function)[tpl.id(t, "ConsumerFunction")]["VpcConfig"])
+	arn := tpl.getAtt(t, "ConsumerMaintenance", "Arn")
+	equal(t, "schedules", schedules(t, tpl), map[string][]any{`{"task":"reconcile"}`: {"rate(6 hours)", arn}, `{"task":"prune"}`: {"rate(90 minutes)", arn}})
+	services := make(map[string]bool)
+	for _, endpoint := range tpl.of("AWS::EC2::VPCEndpoint") {
+		services[text(endpoint["ServiceName"])] = true
+	}
+	equal(t, "endpoints", len(services), 3) // SQS, Secrets Manager and S3
+	permissions := strings.Join(mayDo(t, tpl, "ConsumerMaintenanceRoleDefaultPolicy"), " ")
+	for _, want := range []string{"secretsmanager:GetSecretValue " + storeSecret, "kms:Decrypt " + kmsKey, "ec2:CreateNetworkInterface *"} {
+		equal(t, want, strings.Contains(permissions, want), true)
+	}
+	equal(t, "permissions for DynamoDB", strings.Contains(permissions, "dynamodb:"), false)
+}
+
+// A run makes one datapoint: the alarms keep their state until the next one.
+func TestAlarmsOfTheMaintenance(t *testing.T) {
+	tpl := synthesise(t, plain(t, withMaintenance(t, values{"maxInProgress": "30m"})))
+	for name, want := range map[string][]any{
+		"Maintenance":       {"AWS/Lambda", "Errors", "Sum", 1},
+		"KeysInProgress":    {"idemsk", "KeysInProgressAge", "Maximum", 1_800_000},
+		"ExportDifferences": {"idemsk", "ExportDifferences", "Sum", 1},
+	} {
+		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
+		equal(t, name, []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"]}, want)
+		equal(t, name+": datapoints", []any{a["DatapointsToAlarm"], a["EvaluationPeriods"], a["TreatMissingData"]}, []any{1, 1, "ignore"})
+		equal(t, name+": of the function", at(t, a, "Dimensions", 0, "Value"), tpl.ref(t, "ConsumerMaintenance"))
+		equal(t, name+": where to read on", strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
+	}
+	c := build(t, plain(t, withMaintenance(t, values{"exportBucketArn": nil, "exportField": nil}))).consumer
+	equal(t, "without an export", c.Alarms[consumer.AlarmExportDifferences] == nil && c.Alarms[consumer.AlarmKeysInProgress] != nil, true)
+}
+
+func TestInvalidMaintenanceSettings(t *testing.T) {
+	for want, given := range map[string]values{
+		`maintenance is "false": want true with a setting of it`:                                                                        {"reconcileEvery": "6h"},
+		`reconcileEvery is "1m": want whole minutes from 5m to 744h`:                                                                    withMaintenance(t, values{"reconcileEvery": "1m"}),
+		`pruneEvery is "1h": want none with store dynamodb, which deletes expired keys itself`:                                          withMaintenance(t, values{"pruneEvery": "1h"}),
+		`pruneEvery is "5m30s": want whole minutes from 5m to 744h`:                                                                     withMaintenance(t, onPostgres(), values{"pruneEvery": "5m30s"}),
+		`exportBucketArn is "exports": want arn:aws:s3:::NAME/PREFIX`:                                                                   withMaintenance(t, values{"exportBucketArn": "exports"}),
+		`exportBucketArn is "": want the bucket of the exports with the other settings of an export`:                                    withMaintenance(t, values{"exportBucketArn": nil}),
+		`exportTopic is "refunds": want one of topics`:                                                                                  withMaintenance(t, values{"exportTopic": "refunds"}),
+		`exportTopic is "payments": want none with keyScope namespace: its keys have no topic`:                                          withMaintenance(t, values{"exportTopic": "payments", "keyScope": "namespace"}),
+		`exportCovers is "169h": want at most retention, 168h: older keys are deleted`:                                                  withMaintenance(t, values{"exportCovers": "169h"}),
+		`exportLag is "25h": want less than exportCovers, 25h`:                                                                          withMaintenance(t, values{"exportLag": "25h"}),
+		`maintenanceTimeout is "16m": want whole seconds from 30s to 15m`:                                                               withMaintenance(t, values{"maintenanceTimeout": "16m"}),
+		`maintenanceMemory is "64": want 128 to 10240`:                                                                                  withMaintenance(t, values{"maintenanceMemory": 64}),
+		"maintenanceDir is \"none\": want a directory with the maintenance's program, but there is no none/bootstrap: run `make build`": withMaintenance(t, values{"maintenanceDir": "none"}),
+	} {
+		_, err := readSettings(plain(t, given), noEnvironment)
+		equal(t, "the error", text(err), want)
+	}
+}
+
+// The function writes the metrics of the alarms and of the dashboard, and has the construct's defaults.
+func TestConstructMatchesTheMaintenance(t *testing.T) {
+	written := make(map[string]bool)
+	for _, file := range []string{"../../internal/reconcile/metrics.go", "../../lambda/maintenance/function.go"} {
+		ast.Inspect(parsed(t, file), func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 {
+				if name, ok := call.Args[0].(*ast.BasicLit); ok {
+					if text, err := strconv.Unquote(name.Value); err == nil {
+						written[text] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	tpl := synthesise(t, plain(t, withMaintenance(t)))
+	used := make(map[string]bool)
+	for id, a := range tpl.of(alarm) {
+		if strings.Contains(text(a["Dimensions"]), "ConsumerMaintenance") && a["Namespace"] == "idemsk" {
+			used[a["MetricName"].(string)] = true
+			equal(t, id+": its metric is written", written[a["MetricName"].(string)], true)
+		}
+	}
+	for _, w := range widgets(t, tpl) {
+		for _, m := range w.Properties.Metrics {
+			if strings.HasPrefix(w.Properties.Title, "Maintenance") && m[0] == "idemsk" {
+				used[m[1].(string)] = true
+				equal(t, m[1].(string)+" is written", written[m[1].(string)], true)
+			}
+		}
+	}
+	equal(t, "metrics used", len(used), 10)
+	equal(t, "defaults", []time.Duration{consumer.DefaultExportCovers, consumer.DefaultExportLag}, []time.Duration{25 * time.Hour, time.Hour})
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"time"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/internal/reconcile"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// config is the configuration of the comparison with an export.
+type config struct {
+	export      string        // IDEMSK_EXPORT: s3://BUCKET/NAME; "" for no comparison
+	field       string        // IDEMSK_EXPORT_FIELD: the column or member with the key
+	prefix      string        // of the stored keys: IDEMSK_NAMESPACE, and IDEMSK_EXPORT_TOPIC unless the scope is the namespace
+	covers, lag time.Duration // IDEMSK_EXPORT_COVERS, IDEMSK_EXPORT_LAG
+}
+
+// maxCovers is the longest retention of keys.
+const maxCovers = 10 * 365 * 24 * time.Hour
+
+func readConfig(v *host.Vars, keys *kafka.Config) config {
+	c := config{
+		export: v.String("IDEMSK_EXPORT", ""),
+		field:  v.String("IDEMSK_EXPORT_FIELD", "idempotencyKey"),
+		covers: v.Duration("IDEMSK_EXPORT_COVERS", 25*time.Hour, time.Minute, maxCovers), //nolint:mnd // a day, and the default lag
+		lag:    v.Duration("IDEMSK_EXPORT_LAG", time.Hour, 0, maxCovers),
+	}
+	topic := v.String("IDEMSK_EXPORT_TOPIC", "")
+	switch inTopic := keys.KeyScope != kafka.NamespaceScope; {
+	case c.export == "":
+	case !reconcile.InBucket(c.export):
+		v.Fail("IDEMSK_EXPORT", c.export, "s3://BUCKET/NAME, where NAME is the beginning of the names of the exports")
+	case inTopic && topic == "":
+		v.Fail("IDEMSK_EXPORT_TOPIC", "", "the topic of the export's keys")
+	case !inTopic && topic != "":
+		v.Fail("IDEMSK_EXPORT_TOPIC", topic, "none with IDEMSK_KEY_SCOPE=namespace")
+	case c.lag >= c.covers:
+		v.Fail("IDEMSK_EXPORT_LAG", c.lag.String(), "less than IDEMSK_EXPORT_COVERS, "+c.covers.String())
+	default:
+		c.prefix = kafka.StoredKey(keys.Namespace, topic, "")
+	}
+	return c
+}
