@@ -61,6 +61,10 @@ func (*source) Letters(context.Context) ([]console.Letter, error) {
 	return nil, errors.New("the queue is gone")
 }
 
+func (*source) Verdict(context.Context) (console.Verdict, error) {
+	return console.Verdict{Why: hostile}, nil
+}
+
 func (s *source) Do(_ context.Context, a console.Action) (string, error) {
 	if a.Action == "" {
 		return "", fmt.Errorf("%w: none", console.ErrAction)

@@ -21,6 +21,8 @@ type Source interface {
 	Invocation(number int) (Detail, bool)
 	// Letters returns the dead letters.
 	Letters(ctx context.Context) ([]Letter, error)
+	// Verdict compares the ledger with the records so far.
+	Verdict(ctx context.Context) (Verdict, error)
 	// Do performs an action, and says what it has done. An unknown one is ErrAction.
 	Do(ctx context.Context, a Action) (done string, err error)
 }
@@ -32,7 +34,7 @@ var ErrAction = errors.New("the action is not available")
 type Run struct {
 	Title      string      `json:"title"`
 	Elapsed    int64       `json:"elapsed"` // milliseconds
-	Ended      bool        `json:"ended"`
+	Ended      bool        `json:"ended"`   // no state follows
 	Enabled    bool        `json:"enabled"` // false: the event source mapping is disabled
 	Counts     []Count     `json:"counts"`
 	Partitions []Partition `json:"partitions"`
@@ -43,6 +45,8 @@ type Run struct {
 	// Keys and Invocations change with each change of a key and of an invocation.
 	Keys        uint64 `json:"keys"`
 	Invocations uint64 `json:"invocations"`
+	// Verdict is the last one, if Ended and the run verified its ledger.
+	Verdict *Verdict `json:"verdict,omitempty"`
 }
 
 // Count is a number of the run.

@@ -100,11 +100,15 @@ type buttons struct {
 
 	mu     sync.Mutex
 	extras []esm.Invoker // processes that get batches a second time
+	closed bool
 }
 
 // available returns the actions of the run.
 func (b *buttons) available() []string {
 	r := b.run
+	if b.isClosed() {
+		return []string{}
+	}
 	if r.o.processes() {
 		return b.topicActions()
 	}
@@ -175,6 +179,9 @@ func (b *buttons) deliver(ctx context.Context, in *invocation, n int) error {
 func (b *buttons) extra(ctx context.Context, i int) (esm.Invoker, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		return nil, fmt.Errorf("%w: the run has ended", console.ErrAction)
+	}
 	for len(b.extras) <= i {
 		invoker, err := b.run.plainInvoker(ctx)
 		if err != nil {
@@ -185,10 +192,17 @@ func (b *buttons) extra(ctx context.Context, i int) (esm.Invoker, error) {
 	return b.extras[i], nil
 }
 
-// close ends the extra processes.
+func (b *buttons) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// close ends the extra processes, and allows no more actions.
 func (b *buttons) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.closed = true
 	for _, invoker := range b.extras {
 		invoker.Close(context.Background())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
@@ -18,18 +19,24 @@ type page struct {
 	owner   *run
 	title   string
 	buttons *buttons
+	verdict *verdict
+	before  []console.Side // of the runs before this one
+	over    atomic.Bool    // no run follows this one
 }
 
-// openPage starts to serve the page.
+// openPage makes the page of the run the one that is served.
 func (r *run) openPage() error {
-	r.page = &page{recorder: r.recorder, owner: r, title: r.title(), buttons: &buttons{run: r}}
-	server, err := console.Start(console.Config{Addr: r.o.UI.Addr, Fallback: r.o.UI.Fallback, Password: r.o.UI.Password, Source: r.page})
-	if err != nil {
-		return fmt.Errorf("--ui: %w", err)
+	r.page = &page{recorder: r.recorder, owner: r, title: r.title(), buttons: &buttons{run: r}, verdict: newVerdict(r), before: r.pages.before}
+	r.closers = append(r.closers, func() error { r.page.buttons.close(); return nil })
+	return r.pages.show(r.page)
+}
+
+// end keeps the result of the run, for the pages that are open.
+func (p *page) end(report *Report) {
+	p.verdict.end(report)
+	if p.verdict.ended != nil {
+		p.owner.pages.before = append(p.before, *p.verdict.ended)
 	}
-	r.closers = append(r.closers, func() error { r.page.buttons.close(); return server.Close() })
-	r.o.Say("Page: " + server.URL())
-	return nil
 }
 
 // run measures the rate, and serves the buttons, until the context ends.
@@ -67,6 +74,9 @@ func (p *page) Run() console.Run {
 			Number: s.Partition, Committed: s.Committed, End: s.End, Lag: s.Lag(), InFlight: s.InFlight,
 		})
 	}
+	if out.Ended = p.over.Load(); out.Ended && p.verdict.ended != nil {
+		out.Verdict = &console.Verdict{Sides: p.owner.pages.before}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out.Rates = append([]int{}, p.rates...)
@@ -78,6 +88,8 @@ func (p *page) Run() console.Run {
 func (p *page) notice() string {
 	o := p.owner.o
 	switch {
+	case o.Unprotected:
+		return "This run is without idemsk: there are no keys, and no histories."
 	case o.storeKind() != StoreFake || !o.ownStore():
 		return "Records and their history are shown with --store fake only: this page observes the DynamoDB in the process of idemsk local."
 	case o.processes():

@@ -433,6 +433,60 @@ function lettersView() {
   return {update() { if (run.keys !== seen && !busy) { seen = run.keys; load(); } }};
 }
 
+// ---- Ledger
+
+const money = n => (n / 100).toLocaleString('en-US', {minimumFractionDigits: 2, maximumFractionDigits: 2});
+const sideStates = {delivering: ['flight', 'being delivered'], exact: ['ok', 'exact'], wrong: ['failed', 'wrong']};
+
+function ledgerView() {
+  const sides = h('div', {class: 'sides'}), off = h('div'), note = h('p', {class: 'lead'});
+  main.append(h('h1', {}, 'Ledger'), h('p', {class: 'lead'}, 'What the payments of the topic require, computed from the records alone, and what the function has booked.'), note, sides, off);
+  let busy = false, at = 0, drawn = '';
+  function draw(verdict) {
+    const now = JSON.stringify(verdict);
+    if (now === drawn) return;
+    drawn = now;
+    set(note, verdict.why ? `It is not verified in this run: ${verdict.why}.` : '');
+    sides.replaceChildren(...verdict.sides.map(sideCard));
+    off.replaceChildren(...offTable(verdict.sides));
+  }
+  async function load() {
+    busy = true;
+    try { draw(await get('/api/verdict')); } catch (e) { if (!run.ended) set(note, e.message); drawn = ''; }
+    at = Date.now();
+    busy = false;
+  }
+  return {update() {
+    if (run.verdict) draw(run.verdict); else if (!run.ended && !busy && Date.now() - at > 1000) load();
+  }};
+}
+
+function sideCard(side) {
+  const [kind, state] = sideStates[side.state], differs = side.sums.some(m => m.off);
+  const open = side.open ? `${plural(side.open, 'record is', 'records are')} not committed.` : 'An invocation is running.';
+  const said = side.state === 'delivering' ? open + ' What is missing may follow.' : side.state === 'wrong' ?
+    plural(side.problemsAll || side.offAll, side.problemsAll ? 'check failed.' : 'account is wrong.', side.problemsAll ? 'checks failed.' : 'accounts are wrong.') :
+    side.repeats ? `${plural(side.repeats, 'booking was', 'bookings were')} repeated, each because its process was killed before the completion. Nothing else differs.` : 'Each payment is booked once, to the cent.';
+  return h('section', {class: 'card', 'aria-label': side.name}, h('div', {class: 'bar split'}, h('h2', {}, side.name), chip(state, kind)),
+    h('table', {class: 'sums'}, head('', '#must be', '#is', '#difference'), h('tbody', {}, side.sums.map(m => h('tr', {}, h('th', {scope: 'row'}, m.currency),
+      h('td', {class: 'n'}, money(m.expected)), h('td', {class: 'n'}, money(m.found)), h('td', {class: 'n ' + (m.off && side.state === 'wrong' ? 'off' : '')}, money(m.off)))))),
+    h('p', {class: side.state === 'wrong' ? 'off' : ''}, said), h('p', {class: 'muted'}, `${plural(side.records, 'record', 'records')}, delivered ${plural(side.delivered, 'time', 'times')}` +
+      `${side.kills ? `, ${plural(side.kills, 'process', 'processes')} killed` : ''}; ${plural(side.payments, 'payment', 'payments')} to book${differs ? `; ${plural(side.offAll, 'account differs', 'accounts differ')}` : ''}.`),
+    side.problems.length ? h('ul', {class: 'problems'}, side.problems.slice(0, 10).map(p => h('li', {}, p)), side.problemsAll > 10 ? h('li', {}, `and ${count(side.problemsAll - 10)} more`) : '') : '');
+}
+
+// offTable lists the accounts that differ, with the balances of each side.
+function offTable(sides) {
+  const accounts = new Map();
+  sides.forEach((side, i) => side.off.forEach(b => { if (!accounts.has(b.account)) accounts.set(b.account, {expected: b.expected, found: []}); accounts.get(b.account).found[i] = b.found; }));
+  if (!accounts.size) return [];
+  const all = Math.max(...sides.map(s => s.offAll));
+  return [h('h2', {}, 'Accounts that differ'), h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Accounts that differ'}, h('table', {}, head('account', '#must be', ...sides.map(s => '#' + s.name)),
+    h('tbody', {}, [...accounts].sort(([a], [b]) => a < b ? -1 : 1).map(([account, b]) => h('tr', {}, h('td', {class: 'key'}, account), h('td', {class: 'n'}, money(b.expected)),
+      sides.map((side, i) => { const found = b.found[i] ?? b.expected; return h('td', {class: 'n ' + (found !== b.expected && side.state === 'wrong' ? 'off' : '')}, money(found)); }))))))
+    , all > accounts.size ? h('p', {class: 'muted'}, `The first ${accounts.size} of ${count(all)}.`) : ''];
+}
+
 // ---- Faults
 
 function faultsView() {
@@ -468,7 +522,7 @@ function mapping(button) { set(button, run.enabled ? 'Disable' : 'Enable'); }
 
 function route() {
   const [, name, arg] = location.hash.match(/^#\/([a-z]+)(?:\/(.*))?$/) || [null, 'records'];
-  const views = {topic: topicView, records: recordsView, record: recordView, invocations: invocationsView, invocation: invocationView, letters: lettersView, faults: faultsView};
+  const views = {topic: topicView, records: recordsView, record: recordView, invocations: invocationsView, invocation: invocationView, letters: lettersView, ledger: ledgerView, faults: faultsView};
   main.replaceChildren();
   let value = arg || '';
   try { value = decodeURIComponent(value); } catch { /* a malformed address is a key without history */ }
@@ -484,7 +538,7 @@ function frame(state) {
   const first = !run;
   run = state;
   set(document.getElementById('title'), run.title);
-  document.getElementById('state').replaceChildren(chip(run.enabled ? span(run.elapsed * 1000) : 'disabled', run.enabled ? 'ok' : 'waiting'));
+  document.getElementById('state').replaceChildren(chip(run.ended ? 'ended' : run.enabled ? span(run.elapsed * 1000) : 'disabled', run.enabled && !run.ended ? 'ok' : 'waiting'));
   if (first) route(); else view.update();
 }
 
@@ -493,7 +547,7 @@ function connect() {
   if (document.hidden || stream) return;
   stream = new EventSource('/api/stream');
   stream.onmessage = e => frame(JSON.parse(e.data));
-  stream.onerror = () => document.getElementById('state').replaceChildren(chip('idemsk local has ended, or does not answer', 'failed'));
+  stream.onerror = () => { if (!run || !run.ended) document.getElementById('state').replaceChildren(chip('idemsk local has ended, or does not answer', 'failed')); };
 }
 // A hidden tab closes its stream, because a browser has few connections to a host.
 document.addEventListener('visibilitychange', () => {
