@@ -42,6 +42,8 @@ type Run struct {
 	LastError  string      `json:"lastError"`
 	Notice     string      `json:"notice"`  // what the page can't show in this run
 	Actions    []string    `json:"actions"` // those that are available
+	// WhyNoEffect says why ActionKillEffect is not available; "" if it is.
+	WhyNoEffect string `json:"whyNoEffect"`
 	// Keys and Invocations change with each change of a key and of an invocation.
 	Keys        uint64 `json:"keys"`
 	Invocations uint64 `json:"invocations"`
@@ -196,9 +198,12 @@ type Letter struct {
 
 // The actions.
 const (
-	ActionDisable   = "disable"   // the event source mapping
-	ActionEnable    = "enable"    // the event source mapping
-	ActionKill      = "kill"      // the process that claims a key next
+	ActionDisable = "disable" // the event source mapping
+	ActionEnable  = "enable"  // the event source mapping
+	ActionKill    = "kill"    // the process that claims a key next
+	// ActionKillEffect kills the process that writes to a table other than that of the keys, after the write and before it has the answer.
+	ActionKillEffect = "killEffect"
+
 	ActionPause     = "pause"     // the process that claims a key next, beyond its lease; the batch is delivered to another process
 	ActionRedeliver = "redeliver" // Action.Invocation, to another process
 	ActionTwice     = "twice"     // Action.Invocation, to two processes at once

@@ -28,6 +28,7 @@ const (
 // armed holds the faults that buttons have asked for.
 type armed struct {
 	kill   atomic.Bool            // the process that claims a key next
+	effect atomic.Bool            // the process that writes to another table next
 	pause  atomic.Bool            // the process that claims a key next, when it completes the key
 	victim atomic.Pointer[victim] // the latest claim, while pause is set
 	paused chan *victim           // has a victim whose process was paused
@@ -61,6 +62,15 @@ func (a *armed) claimed(in *invocation, key string) {
 	}
 }
 
+// written takes note of a write to another table than that of the keys, an effect. Like claimed, it does not wait.
+func (a *armed) written(in *invocation) {
+	if in == nil || in.slot.process == nil || in.replay || !a.effect.CompareAndSwap(true, false) {
+		return
+	}
+	in.kill = true
+	in.slot.process.kill()
+}
+
 // fault is the Fault of the DynamoDB in this process.
 func (a *armed) fault(_ string, body []byte) dynamofake.Fault {
 	now := time.Now().UnixNano()
@@ -69,7 +79,7 @@ func (a *armed) fault(_ string, body []byte) dynamofake.Fault {
 		return dynamofake.Fault{Error: dynamofake.Internal()}
 	case now < a.slow.Load():
 		return dynamofake.Fault{Delay: storeDelay}
-	case a.kill.Load():
+	case a.kill.Load(), a.effect.Load():
 		return dynamofake.Fault{ReplyDelay: signalTime}
 	case a.pause.Load():
 		a.hold(body)
@@ -113,6 +123,9 @@ func (b *buttons) available() []string {
 		return b.topicActions()
 	}
 	actions := append(b.topicActions(), console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice)
+	if b.whyNoEffect() == "" {
+		actions = append(actions, console.ActionKillEffect)
+	}
 	if r.store == nil || r.store.tables == nil || r.o.Unprotected || r.o.storeKind() != StoreFake {
 		return actions
 	}
@@ -121,6 +134,22 @@ func (b *buttons) available() []string {
 		actions = append(actions, console.ActionPause)
 	}
 	return actions
+}
+
+// whyNoEffect says why no process can be killed after an effect; "" if that is possible.
+func (b *buttons) whyNoEffect() string {
+	o := b.run.o
+	switch {
+	case o.processes():
+		return "consumer processes have no invocations to kill them in"
+	case o.Invoke != "":
+		return "a function behind an endpoint can't be killed from here"
+	case o.storeKind() != StoreFake:
+		return "effects are observed at the DynamoDB in the process of idemsk local: --store fake"
+	case !o.example() && len(o.Tables) == 0:
+		return "the effects of this function are not known here: a write to a table of the DynamoDB in this process would be, with --create-table"
+	}
+	return ""
 }
 
 func (b *buttons) topicActions() []string {

@@ -76,11 +76,14 @@ const (
 
 // observe notes a write of a key.
 func (r *recorder) observe(w *dynamofake.Write) {
-	if w.Table != r.table {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if w.Table != r.table {
+		if !w.Refused {
+			r.armed.written(r.requesting(w.Client))
+		}
+		return
+	}
 	r.keyChanges++
 	k := r.keyOf(w.Key)
 	in := r.requesting(w.Client)

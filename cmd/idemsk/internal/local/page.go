@@ -63,7 +63,7 @@ func (p *page) Run() console.Run {
 	r := p.owner
 	c := r.tally.snapshot()
 	out := console.Run{
-		Title: p.title, Elapsed: time.Since(r.tally.begun).Milliseconds(), Enabled: true, LastError: c.LastError, Actions: p.buttons.available(),
+		Title: p.title, Elapsed: time.Since(r.tally.begun).Milliseconds(), Enabled: true, LastError: c.LastError, Actions: p.buttons.available(), WhyNoEffect: p.buttons.whyNoEffect(),
 		Counts: counts(&c), Partitions: []console.Partition{}, Notice: p.notice(),
 	}
 	if mapping, ok := r.source.(*esm.ESM); ok {
@@ -152,6 +152,9 @@ func (p *page) Do(ctx context.Context, a console.Action) (string, error) {
 	case console.ActionKill:
 		rec.armed.kill.Store(true)
 		return "The process that claims a key next is killed.", nil
+	case console.ActionKillEffect:
+		rec.armed.effect.Store(true)
+		return "The process that writes to another table next is killed before it gets the answer.", nil
 	case console.ActionPause:
 		if !b.pausing.CompareAndSwap(false, true) {
 			return "", fmt.Errorf("%w: a process is paused, or about to be", console.ErrAction)

@@ -254,6 +254,34 @@ func TestPageKillsAProcess(t *testing.T) {
 	}
 }
 
+// A process that is killed after its effect has no answer to it. In atomic mode the completion is part of the effect, and the next delivery replays it.
+// In plain mode the payment is booked again when the lease is over; the verdict explains that by the kill.
+func TestPageKillsAProcessAfterItsEffect(t *testing.T) {
+	t.Parallel()
+	for ledger, want := range map[string]struct {
+		kinds   []string
+		repeats int
+		found   int64
+	}{
+		"atomic": {[]string{"delivered 1", "claimed 1", "completed 1", "died 1", "delivered 2", "replayed 2"}, 0, 5},
+		"plain":  {[]string{"delivered 1", "claimed 1", "died 1", "delivered 2", "stolen 2", "completed 2"}, 1, 10},
+	} {
+		t.Run(ledger, func(t *testing.T) {
+			t.Parallel()
+			p := open(t, func(o *local.Options) { o.Env = append(o.Env, "IDEMSK_LEDGER="+ledger) })
+			p.do(console.Action{Action: console.ActionKillEffect}, "killed before it gets the answer")
+			p.produce("pay-1", "")
+			v := p.verdict("the ledger is explained", func(v *console.Verdict) bool { return v.Sides[0].State == console.SideExact && v.Sides[0].Records == 1 })
+			if got := kinds(get[console.History](p, "api/key?key="+url.QueryEscape("function#payments#pay-1"))); !slices.Equal(got, want.kinds) {
+				t.Errorf("the history is %q, want %q", got, want.kinds)
+			}
+			if s := v.Sides[0]; s.Kills != 1 || s.Repeats != want.repeats || s.Sums[0].Expected != 5 || s.Sums[0].Found != want.found {
+				t.Errorf("the verdict is %+v", s)
+			}
+		})
+	}
+}
+
 // The exact event of an invocation is delivered again, to one process and to two at once.
 func TestPageDeliversABatchAgain(t *testing.T) {
 	t.Parallel()
@@ -331,7 +359,11 @@ func TestPageOfAFunctionWithoutStore(t *testing.T) {
 		!strings.Contains(run.Notice, "--store fake only") {
 		t.Errorf("%+v", run)
 	}
+	if !strings.Contains(run.WhyNoEffect, "--store fake") {
+		t.Errorf("it says %q", run.WhyNoEffect)
+	}
 	p.do(console.Action{Action: console.ActionKill}, "not available")
+	p.do(console.Action{Action: console.ActionKillEffect}, "not available")
 	p.produce("pay-1", "")
 	p.until("it is done", func(run *console.Run) bool { return progress(run).Committed == 1 })
 	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) != 1 || n[0].Process != 1 {

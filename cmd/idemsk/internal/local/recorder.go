@@ -175,7 +175,7 @@ func (s *slot) end(in *invocation, inv *esm.Invocation, answer *esm.Answer, err 
 	now := time.Now().UnixMicro()
 	if strings.HasPrefix(answer.Message, "Runtime.ExitError") {
 		for k := range in.has {
-			if k.status == store.StatusStarted && k.holder == in {
+			if k.holder == in && (k.status == store.StatusStarted || in.kill) {
 				k.add(event{in: in, Event: console.Event{At: now, Kind: console.KindDied, Token: k.token, Until: k.until()}})
 				r.keyChanges++
 			}

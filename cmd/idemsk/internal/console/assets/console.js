@@ -229,7 +229,7 @@ function words(e, before) {
     case 'fenced': return [`A write of process ${e.process || '?'} is refused${times}`, `its token ${short(e.token)} is older than that of the entry: what it did is not committed`];
     case 'replayed': return [`${e.process ? who : 'A process'} gets the stored result${times}`, 'the handler is not called again'];
     case 'repeated': return before && before.key.state === 'failed' ? [`${who} finds the key failed${times}`, 'the handler is not called, and no second dead letter is sent'] : [`${who} repeats its write`, 'the entry has it already'];
-    case 'died': return [`Process ${e.process || '?'} dies`, 'it can\'t give the key back: the key is free when the lease is over'];
+    case 'died': return [`Process ${e.process || '?'} dies`, !e.until ? 'before it had the answer to its batch: the key is settled, and the next delivery finds that' : 'it can\'t give the key back: the key is free when the lease is over'];
     case 'paused': return [`Process ${e.process || '?'} is paused`, 'as by a frozen sandbox or a long garbage collection; its lease runs on'];
     case 'resumed': return [`Process ${e.process || '?'} continues`, 'it does not know that its lease is over'];
     case 'over': return ['The lease is over', 'another process may take the key over, and not before'];
@@ -462,13 +462,13 @@ function ledgerView() {
 }
 
 function sideCard(side) {
-  const [kind, state] = sideStates[side.state], differs = side.sums.some(m => m.off);
+  const [kind, state] = side.repeats && side.state === 'exact' ? ['waiting', 'explained'] : sideStates[side.state], differs = side.sums.some(m => m.off);
   const open = side.open ? `${plural(side.open, 'record is', 'records are')} not committed.` : 'An invocation is running.';
-  const said = side.state === 'delivering' ? open + ' What is missing may follow.' : side.state === 'wrong' ?
+  const said = !side.records ? 'There are no records yet.' : side.state === 'delivering' ? open + ' What is missing may follow.' : side.state === 'wrong' ?
     plural(side.problemsAll || side.offAll, side.problemsAll ? 'check failed.' : 'account is wrong.', side.problemsAll ? 'checks failed.' : 'accounts are wrong.') :
     side.repeats ? `${plural(side.repeats, 'booking was', 'bookings were')} repeated, each because its process was killed before the completion. Nothing else differs.` : 'Each payment is booked once, to the cent.';
   return h('section', {class: 'card', 'aria-label': side.name}, h('div', {class: 'bar split'}, h('h2', {}, side.name), chip(state, kind)),
-    h('table', {class: 'sums'}, head('', '#must be', '#is', '#difference'), h('tbody', {}, side.sums.map(m => h('tr', {}, h('th', {scope: 'row'}, m.currency),
+    h('table', {class: 'sums'}, head('currency', '#must be', '#is', '#difference'), h('tbody', {}, side.sums.map(m => h('tr', {}, h('th', {scope: 'row'}, m.currency),
       h('td', {class: 'n'}, money(m.expected)), h('td', {class: 'n'}, money(m.found)), h('td', {class: 'n ' + (m.off && side.state === 'wrong' ? 'off' : '')}, money(m.off)))))),
     h('p', {class: side.state === 'wrong' ? 'off' : ''}, said), h('p', {class: 'muted'}, `${plural(side.records, 'record', 'records')}, delivered ${plural(side.delivered, 'time', 'times')}` +
       `${side.kills ? `, ${plural(side.kills, 'process', 'processes')} killed` : ''}; ${plural(side.payments, 'payment', 'payments')} to book${differs ? `; ${plural(side.offAll, 'account differs', 'accounts differ')}` : ''}.`),
@@ -505,6 +505,9 @@ function faultsView() {
       h('div', {class: 'bar'}, h('label', {}, 'Kafka key', key), h('label', {}, 'idempotency-key', id)), h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'Value', text)), h('button', {class: 'main'}, 'Produce')));
     card('pause', 'Pause a process beyond its lease', 'It stops when it completes a key. When its lease is over, another process gets the batch and takes the key over; then the first one continues, and its completion is refused.');
     card('kill', 'Kill a process', 'It dies after a claim. The batch is retried, and the key is taken over when the lease is over.');
+    const after = ['Kill a process after its effect', 'It dies when its write to another table is performed, before it gets the answer and completes anything else. Look at the ledger then.'];
+    if (run.whyNoEffect) grid.append(h('section', {class: 'card'}, h('h2', {}, after[0]), h('p', {}, `Not in this run: ${run.whyNoEffect}.`)));
+    card('killEffect', ...after);
     card('storeFail', 'Let the store fail', 'Each request to the store is answered with an error, for 10 s.');
     card('storeSlow', 'Slow the store down', 'Each request to the store takes a second more, for 10 s.');
     if (can('disable')) {

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,8 +37,20 @@ func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.
 // picturesVariable names a folder. If it is set, the test keeps its screenshots there, as docs/images has them.
 const picturesVariable = "IDEMSK_TEST_PICTURES"
 
-// start starts a run of the example function, and returns the address of its page.
-func start(ctx context.Context, t *testing.T) string {
+// compare runs the example function with and without idemsk on records that are delivered twice.
+func compare(ctx context.Context, o local.Options) error {
+	o.UntilDrained, o.Prove, o.Faults.Duplicate = true, true, 1
+	_, _, err := local.Compare(ctx, o)
+	return err
+}
+
+func once(ctx context.Context, o local.Options) error {
+	_, err := local.Run(ctx, o)
+	return err
+}
+
+// start starts a run of the example function, and returns the address of its page. Nothing is delivered until opened is closed.
+func start(ctx context.Context, t *testing.T, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) string {
 	t.Helper()
 	o := local.Options{
 		ESM: esm.DefaultConfig(), Partitions: 3, Function: "'" + handler + "'", Example: true, FunctionName: "payments", Store: local.StoreFake,
@@ -48,11 +61,12 @@ func start(ctx context.Context, t *testing.T) string {
 	o.Say = func(line string) {
 		if at, ok := strings.CutPrefix(line, "Page: "); ok {
 			page <- at
+			<-opened
 		}
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	go func() { _, err := local.Run(ctx, o); ended <- err }()
+	go func() { ended <- runs(ctx, o) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -77,8 +91,15 @@ type browser struct {
 	axe  string
 }
 
-// launch starts a browser, and ends it with the test.
+// launch starts a browser with a run, and ends both with the test.
 func launch(t *testing.T) *browser {
+	t.Helper()
+	opened := make(chan struct{})
+	close(opened)
+	return launchWith(t, once, opened)
+}
+
+func launchWith(t *testing.T, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) *browser {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "chromium.sh")).Output()
 	if err != nil {
@@ -99,7 +120,7 @@ func launch(t *testing.T) *browser {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	return &browser{t: t, ctx: ctx, page: start(ctx, t), axe: string(axe)}
+	return &browser{t: t, ctx: ctx, page: start(ctx, t, runs, opened), axe: string(axe)}
 }
 
 func do[T any](b *browser, what string, action chromedp.Action[T]) T {
@@ -226,6 +247,9 @@ func TestViews(t *testing.T) {
 	b.wait("pay-42")
 	b.check("records-narrow")
 	b.look(1280, 800, "dark")
+	b.open("ledger")
+	b.wait("Each payment is booked once, to the cent.")
+	b.check("ledger-live")
 	b.open("invocations")
 	b.wait("The last 100")
 	b.wait("payments-")
@@ -241,6 +265,26 @@ func TestViews(t *testing.T) {
 	b.wait("disabled")
 	b.click("Enable")
 	b.wait("enabled")
+}
+
+// The verdict stays on the page when the run has ended, with that of the same records without idemsk beside it.
+func TestVerdict(t *testing.T) {
+	opened := make(chan struct{})
+	release := sync.OnceFunc(func() { close(opened) })
+	t.Cleanup(release)
+	b := launchWith(t, compare, opened)
+	t.Cleanup(release) // before the browser ends: the run waits for it
+	b.look(1280, 800, "light")
+	b.open("ledger")
+	b.wait("There are no records yet.")
+	release()
+	b.wait("ended")
+	for _, text := range []string{"with idemsk", "without idemsk", "Each payment is booked once, to the cent.", "accounts are wrong", "Accounts that differ", "account-01/EUR"} {
+		b.wait(text)
+	}
+	b.check("ledger")
+	b.look(390, 844, "dark")
+	b.check("ledger-narrow")
 }
 
 // Script in keys, values, headers, results and errors is shown and does not run.
