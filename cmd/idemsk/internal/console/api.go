@@ -16,8 +16,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// maxBody is the maximum size in bytes of a request that changes something. A record is 1 MB at most by Kafka's default.
-const maxBody = 2 << 20
+// maxBody is the maximum size in bytes of a request that changes something: a file, each of whose bytes may be escaped in JSON.
+const maxBody = 2*MaxFile + 1<<20
 
 // api answers the requests of the page.
 type api struct {
@@ -116,7 +116,7 @@ func (a *api) action(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := a.source.Do(r.Context(), action)
 	switch {
-	case errors.Is(err, ErrAction):
+	case errors.Is(err, ErrAction), errors.Is(err, ErrFile):
 		refuse(w, http.StatusBadRequest, err.Error())
 	case err != nil:
 		refuse(w, http.StatusBadGateway, err.Error())

@@ -30,6 +30,9 @@ type Source interface {
 // ErrAction means that an action is unknown, lacks a field, or is not available in this run.
 var ErrAction = errors.New("the action is not available")
 
+// ErrFile means that a file has no records, is too large, or has a line that is not a record.
+var ErrFile = errors.New("nothing was produced")
+
 // Run is the state of a run.
 type Run struct {
 	Title      string      `json:"title"`
@@ -204,13 +207,14 @@ const (
 	// ActionKillEffect kills the process that writes to a table other than that of the keys, after the write and before it has the answer.
 	ActionKillEffect = "killEffect"
 
-	ActionPause     = "pause"     // the process that claims a key next, beyond its lease; the batch is delivered to another process
-	ActionRedeliver = "redeliver" // Action.Invocation, to another process
-	ActionTwice     = "twice"     // Action.Invocation, to two processes at once
-	ActionStoreFail = "storeFail" // for StoreFault
-	ActionStoreSlow = "storeSlow" // for StoreFault
-	ActionProduce   = "produce"   // Action.Record
-	ActionRedrive   = "redrive"   // Action.Letters; none: all
+	ActionPause       = "pause"       // the process that claims a key next, beyond its lease; the batch is delivered to another process
+	ActionRedeliver   = "redeliver"   // Action.Invocation, to another process
+	ActionTwice       = "twice"       // Action.Invocation, to two processes at once
+	ActionStoreFail   = "storeFail"   // for StoreFault
+	ActionStoreSlow   = "storeSlow"   // for StoreFault
+	ActionProduce     = "produce"     // Action.Record
+	ActionProduceFile = "produceFile" // Action.File
+	ActionRedrive     = "redrive"     // Action.Letters; none: all
 )
 
 // Action is a change that the page asks for.
@@ -219,7 +223,11 @@ type Action struct {
 	Invocation int      `json:"invocation"`
 	Letters    []string `json:"letters"` // IDs
 	Record     *Record  `json:"record"`
+	File       string   `json:"file"` // records, one a line in JSON, at most MaxFile bytes
 }
+
+// MaxFile is the maximum size of a file with records, in bytes.
+const MaxFile = 8 << 20
 
 // Record is a record to produce.
 type Record struct {

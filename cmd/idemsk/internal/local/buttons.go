@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/idem/store"
@@ -156,7 +154,7 @@ func (b *buttons) topicActions() []string {
 	if len(b.run.brokers) == 0 {
 		return nil
 	}
-	actions := []string{console.ActionProduce}
+	actions := []string{console.ActionProduce, console.ActionProduceFile}
 	if b.run.store != nil {
 		actions = append(actions, console.ActionRedrive)
 	}
@@ -257,29 +255,4 @@ func (b *buttons) serve(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// produce produces a record.
-func (b *buttons) produce(ctx context.Context, rec *console.Record) (string, error) {
-	if rec == nil {
-		return "", fmt.Errorf("%w: there is no record", console.ErrAction)
-	}
-	r := b.run
-	topic := r.o.ESM.Topics[0]
-	client, err := newProducer(r.o, r.brokers)
-	if err != nil {
-		return "", err
-	}
-	defer client.Close()
-	out := &kgo.Record{Value: []byte(rec.Value)}
-	if rec.Key != "" {
-		out.Key = []byte(rec.Key)
-	}
-	if rec.ID != "" {
-		out.Headers = []kgo.RecordHeader{{Key: "idempotency-key", Value: []byte(rec.ID)}}
-	}
-	if err := client.ProduceSync(ctx, out).FirstErr(); err != nil {
-		return "", fmt.Errorf("producing to %s: %w", topic, err)
-	}
-	return fmt.Sprintf("Produced %s-%d@%d.", topic, out.Partition, out.Offset), nil
 }

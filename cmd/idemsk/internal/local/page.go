@@ -173,6 +173,8 @@ func (p *page) Do(ctx context.Context, a console.Action) (string, error) {
 		return "The batch was delivered to two processes at once.", b.again(context.WithoutCancel(ctx), a.Invocation, 2) //nolint:mnd // two
 	case console.ActionProduce:
 		return b.produce(ctx, a.Record)
+	case console.ActionProduceFile:
+		return b.produceFile(ctx, a.File)
 	}
 	return b.redrive(ctx, a.Letters)
 }

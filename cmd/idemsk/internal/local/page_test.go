@@ -355,7 +355,7 @@ func TestPageOfAFunctionWithoutStore(t *testing.T) {
 		o.Function, o.Env, o.Example, o.Store = plain.Function, plain.Env, false, local.StoreNone
 	})
 	run := get[console.Run](p, "api/run")
-	if want := []string{console.ActionProduce, console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice}; !slices.Equal(run.Actions, want) ||
+	if want := []string{console.ActionProduce, console.ActionProduceFile, console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice}; !slices.Equal(run.Actions, want) ||
 		!strings.Contains(run.Notice, "--store fake only") {
 		t.Errorf("%+v", run)
 	}
@@ -452,4 +452,26 @@ func TestPageWithoutVerdict(t *testing.T) {
 	if v := get[console.Verdict](p, "api/verdict"); !strings.Contains(v.Why, "no option that drops records") || len(v.Sides) != 0 {
 		t.Errorf("%+v", v)
 	}
+}
+
+// The records of a file are produced if each line is a record. Otherwise none is, and the answer names the lines.
+func TestPageProducesAFile(t *testing.T) {
+	t.Parallel()
+	p := open(t, nil)
+	line := func(id string) string {
+		return fmt.Sprintf(`{"key":"alice","value":{"paymentId":%q,"account":"alice","amount":5,"currency":"EUR"},"headers":{"idempotency-key":%[1]q}}`, id) + "\n"
+	}
+	file := func(text, says string) {
+		t.Helper()
+		p.do(console.Action{Action: console.ActionProduceFile, File: text}, says)
+	}
+	file(line("pay-1")+"{}\n\nno record\n", `nothing was produced: line 2: the record has no \"value\" (null is a tombstone); line 4: want a record such as`)
+	file(line("pay-1")+strings.Repeat("{}\n", 12), "; and 7 more")
+	file("\n\n", "the file has no records")
+	file(strings.Repeat(" ", console.MaxFile+1), "the page takes 8388608 at most")
+	file(strings.Repeat(`"`, console.MaxFile), "nothing was produced: line 1") // escaped, it is twice as long
+	file(line("pay-1")+"\n"+line("pay-2"), "Produced 2 records to payments.")
+	p.history("pay-2", console.KindCompleted)
+	p.until("both are committed", func(run *console.Run) bool { return progress(run).Committed == 2 && progress(run).End == 2 })
+	file(line("pay-3")+`{"value":"`+strings.Repeat("x", 2<<20)+`"}`, "1 of 2 records were produced: line 2: producing to payments: ")
 }

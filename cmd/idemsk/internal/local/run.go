@@ -305,7 +305,7 @@ func (r *run) pollers() string {
 // produce produces the payments, and closes produced.
 func (r *run) produce(ctx context.Context) error {
 	if r.o.Produce > 0 {
-		if err := produce(ctx, r.o, r.brokers); err != nil {
+		if err := producePayments(ctx, r.o, r.brokers); err != nil {
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // aborted, because the run ends
 			}

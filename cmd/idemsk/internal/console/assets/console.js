@@ -471,7 +471,7 @@ function sideCard(side) {
     h('table', {class: 'sums'}, head('currency', '#must be', '#is', '#difference'), h('tbody', {}, side.sums.map(m => h('tr', {}, h('th', {scope: 'row'}, m.currency),
       h('td', {class: 'n'}, money(m.expected)), h('td', {class: 'n'}, money(m.found)), h('td', {class: 'n ' + (m.off && side.state === 'wrong' ? 'off' : '')}, money(m.off)))))),
     h('p', {class: side.state === 'wrong' ? 'off' : ''}, said), h('p', {class: 'muted'}, `${plural(side.records, 'record', 'records')}, delivered ${plural(side.delivered, 'time', 'times')}` +
-      `${side.kills ? `, ${plural(side.kills, 'process', 'processes')} killed` : ''}; ${plural(side.payments, 'payment', 'payments')} to book${differs ? `; ${plural(side.offAll, 'account differs', 'accounts differ')}` : ''}.`),
+      `${side.kills ? `, ${plural(side.kills, 'process', 'processes')} killed` : ''}; ${plural(side.payments, 'payment', 'payments')} to book${differs && side.state !== 'wrong' ? `; ${plural(side.offAll, 'account differs', 'accounts differ')}` : ''}.`),
     side.problems.length ? h('ul', {class: 'problems'}, side.problems.slice(0, 10).map(p => h('li', {}, p)), side.problemsAll > 10 ? h('li', {}, `and ${count(side.problemsAll - 10)} more`) : '') : '');
 }
 
@@ -503,6 +503,9 @@ function faultsView() {
     const key = h('input', {value: 'alice', size: 12}), id = h('input', {value: 'page-' + n, size: 18}), text = h('textarea', {}, value);
     card('produce', 'Produce a record', 'Produce it twice to see a duplicate.', h('form', {onsubmit: e => { e.preventDefault(); act({action: 'produce', record: {key: key.value, id: id.value, value: text.value}}); }},
       h('div', {class: 'bar'}, h('label', {}, 'Kafka key', key), h('label', {}, 'idempotency-key', id)), h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'Value', text)), h('button', {class: 'main'}, 'Produce')));
+    const file = h('input', {type: 'file', accept: '.jsonl,.json,.ndjson,.txt'});
+    card('produceFile', 'Produce records from a file', 'A record a line, as for idemsk produce --format json: {"key":"k","value":{"a":1},"headers":{"idempotency-key":"pay-1"}}. If a line is not, nothing is produced.',
+      h('form', {onsubmit: e => { e.preventDefault(); send(file.files[0]); }}, h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'File, at most 8 MB', file)), h('button', {}, 'Produce the file')));
     card('pause', 'Pause a process beyond its lease', 'It stops when it completes a key. When its lease is over, another process gets the batch and takes the key over; then the first one continues, and its completion is refused.');
     card('kill', 'Kill a process', 'It dies after a claim. The batch is retried, and the key is taken over when the lease is over.');
     const after = ['Kill a process after its effect', 'It dies when its write to another table is performed, before it gets the answer and completes anything else. Look at the ledger then.'];
@@ -517,6 +520,13 @@ function faultsView() {
     }
     card('redeliver', 'Deliver a batch again', 'Select an invocation: its exact batch goes to another process, or to two at once.', h('a', {href: '#/invocations'}, 'Select an invocation'));
   }};
+}
+
+// send produces the records of a file.
+async function send(file) {
+  if (!file) return say('Select a file first.');
+  if (file.size > 8 << 20) return say(`The file has ${count(file.size)} bytes: at most 8 MB are produced here. Use idemsk produce.`);
+  await act({action: 'produceFile', file: await file.text()});
 }
 
 function mapping(button) { set(button, run.enabled ? 'Disable' : 'Enable'); }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -214,6 +215,12 @@ func (b *browser) produce(id, value string) {
 	b.wait("Produced payments-")
 }
 
+// file selects a file with records, and produces it.
+func (b *browser) file(text string) {
+	b.t.Helper()
+	b.eval(fmt.Sprintf(`(() => { const input = document.querySelector('input[type=file]'), files = new DataTransfer(); files.items.add(new File([%s], 'records.jsonl')); input.files = files.files; input.form.requestSubmit(); return ''; })()`, strconv.Quote(text)))
+}
+
 func record(key string) string { return "record/" + url.PathEscape("payments#payments#"+key) }
 
 func payment(id string) string {
@@ -230,6 +237,21 @@ func TestViews(t *testing.T) {
 	b.open("faults")
 	b.wait("Pause a process beyond its lease")
 	b.check("faults")
+	b.file(`{"key":"bob","value":` + payment("pay-41") + `,"headers":{"idempotency-key":"pay-41"}}` + "\n{}")
+	b.wait("nothing was produced: line 2: the record has no")
+	b.file(`{"key":"bob","value":` + payment("pay-41") + `,"headers":{"idempotency-key":"pay-41"}}`)
+	b.wait("Produced 1 record to payments.")
+	b.open(record("pay-41"))
+	b.wait("completes the key")
+	b.open("faults")
+	b.click("Kill a process after its effect")
+	b.wait("is killed before it gets the answer")
+	b.produce("pay-43", payment("pay-43"))
+	b.open(record("pay-43"))
+	b.wait("the next delivery finds that")
+	b.wait("gets the stored result")
+	b.check("history-killed")
+	b.open("faults")
 	b.click("Pause a process beyond its lease")
 	b.wait("is paused at its completion")
 	b.produce("pay-42", payment("pay-42"))
