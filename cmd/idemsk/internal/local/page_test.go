@@ -7,11 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -474,4 +478,58 @@ func TestPageProducesAFile(t *testing.T) {
 	p.history("pay-2", console.KindCompleted)
 	p.until("both are committed", func(run *console.Run) bool { return progress(run).Committed == 2 && progress(run).End == 2 })
 	file(line("pay-3")+`{"value":"`+strings.Repeat("x", 2<<20)+`"}`, "1 of 2 records were produced: line 2: producing to payments: ")
+}
+
+// Tabs that are opened and closed leave no goroutine, no connection and no file behind. Not parallel: it counts those of the process.
+func TestPageForgetsClosedTabs(t *testing.T) {
+	p := open(t, nil)
+	p.produce("pay-1", "")
+	p.history("pay-1", console.KindCompleted)
+	tabs := func(n int) {
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				client := &http.Client{Transport: new(http.Transport)}
+				defer client.CloseIdleConnections()
+				var events *bufio.Scanner
+				for _, path := range []string{"", "console.js", "api/keys", "api/invocations", "api/verdict", "api/letters", "api/stream"} {
+					req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, http.NoBody)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp, err := client.Do(req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer resp.Body.Close()
+					if events = bufio.NewScanner(resp.Body); path != "api/stream" {
+						_, _ = io.Copy(io.Discard, resp.Body)
+					}
+				}
+				for range 4 { // two states, each with an empty line
+					events.Scan()
+				}
+			})
+		}
+		all.Wait()
+	}
+	held := func() (goroutines, files int) {
+		all, err := os.ReadDir("/dev/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runtime.NumGoroutine(), len(all)
+	}
+	tabs(1)
+	const margin = 8 // connections to the store and the brokers, which come and go by themselves
+	goroutines, files := held()
+	tabs(20)
+	p.until("the tabs are forgotten", func(*console.Run) bool {
+		g, f := held()
+		return g <= goroutines+margin && f <= files+margin
+	})
 }

@@ -82,6 +82,12 @@ async function act(action) {
   }
 }
 
+// paced returns a function that is true at most once in a time, in milliseconds. A view loads its list as often, because an update has a new state 4 times a second.
+function paced(every) {
+  let next = 0;
+  return () => Date.now() >= next && (next = Date.now() + every, true);
+}
+
 const can = action => run && run.actions && run.actions.includes(action);
 const chip = (text, kind) => h('span', {class: 'chip ' + kind}, text);
 const chips = {'in flight': 'flight', 'lease over': 'over', waiting: 'waiting', completed: 'completed', failed: 'failed'};
@@ -137,6 +143,7 @@ function recordsView() {
   main.append(h('h1', {}, 'Records'), h('p', {class: 'lead'}, 'Each record has an idempotency key, and each key one entry in the store. Select a key to see what happened to it.'),
     numbers, h('div', {class: 'bar'}, search, state),
     h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Keys'}, h('table', {}, head('key', 'state', '#attempts', '#taken over', '#refused', '#replayed', 'result or failure'), rows)), empty, foot);
+  const due = paced(500);
   let seen = -1, busy = false, again = false;
   async function load() {
     if (busy) { again = true; return; }
@@ -159,7 +166,7 @@ function recordsView() {
     busy = false;
     if (again) { again = false; load(); }
   }
-  return {update() { if (run.keys !== seen) { seen = run.keys; load(); } }};
+  return {update() { if (run.keys !== seen && due()) { seen = run.keys; load(); } }};
 }
 
 // countdown shows the time that is left of a lease, or of the wait for another attempt.
@@ -176,6 +183,7 @@ setInterval(() => document.querySelectorAll('.chip[data-until]').forEach(countdo
 function recordView(key) {
   const numbers = h('dl', {class: 'facts'}), box = h('div', {class: 'card history'}), note = h('p', {class: 'muted'});
   main.append(h('p', {}, h('a', {href: '#/records'}, 'Records')), h('h1', {class: 'mono'}, key), numbers, box, note);
+  const due = paced(500);
   let seen = -1, last = null;
   const draw = () => { if (last) drawHistory(box, last); };
   async function load() {
@@ -192,7 +200,7 @@ function recordView(key) {
       draw();
     } catch (e) { set(note, e.message); }
   }
-  return {update() { if (run.keys !== seen) { seen = run.keys; load(); } }, resize: draw};
+  return {update() { if (run.keys !== seen && due()) { seen = run.keys; load(); } }, resize: draw};
 }
 
 // rowsOf returns the events of a history, with the ends of leases between them.
@@ -330,6 +338,7 @@ function invocationsView() {
   main.append(h('h1', {}, 'Invocations'), h('p', {class: 'lead'}, 'Each bar is a call of the function with a batch: green if it succeeded, red if it failed, amber if its process was killed on purpose. Time without an invocation is shortened.'),
     chart, h('h2', {}, 'The last 100, newest first'),
     h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Invocations'}, h('table', {}, head('#number', 'batch', '#records', 'process', 'outcome', '#took', 'what happened'), rows)), foot);
+  const due = paced(500);
   let seen = -1, last = null;
   const draw = () => { if (last) chart.replaceChildren(timeline(last.slice(0, 80).reverse(), Math.max(280, chart.clientWidth - 42))); };
   async function load() {
@@ -348,7 +357,7 @@ function invocationsView() {
     });
     set(foot, got.dropped ? `${plural(got.dropped, 'older invocation is', 'older invocations are')} not kept any more.` : '');
   }
-  return {update() { if (run.invocations !== seen) { seen = run.invocations; load(); } }, resize: draw};
+  return {update() { if (run.invocations !== seen && due()) { seen = run.invocations; load(); } }, resize: draw};
 }
 
 // timeline draws invocations, the oldest first, with a lane for each process.
@@ -412,6 +421,7 @@ function lettersView() {
   main.append(h('h1', {}, 'Dead letters'), h('p', {class: 'lead'}, 'Records that failed for good, with the reason. Redriving produces a record to its topic again; its key lets it in once more.'), bar,
     h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Dead letters'}, h('table', {}, head('select', 'key', 'record', '#attempts', 'failure', 'value'), rows)), empty);
   rows.addEventListener('change', ready);
+  const due = paced(1000);
   let seen = -1, busy = false;
   async function send(letters) {
     if (busy) return;
@@ -430,7 +440,7 @@ function lettersView() {
     set(empty, got.length ? '' : 'There are none.');
     ready();
   }
-  return {update() { if (run.keys !== seen && !busy) { seen = run.keys; load(); } }};
+  return {update() { if (run.keys !== seen && !busy && due()) { seen = run.keys; load(); } }};
 }
 
 // ---- Ledger
@@ -441,7 +451,8 @@ const sideStates = {delivering: ['flight', 'being delivered'], exact: ['ok', 'ex
 function ledgerView() {
   const sides = h('div', {class: 'sides'}), off = h('div'), note = h('p', {class: 'lead'});
   main.append(h('h1', {}, 'Ledger'), h('p', {class: 'lead'}, 'What the payments of the topic require, computed from the records alone, and what the function has booked.'), note, sides, off);
-  let busy = false, at = 0, drawn = '';
+  const due = paced(1000);
+  let busy = false, drawn = '';
   function draw(verdict) {
     const now = JSON.stringify(verdict);
     if (now === drawn) return;
@@ -453,11 +464,10 @@ function ledgerView() {
   async function load() {
     busy = true;
     try { draw(await get('/api/verdict')); } catch (e) { if (!run.ended) set(note, e.message); drawn = ''; }
-    at = Date.now();
     busy = false;
   }
   return {update() {
-    if (run.verdict) draw(run.verdict); else if (!run.ended && !busy && Date.now() - at > 1000) load();
+    if (run.verdict) draw(run.verdict); else if (!run.ended && !busy && due()) load();
   }};
 }
 
