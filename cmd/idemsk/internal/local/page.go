@@ -35,7 +35,7 @@ func (r *run) openPage() error {
 func (p *page) end(report *Report) {
 	p.verdict.end(report)
 	if p.verdict.ended != nil {
-		p.owner.pages.before = append(p.before, *p.verdict.ended)
+		p.owner.pages.before = append(slices.Clone(p.before), *p.verdict.ended)
 	}
 }
 
@@ -63,7 +63,8 @@ func (p *page) Run() console.Run {
 	r := p.owner
 	c := r.tally.snapshot()
 	out := console.Run{
-		Title: p.title, Elapsed: time.Since(r.tally.begun).Milliseconds(), Enabled: true, LastError: c.LastError, Actions: p.buttons.available(), WhyNoEffect: p.buttons.whyNoEffect(),
+		Title: p.title, Elapsed: time.Since(r.tally.begun).Milliseconds(), Enabled: true, LastError: c.LastError,
+		Actions: p.buttons.available(), WhyNoEffect: p.buttons.whyNoEffect(),
 		Counts: counts(&c), Partitions: []console.Partition{}, Notice: p.notice(),
 	}
 	if mapping, ok := r.source.(*esm.ESM); ok {

@@ -49,7 +49,8 @@ type recorder struct {
 
 func newRecorder() *recorder {
 	return &recorder{
-		table: dynamostore.DefaultTable, armed: newArmed(), keys: make(map[string]*keyHistory), order: list.New(), states: make(map[string]int), places: make(map[mskevent.Place]*keyHistory),
+		table: dynamostore.DefaultTable, armed: newArmed(), keys: make(map[string]*keyHistory), order: list.New(),
+		states: make(map[string]int), places: make(map[mskevent.Place]*keyHistory),
 		slots: make(map[string]*slot), owners: make(map[string]int),
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Bounds of the verdict of a page.
 const (
-	maxVerified      = 250_000 // records, because the prover keeps something of each
+	maxVerified      = 100_000 // records, because the prover keeps something of each
 	maxVerdictRows   = 100     // accounts and problems
 	verdictEvery     = time.Second
 	verdictShare     = 20 // a verification takes at most a 20th of the time

@@ -237,7 +237,7 @@ function words(e, before) {
     case 'fenced': return [`A write of process ${e.process || '?'} is refused${times}`, `its token ${short(e.token)} is older than that of the entry: what it did is not committed`];
     case 'replayed': return [`${e.process ? who : 'A process'} gets the stored result${times}`, 'the handler is not called again'];
     case 'repeated': return before && before.key.state === 'failed' ? [`${who} finds the key failed${times}`, 'the handler is not called, and no second dead letter is sent'] : [`${who} repeats its write`, 'the entry has it already'];
-    case 'died': return [`Process ${e.process || '?'} dies`, !e.until ? 'before it had the answer to its batch: the key is settled, and the next delivery finds that' : 'it can\'t give the key back: the key is free when the lease is over'];
+    case 'died': return [`Process ${e.process || '?'} dies`, !e.until ? 'before its invocation returned; the entry is settled, and the next delivery finds that' : 'it can\'t give the key back: the key is free when the lease is over'];
     case 'paused': return [`Process ${e.process || '?'} is paused`, 'as by a frozen sandbox or a long garbage collection; its lease runs on'];
     case 'resumed': return [`Process ${e.process || '?'} continues`, 'it does not know that its lease is over'];
     case 'over': return ['The lease is over', 'another process may take the key over, and not before'];
@@ -518,7 +518,7 @@ function faultsView() {
       h('form', {onsubmit: e => { e.preventDefault(); send(file.files[0]); }}, h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'File, at most 8 MB', file)), h('button', {}, 'Produce the file')));
     card('pause', 'Pause a process beyond its lease', 'It stops when it completes a key. When its lease is over, another process gets the batch and takes the key over; then the first one continues, and its completion is refused.');
     card('kill', 'Kill a process', 'It dies after a claim. The batch is retried, and the key is taken over when the lease is over.');
-    const after = ['Kill a process after its effect', 'It dies when its write to another table is performed, before it gets the answer and completes anything else. Look at the ledger then.'];
+    const after = ['Kill a process after its effect', 'It dies when a write to another table than that of the keys is performed, before it gets the answer. The ledger shows whether it was booked again.'];
     if (run.whyNoEffect) grid.append(h('section', {class: 'card'}, h('h2', {}, after[0]), h('p', {}, `Not in this run: ${run.whyNoEffect}.`)));
     card('killEffect', ...after);
     card('storeFail', 'Let the store fail', 'Each request to the store is answered with an error, for 10 s.');

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func once(ctx context.Context, o local.Options) error {
 }
 
 // start starts a run of the example function, and returns the address of its page. Nothing is delivered until opened is closed.
-func start(ctx context.Context, t *testing.T, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) string {
+func start(ctx context.Context, t testing.TB, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) string {
 	t.Helper()
 	o := local.Options{
 		ESM: esm.DefaultConfig(), Partitions: 3, Function: "'" + handler + "'", Example: true, FunctionName: "payments", Store: local.StoreFake,
@@ -86,21 +87,21 @@ func start(ctx context.Context, t *testing.T, runs func(ctx context.Context, o l
 
 // browser is a tab of a headless Chromium.
 type browser struct {
-	t    *testing.T
+	t    testing.TB
 	ctx  context.Context //nolint:containedctx // it is the tab
 	page string
 	axe  string
 }
 
 // launch starts a browser with a run, and ends both with the test.
-func launch(t *testing.T) *browser {
+func launch(t testing.TB) *browser {
 	t.Helper()
 	opened := make(chan struct{})
 	close(opened)
 	return launchWith(t, once, opened)
 }
 
-func launchWith(t *testing.T, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) *browser {
+func launchWith(t testing.TB, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) *browser {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "chromium.sh")).Output()
 	if err != nil {
@@ -334,4 +335,23 @@ func TestHostileRecords(t *testing.T) {
 	if got := b.eval(`String(window.hit) + document.querySelectorAll('main img, main script').length`); got != "undefined0" {
 		t.Errorf("a script of a record was run: %s", got)
 	}
+}
+
+// BenchmarkFirstPaint measures the median time from the start of a navigation until the page is painted, in a browser that has painted it before.
+func BenchmarkFirstPaint(t *testing.B) {
+	b := launch(t)
+	b.look(1280, 800, "light")
+	b.open("records")
+	b.wait("completed")
+	var paints []float64
+	for range t.N {
+		b.open("records")
+		if err := b.until("performance.getEntriesByType('paint').length > 0"); err != nil {
+			t.Fatal(err)
+		}
+		paints = append(paints, do(b, "the paint", chromedp.Evaluate[float64]("performance.getEntriesByType('paint')[0].startTime")))
+	}
+	slices.Sort(paints)
+	t.ReportMetric(paints[len(paints)/2], "ms/paint")
+	t.ReportMetric(paints[len(paints)-1], "slowest-ms")
 }
