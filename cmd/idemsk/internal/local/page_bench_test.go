@@ -67,8 +67,8 @@ func tab(ctx context.Context, b *testing.B, page, view string, interval time.Dur
 	}
 }
 
-// BenchmarkPage measures the processor time of a record in a run without a page, with one that is served, and with one that is open, in turns. That of
-// the open tab's requests is included.
+// BenchmarkPage measures the processor time of a record in a run without a page, with one that is served, and with one that is open, in turns: that of
+// the cheapest run of each. The requests of the open tab are included.
 func BenchmarkPage(b *testing.B) {
 	const records = 4000
 	modes := []string{"off", "served", "records", "invocations", "ledger"}
@@ -97,11 +97,13 @@ func BenchmarkPage(b *testing.B) {
 			if err != nil || report.Done < records {
 				b.Fatalf("%+v, %v", report, err)
 			}
-			spent[mode] += cpu(b) - begun
+			if took := cpu(b) - begun; spent[mode] == 0 || took < spent[mode] {
+				spent[mode] = took
+			}
 		}
 	}
 	for _, mode := range modes {
-		b.ReportMetric(float64(spent[mode].Microseconds())/float64(records*b.N), mode+"-µs/record")
+		b.ReportMetric(float64(spent[mode].Microseconds())/records, mode+"-µs/record")
 		b.ReportMetric(100*float64(spent[mode]-spent["served"])/float64(spent["served"]), mode+"-%")
 	}
 }
