@@ -227,7 +227,7 @@ type Action struct {
 }
 
 // MaxFile is the maximum size of a file with records, in bytes.
-const MaxFile = 8 << 20
+const MaxFile = 4 << 20
 
 // Record is a record to produce.
 type Record struct {

@@ -472,7 +472,7 @@ func TestPageProducesAFile(t *testing.T) {
 	file(line("pay-1")+"{}\n\nno record\n", `nothing was produced: line 2: the record has no \"value\" (null is a tombstone); line 4: want a record such as`)
 	file(line("pay-1")+strings.Repeat("{}\n", 12), "; and 7 more")
 	file("\n\n", "the file has no records")
-	file(strings.Repeat(" ", console.MaxFile+1), "the page takes 8388608 at most")
+	file(strings.Repeat(" ", console.MaxFile+1), "the page takes 4194304 at most")
 	file(strings.Repeat(`"`, console.MaxFile), "nothing was produced: line 1") // escaped, it is twice as long
 	file(line("pay-1")+"\n"+line("pay-2"), "Produced 2 records to payments.")
 	p.history("pay-2", console.KindCompleted)

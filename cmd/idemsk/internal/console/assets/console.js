@@ -515,7 +515,7 @@ function faultsView() {
       h('div', {class: 'bar'}, h('label', {}, 'Kafka key', key), h('label', {}, 'idempotency-key', id)), h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'Value', text)), h('button', {class: 'main'}, 'Produce')));
     const file = h('input', {type: 'file', accept: '.jsonl,.json,.ndjson,.txt'});
     card('produceFile', 'Produce records from a file', 'A record a line, as for idemsk produce --format json: {"key":"k","value":{"a":1},"headers":{"idempotency-key":"pay-1"}}. If a line is not, nothing is produced.',
-      h('form', {onsubmit: e => { e.preventDefault(); send(file.files[0]); }}, h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'File, at most 8 MB', file)), h('button', {}, 'Produce the file')));
+      h('form', {onsubmit: e => { e.preventDefault(); send(file.files[0]); }}, h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'File, at most 4 MB', file)), h('button', {}, 'Produce the file')));
     card('pause', 'Pause a process beyond its lease', 'It stops when it completes a key. When its lease is over, another process gets the batch and takes the key over; then the first one continues, and its completion is refused.');
     card('kill', 'Kill a process', 'It dies after a claim. The batch is retried, and the key is taken over when the lease is over.');
     const after = ['Kill a process after its effect', 'It dies when a write to another table than that of the keys is performed, before it gets the answer. The ledger shows whether it was booked again.'];
@@ -535,7 +535,7 @@ function faultsView() {
 // send produces the records of a file.
 async function send(file) {
   if (!file) return say('Select a file first.');
-  if (file.size > 8 << 20) return say(`The file has ${count(file.size)} bytes: at most 8 MB are produced here. Use idemsk produce.`);
+  if (file.size > 4 << 20) return say(`The file has ${count(file.size)} bytes: at most 4 MB are produced here. Use idemsk produce.`);
   await act({action: 'produceFile', file: await file.text()});
 }
 
