@@ -57,8 +57,10 @@ func TestNoStateChangeIsMissed(t *testing.T) {
 				key := fmt.Sprintf("key-%d-%d", w, i)
 				put(t, s, key, "STARTED", now.Add(time.Hour))
 				status := "COMPLETED"
-				if i%10 == 0 {
+				if i%100 == 0 {
 					r.Keys(console.Query{})
+				}
+				if i%10 == 0 {
 					status = "FAILED"
 				}
 				put(t, s, key, status, now)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type verdict struct {
 	mu     sync.Mutex
 	prover *prover
 	last   console.Side
+	seen   console.Side  // what the last verification found
 	fresh  time.Time     // until then last is shown
 	ended  *console.Side // the result of the run
 }
@@ -54,13 +56,13 @@ func newVerdict(r *run) *verdict {
 func (v *verdict) side(ctx context.Context) (console.Side, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	switch now := time.Now(); {
+	begun := time.Now()
+	switch {
 	case v.ended != nil:
 		return *v.ended, nil
-	case now.Before(v.fresh):
+	case begun.Before(v.fresh):
 		return v.last, nil
 	}
-	begun := time.Now()
 	if err := v.verify(ctx); err != nil {
 		return console.Side{}, err
 	}
@@ -68,7 +70,8 @@ func (v *verdict) side(ctx context.Context) (console.Side, error) {
 	return v.last, nil
 }
 
-// verify compares the ledger with the records so far. What is missing is a problem only if nothing was open meanwhile.
+// verify compares the ledger with the records so far. A difference is a problem only if nothing was open meanwhile, and if it was there before: the
+// offsets of a consumer group are those of a moment ago.
 func (v *verdict) verify(ctx context.Context) (err error) {
 	r := v.run
 	before, counts := r.source.Partitions(), r.tally.snapshot()
@@ -94,8 +97,12 @@ func (v *verdict) verify(ctx context.Context) (err error) {
 	}
 	after := r.source.Partitions()
 	open, flight := sums(after)
-	v.last = r.sideOf(result, &counts)
-	if v.last.Open = open; open > 0 || flight > 0 || !slices.Equal(before, after) || r.tally.snapshot().Invocations != counts.Invocations {
+	seen := v.seen
+	v.seen = r.sideOf(result, &counts)
+	v.last = v.seen
+	changed := !slices.Equal(before, after) || r.tally.snapshot().Invocations != counts.Invocations ||
+		v.seen.State == console.SideWrong && !reflect.DeepEqual(seen, v.seen)
+	if v.last.Open = open; open > 0 || flight > 0 || changed {
 		v.last.State, v.last.Problems, v.last.ProblemsAll = console.SideDelivering, []string{}, 0
 	}
 	return nil
