@@ -108,7 +108,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if l.opt.Invoke == "" {
 		screen.say("The function's output is written to " + term.Escape(log.file.Name()) + ".")
 	}
-	text, report, err := l.play(ctx, screen)
+	text, report, err := l.play(ctx)
 	switch {
 	case errors.Is(err, local.ErrOptions), errors.Is(err, esm.ErrConfig):
 		return &usageError{err}
@@ -128,23 +128,22 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 }
 
 // play runs the function, with --compare a second time without idemsk. It returns the report of the first run.
-func (l *localCommand) play(ctx context.Context, screen *screen) (text string, with *local.Report, err error) {
+func (l *localCommand) play(ctx context.Context) (text string, with *local.Report, err error) {
 	if l.compare && (!l.opt.Prove || len(l.opt.Brokers) > 0) {
 		return "", nil, usagef("--compare needs --prove and a broker in this process, because it delivers the same records twice")
 	}
-	with, err = local.Run(ctx, l.opt)
-	if err != nil {
-		return "", nil, err
+	if !l.compare {
+		if with, err = local.Run(ctx, l.opt); err != nil {
+			return "", nil, err
+		}
+		return with.Text(), with, nil
 	}
-	if !l.compare || ctx.Err() != nil {
-		return with.Text(), with, nil //nolint:nilerr // an interrupted run has its report
-	}
-	screen.say("The same without idemsk (IDEMSK_STORE=none):")
-	unprotected := l.opt
-	unprotected.Unprotected = true
-	without, err := local.Run(ctx, unprotected)
-	if err != nil {
+	with, without, err := local.Compare(ctx, l.opt)
+	switch {
+	case err != nil:
 		return "", nil, err
+	case without == nil: // an interrupted run has its report
+		return with.Text(), with, nil
 	}
 	return with.Beside(without), with, nil
 }

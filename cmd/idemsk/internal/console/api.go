@@ -16,8 +16,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// maxBody is the maximum size in bytes of a request that changes something. A record is 1 MB at most by Kafka's default.
-const maxBody = 2 << 20
+// maxBody is the maximum size in bytes of a request that changes something: a file, each of whose bytes may be escaped in JSON.
+const maxBody = 2*MaxFile + 1<<20
 
 // api answers the requests of the page.
 type api struct {
@@ -25,15 +25,21 @@ type api struct {
 	page    []byte
 	streams chan struct{} // its capacity is the maximum number of streams
 	every   time.Duration // the interval of a stream
+	ending  chan struct{} // closed when the streams are to send their last state
 }
 
 const (
 	maxStreams  = 64
 	streamEvery = 250 * time.Millisecond
+	lastState   = time.Second // until a page must have taken it
 )
 
-func newHandler(source Source, host, password, token string) http.Handler {
-	a := &api{source: source, page: render(token), streams: make(chan struct{}, maxStreams), every: streamEvery}
+func newAPI(source Source, token string) *api {
+	return &api{source: source, page: render(token), streams: make(chan struct{}, maxStreams), every: streamEvery, ending: make(chan struct{})}
+}
+
+func (a *api) handler(host, password, token string) http.Handler {
+	source := a.source
 	mux := http.NewServeMux()
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
@@ -49,6 +55,7 @@ func newHandler(source Source, host, password, token string) http.Handler {
 	mux.HandleFunc("GET /api/invocations", func(w http.ResponseWriter, _ *http.Request) { reply(w, source.Invocations()) })
 	mux.HandleFunc("GET /api/invocation", a.invocation)
 	mux.HandleFunc("GET /api/letters", a.letters)
+	mux.HandleFunc("GET /api/verdict", a.verdict)
 	mux.HandleFunc("POST /api/actions", a.action)
 	return &guard{next: mux, host: host, password: password, token: token}
 }
@@ -109,7 +116,7 @@ func (a *api) action(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := a.source.Do(r.Context(), action)
 	switch {
-	case errors.Is(err, ErrAction):
+	case errors.Is(err, ErrAction), errors.Is(err, ErrFile):
 		refuse(w, http.StatusBadRequest, err.Error())
 	case err != nil:
 		refuse(w, http.StatusBadGateway, err.Error())
@@ -118,7 +125,8 @@ func (a *api) action(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream sends the state of the run whenever it has changed. A slow reader misses states, never counts: each state has all of them.
+// stream sends the state of the run at an interval, and a last one when the server ends. A slow reader misses states, never counts: each state has
+// all of them.
 func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case a.streams <- struct{}{}:
@@ -131,17 +139,32 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	ticker := time.NewTicker(a.every)
 	defer ticker.Stop()
-	for {
+	for last := false; ; {
 		state, err := json.Marshal(a.source.Run())
 		if err != nil {
 			return
 		}
-		if _, err := fmt.Fprintf(w, "data: %s\n\n", state); err != nil || out.Flush() != nil {
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", state); err != nil || out.Flush() != nil || last {
 			return
 		}
 		select {
 		case <-ticker.C:
+		case <-a.ending:
+			last = true
 		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// end makes the streams send their last state, and waits for them, for lastState at most. No stream begins after it.
+func (a *api) end() {
+	close(a.ending)
+	timeout := time.After(lastState)
+	for range cap(a.streams) {
+		select {
+		case a.streams <- struct{}{}:
+		case <-timeout:
 			return
 		}
 	}

@@ -25,6 +25,7 @@ type Config struct {
 // Server serves the page.
 type Server struct {
 	http   *http.Server
+	api    *api
 	url    string
 	served chan struct{} // closed when the goroutine of Serve has ended
 }
@@ -47,8 +48,9 @@ func Start(c Config) (*Server, error) {
 		return nil, fmt.Errorf("the page can't be served at %s: %w", c.Addr, err)
 	}
 	const headerTimeout = 10 * time.Second
-	s := &Server{url: "http://" + listener.Addr().String() + "/", served: make(chan struct{})}
-	s.http = &http.Server{Handler: newHandler(c.Source, host, c.Password, rand.Text()), ReadHeaderTimeout: headerTimeout}
+	token := rand.Text()
+	s := &Server{url: "http://" + listener.Addr().String() + "/", served: make(chan struct{}), api: newAPI(c.Source, token)}
+	s.http = &http.Server{Handler: s.api.handler(host, c.Password, token), ReadHeaderTimeout: headerTimeout}
 	go func() {
 		defer close(s.served)
 		_ = s.http.Serve(listener) // ends with Close
@@ -59,8 +61,9 @@ func Start(c Config) (*Server, error) {
 // URL returns the address of the page.
 func (s *Server) URL() string { return s.url }
 
-// Close ends the server and its streams.
+// Close sends the last state of the source to the open pages, and ends the server. It is called once.
 func (s *Server) Close() error {
+	s.api.end()
 	err := s.http.Close()
 	<-s.served
 	return err

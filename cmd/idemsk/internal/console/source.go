@@ -21,6 +21,8 @@ type Source interface {
 	Invocation(number int) (Detail, bool)
 	// Letters returns the dead letters.
 	Letters(ctx context.Context) ([]Letter, error)
+	// Verdict compares the ledger with the records so far.
+	Verdict(ctx context.Context) (Verdict, error)
 	// Do performs an action, and says what it has done. An unknown one is ErrAction.
 	Do(ctx context.Context, a Action) (done string, err error)
 }
@@ -28,11 +30,14 @@ type Source interface {
 // ErrAction means that an action is unknown, lacks a field, or is not available in this run.
 var ErrAction = errors.New("the action is not available")
 
+// ErrFile means that a file has no records, is too large, or has a line that is not a record.
+var ErrFile = errors.New("nothing was produced")
+
 // Run is the state of a run.
 type Run struct {
 	Title      string      `json:"title"`
 	Elapsed    int64       `json:"elapsed"` // milliseconds
-	Ended      bool        `json:"ended"`
+	Ended      bool        `json:"ended"`   // no state follows
 	Enabled    bool        `json:"enabled"` // false: the event source mapping is disabled
 	Counts     []Count     `json:"counts"`
 	Partitions []Partition `json:"partitions"`
@@ -40,9 +45,13 @@ type Run struct {
 	LastError  string      `json:"lastError"`
 	Notice     string      `json:"notice"`  // what the page can't show in this run
 	Actions    []string    `json:"actions"` // those that are available
+	// WhyNoEffect says why ActionKillEffect is not available; "" if it is.
+	WhyNoEffect string `json:"whyNoEffect"`
 	// Keys and Invocations change with each change of a key and of an invocation.
 	Keys        uint64 `json:"keys"`
 	Invocations uint64 `json:"invocations"`
+	// Verdict is the last one, if Ended and the run verified its ledger.
+	Verdict *Verdict `json:"verdict,omitempty"`
 }
 
 // Count is a number of the run.
@@ -192,16 +201,20 @@ type Letter struct {
 
 // The actions.
 const (
-	ActionDisable   = "disable"   // the event source mapping
-	ActionEnable    = "enable"    // the event source mapping
-	ActionKill      = "kill"      // the process that claims a key next
-	ActionPause     = "pause"     // the process that claims a key next, beyond its lease; the batch is delivered to another process
-	ActionRedeliver = "redeliver" // Action.Invocation, to another process
-	ActionTwice     = "twice"     // Action.Invocation, to two processes at once
-	ActionStoreFail = "storeFail" // for StoreFault
-	ActionStoreSlow = "storeSlow" // for StoreFault
-	ActionProduce   = "produce"   // Action.Record
-	ActionRedrive   = "redrive"   // Action.Letters; none: all
+	ActionDisable = "disable" // the event source mapping
+	ActionEnable  = "enable"  // the event source mapping
+	ActionKill    = "kill"    // the process that claims a key next
+	// ActionKillEffect kills the process that writes to a table other than that of the keys, after the write and before it has the answer.
+	ActionKillEffect = "killEffect"
+
+	ActionPause       = "pause"       // the process that claims a key next, beyond its lease; the batch is delivered to another process
+	ActionRedeliver   = "redeliver"   // Action.Invocation, to another process
+	ActionTwice       = "twice"       // Action.Invocation, to two processes at once
+	ActionStoreFail   = "storeFail"   // for StoreFault
+	ActionStoreSlow   = "storeSlow"   // for StoreFault
+	ActionProduce     = "produce"     // Action.Record
+	ActionProduceFile = "produceFile" // Action.File
+	ActionRedrive     = "redrive"     // Action.Letters; none: all
 )
 
 // Action is a change that the page asks for.
@@ -210,7 +223,11 @@ type Action struct {
 	Invocation int      `json:"invocation"`
 	Letters    []string `json:"letters"` // IDs
 	Record     *Record  `json:"record"`
+	File       string   `json:"file"` // records, one a line in JSON, at most MaxFile bytes
 }
+
+// MaxFile is the maximum size of a file with records, in bytes.
+const MaxFile = 4 << 20
 
 // Record is a record to produce.
 type Record struct {

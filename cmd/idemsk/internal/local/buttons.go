@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/idem/store"
@@ -28,6 +26,7 @@ const (
 // armed holds the faults that buttons have asked for.
 type armed struct {
 	kill   atomic.Bool            // the process that claims a key next
+	effect atomic.Bool            // the process that writes to another table next
 	pause  atomic.Bool            // the process that claims a key next, when it completes the key
 	victim atomic.Pointer[victim] // the latest claim, while pause is set
 	paused chan *victim           // has a victim whose process was paused
@@ -61,6 +60,15 @@ func (a *armed) claimed(in *invocation, key string) {
 	}
 }
 
+// written takes note of a write to another table than that of the keys, an effect. Like claimed, it does not wait.
+func (a *armed) written(in *invocation) {
+	if in == nil || in.slot.process == nil || in.replay || !a.effect.CompareAndSwap(true, false) {
+		return
+	}
+	in.kill = true
+	in.slot.process.kill()
+}
+
 // fault is the Fault of the DynamoDB in this process.
 func (a *armed) fault(_ string, body []byte) dynamofake.Fault {
 	now := time.Now().UnixNano()
@@ -69,7 +77,7 @@ func (a *armed) fault(_ string, body []byte) dynamofake.Fault {
 		return dynamofake.Fault{Error: dynamofake.Internal()}
 	case now < a.slow.Load():
 		return dynamofake.Fault{Delay: storeDelay}
-	case a.kill.Load():
+	case a.kill.Load(), a.effect.Load():
 		return dynamofake.Fault{ReplyDelay: signalTime}
 	case a.pause.Load():
 		a.hold(body)
@@ -100,15 +108,22 @@ type buttons struct {
 
 	mu     sync.Mutex
 	extras []esm.Invoker // processes that get batches a second time
+	closed bool
 }
 
 // available returns the actions of the run.
 func (b *buttons) available() []string {
 	r := b.run
+	if b.isClosed() {
+		return []string{}
+	}
 	if r.o.processes() {
 		return b.topicActions()
 	}
 	actions := append(b.topicActions(), console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice)
+	if b.whyNoEffect() == "" {
+		actions = append(actions, console.ActionKillEffect)
+	}
 	if r.store == nil || r.store.tables == nil || r.o.Unprotected || r.o.storeKind() != StoreFake {
 		return actions
 	}
@@ -119,11 +134,27 @@ func (b *buttons) available() []string {
 	return actions
 }
 
+// whyNoEffect says why no process can be killed after an effect; "" if that is possible.
+func (b *buttons) whyNoEffect() string {
+	o := b.run.o
+	switch {
+	case o.processes():
+		return "consumer processes have no invocations to kill them in"
+	case o.Invoke != "":
+		return "a function behind an endpoint can't be killed from here"
+	case o.storeKind() != StoreFake:
+		return "effects are observed at the DynamoDB in the process of idemsk local: --store fake"
+	case !o.example() && len(o.Tables) == 0:
+		return "the effects of this function are not known here: a write to a table of the DynamoDB in this process would be, with --create-table"
+	}
+	return ""
+}
+
 func (b *buttons) topicActions() []string {
 	if len(b.run.brokers) == 0 {
 		return nil
 	}
-	actions := []string{console.ActionProduce}
+	actions := []string{console.ActionProduce, console.ActionProduceFile}
 	if b.run.store != nil {
 		actions = append(actions, console.ActionRedrive)
 	}
@@ -175,6 +206,9 @@ func (b *buttons) deliver(ctx context.Context, in *invocation, n int) error {
 func (b *buttons) extra(ctx context.Context, i int) (esm.Invoker, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		return nil, fmt.Errorf("%w: the run has ended", console.ErrAction)
+	}
 	for len(b.extras) <= i {
 		invoker, err := b.run.plainInvoker(ctx)
 		if err != nil {
@@ -185,10 +219,17 @@ func (b *buttons) extra(ctx context.Context, i int) (esm.Invoker, error) {
 	return b.extras[i], nil
 }
 
-// close ends the extra processes.
+func (b *buttons) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// close ends the extra processes, and allows no more actions.
 func (b *buttons) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.closed = true
 	for _, invoker := range b.extras {
 		invoker.Close(context.Background())
 	}
@@ -214,29 +255,4 @@ func (b *buttons) serve(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// produce produces a record.
-func (b *buttons) produce(ctx context.Context, rec *console.Record) (string, error) {
-	if rec == nil {
-		return "", fmt.Errorf("%w: there is no record", console.ErrAction)
-	}
-	r := b.run
-	topic := r.o.ESM.Topics[0]
-	client, err := newProducer(r.o, r.brokers)
-	if err != nil {
-		return "", err
-	}
-	defer client.Close()
-	out := &kgo.Record{Value: []byte(rec.Value)}
-	if rec.Key != "" {
-		out.Key = []byte(rec.Key)
-	}
-	if rec.ID != "" {
-		out.Headers = []kgo.RecordHeader{{Key: "idempotency-key", Value: []byte(rec.ID)}}
-	}
-	if err := client.ProduceSync(ctx, out).FirstErr(); err != nil {
-		return "", fmt.Errorf("producing to %s: %w", topic, err)
-	}
-	return fmt.Sprintf("Produced %s-%d@%d.", topic, out.Partition, out.Offset), nil
 }

@@ -2,6 +2,8 @@ package local
 
 import (
 	"cmp"
+	"container/list"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,7 @@ const (
 	maxEvents    = 100 // of a key
 	maxKeysShown = 200
 	maxNote      = 400 // bytes of a result or a failure
+	maxOpen      = 100 // keys that are not settled and are kept longer than settled ones that changed after them
 )
 
 // keyHistory is a key, and what happened to it.
@@ -33,6 +36,7 @@ type keyHistory struct {
 	steals, refusals, replays int
 	events                    []event
 	dropped                   int
+	place                     *list.Element // in recorder.order
 }
 
 // event is a console.Event. Its process is known when its invocation has made a request, or has ended.
@@ -76,11 +80,14 @@ const (
 
 // observe notes a write of a key.
 func (r *recorder) observe(w *dynamofake.Write) {
-	if w.Table != r.table {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if w.Table != r.table {
+		if !w.Refused {
+			r.armed.written(r.requesting(w.Client))
+		}
+		return
+	}
 	r.keyChanges++
 	k := r.keyOf(w.Key)
 	in := r.requesting(w.Client)
@@ -96,7 +103,9 @@ func (r *recorder) observe(w *dynamofake.Write) {
 		return
 	}
 	kind := kindOf(w)
+	r.count(w)
 	k.take(w, now)
+	r.order.MoveToBack(k.place)
 	r.locate(k.source, k)
 	if claims(kind) {
 		k.holder = in
@@ -113,6 +122,31 @@ func (r *recorder) observe(w *dynamofake.Write) {
 	if claims(kind) {
 		r.armed.claimed(in, k.key)
 	}
+}
+
+// count counts the key of a write in the state that it has now. These counts have all keys, also those whose history is not kept any more.
+func (r *recorder) count(w *dynamofake.Write) {
+	if before := stateOf(store.Status(w.Before(attrStatus)), w.Before(attrRetry) != ""); before != "" {
+		r.states[before]--
+	}
+	if after := stateOf(store.Status(w.After(attrStatus)), w.After(attrRetry) != ""); after != "" {
+		r.states[after]++
+	}
+}
+
+// stateOf returns the state of an entry whose lease is not over; "" if there is none.
+func stateOf(status store.Status, waits bool) string {
+	switch {
+	case status == store.StatusCompleted:
+		return console.Completed
+	case status == store.StatusFailed:
+		return console.Failed
+	case status == "":
+		return ""
+	case waits:
+		return console.Waiting
+	}
+	return console.Held
 }
 
 func claims(kind string) bool { return kind == console.KindClaimed || kind == console.KindStolen }
@@ -155,7 +189,10 @@ func (r *recorder) processOf(owner string) int {
 // take takes over the entry that a write left.
 func (k *keyHistory) take(w *dynamofake.Write, now int64) {
 	k.status, k.updated, k.note = store.Status(w.After(attrStatus)), now, ""
-	k.token, k.attempts, k.source = number(w.After(attrToken)), int(number(w.After(attrAttempts))), w.After(attrSource)
+	k.token, k.attempts = number(w.After(attrToken)), int(number(w.After(attrAttempts)))
+	if source := w.After(attrSource); source != k.source {
+		k.source = strings.Clone(source)
+	}
 	k.lease, k.retry = number(w.After(attrLease))*1000, number(w.After(attrRetry))*1000 //nolint:mnd // from milliseconds
 	switch {
 	case k.status == store.StatusCompleted:
@@ -163,7 +200,7 @@ func (k *keyHistory) take(w *dynamofake.Write, now int64) {
 	case k.status == store.StatusFailed || k.retry != 0:
 		k.note = w.After("failure", "message")
 	}
-	k.note = strings.ToValidUTF8(k.note[:min(len(k.note), maxNote)], "\uFFFD")
+	k.note = strings.Clone(strings.ToValidUTF8(k.note[:min(len(k.note), maxNote)], "\uFFFD")) // not the whole item
 }
 
 // refused classifies a write that a condition refused: a claim of a key that has an entry, or a settlement of an owner that has lost the key.
@@ -202,17 +239,11 @@ func (k *keyHistory) until() int64 {
 }
 
 func (k *keyHistory) state(now int64) string {
-	switch {
-	case k.status == store.StatusCompleted:
-		return console.Completed
-	case k.status == store.StatusFailed:
-		return console.Failed
-	case k.retry != 0:
-		return console.Waiting
-	case k.lease < now:
+	state := stateOf(k.status, k.retry != 0)
+	if state == console.Held && k.lease < now {
 		return console.LeaseOver
 	}
-	return console.Held
+	return state
 }
 
 func (k *keyHistory) show(now int64) console.Key {
@@ -222,21 +253,35 @@ func (k *keyHistory) show(now int64) console.Key {
 	}
 }
 
-// keyOf returns the history of a key. A new one replaces the oldest if there are maxKeys.
+// keyOf returns the history of a key. A new one replaces another if there are maxKeys.
 func (r *recorder) keyOf(key string) *keyHistory {
 	k := r.keys[key]
 	if k == nil {
 		key = strings.Clone(key) // which is part of a request's whole body
 		k = &keyHistory{key: key}
-		r.keys[key] = k
-		if r.order = append(r.order, k); len(r.order) > maxKeys {
-			oldest := r.order[0]
-			r.order, r.forgotten = r.order[1:], r.forgotten+1
-			delete(r.keys, oldest.key)
+		if len(r.keys) == maxKeys {
+			r.forget()
 		}
+		r.keys[key], k.place = k, r.order.PushBack(k)
 	}
 	return k
 }
+
+// forget drops the history of the key that did not change for the longest time. Up to maxOpen keys that are not settled are kept.
+func (r *recorder) forget() {
+	oldest := r.order.Front()
+	for e, open := oldest, 0; e != nil && open < maxOpen; e, open = e.Next(), open+1 {
+		if entryOf(e).status != store.StatusStarted {
+			oldest = e
+			break
+		}
+	}
+	r.order.Remove(oldest)
+	r.forgotten++
+	delete(r.keys, entryOf(oldest).key)
+}
+
+func entryOf(e *list.Element) *keyHistory { return e.Value.(*keyHistory) } //nolint:errcheck,forcetypeassert // the list has nothing else
 
 // locate notes that the record at a place has a key.
 func (r *recorder) locate(source string, k *keyHistory) {
@@ -264,24 +309,23 @@ func (r *recorder) Keys(q console.Query) console.Keys {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now().UnixMicro()
-	out := console.Keys{States: make(map[string]int), Forgotten: r.forgotten, Keys: []console.Key{}}
-	var selected []*keyHistory
-	for _, k := range r.order {
+	out := console.Keys{States: maps.Clone(r.states), Forgotten: r.forgotten, Keys: []console.Key{}}
+	for e := r.order.Back(); e != nil; e = e.Prev() {
+		k := entryOf(e)
 		if k.status == "" {
 			continue
 		}
 		state := k.state(now)
-		out.States[state]++
-		if (q.State == "" || q.State == state) && strings.Contains(k.key, q.Has) {
-			selected = append(selected, k)
+		if state == console.LeaseOver {
+			out.States[console.Held]--
+			out.States[state]++
 		}
-	}
-	out.Selected = len(selected)
-	slices.SortFunc(selected, func(a, b *keyHistory) int {
-		return cmp.Or(cmp.Compare(b.updated, a.updated), cmp.Compare(a.key, b.key))
-	})
-	for _, k := range selected[:min(len(selected), maxKeysShown)] {
-		out.Keys = append(out.Keys, k.show(now))
+		if (q.State != "" && q.State != state) || !strings.Contains(k.key, q.Has) {
+			continue
+		}
+		if out.Selected++; out.Selected <= maxKeysShown {
+			out.Keys = append(out.Keys, k.show(now))
+		}
 	}
 	return out
 }

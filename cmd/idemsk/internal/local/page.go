@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
@@ -18,18 +19,24 @@ type page struct {
 	owner   *run
 	title   string
 	buttons *buttons
+	verdict *verdict
+	before  []console.Side // of the runs before this one
+	over    atomic.Bool    // no run follows this one
 }
 
-// openPage starts to serve the page.
+// openPage makes the page of the run the one that is served.
 func (r *run) openPage() error {
-	r.page = &page{recorder: r.recorder, owner: r, title: r.title(), buttons: &buttons{run: r}}
-	server, err := console.Start(console.Config{Addr: r.o.UI.Addr, Fallback: r.o.UI.Fallback, Password: r.o.UI.Password, Source: r.page})
-	if err != nil {
-		return fmt.Errorf("--ui: %w", err)
+	r.page = &page{recorder: r.recorder, owner: r, title: r.title(), buttons: &buttons{run: r}, verdict: newVerdict(r), before: r.pages.before}
+	r.closers = append(r.closers, func() error { r.page.buttons.close(); return nil })
+	return r.pages.show(r.page)
+}
+
+// end keeps the result of the run, for the pages that are open.
+func (p *page) end(report *Report) {
+	p.verdict.end(report)
+	if p.verdict.ended != nil {
+		p.owner.pages.before = append(slices.Clone(p.before), *p.verdict.ended)
 	}
-	r.closers = append(r.closers, func() error { r.page.buttons.close(); return server.Close() })
-	r.o.Say("Page: " + server.URL())
-	return nil
 }
 
 // run measures the rate, and serves the buttons, until the context ends.
@@ -56,7 +63,8 @@ func (p *page) Run() console.Run {
 	r := p.owner
 	c := r.tally.snapshot()
 	out := console.Run{
-		Title: p.title, Elapsed: time.Since(r.tally.begun).Milliseconds(), Enabled: true, LastError: c.LastError, Actions: p.buttons.available(),
+		Title: p.title, Elapsed: time.Since(r.tally.begun).Milliseconds(), Enabled: true, LastError: c.LastError,
+		Actions: p.buttons.available(), WhyNoEffect: p.buttons.whyNoEffect(),
 		Counts: counts(&c), Partitions: []console.Partition{}, Notice: p.notice(),
 	}
 	if mapping, ok := r.source.(*esm.ESM); ok {
@@ -66,6 +74,9 @@ func (p *page) Run() console.Run {
 		out.Partitions = append(out.Partitions, console.Partition{
 			Number: s.Partition, Committed: s.Committed, End: s.End, Lag: s.Lag(), InFlight: s.InFlight,
 		})
+	}
+	if out.Ended = p.over.Load(); out.Ended && p.verdict.ended != nil {
+		out.Verdict = &console.Verdict{Sides: p.owner.pages.before}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,6 +89,8 @@ func (p *page) Run() console.Run {
 func (p *page) notice() string {
 	o := p.owner.o
 	switch {
+	case o.Unprotected:
+		return "This run is without idemsk: there are no keys, and no histories."
 	case o.storeKind() != StoreFake || !o.ownStore():
 		return "Records and their history are shown with --store fake only: this page observes the DynamoDB in the process of idemsk local."
 	case o.processes():
@@ -140,6 +153,9 @@ func (p *page) Do(ctx context.Context, a console.Action) (string, error) {
 	case console.ActionKill:
 		rec.armed.kill.Store(true)
 		return "The process that claims a key next is killed.", nil
+	case console.ActionKillEffect:
+		rec.armed.effect.Store(true)
+		return "The process that writes to another table next is killed before it gets the answer.", nil
 	case console.ActionPause:
 		if !b.pausing.CompareAndSwap(false, true) {
 			return "", fmt.Errorf("%w: a process is paused, or about to be", console.ErrAction)
@@ -158,6 +174,8 @@ func (p *page) Do(ctx context.Context, a console.Action) (string, error) {
 		return "The batch was delivered to two processes at once.", b.again(context.WithoutCancel(ctx), a.Invocation, 2) //nolint:mnd // two
 	case console.ActionProduce:
 		return b.produce(ctx, a.Record)
+	case console.ActionProduceFile:
+		return b.produceFile(ctx, a.File)
 	}
 	return b.redrive(ctx, a.Letters)
 }

@@ -7,16 +7,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
 // page is the page of a run of the example function, as a browser has it.
@@ -33,6 +42,12 @@ type page struct {
 // open starts a run with a page. The run is ended with the test.
 func open(t *testing.T, change func(o *local.Options)) *page {
 	t.Helper()
+	return openTo(t, local.Run, change)
+}
+
+// openTo starts what runs, and opens its page before the first record is delivered.
+func openTo(t *testing.T, runs func(ctx context.Context, o local.Options) (*local.Report, error), change func(o *local.Options)) *page {
+	t.Helper()
 	o, s := options(t, "")
 	o.Function, o.Example, o.UntilDrained, o.Partitions = "'"+handler+"'", true, false, 1
 	o.Env = []string{"IDEMSK_LEASE=1s"}
@@ -41,20 +56,22 @@ func open(t *testing.T, change func(o *local.Options)) *page {
 		change(&o)
 	}
 	p := &page{t: t, ended: make(chan struct{})}
-	shown := make(chan string, 1)
+	shown, opened := make(chan string, 1), make(chan struct{})
 	say := o.Say
 	o.Say = func(line string) {
 		say(line)
 		if at, ok := strings.CutPrefix(line, "Page: "); ok {
 			shown <- at
+			<-opened
 		}
 	}
+	defer close(opened)
 	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(t.Context()), 5*time.Minute, errors.New("the test took too long"))
 	p.stop = stop
 	var runErr error
 	go func() {
 		defer close(p.ended)
-		p.report, runErr = local.Run(ctx, o)
+		p.report, runErr = runs(ctx, o)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -241,6 +258,34 @@ func TestPageKillsAProcess(t *testing.T) {
 	}
 }
 
+// A process that is killed after its effect has no answer to it. In atomic mode the completion is part of the effect, and the next delivery replays it.
+// In plain mode the payment is booked again when the lease is over; the verdict explains that by the kill.
+func TestPageKillsAProcessAfterItsEffect(t *testing.T) {
+	t.Parallel()
+	for ledger, want := range map[string]struct {
+		kinds   []string
+		repeats int
+		found   int64
+	}{
+		"atomic": {[]string{"delivered 1", "claimed 1", "completed 1", "died 1", "delivered 2", "replayed 2"}, 0, 5},
+		"plain":  {[]string{"delivered 1", "claimed 1", "died 1", "delivered 2", "stolen 2", "completed 2"}, 1, 10},
+	} {
+		t.Run(ledger, func(t *testing.T) {
+			t.Parallel()
+			p := open(t, func(o *local.Options) { o.Env = append(o.Env, "IDEMSK_LEDGER="+ledger) })
+			p.do(console.Action{Action: console.ActionKillEffect}, "killed before it gets the answer")
+			p.produce("pay-1", "")
+			v := p.verdict("the ledger is explained", func(v *console.Verdict) bool { return v.Sides[0].State == console.SideExact && v.Sides[0].Records == 1 })
+			if got := kinds(get[console.History](p, "api/key?key="+url.QueryEscape("function#payments#pay-1"))); !slices.Equal(got, want.kinds) {
+				t.Errorf("the history is %q, want %q", got, want.kinds)
+			}
+			if s := v.Sides[0]; s.Kills != 1 || s.Repeats != want.repeats || s.Sums[0].Expected != 5 || s.Sums[0].Found != want.found {
+				t.Errorf("the verdict is %+v", s)
+			}
+		})
+	}
+}
+
 // The exact event of an invocation is delivered again, to one process and to two at once.
 func TestPageDeliversABatchAgain(t *testing.T) {
 	t.Parallel()
@@ -314,14 +359,177 @@ func TestPageOfAFunctionWithoutStore(t *testing.T) {
 		o.Function, o.Env, o.Example, o.Store = plain.Function, plain.Env, false, local.StoreNone
 	})
 	run := get[console.Run](p, "api/run")
-	if want := []string{console.ActionProduce, console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice}; !slices.Equal(run.Actions, want) ||
+	if want := []string{console.ActionProduce, console.ActionProduceFile, console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice}; !slices.Equal(run.Actions, want) ||
 		!strings.Contains(run.Notice, "--store fake only") {
 		t.Errorf("%+v", run)
 	}
+	if !strings.Contains(run.WhyNoEffect, "--store fake") {
+		t.Errorf("it says %q", run.WhyNoEffect)
+	}
 	p.do(console.Action{Action: console.ActionKill}, "not available")
+	p.do(console.Action{Action: console.ActionKillEffect}, "not available")
 	p.produce("pay-1", "")
 	p.until("it is done", func(run *console.Run) bool { return progress(run).Committed == 1 })
 	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) != 1 || n[0].Process != 1 {
 		t.Errorf("%+v", n)
 	}
+}
+
+// verdict waits until the verdict of the page holds, and returns it.
+func (p *page) verdict(what string, holds func(v *console.Verdict) bool) (v console.Verdict) {
+	p.t.Helper()
+	p.until(what, func(*console.Run) bool {
+		v = get[console.Verdict](p, "api/verdict")
+		return holds(&v)
+	})
+	return v
+}
+
+// The page compares the ledger with the records while the run goes on, and an effect of another program is a problem.
+func TestPageVerifiesTheLedger(t *testing.T) {
+	t.Parallel()
+	var endpoint string
+	p := open(t, func(o *local.Options) {
+		say := o.Say
+		o.Say = func(line string) {
+			say(line)
+			if at := regexp.MustCompile(`DynamoDB in this process at (\S+),`).FindStringSubmatch(line); at != nil {
+				endpoint = at[1]
+			}
+		}
+	})
+	state := func(state string) func(v *console.Verdict) bool {
+		return func(v *console.Verdict) bool { return len(v.Sides) == 1 && v.Sides[0].State == state }
+	}
+	p.do(console.Action{Action: console.ActionDisable}, "disabled")
+	p.produce("pay-1", "")
+	p.produce("pay-1", "")
+	p.produce("pay-2", `,"simulate":"permanent"`)
+	p.until("the records are in the topic", func(run *console.Run) bool { return progress(run).End == 3 })
+	v := p.verdict("the records are expected", func(v *console.Verdict) bool { return state(console.SideDelivering)(v) && v.Sides[0].Records == 3 })
+	if s := v.Sides[0]; s.Open != 3 || s.Payments != 1 || !slices.Equal(s.Sums, []console.Sum{{Currency: "EUR", Expected: 5, Off: 5}}) || len(s.Problems) != 0 || s.OffAll != 1 {
+		t.Errorf("before the delivery: %+v", s)
+	}
+	p.do(console.Action{Action: console.ActionEnable}, "enabled")
+	v = p.verdict("the ledger is exact", state(console.SideExact))
+	if s := v.Sides[0]; s.Open != 0 || s.Records != 3 || !slices.Equal(s.Sums, []console.Sum{{Currency: "EUR", Expected: 5, Found: 5}}) || s.OffAll != 0 {
+		t.Errorf("after the delivery: %+v", s)
+	}
+	if _, err := dynamodb.NewFromConfig(awstest.Config(t, endpoint)).PutItem(t.Context(), &dynamodb.PutItemInput{
+		TableName: aws.String("idemsk-ledger"), Item: map[string]types.AttributeValue{
+			"account": &types.AttributeValueMemberS{Value: "mallory/EUR"}, "balance": &types.AttributeValueMemberN{Value: "100"},
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	v = p.verdict("the ledger is wrong", state(console.SideWrong))
+	if s := v.Sides[0]; s.ProblemsAll != 1 || !strings.Contains(s.Problems[0], "mallory/EUR has 100, want 0") || !slices.Equal(s.Off, []console.Balance{{Account: "mallory/EUR", Found: 100}}) {
+		t.Errorf("with a booking of another program: %+v", s)
+	}
+}
+
+// A run that ends shows its verdict to the pages that are open. That of the same records without idemsk is beside it.
+func TestPageShowsTheVerdictAtTheEnd(t *testing.T) {
+	t.Parallel()
+	p := openTo(t, func(ctx context.Context, o local.Options) (*local.Report, error) {
+		with, _, err := local.Compare(ctx, o)
+		return with, err
+	}, func(o *local.Options) { o.Produce, o.Prove, o.UntilDrained, o.Copies = 40, true, true, 0.5 })
+	var last console.Run
+	p.until("it has ended", func(run *console.Run) bool { last = *run; return run.Ended })
+	if last.Verdict == nil || len(last.Verdict.Sides) != 2 || len(last.Actions) != 0 {
+		t.Fatalf("the last state is %+v", last)
+	}
+	with, without := last.Verdict.Sides[0], last.Verdict.Sides[1]
+	if with.State != console.SideExact || with.Records < 40 || with.Open != 0 || with.OffAll != 0 || with.Name != "with idemsk" {
+		t.Errorf("with idemsk: %+v", with)
+	}
+	if without.State != console.SideWrong || without.Records != with.Records || without.OffAll == 0 || without.ProblemsAll != 0 || without.Name != "without idemsk" {
+		t.Errorf("without idemsk: %+v", without)
+	}
+}
+
+// The page says why a ledger can't be verified.
+func TestPageWithoutVerdict(t *testing.T) {
+	t.Parallel()
+	p := open(t, func(o *local.Options) { o.ESM.FilterCriteria = `{"Filters":[{"Pattern":"{\"value\":{\"a\":[1]}}"}]}` })
+	if v := get[console.Verdict](p, "api/verdict"); !strings.Contains(v.Why, "no option that drops records") || len(v.Sides) != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// The records of a file are produced if each line is a record. Otherwise none is, and the answer names the lines.
+func TestPageProducesAFile(t *testing.T) {
+	t.Parallel()
+	p := open(t, nil)
+	line := func(id string) string {
+		return fmt.Sprintf(`{"key":"alice","value":{"paymentId":%q,"account":"alice","amount":5,"currency":"EUR"},"headers":{"idempotency-key":%[1]q}}`, id) + "\n"
+	}
+	file := func(text, says string) {
+		t.Helper()
+		p.do(console.Action{Action: console.ActionProduceFile, File: text}, says)
+	}
+	file(line("pay-1")+"{}\n\nno record\n", `nothing was produced: line 2: the record has no \"value\" (null is a tombstone); line 4: want a record such as`)
+	file(line("pay-1")+strings.Repeat("{}\n", 12), "; and 7 more")
+	file("\n\n", "the file has no records")
+	file(strings.Repeat(" ", console.MaxFile+1), "the page takes 4194304 at most")
+	file(strings.Repeat(`"`, console.MaxFile), "nothing was produced: line 1") // escaped, it is twice as long
+	file(line("pay-1")+"\n"+line("pay-2"), "Produced 2 records to payments.")
+	p.history("pay-2", console.KindCompleted)
+	p.until("both are committed", func(run *console.Run) bool { return progress(run).Committed == 2 && progress(run).End == 2 })
+	file(line("pay-3")+`{"value":"`+strings.Repeat("x", 2<<20)+`"}`, "1 of 2 records were produced: line 2: producing to payments: ")
+}
+
+// Tabs that are opened and closed leave no goroutine, no connection and no file behind. Not parallel: it counts those of the process.
+func TestPageForgetsClosedTabs(t *testing.T) {
+	p := open(t, nil)
+	p.produce("pay-1", "")
+	p.history("pay-1", console.KindCompleted)
+	tabs := func(n int) {
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				client := &http.Client{Transport: new(http.Transport)}
+				defer client.CloseIdleConnections()
+				var events *bufio.Scanner
+				for _, path := range []string{"", "console.js", "api/keys", "api/invocations", "api/verdict", "api/letters", "api/stream"} {
+					req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, http.NoBody)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp, err := client.Do(req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer resp.Body.Close()
+					if events = bufio.NewScanner(resp.Body); path != "api/stream" {
+						_, _ = io.Copy(io.Discard, resp.Body)
+					}
+				}
+				for range 4 { // two states, each with an empty line
+					events.Scan()
+				}
+			})
+		}
+		all.Wait()
+	}
+	held := func() (goroutines, files int) {
+		all, err := os.ReadDir("/dev/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runtime.NumGoroutine(), len(all)
+	}
+	tabs(1)
+	const margin = 8 // connections to the store and the brokers, which come and go by themselves
+	goroutines, files := held()
+	tabs(20)
+	p.until("the tabs are forgotten", func(*console.Run) bool {
+		g, f := held()
+		return g <= goroutines+margin && f <= files+margin
+	})
 }

@@ -23,8 +23,8 @@ func newProducer(o *Options, brokers []string) (*kgo.Client, error) {
 	return client, nil
 }
 
-// produce writes generated payments to the topic. Kafka's partitioner selects the partition by the record's key.
-func produce(ctx context.Context, o *Options, brokers []string) error {
+// producePayments writes generated payments to the topic. Kafka's partitioner selects the partition by the record's key.
+func producePayments(ctx context.Context, o *Options, brokers []string) error {
 	topic := o.ESM.Topics[0]
 	client, err := newProducer(o, brokers)
 	if err != nil {

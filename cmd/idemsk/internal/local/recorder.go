@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"slices"
 	"strconv"
@@ -32,7 +33,8 @@ type recorder struct {
 
 	mu                     sync.Mutex
 	keys                   map[string]*keyHistory
-	order                  []*keyHistory // the oldest first
+	order                  *list.List     // of *keyHistory: that which changed last is the last one
+	states                 map[string]int // the number of all keys in each state, also of those that were forgotten; a lease that is over is in flight
 	forgotten              int
 	places                 map[mskevent.Place]*keyHistory
 	slots                  map[string]*slot // by access key ID
@@ -41,13 +43,14 @@ type recorder struct {
 	bytes                  int // of payloads
 	rates                  []int
 	invocations            []*invocation // the oldest first
-	count, dropped         int
+	numbered, dropped      int
 	keyChanges, runChanges uint64
 }
 
 func newRecorder() *recorder {
 	return &recorder{
-		table: dynamostore.DefaultTable, armed: newArmed(), keys: make(map[string]*keyHistory), places: make(map[mskevent.Place]*keyHistory),
+		table: dynamostore.DefaultTable, armed: newArmed(), keys: make(map[string]*keyHistory), order: list.New(),
+		states: make(map[string]int), places: make(map[mskevent.Place]*keyHistory),
 		slots: make(map[string]*slot), owners: make(map[string]int),
 	}
 }
@@ -135,9 +138,9 @@ func (s *slot) begin(inv *esm.Invocation) *invocation {
 	payload := bytes.Clone(inv.Payload)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.count++
+	r.numbered++
 	r.runChanges++
-	in := &invocation{slot: s, number: r.count, poller: inv.Poller, batch: inv.Batch, begun: time.Now(), has: make(map[*keyHistory]bool), payload: payload}
+	in := &invocation{slot: s, number: r.numbered, poller: inv.Poller, batch: inv.Batch, begun: time.Now(), has: make(map[*keyHistory]bool), payload: payload}
 	in.delivered = inv.Delivered
 	if in.replay = inv.Poller == esm.NoPoller; in.replay {
 		in.Tags = []string{"delivered again by a button"}
@@ -175,7 +178,7 @@ func (s *slot) end(in *invocation, inv *esm.Invocation, answer *esm.Answer, err 
 	now := time.Now().UnixMicro()
 	if strings.HasPrefix(answer.Message, "Runtime.ExitError") {
 		for k := range in.has {
-			if k.status == store.StatusStarted && k.holder == in {
+			if k.holder == in && (k.status == store.StatusStarted || in.kill) {
 				k.add(event{in: in, Event: console.Event{At: now, Kind: console.KindDied, Token: k.token, Until: k.until()}})
 				r.keyChanges++
 			}

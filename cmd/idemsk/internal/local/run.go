@@ -18,13 +18,34 @@ import (
 // Run runs the function on the topic until the context ends, or until nothing is left to deliver if UntilDrained is set. It returns
 // an ErrOptions, or an error if the run could not start or continue. It leaves nothing running.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
+	shown := new(pages)
+	defer func() { err = errors.Join(err, shown.close()) }()
+	return once(ctx, o, shown)
+}
+
+// Compare runs the function as Run does, and then once more, without idemsk, on the same generated records. It returns no second report if the
+// context has ended before. A page shows both.
+func Compare(ctx context.Context, o Options) (with, without *Report, err error) {
+	shown := new(pages)
+	defer func() { err = errors.Join(err, shown.close()) }()
+	if with, err = once(ctx, o, shown); err != nil || ctx.Err() != nil {
+		return with, nil, err
+	}
+	o.Say("The same without idemsk (IDEMSK_STORE=none):")
+	o.Unprotected = true
+	without, err = once(ctx, o, shown)
+	return with, without, err
+}
+
+// once runs the function once.
+func once(ctx context.Context, o Options, shown *pages) (report *Report, err error) {
 	command, err := o.validate()
 	if err != nil {
 		return nil, err
 	}
 	o.ESM.FunctionARN = arnOf(o.FunctionName)
 	o.UntilDrained = o.UntilDrained || len(o.ESM.Events) > 0
-	r := &run{o: &o, command: command, log: &lineWriter{w: o.Log}, produced: make(chan struct{}), cut: make(chan struct{})}
+	r := &run{o: &o, command: command, pages: shown, log: &lineWriter{w: o.Log}, produced: make(chan struct{}), cut: make(chan struct{})}
 	ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
 	r.tally = &tally{begun: time.Now(), fail: func(err error) { r.end(&brokenError{err}) }, say: o.Say, recorded: len(o.ESM.Events) > 0}
@@ -38,7 +59,10 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err := broken(ctx); err != nil {
 		return nil, err
 	}
-	return r.report(context.WithoutCancel(ctx))
+	if report, err = r.report(context.WithoutCancel(ctx)); err == nil && r.page != nil {
+		r.page.end(report)
+	}
+	return report, err
 }
 
 // brokenError ends a run that can't succeed.
@@ -63,6 +87,7 @@ type run struct {
 
 	recorder *recorder // nil if no page is served
 	page     *page     // nil if no page is served
+	pages    *pages
 
 	brokers  []string
 	store    *runStore // nil if the run has no test environment
@@ -280,7 +305,7 @@ func (r *run) pollers() string {
 // produce produces the payments, and closes produced.
 func (r *run) produce(ctx context.Context) error {
 	if r.o.Produce > 0 {
-		if err := produce(ctx, r.o, r.brokers); err != nil {
+		if err := producePayments(ctx, r.o, r.brokers); err != nil {
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // aborted, because the run ends
 			}

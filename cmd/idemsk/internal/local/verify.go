@@ -16,9 +16,14 @@ func (o *Options) checkProve(check checkFunc) {
 	if !o.Prove {
 		return
 	}
+	check(o.UntilDrained || len(o.ESM.Events) > 0, "--prove needs --until-drained: the expected ledger is known only when everything is delivered")
+	o.checkLedger(check)
+}
+
+// checkLedger refuses options with which the ledger can't be verified.
+func (o *Options) checkLedger(check checkFunc) {
 	c := &o.ESM
 	kind := o.storeKind()
-	check(o.UntilDrained || len(c.Events) > 0, "--prove needs --until-drained: the expected ledger is known only when everything is delivered")
 	check(kind != StoreNone, "--prove needs a --store: it reads the ledger there")
 	check(kind != storeRedis || o.Faults.Kill == 0, "--prove and --kill don't go together on Redis: there is no audit that could explain repeated bookings")
 	check(o.Function != "", "--prove needs --function: it can't read the ledger of a function behind an endpoint")
@@ -36,24 +41,55 @@ func (o *Options) rules() (oracle.Rules, error) { return oracle.ReadRules(o.Func
 func (o *Options) audited() bool {
 	kind := o.storeKind()
 	inDynamoDB := kind == StoreFake || kind == storeDynamoDB
-	return o.Prove && o.Faults.Kill > 0 && !o.Unprotected && inDynamoDB && o.variable("IDEMSK_LEDGER") == "plain"
+	kills := o.Prove && o.Faults.Kill > 0 || o.UI.Addr != "" && o.example() && !o.processes() // the page has buttons that kill
+	return kills && !o.Unprotected && inDynamoDB && o.variable("IDEMSK_LEDGER") == "plain"
 }
 
-// verify compares what the function has written with what the oracle expects of the records of the run.
-func (r *run) verify(ctx context.Context, report *Report, letters []kafka.DeadLetter) (*verify.Result, error) {
+// prover computes what must be in the ledger from the records of the run, and compares it with what the function has written. It reads each record
+// of the topic once.
+type prover struct {
+	run  *run
+	want *oracle.Ledger
+	next map[int32]int64 // the next offset to read, by partition
+}
+
+func newProver(r *run) (*prover, error) {
 	rules, err := r.o.rules()
 	if err != nil {
 		return nil, err
 	}
-	want := oracle.New(rules)
-	if err := r.reread(ctx, report.Partitions, want.Add); err != nil {
-		return nil, err
-	}
-	found, err := r.store.Read(ctx)
+	return &prover{run: r, want: oracle.New(rules), next: make(map[int32]int64)}, nil
+}
+
+// verify compares the ledger with the records. It reads the ledger first: what is in it is from records that it reads then.
+func (p *prover) verify(ctx context.Context, letters []kafka.DeadLetter, kills []verify.Kill) (*verify.Result, error) {
+	found, err := p.run.store.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	result := verify.Run(want, found, letters, report.Kills)
+	partitions := p.run.source.Partitions()
+	for i := range partitions {
+		partitions[i].Begin = max(partitions[i].Begin, p.next[partitions[i].Partition])
+	}
+	if err := p.run.reread(ctx, partitions, p.want.Add); err != nil {
+		return nil, err
+	}
+	for i := range partitions {
+		p.next[partitions[i].Partition] = partitions[i].End
+	}
+	return verify.Run(p.want, found, letters, kills), nil
+}
+
+// verify compares what the function has written with what the oracle expects of the records of the run.
+func (r *run) verify(ctx context.Context, report *Report, letters []kafka.DeadLetter) (*verify.Result, error) {
+	p, err := newProver(r)
+	if err != nil {
+		return nil, err
+	}
+	result, err := p.verify(ctx, letters, report.Kills)
+	if err != nil {
+		return nil, err
+	}
 	problems := lost(&report.Counts)
 	if lag := report.Lag(); lag > 0 {
 		problems = append(problems, fmt.Sprintf("%d records are not committed: the run ended before everything was delivered", lag))

@@ -30,7 +30,7 @@ type Line struct {
 	Record *kgo.Record
 }
 
-// Read yields the record of each line that is not blank. It stops after an error of parse.
+// Read yields the record of each line that is not blank, or the error of parse. It stops at a line that is too long.
 func Read(r io.Reader, parse func(line []byte) (*kgo.Record, error)) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		lines := bufio.NewScanner(r)
@@ -43,10 +43,9 @@ func Read(r io.Reader, parse func(line []byte) (*kgo.Record, error)) iter.Seq2[L
 			}
 			rec, err := parse(lines.Bytes())
 			if err != nil {
-				yield(Line{}, fmt.Errorf("line %d: %w", n, err))
-				return
+				err = fmt.Errorf("line %d: %w", n, err)
 			}
-			if !yield(Line{Number: n, Record: rec}, nil) {
+			if !yield(Line{Number: n, Record: rec}, err) {
 				return
 			}
 		}

@@ -82,6 +82,12 @@ async function act(action) {
   }
 }
 
+// paced returns a function that is true at most once in a time, in milliseconds. A view loads its list as often, because an update has a new state 4 times a second.
+function paced(every) {
+  let next = 0;
+  return () => Date.now() >= next && (next = Date.now() + every, true);
+}
+
 const can = action => run && run.actions && run.actions.includes(action);
 const chip = (text, kind) => h('span', {class: 'chip ' + kind}, text);
 const chips = {'in flight': 'flight', 'lease over': 'over', waiting: 'waiting', completed: 'completed', failed: 'failed'};
@@ -137,6 +143,7 @@ function recordsView() {
   main.append(h('h1', {}, 'Records'), h('p', {class: 'lead'}, 'Each record has an idempotency key, and each key one entry in the store. Select a key to see what happened to it.'),
     numbers, h('div', {class: 'bar'}, search, state),
     h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Keys'}, h('table', {}, head('key', 'state', '#attempts', '#taken over', '#refused', '#replayed', 'result or failure'), rows)), empty, foot);
+  const due = paced(500);
   let seen = -1, busy = false, again = false;
   async function load() {
     if (busy) { again = true; return; }
@@ -159,7 +166,7 @@ function recordsView() {
     busy = false;
     if (again) { again = false; load(); }
   }
-  return {update() { if (run.keys !== seen) { seen = run.keys; load(); } }};
+  return {update() { if (run.keys !== seen && due()) { seen = run.keys; load(); } }};
 }
 
 // countdown shows the time that is left of a lease, or of the wait for another attempt.
@@ -176,6 +183,7 @@ setInterval(() => document.querySelectorAll('.chip[data-until]').forEach(countdo
 function recordView(key) {
   const numbers = h('dl', {class: 'facts'}), box = h('div', {class: 'card history'}), note = h('p', {class: 'muted'});
   main.append(h('p', {}, h('a', {href: '#/records'}, 'Records')), h('h1', {class: 'mono'}, key), numbers, box, note);
+  const due = paced(500);
   let seen = -1, last = null;
   const draw = () => { if (last) drawHistory(box, last); };
   async function load() {
@@ -192,7 +200,7 @@ function recordView(key) {
       draw();
     } catch (e) { set(note, e.message); }
   }
-  return {update() { if (run.keys !== seen) { seen = run.keys; load(); } }, resize: draw};
+  return {update() { if (run.keys !== seen && due()) { seen = run.keys; load(); } }, resize: draw};
 }
 
 // rowsOf returns the events of a history, with the ends of leases between them.
@@ -229,7 +237,7 @@ function words(e, before) {
     case 'fenced': return [`A write of process ${e.process || '?'} is refused${times}`, `its token ${short(e.token)} is older than that of the entry: what it did is not committed`];
     case 'replayed': return [`${e.process ? who : 'A process'} gets the stored result${times}`, 'the handler is not called again'];
     case 'repeated': return before && before.key.state === 'failed' ? [`${who} finds the key failed${times}`, 'the handler is not called, and no second dead letter is sent'] : [`${who} repeats its write`, 'the entry has it already'];
-    case 'died': return [`Process ${e.process || '?'} dies`, 'it can\'t give the key back: the key is free when the lease is over'];
+    case 'died': return [`Process ${e.process || '?'} dies`, !e.until ? 'before its invocation returned; the entry is settled, and the next delivery finds that' : 'it can\'t give the key back: the key is free when the lease is over'];
     case 'paused': return [`Process ${e.process || '?'} is paused`, 'as by a frozen sandbox or a long garbage collection; its lease runs on'];
     case 'resumed': return [`Process ${e.process || '?'} continues`, 'it does not know that its lease is over'];
     case 'over': return ['The lease is over', 'another process may take the key over, and not before'];
@@ -330,6 +338,7 @@ function invocationsView() {
   main.append(h('h1', {}, 'Invocations'), h('p', {class: 'lead'}, 'Each bar is a call of the function with a batch: green if it succeeded, red if it failed, amber if its process was killed on purpose. Time without an invocation is shortened.'),
     chart, h('h2', {}, 'The last 100, newest first'),
     h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Invocations'}, h('table', {}, head('#number', 'batch', '#records', 'process', 'outcome', '#took', 'what happened'), rows)), foot);
+  const due = paced(500);
   let seen = -1, last = null;
   const draw = () => { if (last) chart.replaceChildren(timeline(last.slice(0, 80).reverse(), Math.max(280, chart.clientWidth - 42))); };
   async function load() {
@@ -348,7 +357,7 @@ function invocationsView() {
     });
     set(foot, got.dropped ? `${plural(got.dropped, 'older invocation is', 'older invocations are')} not kept any more.` : '');
   }
-  return {update() { if (run.invocations !== seen) { seen = run.invocations; load(); } }, resize: draw};
+  return {update() { if (run.invocations !== seen && due()) { seen = run.invocations; load(); } }, resize: draw};
 }
 
 // timeline draws invocations, the oldest first, with a lane for each process.
@@ -412,6 +421,7 @@ function lettersView() {
   main.append(h('h1', {}, 'Dead letters'), h('p', {class: 'lead'}, 'Records that failed for good, with the reason. Redriving produces a record to its topic again; its key lets it in once more.'), bar,
     h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Dead letters'}, h('table', {}, head('select', 'key', 'record', '#attempts', 'failure', 'value'), rows)), empty);
   rows.addEventListener('change', ready);
+  const due = paced(1000);
   let seen = -1, busy = false;
   async function send(letters) {
     if (busy) return;
@@ -430,7 +440,61 @@ function lettersView() {
     set(empty, got.length ? '' : 'There are none.');
     ready();
   }
-  return {update() { if (run.keys !== seen && !busy) { seen = run.keys; load(); } }};
+  return {update() { if (run.keys !== seen && !busy && due()) { seen = run.keys; load(); } }};
+}
+
+// ---- Ledger
+
+const money = n => (n / 100).toLocaleString('en-US', {minimumFractionDigits: 2, maximumFractionDigits: 2});
+const sideStates = {delivering: ['flight', 'being delivered'], exact: ['ok', 'exact'], wrong: ['failed', 'wrong']};
+
+function ledgerView() {
+  const sides = h('div', {class: 'sides'}), off = h('div'), note = h('p', {class: 'lead'});
+  main.append(h('h1', {}, 'Ledger'), h('p', {class: 'lead'}, 'What the payments of the topic require, computed from the records alone, and what the function has booked.'), note, sides, off);
+  const due = paced(1000);
+  let busy = false, drawn = '';
+  function draw(verdict) {
+    const now = JSON.stringify(verdict);
+    if (now === drawn) return;
+    drawn = now;
+    set(note, verdict.why ? `It is not verified in this run: ${verdict.why}.` : '');
+    sides.replaceChildren(...verdict.sides.map(sideCard));
+    off.replaceChildren(...offTable(verdict.sides));
+  }
+  async function load() {
+    busy = true;
+    try { draw(await get('/api/verdict')); } catch (e) { if (!run.ended) set(note, e.message); drawn = ''; }
+    busy = false;
+  }
+  return {update() {
+    if (run.verdict) draw(run.verdict); else if (!run.ended && !busy && due()) load();
+  }};
+}
+
+function sideCard(side) {
+  const [kind, state] = side.repeats && side.state === 'exact' ? ['waiting', 'explained'] : sideStates[side.state], differs = side.sums.some(m => m.off);
+  const open = side.open ? `${plural(side.open, 'record is', 'records are')} not committed.` : 'An invocation is running.';
+  const said = !side.records ? 'There are no records yet.' : side.state === 'delivering' ? open + ' What is missing may follow.' : side.state === 'wrong' ?
+    plural(side.problemsAll || side.offAll, side.problemsAll ? 'check failed.' : 'account is wrong.', side.problemsAll ? 'checks failed.' : 'accounts are wrong.') :
+    side.repeats ? `${plural(side.repeats, 'booking was', 'bookings were')} repeated, each because its process was killed before the completion. Nothing else differs.` : 'Each payment is booked once, to the cent.';
+  return h('section', {class: 'card', 'aria-label': side.name}, h('div', {class: 'bar split'}, h('h2', {}, side.name), chip(state, kind)),
+    h('table', {class: 'sums'}, head('currency', '#must be', '#is', '#difference'), h('tbody', {}, side.sums.map(m => h('tr', {}, h('th', {scope: 'row'}, m.currency),
+      h('td', {class: 'n'}, money(m.expected)), h('td', {class: 'n'}, money(m.found)), h('td', {class: 'n ' + (m.off && side.state === 'wrong' ? 'off' : '')}, money(m.off)))))),
+    h('p', {class: side.state === 'wrong' ? 'off' : ''}, said), h('p', {class: 'muted'}, `${plural(side.records, 'record', 'records')}, delivered ${plural(side.delivered, 'time', 'times')}` +
+      `${side.kills ? `, ${plural(side.kills, 'process', 'processes')} killed` : ''}; ${plural(side.payments, 'payment', 'payments')} to book${differs && side.state !== 'wrong' ? `; ${plural(side.offAll, 'account differs', 'accounts differ')}` : ''}.`),
+    side.problems.length ? h('ul', {class: 'problems'}, side.problems.slice(0, 10).map(p => h('li', {}, p)), side.problemsAll > 10 ? h('li', {}, `and ${count(side.problemsAll - 10)} more`) : '') : '');
+}
+
+// offTable lists the accounts that differ, with the balances of each side.
+function offTable(sides) {
+  const accounts = new Map();
+  sides.forEach((side, i) => side.off.forEach(b => { if (!accounts.has(b.account)) accounts.set(b.account, {expected: b.expected, found: []}); accounts.get(b.account).found[i] = b.found; }));
+  if (!accounts.size) return [];
+  const all = Math.max(...sides.map(s => s.offAll));
+  return [h('h2', {}, 'Accounts that differ'), h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Accounts that differ'}, h('table', {}, head('account', '#must be', ...sides.map(s => '#' + s.name)),
+    h('tbody', {}, [...accounts].sort(([a], [b]) => a < b ? -1 : 1).map(([account, b]) => h('tr', {}, h('td', {class: 'key'}, account), h('td', {class: 'n'}, money(b.expected)),
+      sides.map((side, i) => { const found = b.found[i] ?? b.expected; return h('td', {class: 'n ' + (found !== b.expected && side.state === 'wrong' ? 'off' : '')}, money(found)); }))))))
+    , all > accounts.size ? h('p', {class: 'muted'}, `The first ${accounts.size} of ${count(all)}.`) : ''];
 }
 
 // ---- Faults
@@ -449,8 +513,14 @@ function faultsView() {
     const key = h('input', {value: 'alice', size: 12}), id = h('input', {value: 'page-' + n, size: 18}), text = h('textarea', {}, value);
     card('produce', 'Produce a record', 'Produce it twice to see a duplicate.', h('form', {onsubmit: e => { e.preventDefault(); act({action: 'produce', record: {key: key.value, id: id.value, value: text.value}}); }},
       h('div', {class: 'bar'}, h('label', {}, 'Kafka key', key), h('label', {}, 'idempotency-key', id)), h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'Value', text)), h('button', {class: 'main'}, 'Produce')));
+    const file = h('input', {type: 'file', accept: '.jsonl,.json,.ndjson,.txt'});
+    card('produceFile', 'Produce records from a file', 'A record a line, as for idemsk produce --format json: {"key":"k","value":{"a":1},"headers":{"idempotency-key":"pay-1"}}. If a line is not, nothing is produced.',
+      h('form', {onsubmit: e => { e.preventDefault(); send(file.files[0]); }}, h('div', {class: 'bar'}, h('label', {class: 'wide'}, 'File, at most 4 MB', file)), h('button', {}, 'Produce the file')));
     card('pause', 'Pause a process beyond its lease', 'It stops when it completes a key. When its lease is over, another process gets the batch and takes the key over; then the first one continues, and its completion is refused.');
     card('kill', 'Kill a process', 'It dies after a claim. The batch is retried, and the key is taken over when the lease is over.');
+    const after = ['Kill a process after its effect', 'It dies when a write to another table than that of the keys is performed, before it gets the answer. The ledger shows whether it was booked again.'];
+    if (run.whyNoEffect) grid.append(h('section', {class: 'card'}, h('h2', {}, after[0]), h('p', {}, `Not in this run: ${run.whyNoEffect}.`)));
+    card('killEffect', ...after);
     card('storeFail', 'Let the store fail', 'Each request to the store is answered with an error, for 10 s.');
     card('storeSlow', 'Slow the store down', 'Each request to the store takes a second more, for 10 s.');
     if (can('disable')) {
@@ -462,13 +532,20 @@ function faultsView() {
   }};
 }
 
+// send produces the records of a file.
+async function send(file) {
+  if (!file) return say('Select a file first.');
+  if (file.size > 4 << 20) return say(`The file has ${count(file.size)} bytes: at most 4 MB are produced here. Use idemsk produce.`);
+  await act({action: 'produceFile', file: await file.text()});
+}
+
 function mapping(button) { set(button, run.enabled ? 'Disable' : 'Enable'); }
 
 // ---- The frame
 
 function route() {
   const [, name, arg] = location.hash.match(/^#\/([a-z]+)(?:\/(.*))?$/) || [null, 'records'];
-  const views = {topic: topicView, records: recordsView, record: recordView, invocations: invocationsView, invocation: invocationView, letters: lettersView, faults: faultsView};
+  const views = {topic: topicView, records: recordsView, record: recordView, invocations: invocationsView, invocation: invocationView, letters: lettersView, ledger: ledgerView, faults: faultsView};
   main.replaceChildren();
   let value = arg || '';
   try { value = decodeURIComponent(value); } catch { /* a malformed address is a key without history */ }
@@ -484,7 +561,7 @@ function frame(state) {
   const first = !run;
   run = state;
   set(document.getElementById('title'), run.title);
-  document.getElementById('state').replaceChildren(chip(run.enabled ? span(run.elapsed * 1000) : 'disabled', run.enabled ? 'ok' : 'waiting'));
+  document.getElementById('state').replaceChildren(chip(run.ended ? 'ended' : run.enabled ? span(run.elapsed * 1000) : 'disabled', run.enabled && !run.ended ? 'ok' : 'waiting'));
   if (first) route(); else view.update();
 }
 
@@ -493,7 +570,7 @@ function connect() {
   if (document.hidden || stream) return;
   stream = new EventSource('/api/stream');
   stream.onmessage = e => frame(JSON.parse(e.data));
-  stream.onerror = () => document.getElementById('state').replaceChildren(chip('idemsk local has ended, or does not answer', 'failed'));
+  stream.onerror = () => { if (!run || !run.ended) document.getElementById('state').replaceChildren(chip('idemsk local has ended, or does not answer', 'failed')); };
 }
 // A hidden tab closes its stream, because a browser has few connections to a host.
 document.addEventListener('visibilitychange', () => {

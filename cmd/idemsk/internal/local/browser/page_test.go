@@ -13,7 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,8 +39,20 @@ func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.
 // picturesVariable names a folder. If it is set, the test keeps its screenshots there, as docs/images has them.
 const picturesVariable = "IDEMSK_TEST_PICTURES"
 
-// start starts a run of the example function, and returns the address of its page.
-func start(ctx context.Context, t *testing.T) string {
+// compare runs the example function with and without idemsk on records that are delivered twice.
+func compare(ctx context.Context, o local.Options) error {
+	o.UntilDrained, o.Prove, o.Faults.Duplicate = true, true, 1
+	_, _, err := local.Compare(ctx, o)
+	return err
+}
+
+func once(ctx context.Context, o local.Options) error {
+	_, err := local.Run(ctx, o)
+	return err
+}
+
+// start starts a run of the example function, and returns the address of its page. Nothing is delivered until opened is closed.
+func start(ctx context.Context, t testing.TB, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) string {
 	t.Helper()
 	o := local.Options{
 		ESM: esm.DefaultConfig(), Partitions: 3, Function: "'" + handler + "'", Example: true, FunctionName: "payments", Store: local.StoreFake,
@@ -48,11 +63,12 @@ func start(ctx context.Context, t *testing.T) string {
 	o.Say = func(line string) {
 		if at, ok := strings.CutPrefix(line, "Page: "); ok {
 			page <- at
+			<-opened
 		}
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	go func() { _, err := local.Run(ctx, o); ended <- err }()
+	go func() { ended <- runs(ctx, o) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -71,14 +87,21 @@ func start(ctx context.Context, t *testing.T) string {
 
 // browser is a tab of a headless Chromium.
 type browser struct {
-	t    *testing.T
+	t    testing.TB
 	ctx  context.Context //nolint:containedctx // it is the tab
 	page string
 	axe  string
 }
 
-// launch starts a browser, and ends it with the test.
-func launch(t *testing.T) *browser {
+// launch starts a browser with a run, and ends both with the test.
+func launch(t testing.TB) *browser {
+	t.Helper()
+	opened := make(chan struct{})
+	close(opened)
+	return launchWith(t, once, opened)
+}
+
+func launchWith(t testing.TB, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) *browser {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "chromium.sh")).Output()
 	if err != nil {
@@ -99,7 +122,7 @@ func launch(t *testing.T) *browser {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	return &browser{t: t, ctx: ctx, page: start(ctx, t), axe: string(axe)}
+	return &browser{t: t, ctx: ctx, page: start(ctx, t, runs, opened), axe: string(axe)}
 }
 
 func do[T any](b *browser, what string, action chromedp.Action[T]) T {
@@ -193,6 +216,12 @@ func (b *browser) produce(id, value string) {
 	b.wait("Produced payments-")
 }
 
+// file selects a file with records, and produces it.
+func (b *browser) file(text string) {
+	b.t.Helper()
+	b.eval(fmt.Sprintf(`(() => { const input = document.querySelector('input[type=file]'), files = new DataTransfer(); files.items.add(new File([%s], 'records.jsonl')); input.files = files.files; input.form.requestSubmit(); return ''; })()`, strconv.Quote(text)))
+}
+
 func record(key string) string { return "record/" + url.PathEscape("payments#payments#"+key) }
 
 func payment(id string) string {
@@ -209,6 +238,21 @@ func TestViews(t *testing.T) {
 	b.open("faults")
 	b.wait("Pause a process beyond its lease")
 	b.check("faults")
+	b.file(`{"key":"bob","value":` + payment("pay-41") + `,"headers":{"idempotency-key":"pay-41"}}` + "\n{}")
+	b.wait("nothing was produced: line 2: the record has no")
+	b.file(`{"key":"bob","value":` + payment("pay-41") + `,"headers":{"idempotency-key":"pay-41"}}`)
+	b.wait("Produced 1 record to payments.")
+	b.open(record("pay-41"))
+	b.wait("completes the key")
+	b.open("faults")
+	b.click("Kill a process after its effect")
+	b.wait("is killed before it gets the answer")
+	b.produce("pay-43", payment("pay-43"))
+	b.open(record("pay-43"))
+	b.wait("the next delivery finds that")
+	b.wait("gets the stored result")
+	b.check("history-killed")
+	b.open("faults")
 	b.click("Pause a process beyond its lease")
 	b.wait("is paused at its completion")
 	b.produce("pay-42", payment("pay-42"))
@@ -226,6 +270,9 @@ func TestViews(t *testing.T) {
 	b.wait("pay-42")
 	b.check("records-narrow")
 	b.look(1280, 800, "dark")
+	b.open("ledger")
+	b.wait("Each payment is booked once, to the cent.")
+	b.check("ledger-live")
 	b.open("invocations")
 	b.wait("The last 100")
 	b.wait("payments-")
@@ -241,6 +288,26 @@ func TestViews(t *testing.T) {
 	b.wait("disabled")
 	b.click("Enable")
 	b.wait("enabled")
+}
+
+// The verdict stays on the page when the run has ended, with that of the same records without idemsk beside it.
+func TestVerdict(t *testing.T) {
+	opened := make(chan struct{})
+	release := sync.OnceFunc(func() { close(opened) })
+	t.Cleanup(release)
+	b := launchWith(t, compare, opened)
+	t.Cleanup(release) // before the browser ends: the run waits for it
+	b.look(1280, 800, "light")
+	b.open("ledger")
+	b.wait("There are no records yet.")
+	release()
+	b.wait("ended")
+	for _, text := range []string{"with idemsk", "without idemsk", "Each payment is booked once, to the cent.", "accounts are wrong", "Accounts that differ", "account-01/EUR"} {
+		b.wait(text)
+	}
+	b.check("ledger")
+	b.look(390, 844, "dark")
+	b.check("ledger-narrow")
 }
 
 // Script in keys, values, headers, results and errors is shown and does not run.
@@ -268,4 +335,23 @@ func TestHostileRecords(t *testing.T) {
 	if got := b.eval(`String(window.hit) + document.querySelectorAll('main img, main script').length`); got != "undefined0" {
 		t.Errorf("a script of a record was run: %s", got)
 	}
+}
+
+// BenchmarkFirstPaint measures the median time from the start of a navigation until the page is painted, in a browser that has painted it before.
+func BenchmarkFirstPaint(t *testing.B) {
+	b := launch(t)
+	b.look(1280, 800, "light")
+	b.open("records")
+	b.wait("completed")
+	var paints []float64
+	for range t.N {
+		b.open("records")
+		if err := b.until("performance.getEntriesByType('paint').length > 0"); err != nil {
+			t.Fatal(err)
+		}
+		paints = append(paints, do(b, "the paint", chromedp.Evaluate[float64]("performance.getEntriesByType('paint')[0].startTime")))
+	}
+	slices.Sort(paints)
+	t.ReportMetric(paints[len(paints)/2], "ms/paint")
+	t.ReportMetric(paints[len(paints)-1], "slowest-ms")
 }
