@@ -39,6 +39,19 @@ func unsettled(list []reconcile.Unsettled) []recordLine {
 	return lines
 }
 
+// reportGroup is a kind of records that an operator should check.
+type reportGroup struct {
+	what string
+	recs []recordLine
+}
+
+func reportGroups(r *reconcile.Report) []reportGroup {
+	return []reportGroup{
+		{"hangs", records(r.Overdue)}, {"failed", records(r.Failed)}, {"not in the export", records(r.OnlyInStore)},
+		{"not in the store", rows(r.OnlyInExport)}, {"not completed", unsettled(r.Unsettled)}, {"twice in the export", rows(r.Twice)},
+	}
+}
+
 func (l *recordLine) cells(what string, now time.Time) []string {
 	cells := []string{what, "", "", "", "", "", ""}
 	if l.row != nil {

@@ -94,3 +94,9 @@ function facts(el, list) {
     set(dd, typeof f.value === 'number' ? count(f.value) : f.value);
   });
 }
+
+const block = (name, text) => h('section', {}, h('h2', {}, name), h('pre', {tabindex: 0, role: 'region', 'aria-label': name}, text));
+
+function pretty(text) {
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
+}

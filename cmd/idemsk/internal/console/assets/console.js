@@ -307,12 +307,6 @@ function invocationView(number) {
   return {update() { if (running) load(); }};
 }
 
-const block = (name, text) => h('section', {}, h('h2', {}, name), h('pre', {tabindex: 0, role: 'region', 'aria-label': name}, text));
-
-function pretty(text) {
-  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
-}
-
 // ---- Dead letters
 
 function lettersView() {

@@ -77,8 +77,16 @@ type browser struct {
 	axe  string
 }
 
-// launch starts a browser, and ends it with the test.
+// launch starts a browser with the page of a run, and ends both with the test.
 func launch(t *testing.T) *browser {
+	t.Helper()
+	b := tab(t)
+	b.page = start(b.ctx, t)
+	return b
+}
+
+// tab starts a browser, and ends it with the test.
+func tab(t *testing.T) *browser {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "chromium.sh")).Output()
 	if err != nil {
@@ -99,7 +107,7 @@ func launch(t *testing.T) *browser {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	return &browser{t: t, ctx: ctx, page: start(ctx, t), axe: string(axe)}
+	return &browser{t: t, ctx: ctx, axe: string(axe)}
 }
 
 func do[T any](b *browser, what string, action chromedp.Action[T]) T {
