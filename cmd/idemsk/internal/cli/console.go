@@ -60,6 +60,9 @@ func (c *consoleCommand) run(ctx context.Context, s Streams, args []string) erro
 		return usagef("--queue-url and --dead-letter-topic exclude each other")
 	}
 	c.letters.awsFlags = c.awsFlags
+	if c.url != "" {
+		c.awsFlags = awsFlags{} // --region and --endpoint-url are those of the queue then
+	}
 	if err := c.letters.checkLetters(); err != nil {
 		return err
 	}

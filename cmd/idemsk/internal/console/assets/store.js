@@ -5,7 +5,8 @@ let store = null; // what the page shows and may do
 const kept = {}; // what each view has read, so that a look at an entry does not read it again
 
 const day = us => us ? new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19) + ' UTC' : '';
-const ago = us => us ? span(Math.max(0, Date.now() * 1000 - us)) + ' ago' : '';
+const age = s => s < 60 ? Math.round(s) + ' s' : s < 3600 ? Math.round(s / 60) + ' min' : s < 172800 ? Math.round(s / 3600) + ' h' : Math.round(s / 86400) + ' days';
+const ago = us => us ? age(Math.max(0, Date.now() / 1000 - us / 1e6)) + ' ago' : '';
 const entryLink = key => h('a', {href: '#/entry/' + encodeURIComponent(key)}, key);
 const scroll = (name, ...children) => h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': name}, h('table', {}, ...children));
 const stateChip = e => chip(e.state + (e.expired ? ', expired' : ''), chips[e.state]);
@@ -76,7 +77,7 @@ function entryCard(e) {
   const held = {'in flight': 'lease until', 'lease over': 'lease ended', waiting: 'next attempt from'}[e.state];
   const card = h('section', {class: 'card', 'aria-label': 'Entry'}, h('div', {class: 'heading'}, h('h2', {}, e.key), stateChip(e)),
     h('dl', {class: 'pairs'}, pair('status', e.status + (e.expired ? ', its retention is over: it counts as absent' : '')), pair('version', String(e.token)), pair('attempts', String(e.attempts)), pair('record', e.source), pair('owner', e.owner),
-      held ? pair(held, `${day(e.until)}${e.until * 1 > Date.now() * 1000 ? ', in ' + span(e.until - Date.now() * 1000) : ', ' + ago(e.until)}`) : [],
+      held ? pair(held, `${day(e.until)}${e.until > Date.now() * 1000 ? ', in ' + age(e.until / 1e6 - Date.now() / 1000) : ', ' + ago(e.until)}`) : [],
       pair('created', e.created && `${day(e.created)}, ${ago(e.created)}`), pair('updated', e.updated && `${day(e.updated)}, ${ago(e.updated)}`), pair('expires', day(e.expires)), pair('fingerprint', e.fingerprint),
       pair('failure', e.code), pair('failed', e.failedAt && `${day(e.failedAt)}, ${ago(e.failedAt)}`), pair('message', e.message)),
     e.result ? block('Result', pretty(e.result)) : '');
@@ -121,7 +122,7 @@ function listing(state, parameters, show, box) {
 }
 
 const empty = () => ({entries: [], problems: [], read: 0, cursor: '', done: undefined});
-const price = () => h('p', {class: 'muted cost'}, `Reads at most ${count(store.most)} entries at a time. Whole store: ${store.cost}.`);
+const price = () => h('p', {class: 'muted cost'}, `Reads at most ${count(store.most)} entries at a time. All of them: ${store.cost}.`);
 
 function entriesView(which) {
   const state = kept.entries ||= {...empty(), status: '', before: '', has: ''};
@@ -135,8 +136,8 @@ function entriesView(which) {
       h('div', {class: 'bar fields'}, field('Status', status), field('Not updated for, or since', before), field('Part of the key', has, 'wide'), button)), price(), table, box);
   const list = listing(state, () => ({status: state.status === 'overdue' ? 'STARTED' : state.status, overdue: state.status === 'overdue', before: state.before, has: state.has}), entries => {
     table.hidden = !entries.length;
-    rows.replaceChildren(...entries.map(e => h('tr', {}, h('td', {class: 'key'}, entryLink(e.key)), h('td', {}, stateChip(e)), h('td', {class: 'n'}, String(e.attempts)), h('td', {title: day(e.updated)}, ago(e.updated)),
-      h('td', {}, e.source), h('td', {class: 'out', title: e.message}, e.code ? `${e.code}: ${e.message}` : ''))));
+    rows.replaceChildren(...entries.map(e => h('tr', {}, h('td', {class: 'key'}, entryLink(e.key)), h('td', {}, stateChip(e)), h('td', {class: 'n'}, String(e.attempts)), h('td', {class: 'short', title: day(e.updated)}, ago(e.updated)),
+      h('td', {class: 'short'}, e.source), h('td', {class: 'out', title: e.message}, e.code ? `${e.code}: ${e.message}` : ''))));
   }, box);
 }
 
@@ -188,7 +189,7 @@ function lettersView() {
   if (!store.letters) { main.append(h('p', {class: 'lead'}, 'Start the console with --queue-url or --dead-letter-topic to see dead letters.')); return; }
   const may = store.changes && store.redrive;
   const list = chooser('Dead letters', may ? ['select', 'key', 'record', '#attempts', 'failure', 'value'] : ['key', 'record', '#attempts', 'failure', 'value'], l => [
-    h('td', {class: 'key'}, l.key ? entryLink(l.key) : ''), h('td', {}, l.source), h('td', {class: 'n'}, String(l.attempts)), h('td', {class: 'message'}, h('b', {}, l.code), ' ', l.message), h('td', {class: 'out', title: l.value}, l.value)],
+    h('td', {class: 'key'}, l.key ? entryLink(l.key) : ''), h('td', {class: 'short'}, l.source), h('td', {class: 'n'}, String(l.attempts)), h('td', {class: 'message'}, h('b', {}, l.code), ' ', l.message), h('td', {class: 'out', title: l.value}, l.value)],
   'Redrive', n => `${n ? plural(n, 'dead letter is', 'dead letters are') : 'All dead letters of the source, also those that are not shown, are'} redriven, and removed from the source. Fix the cause first. A dead letter opens its key only if the key has not changed since that failure.`,
   async chosen => { say('Redriving …'); await act({action: 'redrive', letters: chosen.map(l => l.id)}); load(); });
   main.append(h('p', {class: 'lead'}, `Records that failed for good, in ${store.letters}.`), h('div', {class: 'bar'}, button),
@@ -210,7 +211,7 @@ function outboxView() {
   if (!store.outbox) { main.append(h('p', {class: 'lead'}, 'Start the console with --outbox-table to see the parked events of an outbox, in DynamoDB or PostgreSQL.')); return; }
   const columns = ['topic', 'key', '#events', 'created', 'parked', '#attempts', 'failure'];
   const list = chooser('Parked events', store.changes ? ['select', ...columns] : columns, e => [h('td', {}, e.topic), h('td', {class: 'key'}, e.key), h('td', {class: 'n'}, String(e.events)),
-    h('td', {title: day(e.created)}, ago(e.created)), h('td', {title: day(e.parked)}, ago(e.parked)), h('td', {class: 'n'}, String(e.attempts)), h('td', {class: 'message'}, e.failure)],
+    h('td', {class: 'short', title: day(e.created)}, ago(e.created)), h('td', {class: 'short', title: day(e.parked)}, ago(e.parked)), h('td', {class: 'n'}, String(e.attempts)), h('td', {class: 'message'}, e.failure)],
   'Requeue', n => `The relay sends ${n ? 'these events' : 'all parked events, also those that are not shown,'} again, after later events of their keys. Fix the cause first.`,
   async chosen => { await act({action: 'requeue', events: chosen}); load(); });
   main.append(h('p', {class: 'lead'}, 'Events that Kafka has rejected as often as the relay allows. They stay until they are requeued.'), h('div', {class: 'bar'}, button), h('p', {class: 'muted cost'}, store.outbox), note, list.box);
