@@ -179,7 +179,7 @@ func (s *shop) console(flags ...string) string {
 // fillIn fills in the first form of the view, and sends it.
 func (b *browser) fillIn(values ...string) {
 	b.t.Helper()
-	list, err := json.Marshal(values)
+	list, err := json.Marshal(append([]string{}, values...))
 	if err != nil {
 		b.t.Fatal(err)
 	}
