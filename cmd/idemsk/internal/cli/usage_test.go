@@ -104,7 +104,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"local", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
+	for _, verb := range []string{"local", "console", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
 		page := idemsk(t, "help", verb)
 		if page.code != 0 {
 			t.Errorf("help %s: %+v", verb, page)

@@ -53,8 +53,8 @@ func operatorHandler(o Operator, host, password, token string) http.Handler {
 	})
 	mux.HandleFunc("GET /api/entries", func(w http.ResponseWriter, r *http.Request) {
 		found, err := o.Entries(r.Context(), Filter{
-			Status: r.FormValue("status"), Overdue: r.FormValue("overdue") == "true", Failure: r.FormValue("failure") == "true", Before: r.FormValue("before"), Has: r.FormValue("has"),
-			Cursor: r.FormValue("cursor"),
+			Status: r.FormValue("status"), Overdue: r.FormValue("overdue") == "true", Failure: r.FormValue("failure") == "true",
+			Before: r.FormValue("before"), Has: r.FormValue("has"), Cursor: r.FormValue("cursor"),
 		})
 		answer(w, found, err)
 	})

@@ -189,7 +189,7 @@ function lettersView() {
   if (!store.letters) { main.append(h('p', {class: 'lead'}, 'Start the console with --queue-url or --dead-letter-topic to see dead letters.')); return; }
   const may = store.changes && store.redrive;
   const list = chooser('Dead letters', may ? ['select', 'key', 'record', '#attempts', 'failure', 'value'] : ['key', 'record', '#attempts', 'failure', 'value'], l => [
-    h('td', {class: 'key'}, l.key ? entryLink(l.key) : ''), h('td', {class: 'short'}, l.source), h('td', {class: 'n'}, String(l.attempts)), h('td', {class: 'message'}, h('b', {}, l.code), ' ', l.message), h('td', {class: 'out', title: l.value}, l.value)],
+    h('td', {class: 'key'}, l.key ? entryLink(l.key) : ''), h('td', {class: 'short'}, l.source), h('td', {class: 'n'}, String(l.attempts)), h('td', {class: 'message'}, h('b', {}, l.code), ': ', l.message), h('td', {class: 'out', title: l.value}, l.value)],
   'Redrive', n => `${n ? plural(n, 'dead letter is', 'dead letters are') : 'All dead letters of the source, also those that are not shown, are'} redriven, and removed from the source. Fix the cause first. A dead letter opens its key only if the key has not changed since that failure.`,
   async chosen => { say('Redriving …'); await act({action: 'redrive', letters: chosen.map(l => l.id)}); load(); });
   main.append(h('p', {class: 'lead'}, `Records that failed for good, in ${store.letters}.`), h('div', {class: 'bar'}, button),
@@ -240,8 +240,8 @@ function reconcileView() {
     const numbers = h('dl', {class: 'facts'});
     facts(numbers, [{name: 'entries', value: r.records}, ...r.groups.slice(0, f ? 6 : 2).map(g => ({name: g.name, value: g.count, bad: g.count > 0})), ...(f ? [{name: 'rows', value: r.rows}, {name: 'completed', value: r.matched}] : [])]);
     box.replaceChildren(numbers, ...r.groups.filter(g => g.count).flatMap(g => [h('h2', {}, g.name), scroll(g.name, head('key', 'state', '#attempts', 'updated', 'record', 'failure', '#line'),
-      h('tbody', {}, g.entries.map(({key, entry: e, line}) => h('tr', {}, h('td', {class: 'key'}, e ? entryLink(key) : key), h('td', {}, e ? stateChip(e) : ''), h('td', {class: 'n'}, e ? String(e.attempts) : ''), h('td', {}, e ? ago(e.updated) : ''),
-        h('td', {}, e ? e.source : ''), h('td', {class: 'out'}, e && e.code ? `${e.code}: ${e.message}` : ''), h('td', {class: 'n'}, line ? String(line) : ''))))),
+      h('tbody', {}, g.entries.map(({key, entry: e, line}) => h('tr', {}, h('td', {class: 'key'}, e ? entryLink(key) : key), h('td', {}, e ? stateChip(e) : ''), h('td', {class: 'n'}, e ? String(e.attempts) : ''), h('td', {class: 'short'}, e ? ago(e.updated) : ''),
+        h('td', {class: 'short'}, e ? e.source : ''), h('td', {class: 'out'}, e && e.code ? `${e.code}: ${e.message}` : ''), h('td', {class: 'n'}, line ? String(line) : ''))))),
     g.count > g.entries.length ? h('p', {class: 'muted'}, `The first ${g.entries.length} of ${count(g.count)}. idemsk reconcile lists all.`) : '']));
   });
 }

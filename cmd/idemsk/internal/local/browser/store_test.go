@@ -115,14 +115,26 @@ func (s *shop) fill() {
 		key := fmt.Sprintf("pay-%d", 4001+n)
 		s.letter(key, s.claim(key, time.Hour, failed(store.CodeExhausted, `currency "XXX" is not supported`)), `currency "XXX" is not supported`)
 	}
-	s.letter(script, s.claim(script, time.Hour, failed(store.CodePermanent, script)), script)
+	s.park("acc-1", "acc-2", "acc-3")
+}
+
+// fillScripts adds script wherever a record, a handler or Kafka can put it.
+func (s *shop) fillScripts() {
+	s.t.Helper()
+	s.letter(script, s.claim(script, time.Hour, &store.Settlement{Op: store.OpFail, Failure: &store.Failure{Code: store.CodePermanent, Message: script}}), script)
 	s.claim("done "+script, time.Hour, &store.Settlement{Op: store.OpComplete, Result: []byte(script)})
+	s.park(script)
+}
+
+// park publishes events, and parks all.
+func (s *shop) park(keys ...string) {
+	s.t.Helper()
 	tx, err := s.pool.Begin(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for n, key := range []string{"acc-1", "acc-2", script} {
-		if err = pgoutbox.Publish(s.t.Context(), tx, outbox.Event{ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: "credited", Key: []byte(key)}); err != nil {
+	for _, key := range keys {
+		if err = pgoutbox.Publish(s.t.Context(), tx, outbox.Event{Topic: "credited", Key: []byte(key)}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -234,16 +246,16 @@ func TestStoreViews(t *testing.T) {
 	b.look(1280, 800, "light")
 	b.open("letters")
 	b.click("Read the dead letters")
-	b.wait("9 dead letters.")
+	b.wait("8 dead letters.")
 	b.check("store-letters")
 	b.eval(`document.querySelector('tbody input').click(); ''`)
 	b.click("Redrive the selected ones …")
 	b.click("Redrive")
 	b.wait("1 dead letter redriven.")
-	b.wait("8 dead letters.")
+	b.wait("7 dead letters.")
 	b.click("Redrive all …")
 	b.click("Redrive all")
-	b.wait("8 dead letters redriven.")
+	b.wait("7 dead letters redriven.")
 	b.wait("There are none.")
 
 	b.open("reconcile")
@@ -258,6 +270,7 @@ func TestStoreViews(t *testing.T) {
 // A page without --allow-changes has no button that changes something. Script in keys, results, failures, letters and events is shown and does not run.
 func TestStoreIsReadOnly(t *testing.T) {
 	s := newShop(t)
+	s.fillScripts()
 	b := tab(t)
 	b.page = s.console()
 	b.look(1280, 800, "light")
