@@ -13,8 +13,8 @@ import (
 // maxErrors is the number of letters whose errors Chosen returns in full.
 const maxErrors = 10
 
-// Chosen redrives the letters with some IDs, or all if there are none. A letter that fails again meanwhile stays. It says what was done, and returns
-// an error if a letter was not redriven, or is not in the source.
+// Chosen redrives the letters with some IDs, or all if there are none. A letter that fails again meanwhile stays. It says what was done and how
+// many letters it did not find, and returns an error if a letter was not redriven.
 func Chosen(ctx context.Context, o Options, ids []string) (done string, err error) {
 	o.Source = &chosen{Source: o.Source, ids: ids, begun: time.Now()}
 	redriven, seen := 0, 0
@@ -28,14 +28,14 @@ func Chosen(ctx context.Context, o Options, ids []string) (done string, err erro
 			failures = append(failures, fmt.Errorf("%s: %s", result.Source, result.Error))
 		}
 	})
-	if missing := len(ids) - seen; missing > 0 && err == nil {
-		failures = append(failures, fmt.Errorf("%s not found: redriven by another run, or hidden by another reader of the queue: read the dead letters again",
-			term.Plural(missing, "dead letter was", "dead letters were")))
-	}
 	if more := len(failures) - maxErrors; more > 0 {
 		failures = append(failures[:maxErrors], fmt.Errorf("and %d more", more))
 	}
 	done = term.Plural(redriven, "dead letter", "dead letters") + " redriven."
+	if missing := len(ids) - seen; missing > 0 && err == nil {
+		done += fmt.Sprintf(" %s not found: redriven by another run, or hidden by another reader of the queue. Read the dead letters again.",
+			term.Plural(missing, "dead letter was", "dead letters were"))
+	}
 	if err = errors.Join(append(failures, err)...); err != nil && redriven > 0 {
 		err = fmt.Errorf("%s %w", done, err)
 	}
