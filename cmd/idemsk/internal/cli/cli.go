@@ -56,7 +56,7 @@ type action func(ctx context.Context, s Streams, args []string) error
 // verbs returns all verbs.
 func verbs() []verb {
 	return []verb{
-		localVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb(), topicVerb(), produceVerb(),
+		localVerb(), consoleVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb(), topicVerb(), produceVerb(),
 		migrateVerb(), pruneVerb(), relayVerb(), outboxVerb(),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ func getVerb() verb {
 		about: `
 Shows the stored entry of an idempotency key. With --topic and --namespace (the consumer's), KEY is the key of a record in that topic.
 Without these flags KEY is the stored form, "<namespace>#<topic>#<key>". The entry of a record without a usable key is stored as
-"<namespace>@<topic>-<partition>@<offset>@<timestamp>". If a key is stored as its SHA-256, give the key itself.`,
+"<namespace>@<topic>-<partition>@<offset>@<timestamp>". If a key is stored as its SHA-256, give the key itself, or the stored "sha256:…".`,
 		examples: []string{
 			"idemsk get pay-42 --topic payments --namespace ledger --table idemsk-prod --region eu-central-1",
 			"idemsk get 'ledger#payments#pay-42'",
@@ -59,9 +60,7 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 	defer st.close()
 	rec, err := find(ctx, st, key)
 	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("there is no entry for the key %q in %s. Keys are stored as <namespace>#<topic>#<key> (give the "+
-			"consumer's --namespace and the --topic; no topic with IDEMSK_KEY_SCOPE=namespace), those of records without a usable key as "+
-			"<namespace>@<topic>-<partition>@<offset>@<timestamp>; to look for one: idemsk list --key-has PART", key, st.place)
+		return errors.New(st.notFound(key))
 	}
 	if err != nil {
 		return st.explain(err)
@@ -73,23 +72,34 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 	return err
 }
 
-// find gets an entry by its key, or by the key's hash.
+// find gets an entry by its key, or by the key's hash, which may be given itself.
 func find(ctx context.Context, st store.Admin, key string) (rec store.Entry, err error) {
-	var last string
+	var forms []string
+	if store.IsHashed(key) {
+		forms = append(forms, key) // as list shows it
+	}
 	for _, hashed := range []bool{false, true} {
 		stored, err := store.Key(key, hashed)
 		if err != nil {
 			return rec, err
 		}
-		if stored == last {
-			break
+		if !slices.Contains(forms, stored) {
+			forms = append(forms, stored)
 		}
-		last = stored
+	}
+	for _, stored := range forms {
 		if rec, err = st.Get(ctx, stored); !errors.Is(err, store.ErrNotFound) {
 			return rec, err
 		}
 	}
 	return rec, store.ErrNotFound
+}
+
+// notFound says where a key was not found, and how keys are stored.
+func (s *adminStore) notFound(key string) string {
+	return fmt.Sprintf("there is no entry for the key %q in %s. Keys are stored as <namespace>#<topic>#<key> (give the "+
+		"consumer's --namespace and the --topic; no topic with IDEMSK_KEY_SCOPE=namespace), those of records without a usable key as "+
+		"<namespace>@<topic>-<partition>@<offset>@<timestamp>; to look for one: idemsk list --key-has PART", key, s.place)
 }
 
 func printJSON(s Streams, v any, indent string) error {
@@ -155,18 +165,22 @@ func statusText(rec *store.Entry, now time.Time) string {
 // maxResult is the number of runes shown of a result.
 const maxResult = 300
 
-// resultText shows a stored result as text if it is UTF-8, as hexadecimal otherwise.
+// resultText shows a stored result, shortened.
 func resultText(rec *store.Entry) string {
+	text, size := wholeResult(rec)
+	return cutTo(text, size)
+}
+
+// wholeResult returns a stored result as text if it is UTF-8, as hexadecimal otherwise, and its size in bytes.
+func wholeResult(rec *store.Entry) (text string, size int) {
 	result, err := rec.StoredResult()
 	switch {
 	case err != nil:
-		return strings.TrimPrefix(err.Error(), "idem: ")
-	case len(result) == 0:
-		return ""
+		return strings.TrimPrefix(err.Error(), "idem: "), 0
 	case utf8.Valid(result):
-		return cutTo(string(result), len(result))
+		return string(result), len(result)
 	}
-	return cutTo("hex "+hex.EncodeToString(result), len(result))
+	return "hex " + hex.EncodeToString(result), len(result)
 }
 
 func cutTo(text string, size int) string {

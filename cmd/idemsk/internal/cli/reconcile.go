@@ -175,13 +175,7 @@ func reconcileText(r *reconcile.Report, against string, now time.Time) string {
 	var t term.Table
 	t.Row("WHAT", "KEY", "STATUS", "ATTEMPTS", "UPDATED", "SOURCE", "LINE")
 	t.Right(3, 6) //nolint:mnd // attempts, line
-	for _, group := range []struct {
-		what string
-		recs []recordLine
-	}{
-		{"hangs", records(r.Overdue)}, {"failed", records(r.Failed)}, {"not in the export", records(r.OnlyInStore)},
-		{"not in the store", rows(r.OnlyInExport)}, {"not completed", unsettled(r.Unsettled)}, {"twice in the export", rows(r.Twice)},
-	} {
+	for _, group := range reportGroups(r) {
 		for _, line := range group.recs {
 			t.Row(line.cells(group.what, now)...)
 		}

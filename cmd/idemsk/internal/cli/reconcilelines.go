@@ -39,6 +39,24 @@ func unsettled(list []reconcile.Unsettled) []recordLine {
 	return lines
 }
 
+// reportGroup is a kind of records that an operator should check.
+type reportGroup struct {
+	what  string
+	found int
+	recs  []recordLine // at most the limit of the report
+}
+
+func reportGroups(r *reconcile.Report) []reportGroup {
+	return []reportGroup{
+		{"hangs", r.Found.Overdue, records(r.Overdue)},
+		{"failed", r.Found.Failed, records(r.Failed)},
+		{"not in the export", r.Found.OnlyInStore, records(r.OnlyInStore)},
+		{"not in the store", r.Found.OnlyInExport, rows(r.OnlyInExport)},
+		{"not completed", r.Found.Unsettled, unsettled(r.Unsettled)},
+		{"twice in the export", r.Found.Twice, rows(r.Twice)},
+	}
+}
+
 func (l *recordLine) cells(what string, now time.Time) []string {
 	cells := []string{what, "", "", "", "", "", ""}
 	if l.row != nil {

@@ -67,9 +67,19 @@ type redriveCommand struct {
 
 func (r *redriveCommand) declare(fs *flag.FlagSet) {
 	r.awsFlags.declare(fs)
+	r.declareLetters(fs)
+	fs.StringVar(&r.file, "file", "", "a `FILE` of dead letters instead, one JSON document a line")
+	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as in the record or as stored")
+	fs.IntVar(&r.opt.Limit, "limit", 0, "at most `N` letters")
+	fs.BoolVar(&r.opt.DryRun, "dry-run", false, "show what would be redriven, without redriving or deleting it")
+	fs.BoolVar(&r.yes, "yes", false, "don't ask for confirmation")
+	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
+}
+
+// declareLetters declares the flags of where dead letters are, and where they go.
+func (r *redriveCommand) declareLetters(fs *flag.FlagSet) {
 	fs.StringVar(&r.queueURL, "queue-url", "", "the `URL` of the SQS queue of dead letters")
 	fs.StringVar(&r.topic, "dead-letter-topic", "", "the Kafka `TOPIC` of dead letters instead, in the cluster of --brokers")
-	fs.StringVar(&r.file, "file", "", "a `FILE` of dead letters instead, one JSON document a line")
 	fs.DurationVar(&r.visibility, "visibility-timeout", 5*time.Minute,
 		"the `TIME` for which a message is hidden from other consumers, which limits the duration of one redrive:\nat least twice the function's timeout")
 	r.declareBrokers(fs)
@@ -78,11 +88,17 @@ func (r *redriveCommand) declare(fs *flag.FlagSet) {
 		"only letters of the function `NAME` (default: that of --function-name; with --brokers only, any)")
 	fs.StringVar(&r.opt.Cluster, "of-cluster", "",
 		"only letters of this `CLUSTER`: the ARN or bootstrap servers in the letters (default: those of the first letter)")
-	fs.StringVar(&r.opt.Key, "key", "", "only letters of this idempotency `KEY`, as in the record or as stored")
-	fs.IntVar(&r.opt.Limit, "limit", 0, "at most `N` letters")
-	fs.BoolVar(&r.opt.DryRun, "dry-run", false, "show what would be redriven, without redriving or deleting it")
-	fs.BoolVar(&r.yes, "yes", false, "don't ask for confirmation")
-	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
+}
+
+// checkLetters checks these flags.
+func (r *redriveCommand) checkLetters() error {
+	switch {
+	case r.topic != "" && r.brokers == "":
+		return usagef("--dead-letter-topic needs --brokers, the brokers of its cluster")
+	case r.visibility < redrive.MinVisibility || r.visibility > redrive.MaxVisibility:
+		return usagef("--visibility-timeout is %v: want %v to %v", r.visibility, redrive.MinVisibility, redrive.MaxVisibility)
+	}
+	return r.checkAuth()
 }
 
 func (r *redriveCommand) check(args []string, s Streams) error {
@@ -91,18 +107,19 @@ func (r *redriveCommand) check(args []string, s Streams) error {
 		return usagef("unexpected argument %q", args[0])
 	case r.where() == "" || r.where() != r.queueURL+r.topic+r.file:
 		return usagef("want one of --queue-url, --dead-letter-topic and --file as the source of letters")
-	case r.topic != "" && r.brokers == "":
-		return usagef("--dead-letter-topic needs --brokers, the brokers of its cluster")
+	}
+	if err := r.checkLetters(); err != nil {
+		return err
+	}
+	switch {
 	case r.brokers == "" && r.function == "":
 		return usagef("want --brokers or --function-name as the destination of letters")
 	case r.opt.Limit < 0:
 		return usagef("--limit is %d: want 1 or more, or 0 for no limit", r.opt.Limit)
-	case r.visibility < redrive.MinVisibility || r.visibility > redrive.MaxVisibility:
-		return usagef("--visibility-timeout is %v: want %v to %v", r.visibility, redrive.MinVisibility, redrive.MaxVisibility)
 	case !r.yes && !r.opt.DryRun && !term.IsTerminal(s.In):
 		return usagef("standard input is not a terminal: give --yes, or --dry-run")
 	}
-	return r.checkAuth()
+	return nil
 }
 
 func (r *redriveCommand) run(ctx context.Context, s Streams, args []string) error {

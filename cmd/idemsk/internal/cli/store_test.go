@@ -4,11 +4,13 @@ package cli_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
@@ -85,6 +87,7 @@ func TestOtherStores(t *testing.T) {
 			t.Run("get", func(t *testing.T) { getFromStore(t, name, flags) })
 			t.Run("list", func(t *testing.T) { listStore(t, name, flags) })
 			t.Run("reconcile", func(t *testing.T) { reconcileStore(t, flags) })
+			t.Run("console", func(t *testing.T) { consoleOfStore(t, name, flags) })
 			t.Run("no answer", func(t *testing.T) { wrongPassword(t, where) })
 		})
 	}
@@ -141,6 +144,25 @@ func reconcileStore(t *testing.T, flags []string) {
 		len(report.Unsettled) != 1 || report.OnlyInStore != nil || len(report.Overdue) != 1 || len(report.Failed) != 1 {
 		t.Errorf("%+v: %v", r, err)
 	}
+}
+
+// consoleOfStore deletes an entry.
+func consoleOfStore(t *testing.T, name string, flags []string) {
+	p := openConsole(t, append(flags, "--allow-changes")...)
+	if s := answer[console.Store](p, "GET", "api/store", nil); !strings.Contains(s.Place, name) {
+		t.Errorf("%+v; want %s", s, name)
+	}
+	l := answer[console.Listing](p, "GET", "api/entries?overdue=true&status=STARTED", nil)
+	if len(l.Entries) != 1 || l.Read != 4 || l.Cursor != "" || l.Entries[0].Key != "ledger#payments#dead" {
+		t.Fatalf("%+v; want the one whose owner died", l)
+	}
+	dead := answer[console.Entry](p, "GET", "api/entry?key=dead&namespace=ledger&topic=payments", nil)
+	if dead.State != console.LeaseOver || dead.Token != l.Entries[0].Token {
+		t.Errorf("%+v", dead)
+	}
+	p.refused("POST", "api/actions", console.Change{Action: "delete", Key: dead.Key, Token: dead.Token + 1}, http.StatusConflict, "nothing was deleted")
+	answer[map[string]string](p, "POST", "api/actions", console.Change{Action: "delete", Key: dead.Key, Token: dead.Token})
+	p.refused("POST", "api/actions", console.Change{Action: "delete", Key: dead.Key, Token: dead.Token}, http.StatusNotFound, "the entry is gone")
 }
 
 func wrongPassword(t *testing.T, where string) {

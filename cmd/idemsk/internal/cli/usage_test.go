@@ -28,7 +28,11 @@ func TestUsageErrors(t *testing.T) {
 		"list --limit -1":            "--limit is -1",
 		"reconcile x":                `"x"`,
 		"reconcile --from soon":      "want a time like",
-		"redrive":                    "want one of --queue-url, --dead-letter-topic and --file",
+		"console x":                  `"x"`,
+		"console --queue-url q --dead-letter-topic t":      "exclude each other",
+		"console --dead-letter-topic t":                    "--dead-letter-topic needs --brokers",
+		"console --store-url redis://u@h --outbox-table o": "Redis has no outbox",
+		"redrive": "want one of --queue-url, --dead-letter-topic and --file",
 		"redrive --file f --queue-url q --brokers b":              "want one of",
 		"redrive --queue-url q --dead-letter-topic t --brokers b": "want one of",
 		"redrive --dead-letter-topic t --function-name f":         "--dead-letter-topic needs --brokers",
@@ -100,7 +104,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"local", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
+	for _, verb := range []string{"local", "console", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
 		page := idemsk(t, "help", verb)
 		if page.code != 0 {
 			t.Errorf("help %s: %+v", verb, page)

@@ -46,6 +46,7 @@ func (a *api) handler(host, password, token string) http.Handler {
 		panic(err) // the name is a constant
 	}
 	mux.HandleFunc("GET /{$}", a.index)
+	mux.Handle("GET /common.js", http.FileServerFS(files))
 	mux.Handle("GET /console.js", http.FileServerFS(files))
 	mux.Handle("GET /console.css", http.FileServerFS(files))
 	mux.HandleFunc("GET /api/run", func(w http.ResponseWriter, _ *http.Request) { reply(w, source.Run()) })
@@ -61,9 +62,12 @@ func (a *api) handler(host, password, token string) http.Handler {
 }
 
 // render returns the page with its token.
-func render(token string) []byte {
+func render(token string) []byte { return fill("index.html", token) }
+
+// fill fills in a template.
+func fill(name string, data any) []byte {
 	var page bytes.Buffer
-	if err := template.Must(template.ParseFS(assets, "assets/index.html")).Execute(&page, token); err != nil {
+	if err := template.Must(template.ParseFS(assets, "assets/"+name)).Execute(&page, data); err != nil {
 		panic(err) // the template is part of the program, and tested
 	}
 	return page.Bytes()

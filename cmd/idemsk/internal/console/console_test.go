@@ -330,7 +330,7 @@ func TestAssets(t *testing.T) {
 		t.Errorf("the assets have %d bytes, %v; want at most 80 KB", size, err)
 	}
 	page, _ := start(t, console.Config{})
-	for path, want := range map[string]string{"": "text/html", "console.js": "text/javascript", "console.css": "text/css"} {
+	for path, want := range map[string]string{"": "text/html", "common.js": "text/javascript", "console.js": "text/javascript", "console.css": "text/css"} {
 		if status, _, h := ask(t, http.MethodGet, page+path, ""); status != http.StatusOK || !strings.HasPrefix(h.Get("Content-Type"), want) {
 			t.Errorf("%s: %d %v; want %s", path, status, h, want)
 		}

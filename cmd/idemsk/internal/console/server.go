@@ -32,20 +32,9 @@ type Server struct {
 
 // Start starts a server. The caller closes it.
 func Start(c Config) (*Server, error) {
-	host, _, err := net.SplitHostPort(c.Addr)
+	listener, host, err := listen(c)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the page is %q: want HOST:PORT, such as 127.0.0.1:7433: %w", c.Addr, err)
-	}
-	if !isLoopback(host) && c.Password == "" {
-		return nil, fmt.Errorf("the page at %s can be reached from other machines: set a password in IDEMSK_UI_PASSWORD, or use 127.0.0.1", c.Addr)
-	}
-	var lc net.ListenConfig
-	listener, err := lc.Listen(context.Background(), "tcp", c.Addr)
-	if c.Fallback && errors.Is(err, syscall.EADDRINUSE) {
-		listener, err = lc.Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the page can't be served at %s: %w", c.Addr, err)
+		return nil, err
 	}
 	const headerTimeout = 10 * time.Second
 	token := rand.Text()
@@ -67,6 +56,26 @@ func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.served
 	return err
+}
+
+// listen listens on the address of the page, and returns its host.
+func listen(c Config) (listener net.Listener, host string, err error) {
+	host, _, err = net.SplitHostPort(c.Addr)
+	if err != nil {
+		return nil, "", fmt.Errorf("the address of the page is %q: want HOST:PORT, such as 127.0.0.1:7433: %w", c.Addr, err)
+	}
+	if !isLoopback(host) && c.Password == "" {
+		return nil, "", fmt.Errorf("the page at %s can be reached from other machines: set a password in IDEMSK_UI_PASSWORD, or use 127.0.0.1", c.Addr)
+	}
+	var lc net.ListenConfig
+	listener, err = lc.Listen(context.Background(), "tcp", c.Addr)
+	if c.Fallback && errors.Is(err, syscall.EADDRINUSE) {
+		listener, err = lc.Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("the page can't be served at %s: %w", c.Addr, err)
+	}
+	return listener, host, nil
 }
 
 func isLoopback(host string) bool {

@@ -1,5 +1,5 @@
-// Package console serves the page of idemsk local: what a run does, and buttons that change it. It knows nothing of the run, which implements
-// [Source]. docs/console.md describes the API.
+// Package console serves the pages of idemsk local and idemsk console: what a run does, or what a store has. It knows nothing of either, which implement
+// [Source] and [Operator]. docs/console.md describes the API.
 package console
 
 import (

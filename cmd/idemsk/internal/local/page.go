@@ -125,10 +125,7 @@ func (p *page) Letters(context.Context) ([]console.Letter, error) {
 			letters = append(letters, console.Letter{Message: err.Error(), Value: cutText(body)}) // another function's message may have any form
 			continue
 		}
-		letters = append(letters, console.Letter{
-			ID: l.ID(), Key: l.IdempotencyKey, Source: l.Source(), Code: l.Error.Code, Message: l.Error.Message, Attempts: l.Attempts, Token: l.Token,
-			At: l.Error.At.UnixMicro(), Value: cutText(string(l.Value)),
-		})
+		letters = append(letters, console.LetterOf(&l))
 	}
 	return letters, nil
 }

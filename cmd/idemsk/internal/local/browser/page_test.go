@@ -103,6 +103,14 @@ func launch(t testing.TB) *browser {
 
 func launchWith(t testing.TB, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) *browser {
 	t.Helper()
+	b := tab(t)
+	b.page = start(b.ctx, t, runs, opened)
+	return b
+}
+
+// tab starts a browser, and ends it with the test.
+func tab(t testing.TB) *browser {
+	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "chromium.sh")).Output()
 	if err != nil {
 		t.Fatalf("scripts/chromium.sh: %v", err)
@@ -122,7 +130,7 @@ func launchWith(t testing.TB, runs func(ctx context.Context, o local.Options) er
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	return &browser{t: t, ctx: ctx, page: start(ctx, t, runs, opened), axe: string(axe)}
+	return &browser{t: t, ctx: ctx, axe: string(axe)}
 }
 
 func do[T any](b *browser, what string, action chromedp.Action[T]) T {

@@ -1,0 +1,195 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// consolePage is a running idemsk console.
+type consolePage struct {
+	t          *testing.T
+	url, token string
+}
+
+// openConsole runs idemsk console until the end of the test.
+func openConsole(t *testing.T, flags ...string) *consolePage {
+	t.Helper()
+	read, write := io.Pipe()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Main(ctx, append([]string{"console", "--ui", "127.0.0.1:0"}, flags...), cli.Streams{Out: io.Discard, Err: write}, "v1")
+		_ = write.Close()
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 {
+			t.Errorf("idemsk console: exit %d", code)
+		}
+	})
+	buf := make([]byte, 4096)
+	n, _ := read.Read(buf)
+	go func() { _, _ = io.Copy(io.Discard, read) }() // ends with the pipe
+	p := &consolePage{t: t, url: regexp.MustCompile(`http://127\S+/`).FindString(string(buf[:n]))}
+	_, page := p.ask(http.MethodGet, "", nil)
+	found := regexp.MustCompile(`name="token" content="([A-Z0-9]{20,})"`).FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("no page: %s %s", buf[:n], page)
+	}
+	p.token = found[1]
+	return p
+}
+
+func (p *consolePage) ask(method, path string, body any) (status int, text string) {
+	p.t.Helper()
+	sent, err := json.Marshal(body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, strings.NewReader(string(sent)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("X-Idemsk-Token", p.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// answer asks for a value, which must be given.
+func answer[T any](p *consolePage, method, path string, body any) (v T) {
+	p.t.Helper()
+	status, text := p.ask(method, path, body)
+	if err := json.Unmarshal([]byte(text), &v); err != nil || status != http.StatusOK {
+		p.t.Errorf("%s %s: %d %s %v", method, path, status, text, err)
+	}
+	return v
+}
+
+// refused asks for what must be refused, with a status and a message.
+func (p *consolePage) refused(method, path string, body any, want int, says string) {
+	p.t.Helper()
+	if status, text := p.ask(method, path, body); status != want || !strings.Contains(text, says) || !strings.HasPrefix(text, `{"error":`) {
+		p.t.Errorf("%s %s: %d %s; want %d and %q", method, path, status, text, want, says)
+	}
+}
+
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	endpoint, client := newDynamoDB(t)
+	fill(t, client)
+	p := openConsole(t, "--endpoint-url", endpoint, "--namespace", "ledger", "--topic", "payments", "--allow-changes")
+	if s := answer[console.Store](p, "GET", "api/store", nil); s.Place != "the table idemsk" || !strings.Contains(s.Cost, "read units for a full scan") || !s.Changes || s.Namespace != "ledger" {
+		t.Errorf("%+v", s)
+	}
+	done := answer[console.Entry](p, "GET", "api/entry?key=done&namespace=ledger&topic=payments", nil)
+	if done.Key != "ledger#payments#done" || done.State != console.Completed || !strings.HasPrefix(done.Result, `{"balance":1250}`) || done.Token == 0 {
+		t.Errorf("%+v", done)
+	}
+	for query, want := range map[string]string{
+		"status=FAILED": "ledger@payments-0@6200@1767231800000", "status=STARTED&overdue=true": "ledger#payments#dead", "before=49h": "ledger@payments-0@6200@1767231800000", "has=fly": "ledger#payments#flying",
+	} {
+		if l := answer[console.Listing](p, "GET", "api/entries?"+query, nil); len(l.Entries) != 1 || l.Entries[0].Key != want || l.Read != 8 || l.Cursor != "" {
+			t.Errorf("%s: %+v; want %s of 8", query, l, want)
+		}
+	}
+	if l := answer[console.Listing](p, "GET", "api/entries?failure=true", nil); len(l.Entries) != 2 {
+		t.Errorf("failures: %+v; want the failed and the released one", l)
+	}
+	p.refused("GET", "api/entry?key=none", nil, http.StatusNotFound, "Keys are stored as")
+	p.refused("GET", "api/entry?key=none&topic=payments", nil, http.StatusBadRequest, "a topic needs the namespace")
+	p.refused("GET", "api/entry", nil, http.StatusBadRequest, "empty")
+	p.refused("GET", "api/entries?status=DONE", nil, http.StatusBadRequest, "unknown status")
+	p.refused("GET", "api/entries?before=soon", nil, http.StatusBadRequest, "want a time like")
+	p.refused("GET", "api/entries?cursor=x", nil, http.StatusGone, "Read it again")
+	p.refused("GET", "api/letters", nil, http.StatusBadRequest, "--queue-url")
+	p.refused("GET", "api/parked", nil, http.StatusBadRequest, "--outbox-table")
+	p.refused("POST", "api/actions", console.Change{Action: "delete", Key: done.Key, Token: done.Token + 1}, http.StatusConflict, fmt.Sprintf("version %d", done.Token))
+	p.refused("POST", "api/actions", console.Change{Action: "explode"}, http.StatusBadRequest, "explode")
+	p.refused("POST", "api/actions", map[string]int{"acton": 1}, http.StatusBadRequest, "unknown field")
+	answer[map[string]string](p, "POST", "api/actions", console.Change{Action: "delete", Key: done.Key, Token: done.Token})
+	p.refused("GET", "api/entry?key="+url.QueryEscape(done.Key), nil, http.StatusNotFound, "no entry")
+}
+
+// The report is that of idemsk reconcile.
+func TestConsoleReconciles(t *testing.T) {
+	t.Parallel()
+	endpoint, client := newDynamoDB(t)
+	fill(t, client)
+	p := openConsole(t, "--endpoint-url", endpoint)
+	counts := func(e console.Export) string {
+		r := answer[console.Report](p, "POST", "api/reconcile", e)
+		var all []string
+		for _, g := range r.Groups {
+			all = append(all, fmt.Sprint(g.Count))
+		}
+		return fmt.Sprint(r.Records, r.Rows, r.Matched, all)
+	}
+	if got := counts(console.Export{}); got != "8 0 0 [1 1 0 0 0 0]" {
+		t.Errorf("without an export: %s", got)
+	}
+	export := console.Export{Name: "b.csv", Field: "id", Text: "id\ndone\nghost\nflying\ndone\n", Namespace: "ledger", Topic: "payments"}
+	if got := counts(export); got != "8 4 1 [1 1 3 1 1 1]" {
+		t.Errorf("with an export: %s", got)
+	}
+	export.Field = "key"
+	p.refused("POST", "api/reconcile", export, http.StatusBadGateway, "key")
+	p.refused("POST", "api/actions", console.Change{Action: "delete", Key: "k", Token: 1}, http.StatusForbidden, "--allow-changes")
+}
+
+// Dead letters are read without being taken. Without a destination they stay.
+func TestConsoleReadsDeadLetters(t *testing.T) {
+	t.Parallel()
+	endpoint, _ := newDynamoDB(t)
+	client, queue := awstest.NewQueue(t, "letters")
+	body, err := json.Marshal(kafka.DeadLetter{Topic: "payments", IdempotencyKey: "ledger#payments#p", Token: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{strings.Replace(string(body), `"code":""`, `"code":"permanent"`, 1), "another's"} {
+		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: aws.String(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, err := url.Parse(queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := []string{"--store-url", "redis://127.0.0.1:1", "--endpoint-url", "http://" + u.Host, "--allow-changes", "--queue-url"}
+	p := openConsole(t, append(at, queue)...)
+	for range 2 {
+		if got := answer[console.Letters](p, "GET", "api/letters", nil); len(got.Letters) != 1 || got.Letters[0].Token != 7 || len(got.Others) != 1 || got.More {
+			t.Errorf("%+v; want one letter and another's message", got)
+		}
+	}
+	p.refused("POST", "api/actions", console.Change{Action: "redrive"}, http.StatusBadRequest, "--brokers or --function-name")
+	p.refused("GET", "api/entry?key=k", nil, http.StatusBadGateway, "redisstore")
+	p = openConsole(t, append(at, queue+"-none")...)
+	p.refused("GET", "api/letters", nil, http.StatusBadGateway, "there is no such queue")
+	p = openConsole(t, "--endpoint-url", endpoint, "--table", "missing")
+	p.refused("GET", "api/entries", nil, http.StatusBadGateway, "check the name of the table")
+	p = openConsole(t, "--endpoint-url", "http://127.0.0.1:1")
+	p.refused("GET", "api/entry?key=k", nil, http.StatusBadGateway, "no answer from AWS")
+}
