@@ -19,7 +19,7 @@ type settings struct {
 }
 
 const (
-	maxAttempts = 8
+	maxAttempts = 16
 	retention   = 168 * time.Hour // the default
 )
 
