@@ -78,7 +78,7 @@ func TestListingOfManyKeysIsBounded(t *testing.T) {
 	}
 }
 
-// A listing is continued once and by one request. Those that nobody continues are forgotten, and a closed page reads nothing more.
+// A listing is continued once and by one request. Those that no request continues are forgotten, and a closed page reads nothing more.
 func TestListingIsContinued(t *testing.T) {
 	t.Parallel()
 	o, st := newOperator(t)
