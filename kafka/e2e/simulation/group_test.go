@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/host"
+	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
@@ -115,7 +116,7 @@ func (g *group) member(name string) {
 		g.running.Go(func() { ended <- g.consume(ctx, p) })
 		select {
 		case err := <-ended:
-			if err != nil && !p.ended() {
+			if err != nil && !p.ended() && !errors.Is(err, scheduler.ErrOverrun) { // requests are held for longer than a shutdown may take
 				g.violatedf(p.name, "ended: %v", err)
 			}
 		case <-p.alive.Done():
