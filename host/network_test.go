@@ -32,6 +32,6 @@ func TestDeadLetterIsSentAfterConnectionsFallSilent(t *testing.T) {
 	}
 	queue := must(base.deadLetters(t.Context()))
 	letter := kafka.DeadLetter{Topic: "payments", Value: make([]byte, sqsdlq.SmallestMaxBytes), Error: store.Failure{Code: store.CodePermanent}}
-	proxy.WantToGoOn(t, 4*dynamostore.AttemptTimeout, func(ctx context.Context) error { return queue.Send(ctx, letter) })
+	proxy.WantToGoOn(t, 15*dynamostore.AttemptTimeout, func(ctx context.Context) error { return queue.Send(ctx, letter) })
 	equal(t, "the value is left out of a letter that is too large with it", size.Load() < sqsdlq.SmallestMaxBytes, true)
 }

@@ -28,7 +28,7 @@ func TestValueIsStoredAfterConnectionsFallSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var offset int64
-	proxy.WantToGoOn(t, 4*attemptTimeout, func(ctx context.Context) error {
+	proxy.WantToGoOn(t, 15*attemptTimeout, func(ctx context.Context) error {
 		offset++
 		return letters.Send(ctx, kafka.DeadLetter{Topic: "payments", Offset: offset, Value: make([]byte, 100)})
 	})

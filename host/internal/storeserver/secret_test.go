@@ -86,7 +86,7 @@ func TestSecretIsReadAfterConnectionsFallSilent(t *testing.T) {
 	proxy, url := faultproxy.Serve(t, content)
 	cfg := aws.Config{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
 	s := newSecret(cfg, apptest.SecretARN)
-	proxy.WantToGoOn(t, 4*dynamostore.AttemptTimeout, func(ctx context.Context) error {
+	proxy.WantToGoOn(t, 15*dynamostore.AttemptTimeout, func(ctx context.Context) error {
 		c, err := s.read(ctx)
 		if err == nil {
 			apptest.Equal(t, "user", c.Username, "u")

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	shortTimeout = time.Second      // for the servers to answer, in these tests
-	soon         = 10 * time.Second // above a few of these, and below what would be waited for without
+	shortTimeout = 2 * time.Second  // for the servers to answer, in these tests
+	soon         = 30 * time.Second // above a few of these, and below what would be waited for without
 )
 
 // dialBehindProxy connects to a cluster through a proxy.
