@@ -1,4 +1,4 @@
-//go:build servers
+//go:build servers && !race
 
 package simulation_test
 
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Compiling the machine takes too long for go test without a tag.
+// Compiling the machine takes too long for go test without a tag, and many minutes with the race detector.
 
 // A scenario with an order has the same events at each run, on the event source and with a group. Another order has others.
 func TestOrderIsRepeatedExactly(t *testing.T) {
