@@ -15,13 +15,13 @@ func TestOrderIsRepeatedExactly(t *testing.T) {
 	m := newMachine(t)
 	for name, group := range map[string]bool{"event source": false, "group": true} {
 		t.Run(name, func(t *testing.T) {
-			s := scenario{seed: 1, order: 1}
-			for settingsOf(dice(s.seed)).group != group {
-				s.seed++
+			s := scenario{Seed: 1, order: 1}
+			for settingsOf(dice(s.Seed)).group != group {
+				s.Seed++
 			}
 			first := m.run(t, s)
 			if again := m.run(t, s); !reflect.DeepEqual(first, again) || first.Steps == 0 {
-				t.Errorf("seed %d has %d events, and then %d others", s.seed, len(first.Trace), len(again.Trace))
+				t.Errorf("seed %d has %d events, and then %d others", s.Seed, len(first.Trace), len(again.Trace))
 			}
 			s.order = 2
 			if other := m.run(t, s); reflect.DeepEqual(first.Trace, other.Trace) {
@@ -30,7 +30,7 @@ func TestOrderIsRepeatedExactly(t *testing.T) {
 		})
 	}
 	t.Run("violation", func(t *testing.T) {
-		s, res, found := inSomeOrder(t, m, scenario{seed: 3, careless: true})
+		s, res, found := inSomeOrder(t, m, scenario{Seed: 3, Careless: true})
 		if again := m.run(t, s); !found || !strings.Contains(res.Violation, `is booked "1" times`) || again.Violation != res.Violation {
 			t.Errorf("%s: %q, and then %q", s.command(), res.Violation, again.Violation)
 		}

@@ -14,16 +14,9 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 )
 
-// instanceVariable is the environment variable of a run in a machine: the scenario as JSON.
+// instanceVariable is the environment variable of a run in a machine: the scenario as JSON, without its order, which is in the random numbers of
+// the machine.
 const instanceVariable = "SIMULATE_SCENARIO"
-
-// instance is the scenario of a run in a machine. Its order is in the random numbers of the machine.
-type instance struct {
-	Seed     uint64
-	Records  int
-	Only     []uint64
-	Careless bool
-}
 
 // beginResult begins the line of a machine's output that has the result as JSON.
 const beginResult = "\nresult: "
@@ -66,7 +59,7 @@ func newMachine(t *testing.T) *machine {
 // run runs a scenario in its order.
 func (m *machine) run(t *testing.T, s scenario) (res result) {
 	t.Helper()
-	text, err := json.Marshal(instance{s.seed, s.records, s.only, s.careless})
+	text, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (p *process) handle(ctx context.Context, r kafka.Record) ([]byte, error) {
 		return json.Marshal(receipt{pay, a.Token})
 	case booked, slow:
 	}
-	if p.careless {
+	if p.Careless {
 		booking := add(bookingsTable, "payment", pay.ID, 1).Update
 		_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: booking.TableName, Key: booking.Key, UpdateExpression: booking.UpdateExpression,

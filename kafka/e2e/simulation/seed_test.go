@@ -112,26 +112,26 @@ func (f *faults) ofRequest(name string) string {
 
 // scenario is what a run depends on.
 type scenario struct {
-	seed    uint64
+	Seed    uint64
 	order   uint64   // of the goroutines, of select and of maps, and the jitter; 0 means as it happens
-	records int      // the first records of the seed's topic, 0 means all
-	only    []uint64 // the faults that may occur, nil means all
+	Records int      // the first records of the seed's topic, 0 means all
+	Only    []uint64 // the faults that may occur, nil means all
 
-	careless bool // the handler books outside of the transaction, to test that a run finds it
+	Careless bool // the handler books outside of the transaction, to test that a run finds it
 }
 
 // command returns the command that runs the scenario.
 func (s scenario) command() string {
-	words := []string{"make simulate SEEDS=" + strconv.FormatUint(s.seed, 10)}
+	words := []string{"make simulate SEEDS=" + strconv.FormatUint(s.Seed, 10)}
 	if s.order > 0 {
 		words = append(words, "ORDERS="+strconv.FormatUint(s.order, 10))
 	}
-	if s.records > 0 {
-		words = append(words, "FIRST="+strconv.Itoa(s.records))
+	if s.Records > 0 {
+		words = append(words, "FIRST="+strconv.Itoa(s.Records))
 	}
-	if s.only != nil {
-		ids := make([]string, 0, len(s.only)+1)
-		for _, id := range s.only {
+	if s.Only != nil {
+		ids := make([]string, 0, len(s.Only)+1)
+		for _, id := range s.Only {
 			ids = append(ids, strconv.FormatUint(id, 16))
 		}
 		if len(ids) == 0 {
@@ -144,11 +144,11 @@ func (s scenario) command() string {
 
 // allowed returns the set of faults that may occur.
 func (s scenario) allowed() map[uint64]bool {
-	if s.only == nil {
+	if s.Only == nil {
 		return nil
 	}
-	set := make(map[uint64]bool, len(s.only))
-	for _, id := range s.only {
+	set := make(map[uint64]bool, len(s.Only))
+	for _, id := range s.Only {
 		set[id] = true
 	}
 	return set

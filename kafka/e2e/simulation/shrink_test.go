@@ -56,7 +56,7 @@ func (sh *shrinker) fewerFaults() {
 		for from := 0; from < len(ids); {
 			without := append(append([]uint64{}, ids[:from]...), ids[min(from+size, len(ids)):]...)
 			s := sh.best
-			s.only = without
+			s.Only = without
 			if sh.fails(s) {
 				ids = without
 				continue
@@ -69,30 +69,30 @@ func (sh *shrinker) fewerFaults() {
 // fewerRecords keeps the first records only.
 func (sh *shrinker) fewerRecords() {
 	most := 0
-	for _, records := range produce(dice(sh.best.seed), new(settingsOf(dice(sh.best.seed))), sh.best.records) {
+	for _, records := range produce(dice(sh.best.Seed), new(settingsOf(dice(sh.best.Seed))), sh.best.Records) {
 		most += len(records)
 	}
 	for size := most / 2; size > 0; size /= 2 {
 		for most > size {
 			s := sh.best
-			s.records = most - size
+			s.Records = most - size
 			if !sh.fails(s) {
 				break
 			}
-			most = s.records
+			most = s.Records
 		}
 	}
 }
 
 func TestAFailureIsFoundAndShrunk(t *testing.T) {
 	run := func(s scenario) result { return runHere(t, s) }
-	s := scenario{seed: 3, careless: true}
+	s := scenario{Seed: 3, Careless: true}
 	res := run(s)
 	if !strings.Contains(res.Violation, `is booked "1" times`) || len(res.Injected) == 0 {
 		t.Fatalf("a handler that books outside of the transaction, with %d faults: %s", len(res.Injected), res.Violation)
 	}
 	small, res2, _ := shrink(run, s, &res)
-	if small.only == nil || len(small.only) > 0 || small.records == 0 || small.records > 3 || res2.Violation == "" {
+	if small.Only == nil || len(small.Only) > 0 || small.Records == 0 || small.Records > 3 || res2.Violation == "" {
 		t.Errorf("after shrinking: %s: %s; want no faults, and at most 3 records", small.command(), res2.Violation)
 	}
 	if got := small.command(); !strings.HasPrefix(got, "make simulate SEEDS=3 FIRST=") || !strings.HasSuffix(got, " ONLY=none") {

@@ -54,7 +54,7 @@ func TestSimulation(t *testing.T) {
 	begun, steps, count := time.Now(), 0, map[string]int{}
 	for seed := first; seed <= last; seed++ {
 		for order := order; order <= lastOrder; order++ {
-			s := scenario{seed: seed, order: order, records: testkit.Number(t, firstVariable, 0, 1), only: faultsOf(t)}
+			s := scenario{Seed: seed, order: order, Records: testkit.Number(t, firstVariable, 0, 1), Only: faultsOf(t)}
 			res := run(s)
 			steps += res.Steps
 			for _, f := range res.Injected {
@@ -74,11 +74,11 @@ func TestSimulation(t *testing.T) {
 // runInstance runs the scenario of a machine, and prints the result.
 func runInstance(t *testing.T, text string) {
 	t.Helper()
-	var i instance
-	if err := json.Unmarshal([]byte(text), &i); err != nil {
+	var s scenario
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		t.Fatal(err)
 	}
-	out, err := json.Marshal(runHere(t, scenario{seed: i.Seed, records: i.Records, only: i.Only, careless: i.Careless}))
+	out, err := json.Marshal(runHere(t, s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,13 +88,13 @@ func runInstance(t *testing.T, text string) {
 // report reports a violation with the smallest scenario that still has one, in an order that repeats it if there is one.
 func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 	t.Helper()
-	t.Errorf("seed %d: %s", s.seed, res.Violation)
+	t.Errorf("seed %d: %s", s.Seed, res.Violation)
 	if s.order == 0 {
 		m := newMachine(t)
 		if ordered, orderedRes, found := inSomeOrder(t, m, s); found {
 			run, s, res = func(s scenario) result { return m.run(t, s) }, ordered, &orderedRes
 		} else {
-			t.Errorf("orders 1 to %d of the seed have no violation: more of them with make simulate SEEDS=%d ORDERS=%d-%d", maxOrders, s.seed, maxOrders+1, 20*maxOrders)
+			t.Errorf("orders 1 to %d of the seed have no violation: more of them with make simulate SEEDS=%d ORDERS=%d-%d", maxOrders, s.Seed, maxOrders+1, 20*maxOrders)
 		}
 	}
 	small, res, runs := shrink(run, s, res)

@@ -107,7 +107,7 @@ func runHere(t *testing.T, s scenario) (res result) {
 
 func newWorld(t *testing.T, s scenario) *world {
 	t.Helper()
-	d := dice(s.seed)
+	d := dice(s.Seed)
 	w := &world{
 		scenario: s, dice: d, settings: settingsOf(d), faults: &faults{dice: d, only: s.allowed()}, begun: time.Now(),
 		items: make(map[string]decoded), entries: make(map[string]entry), owners: make(map[string]*process), handling: make(map[string][]*execution),
@@ -119,7 +119,7 @@ func newWorld(t *testing.T, s scenario) *world {
 	if w.faults.strikes(fullQueue, 0.3, "the queue") {
 		w.full = time.Duration(d.between(1, 30, "full queue")) * time.Second
 	}
-	w.records = produce(d, &w.settings, s.records)
+	w.records = produce(d, &w.settings, s.Records)
 	var err error
 	if w.tables, err = dynamofake.New(dynamofake.Config{}); err != nil {
 		t.Fatal(err)

@@ -60,8 +60,9 @@ func (e *explained) Unwrap() error { return e.err }
 // entryOnPage returns what a page shows of an entry, without its result.
 func entryOnPage(rec *store.Entry, now time.Time) console.Entry {
 	e := console.Entry{
-		Key: rec.Key, Status: string(rec.Status), State: stateOf(rec, now), Expired: rec.Status != store.StatusStarted && !now.Before(rec.Expiry),
-		Token: rec.Token, Attempts: rec.Attempts, Source: rec.Source, Owner: rec.Owner, Print: rec.Fingerprint.String(),
+		Key: rec.Key, Status: string(rec.Status), State: console.StateOf(rec.Status, rec.Released(), !now.Before(rec.LeaseUntil)),
+		Expired: rec.Status != store.StatusStarted && !now.Before(rec.Expiry),
+		Token:   rec.Token, Attempts: rec.Attempts, Source: rec.Source, Owner: rec.Owner, Print: rec.Fingerprint.String(),
 		Created: micros(rec.CreatedAt), Updated: micros(rec.UpdatedAt), Expires: micros(rec.Expiry),
 	}
 	switch e.State {
@@ -81,20 +82,6 @@ func micros(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMicro()
-}
-
-func stateOf(rec *store.Entry, now time.Time) string {
-	switch {
-	case rec.Status == store.StatusCompleted:
-		return console.Completed
-	case rec.Status == store.StatusFailed:
-		return console.Failed
-	case rec.Released():
-		return console.Waiting
-	case now.Before(rec.LeaseUntil):
-		return console.Held
-	}
-	return console.LeaseOver
 }
 
 // Entries implements console.Operator. The store yields all entries, and the filter is applied here: so it is known how many were read.

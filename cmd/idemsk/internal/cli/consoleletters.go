@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 )
@@ -61,8 +59,7 @@ func (o *operator) source(ctx context.Context) (source redrive.Source, end func(
 	if err != nil {
 		return nil, nil, err
 	}
-	client := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.HTTPClient = boundedHTTP(cfg) })
-	return redrive.Queue(client, r.queueURL, r.visibility), func() {}, nil
+	return r.queue(cfg), func() {}, nil
 }
 
 // redrive redrives the dead letters with some IDs, or all.

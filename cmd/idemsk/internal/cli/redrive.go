@@ -199,11 +199,15 @@ func (r *redriveCommand) values(ctx context.Context) (s3spill.Getter, error) {
 	return newS3(cfg), nil
 }
 
+func (r *redriveCommand) queue(cfg aws.Config) redrive.Source {
+	client := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.HTTPClient = boundedHTTP(cfg) })
+	return redrive.Queue(client, r.queueURL, r.visibility)
+}
+
 func (r *redriveCommand) openSource(ctx context.Context, s Streams, cfg aws.Config, cluster *redrive.Kafka) (err error) {
 	switch {
 	case r.queueURL != "":
-		client := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.HTTPClient = boundedHTTP(cfg) })
-		r.opt.Source = redrive.Queue(client, r.queueURL, r.visibility)
+		r.opt.Source = r.queue(cfg)
 	case r.topic != "":
 		var removed int64
 		if r.opt.Source, removed, err = cluster.Letters(ctx, r.topic); removed > 0 {

@@ -1,20 +1,13 @@
 package console
 
 import (
-	"bytes"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
-	"io/fs"
 	"net/http"
 	"strconv"
 	"time"
 )
-
-//go:embed assets
-var assets embed.FS
 
 // maxBody is the maximum size in bytes of a request that changes something: a file, each of whose bytes may be escaped in JSON.
 const maxBody = 2*MaxFile + 1<<20
@@ -22,7 +15,6 @@ const maxBody = 2*MaxFile + 1<<20
 // api answers the requests of the page.
 type api struct {
 	source  Source
-	page    []byte
 	streams chan struct{} // its capacity is the maximum number of streams
 	every   time.Duration // the interval of a stream
 	ending  chan struct{} // closed when the streams are to send their last state
@@ -34,21 +26,13 @@ const (
 	lastState   = time.Second // until a page must have taken it
 )
 
-func newAPI(source Source, token string) *api {
-	return &api{source: source, page: render(token), streams: make(chan struct{}, maxStreams), every: streamEvery, ending: make(chan struct{})}
+func newAPI(source Source) *api {
+	return &api{source: source, streams: make(chan struct{}, maxStreams), every: streamEvery, ending: make(chan struct{})}
 }
 
 func (a *api) handler(host, password, token string) http.Handler {
 	source := a.source
-	mux := http.NewServeMux()
-	files, err := fs.Sub(assets, "assets")
-	if err != nil {
-		panic(err) // the name is a constant
-	}
-	mux.HandleFunc("GET /{$}", a.index)
-	mux.Handle("GET /common.js", http.FileServerFS(files))
-	mux.Handle("GET /console.js", http.FileServerFS(files))
-	mux.Handle("GET /console.css", http.FileServerFS(files))
+	mux := muxOf("index.html", token, "common.js", "console.js", "console.css")
 	mux.HandleFunc("GET /api/run", func(w http.ResponseWriter, _ *http.Request) { reply(w, source.Run()) })
 	mux.HandleFunc("GET /api/stream", a.stream)
 	mux.HandleFunc("GET /api/keys", a.keys)
@@ -59,23 +43,6 @@ func (a *api) handler(host, password, token string) http.Handler {
 	mux.HandleFunc("GET /api/verdict", a.verdict)
 	mux.HandleFunc("POST /api/actions", a.action)
 	return &guard{next: mux, host: host, password: password, token: token}
-}
-
-// render returns the page with its token.
-func render(token string) []byte { return fill("index.html", token) }
-
-// fill fills in a template.
-func fill(name string, data any) []byte {
-	var page bytes.Buffer
-	if err := template.Must(template.ParseFS(assets, "assets/"+name)).Execute(&page, data); err != nil {
-		panic(err) // the template is part of the program, and tested
-	}
-	return page.Bytes()
-}
-
-func (a *api) index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(a.page) // an error means that the browser has gone
 }
 
 func (a *api) keys(w http.ResponseWriter, r *http.Request) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net/http"
 	"time"
 
@@ -33,19 +32,7 @@ func Operate(ctx context.Context, c Config, o Operator, say func(url string)) er
 }
 
 func operatorHandler(o Operator, host, password, token string) http.Handler {
-	mux := http.NewServeMux()
-	page := fill("store.html", token)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(page) // an error means that the browser has gone
-	})
-	files, err := fs.Sub(assets, "assets")
-	if err != nil {
-		panic(err) // the name is a constant
-	}
-	for _, name := range []string{"common.js", "store.js", "console.css", "store.css"} {
-		mux.Handle("GET /"+name, http.FileServerFS(files))
-	}
+	mux := muxOf("store.html", token, "common.js", "store.js", "console.css", "store.css")
 	mux.HandleFunc("GET /api/store", func(w http.ResponseWriter, r *http.Request) { reply(w, o.Store(r.Context())) })
 	mux.HandleFunc("GET /api/entry", func(w http.ResponseWriter, r *http.Request) {
 		e, err := o.Entry(r.Context(), Search{Key: r.FormValue("key"), Namespace: r.FormValue("namespace"), Topic: r.FormValue("topic")})

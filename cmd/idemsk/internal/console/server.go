@@ -38,7 +38,7 @@ func Start(c Config) (*Server, error) {
 	}
 	const headerTimeout = 10 * time.Second
 	token := rand.Text()
-	s := &Server{url: "http://" + listener.Addr().String() + "/", served: make(chan struct{}), api: newAPI(c.Source, token)}
+	s := &Server{url: "http://" + listener.Addr().String() + "/", served: make(chan struct{}), api: newAPI(c.Source)}
 	s.http = &http.Server{Handler: s.api.handler(host, c.Password, token), ReadHeaderTimeout: headerTimeout}
 	go func() {
 		defer close(s.served)

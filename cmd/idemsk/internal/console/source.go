@@ -5,6 +5,8 @@ package console
 import (
 	"context"
 	"errors"
+
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Source is what the page shows. Its methods are called concurrently and return soon. All texts are shown as they are: the page escapes them.
@@ -84,6 +86,23 @@ const (
 	Completed = "completed"
 	Failed    = "failed"
 )
+
+// StateOf returns the state of a key from its status, whether it waits for another attempt, and whether its lease is over; "" without a status.
+func StateOf(status store.Status, waits, over bool) string {
+	switch {
+	case status == store.StatusCompleted:
+		return Completed
+	case status == store.StatusFailed:
+		return Failed
+	case status == "":
+		return ""
+	case waits:
+		return Waiting
+	case over:
+		return LeaseOver
+	}
+	return Held
+}
 
 // Keys are some keys.
 type Keys struct {

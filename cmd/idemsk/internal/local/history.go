@@ -124,29 +124,14 @@ func (r *recorder) observe(w *dynamofake.Write) {
 	}
 }
 
-// count counts the key of a write in the state that it has now. These counts have all keys, also those whose history is not kept any more.
+// count counts the key of a write in the state that it has now, as if no lease were over. These counts have all keys, also those whose history is not kept any more.
 func (r *recorder) count(w *dynamofake.Write) {
-	if before := stateOf(store.Status(w.Before(attrStatus)), w.Before(attrRetry) != ""); before != "" {
+	if before := console.StateOf(store.Status(w.Before(attrStatus)), w.Before(attrRetry) != "", false); before != "" {
 		r.states[before]--
 	}
-	if after := stateOf(store.Status(w.After(attrStatus)), w.After(attrRetry) != ""); after != "" {
+	if after := console.StateOf(store.Status(w.After(attrStatus)), w.After(attrRetry) != "", false); after != "" {
 		r.states[after]++
 	}
-}
-
-// stateOf returns the state of an entry whose lease is not over; "" if there is none.
-func stateOf(status store.Status, waits bool) string {
-	switch {
-	case status == store.StatusCompleted:
-		return console.Completed
-	case status == store.StatusFailed:
-		return console.Failed
-	case status == "":
-		return ""
-	case waits:
-		return console.Waiting
-	}
-	return console.Held
 }
 
 func claims(kind string) bool { return kind == console.KindClaimed || kind == console.KindStolen }
@@ -239,11 +224,7 @@ func (k *keyHistory) until() int64 {
 }
 
 func (k *keyHistory) state(now int64) string {
-	state := stateOf(k.status, k.retry != 0)
-	if state == console.Held && k.lease < now {
-		return console.LeaseOver
-	}
-	return state
+	return console.StateOf(k.status, k.retry != 0, k.lease < now)
 }
 
 func (k *keyHistory) show(now int64) console.Key {
