@@ -42,6 +42,7 @@ var (
 	_ store.Store      = (*Store)(nil)
 	_ store.Batcher    = (*Store)(nil)
 	_ store.Transactor = (*Store)(nil)
+	_ store.Ranger     = (*Store)(nil)
 	_ store.Admin      = (*Store)(nil)
 )
 
@@ -98,6 +99,10 @@ func clone(rec *store.Entry) store.Entry {
 		f := *rec.Failure
 		c.Failure = &f
 	}
+	if rec.Range != nil {
+		r := *rec.Range
+		c.Range = &r
+	}
 	return c
 }
 
@@ -125,7 +130,7 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 
 func (s *Store) settle(set *store.Settlement, now time.Time) error {
 	if set.Claim != nil {
-		return s.completeUnclaimed(set, now)
+		return s.settleUnclaimed(set, now)
 	}
 	seen, ok := s.recs[set.Key]
 	switch {

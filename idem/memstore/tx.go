@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
@@ -82,30 +81,4 @@ func commit(effect store.Effect) error {
 		write()
 	}
 	return nil
-}
-
-// completeUnclaimed claims and completes an absent key.
-func (s *Store) completeUnclaimed(set *store.Settlement, now time.Time) error {
-	if seen, ok := s.recs[set.Key]; ok {
-		if store.OwnSettlement(set, seen) {
-			return nil
-		}
-		return &store.ClaimRefusedError{Result: s.answer(set.Claim, seen, now)}
-	}
-	if err := commit(set.Effect); err != nil {
-		return err
-	}
-	rec := store.FreshlySettled(set, now)
-	s.recs[set.Key] = &rec
-	return nil
-}
-
-// answer returns the answer to a claim that writes nothing.
-func (s *Store) answer(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.ClaimResult {
-	verdict, res := store.Judge(req, seen, now, s.skew)
-	if verdict == store.VerdictMismatch {
-		res.Err = store.ErrFingerprintMismatch
-	}
-	res.Entry = clone(seen)
-	return res
 }

@@ -63,7 +63,7 @@ func (e *RejectedError) Unwrap() error { return e.Err }
 // ErrClaimRefused is matched by every ClaimRefusedError.
 var ErrClaimRefused = errors.New("idem: the key is not free")
 
-// ClaimRefusedError means that a completion that also claims its key (Settlement.Claim) found an entry. Nothing was changed. Result is
+// ClaimRefusedError means that a settlement that also claims its key (Settlement.Claim) found an entry. Nothing was changed. Result is
 // the result that a claim would have had. Its State is ClaimUnknown, without an error, if the claim would have taken the key.
 type ClaimRefusedError struct{ Result ClaimResult }
 

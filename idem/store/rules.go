@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // This file states the rules that stores keep, one function each. memstore calls these functions under a lock. dynamostore applies
 // them to the item that a failed condition returned, and writes the entry that they return. redisstore and pgstore state the rules
@@ -19,7 +22,8 @@ import "time"
 //   - Rule 10: a record with a token that its key never had gets a dead letter with the right one (unfit, kafka/redrive.go).
 
 // FreshToken is rule 2: a fresh claim starts the fencing token at the time in epoch milliseconds, and every take-over
-// adds one. The token therefore grows even if TTL deletes the item between two claims.
+// adds one. The token therefore grows even if TTL deletes the item between two claims. A claim under the lease of a range has the token of
+// the lease (ClaimRequest.Token).
 func FreshToken(now time.Time) int64 { return now.UnixMilli() }
 
 // Holds is rule 3: a settlement succeeds only for the owner of the current token that has not released the key.
@@ -147,7 +151,10 @@ func judgeStarted(req *ClaimRequest, seen *Entry, now time.Time, skew time.Durat
 // Fresh returns the entry that a claim of an absent key writes.
 func Fresh(req *ClaimRequest, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
-	rec := Entry{Key: req.Key, Token: FreshToken(now), Attempts: 1, CreatedAt: now}
+	rec := Entry{Key: req.Key, Token: cmp.Or(req.Token, FreshToken(now)), Attempts: 1, CreatedAt: now}
+	if req.Range != nil {
+		rec.Range = &Range{End: req.Range.End}
+	}
 	hold(&rec, req, now)
 	return rec
 }
@@ -160,6 +167,9 @@ func Take(req *ClaimRequest, seen *Entry, now time.Time) Entry {
 	rec.Token, rec.Attempts = seen.Token+1, nextAttempts(seen)
 	if seen.Status != StatusStarted {
 		rec.CreatedAt, rec.Result, rec.ResultOmitted, rec.Failure = now, nil, 0, nil
+	}
+	if req.Range != nil {
+		rec.Token, rec.Range = rangeToken(seen, now), rangeTaken(req, seen)
 	}
 	rec.RetryAt = time.Time{}
 	hold(&rec, req, now)
@@ -196,6 +206,9 @@ func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 		if s.Refund {
 			rec.Attempts--
 		}
+		if s.Range != nil {
+			rec.Range, rec.LeaseUntil = rangeReleased(s, now), now
+		}
 	case OpExtend:
 		until := now.Add(s.Lease.Truncate(time.Millisecond))
 		if until.Before(seen.LeaseUntil) { // a delayed extend does not shorten the lease
@@ -206,7 +219,7 @@ func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 	return rec
 }
 
-// FreshlySettled returns the entry of a completion that also claims its absent key (Settlement.Claim).
+// FreshlySettled returns the entry of a settlement that also claims its absent key (Settlement.Claim).
 func FreshlySettled(s *Settlement, now time.Time) Entry {
 	rec := Fresh(s.Claim, time.UnixMilli(s.Token))
 	return Settled(s, &rec, now)

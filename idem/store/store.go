@@ -55,6 +55,7 @@ type ListQuery struct {
 	Before  time.Time // entries last updated before this time, if not zero
 	KeyHas  string    // entries whose key contains this text, if not empty
 	Overdue bool      // STARTED entries whose lease or retry time has passed
+	Leases  bool      // leases of ranges too, which are left out otherwise
 }
 
 // ClaimRequest asks for a key.
@@ -69,6 +70,10 @@ type ClaimRequest struct {
 	// TakeOver allows the claim to take a STARTED key, not released, whose lease has ended: its owner died, or does not know
 	// yet that it lost the key. Without TakeOver such a key is reported as ClaimLeaseOver.
 	TakeOver bool
+	// Range is set for the lease of a range; only its End is used. Only a Ranger accepts it.
+	Range *Range
+	// Token is the token of a claim of an absent key, for a claim under the lease of a range: that of the lease. 0 stands for the time (rule 2).
+	Token int64
 }
 
 // ClaimState is the result of a claim.
@@ -132,8 +137,9 @@ type Settlement struct {
 
 	Retention time.Duration // how long the entry is kept after this settlement (OpExtend: after the new lease)
 
-	// Claim is set for an OpComplete that also claims its key, which must be absent (idem.Config.ClaimOnCommit). Owner and
-	// Token are the settlement's. Only a Transactor has to accept it. An existing entry is a *ClaimRefusedError.
+	// Claim is set for a settlement that also claims its key, which must be absent. Owner and Token are the settlement's. A Transactor has
+	// to accept it with OpComplete (idem.Config.ClaimOnCommit), a Ranger with each but OpExtend (idem.Config.ClaimByRange). An existing
+	// entry is a *ClaimRefusedError.
 	Claim *ClaimRequest
 	// Effect commits together with an OpComplete, or neither commits. It comes from NewEffect of the same store. An effect
 	// that can't be committed is a *RejectedError.
@@ -146,11 +152,13 @@ type Settlement struct {
 	Lease  time.Duration // OpExtend: the new lease, from now
 	Delay  time.Duration // OpRelease: the time for which the key can't be claimed
 	Refund bool          // OpRelease: does not count the attempt (rule 8)
+	Range  *Range        // OpRelease of the lease of a range: Till and Settled to write; the store sets Settled.At
 }
 
 // Matches reports whether q selects the entry at the given time.
 func (q ListQuery) Matches(rec *Entry, now time.Time) bool {
 	switch {
+	case rec.Range != nil && !q.Leases:
 	case q.Status != "" && rec.Status != q.Status:
 	case !q.Before.IsZero() && !rec.UpdatedAt.Before(q.Before):
 	case !strings.Contains(rec.Key, q.KeyHas):
