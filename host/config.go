@@ -97,8 +97,11 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	default:
 		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
 	}
-	if cfg.Engine.ClaimOnCommit && cfg.Store == StoreRedis {
-		v.Fail("IDEMSK_CLAIM", "commit", "first with IDEMSK_STORE="+cfg.Store)
+	switch store := "IDEMSK_STORE=" + cfg.Store; {
+	case cfg.Engine.ClaimOnCommit && cfg.Store == StoreRedis:
+		v.Fail("IDEMSK_CLAIM", "commit", "first with "+store)
+	case cfg.Engine.ClaimByRange && (cfg.Store == StoreRedis || cfg.Store == StorePostgres):
+		v.Fail("IDEMSK_CLAIM", "partition", "first with "+store)
 	}
 	cfg.Engine.Unbatched = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
@@ -178,9 +181,10 @@ func readEngine(v *Vars) idem.Config {
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond, time.Minute),
 		Wait:           readWait(v),
 		CommitWindow:   v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, idem.MaxCommitWindow),
-		ClaimOnCommit:  v.OneOf("IDEMSK_CLAIM", "first", "commit") == "commit",
 		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
 	}
+	claim := v.OneOf("IDEMSK_CLAIM", "first", "commit", "partition")
+	cfg.ClaimOnCommit, cfg.ClaimByRange = claim == "commit", claim == "partition"
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
 		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())
 	}

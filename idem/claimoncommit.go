@@ -54,7 +54,7 @@ func (s *Session) claimLater(claims []*Claim) (others []*Claim) {
 			claim.res = store.ClaimResult{Err: unavailableStore(err)}
 			continue
 		}
-		claim.onCommit = &req
+		claim.insert = &req
 		claim.res = store.ClaimResult{State: store.Claimed, Entry: store.Fresh(&req, now)}
 	}
 	return others
@@ -65,7 +65,7 @@ func (s *Session) claimLater(claims []*Claim) (others []*Claim) {
 // breaker has already allowed the claim.
 func (s *Session) claimNow(claim *Claim) {
 	s.engine.present.add(claim.Task.Key)
-	claim.onCommit, claim.leased, claim.res, claim.owner = nil, true, store.ClaimResult{}, ""
+	claim.insert, claim.leased, claim.res, claim.owner = nil, true, store.ClaimResult{}, ""
 	claims := [1]*Claim{claim}
 	for {
 		s.claim(claims[:], true)
@@ -97,7 +97,7 @@ func (s *Session) claimRefused(claim *Claim, refused *store.ClaimRefusedError) O
 	final := res.State == store.ClaimCompleted || res.State == store.ClaimFailed ||
 		errors.Is(res.Err, store.ErrFingerprintMismatch) || errors.Is(res.Err, store.ErrForeignEntry)
 	if final {
-		claim.onCommit, claim.res = nil, res
+		claim.insert, claim.res = nil, res
 		return claim.outcome()
 	}
 	s.claimNow(claim)

@@ -51,6 +51,16 @@ func (s *Session) keep(claim *Claim) {
 	h.timer = time.AfterFunc(time.Until(claim.claimedAt.Add(cfg.beat())), h.beat)
 }
 
+// over returns the reason if the claim was lost, or if its lease has ended by the local clock.
+func (h *heartbeat) over() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost == nil && time.Now().After(h.leaseEnd) {
+		return fmt.Errorf("%w: key %q, token %d: it ended by the local clock, and is not extended yet", ErrLeaseLost, h.extend.Key, h.extend.Token)
+	}
+	return h.lost
+}
+
 // letGo stops the heartbeat of a claim, if it has one.
 func (claim *Claim) letGo() {
 	if claim.beat != nil {

@@ -48,7 +48,7 @@ func (s *Session) RunAsync(claim *Claim, done func(Outcome)) {
 		return
 	}
 	gathered = true
-	if set.Effect != nil || set.Claim != nil {
+	if set.Effect != nil || claim.onCommit() {
 		done(s.concluded(claim, out, set, s.commits.addAndWait(set)))
 		return
 	}
@@ -81,18 +81,22 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 	}
 	if s.handlers.Err() != nil {
 		out.Kind, out.Err = NotStarted, s.whyNotStarted()
-		if claim.onCommit != nil {
+		if claim.insert != nil {
 			return out, store.Settlement{}
 		}
 		return s.giveBack(claim, out, nil), store.Settlement{}
 	}
-	if claim.onCommit == nil {
+	if claim.insert == nil {
 		if over, lost := s.renew(claim, out); lost {
 			return over, store.Settlement{}
 		}
 		s.keep(claim)
 	}
 	result, effect, lost, err := s.execute(claim)
+	if errors.Is(err, errNotBegun) {
+		out.Kind, out.Err = NotStarted, err
+		return out, store.Settlement{}
+	}
 	if err != nil && lost != nil {
 		discard(effect)
 		// The error may be the result of our own cancellation, and another owner may handle the task now: send no dead letter,
@@ -106,7 +110,7 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 // the key is reset later, because the completion may be refused.
 func (claim *Claim) spend(left *store.Settlement) {
 	if left.Effect == nil && left.Claim == nil {
-		claim.res, claim.owner, claim.onCommit = store.ClaimResult{}, "", nil
+		claim.res, claim.owner, claim.insert = store.ClaimResult{}, "", nil
 	}
 }
 
@@ -171,18 +175,35 @@ func (s *Session) whyNotStarted() error {
 // execute calls the handler. lost is the reason if the claim was lost meanwhile.
 func (s *Session) execute(claim *Claim) (result []byte, effect store.Effect, lost, err error) {
 	began := s.began()
-	if claim.onCommit != nil {
-		var ctx handlerContext
-		ctx.begin(s, claim)
-		defer ctx.end(nil)
-		result, effect, err = callSealed(&ctx, claim.Task.Handler)
-		s.ended(observe.Handle, &claim.Task, ctx.attempt, claim.key, began, err)
-		return result, effect, nil, err
+	if claim.insert != nil {
+		return s.executeUnclaimed(claim, began)
 	}
 	defer claim.beat.handler.end(nil)
 	result, effect, err = callSealed(&claim.beat.handler, claim.Task.Handler)
 	s.ended(observe.Handle, &claim.Task, claim.beat.handler.attempt, claim.key, began, err)
 	return result, effect, claim.beat.returned(), err
+}
+
+// errNotBegun means that the lease of the task's range was lost before its handler began.
+var errNotBegun = errors.New("idem: not begun")
+
+// executeUnclaimed calls the handler of a task whose key has no claim.
+func (s *Session) executeUnclaimed(claim *Claim, began time.Time) (result []byte, effect store.Effect, lost, err error) {
+	ctx := new(handlerContext)
+	ctx.begin(s, claim)
+	defer ctx.end(nil)
+	r := claim.lease
+	if r != nil {
+		if lost = r.enter(ctx); lost != nil {
+			return nil, nil, lost, fmt.Errorf("%w: %w", errNotBegun, lost)
+		}
+	}
+	result, effect, err = callSealed(ctx, claim.Task.Handler)
+	if r != nil {
+		lost = r.returned(ctx)
+	}
+	s.ended(observe.Handle, &claim.Task, ctx.attempt, claim.key, began, err)
+	return result, effect, lost, err
 }
 
 // callSealed calls the handler and returns the effect that it enlisted, for the caller to settle or to discard.
@@ -229,7 +250,7 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 	}
 	discard(effect)
 	switch {
-	case claim.onCommit != nil:
+	case claim.onCommit():
 		return s.failedUnclaimed(claim, err), store.Settlement{}
 	case s.interrupted(err):
 		out.Kind, out.Err = Retry, fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
@@ -267,7 +288,7 @@ func (s *Session) failed(claim *Claim, out Outcome, err error) Outcome {
 
 func (s *Session) complete(claim *Claim, out Outcome, result []byte, omitted int, effect store.Effect) (Outcome, store.Settlement) {
 	set := claim.settlement(store.OpComplete, s.engine.cfg.Retention)
-	set.Effect, set.Claim = effect, claim.onCommit
+	set.Effect = effect
 	set.Result, set.ResultOmitted = result, omitted
 	if len(result) > max(0, s.engine.cfg.MaxResult) {
 		set.Result, set.ResultOmitted = nil, len(result)

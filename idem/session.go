@@ -141,6 +141,7 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 	return store.ClaimRequest{
 		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: claim.owner, Source: claim.Task.Source,
 		Lease: e.cfg.Lease, Retention: e.cfg.Retention, Redrive: claim.Task.Redrive, TakeOver: claim.TakeOver,
+		Range: claim.span, Token: claim.rangeToken(),
 	}, true
 }
 
@@ -190,6 +191,8 @@ func claimErrorKind(err error) Kind {
 		return Mismatched
 	case errors.Is(err, store.ErrForeignEntry):
 		return Retry
+	case errors.Is(err, ErrInFlight): // of the lease of a range
+		return InFlight
 	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted):
 		return NotStarted
 	case err != nil:
@@ -203,7 +206,7 @@ func claimErrorKind(err error) Kind {
 func (s *Session) Release(claims []*Claim) {
 	var ss []store.Settlement
 	for _, claim := range claims {
-		if claim.res.State == store.Claimed && claim.onCommit == nil {
+		if claim.res.State == store.Claimed && claim.insert == nil {
 			set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)
@@ -211,6 +214,11 @@ func (s *Session) Release(claims []*Claim) {
 			claim.res, claim.owner = store.ClaimResult{}, ""
 		}
 	}
+	s.sendReleases(ss)
+}
+
+// sendReleases sends releases, up to releaseTries times.
+func (s *Session) sendReleases(ss []store.Settlement) {
 	if len(ss) == 0 {
 		return
 	}

@@ -29,6 +29,8 @@ func (s *Session) release(claim *Claim, f *store.Failure, delay time.Duration, r
 
 // released adds the result of a release to an outcome. A key that could not be released is free when its lease ends.
 func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
+	r.err = claim.fencedBy(r.err)
+	claim.closed(r.err)
 	out.SettleTook = r.took
 	s.tellSettled(claim, &out, store.OpRelease, r)
 	var fenced *store.FencedError
@@ -46,6 +48,7 @@ func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
 // concluded adds the result of a settlement to an outcome.
 func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r settled) Outcome {
 	defer claim.letGo()
+	r.err = claim.fencedBy(r.err)
 	s.tellSettled(claim, &out, set.Op, r)
 	if set.Claim != nil {
 		s.engine.breaker.report(time.Now(), healthOf(s.settling, []store.ClaimResult{{Err: r.err}}, r.took))
@@ -54,6 +57,7 @@ func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r s
 	if r.err != nil {
 		out = s.notSettled(claim, out, set, r.err)
 	}
+	claim.closed(r.err)
 	claim.spend(&store.Settlement{})
 	return out
 }
@@ -66,9 +70,9 @@ func (s *Session) notSettled(claim *Claim, out Outcome, set store.Settlement, er
 	switch {
 	case errors.As(err, &fenced):
 		return s.fenced(claim, out, fenced)
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) && claim.onCommit():
 		return s.claimRefused(claim, refused)
-	case errors.As(err, &rejected) && claim.onCommit != nil:
+	case errors.As(err, &rejected) && claim.onCommit():
 		return s.failedUnclaimed(claim, rejected.Err)
 	case errors.As(err, &rejected):
 		out.Kind, out.Result, out.Err = KindUnknown, nil, nil
@@ -95,7 +99,7 @@ func (s *Session) fenced(claim *Claim, out Outcome, err *store.FencedError) Outc
 }
 
 func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
-	return store.Settlement{Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.owner, Retention: retention}
+	return store.Settlement{Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.owner, Retention: retention, Claim: claim.insert}
 }
 
 // settled is the result of a settlement.

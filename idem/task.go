@@ -72,6 +72,11 @@ type Claim struct {
 	// claims without it first. If State is store.ClaimLeaseOver, it claims again with TakeOver while no other handler runs, so that
 	// only the message that killed its process is charged an attempt (rule 7).
 	TakeOver bool
+	// Position is the place of the message in its Range.
+	Position int64
+	// ByKey excludes the claim from the lease of its Range: its key must be claimed. A key that is not the only one of its name in a call of
+	// Session.ClaimRanges needs it.
+	ByKey bool
 
 	res       store.ClaimResult
 	key       string // as stored
@@ -81,9 +86,20 @@ type Claim struct {
 	waitUntil time.Time
 	waits     int
 	beat      *heartbeat          // extends the claim from before its handler begins until it is settled
-	onCommit  *store.ClaimRequest // the claim that the completion makes (Config.ClaimOnCommit)
+	insert    *store.ClaimRequest // the claim that the settlement makes (Config.ClaimOnCommit, ClaimByRange), nil if the key is claimed
 	leased    bool                // claims before the handler, also with Config.ClaimOnCommit
+
+	span    *store.Range // of the lease of a range
+	within  *Range       // the held range of the task
+	lease   *Range       // the range whose lease holds the task, until its key has an entry
+	byRange bool         // the range gave the claim its result
 }
+
+// ByRange reports whether ClaimRanges gave the claim its result.
+func (claim *Claim) ByRange() bool { return claim.byRange }
+
+// onCommit reports whether the completion claims the key, and nothing holds it meanwhile.
+func (claim *Claim) onCommit() bool { return claim.insert != nil && claim.lease == nil }
 
 // State returns the result of the last claim.
 func (claim *Claim) State() store.ClaimState { return claim.res.State }

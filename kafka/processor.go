@@ -33,6 +33,9 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	if cfg.BulkAttempts != nil && engine.Config().ClaimByRange {
+		return nil, fmt.Errorf("kafka: %w: Bulk is set, and the engine's ClaimByRange: want a Handler, or claims by key (IDEMSK_CLAIM=first)", idem.ErrInvalidConfig)
+	}
 	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff})
 	if err != nil {
 		return nil, err
@@ -64,7 +67,7 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	if p.cfg.BulkAttempts != nil {
 		p.scheduler.RunBulk(ctx, b.items(), p.bulk)
 	} else {
-		p.scheduler.Run(ctx, b.lanes())
+		p.scheduler.RunRanges(ctx, b.lanes(), b.ranges())
 	}
 	for i := range b.all {
 		m := &b.all[i]
@@ -103,6 +106,27 @@ func (b *Batch) items() []*batch.Item {
 		items[i] = &b.all[i].Item
 	}
 	return items
+}
+
+// ranges returns a range for each partition if the engine claims by range.
+func (b *Batch) ranges() (ranges []batch.Range) {
+	p := b.processor
+	if !p.engine.Config().ClaimByRange || p.cfg.Unprotected {
+		return nil
+	}
+	for _, messages := range b.Partitions {
+		if len(messages) == 0 {
+			continue
+		}
+		r := messages[0].Record
+		one := batch.Range{Key: p.storedRange(r), Source: r.Source(), Items: make([]*batch.Item, len(messages))}
+		for i := range messages {
+			messages[i].Position = messages[i].Record.Offset
+			one.Items[i] = &messages[i].Item
+		}
+		ranges = append(ranges, one)
+	}
+	return ranges
 }
 
 // lanes arranges the messages in lanes according to Config.Order.

@@ -17,11 +17,13 @@ const (
 )
 
 // The stored key is "<namespace>#<topic>#<key>", or "<namespace>##<key>" with NamespaceScope. The entry of a record that has no
-// key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>". Namespaces and topics do not contain '#', so
-// these forms can't collide, whatever the key contains.
+// key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>", and the lease of a partition under
+// "<namespace>%<topic>-<partition>". Namespaces and topics do not contain '#', and topics neither '@' nor '%', so these forms can't collide,
+// whatever the key contains.
 const (
 	keySeparator   = "#"
 	placeSeparator = "@"
+	rangeSeparator = "%"
 )
 
 // StoredKey returns the stored form of a consumer's key. An empty topic stands for NamespaceScope. store.Key hashes the stored
@@ -47,6 +49,12 @@ func (p *Processor) storedKey(r *Record, key string) string {
 
 // storedPlace returns the stored key of a record that has no key.
 func (p *Processor) storedPlace(r *Record) string { return p.cfg.Namespace + placeSeparator + place(r) }
+
+// storedRange returns the stored key of the lease of a record's partition.
+func (p *Processor) storedRange(r *Record) string {
+	partition, _, _ := strings.Cut(r.Source(), placeSeparator)
+	return p.cfg.Namespace + rangeSeparator + partition
+}
 
 // place returns the record's position and timestamp: "payments-3@17@1700000000000". The timestamp in ms distinguishes the
 // records of a topic that was deleted and created again, whose offsets start at 0 again.

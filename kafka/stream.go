@@ -36,6 +36,9 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 	if p.cfg.BulkAttempts != nil {
 		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
 	}
+	if p.engine.Config().ClaimByRange {
+		return nil, fmt.Errorf("kafka: %w: ClaimByRange is set: want claims by key, because a stream has no batches", idem.ErrInvalidConfig)
+	}
 	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
 	return s, nil

@@ -13,6 +13,8 @@ import (
 type Item struct {
 	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes, and RunBulk has none.
 	Lane string
+	// Position is the place of the message in its Range, if it has one.
+	Position int64
 	// Task is the task to run. Its Source names the message in errors.
 	Task idem.Task
 	// Unprotected calls the handler without a claim.
@@ -31,6 +33,7 @@ type Item struct {
 	ctx       context.Context // of the handler, in a call of a BulkHandler
 	claim     idem.Claim
 	group     *group // nil if no other item of the batch has its key
+	within    *held  // the range of the item; nil if it has none
 	refused   bool   // its key was refused, and Substitute is consulted; Outcome has the reason
 	replaced  bool   // Substitute's task replaced Task
 	begun     bool   // only the lane uses its claim from now on; guarded by lane.mu
@@ -76,7 +79,9 @@ func (it *Item) Err() error {
 }
 
 // prefetchable reports whether the item's claim may be prefetched.
-func (it *Item) prefetchable() bool { return it.group == nil && !it.Unprotected && !it.claimed }
+func (it *Item) prefetchable() bool {
+	return it.group == nil && !it.Unprotected && (it.within == nil || it.within.isReady()) && !it.claimed
+}
 
 // waits reports whether the item must wait for its key.
 func (it *Item) waits() bool {

@@ -34,6 +34,7 @@ func (l *lane) runToEnd(ended chan<- *lane) {
 func (l *lane) work() {
 	defer l.pending.Wait()
 	defer l.releaseClaims()
+	l.waitForRange()
 	for i, it := range l.items {
 		if l.stopped.Load() {
 			return

@@ -128,7 +128,7 @@ func (r *run) startSoon(i int) int {
 // caller holds a slot.
 func (l *lane) claimFrom(i int) {
 	if it := l.items[i]; it.claimed {
-		if it.claim.State() != store.ClaimInFlight && !errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) {
+		if it.byRange() || it.claim.State() != store.ClaimInFlight && !errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) {
 			return
 		}
 		it.claimed = false
@@ -181,7 +181,7 @@ func (l *lane) unbegun(claims []*idem.Claim) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range l.items {
-		if it.begun || !it.claimed {
+		if it.begun || !it.claimed || it.byRange() {
 			continue
 		}
 		switch it.claim.State() {

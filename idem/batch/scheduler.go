@@ -86,10 +86,7 @@ func New(engine *idem.Engine, cfg Config) (*Scheduler, error) {
 // Run executes the items of the lanes and returns when each has ended. If ctx has a deadline, Run returns before it in any
 // case. It then returns the items whose handlers have not returned, which have the State Overrun. The process should then end.
 func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item) (overruns []*Item) {
-	session := s.engine.Session(ctx)
-	defer session.Close()
-	r := newRun(s, session, lanes)
-	return r.run()
+	return s.RunRanges(ctx, lanes, nil)
 }
 
 // run is one call of Scheduler.Run.
@@ -102,6 +99,7 @@ type run struct {
 	lanes      []lane
 	prefetch   int // how many claims a lane sends at a time; 1: no prefetch
 	prefetcher prefetcher
+	ranges     []*held
 }
 
 func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {

@@ -1,0 +1,460 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+const (
+	rangeLease    = 10 * time.Second
+	rangeAttempts = 3
+)
+
+// partitions are the records of a topic, and what happened to them.
+type partitions struct {
+	*testing.T
+	store  *memstore.Store
+	topic  [][]string // the keys of each partition's records; an offset is an index
+	handle func(ctx context.Context, key string) error
+
+	mu   sync.Mutex
+	runs []string // key, token and attempt of each call of a handler
+	dead []string // the keys of the dead letters
+}
+
+// process handles batches with an engine of its own.
+type process struct {
+	*partitions
+	requests  *counted
+	scheduler *batch.Scheduler
+}
+
+func newPartitions(t *testing.T, topic ...[]string) *partitions {
+	return &partitions{T: t, store: memstore.New(memstore.Config{BatchSize: 25}), topic: topic}
+}
+
+func (p *partitions) process(cfg idem.Config) *process {
+	requests := &counted{Store: p.store}
+	cfg.Lease, cfg.MaxAttempts = rangeLease, rangeAttempts
+	engine, err := idem.New(requests, cfg)
+	if err != nil {
+		p.Fatal(err)
+	}
+	scheduler, err := batch.New(engine, batch.Config{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return &process{partitions: p, requests: requests, scheduler: scheduler}
+}
+
+func (p *partitions) byRange() *process { return p.process(idem.Config{ClaimByRange: true}) }
+
+// deliver delivers the records of a partition from an offset to before another one, and returns how they ended.
+func (p *process) deliver(ctx context.Context, partition int, from, to int) (ended string) {
+	var items []*batch.Item
+	for offset := from; offset < to; offset++ {
+		key := p.topic[partition][offset]
+		items = append(items, &batch.Item{Position: int64(offset), Task: idem.Task{
+			Key: key, Fingerprint: store.FingerprintOf([]byte(key)), Source: fmt.Sprintf("t-%d@%d", partition, offset),
+			DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { p.letter(key); return nil }),
+			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+				a, _ := idem.AttemptFrom(ctx)
+				p.ran(fmt.Sprintf("%s attempt %d", key, a.Number))
+				if p.handle == nil {
+					return []byte(key), nil
+				}
+				return []byte(key), p.handle(ctx, key)
+			}),
+		}})
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	p.scheduler.RunRanges(ctx, [][]*batch.Item{items}, []batch.Range{{Key: fmt.Sprintf("ns%%t-%d", partition), Source: items[0].Task.Source, Items: items}})
+	for _, it := range items {
+		ended += it.Outcome.Kind.String() + " "
+	}
+	return strings.TrimSpace(ended)
+}
+
+func (p *partitions) ran(call string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.runs = append(p.runs, call)
+}
+
+func (p *partitions) letter(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead = append(p.dead, key)
+}
+
+func (p *partitions) wantRuns(want ...string) {
+	p.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Equal(p.runs, want) {
+		p.Errorf("handlers were called for %q; want %q", p.runs, want)
+	}
+}
+
+func (p *partitions) wantEnded(ended, want string) {
+	p.Helper()
+	if ended != want {
+		p.Errorf("ended as %q; want %q", ended, want)
+	}
+}
+
+// wantEntry checks the entry of a key: "COMPLETED 1" has the status and the attempts.
+func (p *partitions) wantEntry(key, want string) store.Entry {
+	p.Helper()
+	rec, err := p.store.Get(p.Context(), key)
+	if got := fmt.Sprint(rec.Status, " ", rec.Attempts); err != nil || got != want {
+		p.Errorf("entry of %s: %s, %v; want %s", key, got, err, want)
+	}
+	return rec
+}
+
+// counted counts requests, and fails them all once it is cut off, as those of a process that died.
+type counted struct {
+	*memstore.Store
+	mu     sync.Mutex
+	asked  []string
+	cutOff atomic.Bool
+	lose   func(op string) bool // whether the answer to this request is lost
+}
+
+var errCutOff = errors.New("no answer")
+
+func (c *counted) note(op string, n int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cutOff.Load() {
+		return errCutOff
+	}
+	c.asked = append(c.asked, fmt.Sprint(op, " ", n))
+	return nil
+}
+
+func (c *counted) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	if err := c.note("claim", len(reqs)); err != nil {
+		return failed(len(reqs), err)
+	}
+	return c.Store.Claim(ctx, reqs)
+}
+
+func (c *counted) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	if err := c.note("look", len(reqs)); err != nil {
+		return failed(len(reqs), err)
+	}
+	return c.Store.Look(ctx, reqs)
+}
+
+func failed(n int, err error) []store.ClaimResult {
+	results := make([]store.ClaimResult, n)
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
+func (c *counted) Settle(ctx context.Context, ss []store.Settlement) []error {
+	op := ss[0].Op.String()
+	err := c.note(op, len(ss))
+	if err == nil {
+		errs := c.Store.Settle(ctx, ss)
+		if c.lose == nil || !c.lose(op) {
+			return errs
+		}
+		err = errCutOff
+	}
+	errs := make([]error, len(ss))
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+func (c *counted) wantAsked(t *testing.T, want ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(c.asked, want) {
+		t.Errorf("requests: %q; want %q", c.asked, want)
+	}
+	c.asked = nil
+}
+
+// A fresh record costs no claim: the lease is claimed, the keys are read, and the completions insert their entries. A redelivery costs the
+// lease alone.
+func TestRangeClaimsNoKey(t *testing.T) {
+	p := newPartitions(t, []string{"a", "b", "c"})
+	one := p.byRange()
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Executed Executed Executed")
+	p.wantRuns("a attempt 1", "b attempt 1", "c attempt 1")
+	if asked := strings.Join(one.requests.asked, ", "); !strings.HasPrefix(asked, "claim 1, look 3, complete ") || !strings.HasSuffix(asked, ", release 1") {
+		t.Errorf("requests: %s", asked)
+	}
+	lease := p.wantEntry("ns%t-0", "STARTED 0")
+	if kept := lease.Range; !lease.Released() || kept == nil || kept.End != 0 || kept.Till != 0 || kept.Settled.First != 0 || kept.Settled.End != 3 {
+		t.Errorf("the lease is %+v, its range %+v", lease, lease.Range)
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		if rec := p.wantEntry(key, "COMPLETED 1"); rec.Token != lease.Token || string(rec.Result) != key {
+			t.Errorf("entry %+v; want the token of the lease, %d", rec, lease.Token)
+		}
+	}
+	two := p.byRange()
+	p.wantEnded(two.deliver(t.Context(), 0, 0, 3), "Replayed Replayed Replayed")
+	two.requests.wantAsked(t, "claim 1", "release 1")
+	p.wantRuns("a attempt 1", "b attempt 1", "c attempt 1")
+	if next := p.wantEntry("ns%t-0", "STARTED 0"); next.Token <= lease.Token {
+		t.Errorf("token %d after %d", next.Token, lease.Token)
+	}
+	// Another batch does not begin with the prefix, so its keys are read.
+	p.wantEnded(two.deliver(t.Context(), 0, 1, 3), "Replayed Replayed")
+	two.requests.wantAsked(t, "claim 1", "look 2", "release 1")
+}
+
+// Offsets alone would lose the records of a topic that was deleted and created again.
+func TestRangeDoesNotSkipOtherRecords(t *testing.T) {
+	p := newPartitions(t, []string{"a", "b"})
+	p.byRange().deliver(t.Context(), 0, 0, 2)
+	p.topic[0] = []string{"c", "b"}
+	p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 2), "Executed Replayed")
+	p.wantEntry("c", "COMPLETED 1")
+}
+
+// The prefix counts for the retention, as entries do.
+func TestRangePrefixEndsWithTheRetention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a"})
+		p.byRange().deliver(t.Context(), 0, 0, 1)
+		time.Sleep(idem.Defaults().Retention + time.Minute)
+		p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 1), "Executed")
+		p.wantEntry("a", "COMPLETED 1")
+	})
+}
+
+// An error inserts the entry with its attempt. The next deliveries claim the key, and the dead letter follows the last attempt.
+func TestRangeCountsFailedAttempts(t *testing.T) {
+	p := newPartitions(t, []string{"a", "b", "c"})
+	broken := true
+	p.handle = func(_ context.Context, key string) error {
+		if key == "b" && broken {
+			return errors.New("broken")
+		}
+		return nil
+	}
+	one := p.byRange()
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Executed Retry Unknown")
+	p.wantEntry("b", "STARTED 1")
+	if kept := p.wantEntry("ns%t-0", "STARTED 0").Range; kept.Settled.End != 1 || kept.Till != 0 {
+		t.Errorf("the range is %+v; want the prefix to end before offset 1", kept)
+	}
+	one.requests.asked = nil
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Replayed Retry Unknown")
+	p.wantRuns("a attempt 1", "b attempt 1", "b attempt 2")
+	p.wantEnded(one.deliver(t.Context(), 0, 1, 3), "DeadLettered Executed")
+	p.wantEntry("b", "FAILED 3")
+	broken = false
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Replayed ReplayedFailed Replayed")
+	if !slices.Equal(p.dead, []string{"b"}) {
+		t.Errorf("dead letters of %q", p.dead)
+	}
+}
+
+// A permanent error and an unavailable dependency need no claim either.
+func TestRangeFailsAndGivesBack(t *testing.T) {
+	p := newPartitions(t, []string{"a", "b"})
+	down := true
+	p.handle = func(_ context.Context, key string) error {
+		switch {
+		case key == "a":
+			return idem.Permanent(errors.New("wrong"))
+		case down:
+			return idem.Unavailable(errors.New("down"))
+		}
+		return nil
+	}
+	one := p.byRange()
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "DeadLettered DependencyDown")
+	p.wantEntry("a", "FAILED 1")
+	p.wantEntry("b", "STARTED 0")
+	down = false
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "Replayed Executed") // the dead letter of the skipped record was sent
+	p.wantEntry("b", "COMPLETED 1")
+}
+
+// A process that died leaves its lease. The records that it may have begun are claimed by their keys, so that further deaths are counted.
+func TestRangeOfADeadProcessIsClaimedByKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a", "b", "c", "d"})
+		kill := func(one *process) func(context.Context, string) error {
+			return func(ctx context.Context, key string) error {
+				if key == "b" {
+					time.Sleep(time.Second) // the completion before it is answered
+					one.requests.cutOff.Store(true)
+					<-ctx.Done()
+				}
+				return nil
+			}
+		}
+		for range rangeAttempts {
+			one := p.byRange()
+			p.handle = kill(one)
+			one.deliver(t.Context(), 0, 0, 3)
+			time.Sleep(2 * rangeLease)
+		}
+		p.wantRuns("a attempt 1", "b attempt 1", "b attempt 1", "b attempt 2")
+		p.handle = nil
+		last := p.byRange()
+		p.wantEnded(last.deliver(t.Context(), 0, 0, 4), "Replayed Executed Executed Executed")
+		if asked := strings.Join(last.requests.asked, ", "); !strings.HasPrefix(asked, "claim 1, look 4, ") || !strings.Contains(asked, "claim 1, extend") && strings.Count(asked, "claim") < 2 {
+			t.Errorf("requests: %s; want the keys up to the end of the dead batch to be claimed", asked)
+		}
+		if kept := p.wantEntry("ns%t-0", "STARTED 3").Range; kept.Till != 0 || kept.Settled.End != 4 {
+			t.Errorf("the range is %+v", kept)
+		}
+	})
+}
+
+// A batch that ends before the last record that a dead owner may have begun keeps that position.
+func TestRangeKeepsWhatADeadProcessMayHaveBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a", "b", "c"})
+		one := p.byRange()
+		p.handle = func(ctx context.Context, _ string) error { one.requests.cutOff.Store(true); <-ctx.Done(); return nil }
+		one.deliver(t.Context(), 0, 0, 3)
+		time.Sleep(2 * rangeLease)
+		p.handle = nil
+		two := p.byRange()
+		p.wantEnded(two.deliver(t.Context(), 0, 0, 1), "Executed")
+		if kept := p.wantEntry("ns%t-0", "STARTED 1").Range; kept.Till != 3 {
+			t.Errorf("the range is %+v; want Till 3", kept)
+		}
+	})
+}
+
+// A completion without an answer leaves the lease, because the next owner must not run the record without a claim.
+func TestRangeIsNotReleasedWithAnUnansweredSettlement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a"})
+		one := p.byRange()
+		one.requests.lose = func(op string) bool { return op == "complete" }
+		p.wantEnded(one.deliver(t.Context(), 0, 0, 1), "CompletionFailed")
+		if lease := p.wantEntry("ns%t-0", "STARTED 1"); lease.Released() {
+			t.Error("the lease is released")
+		}
+		p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 1), "Replayed")
+	})
+}
+
+// A lost reply to a completion is recognised (rule 5).
+func TestRangeRecognisesItsOwnCompletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a"})
+		one := p.byRange()
+		lost := 0
+		one.requests.lose = func(op string) bool { lost++; return op == "complete" && lost == 1 }
+		p.wantEnded(one.deliver(t.Context(), 0, 0, 1), "Executed")
+		p.wantRuns("a attempt 1")
+	})
+}
+
+// A batch that two processes have at once is handled by one of them. The other one waits for the lease, and reads the results.
+func TestRangeInFlightElsewhereIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a", "b"})
+		p.handle = func(context.Context, string) error { time.Sleep(2 * rangeLease); return nil }
+		var both sync.WaitGroup
+		ended := make([]string, 2)
+		for i := range ended {
+			both.Go(func() { ended[i] = p.byRange().deliver(t.Context(), 0, 0, 2) })
+			synctest.Wait()
+		}
+		both.Wait()
+		p.wantRuns("a attempt 1", "b attempt 1")
+		p.wantEnded(ended[0], "Executed Executed")
+		p.wantEnded(ended[1], "Replayed Replayed")
+	})
+}
+
+// A handler whose lease is taken by another process learns it, and its completion is refused.
+func TestRangeLostWhileAHandlerRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a", "b"})
+		one := p.byRange()
+		p.handle = func(ctx context.Context, _ string) error {
+			if one == nil {
+				return nil
+			}
+			one.requests.cutOff.Store(true)
+			<-ctx.Done()
+			one.requests.cutOff.Store(false)
+			if !errors.Is(context.Cause(ctx), idem.ErrLeaseLost) {
+				t.Errorf("the context ended by %v", context.Cause(ctx))
+			}
+			one = nil
+			p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 2), "Executed Executed")
+			return nil
+		}
+		p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "Replayed NotStarted")
+		p.wantRuns("a attempt 1", "a attempt 1", "b attempt 1")
+	})
+}
+
+// Of two partitions with one key, one completes it.
+func TestKeyInTwoRanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a"}, []string{"a"})
+		p.handle = func(context.Context, string) error { time.Sleep(time.Second); return nil }
+		ended := make([]string, 2)
+		var both sync.WaitGroup
+		for i := range ended {
+			both.Go(func() { ended[i] = p.byRange().deliver(t.Context(), i, 0, 1) })
+		}
+		both.Wait()
+		slices.Sort(ended)
+		if !slices.Equal(ended, []string{"Executed", "Replayed"}) {
+			t.Errorf("ended as %q", ended)
+		}
+		p.wantEntry("a", "COMPLETED 1")
+	})
+}
+
+// Items with one key in a batch, a redriven record, and a key that another process holds are claimed by their keys.
+func TestRangeLeavesKeysToClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a", "b", "a", "c"})
+		p.store.Claim(t.Context(), []store.ClaimRequest{{Key: "b", Owner: "other", Lease: time.Second, Retention: time.Hour}})
+		one := p.byRange()
+		p.wantEnded(one.deliver(t.Context(), 0, 0, 4), "Executed Executed Executed Executed")
+		p.wantRuns("a attempt 1", "b attempt 2", "c attempt 1")
+		lease := p.wantEntry("ns%t-0", "STARTED 0")
+		if a := p.wantEntry("a", "COMPLETED 1"); a.Token != lease.Token {
+			t.Errorf("a key that its range's owner claims has token %d; want that of the lease, %d", a.Token, lease.Token)
+		}
+	})
+}
+
+// Without the store no handler is called.
+func TestRangeWithoutStore(t *testing.T) {
+	p := newPartitions(t, []string{"a", "b"})
+	one := p.byRange()
+	one.requests.cutOff.Store(true)
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "StoreDown Unknown")
+	p.wantRuns()
+}

@@ -1,0 +1,219 @@
+package idem
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/observe"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// Range is a sequence of tasks that one lease claims together, such as the records of a partition in a batch (Config.ClaimByRange). The
+// caller sets Key, Source and Claims, calls Session.ClaimRanges, runs the claims, and calls Session.ReleaseRanges.
+//
+// docs/design.md ("Claims by partition range") states its rules; each is named where it stands.
+type Range struct {
+	Key    string   // of the lease; it must not be the key of a task
+	Source string   // the place of the first message
+	Claims []*Claim // in the order of their positions, each of which is greater than the one before
+	// Settled is the number of the first claims that are settled. The caller sets it before Session.ReleaseRanges.
+	Settled int
+
+	lease Claim
+	token int64
+	till  int64 // see store.Range
+	beat  *heartbeat
+
+	mu      sync.Mutex
+	running map[*handlerContext]struct{}
+	open    int   // tasks that have begun, and whose keys may have no entry yet
+	lost    error // the reason, once the lease is lost
+}
+
+// Held reports whether the lease is held.
+func (r *Range) Held() bool { return r.lease.res.State == store.Claimed }
+
+// InFlight reports whether another owner has the lease.
+func (r *Range) InFlight() bool { return r.lease.res.State == store.ClaimInFlight }
+
+// ClaimRanges claims the leases in one call to the store, and reads the keys of their tasks. Afterwards ByRange reports of each claim
+// whether it has a result, and can be run; the key of any other claim must be claimed by Session.Claim. If a lease can't be claimed, all claims of
+// its range have that result: if it is in flight elsewhere, the caller may wait by WaitRange and claim it again.
+//
+// A range whose positions do not grow has no lease: the keys of its tasks are to be claimed. The keys of all tasks must differ, except those
+// with ByKey.
+func (s *Session) ClaimRanges(ranges []*Range) {
+	var leases []*Claim
+	for _, r := range ranges {
+		if r.valid() {
+			leases = append(leases, r.leaseClaim())
+		}
+	}
+	s.claim(leases, false)
+	var held []*Range
+	for _, r := range ranges {
+		if !r.valid() {
+			continue
+		}
+		if err := r.whyNotHeld(); err != nil {
+			for _, claim := range r.Claims {
+				claim.byRange, claim.res = true, store.ClaimResult{Err: err}
+			}
+			continue
+		}
+		r.begin(s)
+		held = append(held, r)
+	}
+	s.lookUp(held)
+}
+
+// WaitRange waits before the next claim of a lease that is in flight elsewhere, as Wait does for a key.
+func (s *Session) WaitRange(r *Range) bool { return s.Wait(&r.lease) }
+
+// leaseClaim returns the claim of the lease, which has no limit of attempts. Its range ends after the last task (rule 2 of the design).
+func (r *Range) leaseClaim() *Claim {
+	if c := &r.lease; c.span == nil {
+		c.Task, c.TakeOver = Task{Key: r.Key, Source: r.Source}, true
+		c.span = &store.Range{End: r.Claims[len(r.Claims)-1].Position + 1}
+	}
+	return &r.lease
+}
+
+// valid reports whether the positions are those of a range.
+func (r *Range) valid() bool {
+	last := int64(-1)
+	for _, claim := range r.Claims {
+		if claim.Position <= last || claim.Position == math.MaxInt64 {
+			return false
+		}
+		last = claim.Position
+	}
+	return len(r.Claims) > 0
+}
+
+func (r *Range) whyNotHeld() error {
+	lease := &r.lease
+	switch lease.res.State {
+	case store.Claimed:
+		return nil
+	case store.ClaimUnknown:
+		if lease.res.Err != nil {
+			return fmt.Errorf("the lease of the range from %s: %w", r.Source, lease.res.Err)
+		}
+	case store.ClaimInFlight, store.ClaimLeaseOver:
+		return fmt.Errorf("%w: the lease of the range from %s: key %q, token %d, %s", ErrInFlight, r.Source, lease.key, lease.res.Entry.Token, lease.untilWhen())
+	case store.ClaimCompleted, store.ClaimFailed:
+	}
+	return fmt.Errorf("%w: the lease of the range from %s: key %q, %s", store.ErrForeignEntry, r.Source, lease.key, lease.res.Entry.Status)
+}
+
+// begin keeps a lease that was claimed.
+func (r *Range) begin(s *Session) {
+	r.token, r.running = r.lease.res.Entry.Token, make(map[*handlerContext]struct{})
+	if kept := r.lease.res.Entry.Range; kept != nil {
+		r.till = kept.Till
+	}
+	s.keepRange(r)
+}
+
+// lookUp gives the claims of ranges their results (rules 3 and 4 of the design).
+func (s *Session) lookUp(ranges []*Range) {
+	var reqs []store.ClaimRequest
+	var claims []*Claim
+	started := time.Now()
+	for _, r := range ranges {
+		for _, claim := range r.Claims {
+			claim.within, claim.byRange, claim.res, claim.owner = r, false, store.ClaimResult{}, ""
+		}
+		for _, claim := range r.Claims[r.skip(s.engine.cfg.Retention, started):] {
+			if claim.ByKey || claim.Task.Redrive != 0 {
+				continue
+			}
+			if req, ok := s.engine.request(claim, started); ok {
+				reqs, claims = append(reqs, req), append(claims, claim)
+			} else {
+				claim.byRange = true // its key is invalid
+			}
+		}
+	}
+	if len(reqs) == 0 {
+		return
+	}
+	results := s.engine.ranger.Look(s.ctx, reqs)
+	took := time.Since(started)
+	s.engine.breaker.report(started.Add(took), healthOf(s.ctx, results, took))
+	for i, claim := range claims {
+		claim.took = took
+		claim.found(&results[i], &reqs[i])
+		if claim.byRange {
+			s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State})
+		}
+	}
+}
+
+// skip gives the first claims the result of a duplicate if they are the settled prefix, and returns their number.
+func (r *Range) skip(retention time.Duration, now time.Time) int {
+	kept := r.lease.res.Entry.Range
+	if kept == nil || kept.Settled.End == 0 || kept.Settled.First != r.Claims[0].Position || !now.Before(kept.Settled.At.Add(retention)) {
+		return 0
+	}
+	n := 0
+	for n < len(r.Claims) && r.Claims[n].Position < kept.Settled.End {
+		n++
+	}
+	if n == 0 || digest(r.Claims[:n]) != kept.Settled.Digest {
+		return 0
+	}
+	for _, claim := range r.Claims[:n] {
+		claim.byRange, claim.res = true, store.ClaimResult{State: store.ClaimCompleted}
+	}
+	return n
+}
+
+// digest returns the digest of a prefix: with offsets alone the records of a topic that was deleted and created again would be skipped.
+func digest(claims []*Claim) [sha256.Size]byte {
+	h := sha256.New()
+	var n [16]byte
+	for _, claim := range claims {
+		binary.BigEndian.PutUint64(n[:], uint64(claim.Position)) //nolint:gosec // not negative; see Range.valid
+		binary.BigEndian.PutUint64(n[8:], uint64(len(claim.Task.Key)))
+		h.Write(n[:])
+		h.Write([]byte(claim.Task.Key))
+		h.Write(claim.Task.Fingerprint[:])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// found decides whether the result of a look is that of the claim, whether the claim is held by the range's lease, or whether its key must be claimed.
+func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
+	r := claim.within
+	absent := res.State == store.ClaimUnknown && res.Err == nil && res.Entry.Status == ""
+	switch {
+	case res.Err != nil:
+		if claim.res.Err = res.Err; isStoreFault(res.Err) {
+			claim.res.Err = unavailableStore(res.Err)
+		}
+	case res.State == store.ClaimCompleted || res.State == store.ClaimFailed:
+		claim.res = *res
+	case absent && claim.Position >= r.till:
+		req.Owner = r.lease.owner
+		claim.owner, claim.claimedAt, claim.insert, claim.lease = req.Owner, r.lease.claimedAt, req, r
+		claim.res.State, claim.res.Entry = store.Claimed, store.Fresh(req, time.Now())
+	default: // a live claim, a release, an entry past its retention, or a record that a dead owner may have begun
+		claim.owner = ""
+		return
+	}
+	claim.byRange = true
+}
+
+// rangeToken returns the token of a claim of an absent key by the owner of a range: that of the lease, 0 without a range.
+func (claim *Claim) rangeToken() int64 {
+	if claim.within == nil {
+		return 0
+	}
+	return claim.within.token
+}

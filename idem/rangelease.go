@@ -1,0 +1,130 @@
+package idem
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// keepRange starts the heartbeat of a lease, which lasts until ReleaseRanges. It extends the lease instead of those of the keys.
+func (s *Session) keepRange(r *Range) {
+	cfg := &s.engine.cfg
+	h := &heartbeat{
+		session: s, task: &r.lease.Task, extend: r.lease.settlement(store.OpExtend, cfg.Retention), leaseEnd: r.lease.claimedAt.Add(cfg.Lease),
+	}
+	h.extend.Lease = cfg.Lease
+	h.handler.attempt, h.handler.end = r.lease.attempt(), r.lose
+	r.beat = h
+	h.mu.Lock() // the beat may run before the assignment
+	defer h.mu.Unlock()
+	h.timer = time.AfterFunc(time.Until(r.lease.claimedAt.Add(cfg.beat())), h.beat)
+}
+
+// lose ends the contexts of the running handlers because the lease is lost. A nil cause is the end of the heartbeat.
+func (r *Range) lose(cause error) {
+	if cause == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = cause
+	for ctx := range r.running {
+		ctx.end(cause)
+	}
+}
+
+// enter begins the handler of a task, whose context the loss of the lease ends. It returns the reason if the lease is lost.
+func (r *Range) enter(ctx *handlerContext) error {
+	if err := r.beat.over(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost != nil {
+		return r.lost
+	}
+	r.running[ctx] = struct{}{}
+	r.open++
+	return nil
+}
+
+// returned reports that a handler has returned, and returns the reason if the lease was lost meanwhile.
+func (r *Range) returned(ctx *handlerContext) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, ctx)
+	return r.lost
+}
+
+// closed reports that the key of a task that had begun has an entry, by the answer to a settlement.
+func (claim *Claim) closed(err error) {
+	r := claim.lease
+	if r == nil || (err != nil && !errors.Is(err, store.ErrFenced)) {
+		return
+	}
+	claim.lease = nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open--
+}
+
+// fencedBy returns the answer to a settlement that found an entry under its key: as if another owner had taken the key (rule 5 of the design).
+func (claim *Claim) fencedBy(err error) error {
+	var refused *store.ClaimRefusedError
+	if claim.lease == nil || !errors.As(err, &refused) || refused.Result.Entry.Status == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %w", &store.FencedError{Key: claim.key, Token: claim.lease.token, Current: refused.Result.Entry}, err)
+}
+
+// ReleaseRanges releases the leases in one call to the store, and writes how many of their first tasks are settled (rule 6 of the design). A lease
+// is not released, and ends by itself, if it was lost, or if the key of a task that has begun may have no entry: the next owner must claim the keys. The
+// caller must have run the claims; it does not call ReleaseRanges for a range of which a handler has not returned.
+func (s *Session) ReleaseRanges(ranges []*Range) {
+	var ss []store.Settlement
+	for _, r := range ranges {
+		if !r.Held() {
+			continue
+		}
+		if r.beat.stop(); !r.releasable() {
+			continue
+		}
+		set := r.lease.settlement(store.OpRelease, s.engine.cfg.Retention)
+		set.Refund, set.Range = true, r.released()
+		ss = append(ss, set)
+	}
+	s.sendReleases(ss)
+}
+
+func (r *Range) releasable() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open == 0 && r.lost == nil
+}
+
+// released returns what the release of the lease writes.
+func (r *Range) released() *store.Range {
+	settled := r.Claims[:r.Settled]
+	prefix := store.Prefix{First: r.Claims[0].Position, End: r.Claims[0].Position, Digest: digest(settled)}
+	next := r.lease.span.End // the position of the first task that is not settled
+	if len(settled) < len(r.Claims) {
+		next = r.Claims[r.Settled].Position
+	}
+	if r.Settled > 0 {
+		prefix.End = next
+	}
+	left := store.Range{Till: r.till, Settled: prefix}
+	if next >= r.till {
+		left.Till = 0
+	}
+	return &left
+}
+
+// AbandonRange stops the extension of a lease, for a caller that must answer although a handler has not returned.
+func (s *Session) AbandonRange(r *Range) {
+	if r.Held() {
+		r.beat.stop()
+	}
+}
