@@ -58,6 +58,9 @@ type Outcome struct {
 	Key     string // as stored (see store.Key)
 	Token   int64  // the fencing token of the claim, or of the entry that was replayed; 0 if there was none
 	Attempt int    // the number of the attempt, from 1; 0 if there was none
+	// Source is the place of the message that claimed the key last, if the entry of a duplicate or of another owner was read: Task.Source if it
+	// was this one.
+	Source string
 	// FirstClaimed is the time of the first claim of the key, by the clock of the store or of the host that claimed it; zero if the
 	// entry was not read.
 	FirstClaimed time.Time

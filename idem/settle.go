@@ -91,6 +91,7 @@ func (s *Session) notSettled(claim *Claim, out Outcome, set store.Settlement, er
 // fenced is the second half of rule 3: if the new owner has completed the same request, the task is done, with that owner's result.
 func (s *Session) fenced(claim *Claim, out Outcome, err *store.FencedError) Outcome {
 	out.Kind, out.Fenced, out.Result, out.Err = Fenced, true, nil, err
+	out.Source = err.Current.Source
 	if cur := &err.Current; cur.Status == store.StatusCompleted && cur.Fingerprint.Matches(claim.Task.Fingerprint) {
 		out.Kind, out.Token = Replayed, cur.Token
 		out.Result, out.Err = cur.StoredResult()

@@ -114,7 +114,7 @@ func (claim *Claim) attempt() Attempt {
 // outcome returns the outcome of a task that was not claimed. For a claimed one it has what is known before the handler runs.
 func (claim *Claim) outcome() Outcome {
 	rec := &claim.res.Entry
-	out := Outcome{Key: claim.key, Token: rec.Token, FirstClaimed: rec.CreatedAt, Err: claim.res.Err, ClaimTook: claim.took}
+	out := Outcome{Key: claim.key, Token: rec.Token, FirstClaimed: rec.CreatedAt, Source: rec.Source, Err: claim.res.Err, ClaimTook: claim.took}
 	switch claim.res.State {
 	case store.Claimed:
 		out.Attempt, out.Stolen = rec.Attempts, claim.res.Stolen
