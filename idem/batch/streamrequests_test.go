@@ -26,7 +26,7 @@ func TestRequestsOfAStream(t *testing.T) {
 	for _, lanes := range []int{12, 1000} {
 		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, scheduler := dynamo(t)
+				db, scheduler := dynamo(t, idem.Config{})
 				for _, round := range []struct {
 					name  string
 					limit float64
@@ -75,7 +75,7 @@ func (c called) Do(r *http.Request) (*http.Response, error) {
 }
 
 // dynamo returns an in-process DynamoDB that answers after 5 ms, and a scheduler on it.
-func dynamo(t *testing.T) (*dynamofake.Server, *batch.Scheduler) {
+func dynamo(t *testing.T, cfg idem.Config) (*dynamofake.Server, *batch.Scheduler) {
 	t.Helper()
 	db, err := dynamofake.New(dynamofake.Config{Latency: 5 * time.Millisecond})
 	if err != nil {
@@ -91,7 +91,7 @@ func dynamo(t *testing.T) (*dynamofake.Server, *batch.Scheduler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := idem.New(st, idem.Config{})
+	engine, err := idem.New(st, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

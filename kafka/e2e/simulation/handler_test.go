@@ -29,6 +29,7 @@ type execution struct {
 	token   int64
 	payment payment
 	ended   bool
+	first   bool // its attempt is the first one
 }
 
 // live reports whether the call still has its claim.
@@ -105,12 +106,18 @@ func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) (end f
 	defer p.mu.Unlock()
 	for _, other := range p.handling[pay.ID] {
 		switch {
-		case p.claimCommit || p.beyondSkew: // both allow it
+		case p.overlaps():
 		case other.live():
 			p.violatedLockedf(pay.ID, "is handled by %s with token %d while %s handles it with token %d", p.name, a.Token, other.process.name, other.token)
 		case other.token == a.Token:
 			p.violatedLockedf(pay.ID, "is handled twice with token %d, by %s and %s", a.Token, other.process.name, p.name)
 		}
+	}
+	if status := p.entries[pay.ID].status; !p.overlaps() && (status == completed || status == failed) && ctx.Err() == nil {
+		p.violatedLockedf(pay.ID, "is handled by %s with token %d, and is %s", p.name, a.Token, status)
+	}
+	if e.first = a.Number == 1; e.first && p.claimRange && !p.overlaps() && p.firsts(pay.ID) >= 2 {
+		p.violatedLockedf(pay.ID, "is handled by %s with token %d as attempt 1, which was begun twice before", p.name, a.Token)
 	}
 	p.handling[pay.ID] = append(p.handling[pay.ID], e)
 	p.trace = append(p.trace, event{time.Since(p.begun), p.name, "handles " + pay.ID + " " + string(pay.Kind) + ", attempt " + strconv.Itoa(a.Number) +
@@ -120,6 +127,16 @@ func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) (end f
 		defer p.mu.Unlock()
 		e.ended = true
 	}
+}
+
+// firsts counts the calls with the number 1. With IDEMSK_CLAIM=partition a process may die in one that is not counted. The caller holds w.mu.
+func (w *world) firsts(payment string) (n int) {
+	for _, e := range w.handling[payment] {
+		if e.first {
+			n++
+		}
+	}
+	return n
 }
 
 // calls counts the calls of the handler for a payment. The number of the attempt does not, because it is 1 before a claim on commit.

@@ -11,6 +11,9 @@ type settings struct {
 	lease       time.Duration
 	beyondSkew  bool // the clocks differ by more than the configured skew
 	claimCommit bool // some deployments claim on commit, so all effects are enlisted
+	claimRange  bool // some deployments claim by partition
+	elsewhere   bool // producers repeat payments in other partitions
+	mixed       bool // the deployments claim in different ways
 	group       bool // a consumer group in the place of the event source and the function
 	partitions  int
 	payments    int
@@ -33,12 +36,17 @@ func settingsOf(d dice) settings {
 		payments:    d.between(4, 16, "payments"),
 		pollers:     d.between(1, 3, "pollers"),
 	}
+	s.claimRange = !s.claimCommit && !s.group && d.chance(0.4, "claim by partition")
+	s.elsewhere = !s.claimRange || d.chance(0.2, "elsewhere")
 	order := pick(d, "order", "partition", "key")
 	for i := range s.environ {
 		name := "deployment " + strconv.Itoa(i) + " "
 		claim := "first"
-		if s.claimCommit {
+		switch {
+		case s.claimCommit:
 			claim = pick(d, name+"claim", "first", "commit")
+		case s.claimRange:
+			claim = pick(d, name+"claim", "first", "partition", "partition")
 		}
 		s.environ[i] = map[string]string{
 			"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable, "IDEMSK_DEAD_LETTER_TOPIC": "letters",
@@ -51,8 +59,15 @@ func settingsOf(d dice) settings {
 			"IDEMSK_WAIT":          pick(d, name+"wait", "deadline", "0", "700ms"),
 		}
 	}
+	s.mixed = s.environ[0]["IDEMSK_CLAIM"] != s.environ[1]["IDEMSK_CLAIM"]
 	return s
 }
+
+// overlaps reports whether two handlers of one payment may run at the same time.
+func (s *settings) overlaps() bool { return s.beyondSkew || s.unfenced() }
+
+// unfenced reports whether two handlers of one payment may run at the same time with clocks that differ by less than the skew.
+func (s *settings) unfenced() bool { return s.claimCommit || s.claimRange && (s.elsewhere || s.mixed) }
 
 // offset returns the offset of a process's clock.
 func (s *settings) offset(d dice, process string) time.Duration {

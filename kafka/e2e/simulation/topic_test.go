@@ -85,7 +85,11 @@ func produce(d dice, s *settings, most int) [][]record {
 		if i > 0 && d.chance(0.15, id+" repeats an earlier one") {
 			earlier := d.between(0, i-1, id+" which")
 			eid := fmt.Sprintf("pay-%03d", earlier)
-			add(d.between(0, s.partitions-1, id+" elsewhere"), paymentOf(d, s, eid), false)
+			partition := d.between(0, s.partitions-1, id+" elsewhere")
+			if !s.elsewhere {
+				partition = d.between(0, s.partitions-1, eid+" partition") // its own
+			}
+			add(partition, paymentOf(d, s, eid), false)
 		}
 	}
 	return partitions
@@ -93,7 +97,7 @@ func produce(d dice, s *settings, most int) [][]record {
 
 func paymentOf(d dice, s *settings, id string) payment {
 	kinds := []kind{booked, booked, booked, booked, slow, slow, flaky, panicking, permanent, hopeless}
-	if !s.claimCommit {
+	if !s.unfenced() {
 		kinds = append(kinds, fenced, fenced)
 	}
 	return payment{

@@ -37,6 +37,7 @@ func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
 	for name, env := range map[string]map[string]string{
 		"claims first":                      {"IDEMSK_CLAIM": "first"},
 		"claims on commit":                  {"IDEMSK_CLAIM": "commit"},
+		"claims by partition":               {"IDEMSK_CLAIM": "partition"},
 		"claims first, with the outbox":     {"IDEMSK_CLAIM": "first", "IDEMSK_OUTBOX": "on"},
 		"claims on commit, with the outbox": {"IDEMSK_CLAIM": "commit", "IDEMSK_OUTBOX": "on"},
 	} {

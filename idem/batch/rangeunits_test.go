@@ -1,0 +1,86 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/internal/dynamofake"
+)
+
+// The price of a batch of 1,000 records in 3 partitions, in units and requests of DynamoDB, and the virtual time that it takes with requests of 5 ms.
+func TestPriceOfRanges(t *testing.T) {
+	const records, parts = 1000, 3
+	run := func(t *testing.T, db *dynamofake.Server, scheduler *batch.Scheduler, name string, first int, byRange bool) (dynamofake.Usage, time.Duration) {
+		t.Helper()
+		handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
+		lanes := make([][]*batch.Item, parts)
+		for i := range records {
+			p := i % parts
+			lanes[p] = append(lanes[p], &batch.Item{
+				Position: int64(first + i/parts), Task: idem.Task{Key: fmt.Sprint("ns#t#", name, i), Source: fmt.Sprintf("t-%d@%d", p, first+i/parts), Handler: handler},
+			})
+		}
+		var ranges []batch.Range
+		for p := range lanes {
+			ranges = append(ranges, batch.Range{Key: fmt.Sprintf("ns%%t-%d", p), Source: lanes[p][0].Task.Source, Items: lanes[p]})
+		}
+		if !byRange {
+			ranges = nil
+		}
+		db.ResetUsage()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		scheduler.RunRanges(ctx, lanes, ranges)
+		took := time.Since(began)
+		for _, items := range lanes {
+			for _, it := range items {
+				if !it.Settled() {
+					t.Fatalf("%s: %+v", it.Task.Key, it.Outcome)
+				}
+			}
+		}
+		return db.Usage(), took
+	}
+	type price struct{ write, read, requests float64 }
+	each := func(u dynamofake.Usage) price {
+		n := 0
+		for _, of := range u.Requests {
+			n += of
+		}
+		return price{u.WriteUnits / records, u.ReadUnits / records, float64(n) / records}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		db, scheduler := dynamo(t, idem.Config{ClaimByRange: true})
+		for _, b := range []struct {
+			name  string
+			first int
+			most  price
+		}{
+			{"cold", 0, price{1.02, 1.01, 0.06}},
+			{"fresh", 1000, price{1.006, 1.0, 0.054}},
+			{"fresh", 1000, price{0.006, 0, 0.002}}, // below the settled prefix: the leases alone
+			{"cold", 0, price{0.006, 1.0, 0.012}},   // redelivered behind another batch: read
+		} {
+			used, took := run(t, db, scheduler, b.name, b.first, true)
+			got := each(used)
+			t.Logf("%s from %d: %.4f write units, %.4f read units, %.4f requests a record, %v: %v", b.name, b.first, got.write, got.read, got.requests, took, used.Requests)
+			if got.write > b.most.write || got.read > b.most.read || got.requests > b.most.requests {
+				t.Errorf("%s from %d: %+v a record; want at most %+v", b.name, b.first, got, b.most)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		db, scheduler := dynamo(t, idem.Config{})
+		for _, name := range []string{"cold", "fresh", "fresh"} {
+			used, took := run(t, db, scheduler, name, 0, false)
+			got := each(used)
+			t.Logf("claims by key, %s: %.4f write units, %.4f read units, %.4f requests a record, %v", name, got.write, got.read, got.requests, took)
+		}
+	})
+}
