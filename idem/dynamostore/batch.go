@@ -34,30 +34,45 @@ type open struct {
 // entry and takes the key if they allow it. It repeats this until each claim is decided.
 //
 // An insert also finds out whether the item exists, so a new key costs no read. Kafka redelivers whole batches: if most keys of
-// the previous batch existed, claimBatch reads the next batch first and saves the refused writes.
+// the previous batch existed, claimBatch reads the next batch first and saves the refused writes. The leases of ranges are neither
+// read first nor counted.
 func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, results []store.ClaimResult) {
-	claims := make([]open, len(reqs))
-	for i := range claims {
-		claims[i].i = i
+	var claims, unread []open
+	readFirst := s.readFirst.Load()
+	for i := range reqs {
+		if readFirst && reqs[i].Range == nil {
+			unread = append(unread, open{i: i})
+			continue
+		}
+		claims = append(claims, open{i: i, seen: s.released(&reqs[i])})
 	}
-	if s.readFirst.Load() {
-		claims = s.read(ctx, reqs, claims, results)
-	}
+	claims = append(claims, s.read(ctx, reqs, unread, results)...)
 	for range maxRounds {
 		if claims = s.decide(reqs, claims, results); len(claims) == 0 {
 			break
 		}
 		claims = s.write(ctx, reqs, claims, results)
 	}
-	existing := 0
+	s.countExisting(reqs, results)
+	for _, c := range claims {
+		results[c.i] = s.underWrite()
+	}
+}
+
+// countExisting decides whether the next batch is read first.
+func (s *Store) countExisting(reqs []store.ClaimRequest, results []store.ClaimResult) {
+	keys, existing := 0, 0
 	for i := range results {
-		if results[i].Entry.Owner != "" && results[i].Entry.Owner != reqs[i].Owner {
+		if reqs[i].Range != nil {
+			continue
+		}
+		keys++
+		if owner := results[i].Entry.Owner; owner != "" && owner != reqs[i].Owner {
 			existing++
 		}
 	}
-	s.readFirst.Store(2*existing > len(results))
-	for _, c := range claims {
-		results[c.i] = s.underWrite()
+	if keys > 0 {
+		s.readFirst.Store(2*existing > keys)
 	}
 }
 
@@ -112,22 +127,48 @@ func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []o
 	return append(refused, s.read(ctx, reqs, unseen, results)...)
 }
 
-// settleBatch is settle for many keys.
+// settleBatch is settle and insert for many keys.
 func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []error) {
 	statements := make([]types.BatchStatementRequest, len(ss))
 	now := s.clock.Now()
 	for i := range ss {
-		statements[i] = settleChange(&ss[i], now).statement(s.table, ss[i].Key)
+		if set := &ss[i]; set.Claim != nil {
+			rec := store.FreshlySettled(set, now)
+			statements[i] = insertStatement(s.table, &rec)
+		} else {
+			statements[i] = settleChange(set, now).statement(s.table, set.Key)
+		}
 	}
+	var unseen []int
 	for i, answer := range s.execute(ctx, statements) {
-		set := &ss[i]
 		seen, err := answer.entry()
 		switch {
 		case err != nil:
-			errs[i] = s.explain(set.Op.String(), set.Key, err)
-		case answer.refused:
-			errs[i] = refusal(set, seen)
+			errs[i] = s.unsettled(&ss[i], err)
+		case !answer.refused:
+			s.leases.settled(&ss[i], nil, now)
+		case ss[i].Claim != nil && seen == nil:
+			unseen = append(unseen, i)
+		default:
+			errs[i] = s.refusal(&ss[i], seen, now)
 		}
+	}
+	s.readRefused(ctx, ss, unseen, errs)
+}
+
+// readRefused answers the insertions that were refused: DynamoDB does not return the item that refused an INSERT.
+func (s *Store) readRefused(ctx context.Context, ss []store.Settlement, refused []int, errs []error) {
+	keys := make([]string, len(refused))
+	for n, i := range refused {
+		keys[n] = ss[i].Key
+	}
+	for n, found := range s.find(ctx, keys) {
+		i := refused[n]
+		if found.err != nil {
+			errs[i] = s.unsettled(&ss[i], found.err)
+			continue
+		}
+		errs[i] = s.refusal(&ss[i], found.rec, s.clock.Now())
 	}
 }
 
@@ -213,43 +254,52 @@ func answerOf(r *types.BatchStatementResponse) answer {
 
 // read reads the entries of the claims' keys and returns the claims whose keys could be read.
 func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
-	requests := (len(claims) + maxKeys - 1) / maxKeys
-	read := make([]map[string]found, requests)
-	errs := make([]error, requests)
-	chunks.Each(requests, s.limit, func(n int) {
-		var keys []map[string]types.AttributeValue
-		for _, c := range claims[n*maxKeys : min((n+1)*maxKeys, len(claims))] {
-			keys = append(keys, keyOf(reqs[c.i].Key))
-		}
-		read[n], errs[n] = s.get(ctx, keys)
-	})
-	left := claims[:0]
+	keys := make([]string, len(claims))
 	for n, c := range claims {
-		if err := errs[n/maxKeys]; err != nil {
-			results[c.i].Err = s.explain("read", reqs[c.i].Key, err)
+		keys[n] = reqs[c.i].Key
+	}
+	left := claims[:0]
+	for n, found := range s.find(ctx, keys) {
+		c := claims[n]
+		if found.err != nil {
+			results[c.i].Err = s.explain("read", keys[n], found.err)
 			continue
 		}
-		item := read[n/maxKeys][reqs[c.i].Key]
-		if item.err != nil {
-			results[c.i].Err = s.explain("read", reqs[c.i].Key, item.err)
-			continue
-		}
-		c.seen = item.rec
+		c.seen = found.rec
 		left = append(left, c)
 	}
 	return left
 }
 
-// found is the result of reading one item. An item that can't be decoded does not affect the others.
+// found is the result of reading one item, nil if there is none. An item that can't be decoded does not affect the others.
 type found struct {
 	rec *store.Entry
 	err error
 }
 
+// find reads the entries of keys, in order, by consistent reads.
+func (s *Store) find(ctx context.Context, keys []string) []found {
+	all := make([]found, len(keys))
+	chunks.Each((len(keys)+maxKeys-1)/maxKeys, s.limit, func(n int) {
+		from, to := n*maxKeys, min((n+1)*maxKeys, len(keys))
+		entries, err := s.get(ctx, keys[from:to])
+		for i := from; i < to; i++ {
+			if all[i] = entries[keys[i]]; err != nil {
+				all[i].err = err
+			}
+		}
+	})
+	return all
+}
+
 // get reads up to maxKeys items.
-func (s *Store) get(ctx context.Context, keys []map[string]types.AttributeValue) (map[string]found, error) {
+func (s *Store) get(ctx context.Context, keys []string) (map[string]found, error) {
 	entries := make(map[string]found, len(keys))
-	request := map[string]types.KeysAndAttributes{s.table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
+	all := make([]map[string]types.AttributeValue, len(keys))
+	for i, key := range keys {
+		all[i] = keyOf(key)
+	}
+	request := map[string]types.KeysAndAttributes{s.table: {Keys: all, ConsistentRead: aws.Bool(true)}}
 	for attempt := 0; ; attempt++ {
 		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: request})
 		if err != nil {

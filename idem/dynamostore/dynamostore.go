@@ -8,6 +8,12 @@
 // transaction: each write has its own condition, its own outcome and the price of a single write. It reads up to 100 duplicates
 // with one BatchGetItem.
 //
+// A settlement that claims its key (store.Settlement.Claim) is one write of a new item: a PutItem, or an INSERT of a batch. If INSERTs of a
+// batch are refused, the store reads their items. Only a settlement with an effect is a transaction.
+//
+// The store implements store.Ranger. A release of the lease of a range is one write. So is its next claim, if no other process has claimed
+// it: the store remembers the leases that it released. Otherwise the claim costs two writes and, in a batch, a read.
+//
 // The table has the partition key AttrKey of type S, and TTL on AttrExpiry. It must not be a global table with last-writer-wins
 // replication, because two regions could win the same claim.
 package dynamostore
@@ -84,11 +90,13 @@ type Store struct {
 	clock  store.Clock
 
 	readFirst atomic.Bool // see claimBatch
+	leases    leases
 }
 
 var (
 	_ store.Store   = (*Store)(nil)
 	_ store.Batcher = (*Store)(nil)
+	_ store.Ranger  = (*Store)(nil)
 	_ store.Admin   = (*Store)(nil)
 )
 
@@ -132,16 +140,17 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 	results := make([]store.ClaimResult, len(reqs))
 	if s.batch > 1 && len(reqs) >= s.fewest {
 		s.claimBatch(ctx, reqs, results)
-		return results
+	} else {
+		chunks.Each(len(reqs), s.limit, func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
 	}
-	chunks.Each(len(reqs), s.limit, func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
+	s.leases.claimed(reqs, results)
 	return results
 }
 
 // Settle implements store.Store.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
-	if slices.ContainsFunc(ss, func(set store.Settlement) bool { return isTransactional(&set) }) {
+	if slices.ContainsFunc(ss, func(set store.Settlement) bool { return set.Effect != nil }) {
 		others, which := s.settleTransactions(ctx, ss, errs)
 		plain := make([]error, len(others))
 		s.settlePlain(ctx, others, plain)
@@ -165,16 +174,23 @@ func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []e
 		s.settleBatch(ctx, ss, errs)
 		return
 	}
-	chunks.Each(len(ss), s.limit, func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
+	chunks.Each(len(ss), s.limit, func(i int) {
+		if ss[i].Claim != nil {
+			errs[i] = s.insert(ctx, &ss[i])
+		} else {
+			errs[i] = s.settle(ctx, &ss[i])
+		}
+	})
 }
 
 // maxRounds is the maximum number of tries of a claim whose key changes between the read and the write. In each lost round,
 // another owner's write succeeded.
 const maxRounds = 8
 
-// claim puts a new item. If the item exists, the failed condition returns it, and claim applies the rules to it.
+// claim puts a new item. If the item exists, the failed condition returns it, and claim applies the rules to it. It begins with the
+// take-over of a lease that this store has released.
 func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimResult {
-	var seen *store.Entry
+	seen := s.released(req)
 	for range maxRounds {
 		var err error
 		if seen == nil {
@@ -247,23 +263,55 @@ func (s *Store) take(ctx context.Context, seen, next *store.Entry) (now *store.E
 }
 
 func (s *Store) settle(ctx context.Context, set *store.Settlement) error {
-	ok, seen, err := s.update(ctx, set.Key, settleChange(set, s.clock.Now()))
+	now := s.clock.Now()
+	ok, seen, err := s.update(ctx, set.Key, settleChange(set, now))
 	switch {
 	case err != nil:
-		return s.explain(set.Op.String(), set.Key, err)
+		return s.unsettled(set, err)
 	case ok:
+		s.leases.settled(set, nil, now)
 		return nil
 	}
-	return refusal(set, seen)
+	return s.refusal(set, seen, now)
 }
 
-// refusal returns the error of a refused settlement, given the current entry. It returns nil if this settlement was applied
-// before.
-func refusal(set *store.Settlement, seen *store.Entry) error {
-	if seen != nil && store.OwnSettlement(set, seen) {
+// insert claims and settles an absent key.
+func (s *Store) insert(ctx context.Context, set *store.Settlement) error {
+	now := s.clock.Now()
+	rec := store.FreshlySettled(set, now)
+	seen, err := s.put(ctx, &rec)
+	switch {
+	case err != nil:
+		return s.unsettled(set, err)
+	case seen == nil:
 		return nil
 	}
-	return fmt.Errorf("dynamostore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})
+	return s.refusal(set, seen, now)
+}
+
+// refusal returns the error of a refused settlement, given the current entry, nil if there is none. It returns nil if this settlement
+// was applied before.
+func (s *Store) refusal(set *store.Settlement, seen *store.Entry, now time.Time) error {
+	switch {
+	case seen != nil && store.OwnSettlement(set, seen):
+		s.leases.settled(set, seen, now)
+		return nil
+	case set.Claim == nil:
+		return fmt.Errorf("dynamostore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})
+	case seen == nil:
+		return &store.ClaimRefusedError{}
+	}
+	res, _ := s.judge(set.Claim, seen)
+	return &store.ClaimRefusedError{Result: res}
+}
+
+// unsettled returns the error of a settlement that has no answer, or was refused by an item that can't be decoded.
+func (s *Store) unsettled(set *store.Settlement, err error) error {
+	err = s.explain(set.Op.String(), set.Key, err)
+	if set.Claim != nil && errors.Is(err, store.ErrForeignEntry) {
+		return &store.ClaimRefusedError{Result: store.ClaimResult{Err: err}}
+	}
+	return err
 }
 
 // update sends a conditional update. If the condition fails, it returns the current entry, or nil if there is no item.

@@ -84,6 +84,9 @@ func takeChange(seen, next *store.Entry) *change {
 	c.setOrRemove(attrFingerprint, binary(next.Fingerprint[:]), !next.Fingerprint.IsZero())
 	c.setOrRemove(attrSource, text(next.Source), next.Source != "")
 	c.removes = append(c.removes, attrRetryAt)
+	if next.Range != nil {
+		c.set(attrRange, rangeValue(next.Range))
+	}
 	if seen.Status != store.StatusStarted { // the key starts over
 		c.set(attrCreatedAt, number(next.CreatedAt.UnixMilli()))
 		c.removes = append(c.removes, attrResult, attrResultOmitted, attrFailure)
@@ -115,6 +118,10 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 		c.set(attrRetryAt, number(next.RetryAt.UnixMilli()))
 		if s.Refund {
 			c.sets = append(c.sets, term{attrAttempts, subtract, number(1)})
+		}
+		if next.Range != nil {
+			c.set(attrRange, rangeValue(next.Range))
+			c.set(attrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
 		}
 	case store.OpExtend:
 		c.conditions = append(c.conditions, term{attrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // a delayed extend must not shorten the lease

@@ -29,6 +29,7 @@ const (
 	attrCreatedAt     = "createdAt"          // N, epoch ms
 	attrUpdatedAt     = "updatedAt"          // N, epoch ms
 	AttrExpiry        = "expiryTimestamp"    // N, epoch s: the table's TTL attribute
+	attrRange         = "range"              // M, only in the item of a lease: see rangeItem
 )
 
 // item is the stored form of an entry.
@@ -48,12 +49,27 @@ type item struct {
 	CreatedAt     int64        `dynamodbav:"createdAt"`
 	UpdatedAt     int64        `dynamodbav:"updatedAt"`
 	Expiry        int64        `dynamodbav:"expiryTimestamp"`
+	Range         *rangeItem   `dynamodbav:"range,omitempty"`
 }
 
 type failureItem struct {
 	Code    string `dynamodbav:"code"`
 	Message string `dynamodbav:"message"`
 	At      int64  `dynamodbav:"at"`
+}
+
+// rangeItem is the stored form of a store.Range. A field that is 0 is left out.
+type rangeItem struct {
+	End     int64       `dynamodbav:"end"`
+	Till    int64       `dynamodbav:"till"`
+	Settled *prefixItem `dynamodbav:"settled"`
+}
+
+type prefixItem struct {
+	First  int64  `dynamodbav:"first"`
+	End    int64  `dynamodbav:"end"`
+	Digest []byte `dynamodbav:"digest"` // SHA-256
+	At     int64  `dynamodbav:"at"`     // epoch ms
 }
 
 // attribute is the name and value of an attribute to write. Items are encoded without reflection, which would be most of the
@@ -65,7 +81,7 @@ type attribute struct {
 
 // attributes returns the attributes of an entry, in a fixed order.
 func attributes(rec *store.Entry) []attribute {
-	list := make([]attribute, 0, 15)
+	list := make([]attribute, 0, 16)
 	list = append(list,
 		attribute{AttrKey, text(rec.Key)}, attribute{attrStatus, text(string(rec.Status))}, attribute{attrVersion, number(rec.Token)},
 		attribute{attrOwner, text(rec.Owner)}, attribute{attrLeaseUntil, number(rec.LeaseUntil.UnixMilli())},
@@ -83,6 +99,9 @@ func attributes(rec *store.Entry) []attribute {
 	add(rec.ResultOmitted != 0, attrResultOmitted, number(int64(rec.ResultOmitted)))
 	if rec.Failure != nil {
 		add(true, attrFailure, failure(rec.Failure))
+	}
+	if rec.Range != nil {
+		add(true, attrRange, rangeValue(rec.Range))
 	}
 	return list
 }
@@ -108,6 +127,22 @@ func failure(f *store.Failure) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		"code": text(f.Code), "message": text(f.Message), "at": number(f.At.UnixMilli()),
 	}}
+}
+
+func rangeValue(r *store.Range) types.AttributeValue {
+	av := make(map[string]types.AttributeValue, 3)
+	if r.End != 0 {
+		av["end"] = number(r.End)
+	}
+	if r.Till != 0 {
+		av["till"] = number(r.Till)
+	}
+	if p := &r.Settled; *p != (store.Prefix{}) {
+		av["settled"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
+			"first": number(p.First), "end": number(p.End), "digest": binary(p.Digest[:]), "at": number(p.At.UnixMilli()),
+		}}
+	}
+	return &types.AttributeValueMemberM{Value: av}
 }
 
 // decode returns the entry of an item, or store.ErrForeignEntry (wrapped) with the key.
@@ -148,7 +183,24 @@ func entryOf(av map[string]types.AttributeValue) (store.Entry, error) {
 	if f := it.Failure; f != nil {
 		rec.Failure = &store.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}
 	}
+	if rec.Range, err = rangeOf(it.Range); err != nil {
+		return store.Entry{}, err
+	}
 	return rec, nil
+}
+
+func rangeOf(it *rangeItem) (*store.Range, error) {
+	if it == nil {
+		return nil, nil //nolint:nilnil // the entry of a key
+	}
+	r := &store.Range{End: it.End, Till: it.Till}
+	if p := it.Settled; p != nil {
+		r.Settled = store.Prefix{First: p.First, End: p.End, At: time.UnixMilli(p.At)}
+		if n := copy(r.Settled.Digest[:], p.Digest); n != len(p.Digest) || n != len(r.Settled.Digest) {
+			return nil, fmt.Errorf("the digest of the range has %d bytes; want %d", len(p.Digest), len(r.Settled.Digest))
+		}
+	}
+	return r, nil
 }
 
 func fromMillis(ms int64) time.Time {

@@ -138,7 +138,7 @@ func TestForeignItemsAreRefused(t *testing.T) {
 func TestTagsAreTheConstants(t *testing.T) {
 	want := []string{
 		AttrKey, attrStatus, attrVersion, attrOwner, attrLeaseUntil, attrRetryAt, attrAttempts, attrFingerprint, attrResult,
-		attrResultOmitted, attrFailure, attrSource, attrCreatedAt, attrUpdatedAt, AttrExpiry,
+		attrResultOmitted, attrFailure, attrSource, attrCreatedAt, attrUpdatedAt, AttrExpiry, attrRange,
 	}
 	typ := reflect.TypeFor[item]()
 	for i := range typ.NumField() {

@@ -23,33 +23,26 @@ import (
 type completion struct {
 	set *store.Settlement
 	err *error
-	tx  *Tx // nil without an effect
+	tx  *Tx
 	at  time.Time
 }
 
-// isTransactional reports whether a settlement has an effect or claims its key.
-func isTransactional(set *store.Settlement) bool { return set.Effect != nil || set.Claim != nil }
-
-// settleTransactions settles the settlements that have an effect or claim their key, and returns the others.
+// settleTransactions settles the settlements that have an effect, and returns the others.
 func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, errs []error) (others []store.Settlement, which []int) {
 	var completions []completion
 	now := s.clock.Now()
 	for i := range ss {
 		set := &ss[i]
-		if !isTransactional(set) {
+		if set.Effect == nil {
 			others, which = append(others, *set), append(which, i)
 			continue
 		}
-		c := completion{set: set, err: &errs[i], at: now}
-		if set.Effect != nil {
-			tx, ok := set.Effect.(*Tx)
-			if !ok {
-				errs[i] = &store.RejectedError{Err: fmt.Errorf("dynamostore: the effect is a %T: want the store's own", set.Effect)}
-				continue
-			}
-			c.tx, c.at = tx, tx.settledAt(now)
+		tx, ok := set.Effect.(*Tx)
+		if !ok {
+			errs[i] = &store.RejectedError{Err: fmt.Errorf("dynamostore: the effect is a %T: want the store's own", set.Effect)}
+			continue
 		}
-		completions = append(completions, c)
+		completions = append(completions, completion{set: set, err: &errs[i], tx: tx, at: tx.settledAt(now)})
 	}
 	groups, disjoint := group(completions)
 	if disjoint {
@@ -74,9 +67,9 @@ func group(completions []completion) (groups [][]completion, disjoint bool) {
 	for _, c := range completions {
 		items, size := c.extent()
 		fits := slices.IndexFunc(txs, func(t transaction) bool {
-			apart := !slices.ContainsFunc(c.writes(), func(w write) bool { _, there := t.ids[w.id()]; return there })
+			apart := !slices.ContainsFunc(c.tx.writes, func(w write) bool { _, there := t.ids[w.id()]; return there })
 			disjoint = disjoint && apart
-			return apart && c.tx != nil && len(t.ids) > 0 && t.items+items <= MaxTxItems && t.size+size <= chunks.MaxBytes
+			return apart && len(t.ids) > 0 && t.items+items <= MaxTxItems && t.size+size <= chunks.MaxBytes
 		})
 		if fits < 0 {
 			fits = len(txs)
@@ -85,7 +78,7 @@ func group(completions []completion) (groups [][]completion, disjoint bool) {
 		t := &txs[fits]
 		t.items, t.size = t.items+items, t.size+size
 		groups[fits] = append(groups[fits], c)
-		for _, w := range c.writes() {
+		for _, w := range c.tx.writes {
 			t.ids[w.id()] = struct{}{}
 		}
 	}
@@ -98,22 +91,12 @@ func (c *completion) extent() (items, size int) {
 	if c.set.Failure == nil {
 		size = ownSize + len(c.set.Key) + len(c.set.Result)
 	}
-	if c.tx != nil {
-		items, size = len(c.tx.writes), size+c.tx.size
-	}
-	return items + 1, size
+	return len(c.tx.writes) + 1, size + c.tx.size
 }
 
 // ownSize is the maximum size of a COMPLETED item without its key and result. It includes a source of up to 300 bytes and
 // attributes that existed before.
 const ownSize = 4 << 10
-
-func (c *completion) writes() []write {
-	if c.tx == nil {
-		return nil
-	}
-	return c.tx.writes
-}
 
 // own returns the write of the completion's own key.
 func (s *Store) own(c *completion) types.TransactWriteItem {
@@ -168,11 +151,8 @@ func (s *Store) commit(ctx context.Context, group []completion) {
 	}
 }
 
-// transact sends a transaction. A single completion without an effect is sent as a PutItem.
+// transact sends a transaction.
 func (s *Store) transact(ctx context.Context, group []completion) error {
-	if c := &group[0]; c.tx == nil {
-		return s.putUnclaimed(ctx, c)
-	}
 	in := &dynamodb.TransactWriteItemsInput{ClientRequestToken: tokenOf(group)}
 	for i := range group {
 		in.TransactItems = append(in.TransactItems, s.own(&group[i]))
@@ -181,21 +161,6 @@ func (s *Store) transact(ctx context.Context, group []completion) error {
 		}
 	}
 	_, err := s.client.TransactWriteItems(ctx, in)
-	return err
-}
-
-// putUnclaimed completes an absent key for a handler that enlisted nothing. If the key exists, it returns the same error as a
-// transaction.
-func (s *Store) putUnclaimed(ctx context.Context, c *completion) error {
-	put := s.own(c).Put
-	_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: put.TableName, Item: put.Item, ConditionExpression: put.ConditionExpression, ExpressionAttributeNames: put.ExpressionAttributeNames,
-		ReturnValuesOnConditionCheckFailure: put.ReturnValuesOnConditionCheckFailure,
-	})
-	var failed *types.ConditionalCheckFailedException
-	if errors.As(err, &failed) {
-		return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String(reasonCondition), Item: failed.Item}}}
-	}
 	return err
 }
 
@@ -249,7 +214,7 @@ func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err 
 	if aws.ToString(reasons[0].Code) == reasonCondition {
 		return s.refused(c, reasons[0].Item), true
 	}
-	for i, w := range c.writes() {
+	for i, w := range c.tx.writes {
 		reason := &reasons[i+1]
 		switch code := aws.ToString(reason.Code); code {
 		case reasonCondition:
@@ -268,26 +233,11 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 	if len(item) > 0 {
 		rec, err := decode(item)
 		if err != nil {
-			err = s.explain(c.set.Op.String(), c.set.Key, err)
-		}
-		switch {
-		case err != nil && c.set.Claim != nil:
-			return &store.ClaimRefusedError{Result: store.ClaimResult{Err: err}}
-		case err != nil:
-			return err
+			return s.unsettled(c.set, err)
 		}
 		seen = &rec
 	}
-	switch {
-	case c.set.Claim == nil:
-		return refusal(c.set, seen)
-	case seen == nil:
-		return &store.ClaimRefusedError{}
-	case store.OwnSettlement(c.set, seen):
-		return nil
-	}
-	res, _ := s.judge(c.set.Claim, seen)
-	return &store.ClaimRefusedError{Result: res}
+	return s.refusal(c.set, seen, c.at)
 }
 
 // fail answers the completions of a transaction after its last attempt.
@@ -319,7 +269,7 @@ func causeOfCancellation(reasons []types.CancellationReason) cause {
 func (s *Store) explainTx(group []completion, err error) error {
 	tables := []string{s.table}
 	for i := range group {
-		for _, w := range group[i].writes() {
+		for _, w := range group[i].tx.writes {
 			if !slices.Contains(tables, w.table) {
 				tables = append(tables, w.table)
 			}

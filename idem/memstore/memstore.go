@@ -75,7 +75,7 @@ func (s *Store) claim(req *store.ClaimRequest, now time.Time, res *store.ClaimRe
 	if !ok {
 		rec := store.Fresh(req, now)
 		s.recs[req.Key] = &rec
-		res.State, res.Entry = store.Claimed, rec
+		res.State, res.Entry = store.Claimed, clone(&rec)
 		return
 	}
 	verdict, judged := store.Judge(req, seen, now, s.skew)

@@ -39,6 +39,7 @@ func harness(skew time.Duration) storetest.Harness {
 		},
 		Sweep:   func(testing.TB) { st.Sweep() },
 		Effects: counters(st),
+		Ranger:  st,
 	}
 }
 

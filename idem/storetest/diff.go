@@ -36,7 +36,27 @@ func Diff(got, want store.Entry) string {
 	if d := diffFailure(got.Failure, want.Failure); d != "" {
 		diffs = append(diffs, "Failure: "+d)
 	}
+	if d := diffRange(got.Range, want.Range); d != "" {
+		diffs = append(diffs, "Range: "+d)
+	}
 	return strings.Join(diffs, "; ")
+}
+
+func diffRange(got, want *store.Range) string {
+	if got == nil || want == nil {
+		if got == want {
+			return ""
+		}
+		return fmt.Sprintf("%v, %v", got, want)
+	}
+	g, w := *got, *want
+	if g.Settled.At.Equal(w.Settled.At) {
+		g.Settled.At, w.Settled.At = time.Time{}, time.Time{}
+	}
+	if g == w {
+		return ""
+	}
+	return fmt.Sprintf("%+v, %+v", *got, *want)
 }
 
 func diffFailure(got, want *store.Failure) string {

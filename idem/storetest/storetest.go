@@ -44,6 +44,9 @@ type Harness struct {
 
 	// Effects is set for a store.Transactor.
 	Effects *Effects
+
+	// Ranger is the store, if it is a store.Ranger.
+	Ranger store.Ranger
 }
 
 // Run checks the rules and the Admin methods of a store. open returns a new, empty store for each call.
@@ -64,8 +67,12 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Admin", admin()},
 		{"Contexts", contexts()},
 	}
-	if open(t).Effects != nil {
+	first := open(t)
+	if first.Effects != nil {
 		groups = append(groups, group{"Effects", effects()}, group{"ClaimOnCommit", claimsOnCommit()})
+	}
+	if first.Ranger != nil {
+		groups = append(groups, group{"Ranges", ranges()}, group{"Look", looks()}, group{"Insertions", insertions()})
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

@@ -1,0 +1,136 @@
+package dynamostore_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// leaseOf returns a claim of the lease of a range. Its key and its source are as long as those of the longest names of a function and a topic.
+func leaseOf(partition, owner int) store.ClaimRequest {
+	const longestFunction, longestTopic = 64, 249
+	topic := strings.Repeat("t", longestTopic)
+	return store.ClaimRequest{
+		Key: fmt.Sprint(strings.Repeat("f", longestFunction), "%", topic, "-", partition), Owner: strings.Repeat(ownerName(owner), 3),
+		Source: fmt.Sprint(topic, "-", partition, "@", int64(1)<<60), Lease: time.Minute, Retention: time.Hour,
+		Range: &store.Range{End: 1<<60 + int64(owner)},
+	}
+}
+
+func releaseOf(rec store.Entry) store.Settlement {
+	return store.Settlement{
+		Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Refund: true,
+		Range: &store.Range{Till: rec.Range.End, Settled: store.Prefix{First: 1 << 59, End: 1 << 60, Digest: [32]byte{1}}},
+	}
+}
+
+func releases(results []store.ClaimResult) []store.Settlement {
+	ss := make([]store.Settlement, len(results))
+	for i := range results {
+		ss[i] = releaseOf(results[i].Entry)
+	}
+	return ss
+}
+
+func leasesOf(partitions, owner int) []store.ClaimRequest {
+	reqs := make([]store.ClaimRequest, partitions)
+	for i := range reqs {
+		reqs[i] = leaseOf(i, owner)
+	}
+	return reqs
+}
+
+func mustSettle(t *testing.T, s store.Store, ss []store.Settlement) {
+	t.Helper()
+	if errs := s.Settle(t.Context(), ss); errs != nil {
+		t.Fatal(errors.Join(errs...))
+	}
+}
+
+// sameTable returns another process's store on the table of s.
+func sameTable(t *testing.T, s *dynamostore.Store, url string) *dynamostore.Store {
+	t.Helper()
+	other, err := dynamostore.New(client(newWire(t), url), dynamostore.Config{Table: s.Table()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return other
+}
+
+// TestUnitsOfRanges counts the requests and the units of each step of two partitions, or of one.
+func TestUnitsOfRanges(t *testing.T) {
+	insertions := func(n int) []store.Settlement {
+		var ss []store.Settlement
+		for i, req := range claimsFor(n, 0) {
+			op := []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease}[i%3]
+			ss = append(ss, store.Settlement{Op: op, Key: req.Key, Token: 7, Owner: req.Owner, Retention: time.Hour, Claim: &req})
+		}
+		return ss
+	}
+	for _, n := range []int{1, 2, 60} {
+		put, update, chunks := "PutItem", "UpdateItem", 1
+		if n > 1 {
+			put, update, chunks = "BatchExecuteStatement", "BatchExecuteStatement", (n+24)/25
+		}
+		units := float64(n)
+		var s, other *dynamostore.Store
+		var held []store.ClaimResult
+		claim := func(owner int) func(t *testing.T) {
+			return func(t *testing.T) { held = mustClaim(t, s, leasesOf(n, owner), store.Claimed) }
+		}
+		release := func(t *testing.T) { mustSettle(t, s, releases(held)) }
+		look := func(t *testing.T) {
+			for _, res := range s.Look(t.Context(), claimsFor(n, 1)) {
+				if res.State != store.ClaimUnknown || res.Entry.Key != "" || res.Err != nil {
+					t.Errorf("%+v; want the zero value of an absent key", res)
+				}
+			}
+		}
+		srv := fake(t)
+		s = newStore(t, client(newWire(t), srv.URL()), dynamostore.Config{})
+		other = sameTable(t, s, srv.URL())
+		// A refused INSERT of a batch does not return the item, a refused PutItem does.
+		cold, again, reads := map[string]int{"PutItem": 1, "UpdateItem": 1}, map[string]int{"PutItem": 1}, 0.0
+		if n > 1 {
+			cold = map[string]int{"BatchExecuteStatement": 2 * chunks, "BatchGetItem": 1}
+			again, reads = map[string]int{"BatchExecuteStatement": chunks, "BatchGetItem": 1}, units
+		}
+		for _, step := range []struct {
+			name          string
+			do            func(t *testing.T)
+			requests      map[string]int
+			writes, reads float64
+		}{
+			{"the first claim of a lease", claim(1), map[string]int{put: chunks}, units, 0},
+			{"a release", release, map[string]int{update: chunks}, units, 0},
+			{"a claim by the process that released it", claim(2), map[string]int{update: chunks}, units, 0},
+			{"its release", release, map[string]int{update: chunks}, units, 0},
+			{"a claim by another process", func(t *testing.T) { held = mustClaim(t, other, leasesOf(n, 3), store.Claimed) }, cold, 2 * units, reads},
+			{"the release by the other process", func(t *testing.T) { mustSettle(t, other, releases(held)) }, map[string]int{update: chunks}, units, 0},
+			{"a claim by the process that released it before", claim(4), map[string]int{update: 2 * chunks}, 2 * units, 0},
+			{"one more release", release, map[string]int{update: chunks}, units, 0},
+			{"a claim by a new process", func(t *testing.T) {
+				s = sameTable(t, s, srv.URL())
+				mustClaim(t, s, leasesOf(n, 5), store.Claimed)
+			}, cold, 2 * units, reads},
+			{"a look at absent keys", look, map[string]int{"BatchGetItem": 1}, 0, units},
+			{"their insertion", func(t *testing.T) { mustSettle(t, s, insertions(n)) }, map[string]int{put: chunks}, units, 0},
+			{"an insertion whose reply was lost", func(t *testing.T) { mustSettle(t, s, insertions(n)) }, again, units, reads},
+		} {
+			t.Run(fmt.Sprint(n, " partitions or keys: ", step.name), func(t *testing.T) {
+				srv.ResetUsage()
+				step.do(t)
+				if u := srv.Usage(); !maps.Equal(u.Requests, step.requests) || u.WriteUnits != step.writes || u.ReadUnits != step.reads {
+					t.Errorf("requests %v, %v write units, %v read units; want %v, %v, %v",
+						u.Requests, u.WriteUnits, u.ReadUnits, step.requests, step.writes, step.reads)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package storetest
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// leaseKey is the key of the suite's lease of a range.
+const leaseKey = "payments%payments-3"
+
+// ofRange makes a claim that of the lease of a range.
+func ofRange(end int64) func(*store.ClaimRequest) {
+	return func(r *store.ClaimRequest) {
+		r.Key, r.Fingerprint, r.Range = leaseKey, store.Fingerprint{}, &store.Range{End: end}
+	}
+}
+
+func withToken(token int64) func(*store.ClaimRequest) {
+	return func(r *store.ClaimRequest) { r.Token = token }
+}
+
+// release returns a release of the lease of a range, with a settled prefix of n messages.
+func release(rec store.Entry, till, first, n int64) store.Settlement {
+	r := &store.Range{Till: till, Settled: store.Prefix{First: first, End: first + n}}
+	for i := range r.Settled.Digest {
+		r.Settled.Digest[i] = byte(first)
+	}
+	return store.Settlement{Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention, Range: r}
+}
+
+// stolen lets the lease of a range end and claims it.
+func (s *suite) stolen(end int64) store.Entry {
+	s.Helper()
+	s.Advance(lease + s.Skew + time.Millisecond)
+	s.wantState(s.claim(ofRange(end), withoutTakeOver), store.ClaimLeaseOver)
+	res := s.claim(ofRange(end))
+	s.wantState(res, store.Claimed)
+	if !res.Stolen {
+		s.Error("a lease that was not released is not reported as stolen")
+	}
+	return res.Entry
+}
+
+func (s *suite) wantRange(rec store.Entry, want store.Range) {
+	s.Helper()
+	if rec.Range != nil && want.Settled != (store.Prefix{}) {
+		s.wantTime("range.settled.at", rec.Range.Settled.At, want.Settled.At)
+		want.Settled.At = rec.Range.Settled.At
+	}
+	if d := diffRange(rec.Range, &want); d != "" {
+		s.Errorf("ranges differ (got, want): %s", d)
+	}
+}
+
+// ranges checks the rules of the leases of ranges, beyond those of all claims.
+func ranges() []test {
+	return []test{
+		{"a claim keeps the end of its range", func(s *suite) {
+			rec := s.mustClaim(ofRange(10))
+			s.wantRange(rec, store.Range{End: 10})
+			s.wantEntry(s.get(leaseKey), rec)
+		}},
+		{"a release writes what is settled and what is not, and ends the lease", func(s *suite) {
+			rec := s.mustClaim(ofRange(10))
+			s.Advance(time.Second)
+			set := release(rec, 20, 3, 7)
+			s.mustSettle(set)
+			got := s.get(leaseKey)
+			s.wantApproximately(got, store.Settled(&set, &rec, s.Now()))
+			set.Range.Settled.At = s.Now()
+			s.wantRange(got, store.Range{Till: 20, Settled: set.Range.Settled})
+			s.wantTime("leaseUntil", got.LeaseUntil, s.Now())
+		}},
+		{"a release of a batch of which nothing is settled has no prefix", func(s *suite) {
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 0, 3, 7))
+			s.mustSettle(release(s.mustClaim(ofRange(20)), 0, 10, 0))
+			s.wantRange(s.get(leaseKey), store.Range{})
+		}},
+		{"a claim after a release keeps what the release wrote", func(s *suite) {
+			set := release(s.mustClaim(ofRange(10)), 20, 3, 7)
+			s.mustSettle(set)
+			at := s.Now()
+			for i := range int64(3) { // the claim of a store that released the lease itself, and others
+				s.Advance(time.Second)
+				res := s.claim(ofRange(30+i), withoutTakeOver)
+				s.wantState(res, store.Claimed)
+				if res.Stolen {
+					s.Error("a released lease is reported as stolen")
+				}
+				set.Range.Settled.At = at
+				s.wantRange(res.Entry, store.Range{End: 30 + i, Till: 20, Settled: set.Range.Settled})
+				s.wantEntry(s.get(leaseKey), res.Entry)
+				set = release(res.Entry, 20, 3, 7)
+				s.mustSettle(set)
+				at = s.Now()
+			}
+		}},
+		{"a steal keeps what its owner may have begun", func(s *suite) {
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 0, 3, 7))
+			prefix := s.get(leaseKey).Range.Settled
+			s.mustClaim(ofRange(20))
+			for _, want := range []store.Range{{End: 15, Till: 20}, {End: 40, Till: 20}, {End: 41, Till: 40}} {
+				want.Settled = prefix
+				rec := s.stolen(want.End)
+				s.wantRange(rec, want)
+				s.wantEntry(s.get(leaseKey), rec)
+			}
+		}},
+		{"the token is that of the time, or one more than the token before", func(s *suite) {
+			first := s.mustClaim(ofRange(10))
+			s.mustSettle(release(first, 0, 3, 7))
+			second := s.mustClaim(ofRange(20))
+			if second.Token <= first.Token {
+				s.Errorf("token %d after %d", second.Token, first.Token)
+			}
+			s.mustSettle(release(second, 0, 3, 7))
+			s.Advance(time.Minute)
+			third := s.mustClaim(ofRange(30))
+			s.wantTime("token, as a time,", time.UnixMilli(third.Token), s.Now())
+			if stolen := s.stolen(40); stolen.Token <= third.Token {
+				s.Errorf("token %d after %d", stolen.Token, third.Token)
+			} else {
+				s.wantTime("token of a steal, as a time,", time.UnixMilli(stolen.Token), s.Now())
+			}
+		}},
+		{"after its retention it is still a lease", func(s *suite) {
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 20, 3, 7))
+			before := s.get(leaseKey).Range
+			s.Advance(2 * retention)
+			rec := s.mustClaim(ofRange(30))
+			s.wantRange(rec, store.Range{End: 30, Till: 20, Settled: before.Settled})
+			s.mustSettle(release(rec, 20, 3, 7))
+			s.Advance(2 * retention)
+			s.Sweep(s.T)
+			next := s.mustClaim(ofRange(40))
+			s.wantRange(next, store.Range{End: 40})
+			if next.Token <= rec.Token {
+				s.Errorf("token %d after %d", next.Token, rec.Token)
+			}
+		}},
+		{"a claim whose reply was lost", func(s *suite) {
+			s.lostClaimOfRange(10, store.Range{End: 10})
+			s.mustSettle(release(s.get(leaseKey), 20, 3, 7))
+			s.lostClaimOfRange(30, store.Range{End: 30, Till: 20, Settled: s.get(leaseKey).Range.Settled})
+		}},
+		{"a release whose reply was lost", func(s *suite) {
+			for end := int64(10); end < 30; end += 10 {
+				s.lostSettlement(release(s.mustClaim(ofRange(end)), 0, 3, 7))
+				s.Advance(time.Second)
+			}
+			s.wantRange(s.mustClaim(ofRange(40)), store.Range{End: 40, Settled: s.get(leaseKey).Range.Settled})
+		}},
+		{"a release that is sent again later changes nothing", func(s *suite) {
+			set := release(s.mustClaim(ofRange(10)), 20, 3, 7)
+			s.mustSettle(set)
+			before := s.Raw(s.T, leaseKey)
+			s.Advance(time.Second)
+			s.mustSettle(set)
+			s.wantUnchanged(leaseKey, before)
+			rec := s.mustClaim(ofRange(30))
+			s.wantRange(rec, store.Range{End: 30, Till: 20, Settled: s.get(leaseKey).Range.Settled})
+			s.wantFenced(set)
+		}},
+		{"an extension after the release changes nothing", func(s *suite) {
+			rec := s.mustClaim(ofRange(10))
+			s.do(rec, store.OpExtend)
+			s.wantRange(s.get(leaseKey), store.Range{End: 10})
+			s.mustSettle(release(rec, 0, 3, 7))
+			s.wantFenced(settlement(rec, store.OpExtend))
+			s.wantState(s.claim(ofRange(20), withoutTakeOver), store.Claimed)
+		}},
+		{"a late owner does not release it", func(s *suite) {
+			late := s.mustClaim(ofRange(10))
+			s.stolen(20)
+			s.wantFenced(release(late, 0, 3, 7))
+		}},
+		{"64 concurrent claims of a released lease", func(s *suite) {
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 0, 3, 7))
+			s.race(ofRange(20))
+		}},
+		{"a claim of a lease that was deleted after its release", func(s *suite) {
+			rec := s.mustClaim(ofRange(10))
+			s.mustSettle(release(rec, 20, 3, 7))
+			if err := s.admin().Delete(s.ctx(), leaseKey, rec.Token); err != nil {
+				s.Fatal(err)
+			}
+			s.Advance(time.Millisecond)
+			s.wantRange(s.mustClaim(ofRange(30)), store.Range{End: 30})
+		}},
+		{"between look and take, another claims it", func(s *suite) {
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 0, 3, 7))
+			meanwhile := func() { s.mustClaim(ofRange(20)) }
+			if s.Interpose == nil {
+				meanwhile()
+			} else {
+				s.Interpose(meanwhile)
+			}
+			res := s.claim(ofRange(30))
+			s.wantState(res, store.ClaimInFlight)
+			s.wantEntry(res.Entry, s.get(leaseKey))
+		}},
+		{"leases and keys in one call", func(s *suite) { s.leasesAndKeys() }},
+		{"a caller may change what it got and what it gave", func(s *suite) {
+			rec := s.mustClaim(ofRange(10))
+			set := release(rec, 20, 3, 7)
+			rec.Range.End = 99
+			s.get(leaseKey).Range.End = 99
+			s.wantRange(s.get(leaseKey), store.Range{End: 10})
+			s.mustSettle(set)
+			before := s.get(leaseKey).Range.Settled
+			set.Range.Till, set.Range.Settled.First, set.Range.Settled.Digest[0] = 99, 99, 99
+			s.wantRange(s.mustClaim(ofRange(30)), store.Range{End: 30, Till: 20, Settled: before})
+		}},
+		{"List shows it only if it is asked for", func(s *suite) {
+			s.mustClaim(ofRange(10))
+			s.mustClaim()
+			for want, q := range map[int]store.ListQuery{1: {}, 2: {Leases: true}} {
+				n := 0
+				for rec, err := range s.admin().List(s.ctx(), q) {
+					if err != nil {
+						s.Fatal(err)
+					}
+					s.wantEntry(rec, s.get(rec.Key))
+					n++
+				}
+				if n != want {
+					s.Errorf("%d entries for %+v; want %d", n, q, want)
+				}
+			}
+		}},
+	}
+}
+
+// lostClaimOfRange claims the lease, loses the reply, and checks that the retry gets its own claim.
+func (s *suite) lostClaimOfRange(end int64, want store.Range) {
+	s.Helper()
+	s.LoseReply()
+	res := s.claim(ofRange(end))
+	s.wantState(res, store.Claimed)
+	s.wantRange(res.Entry, want)
+	s.wantEntry(res.Entry, s.get(leaseKey))
+}
+
+func (s *suite) leasesAndKeys() {
+	const n = 30
+	claim := func(round int64) []store.ClaimResult {
+		var reqs []store.ClaimRequest
+		for i := range n {
+			reqs = append(reqs, s.request(ofRange(10*round), withKey("payments%payments-"+strconv.Itoa(i))), s.request(withKey("payments#"+strconv.Itoa(i))))
+		}
+		return s.Store.Claim(s.ctx(), reqs)
+	}
+	for round := range int64(4) { // a store may handle a batch by what it found in the one before
+		s.Advance(time.Second)
+		var ss []store.Settlement
+		for i, res := range claim(round + 1) {
+			if i%2 == 1 && round > 0 {
+				s.wantState(res, store.ClaimCompleted)
+				continue
+			}
+			s.wantState(res, store.Claimed)
+			if i%2 == 1 {
+				ss = append(ss, settlement(res.Entry, store.OpComplete))
+				continue
+			}
+			if got := res.Entry.Range; got == nil || got.End != 10*(round+1) || got.Till != round {
+				s.Errorf("round %d: %s has the range %+v", round, res.Entry.Key, got)
+			}
+			ss = append(ss, release(res.Entry, round+1, 3, 7))
+		}
+		if errs := s.Store.Settle(s.ctx(), ss); errs != nil {
+			s.Fatal(errors.Join(errs...))
+		}
+	}
+}
