@@ -15,14 +15,22 @@ import (
 type sample struct {
 	wall, cpu time.Duration
 	serverCPU time.Duration
-	requests  int
+	used
 }
 
-// figures are what several deliveries come to: medians, but for requests, which are the most of any.
+// used is what a delivery used of the server.
+type used struct {
+	requests              int
+	writeUnits, readUnits float64 // of DynamoDB's on-demand capacity
+}
+
+// figures are what several deliveries come to: medians, but for requests and units, which are the most of any.
 type figures struct {
 	PerSecond  float64 `json:"recordsPerSecond"`
 	CPU        float64 `json:"cpuMicrosecondsPerRecord"`
 	Requests   float64 `json:"requestsPerRecord"`
+	WriteUnits float64 `json:"writeUnitsPerRecord"`
+	ReadUnits  float64 `json:"readUnitsPerRecord"`
 	ServerBusy float64 `json:"serverBusy"` // share of its core
 	Spread     float64 `json:"spread"`     // (slowest-fastest)/median of the wall time
 }
@@ -186,7 +194,7 @@ func (r *runner) deliver(ctx context.Context, s *server, child *process, p *peer
 		return one, err
 	}
 	one.cpu, one.serverCPU = after[0]-before[0], after[1]-before[1]
-	one.requests, err = s.requests(ctx)
+	one.used, err = s.used(ctx)
 	return one, err
 }
 
@@ -246,17 +254,19 @@ func (r *runner) coldStart(ctx context.Context, s *server, p *peer) (took time.D
 func summary(samples []sample, n int) figures {
 	var walls, cpus []time.Duration
 	var busy []float64
-	most := 0
+	var most used
 	for _, one := range samples {
 		walls, cpus = append(walls, one.wall), append(cpus, one.cpu)
 		busy = append(busy, float64(one.serverCPU)/float64(one.wall))
-		most = max(most, one.requests)
+		most = used{max(most.requests, one.requests), max(most.writeUnits, one.writeUnits), max(most.readUnits, one.readUnits)}
 	}
 	middle := median(walls)
 	return figures{
 		PerSecond:  float64(n) / middle.Seconds(),
 		CPU:        float64(median(cpus).Nanoseconds()) / 1e3 / float64(n),
-		Requests:   float64(most) / float64(n),
+		Requests:   float64(most.requests) / float64(n),
+		WriteUnits: most.writeUnits / float64(n),
+		ReadUnits:  most.readUnits / float64(n),
 		ServerBusy: median(busy),
 		Spread:     float64(slices.Max(walls)-slices.Min(walls)) / float64(middle),
 	}

@@ -10,11 +10,11 @@ import (
 func TestSummaryTakesMediansAndTheMostRequests(t *testing.T) {
 	ms := time.Millisecond
 	got := summary([]sample{
-		{wall: 100 * ms, cpu: 10 * ms, serverCPU: 50 * ms, requests: 80},
-		{wall: 50 * ms, cpu: 30 * ms, serverCPU: 50 * ms, requests: 90},
-		{wall: 900 * ms, cpu: 20 * ms, serverCPU: 90 * ms, requests: 85},
+		{wall: 100 * ms, cpu: 10 * ms, serverCPU: 50 * ms, used: used{80, 2500, 500}},
+		{wall: 50 * ms, cpu: 30 * ms, serverCPU: 50 * ms, used: used{90, 2000, 1000}},
+		{wall: 900 * ms, cpu: 20 * ms, serverCPU: 90 * ms, used: used{85, 1000, 0}},
 	}, records)
-	if want := (figures{PerSecond: 10000, CPU: 20, Requests: 0.09, ServerBusy: 0.5, Spread: 8.5}); got != want {
+	if want := (figures{PerSecond: 10000, CPU: 20, Requests: 0.09, WriteUnits: 2.5, ReadUnits: 1, ServerBusy: 0.5, Spread: 8.5}); got != want {
 		t.Errorf("summary: %+v; want %+v", got, want)
 	}
 }

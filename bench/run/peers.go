@@ -27,6 +27,7 @@ const (
 	batchedByKey       = "idemsk, key order, 32 at once"
 	batchedFewKeys     = "idemsk, key order, 32 Kafka keys"
 	batchedByPartition = "idemsk, partition order, 3 partitions"
+	claimedByPartition = "idemsk, claims by partition, 3 partitions"
 	plain              = "idemsk, batching off, key order, 32 at once"
 	theFloor           = "floor: the same requests, nothing else"
 	goAtOnce           = "Go loop, 32 goroutines"
@@ -80,7 +81,8 @@ func (r *runner) peers() []peer {
 	partitions := loop(goByPartition, "BENCH_ORDER=partition", "BENCH_CONCURRENCY=3")
 	partitions.slow = true
 	return []peer{
-		ours(batchedByKey, byKey), fewKeys, ours(batchedByPartition, byPartition), withoutBatches,
+		ours(batchedByKey, byKey), fewKeys, ours(batchedByPartition, byPartition), ours(claimedByPartition, byPartition, "IDEMSK_CLAIM=partition"),
+		withoutBatches,
 		{name: theFloor, command: []string{r.program("floor")}, env: tuned, key: ourKey, batched: true, noRepeat: true},
 		loop(goAtOnce, at32), partitions, oneByOne,
 		python("Powertools Python, batch", true, "BENCH_MODE=batch"), python(pythonAsync, false, "BENCH_MODE=async", at32),

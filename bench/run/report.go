@@ -62,8 +62,36 @@ func (rep *report) markdown() string {
 	for i := range rep.Series {
 		rep.writeSeries(&b, &rep.Series[i])
 	}
+	rep.writePrices(&b)
 	rep.writeStub(&b)
 	return b.String()
+}
+
+// The prices of a million request units on demand, in us-east-1, in US dollars.
+// https://aws.amazon.com/dynamodb/pricing/on-demand/
+const (
+	writePrice = 0.625
+	readPrice  = 0.125
+)
+
+// writePrices writes what a million records cost, by the stub's meter of units.
+func (rep *report) writePrices(b *strings.Builder) {
+	for i := range rep.Series {
+		if rep.Series[i].Name != fiveMS {
+			continue
+		}
+		fmt.Fprintf(b, "### Price of a million records\n\nMillions of write and read request units, by the stub's meter, and their price at $%.3f and $%.3f a million (on demand, us-east-1).\n\n"+
+			"| | write units fresh | read units | price | write units of duplicates | read units | price |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n", writePrice, readPrice)
+		for n := range rep.Series[i].Results {
+			r := &rep.Series[i].Results[n]
+			fmt.Fprintf(b, "| %s |", r.Peer)
+			for _, f := range []figures{r.Fresh, r.again()} {
+				fmt.Fprintf(b, " %s | %s | %s |", cell("%.3f", f.WriteUnits), cell("%.3f", f.ReadUnits), cell("$%.2f", f.WriteUnits*writePrice+f.ReadUnits*readPrice))
+			}
+			b.WriteByte('\n')
+		}
+		b.WriteByte('\n')
+	}
 }
 
 func writeBars(b *strings.Builder, bars []bar) {

@@ -75,19 +75,20 @@ func (s *server) table(ctx context.Context, key string) (string, error) {
 	return name, nil
 }
 
-// requests returns how many requests came since reset, and which.
-func (s *server) requests(ctx context.Context) (total int, err error) {
+// used returns the requests and the units since reset.
+func (s *server) used(ctx context.Context) (u used, err error) {
 	if !s.counts {
-		return 0, nil
+		return u, nil
 	}
 	var usage dynamofake.Usage
 	if err := s.usage(ctx, http.MethodGet, &usage); err != nil {
-		return 0, err
+		return u, err
 	}
+	u.writeUnits, u.readUnits = usage.WriteUnits, usage.ReadUnits
 	for _, n := range usage.Requests {
-		total += n
+		u.requests += n
 	}
-	return total, nil
+	return u, nil
 }
 
 func (s *server) reset(ctx context.Context) error {
