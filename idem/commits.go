@@ -20,7 +20,8 @@ type commits struct {
 
 	mu      sync.Mutex
 	waiting []commit
-	sending int // requests in progress, except those that are being retried or have taken too long
+	sending int  // requests in progress, except those that are being retried or have taken too long
+	last    bool // no more completions will follow
 }
 
 // commit is a completion that is not confirmed yet.
@@ -75,11 +76,11 @@ func (c *commits) sendOn() {
 	}
 }
 
-// next removes the next group to send: a full one, or all completions if no request is in progress. It returns nil if there is
-// none. c.mu is held.
+// next removes the next group to send: a full one, or all completions if no request is in progress or no more completions will follow. It
+// returns nil if there is none. c.mu is held.
 func (c *commits) next() []commit {
 	size := c.session.engine.batch
-	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0) {
+	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0 && !c.last) {
 		return nil
 	}
 	n := min(size, len(c.waiting))
@@ -142,6 +143,15 @@ func (c *commits) try(ctx context.Context, group []commit) (unanswered []commit)
 func (c *commits) end(one *commit) {
 	one.done(one.set, settled{err: one.err, took: time.Since(one.handed)})
 	c.leave()
+}
+
+// flush sends the completions that wait for an earlier request, because no more will follow that could be sent with them.
+func (c *commits) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last = true; c.window != nil {
+		c.sendOn()
+	}
 }
 
 // wait waits until all completions are confirmed.

@@ -60,6 +60,9 @@ func (s *Session) Close() {
 	s.cancel()
 }
 
+// Flush sends the completions of RunAsync that wait to be sent together with others. Call it when no more tasks will be run.
+func (s *Session) Flush() { s.commits.flush() }
+
 // WaitForCommits waits until the completions of RunAsync have been answered, or until the session's time ends. Call it before a task
 // that may end the process.
 func (s *Session) WaitForCommits() { s.commits.wait(s.handlers) }

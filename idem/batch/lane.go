@@ -33,6 +33,7 @@ func (l *lane) runToEnd(ended chan<- *lane) {
 // lane is in progress.
 func (l *lane) work() {
 	defer l.pending.Wait()
+	defer l.run.worked()
 	defer l.releaseClaims()
 	l.waitForRange()
 	for i, it := range l.items {
@@ -49,6 +50,13 @@ func (l *lane) work() {
 		default:
 			l.end(it, l.runUnprotected(it))
 		}
+	}
+}
+
+// worked sends the completions that wait to be sent with others, if no handler of any lane will follow.
+func (r *run) worked() {
+	if r.working.Add(-1) == 0 {
+		r.session.Flush()
 	}
 }
 

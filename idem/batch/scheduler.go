@@ -100,6 +100,7 @@ type run struct {
 	prefetch   int // how many claims a lane sends at a time; 1: no prefetch
 	prefetcher prefetcher
 	ranges     []*held
+	working    atomic.Int64 // lanes whose handlers have not all returned
 }
 
 func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {
@@ -117,6 +118,7 @@ func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {
 		r.items += len(items)
 		r.lanes = append(r.lanes, lane{run: r, items: items})
 	}
+	r.working.Store(int64(len(r.lanes)))
 	groupDuplicates(r.lanes, r.items)
 	r.prefetch = r.prefetchSize()
 	return r
