@@ -32,7 +32,7 @@ func agreeOnOneTable(t *testing.T, url string) {
 			clock.Advance(h.Now().Sub(clock.Now()))
 			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: h.Skew})
 			return h, storetest.Harness{
-				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew, Sweep: func(testing.TB) { mem.Sweep() },
+				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew, Sweep: func(testing.TB) { mem.Sweep() }, Ranger: mem,
 			}
 		})
 	})
@@ -44,7 +44,7 @@ func empty(t *testing.T, st store.Store) {
 	if !ok {
 		t.Fatalf("%T is no idem.Admin", st)
 	}
-	for rec, err := range admin.List(t.Context(), store.ListQuery{}) {
+	for rec, err := range admin.List(t.Context(), store.ListQuery{Leases: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}

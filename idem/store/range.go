@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"time"
 )
 
@@ -29,11 +30,17 @@ type Range struct {
 
 // Prefix is a sequence of settled messages.
 type Prefix struct {
-	First  int64             `json:"first"`  // the position of the first message
-	End    int64             `json:"end"`    // the position after the last message
-	Digest [sha256.Size]byte `json:"digest"` // of the position, key and fingerprint of each message
-	At     time.Time         `json:"at"`     // when it was written
+	First  int64     `json:"first"`  // the position of the first message
+	End    int64     `json:"end"`    // the position after the last message
+	Digest Digest    `json:"digest"` // of the position, key and fingerprint of each message
+	At     time.Time `json:"at"`     // when it was written
 }
+
+// Digest is a SHA-256.
+type Digest [sha256.Size]byte
+
+// MarshalText returns d in hexadecimal.
+func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
 
 // rangeTaken is rule 7 for ranges: the entry of a lease that was not released keeps the positions that its owner may have begun.
 func rangeTaken(req *ClaimRequest, seen *Entry) *Range {

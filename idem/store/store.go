@@ -45,7 +45,8 @@ type Admin interface {
 	// Delete removes an entry if it still has the given fencing token. Otherwise it returns ErrNotFound, or a *FencedError
 	// (errors.Is ErrFenced) with the current entry.
 	//
-	// Deleting a STARTED entry admits a second owner beside the first. Deleting a COMPLETED one lets its message run again.
+	// Deleting a STARTED entry admits a second owner beside the first. Deleting a COMPLETED one lets its message run again. Deleting the
+	// lease of a range admits a second owner of its messages, and forgets which of them were begun: these run without a claim.
 	Delete(ctx context.Context, key string, token int64) error
 }
 

@@ -68,7 +68,7 @@ type fullStore interface {
 type observation struct {
 	Key     string `json:"key"`
 	Process int    `json:"process"`
-	Foreign bool   `json:"foreign"` // another program wrote the entry, which the model does not have
+	Unknown bool   `json:"unknown"` // the model does not have the call, or the entry, because another program wrote it
 	Event   event  `json:"event"`
 }
 
@@ -147,18 +147,18 @@ func (r *recorder) token(v int64) int64 {
 func (r *recorder) at(t time.Time) int64 { return t.UnixMilli() - r.began.UnixMilli() }
 
 // begin records the beginning of a call.
-func (r *recorder) begin(key string, fill func(e *event)) *observation {
+func (r *recorder) begin(key string, fill func(o *observation)) *observation {
 	r.calls++
 	o := &observation{Key: key, Process: os.Getpid(), Event: event{Begin: true, ID: r.calls, At: r.at(r.clock()), Answer: "unknown"}}
-	fill(&o.Event)
+	fill(o)
 	r.emit(o)
 	return o
 }
 
 // end records the end of a call. A call without an answer has none: it may take effect later.
 func (r *recorder) end(o *observation, answer string, got *store.Entry, err error) {
-	o.Foreign = errors.Is(err, store.ErrForeignEntry)
-	if answer == "" && !o.Foreign {
+	o.Unknown = errors.Is(err, store.ErrForeignEntry)
+	if answer == "" && !o.Unknown {
 		return
 	}
 	e := &o.Event
@@ -173,7 +173,7 @@ func (r *recorder) Claim(ctx context.Context, reqs []store.ClaimRequest) []store
 	calls := make([]*observation, len(reqs))
 	r.mu.Lock()
 	for i := range reqs {
-		calls[i] = r.begin(reqs[i].Key, func(e *event) { r.fillClaim(e, "claim", &reqs[i]) })
+		calls[i] = r.begin(reqs[i].Key, func(o *observation) { r.fillClaim(o, "claim", &reqs[i]) })
 	}
 	r.mu.Unlock()
 	results := r.fullStore.Claim(ctx, reqs)
@@ -186,7 +186,10 @@ func (r *recorder) Claim(ctx context.Context, reqs []store.ClaimRequest) []store
 	return results
 }
 
-func (r *recorder) fillClaim(e *event, op string, req *store.ClaimRequest) {
+// fillClaim fills in a claim. The model does not have leases of ranges, nor claims with a token.
+func (r *recorder) fillClaim(o *observation, op string, req *store.ClaimRequest) {
+	o.Unknown = o.Unknown || req.Range != nil || req.Token != 0
+	e := &o.Event
 	e.Op, e.Own, e.Fp, e.TakeOver, e.Redrive = op, number(req.Owner), number(req.Fingerprint.String()), req.TakeOver, r.token(req.Redrive)
 	e.Lease, e.Retention = req.Lease.Milliseconds(), req.Retention.Milliseconds()
 }
@@ -209,7 +212,7 @@ func (r *recorder) Settle(ctx context.Context, ss []store.Settlement) []error {
 	calls := make([]*observation, len(ss))
 	r.mu.Lock()
 	for i := range ss {
-		calls[i] = r.begin(ss[i].Key, func(e *event) { r.fillSettlement(e, &ss[i]) })
+		calls[i] = r.begin(ss[i].Key, func(o *observation) { r.fillSettlement(o, &ss[i]) })
 	}
 	r.mu.Unlock()
 	errs := r.fullStore.Settle(ctx, ss)
@@ -226,11 +229,14 @@ func (r *recorder) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return errs
 }
 
-func (r *recorder) fillSettlement(e *event, s *store.Settlement) {
+// fillSettlement fills in a settlement. Of those that claim their key, the model has only the completion.
+func (r *recorder) fillSettlement(o *observation, s *store.Settlement) {
+	o.Unknown = s.Range != nil || s.Claim != nil && s.Op != store.OpComplete
+	e := &o.Event
 	e.Op, e.Tx = s.Op.String(), s.Effect != nil
 	switch {
 	case s.Claim != nil:
-		r.fillClaim(e, "commit", s.Claim)
+		r.fillClaim(o, "commit", s.Claim)
 	case s.Refund:
 		e.Op = "unrun"
 	}
@@ -258,7 +264,7 @@ func settleAnswer(err error) (answer string, got *store.Entry) {
 // Get implements store.Admin.
 func (r *recorder) Get(ctx context.Context, key string) (store.Entry, error) {
 	r.mu.Lock()
-	o := r.begin(key, func(e *event) { e.Op = "get" })
+	o := r.begin(key, func(o *observation) { o.Event.Op = "get" })
 	r.mu.Unlock()
 	entry, err := r.fullStore.Get(ctx, key)
 	r.mu.Lock()
@@ -277,7 +283,7 @@ func (r *recorder) Get(ctx context.Context, key string) (store.Entry, error) {
 // Delete implements store.Admin.
 func (r *recorder) Delete(ctx context.Context, key string, token int64) error {
 	r.mu.Lock()
-	o := r.begin(key, func(e *event) { e.Op, e.Ver = "delete", r.token(token) })
+	o := r.begin(key, func(o *observation) { o.Event.Op, o.Event.Ver = "delete", r.token(token) })
 	r.mu.Unlock()
 	err := r.fullStore.Delete(ctx, key, token)
 	r.mu.Lock()
@@ -290,7 +296,7 @@ func (r *recorder) Delete(ctx context.Context, key string, token int64) error {
 	return err
 }
 
-// writeTraces writes the trace of each key, unless another program wrote its entry.
+// writeTraces writes the trace of each key, unless there is a call or an entry in it that the model does not have.
 func writeTraces(tb testing.TB, dir string, all []observation, began time.Time, skew, tolerance time.Duration) {
 	tb.Helper()
 	for _, events := range traces(all) {
@@ -318,11 +324,11 @@ func writeTraces(tb testing.TB, dir string, all []observation, began time.Time, 
 // traces returns the events of each key, with the answers at the beginnings of the calls, and numbers of calls that differ between processes.
 func traces(all []observation) map[string][]*event {
 	type name struct{ process, call int }
-	begun, byKey, foreign := make(map[name]*event), make(map[string][]*event), make(map[string]bool)
+	begun, byKey, unknown := make(map[name]*event), make(map[string][]*event), make(map[string]bool)
 	for i := range all {
 		o := &all[i]
 		e, n := &o.Event, name{o.Process, o.Event.ID}
-		if foreign[o.Key] = foreign[o.Key] || o.Foreign; e.Begin {
+		if unknown[o.Key] = unknown[o.Key] || o.Unknown; e.Begin {
 			begun[n] = e
 			e.ID = len(begun)
 		} else {
@@ -332,6 +338,6 @@ func traces(all []observation) map[string][]*event {
 		}
 		byKey[o.Key] = append(byKey[o.Key], e)
 	}
-	maps.DeleteFunc(byKey, func(key string, _ []*event) bool { return foreign[key] })
+	maps.DeleteFunc(byKey, func(key string, _ []*event) bool { return unknown[key] })
 	return byKey
 }

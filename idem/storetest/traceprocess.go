@@ -100,7 +100,15 @@ func TracedProcess[S fullStore](s S) (fullStore, error) {
 	}}
 	batcher, batched := any(s).(store.Batcher)
 	transactor, transactional := any(s).(store.Transactor)
+	ranger, ranges := any(s).(store.Ranger)
 	switch {
+	case ranges:
+		return struct {
+			*recorder
+			store.Batcher
+			store.Transactor
+			store.Ranger
+		}{r, batcher, transactor, ranger}, nil
 	case transactional:
 		return struct {
 			*recorder

@@ -46,6 +46,8 @@ type rules struct {
 	deletes    func(rec *store.Entry, token int64) bool
 	copied     func(rec store.Entry) store.Entry
 	ended      func(ctx context.Context) error
+	looked     func(req *store.ClaimRequest, res store.ClaimResult) store.ClaimResult // the answer to a look at an existing key
+	touched    func(rec *store.Entry)                                                 // by a look
 	committing
 }
 
@@ -66,6 +68,8 @@ func goodRules() rules {
 		deletes:    func(rec *store.Entry, token int64) bool { return rec.Token == token },
 		copied:     deepCopy,
 		ended:      context.Context.Err,
+		looked:     func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult { return res },
+		touched:    func(*store.Entry) {},
 		committing: goodCommits(),
 	}
 }
@@ -75,6 +79,10 @@ func deepCopy(rec store.Entry) store.Entry {
 	if rec.Failure != nil {
 		f := *rec.Failure
 		rec.Failure = &f
+	}
+	if rec.Range != nil {
+		r := *rec.Range
+		rec.Range = &r
 	}
 	return rec
 }
@@ -89,6 +97,7 @@ func (v *variant) harness() storetest.Harness {
 		Store: again, Now: v.clock.Now, Advance: v.clock.Advance, Skew: v.skew, LoseReply: again.Arm,
 		Interpose: func(f func()) { v.interpose = f },
 		Effects:   v.effects(),
+		Ranger:    v,
 		Raw: func(t testing.TB, key string) []byte {
 			rec, ok := v.look(key)
 			if !ok {
@@ -187,6 +196,30 @@ func (v *variant) claim(req *store.ClaimRequest) store.ClaimResult {
 	}
 }
 
+// Look implements store.Ranger.
+func (v *variant) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	results := make([]store.ClaimResult, len(reqs))
+	for i := range reqs {
+		if results[i].Err = v.ended(ctx); results[i].Err != nil {
+			continue
+		}
+		v.touch(reqs[i].Key, v.touched)
+		if seen, found := v.look(reqs[i].Key); found {
+			results[i] = v.looked(&reqs[i], v.answer(&reqs[i], &seen, v.clock.Now()))
+		}
+	}
+	return results
+}
+
+// answer returns the answer to a claim that writes nothing.
+func (v *variant) answer(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.ClaimResult {
+	verdict, res := v.judge(req, seen, now, v.skew)
+	if verdict == store.VerdictMismatch {
+		res.Err = store.ErrFingerprintMismatch
+	}
+	return res
+}
+
 // Settle implements store.Store.
 func (v *variant) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
@@ -205,7 +238,7 @@ func (v *variant) settle(set *store.Settlement) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if set.Claim != nil {
-		return v.completeUnclaimed(set)
+		return v.settleUnclaimed(set)
 	}
 	seen, found := v.recs[set.Key]
 	held := found && v.holds(set, &seen)

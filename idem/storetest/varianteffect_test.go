@@ -14,9 +14,9 @@ type committing struct {
 	commits func(e *counted, held bool) bool                                   // whether the effect takes place
 	partly  func(e *counted) bool                                              // whether it takes place before its conditions are checked
 	repeats bool                                                               // whether it takes place again after a lost reply
-	free    func(found bool) bool                                              // the condition of a completion that claims
+	free    func(s *store.Settlement, found bool) bool                         // the condition of a settlement that claims
 	refused func(s *store.Settlement, res store.ClaimResult) error             // the answer if that condition fails
-	fresh   func(s *store.Settlement, rec store.Entry) (rewritten store.Entry) // the entry that such a completion writes
+	fresh   func(s *store.Settlement, rec store.Entry) (rewritten store.Entry) // the entry that such a settlement writes
 }
 
 func goodCommits() committing {
@@ -24,7 +24,7 @@ func goodCommits() committing {
 		refuses: func(e *counted) bool { return e.refuse },
 		commits: func(_ *counted, held bool) bool { return held },
 		partly:  func(*counted) bool { return false },
-		free:    func(found bool) bool { return !found },
+		free:    func(_ *store.Settlement, found bool) bool { return !found },
 		refused: func(_ *store.Settlement, res store.ClaimResult) error { return &store.ClaimRefusedError{Result: res} },
 		fresh:   func(_ *store.Settlement, rec store.Entry) store.Entry { return rec },
 	}
@@ -88,19 +88,15 @@ func (v *variant) commit(set *store.Settlement, held bool) error {
 	return nil
 }
 
-// completeUnclaimed settles a completion that also claims its key. The caller holds v.mu.
-func (v *variant) completeUnclaimed(set *store.Settlement) error {
+// settleUnclaimed makes a settlement that also claims its key. The caller holds v.mu.
+func (v *variant) settleUnclaimed(set *store.Settlement) error {
 	seen, found := v.recs[set.Key]
 	now := v.clock.Now()
 	switch {
 	case found && v.own(set, &seen):
 		return v.commit(set, v.repeats)
-	case !v.free(found):
-		verdict, res := v.judge(set.Claim, &seen, now, v.skew)
-		if verdict == store.VerdictMismatch {
-			res.Err = store.ErrFingerprintMismatch
-		}
-		return errors.Join(v.refused(set, res), v.commit(set, false))
+	case !v.free(set, found):
+		return errors.Join(v.refused(set, v.answer(set.Claim, &seen, now)), v.commit(set, false))
 	}
 	if err := v.commit(set, true); err != nil {
 		return err
@@ -118,7 +114,7 @@ func effectRules() []broken {
 		{"an effect takes place again when its reply was lost", effects, breaking(func(c *committing) { c.repeats = true }), true},
 		{"an effect's conditions are not checked", effects, breaking(func(c *committing) { c.refuses = func(*counted) bool { return false } }), true},
 		{"an effect takes place in part", effects, breaking(func(c *committing) { c.partly = func(e *counted) bool { return e.refuse } }), true},
-		{"a completion takes an existing key", onCommit, breaking(func(c *committing) { c.free = func(bool) bool { return true } }), true},
+		{"a completion takes an existing key", onCommit, breaking(func(c *committing) { c.free = func(*store.Settlement, bool) bool { return true } }), true},
 		{"a refused completion is reported as done", onCommit, breaking(func(c *committing) {
 			c.refused = func(*store.Settlement, store.ClaimResult) error { return nil }
 		}), true},

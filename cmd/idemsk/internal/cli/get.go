@@ -22,7 +22,8 @@ func getVerb() verb {
 		about: `
 Shows the stored entry of an idempotency key. With --topic and --namespace (the consumer's), KEY is the key of a record in that topic.
 Without these flags KEY is the stored form, "<namespace>#<topic>#<key>". The entry of a record without a usable key is stored as
-"<namespace>@<topic>-<partition>@<offset>@<timestamp>". If a key is stored as its SHA-256, give the key itself, or the stored "sha256:…".`,
+"<namespace>@<topic>-<partition>@<offset>@<timestamp>", the lease of a partition as "<namespace>%<topic>-<partition>". If a key is stored
+as its SHA-256, give the key itself, or the stored "sha256:…".`,
 		examples: []string{
 			"idemsk get pay-42 --topic payments --namespace ledger --table idemsk-prod --region eu-central-1",
 			"idemsk get 'ledger#payments#pay-42'",
@@ -136,6 +137,9 @@ func recordTable(rec *store.Entry, now time.Time) string {
 	when("created", rec.CreatedAt)
 	when("updated", rec.UpdatedAt)
 	when("expires", rec.Expiry)
+	if r := rec.Range; r != nil {
+		rangeRows(r, row, when)
+	}
 	row("fingerprint", rec.Fingerprint.String())
 	row("result", resultText(rec))
 	if f := rec.Failure; f != nil {
@@ -146,6 +150,21 @@ func recordTable(rec *store.Entry, now time.Time) string {
 	return t.String()
 }
 
+// rangeRows shows what the lease of a partition keeps of its offsets.
+func rangeRows(r *store.Range, row func(name, value string), when func(name string, at time.Time)) {
+	if r.End > 0 {
+		row("batch", fmt.Sprintf("offsets before %d", r.End))
+	}
+	if r.Till > 0 {
+		row("unsettled", fmt.Sprintf("offsets before %d may have begun", r.Till))
+	}
+	if p := &r.Settled; *p != (store.Prefix{}) {
+		row("settled", fmt.Sprintf("offsets %d to %d", p.First, p.End-1))
+		when("settled at", p.At)
+		row("digest", hex.EncodeToString(p.Digest[:]))
+	}
+}
+
 // statusText returns the status and what it means at the time now.
 func statusText(rec *store.Entry, now time.Time) string {
 	text := string(rec.Status)
@@ -154,6 +173,8 @@ func statusText(rec *store.Entry, now time.Time) string {
 		return text + ", expired: counts as absent"
 	case rec.Status != store.StatusStarted:
 		return text
+	case rec.Released() && rec.Range != nil:
+		return text + ", released"
 	case rec.Released():
 		return text + ", released for another attempt"
 	case now.Before(rec.LeaseUntil):

@@ -34,6 +34,7 @@ a scan by the table's size. PostgreSQL reads pages of 1,000 rows. Redis scans al
 					l.query.Before, err = parseBefore(text, time.Now())
 					return err
 				})
+			fs.BoolVar(&l.query.Leases, "leases", false, "also the leases of partitions, which are left out otherwise")
 			fs.StringVar(&l.query.KeyHas, "key-has", "", "only keys that contain `TEXT`")
 			fs.IntVar(&l.limit, "limit", defaultLimit, "at most `N` entries; 0 for all")
 			fs.BoolVar(&l.json, "json", false, "print each entry as a line of JSON")

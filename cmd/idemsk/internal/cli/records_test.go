@@ -51,11 +51,38 @@ func fill(t *testing.T, client *dynamodb.Client) {
 		Failure: &store.Failure{Code: store.CodeError, Message: "try again"}}, 10*time.Minute+30*time.Second)
 	claim("ledger#payments#flying", 10*time.Minute+30*time.Second, 41*time.Minute)
 	claim("ledger#payments#dead", 90*time.Minute, time.Minute)
+	fillLeases(t, client, now)
 	hashed, err := store.Key("ledger#payments#secret", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	settle(claim(hashed, time.Hour+time.Minute, time.Minute), store.Settlement{Op: store.OpComplete}, time.Hour+time.Minute)
+}
+
+// fillLeases adds the leases of three partitions: one that was released, one of a live owner, and one of a dead owner.
+func fillLeases(t *testing.T, client *dynamodb.Client, now time.Time) {
+	t.Helper()
+	st, err := dynamostore.New(client, dynamostore.Config{Clock: func() time.Time { return now.Add(-10*time.Minute - 30*time.Second) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reqs []store.ClaimRequest
+	for partition, lease := range []time.Duration{time.Minute, 41 * time.Minute, time.Minute} {
+		reqs = append(reqs, store.ClaimRequest{
+			Key: fmt.Sprintf("ledger%%payments-%d", partition), Owner: fmt.Sprint("owner-", partition), Source: fmt.Sprintf("payments-%d@6100", partition),
+			Lease: lease, Retention: 168 * time.Hour, Range: &store.Range{End: 6200},
+		})
+	}
+	released := st.Claim(t.Context(), reqs)[0]
+	if released.Err != nil {
+		t.Fatal(released.Err)
+	}
+	if errs := st.Settle(t.Context(), []store.Settlement{{
+		Op: store.OpRelease, Key: released.Entry.Key, Token: released.Entry.Token, Owner: released.Entry.Owner, Retention: 168 * time.Hour,
+		Range: &store.Range{Till: 6300, Settled: store.Prefix{First: 6100, End: 6200, Digest: store.Digest{1, 2, 3}}},
+	}}); errs != nil {
+		t.Fatal(errs)
+	}
 }
 
 func TestGet(t *testing.T) {
@@ -72,6 +99,10 @@ func TestGet(t *testing.T) {
 	}
 	r := idemsk(t, "get", "--endpoint-url", endpoint, "ledger@payments-0@6200@1767231800000")
 	fmt.Fprintf(&all, "--- a place\n%s", scrubVersion(r.out))
+	for partition := range 3 {
+		r := idemsk(t, "get", "--endpoint-url", endpoint, fmt.Sprintf("ledger%%payments-%d", partition))
+		fmt.Fprintf(&all, "--- the lease of partition %d\n%s", partition, scrubVersion(r.out))
+	}
 	golden(t, "get", all.String())
 }
 
@@ -164,12 +195,18 @@ func TestList(t *testing.T) {
 		}
 	}
 	golden(t, "list", sortedBody(r.out))
+	r = idemsk(t, "list", "--leases", "--endpoint-url", endpoint)
+	if r.code != 0 || !strings.Contains(r.err, "11 entries\n") {
+		t.Errorf("list --leases: %+v", r)
+	}
+	golden(t, "list-leases", sortedBody(r.out))
 	for args, want := range map[string]string{
 		"--status FAILED": "ledger@payments-0@6200@1767231800000",
 		"--overdue":       "ledger#payments#dead",
 		"--status STARTED --before 30s --overdue": "ledger#payments#dead",
 		"--before 49h":  "ledger@payments-0@6200@1767231800000",
 		"--key-has fly": "ledger#payments#flying",
+		"--leases --overdue --key-has %payments-2": "ledger%payments-2",
 	} {
 		r := idemsk(t, append([]string{"list", "--json", "--endpoint-url", endpoint}, strings.Fields(args)...)...)
 		var rec struct{ IdempotencyKey string }
