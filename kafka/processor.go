@@ -33,9 +33,6 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.BulkAttempts != nil && engine.Config().ClaimByRange {
-		return nil, fmt.Errorf("kafka: %w: Bulk is set, and the engine's ClaimByRange: want a Handler, or claims by key (IDEMSK_CLAIM=first)", idem.ErrInvalidConfig)
-	}
 	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff})
 	if err != nil {
 		return nil, err
@@ -65,9 +62,9 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	b := p.prepare(cluster, partitions)
 	defer end(b)
 	if p.cfg.BulkAttempts != nil {
-		p.scheduler.RunBulk(ctx, b.items(), p.bulk)
+		p.scheduler.RunBulk(ctx, b.items(), p.bulk, b.ranges()...)
 	} else {
-		p.scheduler.RunRanges(ctx, b.lanes(), b.ranges())
+		p.scheduler.Run(ctx, b.lanes(), b.ranges()...)
 	}
 	for i := range b.all {
 		m := &b.all[i]

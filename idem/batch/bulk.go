@@ -28,11 +28,13 @@ type Result struct {
 // handlers of the items' tasks are not called, except those of substitutes. RunBulk returns as Run does.
 //
 // The first calls get every item whose key could be claimed. An item whose key is in flight elsewhere is passed to a later
-// call. A key whose owner's lease is over is taken over when nothing else is in progress, and its item gets its own call.
-func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandler) (overruns []*Item) {
+// call. A key whose owner's lease is over is taken over when nothing else is in progress, and its item gets its own call. The leases of
+// ranges hold their items, as in Run.
+func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandler, ranges ...Range) (overruns []*Item) {
 	session := s.engine.Session(ctx)
 	defer session.Close()
 	b := &bulk{scheduler: s, session: session, items: items, handle: handle}
+	leases := b.prepare(ranges)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -42,8 +44,10 @@ func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandl
 	defer stop()
 	select {
 	case <-ended:
+		leases.release()
 		return nil
 	case <-giveUp:
+		leases.abandon()
 		return b.abandon()
 	}
 }
@@ -59,11 +63,19 @@ type bulk struct {
 	closed bool // the run was abandoned: no outcome is written any more; guarded by mu
 }
 
-// run processes the items in rounds. A round contains, for each key, the first item that has no outcome yet.
-func (b *bulk) run() {
+// prepare claims the leases of ranges.
+func (b *bulk) prepare(ranges []Range) leases {
+	times := make(map[string]int, len(b.items))
 	for _, it := range b.items {
 		it.claim.Task = it.Task
+		times[it.Task.Key]++
 	}
+	return claimRanges(b.session, ranges, func(it *Item) bool { return times[it.Task.Key] > 1 })
+}
+
+// run processes the items in rounds. A round contains, for each key, the first item that has no outcome yet, except those whose range is in
+// flight elsewhere.
+func (b *bulk) run() {
 	for round := b.next(); len(round) > 0 && !b.abandoned(); round = b.next() {
 		b.process(round)
 	}
@@ -83,6 +95,7 @@ func (b *bulk) next() (round []*Item) {
 	}
 	ended := make(map[keyed]*Item, len(b.items))
 	busy := make(map[string]bool, len(b.items))
+	var unready *held
 	for _, it := range b.items {
 		same := keyed{it.Task.Key, requestOf(&it.Task)}
 		first := ended[same]
@@ -91,6 +104,8 @@ func (b *bulk) next() (round []*Item) {
 			if !it.replaced && !it.Unprotected {
 				ended[same] = it
 			}
+		case !it.ready():
+			unready = it.within
 		case it.Unprotected:
 			round = append(round, it)
 		case first != nil:
@@ -99,6 +114,10 @@ func (b *bulk) next() (round []*Item) {
 			busy[it.Task.Key] = true
 			round = append(round, it)
 		}
+	}
+	if len(round) == 0 && unready != nil {
+		<-unready.ready
+		return b.next()
 	}
 	return round
 }
@@ -149,7 +168,7 @@ func (b *bulk) process(round []*Item) {
 func (b *bulk) claim(items []*Item) {
 	claims := make([]*idem.Claim, 0, len(items))
 	for _, it := range items {
-		if !it.Unprotected {
+		if !it.Unprotected && !it.byRange() {
 			claims = append(claims, &it.claim)
 		}
 	}

@@ -80,7 +80,7 @@ func (it *Item) Err() error {
 
 // prefetchable reports whether the item's claim may be prefetched.
 func (it *Item) prefetchable() bool {
-	return it.group == nil && !it.Unprotected && (it.within == nil || it.within.isReady()) && !it.claimed
+	return it.group == nil && !it.Unprotected && it.ready() && !it.claimed
 }
 
 // waits reports whether the item must wait for its key.

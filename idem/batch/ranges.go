@@ -1,16 +1,18 @@
 package batch
 
-import (
-	"context"
-
-	"github.com/idemsk/idemsk/idem"
-)
+import "github.com/idemsk/idemsk/idem"
 
 // Range is a sequence of items that one lease holds (idem.Config.ClaimByRange), such as the records of a partition.
 type Range struct {
 	Key    string  // of the lease; it must not be the key of a task
 	Source string  // the place of the first message, for errors
 	Items  []*Item // in the order of their positions; a lane has items of one range
+}
+
+// leases are the ranges of a run.
+type leases struct {
+	session *idem.Session
+	ranges  []*held
 }
 
 // held is a range of a run.
@@ -29,48 +31,36 @@ func (h *held) isReady() bool {
 	}
 }
 
-// RunRanges is Run for items of which ranges hold some or all. It claims the leases first, and releases them at the end.
-func (s *Scheduler) RunRanges(ctx context.Context, lanes [][]*Item, ranges []Range) (overruns []*Item) {
-	session := s.engine.Session(ctx)
-	defer session.Close()
-	r := newRun(s, session, lanes)
-	r.claimRanges(ranges)
-	if overruns = r.run(); len(overruns) > 0 {
-		r.abandonRanges()
-	} else {
-		r.releaseRanges()
-	}
-	return overruns
-}
-
-// claimRanges claims the leases. The items of a range whose lease is in flight elsewhere wait for it while the others run.
-func (r *run) claimRanges(ranges []Range) {
-	leases := make([]*idem.Range, 0, len(ranges))
-	r.ranges = make([]*held, 0, len(ranges))
+// claimRanges claims the leases of ranges. The items of a range whose lease is in flight elsewhere are not ready until it is claimed, or the time
+// to wait for it has ended. The claims of the items have their tasks, and byKey reports which keys are not those of one item.
+func claimRanges(session *idem.Session, ranges []Range, byKey func(*Item) bool) leases {
+	l := leases{session: session, ranges: make([]*held, len(ranges))}
+	all := make([]*idem.Range, len(ranges))
 	for i := range ranges {
 		h := &held{items: ranges[i].Items, ready: make(chan struct{})}
 		h.lease = idem.Range{Key: ranges[i].Key, Source: ranges[i].Source, Claims: make([]*idem.Claim, len(h.items))}
 		for n, it := range h.items {
-			it.claim.Position, it.claim.ByKey, it.within = it.Position, it.group != nil || it.Unprotected, h
+			it.claim.Position, it.claim.ByKey, it.within = it.Position, it.Unprotected || byKey(it), h
 			h.lease.Claims[n] = &it.claim
 		}
-		leases, r.ranges = append(leases, &h.lease), append(r.ranges, h)
+		all[i], l.ranges[i] = &h.lease, h
 	}
-	r.session.ClaimRanges(leases)
-	for _, h := range r.ranges {
+	session.ClaimRanges(all)
+	for _, h := range l.ranges {
 		if h.lease.InFlight() {
-			go r.await(h)
+			go l.await(h)
 			continue
 		}
 		h.open()
 	}
+	return l
 }
 
 // await waits for a lease that is in flight elsewhere.
-func (r *run) await(h *held) {
+func (l leases) await(h *held) {
 	defer h.open()
-	for h.lease.InFlight() && r.session.WaitRange(&h.lease) {
-		r.session.ClaimRanges([]*idem.Range{&h.lease})
+	for h.lease.InFlight() && l.session.WaitRange(&h.lease) {
+		l.session.ClaimRanges([]*idem.Range{&h.lease})
 	}
 }
 
@@ -82,36 +72,39 @@ func (h *held) open() {
 	close(h.ready)
 }
 
-// waitForRange waits until the items of the lane may begin. The lane holds no slot meanwhile.
-func (l *lane) waitForRange() {
-	if h := l.items[0].within; h != nil && !h.isReady() {
-		l.releaseSlot()
-		<-h.ready
-	}
-}
-
-// releaseRanges releases the leases. All lanes have ended.
-func (r *run) releaseRanges() {
-	leases := make([]*idem.Range, len(r.ranges))
-	for i, h := range r.ranges {
-		<-h.ready // of a range none of whose lanes has started
+// release releases the leases. All items have ended.
+func (l leases) release() {
+	all := make([]*idem.Range, len(l.ranges))
+	for i, h := range l.ranges {
+		<-h.ready // of a range none of whose items was tried
 		n := 0
 		for n < len(h.items) && h.items[n].Settled() {
 			n++
 		}
-		h.lease.Settled, leases[i] = n, &h.lease
+		h.lease.Settled, all[i] = n, &h.lease
 	}
-	r.session.ReleaseRanges(leases)
+	l.session.ReleaseRanges(all)
 }
 
-// abandonRanges leaves the leases to end by themselves, because handlers have not returned.
-func (r *run) abandonRanges() {
-	for _, h := range r.ranges {
+// abandon leaves the leases to end by themselves, because handlers have not returned.
+func (l leases) abandon() {
+	for _, h := range l.ranges {
 		if h.isReady() {
-			r.session.AbandonRange(&h.lease)
+			l.session.AbandonRange(&h.lease)
 		}
 	}
 }
+
+// waitForRange waits until the items of the lane may begin. The lane holds no slot meanwhile.
+func (l *lane) waitForRange() {
+	if !l.items[0].ready() {
+		l.releaseSlot()
+		<-l.items[0].within.ready
+	}
+}
+
+// ready reports whether the item may begin: its range, if it has one, is claimed.
+func (it *Item) ready() bool { return it.within == nil || it.within.isReady() }
 
 // byRange reports whether the item's range gave its claim the result.
 func (it *Item) byRange() bool { return it.within != nil && it.claim.ByRange() }

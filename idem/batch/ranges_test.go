@@ -29,6 +29,7 @@ type partitions struct {
 	store  *memstore.Store
 	topic  [][]string // the keys of each partition's records; an offset is an index
 	handle func(ctx context.Context, key string) error
+	bulk   bool // handlers are called for many records at once
 
 	mu   sync.Mutex
 	runs []string // key, token and attempt of each call of a handler
@@ -82,11 +83,30 @@ func (p *process) deliver(ctx context.Context, partition int, from, to int) (end
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	p.scheduler.RunRanges(ctx, [][]*batch.Item{items}, []batch.Range{{Key: fmt.Sprintf("ns%%t-%d", partition), Source: items[0].Task.Source, Items: items}})
+	p.run(ctx, items, batch.Range{Key: fmt.Sprintf("ns%%t-%d", partition), Source: items[0].Task.Source, Items: items})
 	for _, it := range items {
 		ended += it.Outcome.Kind.String() + " "
 	}
 	return strings.TrimSpace(ended)
+}
+
+// run runs the items in a lane, or in calls of a bulk handler.
+func (p *process) run(ctx context.Context, items []*batch.Item, r batch.Range) {
+	if !p.bulk {
+		p.scheduler.Run(ctx, [][]*batch.Item{items}, r)
+		return
+	}
+	p.scheduler.RunBulk(ctx, items, func(_ context.Context, items []*batch.Item) []batch.Result {
+		results := make([]batch.Result, len(items))
+		for i, it := range items {
+			a, _ := idem.AttemptFrom(it.Context())
+			p.ran(fmt.Sprintf("%s attempt %d", a.Key, a.Number))
+			if results[i].Value = []byte(a.Key); p.handle != nil {
+				results[i].Err = p.handle(it.Context(), a.Key)
+			}
+		}
+		return results
+	}, r)
 }
 
 func (p *partitions) ran(call string) {
@@ -457,4 +477,38 @@ func TestRangeWithoutStore(t *testing.T) {
 	one.requests.cutOff.Store(true)
 	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "StoreDown Unknown")
 	p.wantRuns()
+}
+
+// A bulk handler is called for the records that the lease holds, and for those whose keys are claimed.
+func TestRangeOfABulkHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitions(t, []string{"a", "b", "c", "a"})
+		p.bulk = true
+		p.handle = func(_ context.Context, key string) error {
+			switch key {
+			case "a":
+				time.Sleep(2 * rangeLease)
+			case "b":
+				return errors.New("broken")
+			}
+			return nil
+		}
+		var both sync.WaitGroup
+		ended := make([]string, 2)
+		one := p.byRange()
+		for i := range ended {
+			both.Go(func() { ended[i] = one.deliver(t.Context(), 0, 0, 4) })
+			synctest.Wait()
+		}
+		both.Wait()
+		p.wantEnded(ended[0], "Executed Retry Executed Executed")
+		p.wantEnded(ended[1], "Replayed Retry Replayed Replayed")
+		p.wantEntry("b", "STARTED 2")
+		p.handle = nil
+		p.wantEnded(one.deliver(t.Context(), 0, 0, 4), "Replayed Executed Replayed Replayed")
+		p.wantEntry("b", "COMPLETED 3")
+		if kept := p.wantEntry("ns%t-0", "STARTED 0").Range; kept.Settled.End != 4 {
+			t.Errorf("the range is %+v", kept)
+		}
+	})
 }

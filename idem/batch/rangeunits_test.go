@@ -36,7 +36,7 @@ func TestPriceOfRanges(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		scheduler.RunRanges(ctx, lanes, ranges)
+		scheduler.Run(ctx, lanes, ranges...)
 		took := time.Since(began)
 		for _, items := range lanes {
 			for _, it := range items {

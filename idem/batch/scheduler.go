@@ -85,8 +85,20 @@ func New(engine *idem.Engine, cfg Config) (*Scheduler, error) {
 
 // Run executes the items of the lanes and returns when each has ended. If ctx has a deadline, Run returns before it in any
 // case. It then returns the items whose handlers have not returned, which have the State Overrun. The process should then end.
-func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item) (overruns []*Item) {
-	return s.RunRanges(ctx, lanes, nil)
+//
+// The leases of ranges hold their items: they are claimed first, and released at the end. Items of the lanes that belong to no range are claimed by
+// their keys.
+func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item, ranges ...Range) (overruns []*Item) {
+	session := s.engine.Session(ctx)
+	defer session.Close()
+	r := newRun(s, session, lanes)
+	leases := claimRanges(session, ranges, func(it *Item) bool { return it.group != nil })
+	if overruns = r.run(); len(overruns) > 0 {
+		leases.abandon()
+	} else {
+		leases.release()
+	}
+	return overruns
 }
 
 // run is one call of Scheduler.Run.
@@ -99,7 +111,6 @@ type run struct {
 	lanes      []lane
 	prefetch   int // how many claims a lane sends at a time; 1: no prefetch
 	prefetcher prefetcher
-	ranges     []*held
 	working    atomic.Int64 // lanes whose handlers have not all returned
 }
 
