@@ -174,8 +174,8 @@ func variables() []variable {
 			map[string]any{"": false, "on": false, "off": true}, []string{"true"},
 		},
 		{
-			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimOnCommit },
-			map[string]any{"": false, "first": false, "commit": true}, []string{"true", "last"},
+			"IDEMSK_CLAIM", func(c Config) any { return [2]bool{c.Engine.ClaimOnCommit, c.Engine.ClaimByRange} },
+			map[string]any{"": [2]bool{}, "first": [2]bool{}, "commit": [2]bool{true, false}, "partition": [2]bool{false, true}}, []string{"true", "last", "range"},
 		},
 		{
 			"IDEMSK_COMMIT_WINDOW", func(c Config) any { return c.Engine.CommitWindow },
@@ -260,6 +260,31 @@ func TestRetentionShorterThanTheLeaseIsRefused(t *testing.T) {
 	vs := vars(map[string]string{"IDEMSK_LEASE": "10m", "IDEMSK_RETENTION": "5m"})
 	readConfig(vs)
 	equal(t, "error", vs.Err().Error(), `IDEMSK_RETENTION is "5m0s": want at least IDEMSK_LEASE, 10m0s`)
+}
+
+// A mode of claims that a store does not have is refused at the start, with the value to set.
+func TestClaimsThatAStoreDoesNotHaveAreRefused(t *testing.T) {
+	for store, modes := range map[string]map[string]string{
+		"dynamodb": {"first": "", "commit": "", "partition": ""},
+		"memory":   {"first": "", "commit": "", "partition": ""},
+		"none":     {"first": "", "commit": "", "partition": ""},
+		"postgres": {"first": "", "commit": "", "partition": `IDEMSK_CLAIM is "partition": want first with IDEMSK_STORE=postgres`},
+		"redis": {
+			"first": "", "commit": `IDEMSK_CLAIM is "commit": want first with IDEMSK_STORE=redis`,
+			"partition": `IDEMSK_CLAIM is "partition": want first with IDEMSK_STORE=redis`,
+		},
+	} {
+		for mode, want := range modes {
+			v := vars(map[string]string{"IDEMSK_STORE": store, "IDEMSK_CLAIM": mode})
+			read := func(*Vars, *Config) {}
+			ReadConfig(v, defaults(v), WithStore(Store{Name: StorePostgres, Read: read}), WithStore(Store{Name: StoreRedis, Read: read}))
+			got := ""
+			if err := v.Err(); err != nil {
+				got = err.Error()
+			}
+			equal(t, store+", "+mode, got, want)
+		}
+	}
 }
 
 // A key that is the hash of parts leaves the other parts of the value out, and so does its fingerprint by default.

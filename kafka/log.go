@@ -18,7 +18,30 @@ func (b *Batch) Log(ctx context.Context, r *Report, err error) {
 	for i := range b.all {
 		logRecord(ctx, log, &b.all[i])
 	}
+	b.logKeysInTwoPartitions(ctx, r)
 	logBatch(ctx, log, r, err)
+}
+
+// logKeysInTwoPartitions writes a warning that names one record whose key arrives through two partitions, if the engine claims by range.
+// With claims of keys it is no fault, and the counts and the records' lines tell it.
+func (b *Batch) logKeysInTwoPartitions(ctx context.Context, r *Report) {
+	p := b.processor
+	if r.KeysInTwoPartitions == 0 || !p.engine.Config().ClaimByRange {
+		return
+	}
+	for i := range b.all {
+		if m := &b.all[i]; m.inTwoPartitions() {
+			p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=first",
+				slog.Int("records", r.KeysInTwoPartitions), slog.String("source", m.Task.Source), slog.String("claimedBy", m.Outcome.Source),
+				slog.String("key", m.Outcome.Key))
+			return
+		}
+	}
+}
+
+// inTwoPartitions is KeyInTwoPartitions of a message.
+func (m *Message) inTwoPartitions() bool {
+	return m.State == batch.Ended && KeyInTwoPartitions(&idem.Event{Task: &m.Task, Outcome: &m.Outcome})
 }
 
 func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
@@ -34,6 +57,7 @@ func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 		{"replayedFailed", r.ReplayedFailed}, {"retried", r.Retried}, {"inFlight", r.InFlight}, {"notStarted", r.NotStarted},
 		{"completionFailed", r.CompletionFailed}, {"storeDown", r.StoreDown}, {"overruns", r.Overruns}, {"stolen", r.Stolen}, {"fenced", r.Fenced},
 		{"failedOpen", r.FailedOpen}, {"unprotected", r.Unprotected},
+		{"keysInTwoPartitions", r.KeysInTwoPartitions},
 	} {
 		if c.n > 0 {
 			attrs = append(attrs, slog.Int(c.name, c.n))
@@ -57,7 +81,7 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	if !log.Enabled(ctx, level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 9), slog.String("source", m.Task.Source))
+	attrs := append(make([]slog.Attr, 0, 10), slog.String("source", m.Task.Source))
 	switch m.State {
 	case batch.Overrun:
 		attrs = append(attrs, slog.String("outcome", "Overrun"), slog.String("error", batch.ErrOverrun.Error()))
@@ -97,6 +121,9 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 	}
 	if m.Duplicate {
 		attrs = append(attrs, slog.Bool("duplicate", true))
+	}
+	if m.inTwoPartitions() {
+		attrs = append(attrs, slog.String("claimedBy", out.Source))
 	}
 	if out.Err != nil {
 		attrs = append(attrs, slog.String("error", out.Err.Error()))

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -32,6 +33,9 @@ type Report struct {
 	Fenced   int // claims lost while the handler ran; counted in addition to the outcome
 	Blocked  int // records that block their partition until the operator fixes the cause; counted in addition to the outcome
 	Reported int // records that are to be delivered again, as counted by the host
+	// KeysInTwoPartitions counts records whose key a record of another partition had claimed last, in addition to the outcome. With
+	// idem.Config.ClaimByRange handlers of such records may run at the same time.
+	KeysInTwoPartitions int
 
 	RecordAge time.Duration // of the oldest record, by its Kafka timestamp
 	// InProgressAge is the greatest time since a key was first claimed, of the keys that the batch could not settle or that it
@@ -66,6 +70,9 @@ func (r *Report) Add(e *idem.Event) {
 
 func (r *Report) addEnd(e *idem.Event) {
 	out := e.Outcome
+	if KeyInTwoPartitions(e) {
+		r.KeysInTwoPartitions++
+	}
 	if e.Duplicate {
 		r.Duplicates++
 		return
@@ -77,6 +84,17 @@ func (r *Report) addEnd(e *idem.Event) {
 	if isBlocked(out) {
 		r.Blocked++
 	}
+}
+
+// KeyInTwoPartitions reports of the end of a try whether a record of another partition had claimed the key last. A redriven record does not
+// count: its key is claimed in each mode, and a redrive may send it to another partition.
+func KeyInTwoPartitions(e *idem.Event) bool {
+	if e.Outcome == nil || e.Task.Redrive != 0 {
+		return false
+	}
+	other, _, isPlace := strings.Cut(e.Outcome.Source, placeSeparator)
+	own, _, _ := strings.Cut(e.Task.Source, placeSeparator)
+	return isPlace && other != own
 }
 
 // end returns the event that the try of a message has ended. began is the time at which its age counts.

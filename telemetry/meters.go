@@ -12,6 +12,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/observe"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // meters are the instruments.
@@ -22,6 +23,7 @@ type meters struct {
 	records metric.Int64Counter
 	stolen  metric.Int64Counter
 	lost    metric.Int64Counter
+	moved   metric.Int64Counter
 }
 
 func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
@@ -33,12 +35,13 @@ func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 		return m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	}
 	all := &meters{common: common}
-	var errs [5]error
+	var errs [6]error
 	all.process, errs[0] = seconds("messaging.process.duration", "Duration of processing operation.")
 	all.store, errs[1] = seconds("idemsk.store.duration", "Duration of claims and settlements.")
 	all.records, errs[2] = counter("idemsk.records", "{record}", "Tries of records, by outcome.")
 	all.stolen, errs[3] = counter("idemsk.claims.stolen", "{claim}", "Claims that took a key from an owner whose lease had ended.")
 	all.lost, errs[4] = counter("idemsk.leases.lost", "{lease}", "Claims that were lost while the handler ran.")
+	all.moved, errs[5] = counter("idemsk.keys.in_two_partitions", "{record}", "Tries whose key a record of another partition had claimed last.")
 	return all, errors.Join(errs[:]...)
 }
 
@@ -63,6 +66,9 @@ func (t *Telemetry) Observe(ctx context.Context, e idem.Event) {
 			outcome = "Duplicate"
 		}
 		m.records.Add(ctx, 1, m.with(nil, outcomeKey.String(outcome)))
+		if kafka.KeyInTwoPartitions(&e) {
+			m.moved.Add(ctx, 1, m.with(nil))
+		}
 	case observe.Overrun:
 		m.records.Add(ctx, 1, m.with(nil, outcomeKey.String(e.Step.String())))
 	case observe.Unknown, observe.Wait, observe.Release, observe.DeadLetter:

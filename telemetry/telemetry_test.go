@@ -387,12 +387,14 @@ func TestMetrics(t *testing.T) {
 	f.Observe(t.Context(), idem.Event{Step: observe.Claim, Task: &idem.Task{}, Stolen: true, Took: time.Second, Err: idem.ErrStoreUnavailable})
 	f.Observe(t.Context(), idem.Event{Step: observe.LeaseLost, Task: &idem.Task{}})
 	f.Observe(t.Context(), idem.Event{Step: observe.Overrun, Task: &idem.Task{}})
+	f.Observe(t.Context(), (&idem.Outcome{Kind: idem.Replayed, Source: "payments-0@1"}).End(&idem.Task{Source: "payments-1@1"}))
 	got := f.collect()
 	for name, want := range map[string]int64{
 		"messaging.process.duration payments": 1, "messaging.process.duration payments permanent": 1,
 		"idemsk.records Executed": 1, "idemsk.records Duplicate": 1, "idemsk.records DeadLettered": 1, "idemsk.records Overrun": 1,
 		"idemsk.store.duration claim": 2, "idemsk.store.duration claim store_unavailable": 1, "idemsk.store.duration complete": 1,
 		"idemsk.store.duration fail": 1, "idemsk.claims.stolen": 1, "idemsk.leases.lost": 1,
+		"idemsk.records Replayed": 1, "idemsk.keys.in_two_partitions": 1,
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %d; want %d", name, got[name], want)

@@ -125,7 +125,7 @@ func TestAlarmsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tpl := synthesise(t, plain(t, withOutbox(t, withMaintenance(t), values{"onFailure": "queue", "retries": 10, "storeDown": "open"})))
+	tpl := synthesise(t, plain(t, withOutbox(t, withMaintenance(t), values{"onFailure": "queue", "retries": 10, "storeDown": "open", "claim": "partition"})))
 	for id := range tpl.of(alarm) {
 		name := strings.TrimPrefix(hash.ReplaceAllString(id, ""), "ConsumerAlarm")
 		if !strings.Contains(string(manual), "\n- **"+name+"** – ") {

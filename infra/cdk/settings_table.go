@@ -62,7 +62,7 @@ var allSettings = []setting{
 	{"hashKeys", "HashKeys", boolean(func(s *settings) *bool { return &s.props.HashKeys })},
 	{"concurrency", "Concurrency", integer(func(s *settings) *int { return &s.props.Concurrency })},
 	{"batching", "Unbatched", setBatching},
-	{"claimOnCommit", "ClaimOnCommit", boolean(func(s *settings) *bool { return &s.props.ClaimOnCommit })},
+	{"claim", "Claim", str(func(s *settings) *consumer.Claim { return &s.props.Claim })},
 	{"commitWindow", "CommitWindow", integer(func(s *settings) *int { return &s.props.CommitWindow })},
 	{"lease", "Lease", duration(func(s *settings) *time.Duration { return &s.props.Lease })},
 	{"maxClockSkew", "MaxClockSkew", duration(func(s *settings) *time.Duration { return &s.props.MaxClockSkew })},

@@ -34,8 +34,10 @@ const (
 	AlarmCompletionFailed = "CompletionFailed" // the outcome of a record could not be stored
 	AlarmRecordAge        = "RecordAge"        // records are handled late
 	AlarmInProgress       = "InProgress"       // keys stay STARTED
-	AlarmOutboxAge        = "OutboxAge"        // events are published late; with Outbox only
-	AlarmOutboxParked     = "OutboxParked"     // Kafka rejected events for good; with Outbox only
+	// AlarmKeysInTwoPartitions is of keys that arrive through two partitions; with ClaimByPartition only.
+	AlarmKeysInTwoPartitions = "KeysInTwoPartitions"
+	AlarmOutboxAge           = "OutboxAge"    // events are published late; with Outbox only
+	AlarmOutboxParked        = "OutboxParked" // Kafka rejected events for good; with Outbox only
 
 	// With Maintenance only; AlarmExportDifferences with an export.
 	AlarmMaintenance       = "Maintenance"       // a run failed
@@ -109,6 +111,10 @@ func (c *Consumer) storeAlarms() []alarm {
 		c.own("StoreDown", sum), 1, 3, span(3, p.Timeout, 5)}}
 	if c.Table != nil {
 		alarms = append(alarms, alarm{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.", c.table("WriteThrottleEvents", sum), 1, 3, 5})
+	}
+	if p.Claim == ClaimByPartition {
+		alarms = append(alarms, alarm{AlarmKeysInTwoPartitions, "Keys arrive through two partitions, which claims by partition do not allow for: their handlers " +
+			"may run at the same time, and one of them completes.", c.own("KeysInTwoPartitions", sum), 1, 1, 1})
 	}
 	if p.StoreDown == "open" {
 		alarms = append(alarms, alarm{AlarmFailedOpen, "Handlers run without protection because the store of keys does not answer: duplicates take effect again.",

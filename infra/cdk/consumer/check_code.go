@@ -67,7 +67,13 @@ func (c *checker) wrappedFunction(p *Props) {
 	}
 	none("Order", p.Order != "", p.Order, "the layer passes records on in the order of their partitions")
 	none("Concurrency", p.Concurrency != 0, p.Concurrency, "the layer passes many records on in one call")
-	none("ClaimOnCommit", p.ClaimOnCommit, true, "the effects of another process can't commit with the completion")
+	switch p.Claim {
+	case ClaimOnCommit:
+		c.fail("Claim", p.Claim, "first with Runtime %s: the effects of another process can't commit with the completion", p.Runtime)
+	case ClaimByPartition:
+		c.fail("Claim", p.Claim, "first with Runtime %s: the layer passes many records on in one call, and claims their keys", p.Runtime)
+	case ClaimFirst:
+	}
 	none("Outbox", p.Outbox != nil, "set", "handlers publish by the library, in its transactions")
 }
 

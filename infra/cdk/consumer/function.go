@@ -92,7 +92,7 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_HASH_KEYS":             strconv.FormatBool(p.HashKeys),
 		"IDEMSK_MISSING_KEY":           p.MissingKey,
 		"IDEMSK_BATCHING":              onOff(!p.Unbatched),
-		"IDEMSK_CLAIM":                 p.claim(),
+		"IDEMSK_CLAIM":                 string(p.Claim),
 		"IDEMSK_COMMIT_WINDOW":         strconv.Itoa(p.CommitWindow),
 		"IDEMSK_LEASE":                 short(p.Lease),
 		"IDEMSK_MAX_CLOCK_SKEW":        short(p.MaxClockSkew),
@@ -142,13 +142,6 @@ func onOff(on bool) string {
 		return "on"
 	}
 	return "off"
-}
-
-func (p *Props) claim() string {
-	if p.ClaimOnCommit {
-		return "commit"
-	}
-	return "first"
 }
 
 func (p *Props) wait() string {

@@ -20,7 +20,7 @@ type Props struct {
 	Architecture Architecture
 	// Runtime is the identifier of a Lambda runtime. Default: ProvidedAL2023, for a program that uses this library. A function on
 	// another runtime, such as python3.13, nodejs22.x, java21 or dotnet8, runs unchanged behind the layer of LayerZip; see
-	// docs/layer.md. It can have no Order, Concurrency, ClaimOnCommit and Outbox.
+	// docs/layer.md. It can have no Order, Concurrency and Outbox, and no Claim but ClaimFirst.
 	Runtime string
 	// Handler is the function's handler as the runtime takes it, such as app.handler. Required with another Runtime than
 	// ProvidedAL2023, which has none.
@@ -112,8 +112,8 @@ type Props struct {
 	Concurrency int
 	// Unbatched is IDEMSK_BATCHING=off: each claim and each completion is a request of its own.
 	Unbatched bool
-	// ClaimOnCommit is IDEMSK_CLAIM=commit, for handlers that only enlist effects: see docs/atomic.md. Not with StoreRedis.
-	ClaimOnCommit bool
+	// Claim is IDEMSK_CLAIM, how keys are claimed: ClaimFirst (default), ClaimOnCommit or ClaimByPartition.
+	Claim Claim
 	// CommitWindow is IDEMSK_COMMIT_WINDOW, the maximum number of unconfirmed completions, 1 to 10,000. Default: 256.
 	CommitWindow int
 	// Lease is IDEMSK_LEASE, 100 ms to 1 h. Default: 30 s.
@@ -292,6 +292,16 @@ type KeyScope string
 const (
 	KeyScopeTopic     KeyScope = "topic"     // one topic of the consumer
 	KeyScopeNamespace KeyScope = "namespace" // all topics of the consumer
+)
+
+// Claim is how the function claims keys.
+type Claim string
+
+// The values of Claim.
+const (
+	ClaimFirst       Claim = "first"     // each key is claimed before its handler
+	ClaimOnCommit    Claim = "commit"    // completions claim their keys, for handlers that only enlist effects: see docs/atomic.md. Not with StoreRedis
+	ClaimByPartition Claim = "partition" // one lease claims a partition of a batch: see docs/operations.md. With StoreDynamoDB only
 )
 
 // PollerLog is the level of an event source's log.

@@ -66,6 +66,7 @@ func counts() []count {
 		{"StoreDown", "Tries that failed because the store was down.", func(r *kafka.Report) int { return r.StoreDown }},
 		{"Overruns", "Handlers that did not return in time.", func(r *kafka.Report) int { return r.Overruns }},
 		{"Blocked", "Tries that ended in an outcome that an operator must resolve.", func(r *kafka.Report) int { return r.Blocked }},
+		{"KeysInTwoPartitions", "Tries whose key a record of another partition had claimed last.", func(r *kafka.Report) int { return r.KeysInTwoPartitions }},
 	}
 }
 

@@ -1,9 +1,11 @@
 package local
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
@@ -59,6 +61,18 @@ func TestWaitingForALease(t *testing.T) {
 	} {
 		if got := test.o.lease(); got != test.want {
 			t.Errorf("%+v: the lease is %v, want %v", test.o, got, test.want)
+		}
+	}
+}
+
+// The report names keys that arrive through two partitions only if there are any.
+func TestReportOfKeysInTwoPartitions(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "", 1: "1 record had a key", 2000: "2,000 records had a key"} {
+		text := countsTable(&Counts{Outcomes: metrics.Outcomes{KeysInTwoPartitions: n}}, 0).String()
+		const of = " that a record of another partition had claimed"
+		if got := strings.Contains(text, of); got != (n > 0) || n > 0 && !strings.Contains(text, want+of) {
+			t.Errorf("%d records: %q", n, text)
 		}
 	}
 }

@@ -33,6 +33,8 @@ type Outcomes struct {
 	Blocked   int `json:"blocked"`
 	Reported  int `json:"reported"`
 	BatchSize int `json:"batchSize"`
+
+	KeysInTwoPartitions int `json:"keysInTwoPartitions"`
 }
 
 // Add adds other to o.
@@ -55,6 +57,7 @@ func (o *Outcomes) Add(other *Outcomes) {
 	o.Blocked += other.Blocked
 	o.Reported += other.Reported
 	o.BatchSize += other.BatchSize
+	o.KeysInTwoPartitions += other.KeysInTwoPartitions
 }
 
 // Sum returns the number of records with an outcome. A fenced record may have no other outcome.
