@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
 )
@@ -63,16 +65,18 @@ func sameTable(t *testing.T, s *dynamostore.Store, url string) *dynamostore.Stor
 	return other
 }
 
+// insertionsFor returns settlements that claim the keys of claimsFor, of the three kinds.
+func insertionsFor(n, round int) []store.Settlement {
+	ops := []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease}
+	var ss []store.Settlement
+	for i, req := range claimsFor(n, round) {
+		ss = append(ss, store.Settlement{Op: ops[i%3], Key: req.Key, Token: 7, Owner: req.Owner, Retention: time.Hour, Claim: &req})
+	}
+	return ss
+}
+
 // TestUnitsOfRanges counts the requests and the units of each step of two partitions, or of one.
 func TestUnitsOfRanges(t *testing.T) {
-	insertions := func(n int) []store.Settlement {
-		var ss []store.Settlement
-		for i, req := range claimsFor(n, 0) {
-			op := []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease}[i%3]
-			ss = append(ss, store.Settlement{Op: op, Key: req.Key, Token: 7, Owner: req.Owner, Retention: time.Hour, Claim: &req})
-		}
-		return ss
-	}
 	for _, n := range []int{1, 2, 60} {
 		put, update, chunks := "PutItem", "UpdateItem", 1
 		if n > 1 {
@@ -120,8 +124,8 @@ func TestUnitsOfRanges(t *testing.T) {
 				mustClaim(t, s, leasesOf(n, 5), store.Claimed)
 			}, cold, 2 * units, reads},
 			{"a look at absent keys", look, map[string]int{"BatchGetItem": 1}, 0, units},
-			{"their insertion", func(t *testing.T) { mustSettle(t, s, insertions(n)) }, map[string]int{put: chunks}, units, 0},
-			{"an insertion whose reply was lost", func(t *testing.T) { mustSettle(t, s, insertions(n)) }, again, units, reads},
+			{"their insertion", func(t *testing.T) { mustSettle(t, s, insertionsFor(n, 0)) }, map[string]int{put: chunks}, units, 0},
+			{"an insertion whose reply was lost", func(t *testing.T) { mustSettle(t, s, insertionsFor(n, 0)) }, again, units, reads},
 		} {
 			t.Run(fmt.Sprint(n, " partitions or keys: ", step.name), func(t *testing.T) {
 				srv.ResetUsage()
@@ -132,5 +136,54 @@ func TestUnitsOfRanges(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An item that refuses an INSERT may be gone before it is read.
+func TestRefusedInsertionWhoseItemIsGone(t *testing.T) {
+	s, m := meddledStore(t)
+	held := mustClaim(t, s, claimsFor(2, 0), store.Claimed)
+	m.read = func(_ int, in *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput {
+		if err := s.Delete(t.Context(), held[1].Entry.Key, held[1].Entry.Token); err != nil {
+			t.Error(err)
+		}
+		return in
+	}
+	for i, err := range s.Settle(t.Context(), insertionsFor(2, 1)) {
+		var refused *store.ClaimRefusedError
+		if !errors.As(err, &refused) || refused.Result.Err != nil {
+			t.Fatalf("%d: %v; want a ClaimRefusedError", i, err)
+		}
+		if want := []store.ClaimState{store.ClaimInFlight, store.ClaimUnknown}[i]; refused.Result.State != want || (i == 1) != (refused.Result.Entry.Key == "") {
+			t.Errorf("%d: %+v; want state %d", i, refused.Result, want)
+		}
+	}
+}
+
+// A key whose item can't be read may have been inserted by the same settlement before.
+func TestRefusedInsertionWithoutARead(t *testing.T) {
+	s, m := meddledStore(t)
+	ss := insertionsFor(3, 0)
+	mustSettle(t, s, ss[:2])
+	m.read = func(int, *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput { return nil }
+	for i, err := range s.Settle(t.Context(), ss) {
+		if known := errors.Is(err, store.ErrClaimRefused) || err == nil; known != (i == 2) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	m.read = nil
+	mustSettle(t, s, ss)
+}
+
+// A store forgets the leases beyond its limit. Then a claim costs as much as that of a new process.
+func TestForgottenLeases(t *testing.T) {
+	srv := fake(t)
+	s := newStore(t, client(newWire(t), srv.URL()), dynamostore.Config{})
+	n := dynamostore.MaxLeases + 1
+	mustSettle(t, s, releases(mustClaim(t, s, leasesOf(n, 1), store.Claimed)))
+	srv.ResetUsage()
+	mustClaim(t, s, leasesOf(n, 2), store.Claimed)
+	if u := srv.Usage(); u.WriteUnits <= float64(n) || u.WriteUnits > float64(2*n) {
+		t.Errorf("%v write units for %d leases", u.WriteUnits, n)
 	}
 }

@@ -130,7 +130,7 @@ func failure(f *store.Failure) types.AttributeValue {
 }
 
 func rangeValue(r *store.Range) types.AttributeValue {
-	av := make(map[string]types.AttributeValue, 3)
+	av := make(map[string]types.AttributeValue)
 	if r.End != 0 {
 		av["end"] = number(r.End)
 	}

@@ -27,6 +27,7 @@ type target struct {
 
 var targets = []target{
 	{file: "idem/store/rules.go", pkgs: []string{"idem/store", "idem/memstore"}},
+	{file: "idem/store/range.go", pkgs: []string{"idem/store", "idem/memstore"}},
 	{file: "idem/store/entry.go", pkgs: []string{"idem/store"}},
 	{file: "idem/store/key.go", pkgs: []string{"idem/store"}},
 	{file: "idem/dynamostore/expression.go", pkgs: dynamo, run: conditions},

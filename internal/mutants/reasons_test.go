@@ -40,6 +40,6 @@ var reasons = map[string]map[string]string{
 			"which costs a request",
 	},
 	"idem/dynamostore/schema.go": {
-		"attributes: 15 => 16": capacity,
+		"attributes: 16 => 17": capacity,
 	},
 }
