@@ -123,14 +123,13 @@ func TestEachCheck(t *testing.T) {
 			p.LayerZip = "script.zip"
 			zipped("script.zip", "bin/idemsk-layer", "#!/bin/sh\nexec something-else\n")
 		}),
-		"LayerZip is \"layer.zip\": want the layer for Architecture x86_64, dist/idemsk-layer-x86_64.zip: this one is for arm64":        wrapped(func(p *consumer.Props) { p.Architecture = consumer.X8664 }),
-		`Order is "partition": want none with Runtime python3.13: the layer passes records on in the order of their partitions`:         wrapped(func(p *consumer.Props) { p.Order = "partition" }),
-		`Concurrency is "8": want none with Runtime python3.13: the layer passes many records on in one call`:                           wrapped(func(p *consumer.Props) { p.Concurrency = 8 }),
-		`Claim is "commit": want first with Runtime python3.13: the effects of another process can't commit with the completion`:        wrapped(func(p *consumer.Props) { p.Claim = consumer.ClaimOnCommit }),
-		`Claim is "partition": want first with Runtime python3.13: the layer passes many records on in one call, and claims their keys`: wrapped(func(p *consumer.Props) { p.Claim = consumer.ClaimByPartition }),
-		`Outbox is "set": want none with Runtime python3.13: handlers publish by the library, in its transactions`:                      wrapped(boxed(func(*consumer.Props, *consumer.OutboxProps) {})),
-		`Environment is "AWS_LAMBDA_EXEC_WRAPPER": want other names: the construct sets this one from its own prop`:                     wrapped(func(p *consumer.Props) { p.Environment = map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"} }),
-		`BatchSize is "3000": want at most 2975: at RecordTime 20ms the batch takes 1m, and Timeout less DeadlineMargin is 59.5s`:       wrapped(func(p *consumer.Props) { p.BatchSize = 3000 }),
+		"LayerZip is \"layer.zip\": want the layer for Architecture x86_64, dist/idemsk-layer-x86_64.zip: this one is for arm64":              wrapped(func(p *consumer.Props) { p.Architecture = consumer.X8664 }),
+		`Order is "partition": want none with Runtime python3.13: the layer passes records on in the order of their partitions`:               wrapped(func(p *consumer.Props) { p.Order = "partition" }),
+		`Concurrency is "8": want none with Runtime python3.13: the layer passes many records on in one call`:                                 wrapped(func(p *consumer.Props) { p.Concurrency = 8 }),
+		`Claim is "commit": want first or partition with Runtime python3.13: the effects of another process can't commit with the completion`: wrapped(func(p *consumer.Props) { p.Claim = consumer.ClaimOnCommit }),
+		`Outbox is "set": want none with Runtime python3.13: handlers publish by the library, in its transactions`:                            wrapped(boxed(func(*consumer.Props, *consumer.OutboxProps) {})),
+		`Environment is "AWS_LAMBDA_EXEC_WRAPPER": want other names: the construct sets this one from its own prop`:                           wrapped(func(p *consumer.Props) { p.Environment = map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"} }),
+		`BatchSize is "3000": want at most 2975: at RecordTime 20ms the batch takes 1m, and Timeout less DeadlineMargin is 59.5s`:             wrapped(func(p *consumer.Props) { p.BatchSize = 3000 }),
 
 		// cluster and authentication
 		`ClusterARN is "": want an MSK cluster's ARN, or BootstrapServers for a self-managed cluster`:          func(p *consumer.Props) { p.ClusterARN = "" },

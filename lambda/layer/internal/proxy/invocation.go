@@ -60,9 +60,6 @@ func withInvocation(ctx context.Context, inv *invocation) context.Context {
 
 // bulk is the build of a function that calls the runtime with many records at a time.
 func bulk(_ context.Context, base *app.Base) (msk.Handler, error) {
-	if base.Config.Engine.ClaimByRange {
-		base.Vars.Fail("IDEMSK_CLAIM", "partition", "first: the layer gives the function many records in one call, and claims their keys")
-	}
 	partial := app.ReadFailures(base.Vars) == msk.FailPartial // Lambda reads partial batch responses
 	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) []batch.Result {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)

@@ -49,13 +49,6 @@ func TestInvalidConfiguration(t *testing.T) {
 	f.wantNoStart(`InvalidConfiguration: IDEMSK_LEASE is "1m30"`)
 }
 
-// The layer claims keys: it refuses the mode in which the partition is claimed, and says what to set.
-func TestLayerRefusesClaimsByPartition(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "", "IDEMSK_CLAIM=partition")
-	f.wantNoStart(`InvalidConfiguration: IDEMSK_CLAIM is "partition": want first: the layer gives the function many records in one call, and claims their keys`)
-}
-
 func TestLayerWithoutARuntime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")

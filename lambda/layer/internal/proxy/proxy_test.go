@@ -27,6 +27,26 @@ func TestFunctionGetsOnlyTheRecordsThatMustRun(t *testing.T) {
 	f.wantStatus(store.StatusCompleted, "a", "b", "c")
 }
 
+// With claims by partition the function gets the records that the lease holds in one call. When it dies in it, its records are claimed by their keys,
+// so that the next death is charged.
+func TestClaimsByPartition(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", shortLease, partial, "IDEMSK_CLAIM=partition")
+	f.answers(event("a", "b", "a"), complete)
+	f.answers(event("a", "b", "a"), complete)
+	f.answers(event("b", "c", "a"), complete)
+	f.wantCalls("a#1 b#1", "c#1")
+	f.wantStatus(store.StatusCompleted, "a", "b", "c")
+	poison := "e:exit"
+	fails[*runtimeapi.CrashError](f, event("d", poison))
+	fails[*runtimeapi.CrashError](f, event("d", poison))
+	f.wantStatus(store.StatusStarted, "d", "e")
+	fails[*runtimeapi.CrashError](f, event("d", poison))
+	f.answers(event("d", poison), complete)
+	f.wantCalls("a#1 b#1", "c#1", "d#1 e#1", "d#1 e#1", "d#2", "e#2")
+	f.wantStatus(store.StatusFailed, "e")
+}
+
 func TestWithoutTheLayerDuplicatesHappen(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
