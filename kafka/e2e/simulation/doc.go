@@ -18,8 +18,11 @@
 //   - only the process that claimed a key settles it, and not after it has released it;
 //   - a payment is booked if and only if its key is COMPLETED, with the result of the owner's handler and the fingerprint of its record;
 //   - a key is FAILED only if its dead letter is in the queue;
-//   - two handlers of one payment never run with a claim at the same time, and none runs twice with one token. Seeds with clocks beyond the skew or with
-//     IDEMSK_CLAIM=commit are excepted: both allow it.
+//   - two handlers of one payment never run with a claim at the same time, none runs twice with one token, and none begins when its key is final. Seeds
+//     with clocks beyond the skew or with IDEMSK_CLAIM=commit are excepted, and with IDEMSK_CLAIM=partition those that repeat payments in other
+//     partitions or claim by key in one of the deployments: all of these allow it;
+//   - with IDEMSK_CLAIM=partition, without these exceptions, a first attempt is begun at most twice: only the one that ends with its process under a lease
+//     is not counted.
 //
 // At the end all records are committed, no key is STARTED, the balances are those of the completed payments, exactly the records that must have
 // dead letters have them, or whose processes died at each attempt, and time to live deletes all entries, not before their retention is over.
@@ -38,9 +41,13 @@
 //	settlements are not conditional on STARTED                         4
 //	an extension does not extend                                       9
 //	an error of one statement of a batch is taken for success         91
+//	a lease does not keep what a dead owner may have begun           143
+//	a record that a dead owner may have begun needs no claim         143
 //	a take-over is conditional on the token alone                    361
 //	settlements are not conditional on the token     none of 400: the owner nearly always decides
 //	a handler is not told that its lease is lost     none of 400
+//	a claim under a lease has the token of its own clock, a lease is released although a settlement has no answer, or a release
+//	forgets what a dead owner may have begun         none of 1,500; tests of idem/batch detect the last two
 //
 // # What a seed repeats, and what an order repeats
 //
