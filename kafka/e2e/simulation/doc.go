@@ -47,7 +47,7 @@
 //	settlements are not conditional on the token     none of 400: the owner nearly always decides
 //	a handler is not told that its lease is lost     none of 400
 //	a claim under a lease has the token of its own clock, a lease is released although a settlement has no answer, or a release
-//	forgets what a dead owner may have begun         none of 1,500; tests of idem/batch detect the last two
+//	forgets what a dead owner may have begun         none of 1,500; tests of idem/batch detect them
 //
 // # What a seed repeats, and what an order repeats
 //
