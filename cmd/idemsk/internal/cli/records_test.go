@@ -128,7 +128,9 @@ func TestGetJSON(t *testing.T) {
 		t.Errorf("%+v: %v", r, err)
 	}
 	r = idemsk(t, "get", "ledger%payments-0", "--json", "--endpoint-url="+endpoint)
-	var lease struct{ Range struct{ Settled struct{ Digest string } } }
+	var lease struct {
+		Range struct{ Settled struct{ Digest string } }
+	}
 	if err := json.Unmarshal([]byte(r.out), &lease); err != nil || lease.Range.Settled.Digest != "010203"+strings.Repeat("0", 58) {
 		t.Errorf("%+v: %v; want the digest in hexadecimal", r, err)
 	}
