@@ -44,7 +44,7 @@ func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, resul
 			unread = append(unread, open{i: i})
 			continue
 		}
-		claims = append(claims, open{i: i, seen: s.released(&reqs[i])})
+		claims = append(claims, open{i: i, seen: s.known(&reqs[i])})
 	}
 	claims = append(claims, s.read(ctx, reqs, unread, results)...)
 	for range maxRounds {
@@ -146,11 +146,11 @@ func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []e
 		case err != nil:
 			errs[i] = s.unsettled(&ss[i], err)
 		case !answer.refused:
-			s.leases.settled(&ss[i], nil, now)
+			s.leases.settled(&ss[i], now)
 		case ss[i].Claim != nil && seen == nil:
 			unseen = append(unseen, i)
 		default:
-			errs[i] = s.refusal(&ss[i], seen, now)
+			errs[i] = s.refusal(&ss[i], seen)
 		}
 	}
 	s.readRefused(ctx, ss, unseen, errs)
@@ -168,7 +168,7 @@ func (s *Store) readRefused(ctx context.Context, ss []store.Settlement, refused 
 			errs[i] = s.unsettled(&ss[i], found.err)
 			continue
 		}
-		errs[i] = s.refusal(&ss[i], found.rec, s.clock.Now())
+		errs[i] = s.refusal(&ss[i], found.rec)
 	}
 }
 
@@ -305,15 +305,21 @@ func (s *Store) get(ctx context.Context, keys []string) (map[string]found, error
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range out.Responses[s.table] {
-			rec, err := decode(item)
-			entries[keyIn(item)] = found{rec: &rec, err: err}
+		for _, items := range out.Responses { // of one table, under its name, or its ARN
+			for _, item := range items {
+				rec, err := decode(item)
+				entries[keyIn(item)] = found{rec: &rec, err: err}
+			}
 		}
 		if request = out.UnprocessedKeys; len(request) == 0 {
 			return entries, nil
 		}
 		if attempt+1 >= MaxAttempts || !pause(ctx, attempt) {
-			return nil, fmt.Errorf("%d of %d keys were left unread after %d requests: the table is throttled", len(request[s.table].Keys), len(keys), attempt+1)
+			left := 0
+			for _, unread := range request {
+				left += len(unread.Keys)
+			}
+			return nil, fmt.Errorf("%d of %d keys were left unread after %d requests: the table is throttled", left, len(keys), attempt+1)
 		}
 	}
 }

@@ -12,7 +12,8 @@
 // batch are refused, the store reads their items. Only a settlement with an effect is a transaction.
 //
 // The store implements store.Ranger. A release of the lease of a range is one write. So is its next claim, if no other process has claimed
-// it: the store remembers the leases that it released. Otherwise the claim costs two writes and, in a batch, a read.
+// it meanwhile, because the store remembers 1,000 leases as it released them. If another process has, the claim costs two writes. The first claim
+// of a store costs two writes and, in a batch, a read.
 //
 // The table has the partition key AttrKey of type S, and TTL on AttrExpiry. It must not be a global table with last-writer-wins
 // replication, because two regions could win the same claim.
@@ -188,9 +189,9 @@ func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []e
 const maxRounds = 8
 
 // claim puts a new item. If the item exists, the failed condition returns it, and claim applies the rules to it. It begins with the
-// take-over of a lease that this store has released.
+// take-over of a lease that this store knows.
 func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimResult {
-	seen := s.released(req)
+	seen := s.known(req)
 	for range maxRounds {
 		var err error
 		if seen == nil {
@@ -269,16 +270,15 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) error {
 	case err != nil:
 		return s.unsettled(set, err)
 	case ok:
-		s.leases.settled(set, nil, now)
+		s.leases.settled(set, now)
 		return nil
 	}
-	return s.refusal(set, seen, now)
+	return s.refusal(set, seen)
 }
 
 // insert claims and settles an absent key.
 func (s *Store) insert(ctx context.Context, set *store.Settlement) error {
-	now := s.clock.Now()
-	rec := store.FreshlySettled(set, now)
+	rec := store.FreshlySettled(set, s.clock.Now())
 	seen, err := s.put(ctx, &rec)
 	switch {
 	case err != nil:
@@ -286,15 +286,14 @@ func (s *Store) insert(ctx context.Context, set *store.Settlement) error {
 	case seen == nil:
 		return nil
 	}
-	return s.refusal(set, seen, now)
+	return s.refusal(set, seen)
 }
 
 // refusal returns the error of a refused settlement, given the current entry, nil if there is none. It returns nil if this settlement
 // was applied before.
-func (s *Store) refusal(set *store.Settlement, seen *store.Entry, now time.Time) error {
+func (s *Store) refusal(set *store.Settlement, seen *store.Entry) error {
 	switch {
 	case seen != nil && store.OwnSettlement(set, seen):
-		s.leases.settled(set, seen, now)
 		return nil
 	case set.Claim == nil:
 		return fmt.Errorf("dynamostore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})

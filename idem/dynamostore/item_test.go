@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,19 +49,29 @@ func TestItemAfterASettlement(t *testing.T) {
 	}
 }
 
-// The item of a completion that claims its key is whole, also with the smallest size of an omitted result.
-func TestItemAfterAClaimOnCommit(t *testing.T) {
-	clock := storetest.NewClock()
-	s := newStore(t, client(newWire(t), fake(t).URL()), dynamostore.Config{Clock: clock.Now})
-	set := store.Settlement{
-		Op: store.OpComplete, Key: "a", Owner: "o", Token: clock.Now().UnixMilli(), Retention: time.Hour, ResultOmitted: 1,
-		Claim: &store.ClaimRequest{Key: "a", Owner: "o", Source: "payments-3@17", Lease: time.Minute, Retention: time.Hour},
-	}
-	if errs := s.Settle(t.Context(), []store.Settlement{set}); errs != nil {
-		t.Fatal(errs)
-	}
-	got, err := s.Get(t.Context(), "a")
-	if d := storetest.Diff(got, store.FreshlySettled(&set, clock.Now())); err != nil || d != "" {
-		t.Errorf("%v, %s", err, d)
-	}
+// The item of a settlement that claims its key is whole, also with the smallest result, and the smallest size of an omitted one.
+func TestItemAfterAnInsertion(t *testing.T) {
+	onBothPaths(t, func(t *testing.T, batched bool) {
+		clock := storetest.NewClock()
+		s := newStore(t, client(newWire(t), fake(t).URL()), dynamostore.Config{Clock: clock.Now})
+		if !batched {
+			s.NoBatches()
+		}
+		ss := []store.Settlement{
+			{Op: store.OpComplete, ResultOmitted: 1}, {Op: store.OpComplete, Result: []byte("x")}, {Op: store.OpFail},
+			{Op: store.OpRelease, Refund: true, Delay: time.Millisecond, Failure: &store.Failure{Code: store.CodeError}},
+		}
+		for i := range ss {
+			set := &ss[i]
+			set.Key, set.Owner, set.Token, set.Retention = fmt.Sprint("key-", i), "o", clock.Now().UnixMilli(), time.Hour
+			set.Claim = &store.ClaimRequest{Key: set.Key, Owner: "o", Source: "payments-3@17", Lease: time.Minute, Retention: time.Hour}
+		}
+		mustSettle(t, s, ss)
+		for i := range ss {
+			got, err := s.Get(t.Context(), ss[i].Key)
+			if d := storetest.Diff(got, store.FreshlySettled(&ss[i], clock.Now())); err != nil || d != "" {
+				t.Errorf("%v, %s", err, d)
+			}
+		}
+	})
 }

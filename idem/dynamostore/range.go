@@ -27,21 +27,21 @@ func (s *Store) Look(ctx context.Context, reqs []store.ClaimRequest) []store.Cla
 // maxLeases is the maximum number of leases that a store remembers. A process has one lease for each partition that it handles.
 const maxLeases = 1000
 
-// leases are the leases of ranges that a store has claimed, as it last wrote them. So the claim of a lease that the store has released
-// begins with the take-over of a known entry: one write, and no read. The write is conditional on that entry, so an outdated one costs a
-// refused write, which returns the current entry.
+// leases are the leases of ranges that a store has claimed, as it last claimed or released them. So the claim of a lease that the store
+// has released begins with the take-over of a known entry: one write, and no read. The write is conditional on that entry. If it is outdated,
+// the refused write returns the current entry.
 type leases struct {
 	mu      sync.Mutex
 	entries map[string]store.Entry
 }
 
-// released returns the entry of a released lease, if the store remembers one that the claim may take.
-func (s *Store) released(req *store.ClaimRequest) *store.Entry {
+// known returns the entry of a lease as the store last wrote it, if the claim may take it.
+func (s *Store) known(req *store.ClaimRequest) *store.Entry {
 	if req.Range == nil {
 		return nil
 	}
 	rec, ok := s.leases.get(req.Key)
-	if !ok || !rec.Released() {
+	if !ok {
 		return nil
 	}
 	if _, final := s.judge(req, &rec); final {
@@ -50,30 +50,21 @@ func (s *Store) released(req *store.ClaimRequest) *store.Entry {
 	return &rec
 }
 
-// claimed remembers the leases that were claimed, and forgets those that were not.
+// claimed remembers the leases that were claimed.
 func (l *leases) claimed(reqs []store.ClaimRequest, results []store.ClaimResult) {
 	for i := range reqs {
-		if reqs[i].Range == nil {
-			continue
-		}
-		if results[i].State == store.Claimed {
+		if reqs[i].Range != nil && results[i].State == store.Claimed {
 			l.put(results[i].Entry)
-		} else {
-			l.forget(reqs[i].Key)
 		}
 	}
 }
 
-// settled remembers a lease that was released. seen is its entry if it was released before, by the same settlement.
-func (l *leases) settled(set *store.Settlement, seen *store.Entry, now time.Time) {
+// settled remembers a lease that was released.
+func (l *leases) settled(set *store.Settlement, now time.Time) {
 	if set.Op != store.OpRelease || set.Range == nil {
 		return
 	}
-	if seen != nil {
-		l.put(*seen)
-		return
-	}
-	if held, ok := l.get(set.Key); ok && store.Holds(set, &held) {
+	if held, ok := l.get(set.Key); ok {
 		l.put(store.Settled(set, &held, now))
 	}
 }
@@ -85,26 +76,16 @@ func (l *leases) get(key string) (store.Entry, bool) {
 	return rec, ok
 }
 
-// put remembers a copy of an entry. If there are too many, all others are forgotten.
+// put remembers an entry. If there are too many, all others are forgotten.
 func (l *leases) put(rec store.Entry) {
-	if rec.Range != nil {
-		r := *rec.Range
-		rec.Range = &r
-	}
-	if rec.Failure != nil {
+	if rec.Failure != nil { // a caller may change the entry that it got
 		f := *rec.Failure
 		rec.Failure = &f
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.entries[rec.Key]; l.entries == nil || !known && len(l.entries) >= maxLeases {
+	if _, there := l.entries[rec.Key]; l.entries == nil || !there && len(l.entries) >= maxLeases {
 		l.entries = make(map[string]store.Entry)
 	}
 	l.entries[rec.Key] = rec
-}
-
-func (l *leases) forget(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.entries, key)
 }

@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
@@ -175,6 +177,34 @@ func TestRefusedInsertionWithoutARead(t *testing.T) {
 	mustSettle(t, s, ss)
 }
 
+// byName sends the reads of a table that is named by its ARN to the table of that name, and returns the answer under the name.
+type byName struct{ *dynamodb.Client }
+
+// BatchGetItem implements dynamostore.Client.
+func (c byName) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	items := make(map[string]types.KeysAndAttributes)
+	for arn, keys := range in.RequestItems {
+		items[arn[strings.LastIndexByte(arn, '/')+1:]] = keys
+	}
+	return c.Client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: items}, opts...)
+}
+
+// The documentation of BatchGetItem does not say whether the answer for a table that is named by its ARN is under the ARN.
+func TestLookAtATableNamedByItsARN(t *testing.T) {
+	c := client(newWire(t), fake(t).URL())
+	s := newStore(t, c, dynamostore.Config{})
+	mustClaim(t, s, claimsFor(1, 0), store.Claimed)
+	named, err := dynamostore.New(byName{c}, dynamostore.Config{Table: "arn:aws:dynamodb:eu-central-1:111122223333:table/" + s.Table()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, res := range named.Look(t.Context(), claimsFor(2, 1)) {
+		if want := []store.ClaimState{store.ClaimInFlight, store.ClaimUnknown}[i]; res.State != want || res.Err != nil {
+			t.Errorf("%d: %+v; want state %d", i, res, want)
+		}
+	}
+}
+
 // A store forgets the leases beyond its limit. Then a claim costs as much as that of a new process.
 func TestForgottenLeases(t *testing.T) {
 	srv := fake(t)
@@ -185,5 +215,31 @@ func TestForgottenLeases(t *testing.T) {
 	mustClaim(t, s, leasesOf(n, 2), store.Claimed)
 	if u := srv.Usage(); u.WriteUnits <= float64(n) || u.WriteUnits > float64(2*n) {
 		t.Errorf("%v write units for %d leases", u.WriteUnits, n)
+	}
+}
+
+// Whether a batch of keys is read first depends on the keys of the batch before, and leases are not read first.
+func TestLeasesDoNotDecideWhetherKeysAreReadFirst(t *testing.T) {
+	const n = 20
+	srv := fake(t)
+	s := newStore(t, client(newWire(t), srv.URL()), dynamostore.Config{})
+	reads := func(want int, f func()) {
+		t.Helper()
+		srv.ResetUsage()
+		f()
+		if got := srv.Usage().Requests["BatchGetItem"]; got != want {
+			t.Errorf("%d reads; want %d", got, want)
+		}
+	}
+	mustClaim(t, sameTable(t, s, srv.URL()), leasesOf(n, 1), store.Claimed)
+	reads(1, func() { mustClaim(t, s, leasesOf(n, 2), store.ClaimInFlight) })
+	keys := claimsFor(n, 1)
+	reads(0, func() { mustSettle(t, s, completions(mustClaim(t, s, keys, store.Claimed))) })
+	reads(1, func() { mustClaim(t, s, claimsFor(n, 2), store.ClaimCompleted) }) // the following batches of keys are read first
+	reads(0, func() { mustClaim(t, s, leasesOf(2*n, 2)[n:], store.Claimed) })
+	srv.ResetUsage()
+	mustClaim(t, s, claimsFor(n, 3), store.ClaimCompleted)
+	if u := srv.Usage(); u.WriteUnits != 0 || u.ReadUnits != n {
+		t.Errorf("%v write units, %v read units; want 0, %d", u.WriteUnits, u.ReadUnits, n)
 	}
 }

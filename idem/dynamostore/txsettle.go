@@ -237,7 +237,7 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 		}
 		seen = &rec
 	}
-	return s.refusal(c.set, seen, c.at)
+	return s.refusal(c.set, seen)
 }
 
 // fail answers the completions of a transaction after its last attempt.

@@ -113,9 +113,7 @@ func ranges() []test {
 			first := s.mustClaim(ofRange(10))
 			s.mustSettle(release(first, 0, 3, 7))
 			second := s.mustClaim(ofRange(20))
-			if second.Token <= first.Token {
-				s.Errorf("token %d after %d", second.Token, first.Token)
-			}
+			s.wantTime("token at the same time, as a time,", time.UnixMilli(second.Token), time.UnixMilli(first.Token+1))
 			s.mustSettle(release(second, 0, 3, 7))
 			s.Advance(time.Minute)
 			third := s.mustClaim(ofRange(30))
@@ -163,6 +161,16 @@ func ranges() []test {
 			rec := s.mustClaim(ofRange(30))
 			s.wantRange(rec, store.Range{End: 30, Till: 20, Settled: s.get(leaseKey).Range.Settled})
 			s.wantFenced(set)
+		}},
+		{"a release with a delay", func(s *suite) {
+			set := release(s.mustClaim(ofRange(10)), 0, 3, 7)
+			set.Delay = time.Minute
+			s.mustSettle(set)
+			res := s.claim(ofRange(20))
+			s.wantState(res, store.ClaimInFlight)
+			s.wantEntry(res.Entry, s.get(leaseKey))
+			s.Advance(time.Minute + s.Tolerance)
+			s.mustClaim(ofRange(20))
 		}},
 		{"an extension after the release changes nothing", func(s *suite) {
 			rec := s.mustClaim(ofRange(10))
@@ -212,7 +220,21 @@ func ranges() []test {
 			s.mustSettle(set)
 			before := s.get(leaseKey).Range.Settled
 			set.Range.Till, set.Range.Settled.First, set.Range.Settled.Digest[0] = 99, 99, 99
-			s.wantRange(s.mustClaim(ofRange(30)), store.Range{End: 30, Till: 20, Settled: before})
+			rec = s.mustClaim(ofRange(30))
+			s.wantRange(rec, store.Range{End: 30, Till: 20, Settled: before})
+			set = release(rec, 20, 3, 7)
+			set.Failure = &store.Failure{Code: store.CodeError, Message: "of the release"}
+			s.mustSettle(set)
+			set.Failure.Message = "changed"
+			for end := range int64(2) {
+				rec = s.mustClaim(ofRange(40 + end))
+				if rec.Failure == nil || rec.Failure.Message != "of the release" {
+					s.Errorf("failure %+v; want that of the release", rec.Failure)
+				}
+				s.wantEntry(s.get(leaseKey), rec)
+				rec.Failure.Message = "changed"
+				s.mustSettle(release(rec, 20, 3, 7))
+			}
 		}},
 		{"List shows it only if it is asked for", func(s *suite) {
 			s.mustClaim(ofRange(10))

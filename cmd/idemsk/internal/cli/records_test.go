@@ -127,6 +127,13 @@ func TestGetJSON(t *testing.T) {
 		fields["status"] != "COMPLETED" || fields["idempotencyKey"] != "ledger#payments#done" || fields["responsePayload"] == nil {
 		t.Errorf("%+v: %v", r, err)
 	}
+	r = idemsk(t, "get", "ledger%payments-0", "--json", "--endpoint-url="+endpoint)
+	var lease struct {
+		Range struct{ Settled struct{ Digest string } }
+	}
+	if err := json.Unmarshal([]byte(r.out), &lease); err != nil || lease.Range.Settled.Digest != "010203"+strings.Repeat("0", 58) {
+		t.Errorf("%+v: %v; want the digest in hexadecimal", r, err)
+	}
 }
 
 func TestKeyThatLooksLikeAFlag(t *testing.T) {
