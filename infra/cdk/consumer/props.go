@@ -20,7 +20,7 @@ type Props struct {
 	Architecture Architecture
 	// Runtime is the identifier of a Lambda runtime. Default: ProvidedAL2023, for a program that uses this library. A function on
 	// another runtime, such as python3.13, nodejs22.x, java21 or dotnet8, runs unchanged behind the layer of LayerZip; see
-	// docs/layer.md. It can have no Order, Concurrency and Outbox, and no Claim but ClaimFirst.
+	// docs/layer.md. It can have no Order, Concurrency and Outbox, and not ClaimOnCommit.
 	Runtime string
 	// Handler is the function's handler as the runtime takes it, such as app.handler. Required with another Runtime than
 	// ProvidedAL2023, which has none.
