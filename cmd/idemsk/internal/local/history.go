@@ -124,7 +124,8 @@ func (r *recorder) observe(w *dynamofake.Write) {
 	}
 }
 
-// count counts the key of a write in the state that it has now, as if no lease were over. These counts have all keys, also those whose history is not kept any more.
+// count counts the key of a write in the state that it has now, as if no lease were over. These counts have all keys, also those whose history is
+// not kept any more.
 func (r *recorder) count(w *dynamofake.Write) {
 	if before := console.StateOf(store.Status(w.Before(attrStatus)), w.Before(attrRetry) != "", false); before != "" {
 		r.states[before]--
