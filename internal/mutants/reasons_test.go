@@ -31,6 +31,7 @@ var reasons = map[string]map[string]string{
 	},
 	"idem/pgstore/statements.go": {
 		"SELECT idempotency_key FROM {table} WHERE expiry_timestamp <= {now} ORDER BY expiry_timest…: <= => <": "an entry that expires in this millisecond is pruned later",
+		"AND ($3::timestamptz IS NULL OR updated_at < $3) ORDER BY idempotency_key LIMIT $4: < => <=": "List leaves out by store.ListQuery.Matches what a page has too much",
 		"` AND lease_until <= {lease}: <= => <":                                                  "an extension to the same end of the lease is not written, and answered after a look",
 		"return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done: 1 => 2":    oneRow,
 		"return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done: 1 => 2 #2": oneRow,
