@@ -214,7 +214,7 @@ func TestRejectedEventIsParked(t *testing.T) {
 	}
 }
 
-// Many events that can't be sent yet do not delay other keys.
+// Many events that can't be sent yet do not delay other keys, nor the same key of another topic.
 func TestRejectedEventWithALongQueueDelaysNoOtherKey(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
@@ -227,7 +227,10 @@ func TestRejectedEventWithALongQueueDelaysNoOtherKey(t *testing.T) {
 		events = append(events, outbox.Event{Topic: "t", Key: fmt.Append(nil, i)})
 	}
 	publish(t, pool, o, events...)
-	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 10, RetryDelay: time.Hour})
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 10, RetryDelay: time.Hour, PollInterval: 20 * time.Millisecond})
+	eventually(t, pool, 501, pendingIn(table))
+	publish(t, pool, o, outbox.Event{Topic: "another", Key: []byte("k"), Value: []byte("of another topic")})
+	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE aggregatetype = 'another' AND published_at IS NOT NULL`)
 	eventually(t, pool, 501, pendingIn(table))
 }
 
