@@ -38,6 +38,19 @@ var reasons = map[string]map[string]string{
 		"return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done: 1 => 2":    oneRow,
 		"return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done: 1 => 2 #2": oneRow,
 	},
+	"outbox/pgoutbox/statements.go": {
+		"const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS NULL OR o…: <= => <":                               instant,
+		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: > => >=":                               instant,
+		"WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at L…: < => <=":                               instant,
+		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NULL => NOT NULL":                      inTake,
+		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: AND b.published_at IS NULL => nothing": "an event is published after its retry time",
+		"AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregat…: < => <=":                               "an event whose own retry time is not reached is not ready in any case",
+		"WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o: < => <=":                                    "the last row is one of those that were taken",
+		"WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o: AND o.seq < s.last => nothing":              "a row behind all that was taken holds back none of it",
+		"SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} O…: 1 => 2":                                "the oldest of more rows is the same",
+		"SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} O…: = => <>":                               "the oldest row of a shard is one of the rows of all others; only the plan differs",
+		"WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at L…: SKIP LOCKED => nothing":                "a row that another session has locked is deleted when it is free, or later",
+	},
 	"idem/redisstore/lua/prelude.lua": {
 		"if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'lar…: > => >=": "a result of exactly the limit is read separately, " +
 			"which costs a request",
