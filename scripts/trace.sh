@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# trace.sh [FOLDER]: checks with TLC that the models (docs/spec/trace.tla, and batchtrace.tla for lanes) explain the traces in a folder and its
+# trace.sh [FOLDER]: checks with TLC that the models (docs/spec/trace.tla, and tracelanes.tla for lanes) explain the traces in a folder and its
 # subfolders. The tests of the stores and of the lanes write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go,
 # idem/batch/trace_test.go). Without a folder it runs these tests first, on real servers. Prints each trace that contradicts the model, with the line of the event that can't be explained, and exits with 1 if there
 # is one.
@@ -55,7 +55,12 @@ explain() {
 counts=$work/counts contradicted=$work/contradicted
 : >"$contradicted"
 explain trace -name '*.jsonl' ! -name 'lanes-*'
-explain batchtrace -name 'lanes-*.jsonl'
+explain tracelanes -name 'lanes-*.jsonl'
+total=$(awk '{ n += $1 } END { print n }' "$counts")
+if [ "$total" = 0 ]; then
+  echo "trace.sh: there is no trace in $traces" >&2
+  exit 2
+fi
 sort "$contradicted"
-echo "$(awk '{ n += $1 } END { print n }' "$counts") traces, $(wc -l <"$contradicted") contradict the model" >&2
+echo "$total traces, $(wc -l <"$contradicted") contradict the model" >&2
 [ ! -s "$contradicted" ]

@@ -20,7 +20,7 @@ import (
 
 const (
 	tracedLanes    = 40
-	tracedAttempts = 3 // MaxAttempts of docs/spec/batchtrace.cfg
+	tracedAttempts = 3 // MaxAttempts of docs/spec/tracelanes.cfg
 )
 
 // Invocations of several processes have lanes with the same keys in different orders, and are delivered again until all keys are settled. Each

@@ -44,6 +44,7 @@ var reasons = map[string]map[string]string{
 		"WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at L…: < => <=":                               instant,
 		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NULL => NOT NULL":                      inTake,
 		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: AND b.published_at IS NULL => nothing": "an event is published after its retry time",
+		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NOT NULL => NULL":                      inTake,
 		"AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregat…: < => <=":                               "an event whose own retry time is not reached is not ready in any case",
 		"WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o: < => <=":                                    "the last row is one of those that were taken",
 		"WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o: AND o.seq < s.last => nothing":              "a row behind all that was taken holds back none of it",

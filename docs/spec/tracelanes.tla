@@ -1,4 +1,4 @@
------------------------------ MODULE batchtrace -----------------------------
+----------------------------- MODULE tracelanes -----------------------------
 (* Is what lanes were observed to do a behaviour of batch.tla?  Traces, a    *)
 (* module that scripts/trace.sh writes, is a sequence of traces: the lanes   *)
 (* of several invocations on one store, and the calls of the store and the   *)
