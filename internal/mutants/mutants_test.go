@@ -165,6 +165,7 @@ func testMutants(t *testing.T, tg target, names map[int]string, test func(t *tes
 				reason := reasons[tg.file][name]
 				got := test(t, n, limit)
 				ends[got].Add(1)
+				t.Log([...]string{survived: "survives", killed: "killed", hung: "its tests do not end"}[got])
 				if alive := got == survived; alive != (reason != "") {
 					t.Errorf("%s: %s: survives: %t; the reason is %q", tg.file, name, alive, reason)
 				}

@@ -17,7 +17,7 @@ func FuzzParseError(f *testing.F) {
 		if e.Type == "" || !utf8.ValidString(e.Message) || string(e.Payload) != string(body) {
 			t.Errorf("%q: %+v", body, e)
 		}
-		var document struct{ ErrorMessage string }
+		var document struct{ ErrorType, ErrorMessage string } // what is no error document is shown as it is
 		if json.Unmarshal(body, &document) == nil && e.Message != document.ErrorMessage {
 			t.Errorf("%q: the message is %q; want %q", body, e.Message, document.ErrorMessage)
 		}
