@@ -89,7 +89,7 @@ trace:
 ## mutate: change the rules, the conditions and the items of the stores one operator at a time; a change that no test detects needs a
 ##      reason (internal/mutants). MUTATE=idem/store changes the files whose name contains it
 mutate:
-	go test -tags mutants -count=1 -timeout 60m -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep --line-buffered -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
+	go test -tags mutants -count=1 -timeout 4h -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep --line-buffered -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
 
 ## prove: every method of docs/proof.md, one after another, sized for an hour on 2 idle cores, and a table of the results; LocalStack must be down.
 ##      SEED=7 repeats the seeds

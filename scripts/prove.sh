@@ -30,7 +30,7 @@ prove traces "all stores" – make trace
 prove histories "100,000 operations" "$seed" make linear OPS=100000 SEED="$seed"
 prove simulation "100 seeds" "$seed-$((seed + 99))" make simulate SEEDS="$seed-$((seed + 99))"
 prove pauses "all stores" – go test -count=1 -tags servers -timeout 30m ./idem/e2e
-prove mutation "all but SQL" – make mutate MUTATE='idem/(store|dynamostore|redisstore|batch|session)'
+prove mutation "all but the outbox" – make mutate MUTATE='idem/(store|dynamostore|redisstore|pgstore|batch|session)'
 prove soak "100,000 records" "$seed" env IDEMSK_TEST_SEED="$seed" make soak RECORDS=100000
 prove run "10,000 payments" "$seed" make run SEED="$seed"
 prove crashes "200 kills" – make test-long

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# trace.sh [FOLDER]: checks with TLC that the model (docs/spec/trace.tla) explains the traces in a folder and its subfolders. The tests of
-# the stores write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go). Without a folder it runs these tests first, on real
-# servers. Prints each trace that contradicts the model, with the line of the event that can't be explained, and exits with 1 if there
+# trace.sh [FOLDER]: checks with TLC that the models (docs/spec/trace.tla, and tracelanes.tla for lanes) explain the traces in a folder and its
+# subfolders. The tests of the stores and of the lanes write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go,
+# idem/batch/trace_test.go). Without a folder it runs these tests first, on real servers. Prints each trace that contradicts the model, with the line of the event that can't be explained, and exits with 1 if there
 # is one.
 set -euo pipefail
 traces=${1:+$(cd "$1" && pwd)}
@@ -12,37 +12,55 @@ if [ -z "$traces" ]; then
   for server in scripts/postgres.sh scripts/redis.sh localstack/localstack.sh; do $server install >&2; done
   traces=$work/traces
   mkdir "$traces"
-  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal|TestBalancesAreExact|TestPaymentThatKills|TestOnRealStores/paused' \
-    ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest ./idem/e2e >&2
+  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal|TestBalancesAreExact|TestPaymentThatKills|TestOnRealStores/paused|TestLanesCount' \
+    ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest ./idem/e2e ./idem/batch >&2
 fi
-cp docs/spec/idem.tla docs/spec/trace.tla docs/spec/trace.cfg "$work"
-find "$traces" -name '*.jsonl' | sort >"$work/files"
 
-# A file is a header and one event in a line, all flat JSON objects. They become records of TLA+.
-{
-  echo '---- MODULE Traces ----'
-  echo 'EXTENDS Integers'
-  echo 'Traces == <<'
-  tr '\n' '\0' <"$work/files" | xargs -0 cat | awk '
-    /^{"skew"/ { sub(/}$/, ",\"events\":<<"); print (NR > 1 ? ">>},{" : "{") substr($0, 2); comma = ""; next }
-    { print comma $0; comma = "," }
-    END { print ">>}" }' | sed -E 's/"([a-zA-Z]+)":/\1 |-> /g; s/\{/[/; s/\}/]/; s/\btrue\b/TRUE/g; s/\bfalse\b/FALSE/g'
-  echo '>>'
-  echo '===='
-} >"$work/Traces.tla"
+# explain MODULE NAME…: checks the traces in files of these names, and adds those that contradict the model to the list.
+explain() {
+  local module=$1 work=$work/$1
+  mkdir "$work"
+  cp docs/spec/*.tla "docs/spec/$module.cfg" "$work"
+  find "$traces" -type f \( "${@:2}" \) | sort >"$work/files"
+  wc -l <"$work/files" >>"$counts"
+  [ -s "$work/files" ] || return 0
 
-(cd "$work" && "$OLDPWD/scripts/tlc.sh" -continue -metadir "$work/meta" -config trace.cfg trace) >"$work/log" 2>&1 || true
-if ! grep -q '^The depth of the complete state graph search is' "$work/log"; then
-  tail -30 "$work/log" >&2
+  # A file is a header and one event in a line, all flat JSON objects. They become records of TLA+.
+  {
+    echo '---- MODULE Traces ----'
+    echo 'EXTENDS Integers'
+    echo 'Traces == <<'
+    tr '\n' '\0' <"$work/files" | xargs -0 cat | awk '
+      /^{"(skew|p)"/ { sub(/}$/, ",\"events\":<<"); print (NR > 1 ? ">>},{" : "{") substr($0, 2); comma = ""; next }
+      { print comma $0; comma = "," }
+      END { print ">>}" }' | sed -E 's/\[/<</g; s/\]/>>/g; s/"([a-zA-Z]+)":/\1 |-> /g; s/\{/[/; s/\}/]/; s/\btrue\b/TRUE/g; s/\bfalse\b/FALSE/g'
+    echo '>>'
+    echo '===='
+  } >"$work/Traces.tla"
+
+  (cd "$work" && "$OLDPWD/scripts/tlc.sh" -continue -metadir "$work/meta" -config "$module.cfg" "$module") >"$work/log" 2>&1 || true
+  if ! grep -q '^The depth of the complete state graph search is' "$work/log"; then
+    tail -30 "$work/log" >&2
+    exit 2
+  fi
+  # The state in which a trace has no explanation follows "Error:"; the event is that of the last state.
+  awk -v files="$work/files" '
+    BEGIN { while ((getline name < files) > 0) file[++n] = name }
+    /^Error: Invariant/ { if (trace) print file[trace] ":" event + 1; trace = 0 }
+    match($0, /^\/\\ t = /) { trace = substr($0, 8) + 0 }
+    match($0, /^\/\\ i = /) { event = substr($0, 8) + 0 }
+    END { if (trace) print file[trace] ":" event + 1 }' "$work/log" >>"$contradicted"
+}
+
+counts=$work/counts contradicted=$work/contradicted
+: >"$contradicted"
+explain trace -name '*.jsonl' ! -name 'lanes-*'
+explain tracelanes -name 'lanes-*.jsonl'
+total=$(awk '{ n += $1 } END { print n }' "$counts")
+if [ "$total" = 0 ]; then
+  echo "trace.sh: there is no trace in $traces" >&2
   exit 2
 fi
-# The state in which a trace has no explanation follows "Error:"; the event is that of the last state.
-awk -v files="$work/files" '
-  BEGIN { while ((getline name < files) > 0) file[++n] = name }
-  /^Error: Invariant/ { if (trace) print file[trace] ":" event + 1; trace = 0 }
-  match($0, /^\/\\ t = /) { trace = substr($0, 8) + 0 }
-  match($0, /^\/\\ i = /) { event = substr($0, 8) + 0 }
-  END { if (trace) print file[trace] ":" event + 1 }' "$work/log" | sort >"$work/contradicted"
-cat "$work/contradicted"
-echo "$(wc -l <"$work/files") traces, $(wc -l <"$work/contradicted") contradict the model" >&2
-[ ! -s "$work/contradicted" ]
+sort "$contradicted"
+echo "$total traces, $(wc -l <"$contradicted") contradict the model" >&2
+[ ! -s "$contradicted" ]

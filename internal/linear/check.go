@@ -44,7 +44,7 @@ func history(ops []operation) (all []porcupine.Operation) {
 		})
 		lost := *o
 		lost.answer, lost.entry, lost.ended, lost.now.hi = gotNothing, nil, math.MaxInt64, never
-		if o.get {
+		if o.reads() {
 			lost.again = 0
 		}
 		for range lost.again {
@@ -53,7 +53,7 @@ func history(ops []operation) (all []porcupine.Operation) {
 		switch {
 		case o.answer != gotNothing:
 			add(o)
-		case !o.get:
+		case !o.reads():
 			add(&lost)
 		}
 	}

@@ -16,7 +16,7 @@ type outcome struct {
 func claimed(e entry, r *store.ClaimRequest, now, written span, skew time.Duration) []outcome {
 	switch {
 	case e.absent():
-		return []outcome{{gotClaimed, fresh(r, written)}}
+		return []outcome{{gotClaimed, fresh(e, r, written)}}
 	case e.held() && e.owner == r.Owner:
 		return []outcome{{gotClaimed, e}} // its own claim, whose reply was lost
 	case e.status == store.StatusStarted:
@@ -71,13 +71,13 @@ func claimedStarted(e entry, r *store.ClaimRequest, now, written span, skew time
 func differ(a, b store.Fingerprint) bool { return a != b && !a.IsZero() && !b.IsZero() }
 
 // fresh is the entry of a key that there was not.
-func fresh(r *store.ClaimRequest, now span) entry {
-	return hold(entry{token: now, attempts: 1, created: now, print: r.Fingerprint}, r, now)
+func fresh(e entry, r *store.ClaimRequest, now span) entry {
+	return hold(entry{token: now, attempts: 1, created: now, print: r.Fingerprint, effects: e.effects}, r, now)
 }
 
 // taken is the entry of a key that is taken from another owner, or begins a new life.
 func taken(e entry, r *store.ClaimRequest, now span) entry {
-	next := entry{token: e.token.next(), attempts: 1, created: now, print: r.Fingerprint}
+	next := entry{token: e.token.next(), attempts: 1, created: now, print: r.Fingerprint, effects: e.effects}
 	if e.status == store.StatusStarted {
 		next.attempts, next.created, next.result, next.failure = e.attempts+1, e.created, e.result, e.failure
 		if r.Fingerprint.IsZero() {

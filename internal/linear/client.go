@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
@@ -37,6 +38,8 @@ func (c *client) work(ctx context.Context) {
 			c.claim(calls)
 		case n < 86:
 			c.settle(calls)
+		case n < 92 && c.Effects != nil:
+			c.count(calls)
 		case n < 97:
 			c.get(calls)
 		default:
@@ -89,23 +92,32 @@ func (c *client) request(k *key, n int) store.ClaimRequest {
 	if len(k.claims) > 0 && c.rand.IntN(12) == 0 {
 		return k.claims[c.rand.IntN(len(k.claims))] // sent again
 	}
-	r := store.ClaimRequest{
-		Key: k.name, Owner: fmt.Sprintf("o%d-%d-%d", c.number, c.calls, n), Source: fmt.Sprint("payments-3@", c.calls), Fingerprint: store.Fingerprint{1},
-		Lease: c.ms(1, 120), Retention: c.retention(), TakeOver: c.rand.IntN(3) > 0,
-	}
+	r := c.newRequest(k.name, strconv.Itoa(n))
 	switch c.rand.IntN(12) {
 	case 0:
 		r.Fingerprint = store.Fingerprint{2}
 	case 1, 2:
 		r.Fingerprint = store.Fingerprint{}
 	}
-	switch c.rand.IntN(4) {
+	switch c.rand.IntN(5) { //nolint:mnd // a fifth each
 	case 0, 1:
 		r.Redrive = k.failed
-	case 2: //nolint:mnd // one in four
+	case 2:
 		r.Redrive = k.failed + int64(c.rand.IntN(3)) - 1
+	case 3: // mostly that of a key that has not failed
+		if n := len(k.held); n > 0 {
+			r.Redrive = k.held[n-1].Token
+		}
 	}
 	return r
+}
+
+// newRequest returns a claim by a new owner.
+func (c *client) newRequest(key, n string) store.ClaimRequest {
+	return store.ClaimRequest{
+		Key: key, Owner: fmt.Sprintf("o%d-%d-%s", c.number, c.calls, n), Source: fmt.Sprint("payments-3@", c.calls), Fingerprint: store.Fingerprint{1},
+		Lease: c.ms(1, 120), Retention: c.retention(), TakeOver: c.rand.IntN(3) > 0,
+	}
 }
 
 // ms returns a duration of whole milliseconds.
@@ -127,6 +139,9 @@ func (c *client) settle(ctx context.Context) {
 		ss[i] = c.settlement(k)
 		ops[i].settle = &ss[i]
 	}
+	if c.Effects != nil {
+		c.enlist(ctx, keys[0], &ss[0])
+	}
 	c.call(keys, ops, func() {
 		errs := c.Store.Settle(ctx, ss)
 		for i := range ops {
@@ -134,9 +149,46 @@ func (c *client) settle(ctx context.Context) {
 			if errs != nil {
 				err = errs[i]
 			}
-			ops[i].errorAnswer(err, gotDone)
+			none := gotDone
+			if ss[i].Claim != nil {
+				none = gotCommitted
+			}
+			ops[i].errorAnswer(err, none)
 		}
 	})
+}
+
+func (c *client) count(ctx context.Context) {
+	keys, ops := c.pick(c.rand, 1), []operation{{count: new(int)}}
+	c.call(keys, ops, func() {
+		n, err := c.Effects.Read(ctx, keys[0].name)
+		*ops[0].count = n
+		ops[0].errorAnswer(err, gotCount)
+	})
+}
+
+// enlist makes a settlement a completion that claims its key, or leaves it as it is, and gives a completion an effect, or none.
+func (c *client) enlist(ctx context.Context, k *key, s *store.Settlement) {
+	if c.rand.IntN(16) == 0 || c.rand.IntN(4) == 0 && c.held(k) == nil { // often for a key that may be absent
+		r := c.newRequest(s.Key, "commit")
+		*s = store.Settlement{
+			Op: store.OpComplete, Key: s.Key, Owner: r.Owner, Token: store.FreshToken(c.Now()), Retention: c.retention(), Claim: &r,
+			Result: fmt.Append(nil, "result ", c.number, "-", c.calls),
+		}
+	}
+	if s.Op != store.OpComplete || c.rand.IntN(3) == 0 {
+		return
+	}
+	e := c.Effects.NewEffect()
+	err := c.Effects.Count(ctx, e, s.Key)
+	if err == nil {
+		_, err = e.Seal()
+	}
+	if err != nil { // the network was disturbed
+		e.Discard()
+		return
+	}
+	s.Effect = e
 }
 
 // settlement returns a settlement of a claim, mostly of the last one.

@@ -1,15 +1,20 @@
 package linear_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/linear"
 	"github.com/idemsk/idemsk/internal/testkit"
@@ -30,6 +35,8 @@ func onDynamoDB(t *testing.T, url string, patience time.Duration) (cfg linear.Co
 		t.Fatal(err)
 	}
 	awstest.DeleteTableAtEnd(t, direct, table)
+	effects := table + "-effects"
+	awstest.CreateTable(t, direct, effects, "id")
 	for range clients {
 		n, url := newNetwork(t, url, patience)
 		transport := &http.Transport{DialContext: n.dial}
@@ -42,7 +49,40 @@ func onDynamoDB(t *testing.T, url string, patience time.Duration) (cfg linear.Co
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Clients = append(cfg.Clients, n.client(s))
+		c := n.client(s)
+		c.Effects = effectsInDynamoDB(s, client, effects)
+		cfg.Clients = append(cfg.Clients, c)
 	}
 	return cfg
+}
+
+// effectsInDynamoDB returns counters that are items of a table.
+func effectsInDynamoDB(s *dynamostore.Store, client *dynamodb.Client, table string) *linear.Effects {
+	item := func(key string) map[string]types.AttributeValue {
+		return map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: key}}
+	}
+	return &linear.Effects{
+		Transactor: s,
+		Count: func(_ context.Context, e store.Effect, key string) error {
+			tx, ok := e.(*dynamostore.Tx)
+			if !ok {
+				return fmt.Errorf("the effect is a %T", e)
+			}
+			return tx.Enlist(dynamostore.Write{Update: &types.Update{
+				TableName: &table, Key: item(key), UpdateExpression: aws.String("ADD n :one"),
+				ExpressionAttributeValues: map[string]types.AttributeValue{":one": &types.AttributeValueMemberN{Value: "1"}},
+			}})
+		},
+		Read: func(ctx context.Context, key string) (int, error) {
+			out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: item(key), ConsistentRead: aws.Bool(true)})
+			if err != nil {
+				return 0, err
+			}
+			n, ok := out.Item["n"].(*types.AttributeValueMemberN)
+			if !ok {
+				return 0, nil
+			}
+			return strconv.Atoi(n.Value)
+		},
+	}
 }

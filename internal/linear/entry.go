@@ -44,7 +44,12 @@ type entry struct {
 	released                       bool
 	lease, retry                   span // the end of the lease; of the delay, if released
 	created, updated, expiry       span
+
+	effects int // the counter of the key, which stays when the entry is deleted
 }
+
+// gone returns the state after the entry is deleted.
+func (e entry) gone() entry { return entry{effects: e.effects} }
 
 func (e entry) absent() bool { return e.status == "" }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 	"github.com/idemsk/idemsk/internal/linear"
 	"github.com/idemsk/idemsk/internal/testkit"
@@ -45,6 +47,31 @@ func linearizable(t *testing.T, share int, open func(t *testing.T) linear.Config
 		all.Ops, all.Keys, time.Since(begun).Round(time.Second), all.Lost, all.Again, all.Undecided, all.Answers)
 }
 
+func effectsInMemory(mem *memstore.Store) *linear.Effects {
+	var mu sync.Mutex
+	counts := make(map[string]int)
+	return &linear.Effects{
+		Transactor: mem,
+		Count: func(_ context.Context, e store.Effect, key string) error {
+			tx, ok := e.(*memstore.Tx)
+			if !ok {
+				return fmt.Errorf("the effect is a %T", e)
+			}
+			tx.Do(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				counts[key]++
+			})
+			return nil
+		},
+		Read: func(_ context.Context, key string) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return counts[key], nil
+		},
+	}
+}
+
 func TestMemory(t *testing.T) {
 	linearizable(t, 10, func(*testing.T) linear.Config {
 		clock := storetest.NewClock()
@@ -54,8 +81,8 @@ func TestMemory(t *testing.T) {
 			Between: func(r *rand.Rand) { clock.Advance(time.Duration(r.IntN(3)) * time.Millisecond) },
 			Sweep:   func(context.Context) error { mem.Sweep(); return nil },
 		}
-		for i := range cfg.Clients {
-			cfg.Clients[i].Store = mem
+		for i, effects := 0, effectsInMemory(mem); i < clients; i++ {
+			cfg.Clients[i] = linear.Client{Store: mem, Effects: effects}
 		}
 		return cfg
 	})

@@ -23,10 +23,22 @@ type Store interface {
 // Client is a store as one of several processes uses it: over its own connections.
 type Client struct {
 	Store Store
+	// Effects are the effects of the client's completions, nil for none. The store is then a store.Transactor, which also gets completions that claim
+	// their key.
+	Effects *Effects
 	// Disturb injects a fault into the client's network. It is nil if there is none.
 	Disturb func(r *rand.Rand)
 	// Sent returns the number of connections on which the client has sent anything since the call before. It is nil if there are none.
 	Sent func() int
+}
+
+// Effects are counters that completions increment.
+type Effects struct {
+	store.Transactor
+	// Count enlists a write that adds one to the counter of a key.
+	Count func(ctx context.Context, e store.Effect, key string) error
+	// Read returns the counter of a key, 0 if there is none.
+	Read func(ctx context.Context, key string) (int, error)
 }
 
 // Config configures Check.

@@ -98,6 +98,28 @@ func get(shown store.Entry) *operation {
 	return o
 }
 
+// commit is a completion with an effect that claims its key at a time in ms.
+func commit(ms int64, owner string, answer kind) *operation {
+	return &operation{answer: answer, settle: &store.Settlement{
+		Op: store.OpComplete, Owner: owner, Token: t0 + ms, Retention: time.Second, Effect: effect{},
+		Claim: &store.ClaimRequest{Owner: owner, Lease: 100 * time.Millisecond, Retention: time.Second},
+	}}
+}
+
+type effect struct{}
+
+func (effect) Seal() (bool, error) { return true, nil }
+func (effect) Discard()            {}
+
+func withEffect(o *operation) *operation {
+	c, s := *o, *o.settle
+	s.Effect = effect{}
+	c.settle = &s
+	return &c
+}
+
+func count(n int) *operation { return &operation{count: &n, answer: gotCount} }
+
 func remove(token int64, answer kind) *operation {
 	return &operation{remove: &token, answer: answer}
 }
@@ -116,6 +138,7 @@ func TestHistories(t *testing.T) {
 	reclaimed.RetryAt = time.Time{}
 	redriven := stolenAt(60, "b", failed)
 	redriven.Status, redriven.Attempts, redriven.CreatedAt = store.StatusStarted, 1, at(60)
+	committed := settledAt(50, startedAt(0, "a"), store.StatusCompleted)
 	late := stolenAt(70, "a", reclaimed)
 	tests := map[string]struct {
 		want porcupine.CheckResult
@@ -161,16 +184,29 @@ func TestHistories(t *testing.T) {
 		"an extension without an effect": {porcupine.Illegal, []*operation{
 			claimed, settle(store.OpExtend, first, gotDone).from(50, 51), claim("b", gotStolen, stolen).from(130, 131),
 		}},
-		"a redrive":                            {porcupine.Ok, []*operation{claimed, settle(store.OpFail, first, gotDone).from(50, 51), redrive(t0, claim("b", gotClaimed, redriven)).from(60, 61)}},
-		"a redrive with another token":         {porcupine.Illegal, []*operation{claimed, settle(store.OpFail, first, gotDone).from(50, 51), redrive(t0+1, claim("b", gotClaimed, redriven)).from(60, 61)}},
-		"a redrive that is ignored":            {porcupine.Illegal, []*operation{claimed, settle(store.OpFail, first, gotDone).from(50, 51), redrive(t0, claim("b", gotFailed, failed)).from(60, 61)}},
-		"an entry that is deleted":             {porcupine.Ok, []*operation{claimed, remove(t0, gotDone).from(10, 11), get(none).from(20, 21)}},
-		"a deletion with another token":        {porcupine.Illegal, []*operation{claimed, remove(t0+1, gotDone).from(10, 11)}},
-		"an entry that expires":                {porcupine.Ok, []*operation{claimed, get(none).from(2000, 2001)}},
-		"an entry that expires early":          {porcupine.Illegal, []*operation{claimed, get(none).from(1998, 1999)}},
-		"contention with another operation":    {porcupine.Ok, []*operation{claim("a", gotClaimed, first).from(0, 5), contended("b").from(2, 3)}},
-		"contention with nothing":              {porcupine.Illegal, []*operation{claimed, contended("b").from(2, 3)}},
-		"contention with a request on its way": {porcupine.Ok, []*operation{claimed.sentAgain(), contended("b").from(2, 3)}},
+		"a redrive":                                     {porcupine.Ok, []*operation{claimed, settle(store.OpFail, first, gotDone).from(50, 51), redrive(t0, claim("b", gotClaimed, redriven)).from(60, 61)}},
+		"a redrive with another token":                  {porcupine.Illegal, []*operation{claimed, settle(store.OpFail, first, gotDone).from(50, 51), redrive(t0+1, claim("b", gotClaimed, redriven)).from(60, 61)}},
+		"a redrive that is ignored":                     {porcupine.Illegal, []*operation{claimed, settle(store.OpFail, first, gotDone).from(50, 51), redrive(t0, claim("b", gotFailed, failed)).from(60, 61)}},
+		"an entry that is deleted":                      {porcupine.Ok, []*operation{claimed, remove(t0, gotDone).from(10, 11), get(none).from(20, 21)}},
+		"a deletion with another token":                 {porcupine.Illegal, []*operation{claimed, remove(t0+1, gotDone).from(10, 11)}},
+		"an entry that expires":                         {porcupine.Ok, []*operation{claimed, get(none).from(2000, 2001)}},
+		"an entry that expires early":                   {porcupine.Illegal, []*operation{claimed, get(none).from(1998, 1999)}},
+		"a completion that claims its key":              {porcupine.Ok, []*operation{commit(0, "a", gotCommitted).from(0, 50), count(1).from(60, 61), get(committed).from(70, 71)}},
+		"one that claims a key that is held":            {porcupine.Illegal, []*operation{claimed, commit(10, "b", gotCommitted).from(10, 11)}},
+		"one that is refused":                           {porcupine.Ok, []*operation{claimed, commit(10, "b", gotRefused).from(10, 11), count(0).from(20, 21)}},
+		"one that is refused though the key is absent":  {porcupine.Illegal, []*operation{commit(0, "a", gotRefused).from(0, 1)}},
+		"one that is sent twice":                        {porcupine.Ok, []*operation{commit(0, "a", gotCommitted).from(0, 1), commit(0, "a", gotCommitted).from(10, 11), count(1).from(20, 21)}},
+		"an effect":                                     {porcupine.Ok, []*operation{claimed, withEffect(complete), count(1).from(60, 61)}},
+		"an effect that is lost":                        {porcupine.Illegal, []*operation{claimed, withEffect(complete), count(0).from(60, 61)}},
+		"an effect that takes place twice":              {porcupine.Illegal, []*operation{claimed, withEffect(complete), withEffect(complete).from(60, 61), count(2).from(70, 71)}},
+		"an effect without its completion":              {porcupine.Illegal, []*operation{claimed, withEffect(settle(store.OpComplete, first, gotNothing)).from(50, 51), count(1).from(60, 61), get(first).from(70, 71)}},
+		"an effect of a completion without an answer":   {porcupine.Ok, []*operation{claimed, withEffect(settle(store.OpComplete, first, gotNothing)).from(50, 51), count(0).from(60, 61), count(1).from(70, 71)}},
+		"an effect that outlives its entry":             {porcupine.Ok, []*operation{claimed, withEffect(complete), remove(t0, gotDone).from(60, 61), count(1).from(70, 71)}},
+		"an effect that ends with its entry":            {porcupine.Illegal, []*operation{claimed, withEffect(complete), remove(t0, gotDone).from(60, 61), count(0).from(70, 71)}},
+		"an effect that does not commit, without cause": {porcupine.Illegal, []*operation{claimed, withEffect(settle(store.OpComplete, first, gotRejected)).from(50, 51)}},
+		"contention with another operation":             {porcupine.Ok, []*operation{claim("a", gotClaimed, first).from(0, 5), contended("b").from(2, 3)}},
+		"contention with nothing":                       {porcupine.Illegal, []*operation{claimed, contended("b").from(2, 3)}},
+		"contention with a request on its way":          {porcupine.Ok, []*operation{claimed.sentAgain(), contended("b").from(2, 3)}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

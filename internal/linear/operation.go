@@ -26,9 +26,13 @@ const (
 	gotFenced    kind = "fenced"
 	gotFound     kind = "found"
 	gotNotFound  kind = "not found"
+	gotCommitted kind = "committed" // completed without a claim before
+	gotRefused   kind = "refused"   // because the key was not absent
+	gotRejected  kind = "rejected"  // the effect, which no client makes impossible
+	gotCount     kind = "count"
 )
 
-// operation is a call on one key with its answer. One of claim, settle, get and remove is set.
+// operation is a call on one key with its answer. One of claim, settle, get, remove and count is set.
 type operation struct {
 	client       int
 	begun, ended int64 // places in the order of all beginnings and ends
@@ -38,6 +42,7 @@ type operation struct {
 	settle *store.Settlement
 	get    bool
 	remove *int64 // the token
+	count  *int   // the counter that was read
 
 	answer kind
 	entry  *store.Entry  // which the answer shows, if it shows one
@@ -56,7 +61,10 @@ func (o *operation) String() string {
 		what = fmt.Sprintf("claim(%s print %.4s lease %v retention %v redrive %d take over %t)", r.Owner, r.Fingerprint, r.Lease, r.Retention, r.Redrive, r.TakeOver)
 	case o.settle != nil:
 		s := o.settle
-		what = fmt.Sprintf("%s(%d %s lease %v delay %v refund %t retention %v)", s.Op, s.Token, s.Owner, s.Lease, s.Delay, s.Refund, s.Retention)
+		what = fmt.Sprintf("%s(%d %s lease %v delay %v refund %t retention %v claim %t effect %t)",
+			s.Op, s.Token, s.Owner, s.Lease, s.Delay, s.Refund, s.Retention, s.Claim != nil, s.Effect != nil)
+	case o.count != nil:
+		what = fmt.Sprintf("count is %d", *o.count)
 	case o.remove != nil:
 		what = fmt.Sprintf("delete(%d)", *o.remove)
 	default:
@@ -94,11 +102,18 @@ func (o *operation) claimAnswer(r *store.ClaimResult) {
 // errorAnswer sets the answer of an operation that returns an error only. none is the answer if there is none.
 func (o *operation) errorAnswer(err error, none kind) {
 	var fenced *store.FencedError
+	var refused *store.ClaimRefusedError
 	switch {
 	case err == nil:
 		o.answer = none
 	case errors.As(err, &fenced):
 		o.answer, o.entry = gotFenced, &fenced.Current
+	case errors.As(err, &refused):
+		if o.answer = gotRefused; refused.Result.Entry.Status != "" {
+			o.entry = &refused.Result.Entry
+		}
+	case errors.Is(err, store.ErrRejected):
+		o.answer = gotRejected
 	case errors.Is(err, store.ErrContended):
 		o.answer = gotContended
 	case errors.Is(err, store.ErrNotFound):
@@ -107,6 +122,9 @@ func (o *operation) errorAnswer(err error, none kind) {
 		o.answer = gotNothing
 	}
 }
+
+// reads reports whether the operation changes nothing.
+func (o *operation) reads() bool { return o.get || o.count != nil }
 
 // outcomes returns all outcomes of the operation on a key with the entry.
 func (o *operation) outcomes(e entry, skew time.Duration) []outcome {
@@ -119,6 +137,8 @@ func (o *operation) outcomes(e entry, skew time.Duration) []outcome {
 		return claimed(e, o.claim, o.now, written, skew)
 	case o.settle != nil:
 		return settled(e, o.settle, o.now)
+	case o.count != nil:
+		return []outcome{{gotCount, e}}
 	case e.absent():
 		return []outcome{{gotNotFound, e}}
 	case o.get:
@@ -127,7 +147,7 @@ func (o *operation) outcomes(e entry, skew time.Duration) []outcome {
 	var all []outcome
 	same, other := e.byToken(*o.remove)
 	if len(same) > 0 {
-		all = append(all, outcome{gotDone, entry{}})
+		all = append(all, outcome{gotDone, e.gone()})
 	}
 	for _, e := range other {
 		all = append(all, outcome{gotFenced, e})
@@ -145,7 +165,7 @@ func (o *operation) step(e entry, skew time.Duration) (after []entry) {
 	}
 	all := o.outcomes(e, skew)
 	if !e.absent() && o.now.hi >= e.expiry.lo { // it may have been deleted
-		all = append(all, o.outcomes(entry{}, skew)...)
+		all = append(all, o.outcomes(e.gone(), skew)...)
 	}
 	if o.answer == gotNothing {
 		after = append(after, e) // no effect
@@ -164,6 +184,9 @@ func (o *operation) step(e entry, skew time.Duration) (after []entry) {
 
 // shows reports whether the answer shows the entry, and gives it the exact values of the answer.
 func (o *operation) shows(e *entry, skew time.Duration) bool {
+	if o.count != nil {
+		return *o.count == e.effects
+	}
 	if o.entry == nil {
 		return true
 	}

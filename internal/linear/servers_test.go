@@ -12,6 +12,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/internal/linear"
 	"github.com/idemsk/idemsk/internal/pgserver"
@@ -31,16 +32,44 @@ func TestPostgreSQL(t *testing.T) {
 		if _, err := pgstore.Migrate(t.Context(), direct.pool, table); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := direct.pool.Exec(t.Context(), `CREATE TABLE `+table+`_effects (key text)`); err != nil {
+			t.Fatal(err)
+		}
 		cfg.Sweep = func(ctx context.Context) error {
 			_, err := direct.Prune(ctx, 1000)
 			return err
 		}
 		for range clients {
 			n, url := newNetwork(t, server.URL(), patience)
-			cfg.Clients = append(cfg.Clients, n.client(postgres(t, url, n, table).Store))
+			s := postgres(t, url, n, table)
+			c := n.client(s.Store)
+			c.Effects = effectsInPostgreSQL(s, table+"_effects")
+			cfg.Clients = append(cfg.Clients, c)
 		}
 		return cfg
 	})
+}
+
+// effectsInPostgreSQL returns counters that are the numbers of rows in a table.
+func effectsInPostgreSQL(s pgStore, table string) *linear.Effects {
+	return &linear.Effects{
+		Transactor: s,
+		Count: func(ctx context.Context, e store.Effect, key string) error {
+			ctx, cancel := context.WithTimeout(context.WithValue(ctx, store.EffectKey{}, func() store.Effect { return e }), patience)
+			defer cancel()
+			tx, err := pgstore.TxFrom(ctx)
+			if err == nil {
+				_, err = tx.Exec(ctx, `INSERT INTO `+table+` VALUES ($1)`, key)
+			}
+			return err
+		},
+		Read: func(ctx context.Context, key string) (n int, err error) {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			err = s.pool.QueryRow(ctx, `SELECT count(*) FROM `+table+` WHERE key = $1`, key).Scan(&n)
+			return n, err
+		},
+	}
 }
 
 type pgStore struct {

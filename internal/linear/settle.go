@@ -4,6 +4,9 @@ import "github.com/idemsk/idemsk/idem/store"
 
 // settled returns all outcomes of a settlement at a time in now.
 func settled(e entry, s *store.Settlement, now span) (all []outcome) {
+	if s.Claim != nil {
+		return committed(e, s, now)
+	}
 	if e.absent() || e.owner != s.Owner {
 		return []outcome{{gotFenced, e}}
 	}
@@ -28,6 +31,20 @@ func settled(e entry, s *store.Settlement, now span) (all []outcome) {
 	return all
 }
 
+// committed returns all outcomes of a completion that also claims its key.
+func committed(e entry, s *store.Settlement, now span) (all []outcome) {
+	if e.absent() {
+		for _, next := range written(fresh(e, s.Claim, exactly(s.Token)), s, now) {
+			all = append(all, outcome{gotCommitted, next})
+		}
+		return all
+	}
+	if same, _ := e.byToken(s.Token); e.owner == s.Owner && e.status == store.StatusCompleted && len(same) > 0 {
+		return []outcome{{gotCommitted, same[0]}} // its reply was lost
+	}
+	return []outcome{{gotRefused, e}}
+}
+
 // written returns the entries that the owner's settlement may write.
 func written(e entry, s *store.Settlement, now span) []entry {
 	if s.Op == store.OpExtend {
@@ -40,6 +57,9 @@ func written(e entry, s *store.Settlement, now span) []entry {
 	switch s.Op { //nolint:exhaustive // OpExtend is above
 	case store.OpComplete:
 		e.status, e.result, e.failure = store.StatusCompleted, string(s.Result), ""
+		if s.Effect != nil {
+			e.effects++
+		}
 	case store.OpFail:
 		e.status = store.StatusFailed
 	case store.OpRelease:

@@ -122,7 +122,43 @@ func call(fn *ast.FuncDecl, n int) string {
 
 // variableOf returns the file with the variable mutant of a package.
 func variableOf(source string) string {
-	return fmt.Sprintf("%s\nimport (\"os\"; \"strconv\")\nvar mutant, _ = strconv.Atoi(os.Getenv(%q))\n", regexp.MustCompile(`(?m)^package \w+$`).FindString(source), variable)
+	return fmt.Sprintf("%s\nimport (\"os\"; \"strconv\")\nvar mutant, _ = strconv.Atoi(os.Getenv(%q))\n", packageLine.FindString(source), variable)
+}
+
+// readsRawStrings returns a file with constants whose raw strings are read from the file that the variable names, and the file with the function that reads them.
+func readsRawStrings(source string) (changed, reader string) {
+	n := 0
+	changed = rawString.ReplaceAllStringFunc(source, func(string) string {
+		n++
+		return fmt.Sprintf("rawString(%d)", n-1)
+	})
+	changed = regexp.MustCompile(`(?m)^(\t*)const\b`).ReplaceAllString(changed, "${1}var")
+	return changed, fmt.Sprintf(`%s
+import ("encoding/json"; "os")
+var rawStrings []string
+func rawString(n int) string {
+	if rawStrings == nil {
+		text, err := os.ReadFile(os.Getenv(%q))
+		if err == nil { err = json.Unmarshal(text, &rawStrings) }
+		if err != nil { panic(err) }
+	}
+	return rawStrings[n]
+}
+`, packageLine.FindString(source), variable)
+}
+
+var (
+	rawString   = regexp.MustCompile("`[^`]*`")
+	packageLine = regexp.MustCompile(`(?m)^package \w+$`)
+)
+
+// rawStrings returns the raw strings of a file.
+func rawStrings(source string) []string {
+	all := rawString.FindAllString(source, -1)
+	for i := range all {
+		all[i] = strings.Trim(all[i], "`")
+	}
+	return all
 }
 
 // overlayOf writes the file for -overlay that replaces the files with these paths by texts.

@@ -4,6 +4,7 @@ package mutants_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,16 +14,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // target is a file to change, and the packages whose tests must detect each change. run selects the tests. If changes is set, the file is
-// changed as a text. If sql is set, only its raw strings are.
+// changed as a text. If sql is set, only its raw strings are. plain means that the tests do not use package rapid, and so have no flags of it.
 type target struct {
 	file    string
 	pkgs    []string
 	run     string
 	changes []replacement
 	sql     bool
+	plain   bool
 }
 
 var targets = []target{
@@ -38,6 +41,7 @@ var targets = []target{
 	{file: "idem/redisstore/lua/prelude.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"}, run: "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList", changes: sqlChanges, sql: true},
+	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests, changes: sqlChanges, sql: true, plain: true},
 	{file: "idem/batch/lane.go", pkgs: scheduler, changes: holdAndWait},
 	{file: "idem/batch/streamlane.go", pkgs: scheduler, changes: holdAndWait},
 	{file: "idem/session.go", pkgs: scheduler, changes: holdAndWait},
@@ -45,6 +49,9 @@ var targets = []target{
 
 // The tests of networks and outages take a minute, and do not concern what the conditions and items are.
 const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction|Conditional|Large|Prune|Expir|List|Format|RoundTrips"
+
+// Without outages, crashes, Debezium and Kafka Connect, which take most of the time.
+const outboxTests = "TestEvent|TestParked|TestPublish|TestList|TestReject|TestInvalid|TestTwoRelays|TestLocked|TestRelayRetries|TestRelayPolls|TestNotification"
 
 var dynamo, redis, scheduler = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/batch", "lambda/msk"}
 
@@ -81,11 +88,11 @@ func testTarget(t *testing.T, tg target) {
 		names[n] = m.name
 	}
 	t.Logf("%d mutants do not compile", len(list)-len(all))
-	testMutants(t, tg, names, func(_ *testing.T, n int) bool { return survives(t, tg, bins, strconv.Itoa(n)) })
+	testMutants(t, tg, names, func(t *testing.T, n int, limit time.Duration) end { return run(t, tg, bins, strconv.Itoa(n), limit) })
 }
 
-// testTexts tests the mutants of texts. Scripts are variables of their package, and all mutants have one program. Statements are constants, and each mutant
-// has its own.
+// testTexts tests the mutants of texts. All mutants of scripts and of statements have one program, which reads the texts from the file that the variable
+// names. Other mutants have a program each.
 func testTexts(t *testing.T, tg target, path, source string) {
 	t.Helper()
 	all, names := []textMutant{{text: source}}, make(map[int]string)
@@ -93,51 +100,74 @@ func testTexts(t *testing.T, tg target, path, source string) {
 	for n, m := range all[1:] {
 		names[n+1] = m.name
 	}
-	build := func(t *testing.T, changed, text string) []string {
+	build := func(t *testing.T, texts map[string]string) []string {
 		t.Helper()
 		dir := t.TempDir()
-		return programs(t, dir, overlayOf(t, dir, map[string]string{changed: text}), tg.pkgs, "-tags=servers")
+		return programs(t, dir, overlayOf(t, dir, texts), tg.pkgs, "-tags=servers")
 	}
-	script, isScript := strings.CutSuffix(filepath.Base(path), ".lua")
 	var bins []string
-	if isScript {
-		bins = build(t, filepath.Join(filepath.Dir(path), "../mutant.go"), fmt.Sprintf(
-			"package %s\nimport \"os\"\nfunc init() { text, _ := os.ReadFile(os.Getenv(%q)); %sLua = string(text) }", filepath.Base(tg.pkgs[0]), variable, script))
+	content := func(text string) ([]byte, error) { return []byte(text), nil }
+	script, isScript := strings.CutSuffix(filepath.Base(path), ".lua")
+	switch {
+	case isScript:
+		bins = build(t, map[string]string{filepath.Join(filepath.Dir(path), "../mutant.go"): fmt.Sprintf(
+			"package %s\nimport \"os\"\nfunc init() { text, _ := os.ReadFile(os.Getenv(%q)); %sLua = string(text) }", filepath.Base(tg.pkgs[0]), variable, script)})
+	case tg.sql:
+		changed, reader := readsRawStrings(source)
+		bins = build(t, map[string]string{path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): reader})
+		content = func(text string) ([]byte, error) { return json.Marshal(rawStrings(text)) }
 	}
-	testMutants(t, tg, names, func(t *testing.T, n int) bool {
-		if !isScript {
-			return survives(t, tg, build(t, path, all[n].text), "")
+	testMutants(t, tg, names, func(t *testing.T, n int, limit time.Duration) end {
+		if bins == nil {
+			return run(t, tg, build(t, map[string]string{path: all[n].text}), "", limit)
 		}
-		changed := filepath.Join(t.TempDir(), "changed.lua")
-		if err := os.WriteFile(changed, []byte(all[n].text), 0o600); err != nil {
+		changed := filepath.Join(t.TempDir(), "changed")
+		text, err := content(all[n].text)
+		if err = errors.Join(err, os.WriteFile(changed, text, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		return survives(t, tg, bins, changed)
+		return run(t, tg, bins, changed, limit)
 	})
 }
 
+// end is how the tests of a mutant ended.
+type end int
+
+const (
+	survived end = iota // the tests passed
+	killed              // a test failed
+	hung                // a test did not end
+)
+
+// testLimit is the time that the tests of a file have without a change. Those of its mutants have several times the time that these took.
+const (
+	testLimit   = 4 * time.Minute
+	limitFactor = 8
+)
+
 // testMutants tests that each mutant survives if and only if it has a reason.
-func testMutants(t *testing.T, tg target, names map[int]string, survives func(t *testing.T, n int) bool) {
+func testMutants(t *testing.T, tg target, names map[int]string, test func(t *testing.T, n int, limit time.Duration) end) {
 	t.Helper()
-	if !survives(t, 0) {
+	began := time.Now()
+	if test(t, 0, testLimit) != survived {
 		t.Fatal("the tests fail without a change")
 	}
+	limit := 10*time.Second + limitFactor*time.Since(began)
 	missing := make(map[string]bool)
 	for name := range reasons[tg.file] {
 		missing[name] = true
 	}
-	var survived atomic.Int64
+	var ends [3]atomic.Int64
 	t.Run("mutants", func(t *testing.T) {
 		for n, name := range names {
 			delete(missing, name)
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				reason := reasons[tg.file][name]
-				alive := survives(t, n)
-				if alive {
-					survived.Add(1)
-				}
-				if alive != (reason != "") {
+				got := test(t, n, limit)
+				ends[got].Add(1)
+				t.Log([...]string{survived: "survives", killed: "killed", hung: "its tests do not end"}[got])
+				if alive := got == survived; alive != (reason != "") {
 					t.Errorf("%s: %s: survives: %t; the reason is %q", tg.file, name, alive, reason)
 				}
 			})
@@ -146,14 +176,18 @@ func testMutants(t *testing.T, tg target, names map[int]string, survives func(t 
 	for name := range missing {
 		t.Errorf("there is no mutant %q: delete its reason", name)
 	}
-	t.Logf("%s: %d mutants, %d killed, %d survive", tg.file, len(names), len(names)-int(survived.Load()), survived.Load())
+	t.Logf("%s: %d mutants, %d killed, of which the tests of %d do not end, %d survive",
+		tg.file, len(names), ends[killed].Load()+ends[hung].Load(), ends[hung].Load(), ends[survived].Load())
 }
 
-// survives reports whether the tests pass with the mutant that the variable selects. A test that hangs fails.
-func survives(t *testing.T, tg target, bins []string, selected string) bool {
+// run runs the tests with the mutant that the variable selects.
+func run(t *testing.T, tg target, bins []string, selected string, limit time.Duration) end {
 	t.Helper()
 	for i, bin := range bins {
-		cmd := exec.Command(bin, "-test.run="+tg.run, "-test.failfast", "-test.timeout=4m", "-rapid.shrinktime=1ns", "-rapid.nofailfile")
+		cmd := exec.Command(bin, "-test.run="+tg.run, "-test.failfast", "-test.timeout="+limit.String())
+		if !tg.plain {
+			cmd.Args = append(cmd.Args, "-rapid.shrinktime=1ns", "-rapid.nofailfile")
+		}
 		cmd.Dir = filepath.Join("../..", tg.pkgs[i])
 		cmd.Env = append(os.Environ(), variable+"="+selected)
 		out, err := cmd.CombinedOutput()
@@ -161,11 +195,13 @@ func survives(t *testing.T, tg target, bins []string, selected string) bool {
 		switch {
 		case err != nil && !errors.As(err, &exit):
 			t.Fatal(err)
+		case bytes.Contains(out, []byte("panic: test timed out")):
+			return hung
 		case err != nil:
-			return false
+			return killed
 		case bytes.Contains(out, []byte("no tests to run")):
 			t.Fatalf("%s: %s", tg.pkgs[i], out)
 		}
 	}
-	return true
+	return survived
 }

@@ -5,6 +5,8 @@ package mutants_test
 const (
 	capacity = "a capacity: only allocations change"
 	oneRow   = "the value does not matter: only the division by a count of 0 does"
+	instant  = "only the microsecond in which the times are equal differs"
+	inTake   = "the relay also holds back what it has read behind a row without an id, which costs reads"
 	noNil    = "a parameter that is nil is not sent by the SDK, and append puts the others behind it"
 )
 
@@ -31,9 +33,24 @@ var reasons = map[string]map[string]string{
 	},
 	"idem/pgstore/statements.go": {
 		"SELECT idempotency_key FROM {table} WHERE expiry_timestamp <= {now} ORDER BY expiry_timest…: <= => <": "an entry that expires in this millisecond is pruned later",
+		"AND ($3::timestamptz IS NULL OR updated_at < $3) ORDER BY idempotency_key LIMIT $4: < => <=":          "List leaves out by store.ListQuery.Matches what a page has too much",
 		"` AND lease_until <= {lease}: <= => <":                                                  "an extension to the same end of the lease is not written, and answered after a look",
 		"return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done: 1 => 2":    oneRow,
 		"return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done: 1 => 2 #2": oneRow,
+	},
+	"outbox/pgoutbox/statements.go": {
+		"const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS NULL OR o…: <= => <":                               instant,
+		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: > => >=":                               instant,
+		"WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at L…: < => <=":                               instant,
+		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NULL => NOT NULL":                      inTake,
+		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: AND b.published_at IS NULL => nothing": "an event is published after its retry time",
+		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NOT NULL => NULL":                      inTake,
+		"AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregat…: < => <=":                               "an event whose own retry time is not reached is not ready in any case",
+		"WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o: < => <=":                                    "the last row is one of those that were taken",
+		"WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o: AND o.seq < s.last => nothing":              "a row behind all that was taken holds back none of it",
+		"SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} O…: 1 => 2":                                "the oldest of more rows is the same",
+		"SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} O…: = => <>":                               "the oldest row of a shard is one of the rows of all others; only the plan differs",
+		"WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at L…: SKIP LOCKED => nothing":                "a row that another session has locked is deleted when it is free, or later",
 	},
 	"idem/redisstore/lua/prelude.lua": {
 		"if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'lar…: > => >=": "a result of exactly the limit is read separately, " +

@@ -34,9 +34,10 @@ var luaChanges = []replacement{
 // sqlChanges are changes of the operators and conditions of a statement.
 var sqlChanges = []replacement{
 	replace(` (<=) `, "<"), replace(` (<>) `, "="), replace(` (AND) `, "OR"), replace(`\bNOT \(`, "("),
+	replace(` (<) `, "<="), replace(` (>) `, ">="), replace(` (>=) `, ">"), replace(`\b(NOT )(?:EXISTS|IN)\b`, ""),
 	replace(`IS (NULL)`, "NOT NULL"), replace(`IS (NOT NULL)`, "NULL"), replace(`[^\x60] (\+) [^\x60]`, "-"), replace(`[^\x60] (-) [^\x60]`, "+"),
-	replace(`(?:WHERE|WHEN|AND|\()[^=,]* (=) `, "<>"), replace(` AND [a-z_]+ (?:=|<>|<=|IS) [^ ]+(?: NULL)?`, ""), replace(`^\s*(WHEN .*)$`, ""),
-	replace(`(FOR UPDATE OF t)`, ""), replace(`coalesce\(\$\d(, [a-z_.]+)\)`, ""), replace(` (1)\b`, "2"), replace(` (0) `, "1"),
+	replace(`(?:WHERE|WHEN|AND|\()[^=,]* (=) `, "<>"), replace(` AND [a-z_.]+ (?:=|<>|<=|<|>|IS) [^ )]+(?: NULL)?`, ""), replace(`^\s*(WHEN .*)$`, ""),
+	replace(`(FOR UPDATE OF t)`, ""), replace(`( SKIP LOCKED)`, ""), replace(`coalesce\(\$\d(, [a-z_.]+)\)`, ""), replace(` (1)\b`, "2"), replace(` (0) `, "1"),
 }
 
 // holdAndWait are the drafts of the scheduler that docs/spec/batch.tla refuses: a lane that waits keeps its other claims (b_deadlock), one that

@@ -68,7 +68,7 @@ func TestListParkedYieldsOldestFirst(t *testing.T) {
 	if n := pool.Stat().AcquiredConns(); n != 0 {
 		t.Errorf("%d connections are still taken", n)
 	}
-	if n, err := o.Requeue(t.Context(), pool, id(2), id(4)); n != 1 || err != nil {
+	if n, err := o.Requeue(t.Context(), pool, id(2), id(4), id(5)); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	if found := list(0); len(found) != 3 {

@@ -214,7 +214,20 @@ func TestRejectedEventIsParked(t *testing.T) {
 	}
 }
 
-// Many events that can't be sent yet do not delay other keys.
+// What is behind a parked event does not wait for the time at which that would have been retried.
+func TestParkedEventDelaysNothing(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
+	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("bad")}, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("2")})
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{MaxAttempts: 1, RetryDelay: time.Hour, PollInterval: 20 * time.Millisecond})
+	eventually(t, pool, 0, pendingIn(table))
+	if got := kafka.values("k"); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("%v of its key have gone", got)
+	}
+}
+
+// Many events that can't be sent yet do not delay other keys, nor the same key of another topic.
 func TestRejectedEventWithALongQueueDelaysNoOtherKey(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
@@ -227,7 +240,10 @@ func TestRejectedEventWithALongQueueDelaysNoOtherKey(t *testing.T) {
 		events = append(events, outbox.Event{Topic: "t", Key: fmt.Append(nil, i)})
 	}
 	publish(t, pool, o, events...)
-	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 10, RetryDelay: time.Hour})
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 10, RetryDelay: time.Hour, PollInterval: 20 * time.Millisecond})
+	eventually(t, pool, 501, pendingIn(table))
+	publish(t, pool, o, outbox.Event{Topic: "another", Key: []byte("k"), Value: []byte("of another topic")})
+	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE aggregatetype = 'another' AND published_at IS NOT NULL`)
 	eventually(t, pool, 501, pendingIn(table))
 }
 
@@ -262,6 +278,10 @@ func TestRelayRetriesWhenKafkaIsUnavailable(t *testing.T) {
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{down: true}
 	stats := make(chan pgoutbox.Stats, 1000)
+	publish(t, pool, o, outbox.Event{Topic: "t"})
+	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET created_at = now() - interval '1 day', published_at = now()`); err != nil {
+		t.Fatal(err)
+	}
 	publish(t, pool, o, outbox.Event{Topic: "t"}, outbox.Event{Topic: "t"})
 	run(t, pool, o, kafka, pgoutbox.RelayConfig{
 		MaxAttempts: 1, Workers: 1, StatsInterval: 20 * time.Millisecond,
@@ -279,7 +299,7 @@ func TestRelayRetriesWhenKafkaIsUnavailable(t *testing.T) {
 		if s.Failures > 0 && !errors.Is(s.LastFailure, relay.ErrUnavailable) {
 			t.Errorf("%+v", s)
 		}
-		if s.Pending != 2 || s.OldestAge <= 0 {
+		if s.Pending != 2 || s.OldestAge <= 0 || s.OldestAge > time.Hour {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -79,9 +79,7 @@ func (a *api) letters(w http.ResponseWriter, r *http.Request) {
 
 func (a *api) action(w http.ResponseWriter, r *http.Request) {
 	var action Action
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&action); err != nil {
+	if err := readBody(http.MaxBytesReader(w, r.Body, maxBody), &action); err != nil {
 		refuse(w, http.StatusBadRequest, "the action can't be read: "+err.Error())
 		return
 	}

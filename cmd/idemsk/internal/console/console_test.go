@@ -237,6 +237,7 @@ func TestAPI(t *testing.T) {
 		{"POST", "api/actions", `{"action":"produce","record":{"value":` + string(encoded) + `}}`, 200, `"done":"done"`},
 		{"POST", "api/actions", `{}`, 400, `not available`},
 		{"POST", "api/actions", `{"acton":"kill"}`, 400, `unknown field`},
+		{"POST", "api/actions", `{"action":"kill"}{"action":"pause"}`, 400, `something follows`},
 		{"POST", "api/actions", `{"action":"` + strings.Repeat("x", 2*console.MaxFile+2<<20), 400, `too large`},
 	} {
 		status, body, h := ask(t, test.method, page+test.path, test.body, "X-Idemsk-Token", token)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -68,14 +69,25 @@ func operatorHandler(o Operator, host, password, token string) http.Handler {
 // perform reads what a request asks for, and answers with what becomes of it.
 func perform[In, Out any](w http.ResponseWriter, r *http.Request, do func(context.Context, In) (Out, error)) {
 	var in In
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxChange))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&in); err != nil {
+	if err := readBody(http.MaxBytesReader(w, r.Body, maxChange), &in); err != nil {
 		refuse(w, http.StatusBadRequest, "the request can't be read: "+err.Error())
 		return
 	}
 	out, err := do(r.Context(), in)
 	answer(w, out, err)
+}
+
+// readBody reads the one JSON value of a body.
+func readBody(body io.Reader, into any) error {
+	decoder := json.NewDecoder(body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON value")
+	}
+	return nil
 }
 
 // answer answers a request with a value, or with an error and its status.
