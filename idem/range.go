@@ -179,7 +179,7 @@ func digest(claims []*Claim) [sha256.Size]byte {
 	h := sha256.New()
 	var n [16]byte
 	for _, claim := range claims {
-		binary.BigEndian.PutUint64(n[:], uint64(claim.Position)) //nolint:gosec // not negative; see Range.valid
+		binary.BigEndian.PutUint64(n[:], uint64(claim.Position))
 		binary.BigEndian.PutUint64(n[8:], uint64(len(claim.Task.Key)))
 		h.Write(n[:])
 		h.Write([]byte(claim.Task.Key))

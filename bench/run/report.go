@@ -80,8 +80,10 @@ func (rep *report) writePrices(b *strings.Builder) {
 		if rep.Series[i].Name != fiveMS {
 			continue
 		}
-		fmt.Fprintf(b, "### Price of a million records\n\nMillions of write and read request units, by the stub's meter, and their price at $%.3f and $%.3f a million (on demand, us-east-1).\n\n"+
-			"| | write units fresh | read units | price | write units of duplicates | read units | price |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n", writePrice, readPrice)
+		fmt.Fprintf(b, "### Price of a million records\n\nMillions of write and read request units, by the stub's meter, and their price "+
+			"at $%.3f and $%.3f a million (on demand, us-east-1).\n\n"+
+			"| | write units fresh | read units | price | write units of duplicates | read units | price |\n"+
+			"| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n", writePrice, readPrice)
 		for n := range rep.Series[i].Results {
 			r := &rep.Series[i].Results[n]
 			fmt.Fprintf(b, "| %s |", r.Peer)

@@ -262,7 +262,7 @@ func TestRangePrefixEndsWithTheRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a"})
 		p.byRange().deliver(t.Context(), 0, 0, 1)
-		time.Sleep(idem.Defaults().Retention + time.Minute)
+		pass(idem.Defaults().Retention + time.Minute)
 		p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 1), "Executed")
 		p.wantEntry("a", "COMPLETED 1")
 	})
@@ -325,7 +325,7 @@ func TestRangeOfADeadProcessIsClaimedByKey(t *testing.T) {
 		kill := func(one *process) func(context.Context, string) error {
 			return func(ctx context.Context, key string) error {
 				if key == "b" {
-					time.Sleep(time.Second) // the completion before it is answered
+					pass(time.Second) // the completion before it is answered
 					one.requests.cutOff.Store(true)
 					<-ctx.Done()
 				}
@@ -336,7 +336,7 @@ func TestRangeOfADeadProcessIsClaimedByKey(t *testing.T) {
 			one := p.byRange()
 			p.handle = kill(one)
 			one.deliver(t.Context(), 0, 0, 3)
-			time.Sleep(2 * rangeLease)
+			pass(2 * rangeLease)
 		}
 		p.wantRuns("a attempt 1", "b attempt 1", "b attempt 1", "b attempt 2")
 		p.handle = nil
@@ -358,7 +358,7 @@ func TestRangeKeepsWhatADeadProcessMayHaveBegun(t *testing.T) {
 		one := p.byRange()
 		p.handle = func(ctx context.Context, _ string) error { one.requests.cutOff.Store(true); <-ctx.Done(); return nil }
 		one.deliver(t.Context(), 0, 0, 3)
-		time.Sleep(2 * rangeLease)
+		pass(2 * rangeLease)
 		p.handle = nil
 		two := p.byRange()
 		p.wantEnded(two.deliver(t.Context(), 0, 0, 1), "Executed")
@@ -398,7 +398,7 @@ func TestRangeRecognisesItsOwnCompletion(t *testing.T) {
 func TestRangeInFlightElsewhereIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b"})
-		p.handle = func(context.Context, string) error { time.Sleep(2 * rangeLease); return nil }
+		p.handle = func(context.Context, string) error { pass(2 * rangeLease); return nil }
 		var both sync.WaitGroup
 		ended := make([]string, 2)
 		for i := range ended {
@@ -440,7 +440,7 @@ func TestRangeLostWhileAHandlerRuns(t *testing.T) {
 func TestKeyInTwoRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a"}, []string{"a"})
-		p.handle = func(context.Context, string) error { time.Sleep(time.Second); return nil }
+		p.handle = func(context.Context, string) error { pass(time.Second); return nil }
 		ended := make([]string, 2)
 		var both sync.WaitGroup
 		for i := range ended {
@@ -487,7 +487,7 @@ func TestRangeOfABulkHandler(t *testing.T) {
 		p.handle = func(_ context.Context, key string) error {
 			switch key {
 			case "a":
-				time.Sleep(2 * rangeLease)
+				pass(2 * rangeLease)
 			case "b":
 				return errors.New("broken")
 			}

@@ -84,7 +84,7 @@ func wantFailure(t *testing.T, store, test string) {
 	}
 	pattern := "^" + strings.ReplaceAll(test, "/", "$/^") + "$"
 	cmd := exec.CommandContext(t.Context(), self, "-test.run="+pattern, "-test.timeout=1m",
-		"-rapid.nofailfile", "-rapid.shrinktime=1ms", "-rapid.checks=2000")
+		"-rapid.nofailfile", "-rapid.shrinktime=1ms", "-rapid.checks=10000")
 	cmd.Env = append(os.Environ(), brokenEnv+"="+store, "IDEMSK_TRACE_DIR=") // a folder for traces is one of stores that conform
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
