@@ -1,10 +1,16 @@
 package storetest_test
 
 import (
+	"slices"
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
 )
+
+// byRange reports whether the fault is in what claims by partition range use. The traces and the histories leave that out.
+func (b broken) byRange() bool {
+	return slices.Contains([]string{"Ranges", "Look", "Insertions"}, b.group)
+}
 
 // rangeRules break the leases of ranges. The names in parentheses are those of the model's variants (docs/spec/partition.tla).
 func rangeRules() []broken {

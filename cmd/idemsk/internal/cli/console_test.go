@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
@@ -192,4 +195,57 @@ func TestConsoleReadsDeadLetters(t *testing.T) {
 	p.refused("GET", "api/entries", nil, http.StatusBadGateway, "check the name of the table")
 	p = openConsole(t, "--endpoint-url", "http://127.0.0.1:1")
 	p.refused("GET", "api/entry?key=k", nil, http.StatusBadGateway, "no answer from AWS")
+}
+
+// The dead letters of a topic are shown until they are redriven.
+func TestConsoleRedrivesFromATopic(t *testing.T) {
+	t.Parallel()
+	endpoint, _ := newDynamoDB(t)
+	brokers := newCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
+	fillLetterTopic(t, brokers, "payments", 1, 2, 3)
+	p := openConsole(t, "--endpoint-url", endpoint, "--dead-letter-topic", "letters", "--brokers", brokers, "--allow-changes")
+	wantLetters := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, l := range answer[console.Letters](p, "GET", "api/letters", nil).Letters {
+			got = append(got, l.Source)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("letters of %q; want %q", got, want)
+		}
+	}
+	wantLetters("payments-1@1", "payments-1@2", "payments-1@3")
+	wantLetters("payments-1@1", "payments-1@2", "payments-1@3") // reading changes nothing
+	first := answer[console.Letters](p, "GET", "api/letters", nil).Letters[0]
+	answer[map[string]string](p, "POST", "api/actions", console.Change{Action: "redrive", Letters: []string{first.ID}})
+	if got := readTopic(t, brokers, "payments", 1); len(got) != 1 || got[0] != " {} idemsk-redrive=17" {
+		t.Errorf("redriven: %q", got)
+	}
+	wantLetters("payments-1@2", "payments-1@3")
+	answer[map[string]string](p, "POST", "api/actions", console.Change{Action: "redrive"})
+	wantLetters()
+	readTopic(t, brokers, "payments", 3)
+}
+
+// What IAM refuses is said with the service's message, and stops nothing else.
+func TestConsoleWithoutPermissions(t *testing.T) {
+	t.Parallel()
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		action := r.Header.Get("X-Amz-Target")
+		_, _ = fmt.Fprintf(w, `{"__type":"AccessDeniedException","message":"User: arn:aws:iam::1:user/op is not authorized to perform: %s"}`, action)
+	}))
+	t.Cleanup(refusing.Close)
+	p := openConsole(t, "--endpoint-url", refusing.URL, "--queue-url", refusing.URL+"/1/letters", "--outbox-table", "outbox", "--allow-changes")
+	if s := answer[console.Store](p, "GET", "api/store", nil); s.Place != "the table idemsk" {
+		t.Errorf("%+v", s)
+	}
+	for path, says := range map[string]string{
+		"api/entry?key=k": "GetItem", "api/entries": "Scan", "api/letters": "ReceiveMessage", "api/parked": "Scan",
+	} {
+		p.refused("GET", path, nil, http.StatusBadGateway, "is not authorized to perform: ")
+		p.refused("GET", path, nil, http.StatusBadGateway, says)
+	}
+	p.refused("POST", "api/reconcile", console.Export{}, http.StatusBadGateway, "is not authorized to perform: ")
+	p.refused("POST", "api/actions", console.Change{Action: "delete", Key: "k", Token: 1}, http.StatusBadGateway, "DeleteItem")
 }

@@ -5,7 +5,9 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
@@ -228,5 +231,47 @@ func (s *outboxEnv) requeueWhatIsForgotten() {
 	}
 	if r := s.run("outbox", "--requeue", "--all", "--yes"); r.code != 0 || !strings.Contains(r.err, "2 events requeued") {
 		s.Errorf("%+v; want the two that are parked", r)
+	}
+}
+
+// The page shows what idemsk outbox shows, and requeues chosen events or all.
+func TestConsoleOfAnOutboxInDynamoDB(t *testing.T) {
+	t.Parallel()
+	s := newOutboxEnv(t)
+	if r := s.run("relay", "--migrate"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	s.publish([]outbox.Event{outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("acc-1")), outboxEvent(3, []byte("acc-3"))})
+	if r := s.relay(); r.code != 0 || !strings.Contains(r.err, "3 parked") {
+		t.Fatalf("%+v", r)
+	}
+	s.park("alien", "x", "x")
+	p := openConsole(t, "--endpoint-url", s.endpoint, "--region", "us-east-1", "--table", s.keys(), "--outbox-table", s.table, "--allow-changes")
+	parked := func() []console.Parked {
+		t.Helper()
+		got := answer[console.ParkedEvents](p, "GET", "api/parked", nil)
+		if len(got.Problems) != 1 || !strings.Contains(got.Problems[0], `"alien"`) || got.More {
+			t.Errorf("%+v; want the foreign item named", got)
+		}
+		return got.Events
+	}
+	events := parked()
+	chosen := slices.IndexFunc(events, func(e console.Parked) bool { return e.ID == outboxID(1) })
+	if len(events) != 2 || chosen < 0 || events[chosen].Events != 2 || events[chosen].Key != "acc-1" || events[chosen].Failure == "" || events[chosen].Attempts != 1 {
+		t.Fatalf("%+v; want two items", events)
+	}
+	requeue := func(chosen ...console.Parked) {
+		t.Helper()
+		if status, text := p.ask(http.MethodPost, "api/actions", console.Change{Action: console.ChangeRequeue, Events: chosen}); len(chosen) > 0 && status != http.StatusOK {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+	requeue(events[chosen])
+	if rest := parked(); len(rest) != 1 || rest[0].ID != outboxID(3) {
+		t.Errorf("%+v; want the other item", rest)
+	}
+	requeue()
+	if rest := parked(); len(rest) != 0 {
+		t.Errorf("%+v; want none", rest)
 	}
 }

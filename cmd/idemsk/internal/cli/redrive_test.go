@@ -255,16 +255,15 @@ func TestRedriveToTheTopic(t *testing.T) {
 	golden(t, "redrive-topic", strings.ReplaceAll(r.out+r.err, strings.TrimSuffix(id, "):"), "<id>"))
 }
 
-// A topic of dead letters is read to its end. What was redriven is not redriven again, and a function gets its letters only.
-func TestRedriveFromATopic(t *testing.T) {
-	t.Parallel()
-	brokers := newCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
+// fillLetterTopic sends dead letters of a function, those of the records at some offsets, to the topic "letters".
+func fillLetterTopic(t *testing.T, brokers, function string, offsets ...int) {
+	t.Helper()
 	topic, err := topicdlq.New(topicdlq.Config{Topic: "letters", Options: []kgo.Opt{kgo.SeedBrokers(brokers)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer topic.Close()
-	send := func(offset int, function string) {
+	for _, offset := range offsets {
 		l, err := kafka.ParseDeadLetter([]byte(letterJSON(offset)))
 		if err != nil {
 			t.Fatal(err)
@@ -274,9 +273,15 @@ func TestRedriveFromATopic(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	send(1, "payments")
-	send(2, "audit")
-	send(1, "payments")
+}
+
+// A topic of dead letters is read to its end. What was redriven is not redriven again, and a function gets its letters only.
+func TestRedriveFromATopic(t *testing.T) {
+	t.Parallel()
+	brokers := newCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
+	fillLetterTopic(t, brokers, "payments", 1)
+	fillLetterTopic(t, brokers, "audit", 2)
+	fillLetterTopic(t, brokers, "payments", 1)
 	redrive := []string{"redrive", "--dead-letter-topic", "letters", "--brokers", brokers}
 	for _, step := range []struct{ args, says string }{
 		{"--dry-run", "2 would redrive, 1 duplicate"},
