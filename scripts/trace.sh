@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # trace.sh [FOLDER]: checks with TLC that the models (docs/spec/trace.tla, and tracelanes.tla for lanes) explain the traces in a folder and its
 # subfolders. The tests of the stores and of the lanes write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go,
-# idem/batch/trace_test.go). Without a folder it runs these tests first, on real servers. Prints each trace that contradicts the model, with the line of the event that can't be explained, and exits with 1 if there
-# is one.
+# idem/batch/trace_test.go). Without a folder it runs these tests first, on real servers. Prints each trace that contradicts the model, with
+# the line of the event that can't be explained, and exits with 1 if there is one. A trace with too many explanations is not decided, and named.
 set -euo pipefail
 traces=${1:+$(cd "$1" && pwd)}
 cd "$(dirname "$0")/.."
@@ -43,17 +43,18 @@ explain() {
     tail -30 "$work/log" >&2
     exit 2
   fi
-  # The state in which a trace has no explanation follows "Error:"; the event is that of the last state.
-  awk -v files="$work/files" '
+  # The state in which a trace has no explanation, or too many, follows "Error:"; the event is that of the last state.
+  awk -v files="$work/files" -v undecided="$undecided" '
+    function found() { if (trace) { if (invariant == "Decided") print file[trace] >undecided; else print file[trace] ":" event + 1 } trace = 0 }
     BEGIN { while ((getline name < files) > 0) file[++n] = name }
-    /^Error: Invariant/ { if (trace) print file[trace] ":" event + 1; trace = 0 }
+    /^Error: Invariant/ { found(); invariant = $3 }
     match($0, /^\/\\ t = /) { trace = substr($0, 8) + 0 }
     match($0, /^\/\\ i = /) { event = substr($0, 8) + 0 }
-    END { if (trace) print file[trace] ":" event + 1 }' "$work/log" >>"$contradicted"
+    END { found() }' "$work/log" >>"$contradicted"
 }
 
-counts=$work/counts contradicted=$work/contradicted
-: >"$contradicted"
+counts=$work/counts contradicted=$work/contradicted undecided=$work/undecided
+: >"$contradicted" >"$undecided"
 explain trace -name '*.jsonl' ! -name 'lanes-*'
 explain tracelanes -name 'lanes-*.jsonl'
 total=$(awk '{ n += $1 } END { print n }' "$counts")
@@ -62,5 +63,6 @@ if [ "$total" = 0 ]; then
   exit 2
 fi
 sort "$contradicted"
-echo "$total traces, $(wc -l <"$contradicted") contradict the model" >&2
+sed 's/^/too many calls without an answer: /' "$undecided" >&2
+echo "$total traces, $(wc -l <"$contradicted") contradict the model, $(wc -l <"$undecided") not decided" >&2
 [ ! -s "$contradicted" ]

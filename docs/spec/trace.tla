@@ -5,7 +5,8 @@
 (* a step of idem.tla at one moment, and ends.  When it takes effect was not *)
 (* recorded, nor the end of leases, expiry and TTL; they are bounded by the   *)
 (* recorded times.  configs is the set of all states in which the store can  *)
-(* be.  If it is empty, the trace contradicts the model.                      *)
+(* be.  If it is empty, the trace contradicts the model.  Each call without   *)
+(* an answer can double them: beyond Limit the trace is not decided.          *)
 EXTENDS Integers, Sequences, FiniteSets, Traces
 
 CONSTANTS
@@ -16,6 +17,7 @@ CONSTANTS
 VARIABLES
   t, i,     \* the trace, and how many of its events were seen
   open,     \* the calls that have begun and not ended
+  decided,  \* FALSE after there were too many states
   configs   \* [it: the item as in idem.tla, until: when its lease or delay ends, exp: its expiry, tok: the largest token,
             \*  done: the calls of open that took effect]
 
@@ -27,7 +29,9 @@ Absent == Model(0)!Absent
 Owner(number) == IF number = 0 THEN Absent.own ELSE <<"owner", number>>
 Max(a, b) == IF a > b THEN a ELSE b
 
-Init == /\ t \in DOMAIN Traces /\ i = 0 /\ open = {}
+Limit  == 2000
+
+Init == /\ t \in DOMAIN Traces /\ i = 0 /\ open = {} /\ decided = TRUE
         /\ configs = {[it |-> Absent, until |-> <<0, 0>>, exp |-> <<0, 0>>, tok |-> 0, done |-> {}]}
 
 ----------------------------------------------------------------------------
@@ -156,19 +160,22 @@ RECURSIVE Close(_, _)
 Close(C, now) ==
   LET R == {Read(c, now) : c \in C}
       D == R \cup UNION {UNION {Lands(c, e, now) : e \in {o \in open : o.id \notin c.done}} : c \in R}
-  IN IF D = C THEN C ELSE Close(D, now)
+  IN IF D = C \/ Cardinality(D) > Limit THEN D ELSE Close(D, now)
 
 ----------------------------------------------------------------------------
 Next ==
-  /\ i < Len(Trace.events) /\ configs # {}
+  /\ i < Len(Trace.events) /\ configs # {} /\ decided
   /\ i' = i + 1 /\ t' = t
   /\ LET e == Trace.events[i + 1]
      IN IF e.begin
-        THEN open' = open \cup {e} /\ configs' = configs
-        ELSE /\ open' = {o \in open : o.id # e.id}
-             /\ configs' = {[c EXCEPT !.done = @ \ {e.id}] : c \in {d \in Close(configs, e.at) : e.id \in d.done}}
+        THEN open' = open \cup {e} /\ UNCHANGED <<configs, decided>>
+        ELSE LET all == Close(configs, e.at)
+             IN /\ open' = {o \in open : o.id # e.id}
+                /\ decided' = (Cardinality(all) <= Limit)
+                /\ configs' = IF decided' THEN {[c EXCEPT !.done = @ \ {e.id}] : c \in {d \in all : e.id \in d.done}} ELSE configs
 
-Spec == Init /\ [][Next]_<<t, i, open, configs>>
+Spec == Init /\ [][Next]_<<t, i, open, decided, configs>>
 
+Decided   == decided
 Explained == configs # {}
 =============================================================================
