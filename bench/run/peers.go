@@ -28,6 +28,7 @@ const (
 	batchedFewKeys     = "idemsk, key order, 32 Kafka keys"
 	batchedByPartition = "idemsk, partition order, 3 partitions"
 	claimedByPartition = "idemsk, claims by partition, 3 partitions"
+	claimedAtOnce      = "idemsk, claims by partition, window of 512, 3 partitions"
 	plain              = "idemsk, batching off, key order, 32 at once"
 	theFloor           = "floor: the same requests, nothing else"
 	goAtOnce           = "Go loop, 32 goroutines"
@@ -82,7 +83,7 @@ func (r *runner) peers() []peer {
 	partitions.slow = true
 	return []peer{
 		ours(batchedByKey, byKey), fewKeys, ours(batchedByPartition, byPartition), ours(claimedByPartition, byPartition, "IDEMSK_CLAIM=partition"),
-		withoutBatches,
+		ours(claimedAtOnce, byPartition, "IDEMSK_CLAIM=partition", "IDEMSK_COMMIT_WINDOW=512"), withoutBatches,
 		{name: theFloor, command: []string{r.program("floor")}, env: tuned, key: ourKey, batched: true, noRepeat: true},
 		loop(goAtOnce, at32), partitions, oneByOne,
 		python("Powertools Python, batch", true, "BENCH_MODE=batch"), python(pythonAsync, false, "BENCH_MODE=async", at32),
