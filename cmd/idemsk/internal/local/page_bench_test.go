@@ -73,8 +73,9 @@ func BenchmarkPage(b *testing.B) {
 	const records = 4000
 	modes := []string{"off", "served", "records", "invocations", "ledger"}
 	spent := make(map[string]time.Duration)
-	for range b.N {
-		for _, mode := range modes {
+	for turn := range b.N {
+		for n := range modes {
+			mode := modes[(turn+n)%len(modes)] // none is always the first, which finds the caches cold
 			shown := make(chan string, 1)
 			o := benchmarkOptions(records)
 			o.Say = func(line string) {
@@ -104,7 +105,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 	for _, mode := range modes {
 		b.ReportMetric(float64(spent[mode].Microseconds())/records, mode+"-µs/record")
-		b.ReportMetric(100*float64(spent[mode]-spent["served"])/float64(spent["served"]), mode+"-%")
+		b.ReportMetric(100*float64(spent[mode]-spent["off"])/float64(spent["off"]), mode+"-%")
 	}
 }
 
