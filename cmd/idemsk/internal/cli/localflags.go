@@ -61,7 +61,7 @@ func (l *localCommand) declareMapping(fs *flag.FlagSet) {
 		"fake: one in this process, at an address that is printed")
 	fs.StringVar(&l.format, "event-record-format", esm.FormatJSON, "with --schema-registry: the `FORMAT` of the records that the function gets, JSON or SOURCE")
 	fs.StringVar(&l.validation, "schema-validation", esm.AttributeValue, "with --schema-registry: `WHAT` is validated and converted: VALUE, KEY or KEY,VALUE")
-	fs.StringVar(&c.OnFailure, "on-failure", "", "`WHERE` to send records that are given up: arn:aws:sqs:…, arn:aws:s3:::BUCKET, or kafka://TOPIC")
+	fs.StringVar(&c.OnFailure, "on-failure", "", "`WHERE` to send records that are given up: arn:aws:sqs:…, arn:aws:sns:…, arn:aws:s3:::BUCKET, or kafka://TOPIC")
 	fs.IntVar(&c.Pollers, "pollers", 2, "process up to `N` batches at once, at most one for each partition, each with its own function process")
 }
 
