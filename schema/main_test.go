@@ -7,12 +7,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/twmb/avro"
@@ -22,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/idemsk/idemsk/internal/gluefake"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/schema"
 	avroformat "github.com/idemsk/idemsk/schema/avro"
@@ -116,7 +114,7 @@ func asJSON(t testing.TB, format string, p payment) (out []byte) {
 type registries struct {
 	testing.TB
 	confluent *srfake.Registry
-	glue      *fakeGlue
+	glue      *gluefake.Server
 	glueURL   string
 }
 
@@ -125,7 +123,7 @@ var confluentIDs = map[string][2]int{schema.Avro: {10, 11}, schema.Protobuf: {20
 
 func newRegistries(t testing.TB) *registries {
 	t.Helper()
-	r := &registries{TB: t, confluent: srfake.New(), glue: &fakeGlue{schemas: make(map[string][2]string)}}
+	r := &registries{TB: t, confluent: srfake.New(), glue: gluefake.New()}
 	t.Cleanup(r.confluent.Close)
 	server := httptest.NewServer(r.glue)
 	t.Cleanup(server.Close)
@@ -136,7 +134,7 @@ func newRegistries(t testing.TB) *registries {
 			id := confluentIDs[format][version]
 			s.Schema += strings.Repeat(" ", version)
 			r.confluent.SeedSchema("payments-"+format, version+1, id, s)
-			r.glue.schemas[glueID(id)] = [2]string{format, text}
+			r.glue.Seed(glueID(id), format, text)
 		}
 		add(schema.Avro, selfContained, sr.Schema{Schema: avroSchema, References: []sr.SchemaReference{{Name: "bank.Party", Subject: "party", Version: 1}}})
 		add(schema.Protobuf, protoSchema(t), sr.Schema{Schema: protoSchema(t), Type: sr.TypeProtobuf})
@@ -231,32 +229,4 @@ func compressed(t testing.TB, framed []byte) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-// fakeGlue answers GetSchemaVersion.
-type fakeGlue struct {
-	schemas map[string][2]string // data format and text, by ID
-
-	mu       sync.Mutex
-	requests int
-}
-
-// ServeHTTP implements http.Handler.
-func (g *fakeGlue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g.mu.Lock()
-	g.requests++
-	g.mu.Unlock()
-	var in struct{ SchemaVersionId string } //nolint:revive // as the service names it
-	body, _ := io.ReadAll(r.Body)
-	_ = json.Unmarshal(body, &in)
-	found, ok := g.schemas[in.SchemaVersionId]
-	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
-	if r.Header.Get("X-Amz-Target") != "AWSGlue.GetSchemaVersion" || !ok {
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"__type":"EntityNotFoundException","Message":"Schema version is not found."}`)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(map[string]string{
-		"SchemaVersionId": in.SchemaVersionId, "DataFormat": found[0], "SchemaDefinition": found[1], "Status": "AVAILABLE",
-	})
 }

@@ -1,19 +1,31 @@
 package local_test
 
 import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/glue"
+	"github.com/aws/aws-sdk-go-v2/service/glue/types"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/gluefake"
 	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
@@ -62,10 +74,77 @@ func TestSchemaRegistry(t *testing.T) {
 			t.Errorf("%s: %s", address, s)
 		}
 	}
-	o, _ := options(t, "noop")
-	o.SchemaRegistry, o.ESM.SchemaRegistry = "registry", &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
-	if _, err := run(t, o); !errors.Is(err, local.ErrOptions) || !strings.Contains(err.Error(), "--schema-registry") {
-		t.Error(err)
+	for _, address := range []string{"registry", "arn:aws:glue:us-east-1:000000000000:schema/a/b"} {
+		o, _ := options(t, "noop")
+		o.SchemaRegistry, o.ESM.SchemaRegistry = address, &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+		if _, err := run(t, o); !errors.Is(err, local.ErrOptions) || !strings.Contains(err.Error(), "--schema-registry") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// A producer registers a schema in the Glue of this process, or at an endpoint, and the function gets what it writes without the framing.
+func TestGlueSchemaRegistry(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(gluefake.New())
+	defer elsewhere.Close()
+	for name, url := range map[string]string{local.RegistryFakeGlue: "", "arn:aws:glue:eu-west-1:000000000000:registry/default-registry": elsewhere.URL} {
+		o, s := options(t, "noop")
+		cluster := newCluster(t, "not framed", "\x03\x00"+strings.Repeat("\x07", 16)+"{}")
+		o.Brokers, o.SchemaRegistry = cluster.ListenAddrs(), name
+		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+		produced := false
+		produce := func(url string) { produced = true; writeByGlue(t, cluster, url) }
+		if url == "" {
+			say := o.Say
+			o.Say = func(line string) {
+				if found := regexp.MustCompile(`AWS_ENDPOINT_URL_GLUE=(http://127\.0\.0\.1:\d+), region us-east-1\.`).FindStringSubmatch(line); found != nil {
+					produce(found[1])
+				}
+				say(line)
+			}
+		} else {
+			o.AWS = func(context.Context) (aws.Config, error) { return awstest.Config(t, url), nil }
+			produce(url)
+		}
+		report, err := run(t, o)
+		if err != nil || !produced {
+			t.Fatalf("%s: %v; produced: %v; %s", name, err, produced, s)
+		}
+		if report.Done != 2 || fmt.Sprint(report.GivenUp) != "map[DESERIALIZATION_ERROR:2 SCHEMA_NOT_FOUND:1]" || report.Lag() != 0 {
+			t.Errorf("%s: %+v", name, report)
+		}
+	}
+}
+
+// writeByGlue registers an Avro schema, a string, and writes with it: a value, a compressed one, and one that is cut off.
+func writeByGlue(t *testing.T, cluster *kfake.Cluster, url string) {
+	t.Helper()
+	out, err := glue.NewFromConfig(awstest.Config(t, url)).CreateSchema(t.Context(), &glue.CreateSchemaInput{
+		SchemaName: aws.String("payments"), DataFormat: types.DataFormatAvro, SchemaDefinition: aws.String(`"string"`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := hex.DecodeString(strings.ReplaceAll(*out.SchemaVersionId, "-", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compressed bytes.Buffer
+	w := zlib.NewWriter(&compressed)
+	_, _ = w.Write([]byte("\x06p-2")) // to memory
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("payments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, value := range []string{"\x03\x00" + string(id) + "\x06p-1", "\x03\x05" + string(id) + compressed.String(), "\x03\x00" + string(id) + "\x06p"} {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
