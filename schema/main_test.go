@@ -26,6 +26,7 @@ import (
 	"github.com/idemsk/idemsk/schema/confluent"
 	"github.com/idemsk/idemsk/schema/glue"
 	"github.com/idemsk/idemsk/schema/internal/paymentpb"
+	"github.com/idemsk/idemsk/schema/jsonschema"
 	protoformat "github.com/idemsk/idemsk/schema/proto"
 )
 
@@ -165,7 +166,7 @@ func (r *registries) of(name, address string) schema.Registry {
 // decoder returns a decoder of all formats.
 func (r *registries) decoder(cfg schema.Config) *schema.Decoder {
 	r.Helper()
-	cfg.Formats = append(cfg.Formats, avroformat.Format{}, protoformat.Format{})
+	cfg.Formats = append(cfg.Formats, avroformat.Format{}, protoformat.Format{}, jsonschema.Format{})
 	d, err := schema.New(cfg)
 	if err != nil {
 		r.Fatal(err)

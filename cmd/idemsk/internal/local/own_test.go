@@ -52,16 +52,16 @@ func TestSchemaRegistry(t *testing.T) {
 	t.Parallel()
 	registry := srfake.New()
 	defer registry.Close()
-	registry.SeedSchema("payments-value", 1, 7, sr.Schema{Schema: "{}", Type: sr.TypeJSON})
+	registry.SeedSchema("payments-value", 1, 7, sr.Schema{Schema: `{"type":"object"}`, Type: sr.TypeJSON})
 	for address, want := range map[string]struct {
 		done    int
 		givenUp string
 	}{
-		registry.URL():     {1, "map[DESERIALIZATION_ERROR:1]"},
-		local.RegistryFake: {0, "map[DESERIALIZATION_ERROR:1 SCHEMA_NOT_FOUND:1]"},
+		registry.URL():     {1, "map[DESERIALIZATION_ERROR:2]"},
+		local.RegistryFake: {0, "map[DESERIALIZATION_ERROR:1 SCHEMA_NOT_FOUND:2]"},
 	} {
 		o, s := options(t, "noop")
-		o.Brokers, o.SchemaRegistry = newCluster(t, "not framed", "\x00\x00\x00\x00\x07{}").ListenAddrs(), address
+		o.Brokers, o.SchemaRegistry = newCluster(t, "not framed", "\x00\x00\x00\x00\x07{}", "\x00\x00\x00\x00\x07[]").ListenAddrs(), address
 		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
 		report, err := run(t, o)
 		if err != nil {

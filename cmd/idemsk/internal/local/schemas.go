@@ -16,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/schema/avro"
 	"github.com/idemsk/idemsk/schema/confluent"
 	"github.com/idemsk/idemsk/schema/glue"
+	"github.com/idemsk/idemsk/schema/jsonschema"
 	"github.com/idemsk/idemsk/schema/proto"
 )
 
@@ -34,7 +35,7 @@ func (r *run) openSchemas(ctx context.Context) (*schema.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return schema.New(schema.Config{Registry: registry, Formats: []schema.Format{avro.Format{}, proto.Format{}}})
+	return schema.New(schema.Config{Registry: registry, Formats: []schema.Format{avro.Format{}, proto.Format{}, jsonschema.Format{}}})
 }
 
 // openRegistry returns the registry that SchemaRegistryURI names: by its ARN at Glue, by its URL at Confluent's. It starts one in this process.
