@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -80,6 +83,38 @@ func TestSchemaRegistry(t *testing.T) {
 		if _, err := run(t, o); !errors.Is(err, local.ErrOptions) || !strings.Contains(err.Error(), "--schema-registry") {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// User and password of a registry are part of its URL, and in no output.
+func TestSchemaRegistryWithAPassword(t *testing.T) {
+	t.Parallel()
+	registry := srfake.New()
+	defer registry.Close()
+	registry.SeedSchema("payments-value", 1, 7, sr.Schema{Schema: `{"type":"object"}`, Type: sr.TypeJSON})
+	behind, err := url.Parse(registry.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(behind)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "lambda" || password != "secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	o, s := options(t, "noop")
+	o.Brokers = newCluster(t, "\x00\x00\x00\x00\x07{}", "\x00\x00\x00\x00\x08{}").ListenAddrs()
+	o.SchemaRegistry = strings.Replace(server.URL, "http://", "http://lambda:secret@", 1)
+	o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+	report, err := run(t, o)
+	if err != nil || report.Done != 1 || fmt.Sprint(report.GivenUp) != "map[SCHEMA_NOT_FOUND:1]" {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if strings.Contains(s.String()+report.Text(), "secret") {
+		t.Errorf("the password is in %s%s", s, report.Text())
 	}
 }
 
