@@ -56,6 +56,11 @@ const (
 		`{"name":"currency","type":["null","string"]},{"name":"from","type":"bank.Party"},{"name":"to","type":"bank.Party"},{"name":"text","type":"string"}]}`
 )
 
+// jsonSchema is that of payments in JSON. It also admits the keys of the tests.
+const jsonSchema = `{"type":"object","properties":{"paymentId":{"type":"string","minLength":1},` +
+	`"amount":{"type":"string","pattern":"^-?[0-9]+$"},"currency":{"type":"string","enum":["EUR","USD"]},"from":{"$ref":"#/definitions/party"},` +
+	`"to":{"$ref":"#/definitions/party"}},"definitions":{"party":{"type":"object","properties":{"name":{"type":"string"},"iban":{"type":"string"}}}}}`
+
 // selfContained is avroSchema without a reference, for Glue, which has none.
 var selfContained = strings.Replace(avroSchema, `"bank.Party"`, partySchema, 1)
 
@@ -139,7 +144,7 @@ func newRegistries(t testing.TB) *registries {
 		}
 		add(schema.Avro, selfContained, sr.Schema{Schema: avroSchema, References: []sr.SchemaReference{{Name: "bank.Party", Subject: "party", Version: 1}}})
 		add(schema.Protobuf, protoSchema(t), sr.Schema{Schema: protoSchema(t), Type: sr.TypeProtobuf})
-		add(schema.JSON, `{"type":"object"}`, sr.Schema{Schema: `{"type":"object"}`, Type: sr.TypeJSON})
+		add(schema.JSON, jsonSchema, sr.Schema{Schema: jsonSchema, Type: sr.TypeJSON})
 	}
 	return r
 }
