@@ -52,7 +52,7 @@ func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base 
 	if len(added.observers) > 0 {
 		cfg.Engine.Observer = added.observers
 	}
-	cfg.Records.Batch = added.batch
+	cfg.Records.Batch, cfg.Records.Poll = added.batch, added.poll
 	return &Base{
 		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel, added.logAttrs), awsCfg: loadOnce(),
 		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, around: added.around,

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
@@ -20,6 +21,7 @@ type options struct {
 	observers observers
 	around    []func(kafka.Handler) kafka.Handler
 	batch     func(ctx context.Context, partitions [][]kafka.Record) (context.Context, func(*kafka.Batch))
+	poll      func(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within
 	logAttrs  []func(ctx context.Context) []slog.Attr
 }
 
@@ -36,6 +38,11 @@ func WithHandler(around func(kafka.Handler) kafka.Handler) Option {
 // WithBatch sets kafka.Config.Batch. The last one counts.
 func WithBatch(begin func(ctx context.Context, partitions [][]kafka.Record) (inside context.Context, end func(*kafka.Batch))) Option {
 	return func(all *options) { all.batch = begin }
+}
+
+// WithPoll sets kafka.Config.Poll, for processes. The last one counts.
+func WithPoll(poll func(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within) Option {
+	return func(all *options) { all.poll = poll }
 }
 
 // WithObserver adds an observer of the engine.

@@ -31,6 +31,9 @@ const (
 	Process                   // handle it once per topic, partition and offset: redeliveries are recognised, a producer's duplicates are not
 )
 
+// Within returns the context of a handler from the one that it would have otherwise. It is safe for concurrent use.
+type Within func(context.Context) context.Context
+
 // Config configures a Processor. Every field's zero value stands for its default.
 type Config struct {
 	// Key returns a record's idempotency key (default HeaderKey(DefaultKeyHeader)).
@@ -60,6 +63,9 @@ type Config struct {
 	// Batch is called with the records of each Processor.Run before they are handled, if not nil. The context that it returns is that of the batch,
 	// and of its handlers. end is called when the batch has ended. A Stream has no batches.
 	Batch func(ctx context.Context, partitions [][]Record) (inside context.Context, end func(*Batch))
+	// Poll is called by package kafka/consumer with the records of each poll that returned some, before they are handled, if not nil. began is
+	// when the poll began. within returns the context of the handler of each of these records.
+	Poll func(ctx context.Context, began time.Time, records []Record) (within Within)
 	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that fails is retried
 	// until it succeeds. It blocks its partition, in a Stream its lane.
 	DeadLetters DeadLetters

@@ -18,6 +18,7 @@ type Message struct {
 
 	processor *Processor
 	cluster   string // the record's cluster
+	within    Within // nil without Config.Poll
 	rejected  error  // what the handler returns without a call: Permanent, or Unavailable if the record can't be identified now
 }
 
@@ -89,6 +90,9 @@ func (m *Message) reject(err error) idem.Task {
 func (t *task) Handle(ctx context.Context) ([]byte, error) {
 	if t.rejected != nil {
 		return nil, t.rejected
+	}
+	if t.within != nil {
+		ctx = t.within(ctx)
 	}
 	return t.processor.handler(ctx, *t.Record)
 }

@@ -46,13 +46,17 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 
 // Add adds records. Those of a partition must be in the order of their offsets. Add returns at once: the caller bounds the
 // number of records that are in progress. After Close it does nothing.
-func (s *Stream) Add(records ...Record) {
+func (s *Stream) Add(records ...Record) { s.AddWithin(nil, records...) }
+
+// AddWithin adds records as Add does. within, if it is not nil, returns the contexts of their handlers.
+func (s *Stream) AddWithin(within Within, records ...Record) {
 	items := make([]*batch.Item, len(records))
 	for i := range records {
 		m := &struct { // one allocation, which lives until the record is done
 			Message
 			record Record
 		}{record: records[i]}
+		m.within = within
 		m.prepare(s.processor, &m.record, s.cluster)
 		m.Lane = s.lane(&m.record)
 		items[i] = &m.Item

@@ -32,6 +32,10 @@ func BenchmarkDecode(b *testing.B) {
 			var p payment
 			return d.Decode(b.Context(), r, &p)
 		})
+		run("JSON, validated", registry, schema.JSON, func(d *schema.Decoder, r *kafka.Record) error {
+			var p payment
+			return d.Decode(b.Context(), r, &p)
+		})
 		run("Protobuf", registry, schema.Protobuf, func(d *schema.Decoder, r *kafka.Record) error {
 			var p *paymentpb.Payment
 			return d.Decode(b.Context(), r, &p)

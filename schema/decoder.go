@@ -23,7 +23,7 @@ const (
 type Config struct {
 	// Registry has the schemas.
 	Registry Registry
-	// Formats are the data formats besides JSON. JSON is not validated against its schema.
+	// Formats are the data formats besides JSON. With jsonschema.Format, JSON is validated against its schema, otherwise not.
 	Formats []Format
 	// SourceEvents must be true if Lambda's event source has a schema registry with EventRecordFormat SOURCE: it then delivers
 	// encoded data without framing. Otherwise values that it has looked up a schema for are taken to be JSON.

@@ -7,6 +7,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/glue v1.172.3
 	github.com/bufbuild/protocompile v0.14.1
 	github.com/idemsk/idemsk v0.0.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/twmb/avro v1.9.0
 	github.com/twmb/franz-go v1.22.2
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
@@ -38,6 +39,7 @@ require (
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
 )
 
 replace github.com/idemsk/idemsk => ..

@@ -7,12 +7,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/twmb/avro"
@@ -22,12 +19,14 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/idemsk/idemsk/internal/gluefake"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/schema"
 	avroformat "github.com/idemsk/idemsk/schema/avro"
 	"github.com/idemsk/idemsk/schema/confluent"
 	"github.com/idemsk/idemsk/schema/glue"
 	"github.com/idemsk/idemsk/schema/internal/paymentpb"
+	"github.com/idemsk/idemsk/schema/jsonschema"
 	protoformat "github.com/idemsk/idemsk/schema/proto"
 )
 
@@ -56,6 +55,11 @@ const (
 	avroSchema = `{"type":"record","name":"bank.Payment","fields":[{"name":"paymentId","type":"string"},{"name":"amount","type":"long"},` +
 		`{"name":"currency","type":["null","string"]},{"name":"from","type":"bank.Party"},{"name":"to","type":"bank.Party"},{"name":"text","type":"string"}]}`
 )
+
+// jsonSchema is that of payments in JSON. It also admits the keys of the tests.
+const jsonSchema = `{"type":"object","properties":{"paymentId":{"type":"string","minLength":1},` +
+	`"amount":{"type":"string","pattern":"^-?[0-9]+$"},"currency":{"type":"string","enum":["EUR","USD"]},"from":{"$ref":"#/definitions/party"},` +
+	`"to":{"$ref":"#/definitions/party"}},"definitions":{"party":{"type":"object","properties":{"name":{"type":"string"},"iban":{"type":"string"}}}}}`
 
 // selfContained is avroSchema without a reference, for Glue, which has none.
 var selfContained = strings.Replace(avroSchema, `"bank.Party"`, partySchema, 1)
@@ -116,7 +120,7 @@ func asJSON(t testing.TB, format string, p payment) (out []byte) {
 type registries struct {
 	testing.TB
 	confluent *srfake.Registry
-	glue      *fakeGlue
+	glue      *gluefake.Server
 	glueURL   string
 }
 
@@ -125,7 +129,7 @@ var confluentIDs = map[string][2]int{schema.Avro: {10, 11}, schema.Protobuf: {20
 
 func newRegistries(t testing.TB) *registries {
 	t.Helper()
-	r := &registries{TB: t, confluent: srfake.New(), glue: &fakeGlue{schemas: make(map[string][2]string)}}
+	r := &registries{TB: t, confluent: srfake.New(), glue: gluefake.New()}
 	t.Cleanup(r.confluent.Close)
 	server := httptest.NewServer(r.glue)
 	t.Cleanup(server.Close)
@@ -136,11 +140,11 @@ func newRegistries(t testing.TB) *registries {
 			id := confluentIDs[format][version]
 			s.Schema += strings.Repeat(" ", version)
 			r.confluent.SeedSchema("payments-"+format, version+1, id, s)
-			r.glue.schemas[glueID(id)] = [2]string{format, text}
+			r.glue.Seed(glueID(id), format, text)
 		}
 		add(schema.Avro, selfContained, sr.Schema{Schema: avroSchema, References: []sr.SchemaReference{{Name: "bank.Party", Subject: "party", Version: 1}}})
 		add(schema.Protobuf, protoSchema(t), sr.Schema{Schema: protoSchema(t), Type: sr.TypeProtobuf})
-		add(schema.JSON, `{"type":"object"}`, sr.Schema{Schema: `{"type":"object"}`, Type: sr.TypeJSON})
+		add(schema.JSON, jsonSchema, sr.Schema{Schema: jsonSchema, Type: sr.TypeJSON})
 	}
 	return r
 }
@@ -167,7 +171,7 @@ func (r *registries) of(name, address string) schema.Registry {
 // decoder returns a decoder of all formats.
 func (r *registries) decoder(cfg schema.Config) *schema.Decoder {
 	r.Helper()
-	cfg.Formats = append(cfg.Formats, avroformat.Format{}, protoformat.Format{})
+	cfg.Formats = append(cfg.Formats, avroformat.Format{}, protoformat.Format{}, jsonschema.Format{})
 	d, err := schema.New(cfg)
 	if err != nil {
 		r.Fatal(err)
@@ -231,32 +235,4 @@ func compressed(t testing.TB, framed []byte) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-// fakeGlue answers GetSchemaVersion.
-type fakeGlue struct {
-	schemas map[string][2]string // data format and text, by ID
-
-	mu       sync.Mutex
-	requests int
-}
-
-// ServeHTTP implements http.Handler.
-func (g *fakeGlue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g.mu.Lock()
-	g.requests++
-	g.mu.Unlock()
-	var in struct{ SchemaVersionId string } //nolint:revive // as the service names it
-	body, _ := io.ReadAll(r.Body)
-	_ = json.Unmarshal(body, &in)
-	found, ok := g.schemas[in.SchemaVersionId]
-	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
-	if r.Header.Get("X-Amz-Target") != "AWSGlue.GetSchemaVersion" || !ok {
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"__type":"EntityNotFoundException","Message":"Schema version is not found."}`)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(map[string]string{
-		"SchemaVersionId": in.SchemaVersionId, "DataFormat": found[0], "SchemaDefinition": found[1], "Status": "AVAILABLE",
-	})
 }

@@ -28,6 +28,8 @@ type Config struct {
 	Group string
 	// RecordSpans makes a span for each call of the handler. Otherwise only batches have spans, which process hosts do not have.
 	RecordSpans bool
+	// PollSpans makes a span for each poll of a consumer process that returned records.
+	PollSpans bool
 }
 
 // Telemetry traces and measures one consumer. It is safe for concurrent use.
@@ -35,7 +37,9 @@ type Telemetry struct {
 	tracer      trace.Tracer
 	propagator  propagation.TextMapPropagator
 	recordSpans bool
-	attributes  []attribute.KeyValue // of all spans
+	pollSpans   bool
+	process     []attribute.KeyValue // of the spans of batches and records
+	poll        []attribute.KeyValue // of the spans of polls
 	meters      *meters
 }
 
@@ -50,22 +54,29 @@ func New(cfg Config) (*Telemetry, error) {
 	if cfg.Propagator == nil {
 		cfg.Propagator = propagation.TraceContext{}
 	}
-	common := []attribute.KeyValue{semconv.MessagingSystemKafka, semconv.MessagingOperationName("process")}
-	if cfg.Group != "" {
-		common = append(common, semconv.MessagingConsumerGroupName(cfg.Group))
+	operation := func(name string, more ...attribute.KeyValue) []attribute.KeyValue {
+		more = append(more, semconv.MessagingSystemKafka, semconv.MessagingOperationName(name))
+		if cfg.Group != "" {
+			more = append(more, semconv.MessagingConsumerGroupName(cfg.Group))
+		}
+		return more
 	}
-	m, err := newMeters(cfg.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL)), common)
+	m, err := newMeters(cfg.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL)), operation("process"))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	return &Telemetry{
 		tracer:     cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
-		propagator: cfg.Propagator, recordSpans: cfg.RecordSpans, meters: m,
-		attributes: append(common, semconv.MessagingOperationTypeProcess),
+		propagator: cfg.Propagator, recordSpans: cfg.RecordSpans, pollSpans: cfg.PollSpans, meters: m,
+		process: operation("process", semconv.MessagingOperationTypeProcess), poll: operation("poll", semconv.MessagingOperationTypeReceive),
 	}, nil
 }
 
 // Options returns the options of a host, for lambda/app and kafka/app.
 func (t *Telemetry) Options() []host.Option {
-	return []host.Option{host.WithHandler(t.Handler), host.WithBatch(t.Batch), host.WithObserver(t)}
+	all := []host.Option{host.WithHandler(t.Handler), host.WithBatch(t.Batch), host.WithObserver(t)}
+	if t.pollSpans {
+		all = append(all, host.WithPoll(t.Poll))
+	}
+	return all
 }

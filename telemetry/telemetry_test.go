@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/observe"
@@ -53,7 +55,7 @@ func newFixture(t *testing.T) *fixture {
 	f.tracer = provider.Tracer("test")
 	var err error
 	f.Telemetry, err = telemetry.New(telemetry.Config{
-		TracerProvider: provider, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(f.metrics)), Group: "ledger", RecordSpans: true,
+		TracerProvider: provider, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(f.metrics)), Group: "ledger", RecordSpans: true, PollSpans: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -212,6 +214,16 @@ func TestOneTraceFromTheProducerToTheNextConsumer(t *testing.T) {
 	if len(second.Links()) != 1 || second.Links()[0].SpanContext.SpanID() != batch.SpanContext().SpanID() {
 		t.Errorf("the record has the links %v; want one to its batch %v", second.Links(), batch.SpanContext())
 	}
+	poll := f.span("poll payments", trace.SpanKindClient)
+	if len(poll.Links()) != 1 || poll.Links()[0].SpanContext.SpanID() != sending.SpanContext().SpanID() || !poll.StartTime().Before(poll.EndTime()) {
+		t.Errorf("the poll has the links %v and took %v; want a link to %v", poll.Links(), poll.EndTime().Sub(poll.StartTime()), sending.SpanContext())
+	}
+	if len(first.Links()) != 1 || first.Links()[0].SpanContext.SpanID() != poll.SpanContext().SpanID() {
+		t.Errorf("the first record has the links %v; want one to its poll %v", first.Links(), poll.SpanContext())
+	}
+	has(t, poll, attribute.String("messaging.system", "kafka"), attribute.String("messaging.operation.name", "poll"),
+		attribute.String("messaging.operation.type", "receive"), attribute.String("messaging.destination.name", payments),
+		attribute.Int("messaging.batch.message_count", 1), attribute.String("messaging.consumer.group.name", "ledger"))
 	has(t, first, attribute.String("messaging.system", "kafka"), attribute.String("messaging.operation.name", "process"),
 		attribute.String("messaging.operation.type", "process"), attribute.String("messaging.destination.name", payments),
 		attribute.String("messaging.destination.partition.id", "0"), attribute.Int("messaging.kafka.offset", 0),
@@ -272,7 +284,7 @@ func (f *fixture) consume(brokers []string, handler kafka.Handler) {
 		f.Fatal(err)
 	}
 	c, err := consumer.New(engine, f.Handler(handler), consumer.Config{
-		Brokers: brokers, Topics: []string{payments}, Group: "ledger", Logger: slog.New(slog.DiscardHandler),
+		Brokers: brokers, Topics: []string{payments}, Group: "ledger", Logger: slog.New(slog.DiscardHandler), Records: kafka.Config{Poll: f.Poll},
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -373,6 +385,21 @@ func TestBatchLinksEachProducerOnce(t *testing.T) {
 		t.Errorf("%d links; want 128", len(batch.Links()))
 	}
 	has(t, batch, attribute.Int("messaging.batch.message_count", 401))
+}
+
+// The options of a host trace batches, and polls if they are asked for.
+func TestOptions(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		tel, err := telemetry.New(telemetry.Config{PollSpans: polls})
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := host.NewBase(host.NewVars(func(string) (string, bool) { return "", false }), host.Config{}, io.Discard, tel.Options()...)
+		records := base.Config.Records
+		if records.Batch == nil || (records.Poll != nil) != polls || base.Config.Engine.Observer == nil {
+			t.Errorf("with PollSpans %v: %+v", polls, records)
+		}
+	}
 }
 
 func TestMetrics(t *testing.T) {

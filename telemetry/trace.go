@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -33,7 +34,7 @@ func (t *Telemetry) Handler(next kafka.Handler) kafka.Handler {
 // traced calls a handler in a span.
 func (t *Telemetry) traced(ctx context.Context, next kafka.Handler, r kafka.Record, batch trace.SpanContext) ([]byte, error) {
 	options := []trace.SpanStartOption{
-		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.attributes...), trace.WithAttributes(
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.process...), trace.WithAttributes(
 			semconv.MessagingDestinationName(r.Topic), semconv.MessagingDestinationPartitionID(strconv.Itoa(int(r.Partition))),
 			semconv.MessagingKafkaOffset(int(r.Offset)),
 		),
@@ -70,6 +71,28 @@ const maxLinks = 128
 
 // Batch makes a span for a batch, with links to the spans of its producers: at most 128, each once. It is for kafka.Config.Batch.
 func (t *Telemetry) Batch(ctx context.Context, partitions [][]kafka.Record) (inside context.Context, end func(*kafka.Batch)) {
+	ctx, span := t.start(ctx, "process", partitions, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.process...))
+	return ctx, func(b *kafka.Batch) {
+		defer span.End()
+		if m := unsettled(b); m != nil {
+			span.SetAttributes(errorType(m.Err()))
+			span.SetStatus(codes.Error, m.Record.Source()+": "+m.Err().Error())
+		}
+	}
+}
+
+// Poll makes a span for a poll of a consumer process, from its beginning until now, with links as those of Batch. It is for kafka.Config.Poll.
+func (t *Telemetry) Poll(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within {
+	_, span := t.start(ctx, "poll", [][]kafka.Record{records},
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(t.poll...), trace.WithTimestamp(began))
+	span.End()
+	return func(ctx context.Context) context.Context {
+		return trace.ContextWithSpanContext(ctx, span.SpanContext())
+	}
+}
+
+// start starts a span for many records, with links to the spans of their producers.
+func (t *Telemetry) start(ctx context.Context, name string, partitions [][]kafka.Record, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	var links []trace.Link
 	var topics []string
 	seen := make(map[trace.SpanID]bool)
@@ -91,18 +114,11 @@ func (t *Telemetry) Batch(ctx context.Context, partitions [][]kafka.Record) (ins
 			}
 		}
 	}
-	name, attributes := "process", append(slices.Clone(t.attributes), semconv.MessagingBatchMessageCount(n))
+	options = append(options, trace.WithLinks(links...), trace.WithAttributes(semconv.MessagingBatchMessageCount(n)))
 	if len(topics) == 1 {
-		name, attributes = "process "+topics[0], append(attributes, semconv.MessagingDestinationName(topics[0]))
+		name, options = name+" "+topics[0], append(options, trace.WithAttributes(semconv.MessagingDestinationName(topics[0])))
 	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...), trace.WithLinks(links...))
-	return ctx, func(b *kafka.Batch) {
-		defer span.End()
-		if m := unsettled(b); m != nil {
-			span.SetAttributes(errorType(m.Err()))
-			span.SetStatus(codes.Error, m.Record.Source()+": "+m.Err().Error())
-		}
-	}
+	return t.tracer.Start(ctx, name, options...)
 }
 
 // unsettled returns the first record of a batch that is to be delivered again, nil if there is none.

@@ -12,11 +12,12 @@ import (
 // poll reads records until ctx ends, which returns nil, or an operator must act.
 func (m *member) poll(ctx context.Context, client *kgo.Client) error {
 	for {
+		began := time.Now()
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end of the context is the regular end
 		}
-		err := m.take(ctx, client, fetches)
+		err := m.take(ctx, client, fetches, m.polled(ctx, began, fetches))
 		client.AllowRebalance()
 		if err != nil {
 			return err
@@ -24,21 +25,31 @@ func (m *member) poll(ctx context.Context, client *kgo.Client) error {
 	}
 }
 
+// polled calls kafka.Config.Poll, if it is set and there are records.
+func (m *member) polled(ctx context.Context, began time.Time, fetches kgo.Fetches) kafka.Within {
+	if m.cfg.Records.Poll == nil || fetches.NumRecords() == 0 {
+		return nil
+	}
+	records := make([]kafka.Record, 0, fetches.NumRecords())
+	fetches.EachRecord(func(r *kgo.Record) { records = append(records, record(r)) })
+	return m.cfg.Records.Poll(ctx, began, records)
+}
+
 // take adds the fetched records to the stream.
-func (m *member) take(ctx context.Context, client *kgo.Client, fetches kgo.Fetches) (err error) {
+func (m *member) take(ctx context.Context, client *kgo.Client, fetches kgo.Fetches, within kafka.Within) (err error) {
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if f.Err != nil && err == nil {
 			err = m.failed(ctx, client, &f)
 		}
 		if len(f.Records) > 0 && err == nil {
-			m.read(ctx, client, &f)
+			m.read(ctx, client, &f, within)
 		}
 	})
 	return err
 }
 
 // read adds the records of one partition to its window and to the stream.
-func (m *member) read(ctx context.Context, client *kgo.Client, f *kgo.FetchTopicPartition) {
+func (m *member) read(ctx context.Context, client *kgo.Client, f *kgo.FetchTopicPartition, within kafka.Within) {
 	at := place{f.Topic, f.Partition}
 	if m.rewound(ctx, at, f) {
 		m.stop(ended(), map[string][]int32{at.topic: {at.partition}})
@@ -46,7 +57,7 @@ func (m *member) read(ctx context.Context, client *kgo.Client, f *kgo.FetchTopic
 	}
 	records := make([]kafka.Record, 0, len(f.Records))
 	if m.enter(client, at, f, &records) {
-		m.stream.Add(records...)
+		m.stream.AddWithin(within, records...)
 	}
 }
 

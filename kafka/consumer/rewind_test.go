@@ -57,9 +57,9 @@ func TestWindowBeginsAnewWhenTheBrokersLostRecords(t *testing.T) {
 				t.Errorf("watermark %d; want %d", mark.Offset, want)
 			}
 		}
-		m.read(t.Context(), nil, fetched(0, 9))
+		m.read(t.Context(), nil, fetched(0, 9), nil)
 		watermark(5)
-		m.read(t.Context(), nil, fetched(3, 12))
+		m.read(t.Context(), nil, fetched(3, 12), nil)
 		watermark(5)
 		close(release)
 		watermark(13)

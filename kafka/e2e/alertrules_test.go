@@ -62,6 +62,21 @@ var alertCases = map[string]struct{ fires, silent [][]string }{
 	"FailedOpen":       counterCases("idemsk_failed_open_total"),
 	"Fenced":           counterCases("idemsk_fenced_total"),
 	"CompletionFailed": counterCases("idemsk_completion_failed_total"),
+	"Maintenance": {
+		fires: [][]string{
+			{`idemsk_reconcile_last_run_failed 0 0 1 0`},
+			{`up{job="idemsk-reconcile"} 1 0x5`},
+		},
+		silent: [][]string{{`idemsk_reconcile_last_run_failed 0x40`, `up{job="idemsk-reconcile"} 1 0x2 1x40`, `up{job="idemsk"} 0x40`}},
+	},
+	"KeysInProgress": {
+		fires:  [][]string{{`idemsk_reconcile_keys_in_progress_age_seconds 0 901`}},
+		silent: [][]string{{`idemsk_reconcile_keys_in_progress_age_seconds 900x40`}},
+	},
+	"ExportDifferences": {
+		fires:  [][]string{{`idemsk_reconcile_export_differences 0 1`}},
+		silent: [][]string{{`idemsk_reconcile_export_differences 0x40`}},
+	},
 	"StoreDown": {
 		fires:  [][]string{{`idemsk_store_down_total 0x5 0+1x8`}},
 		silent: [][]string{{`idemsk_store_down_total 0x5 1x40`}, {`idemsk_store_down_total 7x40`}},

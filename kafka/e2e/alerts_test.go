@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v2"
 
+	"github.com/idemsk/idemsk/internal/reconcile/prom"
 	"github.com/idemsk/idemsk/kafka/consumer/monitor"
 )
 
@@ -75,6 +76,7 @@ func TestAlertRulesUseExportedMetrics(t *testing.T) {
 		f.until("the partition is assigned", func() bool { return f.calledOnce(1) })
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(monitor.NewCollector(c.Consumer), monitor.NewOutcomes())
+		prom.Register(registry)
 		families, err := registry.Gather()
 		if err != nil {
 			f.Fatal(err)

@@ -170,7 +170,7 @@ const localStack = "http://127.0.0.1:4566"
 func (l *localCommand) fromLocalStack(ctx context.Context) (err error) {
 	allowed := []string{
 		"from-localstack", "endpoint-url", "region", "brokers", "tls", "tls-ca", "tls-cert", "tls-key", "auth", "secret-arn",
-		"topic", "function-name", "partitions", "broker-port", "produce", "producer-duplicates", "seed",
+		"topic", "function-name", "partitions", "broker-port", "produce", "producer-duplicates", "seed", "schema-registry",
 		"until-drained", "ui", "duplicate", "concurrent-duplicates", "slow", "retry", "log",
 	}
 	wanted := local.Wanted{}

@@ -57,11 +57,11 @@ func (l *localCommand) declareMapping(fs *flag.FlagSet) {
 	fs.StringVar(&c.Retry, "retry", c.Retry, "`WHICH` records are redelivered if the function reports failed ones: named (only those), "+
 		"or from-lowest\n(all from the lowest offset)")
 	fs.StringVar(&l.filter, "filter-criteria", "", `the filter criteria as `+"`JSON`"+`: {"Filters":[{"Pattern":"{\"value\":{…}}"}]}; @FILE reads a file`)
-	fs.StringVar(&l.opt.SchemaRegistry, "schema-registry", "", "validate and convert records by the schema registry at this `URL`, with Confluent's API;\n"+
-		"fake: one in this process, at an address that is printed")
+	fs.StringVar(&l.opt.SchemaRegistry, "schema-registry", "", "validate and convert records by the schema `REGISTRY`: the URL of one with Confluent's API, or\n"+
+		"arn:aws:glue:…:registry/NAME; fake or fake-glue: one in this process, at an address that is printed")
 	fs.StringVar(&l.format, "event-record-format", esm.FormatJSON, "with --schema-registry: the `FORMAT` of the records that the function gets, JSON or SOURCE")
 	fs.StringVar(&l.validation, "schema-validation", esm.AttributeValue, "with --schema-registry: `WHAT` is validated and converted: VALUE, KEY or KEY,VALUE")
-	fs.StringVar(&c.OnFailure, "on-failure", "", "`WHERE` to send records that are given up: arn:aws:sqs:…, arn:aws:s3:::BUCKET, or kafka://TOPIC")
+	fs.StringVar(&c.OnFailure, "on-failure", "", "`WHERE` to send records that are given up: arn:aws:sqs:…, arn:aws:sns:…, arn:aws:s3:::BUCKET, or kafka://TOPIC")
 	fs.IntVar(&c.Pollers, "pollers", 2, "process up to `N` batches at once, at most one for each partition, each with its own function process")
 }
 

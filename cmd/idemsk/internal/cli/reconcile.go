@@ -10,6 +10,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/internal/reconcile"
+	"github.com/idemsk/idemsk/internal/reconcile/prom"
 )
 
 func reconcileVerb() verb {
@@ -31,6 +32,7 @@ interrupted.`,
 			"idemsk reconcile --against bookings.csv --field payment_id --namespace ledger --topic payments --from 24h",
 			"idemsk reconcile --against bookings.jsonl --field paymentId --namespace ledger --topic payments --json",
 			"idemsk reconcile --every 24h --against s3://exports/bookings/ --covers 25h --lag 1h --namespace ledger --topic payments --emf ledger",
+			"idemsk reconcile --every 1h --http :9464 --store-url postgres://idemsk:…@db:5432/payments",
 			"IDEMSK_STORE_URL=rediss://idemsk:…@cache:6379 idemsk reconcile",
 		},
 		flags: func(fs *flag.FlagSet) action {
@@ -52,7 +54,10 @@ type reconcileCommand struct {
 	limit       int
 	every       time.Duration
 	emf         string
+	http        string
 	json        bool
+
+	metrics *prom.Metrics // nil without http
 }
 
 func (r *reconcileCommand) declare(fs *flag.FlagSet) {
@@ -73,6 +78,7 @@ func (r *reconcileCommand) declare(fs *flag.FlagSet) {
 	fs.IntVar(&r.limit, "limit", defaultReconcileLimit, "list at most `N` keys or rows of each kind; 0 for all")
 	fs.DurationVar(&r.every, "every", 0, "repeat until interrupted, with this `TIME` between runs")
 	fs.StringVar(&r.emf, "emf", "", "also print the metrics of a run in CloudWatch's embedded metric format, as those of the function `NAME`")
+	fs.StringVar(&r.http, "http", "", "with --every: serve the metrics of the last run at `ADDR` (127.0.0.1:9464), under /metrics, for Prometheus")
 	fs.BoolVar(&r.json, "json", false, "print the report as JSON")
 }
 
@@ -87,6 +93,8 @@ func (r *reconcileCommand) check(args []string) error {
 		return usagef("--limit is %d: want 0 (all) or more", r.limit)
 	case r.every < 0:
 		return usagef("--every is %s: want a duration above 0", r.every)
+	case r.http != "" && r.every == 0:
+		return usagef("--http is only for repeated runs (--every)")
 	case r.covers < 0 || r.lag < 0 || (r.lag > 0 && r.lag >= r.covers):
 		return usagef("--covers is %s and --lag %s: want --covers above --lag, and --lag of 0 or more", r.covers, r.lag)
 	case r.covers > 0 && (r.against == "" || r.from+r.to != ""):
@@ -108,28 +116,25 @@ func (r *reconcileCommand) run(ctx context.Context, s Streams, args []string) er
 		return err
 	}
 	defer store.close()
+	end, err := r.serveMetrics(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer end()
 	return repeat(ctx, s, "reconcile", r.every, func() error { return r.once(ctx, s, store, prefix) })
 }
 
 func (r *reconcileCommand) once(ctx context.Context, s Streams, store *adminStore, prefix string) error {
 	now := time.Now()
-	opt := reconcile.Options{Prefix: prefix, Limit: r.limit}
-	export, err := r.openExport(ctx)
+	report, from, err := r.compare(ctx, store, prefix, now)
+	r.count(report, time.Since(now))
 	if err != nil {
 		return err
-	}
-	defer export.Close() //nolint:errcheck // only read
-	if err := r.bound(&opt, export, now); err != nil {
-		return err
-	}
-	report, err := reconcile.Run(ctx, store, export.Rows, opt, now)
-	if err != nil {
-		return store.explain(err)
 	}
 	if r.json {
 		err = printJSON(s, report, "  ")
 	} else {
-		_, err = fmt.Fprint(s.Out, reconcileText(report, export.Name, now))
+		_, err = fmt.Fprint(s.Out, reconcileText(report, from, now))
 	}
 	if r.emf != "" {
 		report.WriteMetrics(s.Out, r.emf, time.Since(now))
@@ -138,6 +143,24 @@ func (r *reconcileCommand) once(ctx context.Context, s Streams, store *adminStor
 		return errReported
 	}
 	return err
+}
+
+// compare reads the store and the export, and returns the name of the export. If it fails, there is no report.
+func (r *reconcileCommand) compare(ctx context.Context, store *adminStore, prefix string, now time.Time) (_ *reconcile.Report, from string, err error) {
+	opt := reconcile.Options{Prefix: prefix, Limit: r.limit}
+	export, err := r.openExport(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer export.Close() //nolint:errcheck // only read
+	if err := r.bound(&opt, export, now); err != nil {
+		return nil, "", err
+	}
+	report, err := reconcile.Run(ctx, store, export.Rows, opt, now)
+	if err != nil {
+		return nil, "", store.explain(err)
+	}
+	return report, export.Name, nil
 }
 
 // openExport opens the export. Without one, it returns an empty Export.

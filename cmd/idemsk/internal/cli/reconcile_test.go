@@ -1,12 +1,16 @@
 package cli_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,11 +138,123 @@ func TestReconcileAtAnInterval(t *testing.T) {
 	}
 }
 
+// The metrics of the last run that succeeded stay when one fails, and the failure is counted.
+func TestReconcileServesMetrics(t *testing.T) {
+	t.Parallel()
+	endpoint, s3 := newBucketAndKeys(t)
+	began := time.Now()
+	r := reconcileServing(t, "--every", "10ms", "--endpoint-url", endpoint, "--against", "s3://exports/bookings/", "--field", "id",
+		"--namespace", "ledger", "--topic", "payments", "--covers", "4h")
+	r.after("there is no export", map[string]float64{"last_run_failed": 1, "last_success_timestamp_seconds": 0, "keys": 0})
+
+	s3.PutAt("/exports/bookings/1.csv", []byte("id\ndone\nghost\n"), began)
+	found := map[string]float64{"keys": 8, "keys_overdue": 1, "keys_failed": 1, "export_rows": 2, "export_matched": 1, "export_differences": 4, "last_run_failed": 0}
+	metrics := r.after("2 rows in", found)
+	if at := metrics["last_success_timestamp_seconds"]; at < float64(began.Unix()) || metrics["duration_seconds"] <= 0 || metrics["keys_in_progress_age_seconds"] <= 0 {
+		t.Errorf("%v; want a run after %s, its duration, and the age of a key", metrics, began)
+	}
+	if metrics["failures_total"] < 1 {
+		t.Errorf("%v; want the failures before", metrics)
+	}
+
+	s3.PutAt("/exports/bookings/2.csv", []byte("no such column\n"), began.Add(time.Second))
+	found["last_run_failed"] = 1
+	if after := r.after("no column", found)["failures_total"]; after <= metrics["failures_total"] {
+		t.Errorf("%v failures, %v before", after, metrics["failures_total"])
+	}
+
+	second := idemsk(t, "reconcile", "--every", "1h", "--endpoint-url", endpoint, "--http", r.addr)
+	if second.code != 1 || second.out != "" || !strings.Contains(second.err, "--http: listen tcp "+r.addr+": bind: address already in use") {
+		t.Errorf("%+v; want exit 1, and that the port is in use", second)
+	}
+}
+
+// servedReconcile is a running idemsk reconcile --http. It waits with its next run until its output is read.
+type servedReconcile struct {
+	t      *testing.T
+	addr   string
+	output *io.PipeReader
+}
+
+// reconcileServing runs idemsk reconcile until the end of the test.
+func reconcileServing(t *testing.T, flags ...string) *servedReconcile {
+	t.Helper()
+	read, write := io.Pipe()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Main(ctx, append([]string{"reconcile", "--http", "127.0.0.1:0"}, flags...), cli.Streams{Out: write, Err: write}, "v1")
+	}()
+	t.Cleanup(func() {
+		stop()
+		_ = read.Close()
+		if code := <-ended; code != 0 {
+			t.Errorf("idemsk reconcile: exit %d", code)
+		}
+	})
+	r := &servedReconcile{t: t, output: read}
+	line := r.read()
+	found := regexp.MustCompile(`^Metrics: http://(127\.0\.0\.1:\d+)/metrics\n$`).FindStringSubmatch(line)
+	if found == nil {
+		t.Fatalf("%q; want the address of the metrics", line)
+	}
+	r.addr = found[1]
+	return r
+}
+
+// read returns what the command writes at once.
+func (r *servedReconcile) read() string {
+	r.t.Helper()
+	text := make([]byte, 1<<16)
+	n, err := r.output.Read(text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text[:n])
+}
+
+// after returns the metrics after an output with a text, and compares some of them.
+func (r *servedReconcile) after(text string, want map[string]float64) (metrics map[string]float64) {
+	r.t.Helper()
+	for !strings.Contains(r.read(), text) {
+	}
+	metrics = r.scrape()
+	for name, value := range want {
+		if metrics[name] != value {
+			r.t.Errorf("%s is %v; want %v", name, metrics[name], value)
+		}
+	}
+	return metrics
+}
+
+// scrape returns the metrics by their names after idemsk_reconcile_.
+func (r *servedReconcile) scrape() map[string]float64 {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+r.addr+"/metrics", nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	values := make(map[string]float64)
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if name, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "idemsk_reconcile_"), " "); ok && name != "#" {
+			if values[name], err = strconv.ParseFloat(value, 64); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+	return values
+}
+
 func TestReconcileFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"x"}, {"--limit", "-1"}, {"--every", "-1s"}, {"--covers", "1h"}, {"--against", "a.csv", "--lag", "1h"},
-		{"--against", "a.csv", "--covers", "1h", "--lag", "1h"}, {"--against", "a.csv", "--covers", "2h", "--from", "1h"}, {"--topic", "payments"},
+		{"--http", "127.0.0.1:0"}, {"--against", "a.csv", "--covers", "1h", "--lag", "1h"}, {"--against", "a.csv", "--covers", "2h", "--from", "1h"}, {"--topic", "payments"},
 	} {
 		if r := idemsk(t, append([]string{"reconcile"}, args...)...); r.code != 2 || r.out != "" {
 			t.Errorf("%v: %+v; want exit 2", args, r)

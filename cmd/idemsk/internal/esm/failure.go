@@ -82,7 +82,7 @@ type (
 	}
 )
 
-// Metadata returns the message for SQS, without the records.
+// Metadata returns the message for SQS and SNS, without the records.
 func (f *Failure) Metadata() ([]byte, error) { return f.encode(f.message(f.Records)) }
 
 // WithPayload returns the object for S3: the metadata, with the whole event as a string.

@@ -1,21 +1,17 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -32,8 +28,8 @@ type onFailure struct {
 	close func()
 }
 
-// openDestination opens the destination that OnFailure names as in DestinationConfig: by the ARN of a queue or bucket, or as
-// kafka://TOPIC. The URL of a queue and s3://BUCKET are accepted too.
+// openDestination opens the destination that OnFailure names as in DestinationConfig: by the ARN of a queue, an SNS topic or a
+// bucket, or as kafka://TOPIC. The URL of a queue and s3://BUCKET are accepted too.
 func openDestination(ctx context.Context, o *Options, s *runStore, brokers []string) (*onFailure, error) {
 	name := o.ESM.OnFailure
 	if topic, ok := esm.KafkaTopic(name); ok {
@@ -48,10 +44,12 @@ func openDestination(ctx context.Context, o *Options, s *runStore, brokers []str
 		return &onFailure{close: func() {}}, nil
 	case isBucket:
 		return openBucket(ctx, o, bucket)
+	case strings.HasPrefix(name, "arn:aws:sns:"):
+		return openNotifications(ctx, o, name)
 	case strings.HasPrefix(name, "arn:aws:sqs:"), strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
 		return openQueue(ctx, o, s, name)
 	}
-	return nil, optionsf("--on-failure is %q: want arn:aws:sqs:…, the URL of a queue, arn:aws:s3:::BUCKET or kafka://TOPIC", name)
+	return nil, optionsf("--on-failure is %q: want arn:aws:sqs:…, the URL of a queue, arn:aws:sns:…, arn:aws:s3:::BUCKET or kafka://TOPIC", name)
 }
 
 // queue is an SQS queue.
@@ -105,34 +103,24 @@ func (q *queue) Send(ctx context.Context, f *esm.Failure) error {
 	return err
 }
 
-// bucket is an S3 bucket. Its requests are signed and path-style. There is no client for S3, because one kind of request is enough.
+// bucket is an S3 bucket. Requests are path-style.
 type bucket struct {
-	client   *http.Client
-	cfg      aws.Config
-	signer   *v4.Signer
-	endpoint string
-	name     string
-	mapping  string // the mapping's UUID, a part of the object keys
+	service *service
+	name    string
+	mapping string // the mapping's UUID, a part of the object keys
 }
 
 func openBucket(ctx context.Context, o *Options, name string) (*onFailure, error) {
-	cfg, err := o.AWS(ctx)
+	s, err := newService(ctx, o, "s3", "")
 	if err != nil {
 		return nil, err
 	}
-	b := &bucket{
-		client: &http.Client{Timeout: destinationTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, cfg: cfg,
-		signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }), name: name, mapping: newUUID(),
-		endpoint: "https://s3." + cfg.Region + ".amazonaws.com",
-	}
-	if cfg.BaseEndpoint != nil {
-		b.endpoint = strings.TrimRight(*cfg.BaseEndpoint, "/")
-	}
+	b := &bucket{service: s, name: name, mapping: newUUID()}
 	if err := promptly(ctx, func(ctx context.Context) error { return b.do(ctx, http.MethodHead, "", nil) }); err != nil {
-		b.client.CloseIdleConnections()
-		return nil, fmt.Errorf("the on-failure destination, bucket %s at %s: %w", name, b.endpoint, err)
+		s.close()
+		return nil, fmt.Errorf("the on-failure destination, bucket %s at %s: %w", name, s.endpoint, err)
 	}
-	return &onFailure{Destination: b, close: b.client.CloseIdleConnections}, nil
+	return &onFailure{Destination: b, close: s.close}, nil
 }
 
 func (b *bucket) String() string { return "the bucket " + b.name }
@@ -148,32 +136,50 @@ func (b *bucket) Send(ctx context.Context, f *esm.Failure) error {
 }
 
 func (b *bucket) do(ctx context.Context, method, key string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(b.endpoint+"/"+b.name+"/"+key, "/"), bytes.NewReader(body))
+	return b.service.do(ctx, method, strings.TrimRight("/"+b.name+"/"+key, "/"), body)
+}
+
+// notifications is an SNS topic.
+type notifications struct {
+	service *service
+	arn     string
+}
+
+// openNotifications checks that the topic exists. A role that may publish may not be allowed to ask for that.
+func openNotifications(ctx context.Context, o *Options, arn string) (*onFailure, error) {
+	parts := strings.Split(arn, ":")
+	if len(parts) != 6 || parts[3] == "" || parts[5] == "" {
+		return nil, optionsf("--on-failure is %q: want arn:aws:sns:REGION:ACCOUNT:TOPIC", arn)
+	}
+	s, err := newService(ctx, o, "sns", parts[3])
+	if err != nil {
+		return nil, err
+	}
+	n := &notifications{service: s, arn: arn}
+	err = promptly(ctx, func(ctx context.Context) error { return n.call(ctx, url.Values{"Action": {"GetTopicAttributes"}}) })
+	if refused := (*statusError)(nil); err != nil && (!errors.As(err, &refused) || refused.code != http.StatusForbidden) {
+		s.close()
+		return nil, fmt.Errorf("the on-failure destination %s at %s: %w", arn, s.endpoint, err)
+	}
+	return &onFailure{Destination: n, close: s.close}, nil
+}
+
+func (n *notifications) String() string { return "the topic " + n.arn }
+
+// Send implements esm.Destination. The message is that for SQS.
+func (n *notifications) Send(ctx context.Context, f *esm.Failure) error {
+	body, err := f.Metadata()
 	if err != nil {
 		return err
 	}
-	credentials, err := b.cfg.Credentials.Retrieve(ctx)
-	if err != nil {
-		return fmt.Errorf("AWS credentials: %w", err)
-	}
-	sum := sha256.Sum256(body)
-	hash := hex.EncodeToString(sum[:])
-	req.Header.Set("X-Amz-Content-Sha256", hash)
-	if err := b.signer.SignHTTP(ctx, credentials, req, hash, "s3", b.cfg.Region, time.Now()); err != nil {
-		return err
-	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return err
-	}
-	text, readErr := io.ReadAll(io.LimitReader(resp.Body, 1000))
-	if err := errors.Join(readErr, resp.Body.Close()); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", resp.Status, text)
-	}
-	return nil
+	return n.call(ctx, url.Values{"Action": {"Publish"}, "Message": {string(body)}})
+}
+
+// call sends a request of the query protocol.
+func (n *notifications) call(ctx context.Context, form url.Values) error {
+	form.Set("Version", "2010-03-31")
+	form.Set("TopicArn", n.arn)
+	return n.service.do(ctx, http.MethodPost, "/", []byte(form.Encode()))
 }
 
 // newUUID returns a random UUID, version 4.

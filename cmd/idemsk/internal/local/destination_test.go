@@ -2,11 +2,14 @@ package local_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,5 +109,83 @@ func TestOnFailureToABucket(t *testing.T) {
 	o.ESM.OnFailure = "s3://nowhere"
 	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "bucket nowhere at "+server.URL+": 404") {
 		t.Errorf("an unknown bucket: %v", err)
+	}
+}
+
+// snsServer is an SNS with the topic gave-up.
+type snsServer struct {
+	mu        sync.Mutex
+	published []string
+	asked     int // the status of GetTopicAttributes for gave-up
+}
+
+func (s *snsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	form, err := url.ParseQuery(string(body))
+	switch {
+	case err != nil || r.Method != http.MethodPost || r.URL.Path != "/" || form.Get("Version") != "2010-03-31" ||
+		!strings.Contains(r.Header.Get("Authorization"), "/eu-west-1/sns/aws4_request") ||
+		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded; charset=utf-8":
+		w.WriteHeader(http.StatusBadRequest)
+	case form.Get("TopicArn") != "arn:aws:sns:eu-west-1:000000000000:gave-up":
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "<ErrorResponse><Error><Code>NotFound</Code></Error></ErrorResponse>")
+	case form.Get("Action") == "GetTopicAttributes":
+		w.WriteHeader(s.asked)
+	case form.Get("Action") == "Publish":
+		s.published = append(s.published, form.Get("Message"))
+	default:
+		w.WriteHeader(http.StatusBadRequest)
+	}
+}
+
+// The message is the metadata, without the records, as for SQS. The topic's region signs, not that of the configuration.
+func TestOnFailureToSNS(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []int{http.StatusOK, http.StatusForbidden} {
+		sns := &snsServer{asked: asked}
+		server := httptest.NewServer(sns)
+		defer server.Close()
+		o, _ := options(t, "fails")
+		o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.BatchSize, o.Endpoint = 10, 0, 10, true
+		o.ESM.OnFailure = "arn:aws:sns:eu-west-1:000000000000:gave-up"
+		o.AWS = func(context.Context) (aws.Config, error) {
+			return aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
+		}
+		report, err := run(t, o)
+		if err != nil || report.Sent != 10 {
+			t.Fatal(report, err)
+		}
+		records := 0
+		for _, text := range sns.published {
+			var message struct {
+				RequestContext struct{ Condition string }
+				Version        string
+				KafkaBatchInfo struct {
+					BatchSize   int
+					RecordsInfo map[string]any
+				}
+				Payload any
+			}
+			err := json.Unmarshal([]byte(text), &message)
+			if err != nil || message.RequestContext.Condition != esm.RetryAttemptsExhausted || message.Version != "1.0" ||
+				len(message.KafkaBatchInfo.RecordsInfo) == 0 || message.Payload != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+			records += message.KafkaBatchInfo.BatchSize
+		}
+		if records != 10 {
+			t.Errorf("the messages are about %d records; want 10: %q", records, sns.published)
+		}
+		o.ESM.OnFailure = "arn:aws:sns:eu-west-1:000000000000:nowhere"
+		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), o.ESM.OnFailure+" at "+server.URL+": 404 Not Found: <ErrorResponse>") {
+			t.Errorf("an unknown topic: %v", err)
+		}
+		o.ESM.OnFailure = "arn:aws:sns:gave-up"
+		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "want arn:aws:sns:REGION:ACCOUNT:TOPIC") {
+			t.Errorf("no ARN: %v", err)
+		}
 	}
 }

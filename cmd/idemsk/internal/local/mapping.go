@@ -52,6 +52,9 @@ func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted
 	if err := fill(&o.ESM, mapping); err != nil {
 		return "", err
 	}
+	if err := o.fillRegistry(mapping); err != nil {
+		return "", err
+	}
 	return fmt.Sprintf("Serving the event source mapping %s at %s: topic %s, group %s, batches of %d, to %s.", aws.ToString(mapping.UUID), endpoint,
 		strings.Join(mapping.Topics, ","), o.ESM.ConsumerGroup, o.ESM.BatchSize, o.FunctionName), nil
 }
@@ -181,6 +184,32 @@ func fill(c *esm.Config, m *types.EventSourceMappingConfiguration) error {
 	criteria, err := json.Marshal(filters)
 	c.FilterCriteria = string(criteria)
 	return err
+}
+
+// fillRegistry sets the schema registry of a mapping. An address that is set already takes the place of the mapping's.
+func (o *Options) fillRegistry(m *types.EventSourceMappingConfiguration) error {
+	var registry *types.KafkaSchemaRegistryConfig
+	if c := m.AmazonManagedKafkaEventSourceConfig; c != nil {
+		registry = c.SchemaRegistryConfig
+	}
+	if c := m.SelfManagedKafkaEventSourceConfig; c != nil {
+		registry = cmp.Or(registry, c.SchemaRegistryConfig)
+	}
+	switch {
+	case registry == nil && o.SchemaRegistry == "":
+		return nil
+	case registry == nil:
+		return optionsf("--schema-registry: the event source mapping %s has no schema registry", aws.ToString(m.UUID))
+	case len(registry.AccessConfigs) > 0 && o.SchemaRegistry == "":
+		return optionsf("the schema registry %s of the event source mapping %s needs authentication, which is not supported: replace it by --schema-registry",
+			aws.ToString(registry.SchemaRegistryURI), aws.ToString(m.UUID))
+	}
+	o.SchemaRegistry = cmp.Or(o.SchemaRegistry, aws.ToString(registry.SchemaRegistryURI))
+	o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: string(registry.EventRecordFormat)}
+	for _, v := range registry.SchemaValidationConfigs {
+		o.ESM.SchemaRegistry.Attributes = append(o.ESM.SchemaRegistry.Attributes, string(v.Attribute))
+	}
+	return nil
 }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

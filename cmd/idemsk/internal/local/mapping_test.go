@@ -3,9 +3,11 @@ package local_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +86,52 @@ func TestFromMapping(t *testing.T) {
 	}
 	if err := c.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The schema registry of a mapping is taken over. An address that the caller gives replaces that of the mapping.
+func TestFromMappingWithASchemaRegistry(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:glue:us-east-1:000000000000:registry/bank"
+	for name, test := range map[string]struct {
+		config, access object
+		given          string
+		want, says     string
+	}{
+		"MSK":                      {object{}, nil, "", arn, ""},
+		"an address of the caller": {object{}, object{"Type": "BASIC_AUTH", "URI": "arn:aws:secretsmanager:us-east-1:000000000000:secret:s"}, local.RegistryFake, local.RegistryFake, ""},
+		"authentication":           {object{}, object{"Type": "BASIC_AUTH"}, "", "", "registry " + arn + " of the event source mapping uuid-payments needs authentication"},
+		"no registry":              {nil, nil, local.RegistryFake, "", "--schema-registry: the event source mapping uuid-payments has no schema registry"},
+	} {
+		for _, source := range []string{"AmazonManagedKafkaEventSourceConfig", "SelfManagedKafkaEventSourceConfig"} {
+			more := object{source: object{"ConsumerGroupId": "g"}}
+			if test.config != nil {
+				config := object{"SchemaRegistryURI": arn, "EventRecordFormat": "SOURCE", "SchemaValidationConfigs": []object{{"Attribute": "KEY"}, {"Attribute": "VALUE"}}}
+				if test.access != nil {
+					config["AccessConfigs"] = []object{test.access}
+				}
+				more[source] = object{"ConsumerGroupId": "g", "SchemaRegistryConfig": config}
+			}
+			url, o := deployedAt(t, mapping("payments", "ledger", more))
+			o.SchemaRegistry = test.given
+			_, err := local.FromMapping(t.Context(), o, url, local.Wanted{})
+			if test.says != "" {
+				if !errors.Is(err, local.ErrOptions) || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("%s: %v; want %q", name, err, test.says)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := esm.SchemaRegistry{EventRecordFormat: esm.FormatSource, Attributes: []string{esm.AttributeKey, esm.AttributeValue}}
+			if o.SchemaRegistry != test.want || o.ESM.SchemaRegistry == nil || !reflect.DeepEqual(*o.ESM.SchemaRegistry, want) {
+				t.Errorf("%s: %s, %+v", name, o.SchemaRegistry, o.ESM.SchemaRegistry)
+			}
+			if err := o.ESM.Validate(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

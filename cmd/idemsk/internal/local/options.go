@@ -69,7 +69,8 @@ type Options struct {
 	// Brokers are the cluster's addresses. If there are none, a broker runs in this process, with a topic of Partitions partitions.
 	Brokers    []string
 	Partitions int
-	// SchemaRegistry is the URL of a schema registry, or RegistryFake, if ESM.SchemaRegistry is set.
+	// SchemaRegistry is the URL of a schema registry with Confluent's API, the ARN of one of AWS Glue, RegistryFake or RegistryFakeGlue, if
+	// ESM.SchemaRegistry is set.
 	SchemaRegistry string
 	// Ports are the ports of servers in this process.
 	Ports Ports

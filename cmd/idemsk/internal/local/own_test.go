@@ -1,19 +1,34 @@
 package local_test
 
 import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/glue"
+	"github.com/aws/aws-sdk-go-v2/service/glue/types"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/gluefake"
 	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
@@ -40,16 +55,16 @@ func TestSchemaRegistry(t *testing.T) {
 	t.Parallel()
 	registry := srfake.New()
 	defer registry.Close()
-	registry.SeedSchema("payments-value", 1, 7, sr.Schema{Schema: "{}", Type: sr.TypeJSON})
+	registry.SeedSchema("payments-value", 1, 7, sr.Schema{Schema: `{"type":"object"}`, Type: sr.TypeJSON})
 	for address, want := range map[string]struct {
 		done    int
 		givenUp string
 	}{
-		registry.URL():     {1, "map[DESERIALIZATION_ERROR:1]"},
-		local.RegistryFake: {0, "map[DESERIALIZATION_ERROR:1 SCHEMA_NOT_FOUND:1]"},
+		registry.URL():     {1, "map[DESERIALIZATION_ERROR:2]"},
+		local.RegistryFake: {0, "map[DESERIALIZATION_ERROR:1 SCHEMA_NOT_FOUND:2]"},
 	} {
 		o, s := options(t, "noop")
-		o.Brokers, o.SchemaRegistry = newCluster(t, "not framed", "\x00\x00\x00\x00\x07{}").ListenAddrs(), address
+		o.Brokers, o.SchemaRegistry = newCluster(t, "not framed", "\x00\x00\x00\x00\x07{}", "\x00\x00\x00\x00\x07[]").ListenAddrs(), address
 		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
 		report, err := run(t, o)
 		if err != nil {
@@ -62,10 +77,109 @@ func TestSchemaRegistry(t *testing.T) {
 			t.Errorf("%s: %s", address, s)
 		}
 	}
-	o, _ := options(t, "noop")
-	o.SchemaRegistry, o.ESM.SchemaRegistry = "registry", &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
-	if _, err := run(t, o); !errors.Is(err, local.ErrOptions) || !strings.Contains(err.Error(), "--schema-registry") {
-		t.Error(err)
+	for _, address := range []string{"registry", "arn:aws:glue:us-east-1:000000000000:schema/a/b"} {
+		o, _ := options(t, "noop")
+		o.SchemaRegistry, o.ESM.SchemaRegistry = address, &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+		if _, err := run(t, o); !errors.Is(err, local.ErrOptions) || !strings.Contains(err.Error(), "--schema-registry") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// User and password of a registry are part of its URL, and in no output.
+func TestSchemaRegistryWithAPassword(t *testing.T) {
+	t.Parallel()
+	registry := srfake.New()
+	defer registry.Close()
+	registry.SeedSchema("payments-value", 1, 7, sr.Schema{Schema: `{"type":"object"}`, Type: sr.TypeJSON})
+	behind, err := url.Parse(registry.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(behind)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "lambda" || password != "secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	o, s := options(t, "noop")
+	o.Brokers = newCluster(t, "\x00\x00\x00\x00\x07{}", "\x00\x00\x00\x00\x08{}").ListenAddrs()
+	o.SchemaRegistry = strings.Replace(server.URL, "http://", "http://lambda:secret@", 1)
+	o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+	report, err := run(t, o)
+	if err != nil || report.Done != 1 || fmt.Sprint(report.GivenUp) != "map[SCHEMA_NOT_FOUND:1]" {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if strings.Contains(s.String()+report.Text(), "secret") {
+		t.Errorf("the password is in %s%s", s, report.Text())
+	}
+}
+
+// A producer registers a schema in the Glue of this process, or at an endpoint, and the function gets what it writes without the framing.
+func TestGlueSchemaRegistry(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(gluefake.New())
+	defer elsewhere.Close()
+	for name, url := range map[string]string{local.RegistryFakeGlue: "", "arn:aws:glue:eu-west-1:000000000000:registry/default-registry": elsewhere.URL} {
+		o, s := options(t, "noop")
+		cluster := newCluster(t, "not framed", "\x03\x00"+strings.Repeat("\x07", 16)+"{}")
+		o.Brokers, o.SchemaRegistry = cluster.ListenAddrs(), name
+		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+		produced := false
+		produce := func(url string) { produced = true; writeByGlue(t, cluster, url) }
+		if url == "" {
+			say := o.Say
+			o.Say = func(line string) {
+				if found := regexp.MustCompile(`AWS_ENDPOINT_URL_GLUE=(http://127\.0\.0\.1:\d+), region us-east-1\.`).FindStringSubmatch(line); found != nil {
+					produce(found[1])
+				}
+				say(line)
+			}
+		} else {
+			o.AWS = func(context.Context) (aws.Config, error) { return awstest.Config(t, url), nil }
+			produce(url)
+		}
+		report, err := run(t, o)
+		if err != nil || !produced {
+			t.Fatalf("%s: %v; produced: %v; %s", name, err, produced, s)
+		}
+		if report.Done != 2 || fmt.Sprint(report.GivenUp) != "map[DESERIALIZATION_ERROR:2 SCHEMA_NOT_FOUND:1]" || report.Lag() != 0 {
+			t.Errorf("%s: %+v", name, report)
+		}
+	}
+}
+
+// writeByGlue registers an Avro schema, a string, and writes with it: a value, a compressed one, and one that is cut off.
+func writeByGlue(t *testing.T, cluster *kfake.Cluster, url string) {
+	t.Helper()
+	out, err := glue.NewFromConfig(awstest.Config(t, url)).CreateSchema(t.Context(), &glue.CreateSchemaInput{
+		SchemaName: aws.String("payments"), DataFormat: types.DataFormatAvro, SchemaDefinition: aws.String(`"string"`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := hex.DecodeString(strings.ReplaceAll(*out.SchemaVersionId, "-", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compressed bytes.Buffer
+	w := zlib.NewWriter(&compressed)
+	_, _ = w.Write([]byte("\x06p-2")) // to memory
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("payments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, value := range []string{"\x03\x00" + string(id) + "\x06p-1", "\x03\x05" + string(id) + compressed.String(), "\x03\x00" + string(id) + "\x06p"} {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

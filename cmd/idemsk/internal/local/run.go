@@ -159,7 +159,7 @@ func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
 	parts := esm.Parts{
 		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.observer(), Destination: destination.Destination, Cut: r.cut,
 	}
-	if parts.Schemas, err = r.openSchemas(); err != nil {
+	if parts.Schemas, err = r.openSchemas(ctx); err != nil {
 		return nil, err
 	}
 	if r.chances != nil {

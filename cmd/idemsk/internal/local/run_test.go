@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
+// A broker that is left open is a leaked goroutine, which TestMain finds. Its port can be another's at once.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "metrics")
@@ -46,12 +46,6 @@ func TestRun(t *testing.T) {
 		if !strings.Contains(report.Text(), want) {
 			t.Errorf("no %q in the closing table:\n%s", want, report.Text())
 		}
-	}
-	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(said)
-	if l, err := net.Listen("tcp", address); err != nil {
-		t.Errorf("the broker's port is not free: %v", err)
-	} else {
-		_ = l.Close()
 	}
 }
 

@@ -1,34 +1,100 @@
 package local
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
+	"github.com/idemsk/idemsk/internal/gluefake"
+	"github.com/idemsk/idemsk/internal/httpserve"
 	"github.com/idemsk/idemsk/schema"
 	"github.com/idemsk/idemsk/schema/avro"
 	"github.com/idemsk/idemsk/schema/confluent"
+	"github.com/idemsk/idemsk/schema/glue"
+	"github.com/idemsk/idemsk/schema/jsonschema"
 	"github.com/idemsk/idemsk/schema/proto"
 )
 
-// RegistryFake is the Options.SchemaRegistry of one in this process.
-const RegistryFake = "fake"
+// The Options.SchemaRegistry of a registry in this process.
+const (
+	RegistryFake     = "fake"      // with Confluent's API
+	RegistryFakeGlue = "fake-glue" // with AWS Glue's
+)
 
 // openSchemas returns a decoder by the schema registry, nil if there is none.
-func (r *run) openSchemas() (*schema.Decoder, error) {
-	address := r.o.SchemaRegistry
-	switch address {
-	case "":
+func (r *run) openSchemas(ctx context.Context) (*schema.Decoder, error) {
+	if r.o.SchemaRegistry == "" {
 		return nil, nil //nolint:nilnil // esm.Parts says what nil means
+	}
+	registry, err := r.openRegistry(ctx, r.o.SchemaRegistry)
+	if err != nil {
+		return nil, err
+	}
+	return schema.New(schema.Config{Registry: registry, Formats: []schema.Format{avro.Format{}, proto.Format{}, jsonschema.Format{}}})
+}
+
+// openRegistry returns the registry that SchemaRegistryURI names: by its ARN at Glue, by its URL at Confluent's. It starts one in this process.
+func (r *run) openRegistry(ctx context.Context, name string) (schema.Registry, error) {
+	if strings.HasPrefix(name, "arn:aws:glue:") {
+		return r.openGlue(ctx, name)
+	}
+	switch name {
+	case RegistryFakeGlue:
+		return r.startGlue(ctx)
 	case RegistryFake:
 		fake := srfake.New()
 		r.closers = append(r.closers, func() error { fake.Close(); return nil })
-		address = fake.URL()
-		r.o.Say(fmt.Sprintf("Schema registry in this process at %s.", address))
+		name = fake.URL()
+		r.o.Say(fmt.Sprintf("Schema registry in this process at %s.", name))
 	}
-	registry, err := confluent.New([]string{address})
+	registry, err := confluent.New([]string{name})
 	if err != nil {
 		return nil, optionsf("--schema-registry: %w", err)
 	}
-	return schema.New(schema.Config{Registry: registry, Formats: []schema.Format{avro.Format{}, proto.Format{}}})
+	return registry, nil
+}
+
+// openGlue returns the registries of Glue in the region of an ARN. A version's ID is unique among them.
+func (r *run) openGlue(ctx context.Context, arn string) (schema.Registry, error) {
+	parts := strings.Split(arn, ":")
+	if len(parts) != 6 || parts[3] == "" || !strings.HasPrefix(parts[5], "registry/") {
+		return nil, optionsf("--schema-registry is %q: want arn:aws:glue:REGION:ACCOUNT:registry/NAME", arn)
+	}
+	cfg, err := r.o.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Region = parts[3]
+	return glue.New(cfg), nil
+}
+
+// startGlue starts a Glue in this process.
+func (r *run) startGlue(ctx context.Context) (schema.Registry, error) {
+	lost := make(chan error, 1)
+	at, end, err := httpserve.Start(ctx, loopback(0), gluefake.New(), func(err error) { lost <- err })
+	if err != nil {
+		return nil, fmt.Errorf("the schema registry in this process: %w", err)
+	}
+	transport := &http.Transport{}
+	r.closers = append(r.closers, func() error {
+		transport.CloseIdleConnections()
+		end()
+		select {
+		case err := <-lost:
+			return fmt.Errorf("the schema registry in this process: %w", err)
+		default:
+			return nil
+		}
+	})
+	url := "http://" + at.String()
+	r.o.Say(fmt.Sprintf("Schema registry of AWS Glue in this process: AWS_ENDPOINT_URL_GLUE=%s, region %s.", url, Region))
+	return glue.New(aws.Config{
+		Region: Region, BaseEndpoint: &url, HTTPClient: &http.Client{Transport: transport},
+		Credentials: credentials.NewStaticCredentialsProvider(AccessKeyID, AccessSecret, ""),
+	}), nil
 }

@@ -1,0 +1,138 @@
+// Package jsonschema validates JSON against its JSON Schema, of draft 4 to 2020-12.
+package jsonschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/idemsk/idemsk/schema"
+)
+
+// Format is the schema.Format of JSON that is validated. Without it, a schema.Decoder reads JSON without looking at its schema. A schema
+// without $schema is of draft 7. Values that an event source has converted are not validated again, because it has done so.
+type Format struct{}
+
+// DataFormat implements schema.Format.
+func (Format) DataFormat() string { return schema.JSON }
+
+// home is the address of a schema that has no $id.
+const home = "registry:///schema.json"
+
+// Compile implements schema.Format. Nothing is loaded but the schemas to which the registry says that this one refers.
+func (Format) Compile(s *schema.Schema) (schema.Type, error) {
+	text, err := parse(s.Text)
+	if err != nil {
+		return nil, err
+	}
+	base, err := url.Parse(home)
+	if err != nil {
+		return nil, err
+	}
+	if object, ok := text.(map[string]any); ok {
+		for _, name := range []string{"$id", "id"} { // id is of draft 4
+			if id, ok := object[name].(string); ok {
+				if base, err = base.Parse(id); err != nil {
+					return nil, fmt.Errorf("%s: %w", name, err)
+				}
+				break
+			}
+		}
+	}
+	known := references{}
+	for _, ref := range s.References {
+		at, err := base.Parse(ref.Name)
+		if err == nil {
+			known[at.String()], err = parse(ref.Text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the schema %q that it refers to: %w", ref.Name, err)
+		}
+	}
+	base.Fragment = ""
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft7)
+	c.UseLoader(known)
+	if err := c.AddResource(base.String(), text); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(base.String())
+	if err != nil {
+		return nil, err
+	}
+	return jsonType{compiled}, nil
+}
+
+func parse(text string) (any, error) { return jsonschema.UnmarshalJSON(strings.NewReader(text)) }
+
+// references are the schemas that another one refers to, by their addresses. It implements jsonschema.URLLoader.
+type references map[string]any
+
+// Load implements jsonschema.URLLoader.
+func (r references) Load(address string) (any, error) {
+	if found, ok := r[address]; ok {
+		return found, nil
+	}
+	return nil, errors.New("it is not among the references of the schema in the registry")
+}
+
+type jsonType struct{ schema *jsonschema.Schema }
+
+// Decode implements schema.Type.
+func (t jsonType) Decode(data []byte, into any) error {
+	if err := t.validate(data); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// FromJSON implements schema.Type.
+func (jsonType) FromJSON(data []byte, into any) error { return json.Unmarshal(data, into) }
+
+// ToJSON implements schema.Type.
+func (t jsonType) ToJSON(data []byte) ([]byte, error) {
+	if err := t.validate(data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// validate recovers from panics, which are those of the library at numbers with an exponent above a million.
+func (t jsonType) validate(data []byte) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("it can't be validated: %v", v)
+		}
+	}()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("it is not JSON: %w", err)
+	}
+	err = t.schema.Validate(value)
+	if invalid := (*jsonschema.ValidationError)(nil); errors.As(err, &invalid) {
+		return errors.New("it is not valid: " + explain(invalid))
+	}
+	return err
+}
+
+// explain names the first place that is not valid, and the keyword of the schema. The texts of the library contain values, which do not
+// belong in a log.
+func explain(e *jsonschema.ValidationError) string {
+	for len(e.Causes) > 0 {
+		e = e.Causes[0]
+	}
+	text := "/" + strings.Join(e.InstanceLocation, "/") + " does not satisfy " + strings.Join(e.ErrorKind.KeywordPath(), "/")
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		text += ": it lacks " + strings.Join(k.Missing, ", ")
+	case *kind.Type:
+		text += ": it is " + k.Got + ", want " + strings.Join(k.Want, " or ")
+	}
+	return text
+}
