@@ -181,6 +181,17 @@ func (e *Engine) BatchSize() int {
 	return e.batch
 }
 
+// keysInLook is how many keys a caller of Session.LookUp asks for together: what one read of DynamoDB takes.
+const keysInLook = 100
+
+// AheadSize returns how many claims a caller without batches sends together: BatchSize, or with ClaimByRange how many keys are read together.
+func (e *Engine) AheadSize() int {
+	if e.cfg.ClaimByRange && e.BatchSize() > 1 {
+		return keysInLook
+	}
+	return e.BatchSize()
+}
+
 // Config returns the configuration in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
