@@ -31,7 +31,7 @@ type Range struct {
 	till  int64 // see store.Range
 	beat  *heartbeat
 
-	reserving sync.Mutex // held while the end of the range is written
+	reserving chan struct{} // has an element while the end of the range is written
 
 	mu      sync.Mutex
 	running map[*handlerContext]struct{}

@@ -23,6 +23,7 @@ func (s *Session) HoldRange(r *Range, position int64) {
 	if c := &r.lease; c.span == nil {
 		c.Task, c.TakeOver = Task{Key: r.Key, Source: r.Source}, true
 		c.span = &store.Range{End: position + reservedPositions}
+		r.reserving = make(chan struct{}, 1)
 	}
 	s.claim([]*Claim{&r.lease}, false)
 	if r.Held() {
@@ -71,8 +72,8 @@ func (s *Session) LookUp(claims []*Claim) {
 
 // reserve writes the end of the range to its lease if it is not behind the positions of all claims of the range.
 func (s *Session) reserve(r *Range, claims []*Claim) error {
-	r.reserving.Lock()
-	defer r.reserving.Unlock()
+	r.reserving <- struct{}{}
+	defer func() { <-r.reserving }()
 	end := r.lease.span.End
 	for _, claim := range claims {
 		if claim.within == r {

@@ -149,8 +149,10 @@ func (st *Stream) Close(ctx context.Context) (running []*Item) {
 	running = st.Stop(ctx, func(string) bool { return true }, ranges...)
 	st.mu.Lock()
 	st.claims.stop()
+	if !isClosed(st.over) {
+		close(st.over)
+	}
 	st.mu.Unlock()
-	close(st.over)
 	st.session.Close()
 	return running
 }
