@@ -53,7 +53,7 @@ type fixture struct {
 	store   store.Store
 	handler kafka.Handler // of the consumers; counts the call before
 	letters *letters
-	byRange bool // claims by partition
+	byRange bool                 // claims by partition
 	stops   []context.CancelFunc // of the consumers
 
 	mu    sync.Mutex
