@@ -8,7 +8,7 @@ import (
 )
 
 // This file is about ranges without an end: those of the partitions that are assigned to a consumer process. The lease is held as long as the caller
-// wants, and the tasks come while it is held (rule 7 of the design).
+// wants, and the tasks come while it is held (rule 8 of the design).
 
 // reservedPositions is how many positions behind a task that is looked up are reserved with one write of the lease. So many tasks are claimed by key
 // if their owner dies, and one write for so many costs next to nothing.
