@@ -32,7 +32,7 @@ type world struct {
 	store       *faultyStore
 	stream      *batch.Stream
 	concurrency int
-	byRange     bool // each lane is a range
+	byRange     bool                // each lane is a range
 	fates       map[string][]string // by key, of its next attempts
 	lanes       map[string][]*delivery
 
