@@ -102,26 +102,56 @@ func (h *heartbeat) join() {
 func (h *heartbeat) beat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.stopped || h.session.settling.Err() != nil {
-		return
+	if h.beating == nil { // otherwise an extension with a range is in progress, which sets the timer again
+		_ = h.send()
 	}
+}
+
+// extendWith extends the claim now, and writes a range with this and all later extensions. One extension is sent at a time, so that each has a later
+// lease than those before it, and a delayed one changes nothing.
+func (h *heartbeat) extendWith(r *store.Range) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.beating != nil {
+		beating := h.beating
+		h.mu.Unlock()
+		<-beating
+		h.mu.Lock()
+	}
+	h.extend.Range = r
+	if err := h.send(); err != nil || h.lost == nil {
+		return err
+	}
+	return h.lost
+}
+
+// send sends an extension and handles its answer; h.mu is held, but not during the request.
+func (h *heartbeat) send() error {
+	if h.lost != nil {
+		return h.lost
+	}
+	if h.stopped || h.session.settling.Err() != nil {
+		return errNotStarted
+	}
+	h.timer.Stop()
 	sent := time.Now()
 	limit := sent.Add(max(h.session.engine.cfg.retryBeat(), minBeatTimeout))
 	if limit.After(h.leaseEnd) {
 		limit = h.leaseEnd
 	}
-	done := make(chan struct{})
+	done, extend := make(chan struct{}), h.extend
 	ctx, cancel := context.WithDeadline(h.session.settling, limit)
 	defer cancel()
 	h.beating, h.cancel = done, cancel
 	h.mu.Unlock()
 
-	err := h.session.engine.settleOne(ctx, h.extend)
+	err := h.session.engine.settleOne(ctx, extend)
 
 	h.mu.Lock()
 	h.beating = nil
 	close(done)
 	h.after(sent, err)
+	return err
 }
 
 // after handles the answer to an extension; h.mu is held.

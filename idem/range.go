@@ -13,7 +13,8 @@ import (
 )
 
 // Range is a sequence of tasks that one lease claims together, such as the records of a partition in a batch (Config.ClaimByRange). The
-// caller sets Key, Source and Claims, calls Session.ClaimRanges, runs the claims, and calls Session.ReleaseRanges.
+// caller sets Key, Source and Claims, calls Session.ClaimRanges, runs the claims, and calls Session.ReleaseRanges. The tasks of a range without an end
+// are not known when its lease is claimed: see Session.HoldRange.
 //
 // docs/design.md ("Claims by partition range") states its rules; each is named where it stands.
 type Range struct {
@@ -22,11 +23,15 @@ type Range struct {
 	Claims []*Claim // in the order of their positions, each of which is greater than the one before
 	// Settled is the number of the first claims that are settled. The caller sets it before Session.ReleaseRanges.
 	Settled int
+	// Lost is called when the lease of a range without an end is lost, if it is not nil. It must not block.
+	Lost func()
 
 	lease Claim
 	token int64
 	till  int64 // see store.Range
 	beat  *heartbeat
+
+	reserving chan struct{} // has an element while the end of the range is written
 
 	mu      sync.Mutex
 	running map[*handlerContext]struct{}
@@ -122,22 +127,37 @@ func (r *Range) begin(s *Session) {
 
 // lookUp gives the claims of ranges their results (rules 3 and 4 of the design).
 func (s *Session) lookUp(ranges []*Range) {
-	var reqs []store.ClaimRequest
 	var claims []*Claim
 	started := time.Now()
 	for _, r := range ranges {
 		for _, claim := range r.Claims {
-			claim.within, claim.byRange, claim.res, claim.owner = r, false, store.ClaimResult{}, ""
+			claim.Enter(r)
 		}
-		for _, claim := range r.Claims[r.skip(s.engine.cfg.Retention, started):] {
-			if claim.ByKey || claim.Task.Redrive != 0 {
-				continue
-			}
-			if req, ok := s.engine.request(claim, started); ok {
-				reqs, claims = append(reqs, req), append(claims, claim)
-			} else {
-				claim.byRange = true // its key is invalid
-			}
+		claims = append(claims, r.Claims[r.skip(s.engine.cfg.Retention, started):]...)
+	}
+	s.read(claims, started)
+}
+
+// Enter makes a claim one of a range, without a result.
+func (claim *Claim) Enter(r *Range) {
+	claim.within, claim.byRange, claim.res, claim.owner, claim.insert = r, false, store.ClaimResult{}, "", nil
+	if !claim.ran {
+		claim.lease = nil
+	}
+}
+
+// read reads the keys of claims, except those that are claimed by key.
+func (s *Session) read(all []*Claim, started time.Time) {
+	var reqs []store.ClaimRequest
+	var claims []*Claim
+	for _, claim := range all {
+		if claim.byRange || claim.ByKey || claim.ran || claim.Task.Redrive != 0 {
+			continue
+		}
+		if req, ok := s.engine.request(claim, started); ok {
+			reqs, claims = append(reqs, req), append(claims, claim)
+		} else {
+			claim.byRange = true // its key is invalid
 		}
 	}
 	if len(reqs) == 0 {
@@ -210,10 +230,14 @@ func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 	claim.byRange = true
 }
 
-// rangeToken returns the token of a claim of an absent key by the owner of a range: that of the lease, 0 without a range.
+// rangeToken returns the token of a claim of an absent key by the owner of a range: that of the lease, and a higher one if the handler has run with
+// that; 0 without a range.
 func (claim *Claim) rangeToken() int64 {
-	if claim.within == nil {
+	switch {
+	case claim.within == nil:
 		return 0
+	case claim.ran:
+		return claim.within.token + 1
 	}
 	return claim.within.token
 }

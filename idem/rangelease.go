@@ -33,6 +33,9 @@ func (r *Range) lose(cause error) {
 	for ctx := range r.running {
 		ctx.end(cause)
 	}
+	if r.Lost != nil {
+		r.Lost()
+	}
 }
 
 // enter begins the handler of a task, whose context the loss of the lease ends. It returns the reason if the lease is lost.
@@ -56,6 +59,13 @@ func (r *Range) returned(ctx *handlerContext) error {
 	defer r.mu.Unlock()
 	delete(r.running, ctx)
 	return r.lost
+}
+
+// resolved reports that the key of a task whose settlement under the lease had no answer has an entry, by the answer to a claim.
+func (claim *Claim) resolved() {
+	if claim.ran && claim.res.Err == nil && claim.res.Entry.Status != "" {
+		claim.closed(nil)
+	}
 }
 
 // closed reports that the key of a task that had begun has an entry, by the answer to a settlement.

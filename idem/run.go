@@ -197,6 +197,7 @@ func (s *Session) executeUnclaimed(claim *Claim, began time.Time) (result []byte
 		if lost = r.enter(ctx); lost != nil {
 			return nil, nil, lost, fmt.Errorf("%w: %w", errNotBegun, lost)
 		}
+		claim.ran = true
 	}
 	result, effect, err = callSealed(ctx, claim.Task.Handler)
 	if r != nil {

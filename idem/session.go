@@ -121,6 +121,7 @@ func (s *Session) claim(claims []*Claim, allowed bool) {
 		if claim.res.Err != nil && isStoreFault(claim.res.Err) {
 			claim.res.Err = unavailableStore(claim.res.Err)
 		}
+		claim.resolved()
 		s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State, Stolen: claim.res.Stolen})
 	}
 }

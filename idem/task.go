@@ -93,6 +93,7 @@ type Claim struct {
 	within  *Range       // the held range of the task
 	lease   *Range       // the range whose lease holds the task, until its key has an entry
 	byRange bool         // the range gave the claim its result
+	ran     bool         // its handler was called under the lease of a range: its key must be claimed from now on
 }
 
 // ByRange reports whether ClaimRanges gave the claim its result.

@@ -105,10 +105,13 @@ func (b *Batch) items() []*batch.Item {
 	return items
 }
 
+// byRange reports whether records are claimed by the lease of their partition.
+func (p *Processor) byRange() bool { return p.engine.Config().ClaimByRange && !p.cfg.Unprotected }
+
 // ranges returns a range for each partition if the engine claims by range.
 func (b *Batch) ranges() (ranges []batch.Range) {
 	p := b.processor
-	if !p.engine.Config().ClaimByRange || p.cfg.Unprotected {
+	if !p.byRange() {
 		return nil
 	}
 	for _, messages := range b.Partitions {
@@ -116,7 +119,7 @@ func (b *Batch) ranges() (ranges []batch.Range) {
 			continue
 		}
 		r := messages[0].Record
-		one := batch.Range{Key: p.storedRange(r), Source: r.Source(), Items: make([]*batch.Item, len(messages))}
+		one := batch.Range{Key: p.storedRange(r.Topic, r.Partition), Source: r.Source(), Items: make([]*batch.Item, len(messages))}
 		for i := range messages {
 			messages[i].Position = messages[i].Record.Offset
 			one.Items[i] = &messages[i].Item

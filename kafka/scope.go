@@ -50,10 +50,9 @@ func (p *Processor) storedKey(r *Record, key string) string {
 // storedPlace returns the stored key of a record that has no key.
 func (p *Processor) storedPlace(r *Record) string { return p.cfg.Namespace + placeSeparator + place(r) }
 
-// storedRange returns the stored key of the lease of a record's partition.
-func (p *Processor) storedRange(r *Record) string {
-	partition, _, _ := strings.Cut(r.Source(), placeSeparator)
-	return p.cfg.Namespace + rangeSeparator + partition
+// storedRange returns the stored key of the lease of a partition.
+func (p *Processor) storedRange(topic string, partition int32) string {
+	return p.cfg.Namespace + rangeSeparator + topic + "-" + strconv.Itoa(int(partition))
 }
 
 // place returns the record's position and timestamp: "payments-3@17@1700000000000". The timestamp in ms distinguishes the

@@ -36,9 +36,6 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 	if p.cfg.BulkAttempts != nil {
 		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
 	}
-	if p.engine.Config().ClaimByRange {
-		return nil, fmt.Errorf("kafka: %w: ClaimByRange is set: want claims by key, because a stream has no batches", idem.ErrInvalidConfig)
-	}
 	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
 	return s, nil
@@ -51,6 +48,7 @@ func (s *Stream) Add(records ...Record) { s.AddWithin(nil, records...) }
 // AddWithin adds records as Add does. within, if it is not nil, returns the contexts of their handlers.
 func (s *Stream) AddWithin(within Within, records ...Record) {
 	items := make([]*batch.Item, len(records))
+	byRange := s.processor.byRange()
 	for i := range records {
 		m := &struct { // one allocation, which lives until the record is done
 			Message
@@ -59,6 +57,9 @@ func (s *Stream) AddWithin(within Within, records ...Record) {
 		m.within = within
 		m.prepare(s.processor, &m.record, s.cluster)
 		m.Lane = s.lane(&m.record)
+		if byRange {
+			m.Range, m.Position = s.processor.storedRange(m.record.Topic, m.record.Partition), m.record.Offset
+		}
 		items[i] = &m.Item
 	}
 	s.lanes.Add(items...)
@@ -68,9 +69,11 @@ func (s *Stream) AddWithin(within Within, records ...Record) {
 // not counted. It then waits for those that have begun, until ctx ends, and returns those that have not ended by then. Their State
 // is batch.Overrun, and their Outcome must not be read. done is not called for any of these after Revoke has returned. The keys of
 // those that were returned are still settled.
+//
+// With idem.Config.ClaimByRange, the lease of the partition is released when all records that have begun have ended, also after Revoke has returned.
 func (s *Stream) Revoke(ctx context.Context, topic string, partition int32) (running []*Message) {
 	prefix := lanePrefix(topic, partition)
-	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) }))
+	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) }, s.processor.storedRange(topic, partition)))
 }
 
 // Close removes the records of all partitions as Revoke does, and ends the stream. The contexts of the handlers that still run have

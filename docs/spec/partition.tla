@@ -26,7 +26,10 @@ CONSTANTS
   IfAbsent,             \* TRUE: what runs without a claim is settled on condition that its key is absent
   ReleaseUnknown,       \* TRUE: the lease is released also if a settlement has no answer | FALSE: it is left to end
   ReleaseMark,          \* TRUE: what arrives after a release changes nothing
-  LeaseToken            \* TRUE: a claim by key of a partition's owner has the token of its lease | FALSE: of its own clock
+  LeaseToken,           \* TRUE: a claim by key of a partition's owner has the token of its lease | FALSE: of its own clock
+  Stream,               \* TRUE: a consumer process: its range grows while it holds the lease, and it tries a record again, by key
+  Reserve,              \* TRUE: the end of the range is written before a record behind it begins
+  Higher                \* TRUE: a key whose settlement had no answer is claimed with a higher token than the lease's
 
 VARIABLES key, part, w, esm, net, n, dl, ever, bad, runs, last, now
 vars == <<key, part, w, esm, net, n, dl, ever, bad, runs, last, now>>
@@ -43,7 +46,7 @@ Absent == [st |-> "A", own |-> NoOwn, ver |-> 0, att |-> 0, over |-> FALSE, rel 
 NoPrefix == [inc |-> 0, from |-> 0, to |-> 0]
 NoLease == [own |-> NoOwn, tok |-> 0, over |-> FALSE, rel |-> TRUE, till |-> 0, end |-> 0, pre |-> NoPrefix]
 Idle == [pc |-> "idle", p |-> "p", inc |-> 1, from |-> 0, to |-> 0, i |-> 0, own |-> NoOwn,
-         tok |-> 0, till |-> 0, seen |-> NoLease, view |-> [a \in Keys |-> "A"], by |-> "lease",
+         tok |-> 0, till |-> 0, end |-> 0, ran |-> FALSE, seen |-> NoLease, view |-> [a \in Keys |-> "A"], by |-> "lease",
          ver |-> 0, att |-> 0, kseen |-> Absent, zombie |-> FALSE]
 Init ==
   /\ key = [a \in Keys |-> Absent] /\ part = [p \in Parts |-> NoLease]
@@ -67,8 +70,8 @@ Max(a, b) == IF a > b THEN a ELSE b
 Msg(x, op) == [op |-> op, own |-> w[x].own, p |-> w[x].p, tok |-> w[x].tok, seen |-> w[x].seen, ver |-> w[x].ver,
                kseen |-> w[x].kseen, by |-> w[x].by, inc |-> w[x].inc, from |-> w[x].from, to |-> w[x].to, i |-> w[x].i,
                a |-> IF w[x].i \in 1..Len(Log(w[x].p, w[x].inc)) THEN K(x) ELSE "none", till |-> w[x].till,
-               fresh |-> IF w[x].tok # 0 /\ LeaseToken THEN w[x].tok ELSE IF w[x].tok # 0 THEN 1 ELSE Tick(now)]
-OnLease(op) == op \in {"take", "free", "extend"}
+               fresh |-> IF w[x].ran /\ Higher THEN w[x].tok + 1 ELSE IF w[x].tok # 0 /\ LeaseToken THEN w[x].tok ELSE IF w[x].tok # 0 THEN 1 ELSE Tick(now)]
+OnLease(op) == op \in {"take", "free", "extend", "reserve"}
 Holds(m) == key[m.a].st = "S" /\ key[m.a].own = m.own /\ key[m.a].ver = m.ver /\ ~key[m.a].rel
 OK(m) ==
   CASE m.op = "take"   -> part[m.p] = m.seen
@@ -79,12 +82,13 @@ OK(m) ==
     [] OTHER           -> Holds(m)
 NewLease(m) ==
   CASE m.op = "take" ->
-         [own |-> m.own, tok |-> Tick(now), over |-> FALSE, rel |-> FALSE, end |-> m.to, pre |-> m.seen.pre,
+         [own |-> m.own, tok |-> Tick(now), over |-> FALSE, rel |-> FALSE, end |-> IF Stream THEN m.from ELSE m.to, pre |-> m.seen.pre,
           till |-> IF m.seen.rel THEN m.seen.till ELSE Max(m.seen.till, m.seen.end)]
     [] m.op = "free" ->
          [part[m.p] EXCEPT !.rel = TRUE, !.over = TRUE, !.end = 0,
             !.pre = [inc |-> m.inc, from |-> m.from, to |-> m.i - 1],
             !.till = IF m.i > @ \/ ~KeepTill THEN 0 ELSE @]
+    [] m.op = "reserve" -> [part[m.p] EXCEPT !.over = FALSE, !.end = Max(@, m.i)]
     [] m.op = "extend" -> [part[m.p] EXCEPT !.over = FALSE, !.rel = IF ReleaseMark THEN @ ELSE FALSE]
 NewKey(m) ==
   CASE m.op = "put"      -> [st |-> "S", own |-> m.own, ver |-> m.fresh, att |-> 1, over |-> FALSE, rel |-> FALSE]
@@ -100,7 +104,7 @@ Land(m) ==
   ELSE IF OnLease(m.op) THEN
        /\ part' = [part EXCEPT ![m.p] = NewLease(m)]
        /\ now' = IF m.op = "take" THEN Tick(now) ELSE now
-       /\ bad' = IF m.op = "extend" /\ part[m.p].rel THEN bad \cup {"relocked"} ELSE bad
+       /\ bad' = IF m.op \in {"extend", "reserve"} /\ part[m.p].rel THEN bad \cup {"relocked"} ELSE bad
        /\ UNCHANGED <<key, ever>>
   ELSE /\ key' = [key EXCEPT ![m.a] = NewKey(m)]
        /\ now' = Max(now, NewKey(m).ver)
@@ -112,6 +116,7 @@ Land(m) ==
 Own(m) ==
   CASE m.op = "take" -> part[m.p].own = m.own
     [] m.op = "free" -> part[m.p].own = m.own /\ part[m.p].tok = m.tok /\ part[m.p].rel
+    [] m.op = "reserve" -> FALSE
     [] m.op \in {"put", "steal"} -> key[m.a].st = "S" /\ key[m.a].own = m.own /\ ~key[m.a].rel
     [] m.op = "complete" -> key[m.a].st = "C" /\ key[m.a].own = m.own
     [] m.op = "failed" -> key[m.a].st = "F" /\ key[m.a].own = m.own
@@ -128,7 +133,8 @@ RECURSIVE Begin(_, _)
 Begin(x, r) ==
   IF r.i > r.to THEN [r EXCEPT !.pc = "free", !.by = "lease", !.ver = 0, !.att = 0]
   ELSE LET st == r.view[Log(r.p, r.inc)[r.i]] IN
-    IF x \notin KeyWorkers /\ st \in {"C", "F"} THEN Begin(x, [r EXCEPT !.i = @ + 1])
+    IF Stream /\ Reserve /\ r.i > r.end THEN [r EXCEPT !.pc = "reserve"]
+    ELSE IF x \notin KeyWorkers /\ st \in {"C", "F"} THEN Begin(x, [r EXCEPT !.i = @ + 1])
     ELSE IF x \notin KeyWorkers /\ st = "A" /\ (r.i > r.till \/ ~Isolate)
          THEN [r EXCEPT !.pc = "run", !.by = "lease", !.ver = r.tok, !.att = 1]
     ELSE [r EXCEPT !.pc = "put", !.by = "key", !.ver = 0, !.att = 0]
@@ -165,7 +171,7 @@ Look(x) ==
 Skipped(x, pre) ==          \* the settled prefix is skipped, if the batch begins with it and contains it
   IF pre.from = w[x].from /\ pre.to <= w[x].to /\ (Prefix = "offset" \/ pre.inc = w[x].inc) THEN pre.to + 1 ELSE w[x].from
 Took(x, l) ==
-  LET r == [w[x] EXCEPT !.tok = l.tok, !.till = l.till, !.seen = NoLease] IN
+  LET r == [w[x] EXCEPT !.tok = l.tok, !.till = l.till, !.end = l.end, !.seen = NoLease] IN
   w' = [w EXCEPT ![x] = IF ReadAfter THEN [r EXCEPT !.pc = "read", !.i = Skipped(x, l.pre)] ELSE Begin(x, r)] /\ UNCHANGED esm
 Take(x) ==
   /\ w[x].pc = "take"
@@ -174,6 +180,12 @@ Take(x) ==
         /\ IF OK(Msg(x, "take")) THEN Took(x, part'[w[x].p])
            ELSE IF Own(Msg(x, "take")) THEN Took(x, part[w[x].p])
            ELSE w' = [w EXCEPT ![x].pc = "look"] /\ UNCHANGED esm
+ReserveNext(x) ==
+  /\ w[x].pc = "reserve"
+  /\ \/ LostReply(x, "reserve") \/ Delayed(x, "reserve")
+     \/ /\ Sent(x, "reserve")
+        /\ IF OK(Msg(x, "reserve")) THEN w' = [w EXCEPT ![x] = Begin(x, [@ EXCEPT !.end = w[x].i])] /\ UNCHANGED esm
+           ELSE Answer(x, w[x].i)                  \* the lease is lost
 Read(x) ==
   /\ w[x].pc = "read" /\ Calm /\ UNCHANGED esm
   /\ LET r == [w[x] EXCEPT !.view = [a \in Keys |-> key[a].st]] IN
@@ -191,7 +203,7 @@ Free(x) ==
 ----------------------------------------------------------------------------
 (* The records of the batch, in order *)
 Step(x, pc) == w' = [w EXCEPT ![x].pc = pc] /\ UNCHANGED esm
-Settle(x, st) == w' = [w EXCEPT ![x] = Begin(x, [@ EXCEPT !.i = @ + 1, !.view[K(x)] = st, !.kseen = Absent])] /\ UNCHANGED esm
+Settle(x, st) == w' = [w EXCEPT ![x] = Begin(x, [@ EXCEPT !.i = @ + 1, !.ran = FALSE, !.view[K(x)] = st, !.kseen = Absent])] /\ UNCHANGED esm
 (* claims by key: rules 1, 5 and 7 of idem.tla *)
 Got(x, it) == w' = [w EXCEPT ![x].pc = "run", ![x].ver = it.ver, ![x].att = it.att, ![x].kseen = Absent] /\ UNCHANGED esm
 Decide(x, it) ==
@@ -218,6 +230,7 @@ Run(x) ==
                \cup (IF \E y \in Workers \ {x} : w[y].pc = "running" /\ K(y) = K(x) /\ Valid(y) /\ Valid(x) THEN {"overlap"} ELSE {})
                \cup (IF Valid(x) /\ (last[K(x)].tok > w[x].ver \/ (last[K(x)].tok = w[x].ver /\ last[K(x)].own # w[x].own))
                      THEN {"tokenRegress"} ELSE {})
+               \cup (IF Valid(x) /\ runs[K(x)] > 0 /\ last[K(x)].tok = w[x].ver THEN {"sameToken"} ELSE {})
                \cup (IF key[K(x)].st \in {"C", "F"} /\ Valid(x) THEN {"ranSettled"} ELSE {})
                \cup (IF w[x].by = "lease" /\ runs[K(x)] > 0 /\ Valid(x) THEN {"uncounted"} ELSE {})
   /\ UNCHANGED <<key, part, net, n, dl, ever, now>>
@@ -227,16 +240,19 @@ Finish(x) ==
 DeadLetter(x) ==
   /\ w[x].pc = "dl" /\ dl' = dl \cup {K(x)} /\ Step(x, "failed")
   /\ UNCHANGED <<key, part, net, n, ever, bad, runs, last, now>>
+Again(x, ran) ==     \* the record is tried again, by key
+  w' = [w EXCEPT ![x] = [@ EXCEPT !.pc = "put", !.by = "key", !.ran = ran, !.ver = 0, !.att = 0]] /\ UNCHANGED esm
 Write(x, op, st) ==
   /\ w[x].pc = op
   /\ \/ LostReply(x, op) \/ Delayed(x, op)
      \/ /\ Sent(x, op)
         /\ IF (OK(Msg(x, op)) \/ Own(Msg(x, op))) /\ st # "S" THEN Settle(x, st)
            ELSE IF key[K(x)].st \in {"C", "F"} THEN Settle(x, key[K(x)].st)     \* another owner's
+           ELSE IF Stream /\ st = "S" THEN Again(x, FALSE)
            ELSE Step(x, "free")
 Unanswered(x) ==     \* the store does not answer any more: the invocation reports the record and those after it
   /\ w[x].pc \in {"complete", "failed", "retry"} /\ n.fault < MaxFault /\ n' = [n EXCEPT !.fault = @ + 1]
-  /\ IF ReleaseUnknown THEN Step(x, "free") ELSE Answer(x, w[x].i)
+  /\ IF Stream /\ w[x].by = "lease" THEN Again(x, TRUE) ELSE IF ReleaseUnknown THEN Step(x, "free") ELSE Answer(x, w[x].i)
   /\ UNCHANGED <<key, part, net, ever, bad, now>> /\ Quiet
 Crash(x) ==
   /\ w[x].pc # "idle" /\ n.fault < MaxFault /\ n' = [n EXCEPT !.fault = @ + 1]
@@ -255,7 +271,7 @@ LeaseEnds ==
      \/ \E a \in Keys : /\ key[a].st = "S" /\ ~key[a].over /\ Pause(key[a].own)
                         /\ key' = [key EXCEPT ![a].over = TRUE] /\ UNCHANGED part
 
-Act(x) == \/ Look(x) \/ Take(x) \/ Read(x) \/ Claim(x, "put") \/ Claim(x, "steal") \/ Run(x) \/ Finish(x) \/ DeadLetter(x)
+Act(x) == \/ Look(x) \/ Take(x) \/ ReserveNext(x) \/ Read(x) \/ Claim(x, "put") \/ Claim(x, "steal") \/ Run(x) \/ Finish(x) \/ DeadLetter(x)
           \/ Write(x, "complete", "C") \/ Write(x, "failed", "F") \/ Write(x, "retry", "S") \/ Free(x)
 Next == \/ \E x \in Workers : Act(x) \/ Extend(x) \/ Unanswered(x) \/ Crash(x) \/ Abandon(x) \/ \E p \in Parts : Deliver(x, p)
         \/ LandLate \/ LeaseEnds \/ \E p \in Parts : Rewind(p) \/ Recreate(p)
@@ -269,6 +285,7 @@ NoOverlap    == "overlap" \notin bad             \* two owners with valid leases
 NoRunAgain   == "ranSettled" \notin bad          \* an owner with a valid lease does not run a settled key
 NoUncounted  == "uncounted" \notin bad           \* what a former owner ran is not run again without a claim that counts the attempt
 TokenGrows   == "tokenRegress" \notin bad
+NoSameToken  == "sameToken" \notin bad          \* two runs of a key have different tokens
 NoRelock     == "relocked" \notin bad
 NoUnrunDead  == "dlUnrun" \notin bad             \* dead-lettered as exhausted, never called
 NoLostRecord == \A p \in Parts : \A r \in esm[p].acked : Log(p, r[1])[r[2]] \in ever \cup dl

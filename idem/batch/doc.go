@@ -27,5 +27,5 @@
 //
 // An endless source, such as a consumer process: [Scheduler.Stream]. Lanes exist as long as they have items, and there is no barrier
 // between batches. An item that is not settled is tried again until it is. The caller adds items, bounds how many are in progress,
-// and stops lanes whose source is gone, such as a partition that is revoked.
+// and stops lanes whose source is gone, such as a partition that is revoked. With [Item.Range], the lease of a range stands for the claims of its items.
 package batch

@@ -154,6 +154,7 @@ type counted struct {
 	asked  []string
 	cutOff atomic.Bool
 	lose   func(op string) bool // whether the answer to this request is lost
+	drop   func(op string) bool // whether this request is lost
 }
 
 var errCutOff = errors.New("no answer")
@@ -193,6 +194,9 @@ func failed(n int, err error) []store.ClaimResult {
 func (c *counted) Settle(ctx context.Context, ss []store.Settlement) []error {
 	op := ss[0].Op.String()
 	err := c.note(op, len(ss))
+	if err == nil && c.drop != nil && c.drop(op) {
+		err = errCutOff
+	}
 	if err == nil {
 		errs := c.Store.Settle(ctx, ss)
 		if c.lose == nil || !c.lose(op) {

@@ -84,3 +84,29 @@ func TestPriceOfRanges(t *testing.T) {
 		}
 	})
 }
+
+// The price of a long run of fresh items of a stream, in lanes of three ranges: by partition, and by key in each of them.
+func TestPriceOfRangesOfAStream(t *testing.T) {
+	const items, parts = 30_000, 3
+	for _, keys := range []int{1, 300} {
+		t.Run(fmt.Sprint(keys, " lanes in a partition"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db, scheduler := dynamo(t, idem.Config{ClaimByRange: true})
+				streamAll(scheduler, items, func(i int) *batch.Item {
+					p := i % parts
+					return &batch.Item{Lane: fmt.Sprintf("t/%d/%d", p, i/parts%keys), Range: fmt.Sprintf("ns%%t-%d", p), Position: int64(i / parts)}
+				})
+				used := db.Usage()
+				requests := 0
+				for _, n := range used.Requests {
+					requests += n
+				}
+				write, read, each := used.WriteUnits/items, used.ReadUnits/items, float64(requests)/items
+				t.Logf("%.4f write units, %.4f read units, %.4f requests an item: %v", write, read, each, used.Requests)
+				if write > 1.02 || read > 1 || each > 0.06 {
+					t.Errorf("%.4f write units, %.4f read units, %.4f requests an item; want at most 1.02, 1 and 0.06", write, read, each)
+				}
+			})
+		})
+	}
+}

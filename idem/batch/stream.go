@@ -2,6 +2,8 @@ package batch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/idemsk/idemsk/idem"
@@ -39,6 +41,9 @@ type Stream struct {
 	wake     *sync.Cond // wakes an idle worker
 	starting bool       // a worker was started or woken, and has not looked for an item
 
+	ranges map[string]*streamRange
+	over   chan struct{} // closed at the end of Close
+
 	keys   map[string]*streamItem // the item that uses each key: it is claimed, or in progress
 	claims streamClaims
 }
@@ -55,8 +60,8 @@ func (s *Scheduler) Stream(ctx context.Context, done, retry func(*Item)) *Stream
 		retry = func(*Item) {}
 	}
 	st := &Stream{
-		scheduler: s, session: s.engine.Session(ctx), done: done, retry: retry, batch: s.engine.BatchSize(),
-		lanes: make(map[string]*streamLane), keys: make(map[string]*streamItem),
+		scheduler: s, session: s.engine.Session(ctx), done: done, retry: retry, batch: s.engine.AheadSize(),
+		lanes: make(map[string]*streamLane), keys: make(map[string]*streamItem), ranges: make(map[string]*streamRange), over: make(chan struct{}),
 	}
 	st.wake = sync.NewCond(&st.mu)
 	return st
@@ -76,8 +81,11 @@ func (st *Stream) Add(items ...*Item) {
 	for _, it := range items {
 		l := st.lanes[it.Lane]
 		if l == nil {
-			l = &streamLane{stream: st, name: it.Lane}
+			l = &streamLane{stream: st, name: it.Lane, within: st.rangeOf(it)}
 			st.lanes[it.Lane] = l
+		}
+		if l.within != nil {
+			l.within.last = max(l.within.last, it.Position)
 		}
 		l.append(it)
 		l.touch()
@@ -92,17 +100,34 @@ func (st *Stream) Add(items ...*Item) {
 //
 // An item that is added to a stopped lane begins a new lane, which does not wait for items of the old one that have begun. If it
 // has the key of one of these, it waits for that item.
-func (st *Stream) Stop(ctx context.Context, match func(lane string) bool) (running []*Item) {
+//
+// Stop also ends the ranges with these keys, of which all lanes must match: their leases are released when all items that have begun have ended, also
+// after Stop has returned. An item of the range that is added later waits for that.
+func (st *Stream) Stop(ctx context.Context, match func(lane string) bool, ranges ...string) (running []*Item) {
 	st.mu.Lock()
 	var stopped []*streamLane
 	for name, l := range st.lanes {
 		if match(name) {
-			l.stop()
 			stopped = append(stopped, l)
 		}
 	}
+	ended := st.stopRanges(ranges, stopped)
+	for _, l := range stopped {
+		l.stop()
+	}
+	for _, r := range ended {
+		go r.leave()
+	}
 	st.advance()
 	st.mu.Unlock()
+	defer func() {
+		for _, r := range ended {
+			select {
+			case <-r.left:
+			case <-ctx.Done():
+			}
+		}
+	}()
 	for _, l := range stopped {
 		select {
 		case <-l.stopped:
@@ -119,10 +144,14 @@ func (st *Stream) Close(ctx context.Context) (running []*Item) {
 	st.mu.Lock()
 	st.closed = true
 	st.wake.Broadcast() // ends the workers
+	ranges := slices.Collect(maps.Keys(st.ranges))
 	st.mu.Unlock()
-	running = st.Stop(ctx, func(string) bool { return true })
+	running = st.Stop(ctx, func(string) bool { return true }, ranges...)
 	st.mu.Lock()
 	st.claims.stop()
+	if !isClosed(st.over) {
+		close(st.over)
+	}
 	st.mu.Unlock()
 	st.session.Close()
 	return running

@@ -16,6 +16,8 @@ import (
 // No claims are sent for items that are estimated to begin only after their claims have waited too long: by the latency of the lane for
 // the items of a lane, and by that of all lanes for their number. A claim that has waited too long nevertheless is released.
 //
+// With ranges (streamranges.go), the keys are read instead, many more in a request, and only those are claimed that the lease of the range does not hold.
+//
 // An item that shares its key with an earlier one of its lane is passed over, if it makes the same request: it will take that
 // one's outcome. Nothing is claimed behind an item that must wait for an item of another lane. Without this rule two lanes could
 // wait for each other.
@@ -72,7 +74,7 @@ func (l *streamLane) claimable() int {
 		next = 1 // the items behind the one that runs
 	case laneIdle, laneReady:
 	}
-	if l.barred || len(l.queue) == l.sent || l.queue[0].unreported {
+	if l.barred || l.within != nil && !l.within.open || len(l.queue) == l.sent || l.queue[0].unreported {
 		return 0
 	}
 	return max(0, min(l.fit()-next-l.ahead, len(l.queue)-l.sent))
@@ -214,10 +216,26 @@ func (l *streamLane) countAhead(n int) {
 
 // claim sends claims. st.mu is held, but not until they are answered.
 func (st *Stream) claim(items []*streamItem) {
+	claims := make([]*idem.Claim, 0, len(items))
+	var looked []*idem.Claim
+	for _, it := range items {
+		switch r := it.lane.within; {
+		case r == nil:
+			claims = append(claims, &it.claim)
+		case r.err != nil:
+			it.claim.Refuse(r.err)
+		default:
+			it.claim.Position, it.claim.ByKey = it.Position, it.replaced
+			it.claim.Enter(r.lease)
+			looked = append(looked, &it.claim)
+		}
+	}
 	st.mu.Unlock()
-	claims := make([]*idem.Claim, len(items))
-	for i, it := range items {
-		claims[i] = &it.claim
+	st.session.LookUp(looked)
+	for _, claim := range looked {
+		if !claim.ByRange() {
+			claims = append(claims, claim)
+		}
 	}
 	st.session.Claim(claims)
 	st.mu.Lock()
@@ -235,6 +253,8 @@ func (st *Stream) answered(items []*streamItem) {
 		it.phase = claimed
 		suspect = suspect || it.claim.State() == store.ClaimLeaseOver
 		switch {
+		case it.claim.Void(): // it is looked up again under another lease
+			it.unclaim()
 		case st.unavailable(it):
 			failed = append(failed, it)
 			it.unclaim()

@@ -47,6 +47,7 @@ const (
 type streamLane struct {
 	stream  *Stream
 	name    string
+	within  *streamRange // nil if its items have none
 	state   laneState
 	touched bool          // in Stream.touched
 	number  uint64        // of the last item added

@@ -32,6 +32,7 @@ type world struct {
 	store       *faultyStore
 	stream      *batch.Stream
 	concurrency int
+	byRange     bool                // each lane is a range
 	fates       map[string][]string // by key, of its next attempts
 	lanes       map[string][]*delivery
 
@@ -58,6 +59,7 @@ func settleStream(t *rapid.T) {
 		T: t, fates: map[string][]string{}, lanes: map[string][]*delivery{}, effects: map[string]int{}, letters: map[string]int{},
 		exited:      map[string]bool{},
 		concurrency: rapid.IntRange(1, 4).Draw(t, "concurrency"),
+		byRange:     rapid.Bool().Draw(t, "by range"),
 		store: &faultyStore{
 			Store: memstore.New(memstore.Config{BatchSize: rapid.SampledFrom([]int{1, 2, 25}).Draw(t, "batch size")}),
 			taken: map[string]int64{}, forgotten: map[string]bool{},
@@ -96,7 +98,7 @@ func settleStream(t *rapid.T) {
 }
 
 func (w *world) start() {
-	engine, err := idem.New(w.store, idem.Config{MaxAttempts: 3, Lease: 10 * time.Second})
+	engine, err := idem.New(w.store, idem.Config{MaxAttempts: 3, Lease: 10 * time.Second, ClaimByRange: w.byRange})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -111,6 +113,9 @@ func (w *world) add(lane, key, request string) {
 	w.mu.Lock()
 	d := &delivery{lane: lane, key: key, request: request, item: &batch.Item{Lane: lane}}
 	source := fmt.Sprintf("%s/%d", lane, len(w.lanes[lane]))
+	if w.byRange {
+		d.item.Range, d.item.Position = "%"+lane, int64(len(w.lanes[lane]))
+	}
 	w.lanes[lane] = append(w.lanes[lane], d)
 	w.mu.Unlock()
 	deadLetters := idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error {
@@ -131,7 +136,7 @@ func (w *world) add(lane, key, request string) {
 func (w *world) stop(lane string, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	running := w.stream.Stop(ctx, func(name string) bool { return name == lane })
+	running := w.stream.Stop(ctx, func(name string) bool { return name == lane }, "%"+lane)
 	w.mu.Lock()
 	var again []*delivery
 	for _, d := range w.lanes[lane] {
@@ -337,6 +342,20 @@ func (s *faultyStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []st
 		if s.fails() { // the answer is lost
 			results[i] = store.ClaimResult{Err: errNetwork}
 			s.forgotten[reqs[i].Owner] = true
+		}
+	}
+	return results
+}
+
+// Look implements store.Ranger.
+func (s *faultyStore) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	pass(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	results := s.Store.Look(ctx, reqs)
+	for i := range results {
+		if s.fails() {
+			results[i] = store.ClaimResult{Err: errNetwork}
 		}
 	}
 	return results

@@ -33,7 +33,7 @@ func TestRequestsOfAStream(t *testing.T) {
 				}{{"fresh", 0.09}, {"duplicates", 0.06}} {
 					db.ResetUsage()
 					const items = 5_000
-					streamAll(scheduler, items, lanes)
+					streamAll(scheduler, items, func(i int) *batch.Item { return &batch.Item{Lane: fmt.Sprint(i % lanes)} })
 					requests := 0
 					for _, n := range db.Usage().Requests {
 						requests += n
@@ -50,7 +50,7 @@ func TestRequestsOfAStream(t *testing.T) {
 }
 
 // streamAll handles items with the keys k0, k1, … in a new stream.
-func streamAll(scheduler *batch.Scheduler, items, lanes int) {
+func streamAll(scheduler *batch.Scheduler, items int, item func(i int) *batch.Item) {
 	slots := make(chan struct{}, 2000)
 	var all sync.WaitGroup
 	all.Add(items)
@@ -58,7 +58,9 @@ func streamAll(scheduler *batch.Scheduler, items, lanes int) {
 	handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
 	for i := range items {
 		slots <- struct{}{}
-		stream.Add(&batch.Item{Lane: fmt.Sprint(i % lanes), Task: idem.Task{Key: fmt.Sprint("k", i), Handler: handler}})
+		it := item(i)
+		it.Task = idem.Task{Key: fmt.Sprint("k", i), Handler: handler}
+		stream.Add(it)
 	}
 	all.Wait()
 	stream.Close(context.Background())

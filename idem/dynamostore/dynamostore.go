@@ -150,6 +150,7 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 
 // Settle implements store.Store.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
+	s.leases.extending(ss)
 	errs := make([]error, len(ss))
 	if slices.ContainsFunc(ss, func(set store.Settlement) bool { return set.Effect != nil }) {
 		others, which := s.settleTransactions(ctx, ss, errs)

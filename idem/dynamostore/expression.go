@@ -126,6 +126,9 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 	case store.OpExtend:
 		c.conditions = append(c.conditions, term{attrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // a delayed extend must not shorten the lease
 		c.set(attrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
+		if next.Range != nil {
+			c.set(attrRange, rangeValue(next.Range))
+		}
 	}
 	if next.Failure != nil {
 		c.set(attrFailure, failure(next.Failure))

@@ -59,6 +59,17 @@ func (l *leases) claimed(reqs []store.ClaimRequest, results []store.ClaimResult)
 	}
 }
 
+// extending forgets the leases whose range is about to be written: its end may change without a change of what a take-over is conditional on.
+func (l *leases) extending(ss []store.Settlement) {
+	for i := range ss {
+		if ss[i].Op == store.OpExtend && ss[i].Range != nil {
+			l.mu.Lock()
+			delete(l.entries, ss[i].Key)
+			l.mu.Unlock()
+		}
+	}
+}
+
 // settled remembers a lease that was released.
 func (l *leases) settled(set *store.Settlement, now time.Time) {
 	if set.Op != store.OpRelease || set.Range == nil {

@@ -136,7 +136,7 @@ func (s *Store) settle(set *store.Settlement, now time.Time) error {
 	switch {
 	case !ok:
 		return &store.FencedError{Key: set.Key, Token: set.Token}
-	case store.Holds(set, seen):
+	case store.Holds(set, seen) && !store.Outdated(set, seen, now):
 		if err := commit(set.Effect); err != nil {
 			return err
 		}

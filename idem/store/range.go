@@ -19,7 +19,7 @@ type Ranger interface {
 // Range is what the entry of a lease keeps of its range. Positions are those of messages in their source, such as the offsets of a
 // partition. They are 0 or greater, and grow.
 type Range struct {
-	// End is the position after the last message that the owner may begin. It is 0 after a release.
+	// End is the position after the last message that the owner may begin. Only an extension changes it. It is 0 after a release.
 	End int64 `json:"end,omitempty"`
 	// Till is the position after the last message that an earlier owner may have begun without settling it, because it did not release
 	// the lease. It is 0 if there is none.

@@ -45,7 +45,7 @@ func OwnClaim(req *ClaimRequest, seen *Entry) bool {
 
 // OwnSettlement is rule 5 for settlements: a refused settlement was applied before if the entry has the status that it
 // would have written, with its own owner and token. An extend that is refused while the claim is still held found a longer
-// lease, because a later extend of the same claim arrived first.
+// lease, because a later extend of the same claim arrived first. An extend of the lease of a range also has to find its End there.
 func OwnSettlement(s *Settlement, seen *Entry) bool {
 	if seen.Owner != s.Owner || seen.Token != s.Token {
 		return false
@@ -58,9 +58,14 @@ func OwnSettlement(s *Settlement, seen *Entry) bool {
 	case OpRelease:
 		return seen.Released()
 	case OpExtend:
-		return Holds(s, seen)
+		return Holds(s, seen) && (s.Range == nil || seen.Range != nil && seen.Range.End >= s.Range.End)
 	}
 	return false
+}
+
+// Outdated reports whether an extension of a held claim was overtaken by a later one of the same claim. It changes nothing.
+func Outdated(s *Settlement, seen *Entry, now time.Time) bool {
+	return s.Op == OpExtend && now.Truncate(time.Millisecond).Add(s.Lease.Truncate(time.Millisecond)).Before(seen.LeaseUntil)
 }
 
 // Mismatch is rule 6: another fingerprint under an unexpired key is refused, in every status.
@@ -210,11 +215,15 @@ func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 			rec.Range, rec.LeaseUntil = rangeReleased(s, now), now
 		}
 	case OpExtend:
-		until := now.Add(s.Lease.Truncate(time.Millisecond))
-		if until.Before(seen.LeaseUntil) { // a delayed extend does not shorten the lease
+		if Outdated(s, seen, now) { // a delayed extend does not shorten the lease
 			return *seen
 		}
-		rec.LeaseUntil, rec.Expiry = until, Expiry(until, s.Retention)
+		rec.LeaseUntil = now.Add(s.Lease.Truncate(time.Millisecond))
+		rec.Expiry = Expiry(rec.LeaseUntil, s.Retention)
+		if s.Range != nil {
+			written := *s.Range
+			rec.Range = &written
+		}
 	}
 	return rec
 }

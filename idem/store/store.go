@@ -153,7 +153,9 @@ type Settlement struct {
 	Lease  time.Duration // OpExtend: the new lease, from now
 	Delay  time.Duration // OpRelease: the time for which the key can't be claimed
 	Refund bool          // OpRelease: does not count the attempt (rule 8)
-	Range  *Range        // OpRelease of the lease of a range: Till and Settled to write; the store sets Settled.At
+	// Range is what a settlement of the lease of a range writes. OpRelease: Till and Settled; the store sets Settled.At. OpExtend: all of
+	// it, or nil to leave it as it is.
+	Range *Range
 }
 
 // Matches reports whether q selects the entry at the given time.

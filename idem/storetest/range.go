@@ -31,6 +31,13 @@ func release(rec store.Entry, till, first, n int64) store.Settlement {
 	return store.Settlement{Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention, Range: r}
 }
 
+// extension returns an extension of the lease of a range to another end.
+func extension(rec store.Entry, end int64, lease time.Duration) store.Settlement {
+	set := settlement(rec, store.OpExtend)
+	set.Lease, set.Range = lease, &store.Range{End: end}
+	return set
+}
+
 // stolen lets the lease of a range end and claims it.
 func (s *suite) stolen(end int64) store.Entry {
 	s.Helper()
@@ -179,6 +186,41 @@ func ranges() []test {
 			s.mustSettle(release(rec, 0, 3, 7))
 			s.wantFenced(settlement(rec, store.OpExtend))
 			s.wantState(s.claim(ofRange(20), withoutTakeOver), store.Claimed)
+		}},
+		{"an extension writes the range", func(s *suite) {
+			rec := s.mustClaim(ofRange(10))
+			s.mustSettle(extension(rec, 30, lease)) // at the time of the claim: the end of the lease stays as it is
+			s.wantRange(s.get(leaseKey), store.Range{End: 30})
+			rec = s.stolen(40)
+			s.wantRange(rec, store.Range{End: 40, Till: 30})
+			s.Advance(time.Second)
+			set := extension(rec, 50, lease)
+			set.Range.Till, set.Range.Settled = 20, store.Prefix{First: 3, End: 10, At: s.Now().Truncate(time.Millisecond)}
+			s.mustSettle(set)
+			s.wantTime("leaseUntil", s.get(leaseKey).LeaseUntil, s.Now().Add(lease))
+			s.Advance(time.Second)
+			plain := settlement(rec, store.OpExtend)
+			plain.Lease = lease
+			s.mustSettle(plain)
+			s.wantRange(s.get(leaseKey), *set.Range)
+			s.wantTime("leaseUntil", s.get(leaseKey).LeaseUntil, s.Now().Add(lease))
+			set.Range.End = 99
+			s.wantRange(s.get(leaseKey), store.Range{End: 50, Till: 20, Settled: set.Range.Settled})
+			s.wantRange(s.stolen(60), store.Range{End: 60, Till: 50, Settled: set.Range.Settled})
+			s.wantFenced(extension(rec, 70, lease))
+		}},
+		{"an extension that was overtaken writes no range", func(s *suite) {
+			rec := s.mustClaim(ofRange(10))
+			s.mustSettle(extension(rec, 30, 2*lease))
+			before := s.Raw(s.T, leaseKey)
+			s.mustSettle(extension(rec, 20, lease))
+			s.mustSettle(extension(rec, 30, lease))
+			s.wantFenced(extension(rec, 40, lease)) // its end is not there
+			s.wantUnchanged(leaseKey, before)
+		}},
+		{"an extension with a range whose reply was lost", func(s *suite) {
+			s.lostSettlement(extension(s.mustClaim(ofRange(10)), 30, lease))
+			s.wantRange(s.get(leaseKey), store.Range{End: 30})
 		}},
 		{"a late owner does not release it", func(s *suite) {
 			late := s.mustClaim(ofRange(10))

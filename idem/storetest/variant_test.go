@@ -241,7 +241,7 @@ func (v *variant) settle(set *store.Settlement) error {
 		return v.settleUnclaimed(set)
 	}
 	seen, found := v.recs[set.Key]
-	held := found && v.holds(set, &seen)
+	held := found && v.holds(set, &seen) && (set.Range == nil || !store.Outdated(set, &seen, v.clock.Now()))
 	if err := v.commit(set, held || (v.repeats && found && v.own(set, &seen))); err != nil && held {
 		return err
 	}

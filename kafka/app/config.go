@@ -43,9 +43,6 @@ func ReadConfig(v *host.Vars, options ...host.Option) Config {
 		HTTPAddr: v.String("IDEMSK_HTTP_ADDR", ""),
 	}
 	cfg.Consumer.Brokers = cfg.auth.Brokers
-	if cfg.Engine.ClaimByRange {
-		v.Fail("IDEMSK_CLAIM", "partition", "first or commit: a consumer process claims keys")
-	}
 	if _, _, err := net.SplitHostPort(cfg.HTTPAddr); err != nil && cfg.HTTPAddr != "" {
 		v.Fail("IDEMSK_HTTP_ADDR", cfg.HTTPAddr, "an address to listen on, such as 127.0.0.1:8080 or :8080")
 	}

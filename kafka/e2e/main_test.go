@@ -53,6 +53,7 @@ type fixture struct {
 	store   store.Store
 	handler kafka.Handler // of the consumers; counts the call before
 	letters *letters
+	byRange bool                 // claims by partition
 	stops   []context.CancelFunc // of the consumers
 
 	mu    sync.Mutex
@@ -61,11 +62,18 @@ type fixture struct {
 	lines []string // of the log, from WARN on
 }
 
-// inBubble runs a test with a fixture in a bubble of virtual time.
+// inBubble runs a test with a fixture in a bubble of virtual time, with claims by key and with claims by partition.
 func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...kfake.Opt) {
 	t.Helper()
+	for name, byRange := range map[string]bool{"claims by key": false, "claims by partition": true} {
+		t.Run(name, func(t *testing.T) { inOneBubble(t, partitions, byRange, test, options...) })
+	}
+}
+
+func inOneBubble(t *testing.T, partitions int32, byRange bool, test func(f *fixture), options ...kfake.Opt) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{T: t, network: new(kfake.VirtualNetwork), store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int), letters: new(letters)}
+		f := &fixture{T: t, byRange: byRange, network: new(kfake.VirtualNetwork), store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int), letters: new(letters)}
 		var err error
 		f.cluster, err = kfake.NewCluster(append([]kfake.Opt{
 			kfake.NumBrokers(1), kfake.Ports(9092), kfake.SeedTopics(partitions, topic), kfake.ListenFn(f.network.Listen),
@@ -154,7 +162,7 @@ func (r *running) report() kafka.Report {
 func (f *fixture) start(change ...func(*consumer.Config)) *running {
 	f.Helper()
 	r := &running{f: f, ended: make(chan error, 1)}
-	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r})
+	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r, ClaimByRange: f.byRange})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -99,6 +99,13 @@ func (s *failingStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []s
 	return results
 }
 
+func (s *failingStore) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	if !s.down.Load() {
+		return s.Store.Look(ctx, reqs)
+	}
+	return s.Claim(ctx, reqs)
+}
+
 func (s *failingStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	if !s.down.Load() {
 		return s.Store.Settle(ctx, ss)

@@ -44,6 +44,7 @@
 //	a lease does not keep what a dead owner may have begun           143
 //	a record that a dead owner may have begun needs no claim         143
 //	a take-over is conditional on the token alone                    361
+//	a process begins records that its lease does not name            497
 //	settlements are not conditional on the token     none of 400: the owner nearly always decides
 //	a handler is not told that its lease is lost     none of 400
 //	a claim under a lease has the token of its own clock, a lease is released although a settlement has no answer, or a release

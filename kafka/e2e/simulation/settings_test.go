@@ -36,7 +36,7 @@ func settingsOf(d dice) settings {
 		payments:    d.between(4, 16, "payments"),
 		pollers:     d.between(1, 3, "pollers"),
 	}
-	s.claimRange = !s.claimCommit && !s.group && d.chance(0.4, "claim by partition")
+	s.claimRange = !s.claimCommit && d.chance(0.4, "claim by partition")
 	s.elsewhere = !s.claimRange || d.chance(0.2, "elsewhere")
 	order := pick(d, "order", "partition", "key")
 	for i := range s.environ {

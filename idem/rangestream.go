@@ -1,0 +1,113 @@
+package idem
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// This file is about ranges without an end: those of the partitions that are assigned to a consumer process. The lease is held as long as the caller
+// wants, and the tasks come while it is held (rule 8 of the design).
+
+// reservedPositions is how many positions behind a task that is looked up are reserved with one write of the lease. So many tasks are claimed by key
+// if their owner dies, and one write for so many costs next to nothing.
+const reservedPositions = 2000
+
+// HoldRange claims the lease of a range whose tasks are not known yet. Afterwards Held, InFlight or Err reports the result. If the lease is in flight
+// elsewhere, the caller may wait for RangeWaitTime and call HoldRange again. A lease that is held is extended until ReleaseRange, or until it is lost
+// (Range.Lost): then the contexts of the handlers under it end, none begins, and the caller may hold another Range with the same Key.
+//
+// position is that of a task that is known, or any before it.
+func (s *Session) HoldRange(r *Range, position int64) {
+	if c := &r.lease; c.span == nil {
+		c.Task, c.TakeOver = Task{Key: r.Key, Source: r.Source}, true
+		c.span = &store.Range{End: position + reservedPositions}
+		r.reserving = make(chan struct{}, 1)
+	}
+	s.claim([]*Claim{&r.lease}, false)
+	if r.Held() {
+		r.begin(s)
+	}
+}
+
+// RangeWaitTime is WaitTime for a lease.
+func (s *Session) RangeWaitTime(r *Range) (time.Duration, bool) { return s.WaitTime(&r.lease) }
+
+// Err returns why the lease is not held.
+func (r *Range) Err() error { return r.whyNotHeld() }
+
+// Refuse gives a claim the error of a range whose lease is not held.
+func (claim *Claim) Refuse(err error) {
+	claim.Enter(nil)
+	claim.byRange, claim.res.Err = true, err
+}
+
+// Void reports whether the claim is of a range whose lease is lost.
+func (claim *Claim) Void() bool { return claim.within != nil && claim.within.isLost() }
+
+func (r *Range) isLost() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost != nil
+}
+
+// LookUp gives claims their results, as ClaimRanges does: a claim for which ByRange reports false must be claimed by Session.Claim. Each has entered a
+// range that is held (Claim.Enter). Before a task is looked up, its position has been written to the lease, so that the next owner knows what
+// may have begun. A task that is looked up again after its handler ran is claimed by key.
+func (s *Session) LookUp(claims []*Claim) {
+	reserved := make(map[*Range]error)
+	for _, claim := range claims {
+		err, known := reserved[claim.within]
+		if !known {
+			err = s.reserve(claim.within, claims)
+			reserved[claim.within] = err
+		}
+		if err != nil {
+			claim.byRange, claim.res.Err = true, err
+		}
+	}
+	s.read(claims, time.Now())
+}
+
+// reserve writes the end of the range to its lease if it is not behind the positions of all claims of the range.
+func (s *Session) reserve(r *Range, claims []*Claim) error {
+	r.reserving <- struct{}{}
+	defer func() { <-r.reserving }()
+	end := r.lease.span.End
+	for _, claim := range claims {
+		if claim.within == r {
+			end = max(end, claim.Position+1)
+		}
+	}
+	if end == r.lease.span.End {
+		return nil
+	}
+	next := store.Range{End: end + reservedPositions, Till: r.till}
+	if kept := r.lease.res.Entry.Range; kept != nil {
+		next.Settled = kept.Settled
+	}
+	if err := r.beat.extendWith(&next); err != nil {
+		if isStoreFault(err) {
+			err = unavailableStore(err)
+		}
+		return fmt.Errorf("the lease of the range from %s was not extended: %w", r.Source, err)
+	}
+	r.lease.span.End = next.End
+	return nil
+}
+
+// ReleaseRange releases the lease of a range without an end, all tasks before the position next of which are settled, on the conditions of ReleaseRanges. No
+// handler runs under the lease.
+func (s *Session) ReleaseRange(r *Range, next int64) {
+	r.beat.stop()
+	if !r.releasable() {
+		return
+	}
+	set := r.lease.settlement(store.OpRelease, s.engine.cfg.Retention)
+	set.Refund, set.Range = true, &store.Range{Till: r.till}
+	if next >= r.till {
+		set.Range.Till = 0
+	}
+	s.sendReleases([]store.Settlement{set})
+}
