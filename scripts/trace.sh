@@ -16,21 +16,31 @@ if [ -z "$traces" ]; then
     ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest ./idem/e2e ./idem/batch >&2
 fi
 
-# explain MODULE NAME…: checks the traces in files of these names, and adds those that contradict the model to the list.
+# explain MODULE NAME…: checks the traces in files of these names, 4 MB at a time, because TLC's memory for a constant is 200 times its text.
 explain() {
-  local module=$1 work=$work/$1
+  local module=$1 part
+  mkdir "$work/$module"
+  find "$traces" -type f \( "${@:2}" \) | sort | tr '\n' '\0' | xargs -0 -r wc -c | awk -v to="$work/$module/files" '
+    $2 != "total" { sum += $1; sub(/^ *[0-9]+ /, ""); print >(to "." int(sum / 4e6)) }'
+  for part in "$work/$module"/files.*; do
+    [ -e "$part" ] || return 0
+    wc -l <"$part" >>"$counts"
+    check "$module" "$part"
+  done
+}
+
+# check MODULE LIST: checks the traces in a list of files, and adds those that contradict the model to the list of those.
+check() {
+  local module=$1 files=$2 work=$2.tlc
   mkdir "$work"
   cp docs/spec/*.tla "docs/spec/$module.cfg" "$work"
-  find "$traces" -type f \( "${@:2}" \) | sort >"$work/files"
-  wc -l <"$work/files" >>"$counts"
-  [ -s "$work/files" ] || return 0
 
   # A file is a header and one event in a line, all flat JSON objects. They become records of TLA+.
   {
     echo '---- MODULE Traces ----'
     echo 'EXTENDS Integers'
     echo 'Traces == <<'
-    tr '\n' '\0' <"$work/files" | xargs -0 cat | awk '
+    tr '\n' '\0' <"$files" | xargs -0 cat | awk '
       /^{"(skew|p)"/ { sub(/}$/, ",\"events\":<<"); print (NR > 1 ? ">>},{" : "{") substr($0, 2); comma = ""; next }
       { print comma $0; comma = "," }
       END { print ">>}" }' | sed -E 's/\[/<</g; s/\]/>>/g; s/"([a-zA-Z]+)":/\1 |-> /g; s/\{/[/; s/\}/]/; s/\btrue\b/TRUE/g; s/\bfalse\b/FALSE/g'
@@ -44,7 +54,7 @@ explain() {
     exit 2
   fi
   # The state in which a trace has no explanation, or too many, follows "Error:"; the event is that of the last state.
-  awk -v files="$work/files" -v undecided="$undecided" '
+  awk -v files="$files" -v undecided="$undecided" '
     function found() { if (trace) { if (invariant == "Decided") print file[trace] >undecided; else print file[trace] ":" event + 1 } trace = 0 }
     BEGIN { while ((getline name < files) > 0) file[++n] = name }
     /^Error: Invariant/ { found(); invariant = $3 }
