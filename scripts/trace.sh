@@ -64,10 +64,10 @@ check() {
 }
 
 counts=$work/counts contradicted=$work/contradicted undecided=$work/undecided
-: >"$contradicted" >"$undecided"
+: >"$contradicted" >"$undecided" >"$counts"
 explain trace -name '*.jsonl' ! -name 'lanes-*'
 explain tracelanes -name 'lanes-*.jsonl'
-total=$(awk '{ n += $1 } END { print n }' "$counts")
+total=$(awk '{ n += $1 } END { print n + 0 }' "$counts")
 if [ "$total" = 0 ]; then
   echo "trace.sh: there is no trace in $traces" >&2
   exit 2
