@@ -20,7 +20,7 @@ const (
 	maxVerified      = 100_000 // records, because the prover keeps something of each
 	maxVerdictRows   = 100     // accounts and problems
 	verdictEvery     = time.Second
-	verdictShare     = 20 // a verification takes at most a 20th of the time
+	verdictShare     = 40 // a verification takes at most a 40th of the time
 	withIdemsk       = "with idemsk"
 	withoutIdemsk    = "without idemsk"
 	whyNotTheExample = "only the ledger of the example function is known"
