@@ -41,8 +41,11 @@ func TestOtherLanguages(t *testing.T) {
 					t.Errorf("the closing table does not have %q", want)
 				}
 			}
-			if out := runLocal(t, append(args, "--kill", "0.6", "--batch-size", "10")); !strings.Contains(out, "killed") || !strings.Contains(out, "300 done") {
-				t.Error("with kills it did not end as it must")
+			out = runLocal(t, append(args, "--produce", "100", "--kill", "0.6", "--batch-size", "5"))
+			for _, want := range []string{"processes killed", "100 done", "everything is committed"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("with kills, the closing table does not have %q", want)
+				}
 			}
 		})
 	}
@@ -51,7 +54,7 @@ func TestOtherLanguages(t *testing.T) {
 func runLocal(t *testing.T, args []string) string {
 	t.Helper()
 	var out, said bytes.Buffer
-	code := cli.Main(bounded(t, 2*time.Minute), args, cli.Streams{Out: &out, Err: &said}, "test")
+	code := cli.Main(bounded(t, 5*time.Minute), args, cli.Streams{Out: &out, Err: &said}, "test")
 	t.Logf("%s\n%s", &said, &out)
 	if code != 0 {
 		t.Fatalf("exit status %d", code)
