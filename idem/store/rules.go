@@ -65,7 +65,7 @@ func OwnSettlement(s *Settlement, seen *Entry) bool {
 
 // Outdated reports whether an extension of a held claim was overtaken by a later one of the same claim. It changes nothing.
 func Outdated(s *Settlement, seen *Entry, now time.Time) bool {
-	return s.Op == OpExtend && now.Truncate(time.Millisecond).Add(s.Lease.Truncate(time.Millisecond)).Before(seen.LeaseUntil)
+	return s.Op == OpExtend && now.Add(s.Lease.Truncate(time.Millisecond)).Before(seen.LeaseUntil)
 }
 
 // Mismatch is rule 6: another fingerprint under an unexpired key is refused, in every status.

@@ -276,6 +276,35 @@ func TestEntriesHaveWholeMilliseconds(t *testing.T) {
 	want("a failure", store.FailureAt(failure, nil, now).At, moment)
 }
 
+// The lease of a settlement is cut to milliseconds before it is compared with one that is stored.
+func TestExtensionIsOutdatedToTheMillisecond(t *testing.T) {
+	const part = 600 * time.Microsecond
+	set := store.Settlement{Op: store.OpExtend, Lease: lease + part}
+	for later, want := range map[time.Duration]bool{0: false, time.Millisecond: true} {
+		seen := store.Entry{Status: store.StatusStarted, LeaseUntil: moment.Add(lease + later)}
+		if store.Outdated(&set, &seen, moment.Add(part)) != want {
+			t.Errorf("a lease that ends %v later than that of an extension: outdated: %t", later, !want)
+		}
+	}
+}
+
+// An extension of a range finds itself only in a range that ends as late.
+func TestExtensionOfARangeIsRecognised(t *testing.T) {
+	set := store.Settlement{Op: store.OpExtend, Token: 1, Owner: "a", Range: &store.Range{End: 10}}
+	for name, of := range map[string]struct {
+		stored *store.Range
+		want   bool
+	}{
+		"no range": {}, "a shorter range": {stored: &store.Range{End: 9}},
+		"its range": {stored: &store.Range{End: 10}, want: true}, "a longer range": {stored: &store.Range{End: 11}, want: true},
+	} {
+		seen := store.Entry{Status: store.StatusStarted, Token: 1, Owner: "a", Range: of.stored}
+		if store.OwnSettlement(&set, &seen) != of.want {
+			t.Errorf("%s: found: %t", name, !of.want)
+		}
+	}
+}
+
 func TestUnknownSettlementIsNotRecognised(t *testing.T) {
 	seen := store.Entry{Status: store.StatusCompleted, Token: 1, Owner: "a"}
 	if set := (store.Settlement{Op: store.OpExtend + 100, Token: 1, Owner: "a"}); store.OwnSettlement(&set, &seen) {
