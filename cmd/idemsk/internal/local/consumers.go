@@ -36,6 +36,10 @@ const (
 // recordsOfChance is the number of records for which a process meets each fault with its chance.
 const recordsOfChance = 100
 
+// stableLooks is how many looks in a row must find the group stable before a fault, with the broker in this process. That broker removes a
+// member whose session ends while it waits for a rebalance, and never answers it, so no process may be dead or paused during a rebalance.
+const stableLooks = 2
+
 // maxExits is how often in a row processes may end by themselves, without a commit between.
 const maxExits = 3
 
@@ -51,6 +55,7 @@ type consumers struct {
 	gone       metrics.Outcomes // of processes that have ended
 	partitions partitionStates
 	rolled     int // how often the chances of faults were rolled
+	stable     int // looks in a row at which every process was a member and no rebalance was under way
 	exits      int // that were not asked for, since the last commit
 }
 
@@ -200,12 +205,34 @@ func (c *consumers) look(ctx context.Context) error {
 		c.exits = 0
 		c.run.tally.Observe(esm.Event{Kind: esm.Committed, Records: done})
 	}
+	if err := c.lookAtGroup(ctx); err != nil {
+		return err
+	}
 	total := c.gone
 	for _, m := range c.members {
 		m.scrape(ctx, c.http)
 		total.Add(&m.outcomes)
 	}
 	c.run.tally.handled(&total)
+	return nil
+}
+
+// lookAtGroup finds out whether faults may be injected.
+func (c *consumers) lookAtGroup(ctx context.Context) error {
+	if len(c.o.Brokers) > 0 || c.run.chances == nil {
+		c.stable = stableLooks // brokers that answer every member
+		return nil
+	}
+	group := c.o.ESM.ConsumerGroup
+	described, err := c.admin.DescribeGroups(ctx, group)
+	if err != nil {
+		return fmt.Errorf("the consumer group %s: %w", group, err)
+	}
+	if d := described[group]; d.State == "Stable" && len(d.Members) == len(c.members) {
+		c.stable++
+	} else {
+		c.stable = 0
+	}
 	return nil
 }
 
@@ -218,7 +245,7 @@ func (c *consumers) committed(ctx context.Context) (kadm.OffsetResponses, error)
 	return commits, nil
 }
 
-// injectFaults rolls the chances once for every recordsOfChance records that were committed since the last time.
+// injectFaults rolls the chances once for every recordsOfChance records that were committed, as soon as the group is stable.
 func (c *consumers) injectFaults() {
 	now := time.Now()
 	for _, m := range c.members {
@@ -228,7 +255,7 @@ func (c *consumers) injectFaults() {
 	if chances == nil {
 		return
 	}
-	for ; c.rolled < c.partitions.done()/recordsOfChance; c.rolled++ {
+	for ; c.rolled < c.partitions.done()/recordsOfChance && c.stable >= stableLooks; c.rolled++ {
 		roll := func(purpose string) float64 { return chances.roll(purpose, mskevent.Place{}, c.rolled) }
 		able := slices.DeleteFunc(slices.Clone(c.members), func(m *member) bool { return m.killed || m.paused || m.hasEnded() })
 		if len(able) == 0 {
@@ -238,10 +265,12 @@ func (c *consumers) injectFaults() {
 		switch {
 		case roll(forKill) < chances.Kill:
 			m.kill()
+			c.stable = 0
 			c.run.tally.killed(verify.Kill{During: "process " + strconv.Itoa(m.number), At: now})
 		case roll(forConcurrent) < chances.Concurrent && !slices.ContainsFunc(c.members, func(m *member) bool { return m.paused }):
 			// The others get its partitions, and perhaps the keys that it holds.
 			m.pause(now.Add(c.session + time.Duration(roll(forMoment)*float64(c.o.lease()+time.Second))))
+			c.stable = 0
 			c.run.tally.concurrent()
 		}
 	}
