@@ -59,10 +59,20 @@ POM
 
 # --- a broker ---
 
+# The ports are below those that the kernel gives to outgoing connections, which could take one before the broker listens.
 free_ports() { # N ; distinct ones
   python3 - "$1" <<'PY'
-import socket, sys
-held = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+import random, socket, sys
+wanted, held = int(sys.argv[1]), []
+for port in random.sample(range(20_000, 32_000), 100):
+    try:
+        held.append(socket.create_server(("127.0.0.1", port)))
+    except OSError as e:
+        refused = e
+    if len(held) == wanted:
+        break
+else:
+    sys.exit(f"kafka: no free port: {refused}")
 print(*(s.getsockname()[1] for s in held))
 PY
 }

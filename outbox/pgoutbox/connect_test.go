@@ -8,10 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/idemsk/idemsk/internal/serverproc"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
@@ -44,12 +45,11 @@ func newConnect(tb testing.TB) *connect {
 // start starts the worker on a free port, and waits until it serves its API.
 func (c *connect) start(tb testing.TB) {
 	tb.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := serverproc.FreePort(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	_ = free.Close()
+	port := strconv.Itoa(free)
 	c.url = "http://127.0.0.1:" + port
 	c.cmd = exec.Command("../debezium/debezium.sh", "connect", kafka.Addr(), port, c.group)
 	c.cmd.Env = append(os.Environ(), "TZ=UTC")

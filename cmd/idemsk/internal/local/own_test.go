@@ -29,6 +29,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/gluefake"
+	"github.com/idemsk/idemsk/internal/serverproc"
 	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
@@ -235,12 +236,11 @@ func tablesAt(t *testing.T, port int) string {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := serverproc.FreePort(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // If the outbox's table does not exist, the run does not start, because each record would fail.
