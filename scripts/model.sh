@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -eq 0 ]; then
-  set -- docs/spec/[!t]*.cfg # trace.cfg and tracelanes.cfg are for trace.sh
+  set -- docs/spec/[!t]*.cfg # those of traces are for trace.sh
 fi
 failed=0
 for cfg in "$@"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# trace.sh [FOLDER]: checks with TLC that the models (docs/spec/trace.tla, and tracelanes.tla for lanes) explain the traces in a folder and its
-# subfolders. The tests of the stores and of the lanes write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go,
-# idem/batch/trace_test.go). Without a folder it runs these tests first, on real servers. Prints each trace that contradicts the model, with
+# trace.sh [FOLDER]: checks with TLC that the models (docs/spec/trace.tla, tracelanes.tla for lanes, tracepartition.tla for claims by partition)
+# explain the traces in a folder and its subfolders. The tests of the stores and of the lanes write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go,
+# idem/batch/trace_test.go and rangetrace_test.go). Without a folder it runs these tests first, on real servers. Prints each trace that contradicts the model, with
 # the line of the event that can't be explained, and exits with 1 if there is one. A trace with too many explanations is not decided, and named.
 set -euo pipefail
 traces=${1:+$(cd "$1" && pwd)}
@@ -12,7 +12,7 @@ if [ -z "$traces" ]; then
   for server in scripts/postgres.sh scripts/redis.sh localstack/localstack.sh; do $server install >&2; done
   traces=$work/traces
   mkdir "$traces"
-  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal|TestBalancesAreExact|TestPaymentThatKills|TestOnRealStores/paused|TestLanesCount' \
+  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal|TestBalancesAreExact|TestPaymentThatKills|TestOnRealStores/paused|TestLanesCount|TestRangesOf' \
     ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest ./idem/e2e ./idem/batch >&2
 fi
 
@@ -41,7 +41,7 @@ check() {
     echo 'EXTENDS Integers'
     echo 'Traces == <<'
     tr '\n' '\0' <"$files" | xargs -0 cat | awk '
-      /^{"(skew|p)"/ { sub(/}$/, ",\"events\":<<"); print (NR > 1 ? ">>},{" : "{") substr($0, 2); comma = ""; next }
+      /^{"(skew|p|stream)"/ { sub(/}$/, ",\"events\":<<"); print (NR > 1 ? ">>},{" : "{") substr($0, 2); comma = ""; next }
       { print comma $0; comma = "," }
       END { print ">>}" }' | sed -E 's/\[/<</g; s/\]/>>/g; s/"([a-zA-Z]+)":/\1 |-> /g; s/\{/[/; s/\}/]/; s/\btrue\b/TRUE/g; s/\bfalse\b/FALSE/g'
     echo '>>'
@@ -65,8 +65,9 @@ check() {
 
 counts=$work/counts contradicted=$work/contradicted undecided=$work/undecided
 : >"$contradicted" >"$undecided" >"$counts"
-explain trace -name '*.jsonl' ! -name 'lanes-*'
+explain trace -name '*.jsonl' ! -name 'lanes-*' ! -name 'partition-*'
 explain tracelanes -name 'lanes-*.jsonl'
+explain tracepartition -name 'partition-*.jsonl'
 total=$(awk '{ n += $1 } END { print n + 0 }' "$counts")
 if [ "$total" = 0 ]; then
   echo "trace.sh: there is no trace in $traces" >&2

@@ -34,9 +34,10 @@ CONSTANTS
 VARIABLES key, part, w, esm, net, n, dl, ever, bad, runs, last, now
 vars == <<key, part, w, esm, net, n, dl, ever, bad, runs, last, now>>
 
-Parts == IF Shape = "two" THEN {"p", "q"} ELSE {"p"}
-Keys  == {"A", "B", "C"}
-Log(p, inc) == CASE inc = 2        -> <<"C", "A">>         \* the topic was deleted and created again
+Parts == IF Shape \in {"two", "traced"} THEN {"p", "q"} ELSE {"p"}
+Keys  == {"A", "B", "C"} \cup IF Shape = "traced" THEN {"D", "E", "G"} ELSE {}
+Log(p, inc) == CASE Shape = "traced" -> IF inc = 2 THEN <<"G", "A">> ELSE IF p = "p" THEN <<"A", "B", "E", "C", "B">> ELSE <<"C", "D">>   \* see tracepartition.tla
+                 [] inc = 2        -> <<"C", "A">>         \* the topic was deleted and created again
                  [] Shape = "two"  -> <<"A">>              \* one key in two partitions
                  [] Shape = "last" -> <<"A">>              \* a topic with one record
                  [] Shape = "same" -> <<"A", "A">>
