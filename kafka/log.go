@@ -18,31 +18,17 @@ func (b *Batch) Log(ctx context.Context, r *Report, err error) {
 	for i := range b.all {
 		logRecord(ctx, log, &b.all[i])
 	}
-	b.logKeysInTwoPartitions(ctx, r)
 	logBatch(ctx, log, r, err)
-}
-
-// logKeysInTwoPartitions writes a warning that names one record whose key arrives through two partitions, if the engine claims by range.
-// With claims of keys it is no fault, and the counts and the records' lines tell it.
-func (b *Batch) logKeysInTwoPartitions(ctx context.Context, r *Report) {
-	p := b.processor
-	if r.KeysInTwoPartitions == 0 || !p.engine.Config().ClaimByRange {
-		return
-	}
-	for i := range b.all {
-		if m := &b.all[i]; m.inTwoPartitions() {
-			p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=first",
-				slog.Int("records", r.KeysInTwoPartitions), slog.String("source", m.Task.Source), slog.String("claimedBy", m.Outcome.Source),
-				slog.String("key", m.Outcome.Key))
-			return
-		}
-	}
 }
 
 // inTwoPartitions is KeyInTwoPartitions of a message.
 func (m *Message) inTwoPartitions() bool {
 	return m.State == batch.Ended && KeyInTwoPartitions(&idem.Event{Task: &m.Task, Outcome: &m.Outcome})
 }
+
+// inTwoRanges reports whether two owners of leases may run the handler of the message's key at the same time. With claims of keys it is no fault that
+// a key arrives through two partitions.
+func (m *Message) inTwoRanges() bool { return m.processor.byRange() && m.inTwoPartitions() }
 
 func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	attrs := []slog.Attr{
@@ -81,7 +67,7 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	if !log.Enabled(ctx, level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 10), slog.String("source", m.Task.Source))
+	attrs := append(make([]slog.Attr, 0, 11), slog.String("source", m.Task.Source))
 	switch m.State {
 	case batch.Overrun:
 		attrs = append(attrs, slog.String("outcome", "Overrun"), slog.String("error", batch.ErrOverrun.Error()))
@@ -125,6 +111,9 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 	if m.inTwoPartitions() {
 		attrs = append(attrs, slog.String("claimedBy", out.Source))
 	}
+	if m.inTwoRanges() {
+		attrs = append(attrs, slog.String("warning", "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=first"))
+	}
 	if out.Err != nil {
 		attrs = append(attrs, slog.String("error", out.Err.Error()))
 	}
@@ -151,7 +140,7 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 		return slog.LevelDebug, false
 	case out.Kind == idem.Executed && out.Err != nil:
 		return slog.LevelWarn, false
-	case out.Kind.Settled() && !out.Fenced:
+	case out.Kind.Settled() && !out.Fenced && !m.inTwoRanges():
 		return slog.LevelInfo, false
 	}
 	return slog.LevelWarn, false
