@@ -34,7 +34,7 @@ func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
 			"":        h.same,
 		}
 		if under.Ranger != nil && oracle.Ranger != nil {
-			actions["claim leases"], actions["release"], actions["look"], actions["insert"] = h.claimLeases, h.release, h.look, h.insert
+			actions["claim leases"], actions["settle lease"], actions["look"], actions["insert"] = h.claimLeases, h.settleLease, h.look, h.insert
 		}
 		rt.Repeat(actions)
 	})

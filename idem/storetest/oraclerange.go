@@ -32,8 +32,8 @@ func (h *history) somePosition(t *rapid.T, name string) int64 {
 	return rapid.Int64Range(0, 20).Draw(t, name)
 }
 
-// release releases a lease, mostly by its latest owner.
-func (h *history) release(t *rapid.T) {
+// settleLease releases or extends a lease, mostly by its latest owner.
+func (h *history) settleLease(t *rapid.T) {
 	k := rapid.SampledFrom(leaseKeys).Draw(t, "holder of")
 	former := rapid.IntRange(0, 3).Draw(t, "former owner") == 0
 	for _, c := range slices.Backward(h.claims) {
@@ -46,6 +46,11 @@ func (h *history) release(t *rapid.T) {
 		}
 		set := release(c, h.somePosition(t, "till"), h.somePosition(t, "first"), h.somePosition(t, "settled"))
 		set.Refund = rapid.Bool().Draw(t, "refund")
+		if rapid.Bool().Draw(t, "extend") {
+			settled := set.Range.Settled
+			set = extension(c, h.somePosition(t, "end"), time.Duration(rapid.IntRange(1, 120_000).Draw(t, "lease ms"))*time.Millisecond)
+			set.Range.Till, set.Range.Settled = h.somePosition(t, "till"), settled
+		}
 		h.settleAll(t, []store.Settlement{set})
 		return
 	}
