@@ -100,8 +100,9 @@ func (k *cluster) unknownTopic(names []string) error {
 		k.brokers, k.topic, strings.Join(names, ", "), more)
 }
 
-// patiently repeats a request about the group while the brokers answer with a retriable error.
-func (k *cluster) patiently(ctx context.Context, ask func(ctx context.Context) error) error {
+// Patiently repeats a request about a group, for up to 30 s, while the brokers answer with a retriable error: the coordinator of a cluster's first group
+// is not available at once.
+func Patiently(ctx context.Context, ask func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
 	for {
@@ -216,7 +217,7 @@ func (k *cluster) offsetsAt(ctx context.Context, partitions []int32, at int64) (
 // start returns the first offsets: those of the group, or else those of the starting position.
 func (k *cluster) start(ctx context.Context, c *Config, partitions []int32) (offsets, error) {
 	var begin offsets
-	err := k.patiently(ctx, func(ctx context.Context) (err error) { begin, err = k.committed(ctx); return err })
+	err := Patiently(ctx, func(ctx context.Context) (err error) { begin, err = k.committed(ctx); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +259,7 @@ func (c *Config) startingTime() int64 {
 
 // commit commits the next offsets of the group.
 func (k *cluster) commit(ctx context.Context, done offsets) error {
-	return k.patiently(ctx, func(ctx context.Context) error { return k.tryCommit(ctx, done) })
+	return Patiently(ctx, func(ctx context.Context) error { return k.tryCommit(ctx, done) })
 }
 
 func (k *cluster) tryCommit(ctx context.Context, done offsets) error {

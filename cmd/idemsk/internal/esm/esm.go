@@ -147,7 +147,7 @@ func (m *ESM) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.cluster.patiently(ctx, m.cluster.checkGroup); err != nil {
+	if err := Patiently(ctx, m.cluster.checkGroup); err != nil {
 		return err
 	}
 	begin, err := m.cluster.start(ctx, &m.config, numbers)

@@ -79,17 +79,17 @@ func newConsumers(ctx context.Context, r *run) (*consumers, error) {
 
 // open checks the topic and the group, and sets where each partition begins.
 func (c *consumers) open(ctx context.Context) error {
-	topic, group := c.o.ESM.Topics[0], c.o.ESM.ConsumerGroup
+	topic := c.o.ESM.Topics[0]
 	starts, err := c.admin.ListStartOffsets(ctx, topic)
 	if err = cmp.Or(err, starts.Error()); err != nil {
 		return fmt.Errorf("the topic %s: %w: create it (idemsk topic create), or name another with --topic", topic, err)
 	}
-	described, err := c.admin.DescribeGroups(ctx, group)
+	group, err := c.group(ctx)
 	if err != nil {
-		return fmt.Errorf("the consumer group %s: %w", group, err)
+		return err
 	}
-	if n := len(described[group].Members); n > 0 {
-		return fmt.Errorf("the consumer group %s has %d active members: stop them, or name another group with --consumer-group-id", group, n)
+	if n := len(group.Members); n > 0 {
+		return fmt.Errorf("the consumer group %s has %d active members: stop them, or name another group with --consumer-group-id", group.Group, n)
 	}
 	commits, err := c.committed(ctx)
 	if err != nil {
@@ -223,12 +223,11 @@ func (c *consumers) lookAtGroup(ctx context.Context) error {
 		c.stable = stableLooks // brokers that answer every member
 		return nil
 	}
-	group := c.o.ESM.ConsumerGroup
-	described, err := c.admin.DescribeGroups(ctx, group)
+	group, err := c.group(ctx)
 	if err != nil {
-		return fmt.Errorf("the consumer group %s: %w", group, err)
+		return err
 	}
-	if d := described[group]; d.State == "Stable" && len(d.Members) == len(c.members) {
+	if group.State == "Stable" && len(group.Members) == len(c.members) {
 		c.stable++
 	} else {
 		c.stable = 0
@@ -236,9 +235,28 @@ func (c *consumers) lookAtGroup(ctx context.Context) error {
 	return nil
 }
 
+// group returns the consumer group. One that does not exist yet has no members.
+func (c *consumers) group(ctx context.Context) (group kadm.DescribedGroup, err error) {
+	name := c.o.ESM.ConsumerGroup
+	err = esm.Patiently(ctx, func(ctx context.Context) error {
+		described, err := c.admin.DescribeGroups(ctx, name)
+		if group = described[name]; err == nil && !errors.Is(group.Err, kerr.GroupIDNotFound) {
+			err = group.Err
+		}
+		return err
+	})
+	if err != nil {
+		return group, fmt.Errorf("the consumer group %s: %w", name, err)
+	}
+	return group, nil
+}
+
 // committed returns the offsets of the group, none if it does not exist yet.
-func (c *consumers) committed(ctx context.Context) (kadm.OffsetResponses, error) {
-	commits, err := c.admin.FetchOffsets(ctx, c.o.ESM.ConsumerGroup)
+func (c *consumers) committed(ctx context.Context) (commits kadm.OffsetResponses, err error) {
+	err = esm.Patiently(ctx, func(ctx context.Context) (err error) {
+		commits, err = c.admin.FetchOffsets(ctx, c.o.ESM.ConsumerGroup)
+		return err
+	})
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, fmt.Errorf("the offsets of the consumer group %s: %w", c.o.ESM.ConsumerGroup, err)
 	}

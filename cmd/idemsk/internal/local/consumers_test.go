@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
@@ -166,6 +169,22 @@ func TestGroupInUse(t *testing.T) {
 	client.PollRecords(t.Context(), 1)
 	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "the consumer group group has 1 active members: stop them") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A cluster without any group has no coordinator at first.
+func TestConsumerProcessesWaitForTheCoordinator(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	o, _ := processes(t, 1)
+	o.Brokers, o.Produce = c.ListenAddrs(), 10
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: 5})
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Done != 10 {
+		t.Errorf("%d records are done", report.Done)
 	}
 }
 
