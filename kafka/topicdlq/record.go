@@ -125,7 +125,9 @@ func parseUndecoded(l *kafka.DeadLetter, s string) error {
 func omitted(l *kafka.DeadLetter) string { return strings.Join(l.Omitted, ",") }
 
 func parseOmitted(l *kafka.DeadLetter, s string) error {
-	l.Omitted = strings.Split(s, ",")
+	if s != "" {
+		l.Omitted = strings.Split(s, ",")
+	}
 	return nil
 }
 

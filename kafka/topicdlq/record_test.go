@@ -192,6 +192,7 @@ func FuzzParse(f *testing.F) {
 	l := letter()
 	f.Add([]byte("k"), []byte("v"), format(record(&l)))
 	f.Add([]byte(nil), []byte("v"), marker+": 1\nidemsk-source-topic: t\nidemsk-error-code: c\nidemsk-undecoded: true\nidemsk-omitted: ,,")
+	f.Add([]byte("k"), []byte("v"), marker+": 1\nidemsk-source-topic: t\nidemsk-error-code: c\nidemsk-omitted: ")
 	f.Fuzz(func(t *testing.T, key, value []byte, headers string) {
 		r := &kgo.Record{Key: key, Value: value}
 		for line := range strings.Lines(headers) {
