@@ -130,14 +130,15 @@ run() { # PORT
   trap 'exit 0' TERM INT
   dir=$(mktemp -d "${TMPDIR:-/tmp}/kafka.XXXXXX")
   configure "$dir" "$port" "$controller"
-  "${JAVA[@]}" kafka.tools.StorageTool format -t "$(head -c 16 /dev/urandom | base64 | tr '+/' 'aa' | tr -d =)" \
+  local java=("${JAVA[@]}" -Djava.io.tmpdir="$dir") # a broker that is killed leaves libraries there
+  "${java[@]}" kafka.tools.StorageTool format -t "$(head -c 16 /dev/urandom | base64 | tr '+/' 'aa' | tr -d =)" \
     -c "$dir/server.properties" >"$dir/log" 2>&1 || {
     cat "$dir/log" >&2
     fail "the broker's folder could not be formatted"
   }
   trap 'restart=1' HUP
   while restart=''; do
-    "${JAVA[@]}" kafka.Kafka "$dir/server.properties" >>"$dir/log" 2>&1 </dev/null &
+    "${java[@]}" kafka.Kafka "$dir/server.properties" >>"$dir/log" 2>&1 </dev/null &
     broker=$!
     await "$broker" "$port" "$dir/log"
     printf 'listening 127.0.0.1:%s\n' "$port"
