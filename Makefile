@@ -13,7 +13,7 @@ BUILD = scripts/build.sh run $(filter postgres redis,$(STORE)) $(filter process,
 ##      (LEDGER=plain: bookings do not commit with their completions, and a kill can repeat one: it is named.
 ##      HOST=process: three consumer processes in the place of the event source and the function; one is killed or paused at times.
 ##      STORE=postgres, STORE=redis: on a server of its own; STORE=localstack: on LocalStack's DynamoDB, which answers some 200
-##      requests a second: 2,000 payments)
+##      requests a second: 2,000 payments. TRACES=DIR: what the store did to keys, for scripts/trace.sh DIR)
 STORE ?= fake
 HOST ?= lambda
 RECORDS ?= $(if $(filter localstack,$(STORE)),2000,10000)
@@ -22,7 +22,7 @@ FAULTS ?= $(if $(filter process,$(HOST)),--producer-duplicates 0.3 $(if $(filter
 LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local \
   --store $(if $(filter localstack,$(STORE)),http://127.0.0.1:$${LOCALSTACK_PORT:-4566},$(STORE)) \
   $(if $(filter process,$(HOST)),--host process --processes 3,--function-response-types ReportBatchItemFailures) --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
-  $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER))
+  $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER)) $(if $(TRACES),--traces $(TRACES))
 run:
 	@$(BUILD)
 	@echo "The sample events in events/:"

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/keytrace"
 )
 
 // traceLogVariable is the environment variable of a process whose calls are traced: the time at which the test began in epoch
@@ -29,7 +30,7 @@ const clockTolerance = 10 * time.Millisecond
 // are written as those of Run. The assignment has no effect unless IDEMSK_TRACE_DIR names a folder.
 func TraceProcesses(tb testing.TB, skew time.Duration) (assignment string) {
 	tb.Helper()
-	dir := os.Getenv(traceVariable)
+	dir := os.Getenv(keytrace.DirVariable)
 	if dir == "" {
 		return traceLogVariable + "="
 	}
@@ -39,7 +40,7 @@ func TraceProcesses(tb testing.TB, skew time.Duration) (assignment string) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		writeTraces(tb, dir, ofBusiestKeys(all), began, skew, clockTolerance)
+		writeTraces(tb, ofBusiestKeys(all), &keytrace.Config{Dir: dir, Began: began, Skew: skew, Tolerance: clockTolerance})
 	})
 	return fmt.Sprintf("%s=%d %s", traceLogVariable, began.UnixMilli(), path)
 }
@@ -57,9 +58,6 @@ func readObservations(path string) (all []observation, err error) {
 	return all, err
 }
 
-// processTraces is the maximum number of traces of a test with processes: TLC checks a few of these a second.
-const processTraces = 150
-
 // ofBusiestKeys returns the observations of the keys that have the most, which are those that were taken over or tried again.
 func ofBusiestKeys(all []observation) []observation {
 	count := make(map[string]int)
@@ -67,7 +65,7 @@ func ofBusiestKeys(all []observation) []observation {
 		count[all[i].Key]++
 	}
 	keys := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) })
-	for _, key := range keys[min(len(keys), processTraces):] {
+	for _, key := range keys[min(len(keys), keytrace.MaxOfProcesses):] {
 		delete(count, key)
 	}
 	return slices.DeleteFunc(all, func(o observation) bool { return count[o.Key] == 0 })
@@ -89,7 +87,7 @@ func TracedProcess[S fullStore](s S) (fullStore, error) {
 		return nil, err
 	}
 	// The lines of all processes are in an order in which the calls can have happened: the beginning of a call is written before it, its end after it.
-	r := &recorder{fullStore: s, clock: time.Now, began: time.UnixMilli(began), emit: func(o *observation) {
+	r := &recorder{fullStore: s, now: time.Now, clock: keytrace.Clock(time.UnixMilli(began)), emit: func(o *observation) {
 		line, err := json.Marshal(o)
 		if err == nil {
 			_, err = log.Write(append([]byte("\n"), line...)) // first, so that a line that was cut has its own

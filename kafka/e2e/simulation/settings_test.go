@@ -69,9 +69,12 @@ func (s *settings) overlaps() bool { return s.beyondSkew || s.unfenced() }
 // unfenced reports whether two handlers of one payment may run at the same time with clocks that differ by less than the skew.
 func (s *settings) unfenced() bool { return s.claimCommit || s.claimRange && (s.elsewhere || s.mixed) }
 
+// maxOffset is the maximum offset of a process's clock: two clocks differ by less than the skew.
+const maxOffset = 450 * time.Millisecond
+
 // offset returns the offset of a process's clock.
 func (s *settings) offset(d dice, process string) time.Duration {
-	most := 450 // two clocks differ by less than the skew
+	most := int(maxOffset.Milliseconds())
 	if s.beyondSkew {
 		most = 8000
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
+	"github.com/idemsk/idemsk/internal/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -121,7 +122,11 @@ func newWorld(t *testing.T, s scenario) *world {
 	}
 	w.records = produce(d, &w.settings, s.Records)
 	var err error
-	if w.tables, err = dynamofake.New(dynamofake.Config{}); err != nil {
+	var tables dynamofake.Config
+	if !w.beyondSkew {
+		tables.Observe = awstest.TraceWrites(t, keysTable, skew, maxOffset)
+	}
+	if w.tables, err = dynamofake.New(tables); err != nil {
 		t.Fatal(err)
 	}
 	for name, key := range map[string]string{keysTable: dynamostore.AttrKey, accountsTable: "account", bookingsTable: "payment"} {

@@ -15,6 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/pgserver"
 	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
@@ -35,7 +36,7 @@ var stores = map[string]func(t *testing.T) (variables []string, read func(ctx co
 
 func openDynamoDB(t *testing.T) (variables []string, read func(ctx context.Context) (*effects, error)) {
 	t.Helper()
-	server := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
+	server := testkit.Serve(t, dynamofake.New, dynamofake.Config{Observe: awstest.TraceWrites(t, dynamostore.DefaultTable, skew, dynamotrace.OneMachine)})
 	if err := server.CreateTable(dynamofake.Table{Name: effectsTable, HashKey: "account"}); err != nil {
 		t.Fatal(err)
 	}

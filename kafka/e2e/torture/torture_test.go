@@ -33,6 +33,7 @@ const (
 	partitions = 12
 	processes  = 3 // at the beginning
 	session    = 6 * time.Second
+	skew       = 100 * time.Millisecond
 )
 
 // Processes on a real Kafka are killed, paused for longer than their session, ended and started at random, while the broker is
@@ -54,7 +55,7 @@ func TestTorture(t *testing.T) {
 			r.connect()
 			r.environment = slices.Concat(variables, []string{processVariable + "=1", "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
 				"IDEMSK_KAFKA_BROKERS=" + kafka.Addr(), "IDEMSK_KAFKA_TOPICS=" + topic, "IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_KAFKA_SESSION_TIMEOUT=" + session.String(),
-				"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=100ms"})
+				"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=" + skew.String()})
 			r.watch()
 			r.torture(records, events)
 			r.drain()

@@ -103,6 +103,8 @@ func (l *localCommand) declareRun(fs *flag.FlagSet) {
 		"--until-drained and --events). An address that is not on loopback needs a password in IDEMSK_UI_PASSWORD")
 	fs.BoolVar(&l.opt.Prove, "prove", false, "at the end compare the example function's ledger with the records; exit status 1 if it differs")
 	fs.BoolVar(&l.compare, "compare", false, "with --prove: deliver the same records a second time, to the function without idemsk")
+	fs.StringVar(&l.opt.Traces, "traces", "", "write what the DynamoDB in this process did to the keys with the most writes to this `FOLDER`,\n"+
+		"for scripts/trace.sh")
 	f := &l.opt.Faults
 	fs.Float64Var(&f.Duplicate, "duplicate", 0, "the `CHANCE` that a completed batch is delivered again")
 	fs.Float64Var(&f.Kill, "kill", 0, "the `CHANCE` that the process is killed during an invocation; with --host process: one of them, per 100 records")

@@ -1,7 +1,9 @@
 package local_test
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/internal/keytrace"
 )
 
 // consumer builds the example as a consumer process, once, beside the function.
@@ -41,7 +44,7 @@ func processes(t *testing.T, n int) (local.Options, *transcript) {
 func TestConsumerProcessesBookOnce(t *testing.T) {
 	t.Parallel()
 	o, s := processes(t, 3)
-	o.Produce, o.Copies, o.Prove = 3000, 0.3, true
+	o.Produce, o.Copies, o.Prove, o.Traces = 3000, 0.3, true, cmp.Or(os.Getenv(keytrace.DirVariable), t.TempDir())
 	o.Faults = local.Faults{Kill: 0.2, Concurrent: 0.2}
 	o.Show = func(v *local.View) func() {
 		return func() { s.say(v.Line()); s.say(strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n")) }
@@ -70,7 +73,8 @@ func TestConsumerProcessesBookOnce(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	for _, want := range []string{"group group, 3 processes, 127.0.0.1:", "Faults by seed 7.", `"msg":"partitions assigned"`, " processes started, "} {
+	for _, want := range []string{"group group, 3 processes, 127.0.0.1:", "Faults by seed 7.", `"msg":"partitions assigned"`, " processes started, ",
+		"150 traces of keys in " + o.Traces} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("not said: %q\n%s", want, s)
 		}

@@ -117,6 +117,8 @@ type Options struct {
 	Prove bool
 	// Bookings is a file with a line of JSON for each payment that the function booked; see verify.ReadDoubles. Default: none.
 	Bookings string
+	// Traces is a folder for traces of what the DynamoDB in this process did to keys, which scripts/trace.sh compares with the model. Default: none.
+	Traces string
 	// Unprotected runs the example function without idemsk, for comparison.
 	Unprotected bool
 	// A value on Cut after the context has ended aborts the running invocations. It may be nil.
@@ -279,6 +281,7 @@ func (o *Options) validate() (command []string, err error) {
 	o.checkHost(check)
 	o.checkEvents(check)
 	o.checkOwn(check)
+	o.checkTraces(check)
 	o.checkProve(check)
 	if o.Function != "" {
 		var err error

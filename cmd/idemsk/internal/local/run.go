@@ -59,6 +59,11 @@ func once(ctx context.Context, o Options, shown *pages) (report *Report, err err
 	if err := broken(ctx); err != nil {
 		return nil, err
 	}
+	if r.store != nil {
+		if err := r.store.saveTraces(&o); err != nil {
+			return nil, err
+		}
+	}
 	if report, err = r.report(context.WithoutCancel(ctx)); err == nil && r.page != nil {
 		r.page.end(report)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/awsclient"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
@@ -43,9 +44,10 @@ type runStore struct {
 	queues    *sqsfake.Server
 	transport *http.Transport
 	sqs       *sqs.Client
-	url       string   // of DynamoDB
-	where     string   // describes where the tables are
-	variables []string // of the function, for PostgreSQL and Redis
+	url       string              // of DynamoDB
+	where     string              // describes where the tables are
+	variables []string            // of the function, for PostgreSQL and Redis
+	traces    *dynamotrace.Writes // nil without --traces
 }
 
 func startStore(ctx context.Context, o *Options, rec *recorder) (s *runStore, err error) {
@@ -152,9 +154,11 @@ func (s *runStore) config(url string) aws.Config {
 
 func (s *runStore) startTables(o *Options, rec *recorder) (err error) {
 	c := dynamofake.Config{Addr: loopback(o.Ports.DynamoDB)}
+	var observe func(*dynamofake.Write)
 	if rec != nil {
-		c.Observe, c.Fault = rec.observe, rec.armed.fault
+		observe, c.Fault = rec.observe, rec.armed.fault
 	}
+	c.Observe = s.traced(o, observe)
 	if s.tables, err = dynamofake.New(c); err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ func (s *runStore) variablesOf(o *Options) []string {
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
 		"AWS_ACCESS_KEY_ID=" + AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + AccessSecret,
 		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
-		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=100ms",
+		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=" + usualSkew.String(),
 	}, s.variables...)
 	if o.example() {
 		env = append(env, "IDEMSK_LEDGER_TABLE="+s.Ledger, "IDEMSK_SIMULATE=on")

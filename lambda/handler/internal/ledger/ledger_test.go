@@ -14,6 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/testkit"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
@@ -21,6 +22,7 @@ import (
 // startDynamo starts an in-process DynamoDB with the tables of the function, and returns the SDK's configuration for it.
 func startDynamo(t *testing.T, cfg dynamofake.Config) (*dynamofake.Server, aws.Config) {
 	t.Helper()
+	cfg.Observe = awstest.TraceWrites(t, dynamostore.DefaultTable, 0, dynamotrace.OneMachine)
 	db := testkit.Serve(t, dynamofake.New, cfg)
 	awsCfg := awstest.Config(t, db.URL())
 	client := dynamodb.NewFromConfig(awsCfg)
