@@ -31,7 +31,7 @@ run:
 	@echo
 	@$(LOCAL) --until-drained --prove --compare $(if $(filter plain,$(LEDGER)),--env IDEMSK_BATCHING=off) $(FAULTS)
 
-## dev: the same road without faults, which keeps running, with a page: produce to its broker, whose address it prints
+## dev: the same parts without faults. It keeps running, with a page: produce to its broker, whose address it prints
 dev:
 	@$(BUILD)
 	@$(LOCAL)

@@ -194,7 +194,7 @@ func newLogger(w io.Writer, level slog.Level, attrs []func(ctx context.Context) 
 }
 
 // DefaultLogger returns a Build that makes Base.Logger the default of package slog, so that the lines of a handler that logs by
-// slog.InfoContext have the attributes of its record. Package log, which slog.SetDefault would redirect, writes as before. Only a host's
+// slog.InfoContext have the attributes of its record. It does not change where package log writes. Only a host's
 // Start calls it, because the default is that of the process.
 func DefaultLogger(build Build) Build {
 	return func(ctx context.Context, base *Base) (kafka.Handler, error) {

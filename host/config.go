@@ -114,7 +114,7 @@ func readDeadLetterTopic(v *Vars, client *DeadLetterTopic) string {
 	switch {
 	case topic == "":
 	case !kafka.ValidTopic(topic):
-		v.Fail(name, topic, kafka.TopicNames)
+		v.Fail(name, topic, kafka.TopicNameRule)
 	case v.String(queue, "") != "":
 		v.Fail(name, topic, "either a topic or a queue for dead letters, and "+queue+" is set")
 	case client == nil:
@@ -260,16 +260,16 @@ func readKey(v *Vars) kafka.KeyFunc {
 	case s == "key":
 		return kafka.RecordKey
 	case s == "hash":
-		return kafka.HashKey
+		return kafka.ValueHashKey
 	case s == "offset":
 		return kafka.OffsetKey
 	case kind == "json":
 		return pathsOf(v, name, s, arg, kafka.JSONKey)
 	case s == hashJSON:
-		key, _ := kafka.HashJSONKey() // no path that could be wrong
+		key, _ := kafka.ValueHashJSONKey() // no path that could be wrong
 		return key
 	case kind == "hash":
-		return pathsOf(v, name, s, arg, kafka.HashJSONKey)
+		return pathsOf(v, name, s, arg, kafka.ValueHashJSONKey)
 	}
 	v.Fail(name, s, "header:NAME, key, json:$.a,$.b, hash, hash:json, hash:$.a,$.b or offset")
 	return nil

@@ -52,12 +52,12 @@ const longPatience = 2 * time.Second
 // connection, must not delay later completions for longer.
 func (c Config) patience() time.Duration { return min(c.Lease/retryShare, longPatience) }
 
-// ClaimMayWait returns how long a prefetched claim may wait for its handler to begin without needing an extension. It leaves
+// MaxPrefetchAge returns how long a prefetched claim may wait for its handler to begin without needing an extension. It leaves
 // some reserve, because the duration of handlers is only an estimate.
-func (e *Engine) ClaimMayWait() time.Duration { return e.cfg.Lease / prefetchShare }
+func (e *Engine) MaxPrefetchAge() time.Duration { return e.cfg.Lease / prefetchShare }
 
-// GiveUpAt returns the time at which the caller of a session must answer, even if handlers have not returned; false if the
-// session has no deadline. All contexts of the session have ended by then.
+// GiveUpAt returns the time at which the caller of a session must answer, even if handlers have not returned. All contexts of the
+// session have ended by then. It returns false if the session has no deadline.
 func (s *Session) GiveUpAt() (time.Time, bool) {
 	return s.deadline.Add(-s.engine.cfg.DeadlineMargin / giveUpShare), s.bounded
 }

@@ -205,7 +205,7 @@ func (w *world) play(s step) {
 func (w *world) task(s step) idem.Task {
 	key, p, o := s.key, &s.plan, w.keys[s.key]
 	return idem.Task{
-		Key: key, Fingerprint: idem.FingerprintOf([]byte(key)), Redrive: o.redrive(s.redrive),
+		Key: key, Fingerprint: idem.FingerprintOf([]byte(key)), RedriveToken: o.redrive(s.redrive),
 		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 			a, _ := idem.AttemptFrom(ctx)
 			w.begin(key, a)

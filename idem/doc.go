@@ -1,5 +1,5 @@
-// Package idem makes the effect of a message happen once per idempotency key, although the message may be delivered
-// many times, to many processes, which may crash, pause and resume.
+// Package idem completes each idempotency key once, although its message may be delivered many times, to many processes,
+// which may crash, pause and resume. A handler may run again after a crash: see Guarantees.
 //
 // A key is in one of three stored states, kept by conditional writes in a store (package idem/store):
 //
@@ -24,6 +24,6 @@
 //
 // # The rules
 //
-// Every store keeps the ten rules in idem/store/rules.go, which has the functions of the rules and says what is elsewhere. Package storetest tests a store
-// against them. They were model-checked with TLA+.
+// Every store keeps ten rules. docs/design.md states them as sentences, idem/store/rules.go as functions. Package storetest tests a store
+// against them. They were model-checked with TLA+ (docs/spec).
 package idem

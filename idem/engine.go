@@ -79,7 +79,7 @@ type Config struct {
 	// ClaimByRange lets one lease hold the messages of a Range, for stores that are Rangers: a task whose key is absent begins without a
 	// claim, and its settlement inserts the entry. This saves a write for each new key. In return, a key that arrives through two ranges at
 	// the same time may run twice, of which one completes, and an attempt that ends with its process is not counted the first time.
-	// It takes effect for callers that have ranges (batch.Range, batch.Item.Range).
+	// It has no effect for callers that pass no ranges (batch.Range, batch.Item.Range).
 	ClaimByRange bool
 	// Unbatched turns batches off: each claim and each settlement is a call of its own, also on a store that is a Batcher, and nothing is
 	// prefetched or committed in groups.
@@ -184,8 +184,8 @@ func (e *Engine) BatchSize() int {
 // keysInLook is how many keys a caller of Session.LookUp asks for together: what one read of DynamoDB takes.
 const keysInLook = 100
 
-// AheadSize returns how many claims a caller without batches sends together: BatchSize, or with ClaimByRange how many keys are read together.
-func (e *Engine) AheadSize() int {
+// PrefetchSize returns how many claims a caller without batches sends together: BatchSize, or with ClaimByRange how many keys are read together.
+func (e *Engine) PrefetchSize() int {
 	if e.cfg.ClaimByRange && e.BatchSize() > 1 {
 		return keysInLook
 	}

@@ -155,11 +155,11 @@ func TestRedriveExecutesAFailedTaskOnce(t *testing.T) {
 	}}
 	task := taskWithDeadLetters(letters, h)
 	wantKind(t, e.Do(t.Context(), task), idem.DeadLettered)
-	task.Redrive = letters.sent[0].Attempt.Token
+	task.RedriveToken = letters.sent[0].Attempt.Token
 	out := e.Do(t.Context(), task)
 	wantKind(t, out, idem.Executed)
 	equal(t, "attempt", out.Attempt, 1)
-	equal(t, "token", out.Token, task.Redrive+1)
+	equal(t, "token", out.Token, task.RedriveToken+1)
 	wantKind(t, e.Do(t.Context(), task), idem.Replayed)
 }
 

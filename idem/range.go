@@ -16,12 +16,12 @@ import (
 // caller sets Key, Source and Claims, calls Session.ClaimRanges, runs the claims, and calls Session.ReleaseRanges. The tasks of a range without an end
 // are not known when its lease is claimed: see Session.HoldRange.
 //
-// docs/design.md ("Claims by partition range") states its rules; each is named where it stands.
+// docs/design.md ("Claims by partition range") states its rules, P1 to P8; the comment of each function names its rule.
 type Range struct {
 	Key    string   // of the lease; it must not be the key of a task
 	Source string   // the place of the first message
 	Claims []*Claim // in the order of their positions, each of which is greater than the one before
-	// Settled is the number of the first claims that are settled. The caller sets it before Session.ReleaseRanges.
+	// Settled is how many claims, counted from the first without a gap, are settled. The caller sets it before Session.ReleaseRanges.
 	Settled int
 	// Lost is called when the lease of a range without an end is lost, if it is not nil. It must not block.
 	Lost func()
@@ -79,7 +79,7 @@ func (s *Session) ClaimRanges(ranges []*Range) {
 // WaitRange waits before the next claim of a lease that is in flight elsewhere, as Wait does for a key.
 func (s *Session) WaitRange(r *Range) bool { return s.Wait(&r.lease) }
 
-// leaseClaim returns the claim of the lease, which has no limit of attempts. Its range ends after the last task (rule 2 of the design).
+// leaseClaim returns the claim of the lease, which has no limit of attempts. Its range ends after the last task (rule P2).
 func (r *Range) leaseClaim() *Claim {
 	if c := &r.lease; c.span == nil {
 		c.Task, c.TakeOver = Task{Key: r.Key, Source: r.Source}, true
@@ -125,7 +125,7 @@ func (r *Range) begin(s *Session) {
 	s.keepRange(r)
 }
 
-// lookUp gives the claims of ranges their results (rules 3 and 4 of the design).
+// lookUp gives the claims of ranges their results (rules P3 and P4).
 func (s *Session) lookUp(ranges []*Range) {
 	var claims []*Claim
 	started := time.Now()
@@ -138,7 +138,7 @@ func (s *Session) lookUp(ranges []*Range) {
 	s.read(claims, started)
 }
 
-// Enter makes a claim one of a range, without a result.
+// Enter puts the claim into the range. It has no result yet.
 func (claim *Claim) Enter(r *Range) {
 	claim.within, claim.byRange, claim.res, claim.owner, claim.insert = r, false, store.ClaimResult{}, "", nil
 	if !claim.ran {
@@ -151,7 +151,7 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	var reqs []store.ClaimRequest
 	var claims []*Claim
 	for _, claim := range all {
-		if claim.byRange || claim.ByKey || claim.ran || claim.Task.Redrive != 0 {
+		if claim.byRange || claim.ByKey || claim.ran || claim.Task.RedriveToken != 0 {
 			continue
 		}
 		if req, ok := s.engine.request(claim, started); ok {

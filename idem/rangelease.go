@@ -80,7 +80,7 @@ func (claim *Claim) closed(err error) {
 	r.open--
 }
 
-// fencedBy returns the answer to a settlement that found an entry under its key: as if another owner had taken the key (rule 5 of the design).
+// fencedBy returns the answer to a settlement that found an entry under its key: as if another owner had taken the key (rule P5 in docs/design.md).
 func (claim *Claim) fencedBy(err error) error {
 	var refused *store.ClaimRefusedError
 	if claim.lease == nil || !errors.As(err, &refused) || refused.Result.Entry.Status == "" {
@@ -89,7 +89,7 @@ func (claim *Claim) fencedBy(err error) error {
 	return fmt.Errorf("%w: %w", &store.FencedError{Key: claim.key, Token: claim.lease.token, Current: refused.Result.Entry}, err)
 }
 
-// ReleaseRanges releases the leases in one call to the store, and writes how many of their first tasks are settled (rule 6 of the design). A lease
+// ReleaseRanges releases the leases in one call to the store, and writes how many of their first tasks are settled (rule P6). A lease
 // is not released, and ends by itself, if it was lost, or if the key of a task that has begun may have no entry: the next owner must claim the keys. The
 // caller must have run the claims; it does not call ReleaseRanges for a range of which a handler has not returned.
 func (s *Session) ReleaseRanges(ranges []*Range) {
@@ -117,7 +117,7 @@ func (r *Range) releasable() bool {
 // released returns what the release of the lease writes.
 func (r *Range) released() *store.Range {
 	settled := r.Claims[:r.Settled]
-	prefix := store.Prefix{First: r.Claims[0].Position, End: r.Claims[0].Position, Digest: digest(settled)}
+	prefix := store.SettledPrefix{First: r.Claims[0].Position, End: r.Claims[0].Position, Digest: digest(settled)}
 	next := r.lease.span.End // the position of the first task that is not settled
 	if len(settled) < len(r.Claims) {
 		next = r.Claims[r.Settled].Position

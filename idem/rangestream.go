@@ -8,7 +8,7 @@ import (
 )
 
 // This file is about ranges without an end: those of the partitions that are assigned to a consumer process. The lease is held as long as the caller
-// wants, and the tasks come while it is held (rule 8 of the design).
+// wants, and the tasks come while it is held (rule P8 in docs/design.md).
 
 // reservedPositions is how many positions behind a task that is looked up are reserved with one write of the lease. So many tasks are claimed by key
 // if their owner dies, and one write for so many costs next to nothing.
@@ -37,14 +37,14 @@ func (s *Session) RangeWaitTime(r *Range) (time.Duration, bool) { return s.WaitT
 // Err returns why the lease is not held.
 func (r *Range) Err() error { return r.whyNotHeld() }
 
-// Refuse gives a claim the error of a range whose lease is not held.
+// Refuse makes err the result of the claim, because the lease of its range is not held.
 func (claim *Claim) Refuse(err error) {
 	claim.Enter(nil)
 	claim.byRange, claim.res.Err = true, err
 }
 
-// Void reports whether the claim is of a range whose lease is lost.
-func (claim *Claim) Void() bool { return claim.within != nil && claim.within.isLost() }
+// LeaseLost reports whether the lease of the claim's range is lost.
+func (claim *Claim) LeaseLost() bool { return claim.within != nil && claim.within.isLost() }
 
 func (r *Range) isLost() bool {
 	r.mu.Lock()

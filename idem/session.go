@@ -14,8 +14,8 @@ import (
 )
 
 // Session runs tasks until the deadline of the context that it was created with, for example that of an invocation. Handlers get
-// contexts that end Config.DeadlineMargin before the deadline. The margin is for settlements and dead letters, and its last quarter
-// for the caller; see budget.go.
+// contexts that end Config.DeadlineMargin before the deadline. The margin is the time for settlements and dead letters. Its last
+// quarter is left for the caller to answer (budget.go).
 //
 // A session is safe for concurrent use.
 type Session struct {
@@ -144,7 +144,7 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 	}
 	return store.ClaimRequest{
 		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: claim.owner, Source: claim.Task.Source,
-		Lease: e.cfg.Lease, Retention: e.cfg.Retention, Redrive: claim.Task.Redrive, TakeOver: claim.TakeOver,
+		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: claim.Task.RedriveToken, TakeOver: claim.TakeOver,
 		Range: claim.span, Token: claim.rangeToken(),
 	}, true
 }

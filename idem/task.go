@@ -20,10 +20,10 @@ type Task struct {
 	Key         string
 	Fingerprint Fingerprint
 	Source      string // the place of the message: topic-partition@offset
-	// Redrive is the token in the header of a redriven dead letter, or 0. If the key FAILED with a lower token (AlreadyFailedError),
-	// the token was not issued for this key, or the store has lost data.
-	Redrive int64
-	Handler Handler
+	// RedriveToken is the token in the header of a redriven dead letter, or 0. It opens the key if the key FAILED with exactly this token (rule 10).
+	// If it FAILED with a smaller one (AlreadyFailedError), the token was not issued for this key, or the store has lost data.
+	RedriveToken int64
+	Handler      Handler
 	// DeadLetters receives the task when it has failed for good; only then the key becomes FAILED. Without DeadLetters the
 	// task is released after every error and handled again with the next delivery.
 	DeadLetters DeadLetterSink
@@ -70,12 +70,12 @@ type Claim struct {
 	Task Task
 	// TakeOver allows the claim to take the key from an owner whose lease has ended. A caller that runs tasks concurrently sends
 	// claims without it first. If State is store.ClaimLeaseOver, it claims again with TakeOver while no other handler runs, so that
-	// only the message that killed its process is charged an attempt (rule 7).
+	// only the message that killed its process has an attempt counted (rule 7).
 	TakeOver bool
 	// Position is the place of the message in its Range.
 	Position int64
-	// ByKey excludes the claim from the lease of its Range: its key must be claimed. A key that is not the only one of its name in a call of
-	// Session.ClaimRanges needs it.
+	// ByKey excludes the claim from the lease of its Range: its key must be claimed. Set it if another claim of the same call of
+	// Session.ClaimRanges has the same key.
 	ByKey bool
 
 	res       store.ClaimResult

@@ -21,7 +21,7 @@ import (
 // hashOf returns the key of a value.
 func hashOf(t rapid.TB, value string, paths ...string) (string, error) {
 	t.Helper()
-	keyOf, err := kafka.HashJSONKey(paths...)
+	keyOf, err := kafka.ValueHashJSONKey(paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestPartsOfAValueAreHashed(t *testing.T) {
 			t.Errorf("the key with %s is %q, %v; want ErrNoKey", path, got, err)
 		}
 	}
-	if _, err := kafka.HashJSONKey("amount"); err == nil {
+	if _, err := kafka.ValueHashJSONKey("amount"); err == nil {
 		t.Error("a path that is none was taken")
 	}
 }
@@ -103,7 +103,7 @@ func TestValueWithoutCanonicalJSONHasNoHash(t *testing.T) {
 			t.Errorf("the key of %.40s is %q, %v; want an error with %q", value, got, err, says)
 		}
 	}
-	keyOf, err := kafka.HashJSONKey()
+	keyOf, err := kafka.ValueHashJSONKey()
 	if err != nil {
 		t.Fatal(err)
 	}

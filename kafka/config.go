@@ -31,7 +31,8 @@ const (
 	Process                   // handle it once per topic, partition and offset: redeliveries are recognised, a producer's duplicates are not
 )
 
-// Within returns the context of a handler from the one that it would have otherwise. It is safe for concurrent use.
+// Within changes the context of a handler: it gets the context that the handler would have, and returns the one that it gets. It is safe for
+// concurrent use.
 type Within func(context.Context) context.Context
 
 // Config configures a Processor. Every field's zero value stands for its default.

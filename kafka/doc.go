@@ -1,6 +1,9 @@
-// Package kafka processes Kafka records with package idem: the handler of a record has its effect once per idempotency key, and
-// records that can never succeed are sent to the dead letters. All hosts use this package, so a handler runs on each of them
-// unchanged. Package lambda/msk, for example, reads the records from the events of a Lambda function.
+// Package kafka processes Kafka records with package idem: each idempotency key is completed once, its duplicates get the
+// stored result, and records that can never succeed are sent to the dead letters. All hosts use this package, so a handler runs on each
+// of them unchanged: package lambda/msk reads the records from the events of a Lambda function, package kafka/consumer from the topic.
+//
+// An application needs [JSON] or a [Handler], and [Record]; most need nothing else, because lambda/app and kafka/app read the configuration
+// from the environment.
 //
 // A record becomes a task of the engine in these steps:
 //
@@ -12,5 +15,6 @@
 //   - Settle: the key is completed, or dead-lettered, or the record is kept for another delivery. [Batch] has the outcome of each record.
 //
 // [Processor.Run] processes a batch, such as an event of Lambda, before a deadline. [Processor.Stream] processes the records of a
-// long-running consumer: it has no barrier between batches, and tries a record again until it is settled.
+// long-running consumer: it has no batches, so no record waits for the end of
+// others, and a record that fails is tried again until it is settled.
 package kafka

@@ -161,13 +161,13 @@ func FuzzStoredKey(f *testing.F) {
 	})
 }
 
-// FuzzHashJSONKey hashes any value and the same value as encoding/json writes it.
-func FuzzHashJSONKey(f *testing.F) {
+// FuzzValueHashJSONKey hashes any value and the same value as encoding/json writes it.
+func FuzzValueHashJSONKey(f *testing.F) {
 	for _, value := range []string{`{"b":[1.50,2e-7],"a":"\u00e9\ud83d\ude00"}`, `{"a":1,"a":2}`, `9007199254740993`, `-0.0`, `"\ud800"`, `[`, ``, `1e-7`, "{\"\x7f\":null}"} {
 		f.Add([]byte(value))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		keyOf, err := kafka.HashJSONKey()
+		keyOf, err := kafka.ValueHashJSONKey()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,9 +55,9 @@ func RecordKey(r *Record) (string, error) {
 	return string(r.Key), nil
 }
 
-// HashKey returns the SHA-256 of the value in hexadecimal: records with the same value are the same request. A tombstone is
+// ValueHashKey returns the SHA-256 of the value in hexadecimal: records with the same value are the same request. A tombstone is
 // ErrNoKey.
-func HashKey(r *Record) (string, error) {
+func ValueHashKey(r *Record) (string, error) {
 	if r.Value == nil {
 		return "", fmt.Errorf("%w: it is a tombstone, which has no value to hash", ErrNoKey)
 	}
@@ -69,15 +69,15 @@ func hashText(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// HashJSONKey returns a KeyFunc that returns the SHA-256, in hexadecimal, of the value's canonical JSON (RFC 8785): the order of
+// ValueHashJSONKey returns a KeyFunc that returns the SHA-256, in hexadecimal, of the value's canonical JSON (RFC 8785): the order of
 // members, white space and the notation of numbers and strings do not matter. With paths it hashes the canonical JSON of the array of
 // the elements at these paths, so that other elements do not matter either. A tombstone, and a missing or null element, is ErrNoKey.
 // Any other value without a canonical form is an error: one that is not JSON, has two members of one name in an object, a text with
 // U+FFFD (see JSONKey), or a whole number that a double does not hold exactly. Other numbers are rounded to doubles.
 //
 // Values of one key may differ in their bytes, so Config.Fingerprint should be NoFingerprint, or that of other elements.
-// HashJSONKey returns an error for an invalid path.
-func HashJSONKey(paths ...string) (KeyFunc, error) {
+// ValueHashJSONKey returns an error for an invalid path.
+func ValueHashJSONKey(paths ...string) (KeyFunc, error) {
 	var parsed []path
 	if len(paths) > 0 {
 		var err error
@@ -199,8 +199,8 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 	}, nil
 }
 
-// OfValue returns f, a KeyFunc or FingerprintFunc, for records whose values have to be converted first: f gets a copy of the record with
-// the value that convert returns, for example as JSON. An error of convert is the error of f.
+// OfValue returns a KeyFunc or FingerprintFunc that first converts the value, for example to JSON, and then calls f with a copy of the record
+// that has the converted value. An error of convert is its error.
 func OfValue[T any](convert func(r *Record) ([]byte, error), f func(r *Record) (T, error)) func(r *Record) (T, error) {
 	return func(r *Record) (T, error) {
 		value, err := convert(r)

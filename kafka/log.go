@@ -67,7 +67,7 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	if !log.Enabled(ctx, level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 11), slog.String("source", m.Task.Source))
+	attrs := append(make([]slog.Attr, 0, 12), slog.String("source", m.Task.Source))
 	switch m.State {
 	case batch.Overrun:
 		attrs = append(attrs, slog.String("outcome", "Overrun"), slog.String("error", batch.ErrOverrun.Error()))
@@ -107,6 +107,9 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 	}
 	if m.Duplicate {
 		attrs = append(attrs, slog.Bool("duplicate", true))
+	}
+	if out.Fenced {
+		attrs = append(attrs, slog.Bool("fenced", true))
 	}
 	if m.inTwoPartitions() {
 		attrs = append(attrs, slog.String("claimedBy", out.Source))

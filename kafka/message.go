@@ -35,7 +35,7 @@ func (m *Message) prepare(p *Processor, r *Record, cluster string) {
 		m.Task.DeadLetters = (*task)(m)
 	}
 	token, badHeader := redriveToken(r)
-	m.Task.Redrive = token
+	m.Task.RedriveToken = token
 	switch {
 	case r.Undecodable != nil:
 		m.Task = m.reject(r.Undecodable)
@@ -104,7 +104,7 @@ func (t *task) Send(ctx context.Context, b idem.DeadLetter) error {
 
 // SubstituteFor implements batch.Substitute.
 func (t *task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
-	err := unfit(out, t.Task.Redrive)
+	err := unfit(out, t.Task.RedriveToken)
 	if err == nil || t.rejected != nil {
 		return idem.Task{}, false
 	}

@@ -54,7 +54,7 @@ func (b *Batch) Report() Report {
 	return r
 }
 
-// Add counts the end of a try of a record. It ignores all other steps. The store's latencies are appended to StoreLatency.
+// Add counts the event of a record whose try has ended. It ignores all other steps. The store's latencies are appended to StoreLatency.
 func (r *Report) Add(e *idem.Event) {
 	if e.Step != observe.End && e.Step != observe.Overrun {
 		return
@@ -89,7 +89,7 @@ func (r *Report) addEnd(e *idem.Event) {
 // KeyInTwoPartitions reports of the end of a try whether a record of another partition had claimed the key last. A redriven record does not
 // count: its key is claimed in each mode, and a redrive may send it to another partition.
 func KeyInTwoPartitions(e *idem.Event) bool {
-	if e.Outcome == nil || e.Task.Redrive != 0 {
+	if e.Outcome == nil || e.Task.RedriveToken != 0 {
 		return false
 	}
 	other, _, isPlace := strings.Cut(e.Outcome.Source, placeSeparator)

@@ -32,7 +32,7 @@ func StoredKey(namespace, topic, key string) string {
 	return namespace + keySeparator + topic + keySeparator + key
 }
 
-// IsStoredKey reports whether a stored key, which is not hashed, is that of key in any namespace and topic.
+// IsStoredKey reports whether stored is the stored form of key, in any namespace and topic. stored must not be a hash.
 func IsStoredKey(stored, key string) bool {
 	_, rest, _ := strings.Cut(stored, keySeparator)
 	_, plain, ok := strings.Cut(rest, keySeparator)

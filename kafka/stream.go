@@ -83,7 +83,7 @@ func (s *Stream) Close(ctx context.Context) (running []*Message) { return messag
 // Retrying returns how many lanes wait to try a record again, and how many of these are blocked until an operator fixes the cause
 // (see Report.Blocked).
 func (s *Stream) Retrying() (lanes, blocked int) {
-	s.lanes.Retrying(func(it *batch.Item) {
+	s.lanes.EachRetrying(func(it *batch.Item) {
 		if lanes++; isBlocked(&it.Outcome) {
 			blocked++
 		}

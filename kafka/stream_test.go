@@ -74,7 +74,7 @@ func newStreamingOf(t *testing.T, engineConfig idem.Config, cfg kafka.Config) *s
 	}
 	cfg.Namespace = "ledger"
 	if cfg.Key == nil {
-		cfg.Key = kafka.HashKey
+		cfg.Key = kafka.ValueHashKey
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(s, nil))
 	p, err := kafka.NewProcessor(engine, s.handle, cfg)
@@ -214,7 +214,7 @@ func TestStreamTriesToIdentifyARecordAgain(t *testing.T) {
 			if string(r.Value) == "late" && identified.Add(1) < 5 {
 				return "", fmt.Errorf("the schema: %w", idem.Unavailable(errors.New("the registry is down")))
 			}
-			return kafka.HashKey(r)
+			return kafka.ValueHashKey(r)
 		}
 		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, Key: keyOf, DeadLetters: &dead})
 		s.add("0/x/late", "0/x/behind", "0/y/other")

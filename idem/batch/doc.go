@@ -14,7 +14,7 @@
 //     does not begin is released, and its attempt is not counted.
 //   - Group commit: concurrent completions share a request (see [idem.Session.RunAsync]).
 //   - Isolation: a key whose owner's lease is over is taken over while no other item is in progress or claimed. If the message kills
-//     the process again, only this message is charged an attempt.
+//     the process again, only this message has an attempt counted.
 //   - A time budget, for a batch: items that have not begun when the time ends are released, and [Scheduler.Run] returns in time for an answer
 //     even if a handler does not return.
 //
@@ -25,7 +25,7 @@
 // A handler that takes many messages in one call: [Scheduler.RunBulk] claims them, passes those that are to be executed to the
 // handler, and settles each by its own result.
 //
-// An endless source, such as a consumer process: [Scheduler.Stream]. Lanes exist as long as they have items, and there is no barrier
-// between batches. An item that is not settled is tried again until it is. The caller adds items, bounds how many are in progress,
+// An endless source, such as a consumer process: [Scheduler.Stream]. Lanes exist as long as they have items. There are no batches,
+// so no item waits for the end of others. An item that fails is tried again until it is settled. The caller adds items, bounds how many are in progress,
 // and stops lanes whose source is gone, such as a partition that is revoked. With [Item.Range], the lease of a range stands for the claims of its items.
 package batch

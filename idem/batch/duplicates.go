@@ -24,7 +24,7 @@ type request struct {
 }
 
 func requestOf(t *idem.Task) request {
-	return request{fingerprint: t.Fingerprint, redrive: t.Redrive}
+	return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}
 }
 
 type groupOutcome struct {

@@ -39,16 +39,16 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	scheduler.Run(ctx, [][]*batch.Item{lanes["a"], lanes["b"]})
-	for _, it := range lanes["a"] {
-		fmt.Println(it.Task.Source, it.Outcome.Kind, "duplicate:", it.Duplicate)
+	for _, it := range lanes["a"] { // a settled message is acknowledged; the queue delivers the others again
+		fmt.Println(it.Task.Source, it.Outcome.Kind, "duplicate:", it.Duplicate, "acknowledge:", it.Outcome.Kind.Settled())
 	}
 	// Unordered output:
 	// a: credit 5
 	// a: debit 9
 	// b: credit 7
-	// queue/m1 Executed duplicate: false
-	// queue/m3 Executed duplicate: false
-	// queue/m1 Executed duplicate: true
+	// queue/m1 Executed duplicate: false acknowledge: true
+	// queue/m3 Executed duplicate: false acknowledge: true
+	// queue/m1 Executed duplicate: true acknowledge: true
 }
 
 // A handler writes many messages in one statement. The message that it could not write is delivered again.

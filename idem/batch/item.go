@@ -25,7 +25,7 @@ type Item struct {
 	// Substitute returns another task if the key of Task is refused. If it is nil, the item ends with its outcome.
 	Substitute Substitute
 
-	// State reports whether the outcome is known.
+	// State reports whether the outcome is known. It is not set before the run has ended.
 	State State
 	// Outcome is the item's outcome. Its Kind is idem.KindUnknown if the item was not tried, because an earlier item of its
 	// lane was not settled.

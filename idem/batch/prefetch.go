@@ -34,7 +34,7 @@ func (r *run) prefetchSize() int {
 }
 
 // mayWait returns how long a claim may wait until its handler has returned.
-func (r *run) mayWait() time.Duration { return r.scheduler.engine.ClaimMayWait() }
+func (r *run) mayWait() time.Duration { return r.scheduler.engine.MaxPrefetchAge() }
 
 // prefetcher claims the first items of the next lanes while earlier lanes run. Only the goroutine that starts the lanes uses
 // it.

@@ -60,7 +60,7 @@ func (s *Scheduler) Stream(ctx context.Context, done, retry func(*Item)) *Stream
 		retry = func(*Item) {}
 	}
 	st := &Stream{
-		scheduler: s, session: s.engine.Session(ctx), done: done, retry: retry, batch: s.engine.AheadSize(),
+		scheduler: s, session: s.engine.Session(ctx), done: done, retry: retry, batch: s.engine.PrefetchSize(),
 		lanes: make(map[string]*streamLane), keys: make(map[string]*streamItem), ranges: make(map[string]*streamRange), over: make(chan struct{}),
 	}
 	st.wake = sync.NewCond(&st.mu)
@@ -157,9 +157,8 @@ func (st *Stream) Close(ctx context.Context) (running []*Item) {
 	return running
 }
 
-// Retrying calls f with each item that was tried and waits for its next try, one for each lane that waits. f must not call the
-// stream's methods.
-func (st *Stream) Retrying(f func(*Item)) {
+// EachRetrying calls f once for each lane that waits, with the item that will be tried again. f must not call the stream's methods.
+func (st *Stream) EachRetrying(f func(*Item)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for _, l := range st.lanes {

@@ -244,7 +244,7 @@ func TestStreamRetriesAnItemAndBlocksOnlyItsLane(t *testing.T) {
 		pass(500 * time.Millisecond)
 		s.want("settled", &s.ended, executed("b1", "b2")...)
 		s.want("retried", &s.retried, "a1 Retry")
-		s.stream.Retrying(func(it *batch.Item) { equal(t, "item that waits", it.Task.Source, "a1") })
+		s.stream.EachRetrying(func(it *batch.Item) { equal(t, "item that waits", it.Task.Source, "a1") })
 		pass(time.Second)
 		s.want("retried", &s.retried, "a1 Retry", "a1 Retry")
 		pass(59 * time.Minute)

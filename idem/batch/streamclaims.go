@@ -89,7 +89,7 @@ func (l *streamLane) fit() int {
 	if latency.ns.Load() == 0 {
 		latency = &l.stream.scheduler.latency
 	}
-	return latency.fit(maxFit, l.stream.scheduler.engine.ClaimMayWait())
+	return latency.fit(maxFit, l.stream.scheduler.engine.MaxPrefetchAge())
 }
 
 // aheadRequests is how many full requests are claimed ahead of handlers that are slower than the store.
@@ -103,7 +103,7 @@ func (st *Stream) room() int {
 	slots, claims := st.scheduler.cfg.Concurrency, &st.claims
 	limit := slots - st.running
 	if st.batch > 1 {
-		rounds := st.scheduler.latency.fit(maxFit, st.scheduler.engine.ClaimMayWait())
+		rounds := st.scheduler.latency.fit(maxFit, st.scheduler.engine.MaxPrefetchAge())
 		limit = min(slots*rounds, max(slots, prefetchWindows*prefetchRequests*st.batch)) - st.running
 	}
 	if claims.suspects || claims.failures > 0 {
@@ -139,7 +139,7 @@ func (st *Stream) nextClaims() []*streamItem {
 	if claims := &st.claims; len(items) > 0 {
 		claims.calls++
 		if claims.sweep == nil {
-			claims.sweep = time.AfterFunc(st.scheduler.engine.ClaimMayWait()/2, st.sweepClaims) //nolint:mnd // a fraction
+			claims.sweep = time.AfterFunc(st.scheduler.engine.MaxPrefetchAge()/2, st.sweepClaims) //nolint:mnd // a fraction
 		}
 	}
 	return items
@@ -253,7 +253,7 @@ func (st *Stream) answered(items []*streamItem) {
 		it.phase = claimed
 		suspect = suspect || it.claim.State() == store.ClaimLeaseOver
 		switch {
-		case it.claim.Void(): // it is looked up again under another lease
+		case it.claim.LeaseLost(): // it is looked up again under another lease
 			it.unclaim()
 		case st.unavailable(it):
 			failed = append(failed, it)
@@ -369,7 +369,7 @@ func (st *Stream) sweepClaims() {
 	defer st.mu.Unlock()
 	claims := &st.claims
 	claims.sweep = nil
-	mayWait := st.scheduler.engine.ClaimMayWait()
+	mayWait := st.scheduler.engine.MaxPrefetchAge()
 	for _, l := range st.lanes {
 		waited := l.waited()
 		if waited < mayWait {

@@ -137,7 +137,7 @@ func rangeValue(r *store.Range) types.AttributeValue {
 	if r.Till != 0 {
 		av["till"] = number(r.Till)
 	}
-	if p := &r.Settled; *p != (store.Prefix{}) {
+	if p := &r.Settled; *p != (store.SettledPrefix{}) {
 		av["settled"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 			"first": number(p.First), "end": number(p.End), "digest": binary(p.Digest[:]), "at": number(p.At.UnixMilli()),
 		}}
@@ -195,7 +195,7 @@ func rangeOf(it *rangeItem) (*store.Range, error) {
 	}
 	r := &store.Range{End: it.End, Till: it.Till}
 	if p := it.Settled; p != nil {
-		r.Settled = store.Prefix{First: p.First, End: p.End, At: time.UnixMilli(p.At)}
+		r.Settled = store.SettledPrefix{First: p.First, End: p.End, At: time.UnixMilli(p.At)}
 		if n := copy(r.Settled.Digest[:], p.Digest); n != len(p.Digest) || n != len(r.Settled.Digest) {
 			return nil, fmt.Errorf("the digest of the range has %d bytes; want %d", len(p.Digest), len(r.Settled.Digest))
 		}

@@ -57,7 +57,7 @@ func goldenEntries() map[string]store.Entry {
 		}),
 		"v1-lease-released": variant(func(r *store.Entry) {
 			r.Key, r.Fingerprint, r.RetryAt, r.LeaseUntil, r.UpdatedAt = "ledger%payments-3", store.Fingerprint{}, ms(1790000001123), ms(1790000001123), ms(1790000001123)
-			r.Range = &store.Range{Till: 20, Settled: store.Prefix{First: 0, End: 17, Digest: store.Digest(store.FingerprintOf([]byte("batch"))), At: r.UpdatedAt}}
+			r.Range = &store.Range{Till: 20, Settled: store.SettledPrefix{First: 0, End: 17, Digest: store.Digest(store.FingerprintOf([]byte("batch"))), At: r.UpdatedAt}}
 		}),
 		"v1-lease-bare": variant(func(r *store.Entry) {
 			r.Key, r.Fingerprint, r.Range = "ledger%payments-3", store.Fingerprint{}, new(store.Range)

@@ -153,7 +153,7 @@ func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bo
 func takeArgs(req *store.ClaimRequest, skew time.Duration) []any {
 	return []any{
 		escape(req.Key), escape(req.Owner), bytesOf(req.Fingerprint), escape(req.Source), req.Lease.Milliseconds(), ceilMS(req.Retention),
-		req.Redrive, req.TakeOver, ceilMS(skew),
+		req.RedriveToken, req.TakeOver, ceilMS(skew),
 	}
 }
 

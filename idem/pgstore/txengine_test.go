@@ -237,7 +237,7 @@ func TestMismatchAndRedriveOfAPayment(t *testing.T) {
 	other.Fingerprint = store.FingerprintOf([]byte("another"))
 	b.want(b.engine.Do(t.Context(), other), idem.Mismatched)
 	again := b.task("k", b.pays("r", nil))
-	again.Redrive = b.letters[0].Attempt.Token
+	again.RedriveToken = b.letters[0].Attempt.Token
 	b.want(b.engine.Do(t.Context(), again), idem.Executed)
 	if b.effects() != 1 {
 		t.Errorf("%d effects", b.effects())

@@ -129,7 +129,7 @@ func (s *Store) claimCall(req *store.ClaimRequest) call {
 		fingerprint = req.Fingerprint[:]
 	}
 	return call{script: &s.scripts.claim, key: req.Key, args: []any{
-		req.Owner, fingerprint, req.Source, req.Lease.Milliseconds(), ceilMillis(req.Retention), req.Redrive,
+		req.Owner, fingerprint, req.Source, req.Lease.Milliseconds(), ceilMillis(req.Retention), req.RedriveToken,
 		flag(req.TakeOver), ceilMillis(s.skew),
 	}}
 }

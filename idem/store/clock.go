@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// Clock is the clock of stores whose server has none. nil means time.Now.
+// Clock tells the time to a store that can't ask its server for it. nil means time.Now.
 type Clock func() time.Time
 
 // Now returns the clock's time.

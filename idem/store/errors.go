@@ -26,8 +26,8 @@ var (
 	ErrInvalidKey = errors.New("idem: invalid key")
 )
 
-// FencedError means that a settlement was refused because the caller no longer owns the key. Current is the current entry; its zero
-// value means that there is none.
+// FencedError means that a settlement was refused because the caller no longer owns the key. Current is the current entry. It is
+// zero if the key has no entry.
 type FencedError struct {
 	Key     string
 	Token   int64 // of the claim that was refused

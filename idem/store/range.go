@@ -25,11 +25,11 @@ type Range struct {
 	// the lease. It is 0 if there is none.
 	Till int64 `json:"till,omitempty"`
 	// Settled are the first messages of the last owner, all of which are settled.
-	Settled Prefix `json:"settled,omitzero"`
+	Settled SettledPrefix `json:"settled,omitzero"`
 }
 
-// Prefix is a sequence of settled messages.
-type Prefix struct {
+// SettledPrefix is a sequence of settled messages.
+type SettledPrefix struct {
 	First  int64     `json:"first"`  // the position of the first message
 	End    int64     `json:"end"`    // the position after the last message
 	Digest Digest    `json:"digest"` // of the position, key and fingerprint of each message
@@ -61,7 +61,7 @@ func rangeToken(seen *Entry, now time.Time) int64 { return max(FreshToken(now), 
 func rangeReleased(s *Settlement, now time.Time) *Range {
 	next := Range{Till: s.Range.Till, Settled: s.Range.Settled}
 	if next.Settled.At = now; next.Settled.First == next.Settled.End {
-		next.Settled = Prefix{}
+		next.Settled = SettledPrefix{}
 	}
 	return &next
 }

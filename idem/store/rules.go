@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// This file states the rules that stores keep, one function each. memstore calls these functions under a lock. dynamostore applies
+// This file states the rules 1 to 10 of docs/design.md, which stores keep, one function each. memstore calls these functions under a lock. dynamostore applies
 // them to the item that a failed condition returned, and writes the entry that they return. redisstore and pgstore state the rules
 // in Lua and SQL; package storetest checks that they agree.
 //
-// Rule 1 (one owner at a time) is the atomicity of a store's conditional write, and needs no code here.
+// Rule 1 (one winner) is the atomicity of a store's conditional write, and needs no code here.
 //
 // Some rules need code in other places, because they concern more than one entry or more than one request:
 //   - Rule 3: an owner that was fenced by a completion of the same request reports that result (Session.fenced, idem/settle.go).
@@ -43,8 +43,8 @@ func OwnClaim(req *ClaimRequest, seen *Entry) bool {
 	return seen.Status == StatusStarted && seen.Owner == req.Owner && req.Owner != "" && seen.RetryAt.IsZero()
 }
 
-// OwnSettlement is rule 5 for settlements: a refused settlement was applied before if the entry has the status that it
-// would have written, with its own owner and token. An extend that is refused while the claim is still held found a longer
+// OwnSettlement is rule 5 for settlements: if a settlement is refused, but the entry already has its owner, its token and the
+// status that it writes, then it was applied before, and its reply was lost. An extend that is refused while the claim is still held found a longer
 // lease, because a later extend of the same claim arrived first. An extend of the lease of a range also has to find its End there.
 func OwnSettlement(s *Settlement, seen *Entry) bool {
 	if seen.Owner != s.Owner || seen.Token != s.Token {
@@ -82,8 +82,8 @@ func ClaimableIn(seen *Entry, now time.Time, skew time.Duration) time.Duration {
 	return max(0, seen.LeaseUntil.Add(skew).Sub(now))
 }
 
-// nextAttempts is rule 8: attempts are counted with the claim and kept across steal and release. A new life of the key starts
-// again at 1.
+// nextAttempts is rule 8: attempts are counted with the claim and kept across steal and release. When the key is claimed
+// again after its retention, or by a redrive, the count starts at 1.
 func nextAttempts(seen *Entry) int {
 	if seen.Status == StatusStarted {
 		return seen.Attempts + 1
@@ -104,7 +104,7 @@ func Expiry(until time.Time, retention time.Duration) time.Time {
 // Redriven is rule 10: a dead letter carries the token of its failure. A redriven record claims the key that FAILED with exactly
 // that token, once. A later failure has its own dead letter. A token that was never issued for the key claims nothing.
 func Redriven(req *ClaimRequest, seen *Entry) bool {
-	return seen.Status == StatusFailed && seen.Token == req.Redrive
+	return seen.Status == StatusFailed && seen.Token == req.RedriveToken
 }
 
 // Verdict is the decision of Judge on a claim of a key that has an entry.
@@ -117,7 +117,7 @@ const (
 	VerdictMismatch                // return ErrFingerprintMismatch
 )
 
-// Judge decides a claim on the entry seen, in the order that the model was checked with: the caller's own claim first, then expiry,
+// Judge decides a claim on the entry seen, in the order of Decide in docs/spec/idem.tla: the caller's own claim first, then expiry,
 // then the fingerprint. The ClaimResult is complete, except with VerdictTake.
 func Judge(req *ClaimRequest, seen *Entry, now time.Time, skew time.Duration) (Verdict, ClaimResult) {
 	res := ClaimResult{Entry: *seen}

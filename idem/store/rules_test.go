@@ -26,7 +26,7 @@ func around(t *rapid.T, name string) time.Time {
 func anyRecord(t *rapid.T) store.Entry {
 	rec := store.Entry{
 		Key: testKey, Status: rapid.SampledFrom([]store.Status{store.StatusStarted, store.StatusCompleted, store.StatusFailed}).Draw(t, "status"),
-		Token: rapid.Int64Range(1, 4).Draw(t, "version"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
+		Token: rapid.Int64Range(1, 4).Draw(t, "token"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
 		LeaseUntil: around(t, "lease"), Attempts: rapid.IntRange(1, 9).Draw(t, "attempts"), Fingerprint: anyFingerprint(t, "stored fingerprint"),
 		Source: "before", CreatedAt: moment.Add(-2 * time.Hour), UpdatedAt: moment.Add(-time.Minute), Expiry: around(t, "expiry").Truncate(time.Second),
 	}
@@ -52,7 +52,7 @@ func anyFingerprint(t *rapid.T, name string) store.Fingerprint {
 func anyClaim(t *rapid.T) store.ClaimRequest {
 	return store.ClaimRequest{
 		Key: testKey, Fingerprint: anyFingerprint(t, "fingerprint"), Owner: rapid.SampledFrom([]string{"a", "c", "d"}).Draw(t, "claimant"),
-		Source: "claimant's", Lease: lease, Retention: time.Hour, Redrive: rapid.Int64Range(0, 4).Draw(t, "redrive"),
+		Source: "claimant's", Lease: lease, Retention: time.Hour, RedriveToken: rapid.Int64Range(0, 4).Draw(t, "redrive"),
 		TakeOver: rapid.Bool().Draw(t, "take over"),
 	}
 }
@@ -77,7 +77,7 @@ func TestJudgeDecidesAsTheModelDoes(t *testing.T) {
 			wantVerdict = store.VerdictTake
 		case seen.Fingerprint != req.Fingerprint && !seen.Fingerprint.IsZero() && !req.Fingerprint.IsZero():
 			wantVerdict = store.VerdictMismatch
-		case seen.Status == store.StatusFailed && seen.Token == req.Redrive:
+		case seen.Status == store.StatusFailed && seen.Token == req.RedriveToken:
 			wantVerdict = store.VerdictTake
 		case seen.Status == store.StatusCompleted:
 			wantState = store.ClaimCompleted
@@ -152,7 +152,7 @@ func TestSettlementHoldsOnceAndIsRecognised(t *testing.T) {
 		seen := anyRecord(t)
 		set := store.Settlement{
 			Op:  rapid.SampledFrom([]store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend}).Draw(t, "op"),
-			Key: testKey, Token: rapid.Int64Range(1, 4).Draw(t, "its version"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "its owner"),
+			Key: testKey, Token: rapid.Int64Range(1, 4).Draw(t, "its token"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "its owner"),
 			Retention: time.Hour, Result: []byte("mine"), Lease: lease, Delay: time.Duration(rapid.IntRange(0, 2).Draw(t, "delay")) * time.Hour,
 			Refund: rapid.Bool().Draw(t, "refund"),
 		}

@@ -61,19 +61,20 @@ type ListQuery struct {
 
 // ClaimRequest asks for a key.
 type ClaimRequest struct {
-	Key         string
-	Fingerprint Fingerprint
-	Owner       string        // unique for each claim attempt, not empty; the same when a request is sent again
-	Source      string        // the place of the message: topic-partition@offset
-	Lease       time.Duration // how long the claim holds the key unless extended
-	Retention   time.Duration // how long the entry is kept after the lease
-	Redrive     int64         // the token that a redriven dead letter carries, or 0 (rule 10)
+	Key          string
+	Fingerprint  Fingerprint
+	Owner        string        // unique for each claim attempt, not empty; the same when a request is sent again
+	Source       string        // the place of the message: topic-partition@offset
+	Lease        time.Duration // how long the claim holds the key unless extended
+	Retention    time.Duration // how long the entry is kept after the lease
+	RedriveToken int64         // the token that a redriven dead letter carries, or 0 (rule 10)
 	// TakeOver allows the claim to take a STARTED key, not released, whose lease has ended: its owner died, or does not know
 	// yet that it lost the key. Without TakeOver such a key is reported as ClaimLeaseOver.
 	TakeOver bool
 	// Range is set for the lease of a range; only its End is used. Only a Ranger accepts it.
 	Range *Range
-	// Token is the token of a claim of an absent key, for a claim under the lease of a range: that of the lease. 0 stands for the time (rule 2).
+	// Token is the fencing token to give to an absent key. A claim under the lease of a range sets it to the token of the lease. If it is 0, the
+	// store uses the time (rule 2).
 	Token int64
 }
 

@@ -53,7 +53,7 @@ func takingWhen(state store.ClaimState, and func(l look) bool) func(r *rules) {
 
 func always(look) bool { return true }
 
-func redriven(l look) bool { return l.seen.Token == l.req.Redrive }
+func redriven(l look) bool { return l.seen.Token == l.req.RedriveToken }
 
 // fresh changes the entry that a claim on an absent key writes.
 func fresh(spoil func(next *store.Entry)) func(r *rules) {

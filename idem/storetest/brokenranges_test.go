@@ -53,7 +53,7 @@ func rangeRules() []broken {
 				w.next.Range.Till = 0
 			}
 		}), false},
-		{"a claim forgets the settled prefix", group, taking(func(w written) { w.next.Range.Settled = store.Prefix{} }), false},
+		{"a claim forgets the settled prefix", group, taking(func(w written) { w.next.Range.Settled = store.SettledPrefix{} }), false},
 		{"a claim keeps the end of the range before", group, taking(func(w written) { w.next.Range.End = w.seen.Range.End }), false},
 		{"the token of a lease does not grow", group, taking(func(w written) { w.next.Token = w.seen.Token }), false},
 		{"the token of a lease is the time alone", group, taking(func(w written) { w.next.Token = w.now.UnixMilli() }), false},

@@ -319,13 +319,13 @@ func rule10() []broken {
 	const group = "Rule10_Redrive"
 	return []broken{
 		{"a redrive is ignored", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
-			l.req.Redrive = 0
+			l.req.RedriveToken = 0
 			return l.judge()
 		}), false},
-		{"a redrive opens every failure", group, takingWhen(store.ClaimFailed, func(l look) bool { return l.req.Redrive > 0 }), false},
-		{"a redrive opens older failures too", group, takingWhen(store.ClaimFailed, func(l look) bool { return l.seen.Token < l.req.Redrive }), false},
+		{"a redrive opens every failure", group, takingWhen(store.ClaimFailed, func(l look) bool { return l.req.RedriveToken > 0 }), false},
+		{"a redrive opens older failures too", group, takingWhen(store.ClaimFailed, func(l look) bool { return l.seen.Token < l.req.RedriveToken }), false},
 		{"a redrive opens the next failure", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
-			l.req.Redrive++
+			l.req.RedriveToken++
 			return l.judge()
 		}), false},
 		{"a redrive opens COMPLETED", group, takingWhen(store.ClaimCompleted, redriven), false},

@@ -21,7 +21,7 @@ func Diff(got, want store.Entry) string {
 	at := func(name string, g, w time.Time) { field(name, g.Equal(w), g.UTC(), w.UTC()) }
 	field("Key", got.Key == want.Key, got.Key, want.Key)
 	field("Status", got.Status == want.Status, got.Status, want.Status)
-	field("Version", got.Token == want.Token, got.Token, want.Token)
+	field("Token", got.Token == want.Token, got.Token, want.Token)
 	field("Owner", got.Owner == want.Owner, got.Owner, want.Owner)
 	field("Attempts", got.Attempts == want.Attempts, got.Attempts, want.Attempts)
 	field("Fingerprint", got.Fingerprint == want.Fingerprint, got.Fingerprint, want.Fingerprint)

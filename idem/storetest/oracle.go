@@ -69,9 +69,9 @@ func (h *history) someRequests(t *rapid.T, keys []string) (reqs []store.ClaimReq
 		h.owners++
 		reqs = append(reqs, store.ClaimRequest{
 			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("t-0@", h.owners), Lease: lease, Retention: retention,
-			Fingerprint: rapid.SampledFrom([]store.Fingerprint{{}, {1}, {1}, {1}, {2}}).Draw(t, "fingerprint"),
-			TakeOver:    rapid.Bool().Draw(t, "take over"),
-			Redrive:     h.someToken(t),
+			Fingerprint:  rapid.SampledFrom([]store.Fingerprint{{}, {1}, {1}, {1}, {2}}).Draw(t, "fingerprint"),
+			TakeOver:     rapid.Bool().Draw(t, "take over"),
+			RedriveToken: h.someToken(t),
 		})
 		if again := h.someClaim(t); again != nil && rapid.IntRange(0, 9).Draw(t, "again") == 0 { // a retried request
 			reqs[len(reqs)-1].Owner = again.Owner

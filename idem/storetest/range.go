@@ -24,7 +24,7 @@ func withToken(token int64) func(*store.ClaimRequest) {
 
 // release returns a release of the lease of a range, with a settled prefix of n messages.
 func release(rec store.Entry, till, first, n int64) store.Settlement {
-	r := &store.Range{Till: till, Settled: store.Prefix{First: first, End: first + n}}
+	r := &store.Range{Till: till, Settled: store.SettledPrefix{First: first, End: first + n}}
 	for i := range r.Settled.Digest {
 		r.Settled.Digest[i] = byte(first)
 	}
@@ -53,7 +53,7 @@ func (s *suite) stolen(end int64) store.Entry {
 
 func (s *suite) wantRange(rec store.Entry, want store.Range) {
 	s.Helper()
-	if rec.Range != nil && want.Settled != (store.Prefix{}) {
+	if rec.Range != nil && want.Settled != (store.SettledPrefix{}) {
 		s.wantTime("range.settled.at", rec.Range.Settled.At, want.Settled.At)
 		want.Settled.At = rec.Range.Settled.At
 	}
@@ -195,7 +195,7 @@ func ranges() []test {
 			s.wantRange(rec, store.Range{End: 40, Till: 30})
 			s.Advance(time.Second)
 			set := extension(rec, 50, lease)
-			set.Range.Till, set.Range.Settled = 20, store.Prefix{First: 3, End: 10, At: s.Now().Truncate(time.Millisecond)}
+			set.Range.Till, set.Range.Settled = 20, store.SettledPrefix{First: 3, End: 10, At: s.Now().Truncate(time.Millisecond)}
 			s.mustSettle(set)
 			s.wantTime("leaseUntil", s.get(leaseKey).LeaseUntil, s.Now().Add(lease))
 			s.Advance(time.Second)

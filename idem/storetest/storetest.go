@@ -1,6 +1,6 @@
 // Package storetest is the conformance suite for stores: it checks the rules of package store. The test of a store opens a
-// Harness and calls Run; its benchmark calls Benchmark. The suite skips nothing: a store that lacks a feature that the suite
-// needs does not conform.
+// Harness and calls Run; its benchmark calls Benchmark. The suite skips no rule: a store that lacks what the rules
+// need does not conform. The groups for a store.Transactor and a store.Ranger run if the Harness has one.
 package storetest
 
 import (
@@ -144,7 +144,7 @@ func withValue(v string) func(*store.ClaimRequest) {
 }
 
 func withRedrive(token int64) func(*store.ClaimRequest) {
-	return func(r *store.ClaimRequest) { r.Redrive = token }
+	return func(r *store.ClaimRequest) { r.RedriveToken = token }
 }
 
 func withoutTakeOver(r *store.ClaimRequest)    { r.TakeOver = false }

@@ -109,7 +109,8 @@ func (r *recorder) Claim(ctx context.Context, reqs []store.ClaimRequest) []store
 func (r *recorder) fillClaim(o *observation, op string, req *store.ClaimRequest) {
 	o.Unknown = o.Unknown || req.Range != nil || req.Token != 0
 	e := &o.Event
-	e.Op, e.Own, e.Fp, e.TakeOver, e.Redrive = op, keytrace.Number(req.Owner), keytrace.Number(req.Fingerprint.String()), req.TakeOver, r.clock.Token(req.Redrive)
+	e.Op, e.Own, e.Fp = op, keytrace.Number(req.Owner), keytrace.Number(req.Fingerprint.String())
+	e.TakeOver, e.Redrive = req.TakeOver, r.clock.Token(req.RedriveToken)
 	e.Lease, e.Retention = req.Lease.Milliseconds(), req.Retention.Milliseconds()
 }
 

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/idemsk/idemsk/idem"
 )
 
 const troubleshooting = "docs/troubleshooting.md"
@@ -62,4 +64,50 @@ func source(t *testing.T) string {
 	}
 	code := regexp.MustCompile(`"\s*\+\s*"`).ReplaceAllString(all.String(), "")
 	return strings.ReplaceAll(code, `\"`, `"`)
+}
+
+// The page explains each error that callers can test for, and docs/telemetry.md each outcome in the log.
+func TestErrorsAndOutcomesAreExplained(t *testing.T) {
+	t.Parallel()
+	page := read(t, troubleshooting)
+	errs := 0
+	for _, folder := range []string{"idem", "idem/store", "idem/batch", "kafka"} {
+		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range regexp.MustCompile(`\bErr[A-Z]\w+ += errors\.New\("(.+)"\)`).FindAllSubmatch(text, -1) {
+				if errs++; !strings.Contains(page, string(found[1])) {
+					t.Errorf("%s does not explain %q", troubleshooting, found[1])
+				}
+			}
+		}
+	}
+	const least = 20
+	if errs < least {
+		t.Errorf("%d errors were found; want %d or more: is their form another?", errs, least)
+	}
+	outcomes := read(t, "docs/telemetry.md")
+	for k := idem.Executed; k.String() != idem.KindUnknown.String(); k++ {
+		if !strings.Contains(outcomes, "`"+k.String()+"`") {
+			t.Errorf("docs/telemetry.md does not explain the outcome %s", k)
+		}
+	}
+}
+
+func read(t *testing.T, document string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

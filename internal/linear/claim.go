@@ -36,7 +36,7 @@ func claimed(e entry, r *store.ClaimRequest, now, written span, skew time.Durati
 	if e.status == store.StatusCompleted {
 		return append(all, outcome{gotCompleted, e})
 	}
-	same, other := e.byToken(r.Redrive)
+	same, other := e.byToken(r.RedriveToken)
 	for _, e := range same {
 		all = append(all, outcome{gotClaimed, taken(e, r, written)})
 	}

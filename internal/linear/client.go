@@ -101,12 +101,12 @@ func (c *client) request(k *key, n int) store.ClaimRequest {
 	}
 	switch c.rand.IntN(5) { //nolint:mnd // a fifth each
 	case 0, 1:
-		r.Redrive = k.failed
+		r.RedriveToken = k.failed
 	case 2:
-		r.Redrive = k.failed + int64(c.rand.IntN(3)) - 1
+		r.RedriveToken = k.failed + int64(c.rand.IntN(3)) - 1
 	case 3: // mostly that of a key that has not failed
 		if n := len(k.held); n > 0 {
-			r.Redrive = k.held[n-1].Token
+			r.RedriveToken = k.held[n-1].Token
 		}
 	}
 	return r

@@ -78,7 +78,7 @@ func contended(owner string) *operation {
 }
 
 func redrive(token int64, o *operation) *operation {
-	o.claim.Redrive = token
+	o.claim.RedriveToken = token
 	return o
 }
 

@@ -58,7 +58,8 @@ func (o *operation) String() string {
 	switch {
 	case o.claim != nil:
 		r := o.claim
-		what = fmt.Sprintf("claim(%s print %.4s lease %v retention %v redrive %d take over %t)", r.Owner, r.Fingerprint, r.Lease, r.Retention, r.Redrive, r.TakeOver)
+		what = fmt.Sprintf("claim(%s print %.4s lease %v retention %v redrive %d take over %t)",
+			r.Owner, r.Fingerprint, r.Lease, r.Retention, r.RedriveToken, r.TakeOver)
 	case o.settle != nil:
 		s := o.settle
 		what = fmt.Sprintf("%s(%d %s lease %v delay %v refund %t retention %v claim %t effect %t)",

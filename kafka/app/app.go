@@ -32,7 +32,7 @@ type (
 // Start runs a handler as this process. It returns only by ending the process.
 func Start(handler kafka.Handler, options ...Option) { StartFunc(host.Handler(handler), options...) }
 
-// StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
+// StartFunc is Start for a handler that needs the configuration, a logger, or AWS: build gets them in a Base.
 func StartFunc(build Build, options ...Option) {
 	signals := make(chan os.Signal, 2) //nolint:mnd // the first drains, the second ends
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)

@@ -103,7 +103,7 @@ const (
 // names the invalid field.
 func New(cfg Config) (*Topic, error) {
 	if !kafka.ValidTopic(cfg.Topic) {
-		return nil, fmt.Errorf("topicdlq: %w: Topic is %q: want %s", idem.ErrInvalidConfig, cfg.Topic, kafka.TopicNames)
+		return nil, fmt.Errorf("topicdlq: %w: Topic is %q: want %s", idem.ErrInvalidConfig, cfg.Topic, kafka.TopicNameRule)
 	}
 	if cfg.Timeout != 0 && cfg.Timeout < MinTimeout {
 		return nil, fmt.Errorf("topicdlq: %w: Timeout is %v: want 0, for %v, or at least %v", idem.ErrInvalidConfig, cfg.Timeout, DefaultTimeout, MinTimeout)

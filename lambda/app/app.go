@@ -30,7 +30,7 @@ type (
 // Start runs a handler as this process's Lambda function. It returns only by ending the process.
 func Start(handler msk.Handler, options ...Option) { StartFunc(host.Handler(handler), options...) }
 
-// StartFunc is Start for a handler that needs the configuration, a logger, or AWS.
+// StartFunc is Start for a handler that needs the configuration, a logger, or AWS: build gets them in a Base.
 func StartFunc(build Build, options ...Option) {
 	tuneMemory(os.LookupEnv)
 	fn, err := New(context.Background(), host.DefaultLogger(build), host.Environment(), os.Stdout, os.Stderr, options...)

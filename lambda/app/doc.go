@@ -8,5 +8,6 @@
 //	}
 //
 // An invalid configuration ends the process before it requests work from the Runtime API, with one message that names every
-// invalid variable. Package host lists the variables.
+// invalid variable. docs/configuration.md lists the variables. A program that is configured in Go calls
+// msk.New with an engine of its own.
 package app

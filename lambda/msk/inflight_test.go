@@ -218,6 +218,7 @@ func TestFencedRecordCompletedByAnotherOwnerIsAReplay(t *testing.T) {
 		equal(t, "replayed", s.last().Replayed, 1)
 		equal(t, "fenced", s.last().Fenced, 1)
 		equal(t, "level", s.log.about("payments-0@7")["level"], any("WARN"))
+		equal(t, "fenced in the log", s.log.about("payments-0@7")["fenced"], any(true))
 		checkCounts(t, s.last())
 	})
 }

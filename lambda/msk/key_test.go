@@ -25,7 +25,7 @@ func jsonKey(t testing.TB, paths ...string) kafka.KeyFunc {
 
 func hashKey(t testing.TB, paths ...string) kafka.KeyFunc {
 	t.Helper()
-	key, err := kafka.HashJSONKey(paths...)
+	key, err := kafka.ValueHashJSONKey(paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +53,9 @@ func TestKeys(t *testing.T) {
 		"Kafka key":                 {key: kafka.RecordKey, r: record{kafkaKey: "k"}, want: "k"},
 		"Kafka key, null":           {key: kafka.RecordKey, r: record{}, says: "Kafka key is empty", noKey: true},
 		"Kafka key, empty":          {key: kafka.RecordKey, r: record{raw: `"key":""`}, says: "Kafka key is empty", noKey: true},
-		"hash":                      {key: kafka.HashKey, r: record{value: "v"}, want: "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080"},
-		"hash, empty value":         {key: kafka.HashKey, r: record{}, want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-		"hash, tombstone":           {key: kafka.HashKey, r: record{null: true}, says: "tombstone", noKey: true},
+		"hash":                      {key: kafka.ValueHashKey, r: record{value: "v"}, want: "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080"},
+		"hash, empty value":         {key: kafka.ValueHashKey, r: record{}, want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+		"hash, tombstone":           {key: kafka.ValueHashKey, r: record{null: true}, says: "tombstone", noKey: true},
 		"hash of JSON":              {key: hashKey(t), r: record{value: ` { "b":1.0, "a":"x" } `}, want: "cdab067e9f3beb32d1252cfd63e492592fecbf591b0d08cadb24bb17f3864246"},
 		"hash of parts":             {key: hashKey(t, "$.a", "$.b"), r: record{value: `{"a":{"z":1,"y":2},"b":3,"c":4}`}, want: "0211a5a0c9b3b49bb58474c3d25ca6371f83cc28fb89a325a747e32beffee9b1"},
 		"hash of JSON, not JSON":    {key: hashKey(t), r: record{value: "{"}, says: "the value (1 bytes) is not JSON"},

@@ -86,7 +86,7 @@ func TestStoredKeysAreGolden(t *testing.T) {
 		{"header, long", func(*fixture) {}, rec("payments-3@17", long)},
 		{"header, hashed", func(s *fixture) { s.engine.HashKeys = true }, rec("payments-3@17", "pay-42")},
 		{"offset", func(s *fixture) { s.cfg.Records.Key = kafka.OffsetKey }, rec("payments-3@17", "")},
-		{"value's hash", func(s *fixture) { s.cfg.Records.Key = kafka.HashKey }, rec("payments-3@17", "").with("value")},
+		{"value's hash", func(s *fixture) { s.cfg.Records.Key = kafka.ValueHashKey }, rec("payments-3@17", "").with("value")},
 		{"no key", func(s *fixture) { s.cfg.Records.MissingKey = kafka.Process }, rec("payments-3@17", "")},
 		{"no key, namespace scope", func(s *fixture) {
 			s.cfg.Records.MissingKey, s.cfg.Records.KeyScope = kafka.Process, kafka.NamespaceScope

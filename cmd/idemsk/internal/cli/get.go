@@ -158,7 +158,7 @@ func rangeRows(r *store.Range, row func(name, value string), when func(name stri
 	if r.Till > 0 {
 		row("unsettled", fmt.Sprintf("offsets before %d may have begun", r.Till))
 	}
-	if p := &r.Settled; *p != (store.Prefix{}) {
+	if p := &r.Settled; *p != (store.SettledPrefix{}) {
 		row("settled", fmt.Sprintf("offsets %d to %d", p.First, p.End-1))
 		when("settled at", p.At)
 		row("digest", hex.EncodeToString(p.Digest[:]))

@@ -79,7 +79,7 @@ func fillLeases(t *testing.T, client *dynamodb.Client, now time.Time) {
 	}
 	if errs := st.Settle(t.Context(), []store.Settlement{{
 		Op: store.OpRelease, Key: released.Entry.Key, Token: released.Entry.Token, Owner: released.Entry.Owner, Retention: 168 * time.Hour,
-		Range: &store.Range{Till: 6300, Settled: store.Prefix{First: 6100, End: 6200, Digest: store.Digest{1, 2, 3}}},
+		Range: &store.Range{Till: 6300, Settled: store.SettledPrefix{First: 6100, End: 6200, Digest: store.Digest{1, 2, 3}}},
 	}}); errs != nil {
 		t.Fatal(errs)
 	}

@@ -75,7 +75,7 @@ type Entry struct {
 	Status   string `json:"status"`
 	State    string `json:"state"` // one of the states of a Key
 	Expired  bool   `json:"expired"`
-	Token    int64  `json:"token"` // the version: a change names the one that was seen
+	Token    int64  `json:"token"` // a change names the one that was seen
 	Attempts int    `json:"attempts"`
 	Source   string `json:"source"`
 	Owner    string `json:"owner"`

@@ -16,7 +16,7 @@ import (
 // CheckTopic returns an error if Kafka takes no topic of that name.
 func CheckTopic(name string) error {
 	if !kafka.ValidTopic(name) {
-		return fmt.Errorf("the topic is %q: want %s", name, kafka.TopicNames)
+		return fmt.Errorf("the topic is %q: want %s", name, kafka.TopicNameRule)
 	}
 	return nil
 }
