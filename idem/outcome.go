@@ -78,7 +78,7 @@ type Outcome struct {
 // Attempt describes the claim under which a handler runs.
 type Attempt struct {
 	Key string // of the task
-	// Token is the fencing token: of two owners of a key, the later one has the greater token. A system that receives
+	// Token is the fencing token: of two owners of a key, the later one has the larger token. A system that receives
 	// effects and remembers the greatest token can refuse an earlier owner.
 	Token  int64
 	Number int    // from 1; the last one is the engine's MaxAttempts

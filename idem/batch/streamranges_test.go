@@ -232,7 +232,7 @@ func TestStreamAfterADeadOwner(t *testing.T) {
 	})
 }
 
-// A handler's error writes the entry of its key, whose next tries are claimed by key with a higher token.
+// A handler's error writes the entry of its key, whose next tries are claimed by key with a larger token.
 func TestStreamRetriesByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b"})

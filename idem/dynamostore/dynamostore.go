@@ -64,7 +64,7 @@ type Client interface {
 type Config struct {
 	// Table is the table's name or ARN. Default: DefaultTable.
 	Table string
-	// MaxClockSkew is the maximum difference between the clocks of two hosts. It delays the end of a lease for other owners.
+	// MaxClockSkew is the maximum difference between the clocks of two machines. It delays the end of a lease for other owners.
 	// Default: store.DefaultMaxClockSkew; -1 means 0.
 	MaxClockSkew time.Duration
 	// Concurrency is the maximum number of concurrent requests for one batch. Default: 16.

@@ -3,5 +3,5 @@
 // a standby that can be promoted.
 //
 // The server is the one that scripts/postgres.sh has installed, or one that is installed on the machine. PostgreSQL refuses
-// to run as root. For root it runs as the user postgres or nobody.
+// to run as root: then it runs as another user (user.go).
 package pgserver

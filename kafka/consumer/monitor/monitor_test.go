@@ -67,12 +67,18 @@ func TestBeforeRun(t *testing.T) {
 		"/livez": {http.StatusOK, "ok"}, "/readyz": {http.StatusServiceUnavailable, "not a member of the group"},
 		"/metrics": {http.StatusOK, "idemsk_dead_lettered_total 0"}, "/": {http.StatusNotFound, ""},
 	} {
-		w := httptest.NewRecorder()
-		Handler(c, registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		w := get(Handler(c, registry), path)
 		if w.Code != want.status || !strings.Contains(w.Body.String(), want.body) {
 			t.Errorf("%s: %d, %q; want %d, %q", path, w.Code, w.Body.String(), want.status, want.body)
 		}
 	}
+}
+
+// get returns the answer of a handler.
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	return w
 }
 
 // The counters and the latencies are those of all tries; the ages are those since the last collection.
@@ -88,8 +94,7 @@ func TestOutcomesCountWhatTheObserverIsTold(t *testing.T) {
 	}
 	o.Observe(t.Context(), idem.Event{Step: observe.Handle, Task: task, Took: time.Second})
 	for _, age := range []string{"60", "0"} {
-		w := httptest.NewRecorder()
-		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		w := get(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), "/metrics")
 		for _, want := range []string{
 			"idemsk_records_total 3", "idemsk_executed_total 3", "idemsk_retried_total 0", "idemsk_store_latency_seconds_count 6",
 			"idemsk_record_age_seconds " + age,

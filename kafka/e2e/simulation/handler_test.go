@@ -155,7 +155,7 @@ func add(table, attribute, key string, n int) dynamostore.Write {
 	}}
 }
 
-// overwrite is an effect outside of the transaction, at a target that refuses older tokens.
+// overwrite is an effect outside of the transaction, at a target that refuses smaller tokens.
 func (p *process) overwrite(ctx context.Context, pay *payment, token int64) error {
 	table := bookingsTable
 	_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -15,7 +15,7 @@ type kind string
 
 const (
 	booked    kind = "booked"    // its booking commits with the completion
-	fenced    kind = "fenced"    // its effect is a write that refuses older tokens
+	fenced    kind = "fenced"    // its effect is a write that refuses smaller tokens
 	slow      kind = "slow"      // booked, by a handler that takes longer than a lease
 	flaky     kind = "flaky"     // booked, after some temporary errors
 	panicking kind = "panicking" // booked, after a panic
