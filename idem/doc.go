@@ -10,8 +10,14 @@
 //	                         └──┘ steal when the lease is over    └─ redrive: claimed again
 //
 // An [Engine] takes a [Task] (key, fingerprint, handler) through those states: it claims the key, runs the handler under
-// a lease that a heartbeat extends, and settles the key by the handler's result. [Engine.Do] does this for one task.
-// [Session.Claim], [Session.Run], [Session.Wait] and [Session.Release] are its steps, for callers that schedule many tasks.
+// a lease that a heartbeat extends, and settles the key by the handler's result.
+//
+// # Which part to use
+//
+// A handler uses [Permanent], [RetryAfter], [Unavailable] and [AttemptFrom]. A program that gets one message at a time uses [New] and
+// [Engine.Do]. A program that gets many uses package idem/batch. [Session], [Claim] and [Range] are for schedulers such as that one:
+// [Session.Claim], [Session.Run], [Session.Wait] and [Session.Release] are the steps of Do. Packages lambda/app and kafka/app run a handler of
+// Kafka records as a function or a process.
 //
 // # Guarantees
 //
@@ -19,7 +25,7 @@
 // stored result of that completion.
 //
 // The handler may run more than once. If a process dies after the effect and before the completion, the next owner runs the
-// handler again. Effects are exactly once only if they commit together with the completion, or if their target refuses an older
+// handler again. Effects are exactly once only if they commit together with the completion, or if their target refuses a smaller
 // fencing token ([Attempt.Token]).
 //
 // # The rules

@@ -1,5 +1,14 @@
 // Package dynamostore stores idempotency keys in a DynamoDB table. It is the recommended store for production.
 //
+//	cfg, err := config.LoadDefaultConfig(ctx) // of aws-sdk-go-v2/config
+//	keys, err := dynamostore.New(dynamostore.NewClient(cfg), dynamostore.Config{})
+//	engine, err := idem.New(keys, idem.Config{})
+//
+// The table has the partition key AttrKey of type S, and TTL on AttrExpiry (CreateTable makes it). It must not be a global table with
+// last-writer-wins replication, because two regions could win the same claim.
+//
+// # Cost
+//
 // A new key costs two requests: PutItem and UpdateItem. A duplicate costs one: a PutItem whose condition fails and whose error
 // contains the item (ReturnValuesOnConditionCheckFailure). A steal or a re-claim costs one more UpdateItem. DynamoDB bills each
 // request as a write of one item, by size, even if its condition fails.
@@ -14,9 +23,6 @@
 // The store implements store.Ranger. A release of the lease of a range is one write. So is its next claim, if no other process has claimed
 // it meanwhile, because the store remembers 1,000 leases as it released them. If another process has, the claim costs two writes. The first claim
 // of a store costs two writes and, in a batch, a read.
-//
-// The table has the partition key AttrKey of type S, and TTL on AttrExpiry. It must not be a global table with last-writer-wins
-// replication, because two regions could win the same claim.
 package dynamostore
 
 import (
