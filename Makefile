@@ -78,7 +78,7 @@ simulate:
 	  go test -tags synctests -count=1 -timeout 0 -v -run TestSimulation ./kafka/e2e/simulation
 
 ## soak: the example function with redelivered batches and lost replies of its store: is each payment booked once, does the process grow?
-##      Reports each 30 s. RECORDS=10000000 takes hours
+##      Reports each 30 s. RECORDS=10000000 takes an hour
 soak:
 	SOAK_RECORDS=$(RECORDS) go test -tags servers -count=1 -timeout 48h -v -run 'TestSoak$$' ./lambda/handler/internal/soak
 
