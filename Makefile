@@ -155,10 +155,6 @@ deploy-local:
 destroy-local:
 	scripts/deploy-local.sh destroy
 
-## events: write the sample events anew
-events:
-	go run ./scripts/gen-events
-
 ## localstack-up, localstack-down: LocalStack without Docker, on 127.0.0.1:4566
 localstack-up:
 	localstack/localstack.sh up
@@ -169,4 +165,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture linear simulate soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local events localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture linear simulate soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean

@@ -229,7 +229,7 @@ func must2[T any](v T, ok bool) T {
 	return v
 }
 
-// A batch near the limit of 6 MB, as scripts/gen-events writes it on request.
+// A batch near the limit of 6 MB.
 func TestBatchNearThePayloadLimit(t *testing.T) {
 	var records []record
 	for n := range 1000 {
