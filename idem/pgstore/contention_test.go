@@ -5,6 +5,7 @@ package pgstore_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,37 @@ func TestLockTimeoutIsErrContended(t *testing.T) {
 	}
 	if errs := st.Settle(t.Context(), []store.Settlement{settlement(rec, store.OpRelease)}); errs != nil {
 		t.Errorf("then %v", errs)
+	}
+}
+
+// Of two take-overs of one lease that is over, the second one waits for the first, and then sees its lease.
+func TestTakeOverSeesTheOneBefore(t *testing.T) {
+	pool := newPool(t, server.URL())
+	st := newStore(t, pool, pgstore.Config{MaxClockSkew: -1})
+	req := request("k", 1)
+	req.Lease = 0
+	claimOne(t, st, req, store.Claimed)
+	first, err := newPool(t, server.URL()).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Exec(t.Context(), `UPDATE `+st.Table()+` SET version = version + 1, owner = 'first', attempts = 2, lease_until = now() + '1 hour'`); err != nil {
+		t.Fatal(err)
+	}
+	req.Owner, req.TakeOver = "second", true
+	second := make(chan store.ClaimResult, 1)
+	go func() { second <- st.Claim(t.Context(), []store.ClaimRequest{req})[0] }()
+	for !ask[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))`, first.Conn().PgConn().PID()) {
+		if len(second) > 0 {
+			t.Fatalf("the second take-over did not wait: %+v", <-second)
+		}
+		runtime.Gosched()
+	}
+	if err := first.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if res := <-second; res.State != store.ClaimInFlight || res.Entry.Owner != "first" || res.Entry.Attempts != 2 {
+		t.Errorf("state %d, error %v, %+v; want the key in flight, of the first", res.State, res.Err, res.Entry)
 	}
 }
 

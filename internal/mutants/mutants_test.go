@@ -40,7 +40,7 @@ var targets = []target{
 	{file: "idem/redisstore/lua/settle.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/prelude.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
-	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"}, run: "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList", changes: sqlChanges, sql: true},
+	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"}, run: "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList|TestTakeOver", changes: sqlChanges, sql: true},
 	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests, changes: sqlChanges, sql: true, plain: true},
 	{file: "idem/batch/lane.go", pkgs: scheduler, changes: holdAndWait},
 	{file: "idem/batch/streamlane.go", pkgs: scheduler, changes: holdAndWait},
