@@ -57,9 +57,28 @@ var dynamo, redis, scheduler = []string{"idem/dynamostore"}, []string{"idem/redi
 
 // A mutant that no test detects needs a reason. Every reason belongs to such a mutant.
 func TestNoMutantSurvives(t *testing.T) {
+	t.Setenv("TMPDIR", folder(t))
 	for _, tg := range targets {
 		t.Run(tg.file, func(t *testing.T) { testTarget(t, tg) })
 	}
+}
+
+// folder returns a temporary folder for what tests that do not end leave. Other users can read it: PostgreSQL does not run as root.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "mutants-") //nolint:usetesting // t.TempDir returns one that others can't read
+	if err == nil {
+		err = os.Chmod(dir, 0o755) //nolint:mnd // as it must be
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 func testTarget(t *testing.T, tg target) {
@@ -88,7 +107,9 @@ func testTarget(t *testing.T, tg target) {
 		names[n] = m.name
 	}
 	t.Logf("%d mutants do not compile", len(list)-len(all))
-	testMutants(t, tg, names, func(t *testing.T, n int, limit time.Duration) end { return run(t, tg, bins, strconv.Itoa(n), limit) })
+	testMutants(t, tg, names, func(t *testing.T, n int, limit time.Duration) (end, []byte) {
+		return run(t, tg, bins, strconv.Itoa(n), limit)
+	})
 }
 
 // testTexts tests the mutants of texts. All mutants of scripts and of statements have one program, which reads the texts from the file that the variable
@@ -117,7 +138,7 @@ func testTexts(t *testing.T, tg target, path, source string) {
 		bins = build(t, map[string]string{path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): reader})
 		content = func(text string) ([]byte, error) { return json.Marshal(rawStrings(text)) }
 	}
-	testMutants(t, tg, names, func(t *testing.T, n int, limit time.Duration) end {
+	testMutants(t, tg, names, func(t *testing.T, n int, limit time.Duration) (end, []byte) {
 		if bins == nil {
 			return run(t, tg, build(t, map[string]string{path: all[n].text}), "", limit)
 		}
@@ -146,11 +167,11 @@ const (
 )
 
 // testMutants tests that each mutant survives if and only if it has a reason.
-func testMutants(t *testing.T, tg target, names map[int]string, test func(t *testing.T, n int, limit time.Duration) end) {
+func testMutants(t *testing.T, tg target, names map[int]string, test func(t *testing.T, n int, limit time.Duration) (end, []byte)) {
 	t.Helper()
 	began := time.Now()
-	if test(t, 0, testLimit) != survived {
-		t.Fatal("the tests fail without a change")
+	if got, out := test(t, 0, testLimit); got != survived {
+		t.Fatalf("the tests fail without a change:\n%s", out)
 	}
 	limit := 10*time.Second + limitFactor*time.Since(began)
 	missing := make(map[string]bool)
@@ -164,7 +185,7 @@ func testMutants(t *testing.T, tg target, names map[int]string, test func(t *tes
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				reason := reasons[tg.file][name]
-				got := test(t, n, limit)
+				got, _ := test(t, n, limit)
 				ends[got].Add(1)
 				t.Log([...]string{survived: "survives", killed: "killed", hung: "its tests do not end"}[got])
 				if alive := got == survived; alive != (reason != "") {
@@ -180,8 +201,8 @@ func testMutants(t *testing.T, tg target, names map[int]string, test func(t *tes
 		tg.file, len(names), ends[killed].Load()+ends[hung].Load(), ends[hung].Load(), ends[survived].Load())
 }
 
-// run runs the tests with the mutant that the variable selects.
-func run(t *testing.T, tg target, bins []string, selected string, limit time.Duration) end {
+// run runs the tests with the mutant that the variable selects. It returns what those that fail print.
+func run(t *testing.T, tg target, bins []string, selected string, limit time.Duration) (end, []byte) {
 	t.Helper()
 	for i, bin := range bins {
 		cmd := exec.Command(bin, "-test.run="+tg.run, "-test.failfast", "-test.timeout="+limit.String())
@@ -196,12 +217,12 @@ func run(t *testing.T, tg target, bins []string, selected string, limit time.Dur
 		case err != nil && !errors.As(err, &exit):
 			t.Fatal(err)
 		case bytes.Contains(out, []byte("panic: test timed out")):
-			return hung
+			return hung, out
 		case err != nil:
-			return killed
+			return killed, out
 		case bytes.Contains(out, []byte("no tests to run")):
 			t.Fatalf("%s: %s", tg.pkgs[i], out)
 		}
 	}
-	return survived
+	return survived, nil
 }
