@@ -97,11 +97,8 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	default:
 		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
 	}
-	switch store := "IDEMSK_STORE=" + cfg.Store; {
-	case cfg.Engine.ClaimOnCommit && cfg.Store == StoreRedis:
-		v.Fail("IDEMSK_CLAIM", "commit", "first with "+store)
-	case cfg.Engine.ClaimByRange && (cfg.Store == StoreRedis || cfg.Store == StorePostgres):
-		v.Fail("IDEMSK_CLAIM", "partition", "first with "+store)
+	if cfg.Engine.ClaimByRange && (cfg.Store == StoreRedis || cfg.Store == StorePostgres) {
+		v.Fail("IDEMSK_CLAIM", "partition", "key with IDEMSK_STORE="+cfg.Store)
 	}
 	cfg.Engine.Unbatched = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
@@ -183,8 +180,7 @@ func readEngine(v *Vars) idem.Config {
 		CommitWindow:   v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, idem.MaxCommitWindow),
 		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
 	}
-	claim := v.OneOf("IDEMSK_CLAIM", "first", "commit", "partition")
-	cfg.ClaimOnCommit, cfg.ClaimByRange = claim == "commit", claim == "partition"
+	cfg.ClaimByRange = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
 		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())
 	}

@@ -174,8 +174,8 @@ func variables() []variable {
 			map[string]any{"": false, "on": false, "off": true}, []string{"true"},
 		},
 		{
-			"IDEMSK_CLAIM", func(c Config) any { return [2]bool{c.Engine.ClaimOnCommit, c.Engine.ClaimByRange} },
-			map[string]any{"": [2]bool{}, "first": [2]bool{}, "commit": [2]bool{true, false}, "partition": [2]bool{false, true}}, []string{"true", "last", "range"},
+			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByRange },
+			map[string]any{"": false, "key": false, "partition": true}, []string{"true", "first", "commit", "range"},
 		},
 		{
 			"IDEMSK_COMMIT_WINDOW", func(c Config) any { return c.Engine.CommitWindow },
@@ -265,14 +265,11 @@ func TestRetentionShorterThanTheLeaseIsRefused(t *testing.T) {
 // A mode of claims that a store does not have is refused at the start, with the value to set.
 func TestClaimsThatAStoreDoesNotHaveAreRefused(t *testing.T) {
 	for store, modes := range map[string]map[string]string{
-		"dynamodb": {"first": "", "commit": "", "partition": ""},
-		"memory":   {"first": "", "commit": "", "partition": ""},
-		"none":     {"first": "", "commit": "", "partition": ""},
-		"postgres": {"first": "", "commit": "", "partition": `IDEMSK_CLAIM is "partition": want first with IDEMSK_STORE=postgres`},
-		"redis": {
-			"first": "", "commit": `IDEMSK_CLAIM is "commit": want first with IDEMSK_STORE=redis`,
-			"partition": `IDEMSK_CLAIM is "partition": want first with IDEMSK_STORE=redis`,
-		},
+		"dynamodb": {"key": "", "partition": ""},
+		"memory":   {"key": "", "partition": ""},
+		"none":     {"key": "", "partition": ""},
+		"postgres": {"key": "", "partition": `IDEMSK_CLAIM is "partition": want key with IDEMSK_STORE=postgres`},
+		"redis":    {"key": "", "partition": `IDEMSK_CLAIM is "partition": want key with IDEMSK_STORE=redis`},
 	} {
 		for mode, want := range modes {
 			v := vars(map[string]string{"IDEMSK_STORE": store, "IDEMSK_CLAIM": mode})

@@ -8,8 +8,7 @@ import (
 )
 
 // breaker is a circuit breaker for claims. It opens after several consecutive failures of the store, and then allows one claim
-// for each cooldown to test whether the store is available. Settlements are always sent. With Config.ClaimOnCommit a claim is
-// allowed before its handler runs, and reported when it is sent, which may not happen.
+// for each cooldown to test whether the store is available. Settlements are always sent.
 type breaker struct {
 	threshold int
 	cooldown  time.Duration

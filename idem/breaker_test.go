@@ -268,22 +268,6 @@ func TestDefiniteAnswersDoNotOpenTheBreaker(t *testing.T) {
 	wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.Replayed)
 }
 
-// A completion that also claims its key, and conflicts with other writes, shows that the store is available.
-func TestContendedCompletionDoesNotOpenTheBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := newSpy()
-		st.onSettle = func(context.Context, store.Settlement, func() error) error { return store.ErrContended }
-		e := newEngine(t, st, idem.Config{ClaimOnCommit: true, BreakerFailures: 1, StoreDown: idem.FailOpen})
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		out := e.Do(ctx, taskOf(booked(new(int), nil)))
-		wantKind(t, out, idem.CompletionFailed)
-		wantErr(t, out.Err, store.ErrContended)
-		st.onSettle = nil
-		wantKind(t, e.Do(t.Context(), taskOf(booked(new(int), nil))), idem.Executed)
-	})
-}
-
 // One definite answer of several shows that the store is available.
 func TestPartlyAnsweredBatchDoesNotOpenTheBreaker(t *testing.T) {
 	st := newSpy()
@@ -326,45 +310,4 @@ func TestOpenBreakerAllowsSettlements(t *testing.T) {
 		return []byte("receipt"), nil
 	}}))
 	wantKind(t, out, idem.Executed)
-}
-
-// With ClaimOnCommit the claim that the breaker allows may never be sent, because its handler fails or does not begin, or the
-// claim is released. The breaker must still close when the store is available again.
-func TestBreakerClosesAfterAProbeThatIsNeverSent(t *testing.T) {
-	for name, probe := range map[string]func(t *testing.T, e *idem.Engine){
-		"its handler fails": func(t *testing.T, e *idem.Engine) {
-			wantKind(t, e.Do(t.Context(), taskOf(returning("", errors.New("no funds")))), idem.Retry)
-		},
-		"it is not begun": func(t *testing.T, e *idem.Engine) {
-			ctx, cancel := context.WithTimeout(t.Context(), idem.Defaults().DeadlineMargin/2)
-			defer cancel()
-			wantKind(t, e.Do(ctx, taskOf(booked(new(int), nil))), idem.NotStarted)
-		},
-		"it is given back": func(t *testing.T, e *idem.Engine) {
-			claims := []*idem.Claim{{Task: taskOf(booked(new(int), nil))}}
-			s := session(t, e, t.Context())
-			s.Claim(claims)
-			equal(t, "state", claims[0].State(), store.Claimed)
-			s.Release(claims)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				st := newSpy()
-				st.onSettle = failing(store.OpComplete)
-				e := newEngine(t, st, idem.Config{ClaimOnCommit: true, BreakerFailures: 2, BreakerCooldown: time.Minute})
-				for range 3 {
-					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-					e.Do(ctx, taskOf(booked(new(int), nil)))
-					cancel()
-				}
-				wantKind(t, e.Do(t.Context(), taskOf(booked(new(int), nil))), idem.StoreDown)
-				st.onSettle = nil
-				pass(time.Minute)
-				probe(t, e)
-				pass(time.Minute)
-				wantKind(t, e.Do(t.Context(), taskOf(booked(new(int), nil))), idem.Executed)
-			})
-		})
-	}
 }

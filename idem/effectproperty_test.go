@@ -17,15 +17,14 @@ import (
 )
 
 // Several processes handle deliveries of several keys concurrently, and their requests and answers are lost at random. The
-// effect of each key takes place once, whether it is claimed first or with the completion.
+// effect of each key takes place once.
 func TestEffectsTakePlaceOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		faults := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 40).Draw(rt, "faults")
-		modes := rapid.SliceOfN(rapid.Bool(), 3, 3).Draw(rt, "claims on commit")
 		rounds := rapid.IntRange(1, 4).Draw(rt, "rounds")
 		batch := rapid.SampledFrom([]int{1, 4}).Draw(rt, "batch size")
 		var wrong string
-		synctest.Test(t, func(t *testing.T) { wrong = deliveries(t, faults, modes, rounds, batch) })
+		synctest.Test(t, func(t *testing.T) { wrong = deliveries(t, faults, rounds, batch) })
 		if wrong != "" {
 			rt.Fatal(wrong)
 		}
@@ -34,15 +33,15 @@ func TestEffectsTakePlaceOnce(t *testing.T) {
 
 const effectKeys = 5
 
-func deliveries(t *testing.T, faults []int, modes []bool, rounds, batch int) (wrong string) {
+func deliveries(t *testing.T, faults []int, rounds, batch int) (wrong string) {
 	t.Helper()
 	s := &flaky{Store: memstore.New(memstore.Config{BatchSize: batch}), faults: faults}
 	var counts [effectKeys]int
 	keyOf := func(i int) string { return fmt.Sprint("payments#", i) }
 	for range rounds {
 		var all sync.WaitGroup
-		for _, onCommit := range modes {
-			e := newEngine(t, s, idem.Config{ClaimOnCommit: onCommit, Lease: lease, BreakerFailures: -1, Wait: -1})
+		for range 3 {
+			e := newEngine(t, s, idem.Config{Lease: lease, BreakerFailures: -1, Wait: -1})
 			session := e.Session(t.Context())
 			var claims []*idem.Claim
 			for i := range effectKeys {

@@ -24,13 +24,13 @@ func (badSeal) Seal() (enlisted bool, err error) { return true, errBoom }
 func (badSeal) Discard() {}
 
 func TestEffectThatCantBeSealedIsTheHandlersError(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
+	onSpy(t, func(t *testing.T, s *spy) {
 		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 			_, ok := store.EffectFrom(ctx)
 			equal(t, "an effect", ok, true)
 			return nil, nil
 		}}
-		out := newEngine(t, sealedBadly{s}, cfg).Do(t.Context(), taskOf(h))
+		out := newEngine(t, sealedBadly{s}, idem.Config{}).Do(t.Context(), taskOf(h))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, errBoom)
 	})
@@ -99,15 +99,12 @@ func TestAnEffectIsSettledOrDiscarded(t *testing.T) {
 		"a handler that asks for none": {handle: func(context.Context) ([]byte, error) { return nil, nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
+			onSpy(t, func(t *testing.T, s *spy) {
 				if name == "an error after the claim was lost" {
-					if cfg.ClaimOnCommit {
-						return // there is no claim to lose
-					}
 					s.onSettle = failing(store.OpExtend)
 				}
 				made, discarded, settled := 0, 0, 0
-				e := newEngine(t, counted{s, &made, &discarded, &settled, !tc.nothing, tc.seal}, cfg)
+				e := newEngine(t, counted{s, &made, &discarded, &settled, !tc.nothing, tc.seal}, idem.Config{})
 				h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) { return tc.handle(ctx) }}
 				var wg sync.WaitGroup
 				wg.Go(func() { e.Do(t.Context(), taskOf(h)) })
@@ -122,13 +119,13 @@ func TestAnEffectIsSettledOrDiscarded(t *testing.T) {
 
 // A goroutine that outlives its handler gets no effect, because no one would end it.
 func TestNoEffectIsMadeAfterTheHandler(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *spy, cfg idem.Config) {
+	onSpy(t, func(t *testing.T, s *spy) {
 		var kept context.Context
 		h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 			kept = ctx //nolint:fatcontext // that is the point
 			return nil, nil
 		}}
-		wantKind(t, newEngine(t, s, cfg).Do(t.Context(), taskOf(h)), idem.Executed)
+		wantKind(t, newEngine(t, s, idem.Config{}).Do(t.Context(), taskOf(h)), idem.Executed)
 		if _, ok := store.EffectFrom(kept); ok {
 			t.Error("there is an effect")
 		}

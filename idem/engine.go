@@ -70,12 +70,6 @@ type Config struct {
 	// (default 256; 1 to 10,000). It applies to Session.RunAsync on a store that is a Batcher. After the death of a process at most
 	// this many tasks are executed again.
 	CommitWindow int
-	// ClaimOnCommit omits the claim, for stores that are Transactors: the handler runs at once, and the completion claims the
-	// key together with the effect, or finds it claimed. This saves the request of the claim. In return, two owners may run their
-	// handlers at the same time, of which one commits; the handlers of duplicates run, without effect; and an attempt that
-	// ends with its process is not counted. Use it only for handlers whose effects are all enlisted. If the key has an entry, and
-	// after an error of the handler, the engine claims the key as usual.
-	ClaimOnCommit bool
 	// ClaimByRange lets one lease hold the messages of a Range, for stores that are Rangers: a task whose key is absent begins without a
 	// claim, and its settlement inserts the entry. This saves a write for each new key. In return, a key that arrives through two ranges at
 	// the same time may run twice, of which one completes, and an attempt that ends with its process is not counted the first time.
@@ -123,7 +117,6 @@ func (c Config) validate() error {
 	bad(c.DeadlineMargin > 0, "DeadlineMargin is %v: want more than 0", c.DeadlineMargin)
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
 	bad(c.CommitWindow >= 1 && c.CommitWindow <= MaxCommitWindow, "CommitWindow is %d: want 1 to %d", c.CommitWindow, MaxCommitWindow)
-	bad(!c.ClaimByRange || !c.ClaimOnCommit, "ClaimByRange and ClaimOnCommit are set: want one of them")
 	bad(c.StoreDown <= FailOpen, "StoreDown is %d: want FailClosed or FailOpen", c.StoreDown)
 	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker", c.BreakerFailures)
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)
@@ -142,7 +135,6 @@ type Engine struct {
 	batch   int // what one request of the store takes
 	// transactor is the store, nil if it is none.
 	transactor store.Transactor
-	present    presentKeys  // with ClaimOnCommit
 	ranger     store.Ranger // nil if the store is none
 }
 
@@ -162,9 +154,7 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	if cfg.Unbatched {
 		e.store, e.batch = unbatched{st}, 1
 	}
-	if e.transactor, _ = st.(store.Transactor); cfg.ClaimOnCommit && e.transactor == nil {
-		return nil, fmt.Errorf("%w: ClaimOnCommit: %T commits no effects", ErrInvalidConfig, st)
-	}
+	e.transactor, _ = st.(store.Transactor)
 	if e.ranger, _ = st.(store.Ranger); cfg.ClaimByRange && e.ranger == nil {
 		return nil, fmt.Errorf("%w: ClaimByRange: %T keeps no leases of ranges", ErrInvalidConfig, st)
 	}

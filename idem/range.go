@@ -58,7 +58,7 @@ func (s *Session) ClaimRanges(ranges []*Range) {
 			leases = append(leases, r.leaseClaim())
 		}
 	}
-	s.claim(leases, false)
+	s.Claim(leases)
 	var held []*Range
 	for _, r := range ranges {
 		if !r.valid() {

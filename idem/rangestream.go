@@ -25,7 +25,7 @@ func (s *Session) HoldRange(r *Range, position int64) {
 		c.span = &store.Range{End: position + reservedPositions}
 		r.reserving = make(chan struct{}, 1)
 	}
-	s.claim([]*Claim{&r.lease}, false)
+	s.Claim([]*Claim{&r.lease})
 	if r.Held() {
 		r.begin(s)
 	}

@@ -29,8 +29,7 @@ func (s *Session) Run(claim *Claim) Outcome {
 // for one before it calls the handler. The caller must not use the claim, nor close the session, until done has been called.
 //
 // RunAsync does not wait for a plain completion, because the effect already happened when the handler returned. It waits for a
-// completion that commits an effect or claims its key, because the next handler may have to see the effect. On a store that
-// is no Batcher RunAsync is Run.
+// completion that commits an effect, because the next handler may have to see the effect. On a store that is no Batcher RunAsync is Run.
 func (s *Session) RunAsync(claim *Claim, done func(Outcome)) {
 	if claim.res.State != store.Claimed || !s.commits.enter(s.handlers) {
 		done(s.Run(claim))
@@ -48,7 +47,7 @@ func (s *Session) RunAsync(claim *Claim, done func(Outcome)) {
 		return
 	}
 	gathered = true
-	if set.Effect != nil || claim.onCommit() {
+	if set.Effect != nil {
 		done(s.concluded(claim, out, set, s.commits.addAndWait(set)))
 		return
 	}
@@ -106,10 +105,10 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 	return s.conclude(claim, out, result, effect, err)
 }
 
-// spend resets a claim after its run, so that the task can be claimed again. A claim whose completion commits an effect or claims
-// the key is reset later, because the completion may be refused.
+// spend resets a claim after its run, so that the task can be claimed again. A claim whose completion commits an effect is reset later, because
+// the effect may be refused.
 func (claim *Claim) spend(left *store.Settlement) {
-	if left.Effect == nil && left.Claim == nil {
+	if left.Effect == nil {
 		claim.res, claim.owner, claim.insert = store.ClaimResult{}, "", nil
 	}
 }
@@ -251,8 +250,6 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 	}
 	discard(effect)
 	switch {
-	case claim.onCommit():
-		return s.failedUnclaimed(claim, err), store.Settlement{}
 	case s.interrupted(err):
 		out.Kind, out.Err = Retry, fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
 		return s.released(claim, out, s.release(claim, nil, classOf(err).delay, true)), store.Settlement{}

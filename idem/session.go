@@ -82,17 +82,7 @@ type claimScratch struct {
 
 // Claim sends the claims to the store in one call and fills in their results. A claim that ended in an unknown error may be sent
 // again: it keeps its owner for the length of a lease, so that the store recognises it (rule 5). The keys must differ from each other.
-//
-// With Config.ClaimOnCommit nothing is sent: the completions claim the keys.
 func (s *Session) Claim(claims []*Claim) {
-	if s.engine.cfg.ClaimOnCommit {
-		claims = s.claimLater(claims)
-	}
-	s.claim(claims, false)
-}
-
-// claim sends the claims, unless the breaker is open and allowed is false.
-func (s *Session) claim(claims []*Claim, allowed bool) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
 		clear(buf.reqs)
@@ -114,7 +104,7 @@ func (s *Session) claim(claims []*Claim, allowed bool) {
 		}
 		return
 	}
-	results, took := s.engine.claim(s.ctx, buf.reqs, started, allowed)
+	results, took := s.engine.claim(s.ctx, buf.reqs, started)
 	for i := range results {
 		claim := claims[buf.which[i]]
 		claim.res, claim.took = results[i], took
@@ -149,16 +139,14 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 	}, true
 }
 
-// claim sends requests to the store, unless the breaker is open and allowed is false, and reports the result to the breaker.
-func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest, started time.Time, allowed bool) (results []store.ClaimResult, took time.Duration) {
-	if !allowed {
-		if err := e.breaker.allow(started); err != nil {
-			results = make([]store.ClaimResult, len(reqs))
-			for i := range results {
-				results[i].Err = err
-			}
-			return results, 0
+// claim sends requests to the store, unless the breaker is open, and reports the result to the breaker.
+func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest, started time.Time) (results []store.ClaimResult, took time.Duration) {
+	if err := e.breaker.allow(started); err != nil {
+		results = make([]store.ClaimResult, len(reqs))
+		for i := range results {
+			results[i].Err = err
 		}
+		return results, 0
 	}
 	results = e.store.Claim(ctx, reqs)
 	took = time.Since(started)

@@ -50,9 +50,6 @@ func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r s
 	defer claim.letGo()
 	r.err = claim.fencedBy(r.err)
 	s.tellSettled(claim, &out, set.Op, r)
-	if set.Claim != nil {
-		s.engine.breaker.report(time.Now(), healthOf(s.settling, []store.ClaimResult{{Err: r.err}}, r.took))
-	}
 	out.SettleTook = r.took
 	if r.err != nil {
 		out = s.notSettled(claim, out, set, r.err)
@@ -65,21 +62,16 @@ func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r s
 // notSettled returns the outcome of a task whose settlement failed. A task whose effect was rejected, or whose key was taken, continues.
 func (s *Session) notSettled(claim *Claim, out Outcome, set store.Settlement, err error) Outcome {
 	var fenced *store.FencedError
-	var refused *store.ClaimRefusedError
 	var rejected *store.RejectedError
 	switch {
 	case errors.As(err, &fenced):
 		return s.fenced(claim, out, fenced)
-	case errors.As(err, &refused) && claim.onCommit():
-		return s.claimRefused(claim, refused)
-	case errors.As(err, &rejected) && claim.onCommit():
-		return s.failedUnclaimed(claim, rejected.Err)
 	case errors.As(err, &rejected):
 		out.Kind, out.Result, out.Err = KindUnknown, nil, nil
 		return s.failed(claim, out, rejected.Err)
 	}
 	what := "the task is done, but its completion could not be stored; it"
-	if set.Effect != nil || set.Claim != nil {
+	if set.Effect != nil {
 		what = "the store did not confirm the commit of the task's effect and completion; if they were not committed, the task"
 	}
 	out.Kind = CompletionFailed

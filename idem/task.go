@@ -86,8 +86,7 @@ type Claim struct {
 	waitUntil time.Time
 	waits     int
 	beat      *heartbeat          // extends the claim from before its handler begins until it is settled
-	insert    *store.ClaimRequest // the claim that the settlement makes (Config.ClaimOnCommit, ClaimByRange), nil if the key is claimed
-	leased    bool                // claims before the handler, also with Config.ClaimOnCommit
+	insert    *store.ClaimRequest // the claim that the settlement makes (Config.ClaimByRange), nil if the key is claimed
 
 	span    *store.Range // of the lease of a range
 	within  *Range       // the held range of the task
@@ -98,9 +97,6 @@ type Claim struct {
 
 // ByRange reports whether ClaimRanges gave the claim its result.
 func (claim *Claim) ByRange() bool { return claim.byRange }
-
-// onCommit reports whether the completion claims the key, and nothing holds it meanwhile.
-func (claim *Claim) onCommit() bool { return claim.insert != nil && claim.lease == nil }
 
 // State returns the result of the last claim.
 func (claim *Claim) State() store.ClaimState { return claim.res.State }

@@ -115,7 +115,7 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 		attrs = append(attrs, slog.String("claimedBy", out.Source))
 	}
 	if m.inTwoRanges() {
-		attrs = append(attrs, slog.String("warning", "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=first"))
+		attrs = append(attrs, slog.String("warning", "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=key"))
 	}
 	if out.Err != nil {
 		attrs = append(attrs, slog.String("error", out.Err.Error()))

@@ -12,7 +12,7 @@ EXTENDS Integers, Sequences, FiniteSets, Traces
 CONSTANTS
   Workers, Records, Mismatch, Spare, MaxAttempts, MaxFault, MaxUnrun, MaxLost, MaxLate, MaxExt, MaxExpire, MaxRedrive,
   MaxDeliv, StealCond, OwnerInCond, Recognise, Skew, Observer, StartedTTL, StartedLogical, FreshVersion, ReleaseMark, Refund,
-  Redrives, RetentionCovers, Zombies, Committers, CommitCond
+  Redrives, RetentionCovers, Zombies
 
 VARIABLES
   t, i,     \* the trace, and how many of its events were seen
@@ -112,8 +112,8 @@ Settle(c, e, win) ==
   (IF e.tx /\ e.op = "complete"
    THEN {[x EXCEPT !.answer = "fenced"] : x \in {y \in SettleAs(c, [e EXCEPT !.op = "release"], win) : y.answer = "ok"}} ELSE {})
 
-Commit(c, e, win) ==
-  LET m == [op |-> "commit", own |-> Owner(e.own), fp |-> e.fp, hdr |-> 0]
+Insert(c, e, win) ==
+  LET m == [op |-> "insert", own |-> Owner(e.own), fp |-> e.fp, hdr |-> 0]
       it == [Model(c.tok)!New(m, c.it) EXCEPT !.ver = e.ver]
   IN (IF e.answer \in {"rejected", "contended"} THEN Same(c, e.answer) ELSE {}) \cup
      (IF Model(c.tok)!OK(m, c.it)
@@ -128,7 +128,7 @@ Delete(c, e) == IF c.it.st = "A" THEN Same(c, "absent")
 
 Effects(c, e, win) ==
   CASE e.op = "claim"  -> Claim(c, e, win)
-    [] e.op = "commit" -> Commit(c, e, win)
+    [] e.op = "insert" -> Insert(c, e, win)
     [] e.op = "get"    -> Same(c, IF c.it.st = "A" THEN "absent" ELSE "found")
     [] e.op = "delete" -> Delete(c, e)
     [] OTHER           -> Settle(c, e, win)

@@ -36,9 +36,9 @@ func (c *conflicts) fault(op string, _ []byte) dynamofake.Fault {
 const noEnd = 1 << 40
 
 // strict returns an engine that opens its circuit breaker at the first failure of the store and then fails open.
-func strict(t *testing.T, s store.Store, wait time.Duration, onCommit bool) *idem.Engine {
+func strict(t *testing.T, s store.Store, wait time.Duration) *idem.Engine {
 	t.Helper()
-	e, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1, BreakerCooldown: time.Hour, Wait: wait, ClaimOnCommit: onCommit})
+	e, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1, BreakerCooldown: time.Hour, Wait: wait})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 				if n == noEnd {
 					wait = 200 * time.Millisecond
 				}
-				e := strict(t, s, wait, false)
+				e := strict(t, s, wait)
 				calls := 0
 				task := idem.Task{Key: "p#1", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { calls++; return nil, nil })}
 				tc.before(t, s, e, task)
@@ -111,7 +111,7 @@ func TestBatchedClaimsDuringATransactionFindTheirKeysInFlight(t *testing.T) {
 			out.Responses[i] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumTransactionConflict}}
 		}
 	}
-	session := strict(t, s, 0, false).Session(t.Context())
+	session := strict(t, s, 0).Session(t.Context())
 	defer session.Close()
 	claims := make([]*idem.Claim, 3)
 	for i := range claims {
@@ -152,8 +152,7 @@ func TestSettlementDuringATransactionIsRetried(t *testing.T) {
 	}
 }
 
-// A completion that claims its key conflicts with the transaction of another owner, or with one that writes the same item. The
-// store counts as available meanwhile.
+// A completion with an effect conflicts with a transaction that writes the same item. The store is available meanwhile.
 func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 	t.Parallel()
 	const ownKey, effect = 0, 1
@@ -173,40 +172,14 @@ func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBooks(t)
-			e := strict(t, b, 0, true)
 			tc.say(b)
-			do := func(limit time.Duration) idem.Outcome {
-				ctx, cancel := context.WithTimeout(t.Context(), limit)
-				defer cancel()
-				return e.Do(ctx, b.task("k", b.put("a")))
-			}
-			out := do(2 * time.Second) // a shorter deadline would not count as a failure of the store
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			out := strict(t, b, 0).Do(ctx, b.task("k", b.put("a")))
 			if out.Kind != idem.CompletionFailed || errors.Is(out.Err, store.ErrContended) == tc.down {
 				t.Fatalf("%v, %v", out.Kind, out.Err)
 			}
-			b.client.say = nil
-			want := idem.Executed
-			if tc.down { // the circuit breaker is open, and a task without protection has no transaction
-				want = idem.DependencyDown
-			}
-			if out = do(10 * time.Second); out.Kind != want {
-				t.Errorf("then %v, %v; want %v", out.Kind, out.Err, want)
-			}
 		})
-	}
-}
-
-// The completion of a handler that enlisted nothing is a plain write.
-func TestPlainCompletionDuringATransactionIsNoOutage(t *testing.T) {
-	met := conflicts{op: "PutItem"}
-	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
-	e := strict(t, s, 0, true)
-	met.left.Store(2 * dynamostore.MaxAttempts)
-	for _, want := range []idem.Kind{idem.Executed, idem.Replayed} {
-		out := e.Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
-		if out.Kind != want {
-			t.Errorf("%v, %v; want %v", out.Kind, out.Err, want)
-		}
 	}
 }
 
@@ -223,7 +196,7 @@ func TestThrottlingAndMissingTableAreOutages(t *testing.T) {
 				}
 				return dynamofake.Fault{}
 			}).URL()), dynamostore.Config{})
-			out := strict(t, s, 0, false).Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
+			out := strict(t, s, 0).Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
 			if out.Kind != idem.FailedOpen || errors.Is(out.Err, store.ErrContended) {
 				t.Errorf("%v, %v; want FailedOpen", out.Kind, out.Err)
 			}

@@ -129,21 +129,17 @@ func TestOverwrittenClaimCannotBeSettled(t *testing.T) {
 	})
 }
 
-// No effect is committed if the key has a foreign item, whether the key was claimed before or is claimed with the completion.
+// No effect is committed if the key has a foreign item.
 func TestEffectIsNotCommittedOverAForeignItem(t *testing.T) {
-	for name, onCommit := range map[string]bool{"claimed first": false, "claimed on commit": true} {
-		t.Run(name, func(t *testing.T) {
-			b := newBooks(t)
-			plant(t, client(b.wire, *b.client.Client.(*dynamodb.Client).Options().BaseEndpoint), b.Table(), "k", foreignItems()["an unknown status"])
-			b.wire.count()
-			out := b.run(t, idem.Config{ClaimOnCommit: onCommit}, "k", b.put("booking"))
-			if out.Kind != idem.Retry {
-				t.Errorf("outcome %v", out.Kind)
-			}
-			wantForeign(t, out.Err, "k")
-			if n := total(b.wire.count()); n != 1 {
-				t.Errorf("%d requests; want 1: there is no use in trying again", n)
-			}
-		})
+	b := newBooks(t)
+	plant(t, client(b.wire, *b.client.Client.(*dynamodb.Client).Options().BaseEndpoint), b.Table(), "k", foreignItems()["an unknown status"])
+	b.wire.count()
+	out := b.run(t, idem.Config{}, "k", b.put("booking"))
+	if out.Kind != idem.Retry {
+		t.Errorf("outcome %v", out.Kind)
+	}
+	wantForeign(t, out.Err, "k")
+	if n := total(b.wire.count()); n != 1 {
+		t.Errorf("%d requests; want 1: there is no use in trying again", n)
 	}
 }

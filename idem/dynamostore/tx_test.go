@@ -147,35 +147,33 @@ func TestWritesThatCantBeEnlisted(t *testing.T) {
 
 func TestRefusedTransactionIsTheHandlersError(t *testing.T) {
 	missing := "no-such-table"
-	for _, onCommit := range []bool{false, true} {
-		b := newBooks(t)
-		absent := dynamostore.Write{Put: &types.Put{TableName: &missing, Item: b.id("a")}, PutKey: []string{"id"}}
-		nonsense := dynamostore.Write{Update: &types.Update{TableName: &b.table, Key: b.id("a"), UpdateExpression: aws.String("SET nothing")}}
-		for _, tc := range []struct {
-			name  string
-			write dynamostore.Write
-			kind  idem.Kind
-			want  []string
-		}{
-			{"a table that does not exist", absent, idem.DependencyDown, []string{missing, "does not exist"}},
-			{"an expression that is none", nonsense, idem.Retry, []string{b.table, "ValidationException"}},
-		} {
-			t.Run(fmt.Sprint(tc.name, ", claim on commit ", onCommit), func(t *testing.T) {
-				out := b.run(t, idem.Config{ClaimOnCommit: onCommit}, tc.name, tc.write)
-				if out.Kind != tc.kind {
-					t.Fatalf("%v, %v; want %v", out.Kind, out.Err, tc.kind)
+	b := newBooks(t)
+	absent := dynamostore.Write{Put: &types.Put{TableName: &missing, Item: b.id("a")}, PutKey: []string{"id"}}
+	nonsense := dynamostore.Write{Update: &types.Update{TableName: &b.table, Key: b.id("a"), UpdateExpression: aws.String("SET nothing")}}
+	for _, tc := range []struct {
+		name  string
+		write dynamostore.Write
+		kind  idem.Kind
+		want  []string
+	}{
+		{"a table that does not exist", absent, idem.DependencyDown, []string{missing, "does not exist"}},
+		{"an expression that is none", nonsense, idem.Retry, []string{b.table, "ValidationException"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out := b.run(t, idem.Config{}, tc.name, tc.write)
+			if out.Kind != tc.kind {
+				t.Fatalf("%v, %v; want %v", out.Kind, out.Err, tc.kind)
+			}
+			for _, want := range append(tc.want, tc.name) {
+				if !strings.Contains(out.Err.Error(), want) {
+					t.Errorf("the error %q does not say %q", out.Err, want)
 				}
-				for _, want := range append(tc.want, tc.name) {
-					if !strings.Contains(out.Err.Error(), want) {
-						t.Errorf("the error %q does not say %q", out.Err, want)
-					}
-				}
-				rec, err := b.Get(t.Context(), tc.name)
-				if err != nil || !rec.Released() {
-					t.Errorf("the key is %+v, %v; want it released", rec, err)
-				}
-			})
-		}
+			}
+			rec, err := b.Get(t.Context(), tc.name)
+			if err != nil || !rec.Released() {
+				t.Errorf("the key is %+v, %v; want it released", rec, err)
+			}
+		})
 	}
 }
 
@@ -315,39 +313,24 @@ func total(counts map[string]int) (n int) {
 // TestRequestsOfEffects counts the requests of an effect.
 func TestRequestsOfEffects(t *testing.T) {
 	const keys = 200
-	onCommit := idem.Config{ClaimOnCommit: true, CommitWindow: keys}
+	cfg := idem.Config{CommitWindow: keys}
 	b := newBooks(t)
-	own := func(i int) dynamostore.Write { return b.put(fmt.Sprint("booking-", i)) }
 	b.wire.count()
-
 	for i, want := range []idem.Kind{idem.Executed, idem.Replayed} {
-		if out := b.run(t, onCommit, "single", b.put("single")); out.Kind != want {
+		if out := b.run(t, cfg, "single", b.put("single")); out.Kind != want {
 			t.Fatal(out.Kind, out.Err)
 		}
-		if n := total(b.wire.count()); n != 1 {
-			t.Errorf("delivery %d: %d requests; want 1", i+1, n)
+		if n := total(b.wire.count()); n != 2-i {
+			t.Errorf("delivery %d: %d requests; want %d", i+1, n, 2-i)
 		}
 	}
+	own := func(i int) dynamostore.Write { return b.put(fmt.Sprint("booking-", i)) }
 	for i, want := range []idem.Kind{idem.Executed, idem.Replayed} {
-		if kinds := b.batchOf(t, onCommit, keys, own); kinds[want] != keys {
+		if kinds := b.batchOf(t, cfg, keys, own); kinds[want] != keys {
 			t.Fatalf("delivery %d: %v", i+1, kinds)
 		}
-		if n := total(b.wire.count()); n >= keys/10 {
-			t.Errorf("delivery %d of %d keys: %d requests; want less than %d", i+1, keys, n, keys/10)
-		}
-	}
-	for i, want := range []idem.Kind{idem.Executed, idem.Replayed} {
-		b := newBooks(t)
-		kinds := b.batchOf(t, idem.Config{CommitWindow: keys}, keys, own)
-		if i == 1 {
-			b.wire.count()
-			kinds = b.batchOf(t, idem.Config{CommitWindow: keys}, keys, own)
-		}
-		if kinds[want] != keys {
-			t.Fatal(kinds)
-		}
 		if n := total(b.wire.count()); n >= keys/5 { // groups are smaller on a busy machine
-			t.Errorf("claimed first, delivery %d of %d keys: %d requests", i+1, keys, n)
+			t.Errorf("delivery %d of %d keys: %d requests; want less than %d", i+1, keys, n, keys/5)
 		}
 	}
 }
@@ -362,7 +345,7 @@ func TestEffectsOnOneItem(t *testing.T) {
 		}}
 	}
 	const keys = 60
-	if kinds := b.batchOf(t, idem.Config{ClaimOnCommit: true}, keys, add); kinds[idem.Executed] != keys {
+	if kinds := b.batchOf(t, idem.Config{}, keys, add); kinds[idem.Executed] != keys {
 		t.Fatal(kinds)
 	}
 	for i, items := range b.client.items {
@@ -380,7 +363,7 @@ func TestEffectsOnOneItem(t *testing.T) {
 func TestRefusedCompletionLeavesTheTransaction(t *testing.T) {
 	b := newBooks(t)
 	const keys = 50
-	kinds := b.batchOf(t, idem.Config{ClaimOnCommit: true, CommitWindow: keys}, keys, func(i int) dynamostore.Write {
+	kinds := b.batchOf(t, idem.Config{CommitWindow: keys}, keys, func(i int) dynamostore.Write {
 		w := b.put(fmt.Sprint("booking-", i))
 		if i%10 == 3 {
 			w.Put.ConditionExpression = aws.String("attribute_exists(id)")

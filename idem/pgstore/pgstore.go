@@ -236,7 +236,7 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
 	wait := s.settleTransactions(ctx, ss, errs)
-	order := slices.DeleteFunc(byKey(len(ss), func(i int) string { return ss[i].Key }), func(i int) bool { return isTransactional(&ss[i]) })
+	order := slices.DeleteFunc(byKey(len(ss), func(i int) string { return ss[i].Key }), func(i int) bool { return ss[i].Effect != nil })
 	for from, to := range chunks.Of(len(order), maxBatchSize, func(n int) int { return len(ss[order[n]].Result) }) {
 		s.settleChunk(ctx, ss, order[from:to], errs)
 	}

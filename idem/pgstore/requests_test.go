@@ -118,15 +118,11 @@ func TestRoundTripsOfTransactions(t *testing.T) {
 	effects := unique("effects")
 	execute(t, pool, `CREATE TABLE `+effects+` (n int)`)
 	st := newStore(t, pool, pgstore.Config{})
-	first, err := idem.New(st, idem.Config{})
+	engine, err := idem.New(st, idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	onCommit, err := idem.New(st, idem.Config{ClaimOnCommit: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := func(engine *idem.Engine, key string, statements int, fails error) idem.Outcome {
+	task := func(key string, statements int, fails error) idem.Outcome {
 		return engine.Do(t.Context(), idem.Task{Key: key, Handler: txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 			for n := range statements {
 				if _, err := tx.Exec(ctx, `INSERT INTO `+effects+` VALUES ($1)`, n); err != nil {
@@ -136,23 +132,15 @@ func TestRoundTripsOfTransactions(t *testing.T) {
 			return nil, fails
 		})})
 	}
-	alone := func(key string) {
-		onCommit.Do(t.Context(), idem.Task{Key: key, Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
-	}
 	for _, tc := range []struct {
 		name string
 		do   func(n int)
 		want int64
 	}{
-		{"a fresh record without a transaction, claimed on commit", func(n int) { alone(fmt.Sprint("alone ", n)) }, 1},
-		{"a duplicate without a transaction, claimed on commit", func(int) { alone("alone 1") }, 2},
-		{"a fresh record, but for its handler's", func(n int) { task(first, fmt.Sprint("fresh ", n), 0, nil) }, 3},
-		{"a fresh record whose handler has three", func(n int) { task(first, fmt.Sprint("three ", n), 3, nil) }, 6},
-		{"a duplicate", func(int) { task(first, "fresh 1", 0, nil) }, 1},
-		{"a failed attempt", func(n int) { task(first, fmt.Sprint("failed ", n), 0, fmt.Errorf("boom")) }, 4},
-		{"a fresh record, claimed on commit", func(n int) { task(onCommit, fmt.Sprint("on commit ", n), 0, nil) }, 2},
-		// The driver forgets a statement that failed, and prepares it again.
-		{"a duplicate, claimed on commit", func(int) { task(onCommit, "fresh 1", 0, nil) }, 6},
+		{"a fresh record, but for its handler's", func(n int) { task(fmt.Sprint("fresh ", n), 0, nil) }, 3},
+		{"a fresh record whose handler has three", func(n int) { task(fmt.Sprint("three ", n), 3, nil) }, 6},
+		{"a duplicate", func(int) { task("fresh 1", 0, nil) }, 1},
+		{"a failed attempt", func(n int) { task(fmt.Sprint("failed ", n), 0, fmt.Errorf("boom")) }, 4},
 	} {
 		if got := w.count(tc.do); got != tc.want {
 			t.Errorf("%s: %d round trips; want %d", tc.name, got, tc.want)

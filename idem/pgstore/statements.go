@@ -22,8 +22,6 @@ type statements struct {
 	settle map[store.SettleOp]string
 	// completeTx is complete, but a refusal is an error (stateDivisionByZero), so that the following COMMIT is not executed.
 	completeTx string
-	// put completes an absent key that was not claimed. putTx is put in which a refusal is an error. args: putArgs
-	put, putTx string
 	list       string
 	remove     string
 	prune      string
@@ -37,7 +35,7 @@ func newStatements(t pgmigrate.Table, clock string) *statements {
 		"{releasedExpiry}", ceilSecond("now + $7::bigint * interval '1 millisecond'", "$4"),
 	).Replace
 	s := &statements{
-		take: fill(clockCTE + takeCTE()), look: fill(look), put: fill(clockCTE + put), putTx: fill(clockCTE + orError(put)),
+		take: fill(clockCTE + takeCTE()), look: fill(look),
 		list: fill(list), remove: fill(remove), prune: fill(prune),
 		settle: make(map[store.SettleOp]string),
 	}
@@ -120,13 +118,6 @@ const (
 		failure_code = NULL, failure_message = NULL, failure_at = NULL, updated_at = now,
 		expiry_timestamp = {expiry}` + held
 
-	// The values are those of store.FreshlySettled: claimed at the token's time, and completed now.
-	put = ` INSERT INTO {table} ({columns})
-		SELECT $1, 'COMPLETED', $2, $3, claimed + $7::bigint * interval '1 millisecond', NULL, 1, $8::bytea,
-			$5, $6, NULL, NULL, NULL, $9, claimed, now, {expiry}
-		FROM clock, (SELECT to_timestamp($2::bigint / 1000) + ($2::bigint % 1000) * interval '1 millisecond' AS claimed) version
-		ON CONFLICT (idempotency_key) DO NOTHING`
-
 	failure = `failure_code = coalesce($5, failure_code), failure_message = CASE WHEN $5::text IS NULL THEN failure_message ELSE $6 END,
 		failure_at = CASE WHEN $5::text IS NULL THEN failure_at ELSE now END, updated_at = now, `
 
@@ -174,11 +165,6 @@ func settleArgs(set *store.Settlement) []any {
 		return append(args, set.Lease.Milliseconds())
 	}
 	return args
-}
-
-// putArgs are the arguments of the completion, then 7 lease in ms, 8 fingerprint, 9 source.
-func putArgs(set *store.Settlement) []any {
-	return append(settleArgs(set), set.Claim.Lease.Milliseconds(), bytesOf(set.Claim.Fingerprint), escape(set.Claim.Source))
 }
 
 // bytesOf returns nil for the zero fingerprint.

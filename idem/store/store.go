@@ -20,7 +20,7 @@ type Store interface {
 
 	// Settle completes, fails, releases or extends claims and returns one error for each, in order. A nil slice means that
 	// all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer holds the key), ErrForeignEntry (wrapped), one of
-	// a Transactor's (*RejectedError, *ClaimRefusedError), ErrContended (wrapped), or any other error. After all but the last the entry is
+	// a Transactor's or a Ranger's (*RejectedError, *ClaimRefusedError), ErrContended (wrapped), or any other error. After all but the last the entry is
 	// unchanged. After any other error the outcome is unknown. After it, and after ErrContended, the caller may send the same settlement
 	// again; it takes effect once.
 	Settle(ctx context.Context, ss []Settlement) []error
@@ -139,9 +139,8 @@ type Settlement struct {
 
 	Retention time.Duration // how long the entry is kept after this settlement (OpExtend: after the new lease)
 
-	// Claim is set for a settlement that also claims its key, which must be absent. Owner and Token are the settlement's. A Transactor has
-	// to accept it with OpComplete (idem.Config.ClaimOnCommit), a Ranger with each but OpExtend (idem.Config.ClaimByRange). An existing
-	// entry is a *ClaimRefusedError.
+	// Claim is set for a settlement that also claims its key, which must be absent: one under the lease of a range (idem.Config.ClaimByRange).
+	// Owner and Token are the settlement's. Only a Ranger accepts it, with each Op but OpExtend. An existing entry is a *ClaimRefusedError.
 	Claim *ClaimRequest
 	// Effect commits together with an OpComplete, or neither commits. It comes from NewEffect of the same store. An effect
 	// that can't be committed is a *RejectedError.

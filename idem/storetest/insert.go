@@ -17,6 +17,18 @@ func (s *suite) insertion(op store.SettleOp, options ...func(*store.ClaimRequest
 	return set
 }
 
+func (s *suite) wantRefused(set store.Settlement) store.ClaimResult {
+	s.Helper()
+	before := s.Raw(s.T, set.Key)
+	err := s.settle(set)
+	var refused *store.ClaimRefusedError
+	if !errors.Is(err, store.ErrClaimRefused) || !errors.As(err, &refused) {
+		s.Fatalf("completing an existing key: %v; want a ClaimRefusedError", err)
+	}
+	s.wantUnchanged(set.Key, before)
+	return refused.Result
+}
+
 func insertingOps() []store.SettleOp {
 	return []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease}
 }
@@ -218,7 +230,7 @@ func (s *suite) mixedSettlements() {
 			mixed{completion(s.mustClaim(withKey("e")), s.counting("a")), nil},
 			mixed{s.insertion(store.OpFail, withKey("f")), nil},
 			mixed{completion(s.mustClaim(withKey("g")), s.refused()), store.ErrRejected},
-			mixed{s.unclaimed(s.counting("a"), withKey("h")), nil})
+			mixed{s.insertedEffect(s.counting("a"), withKey("h")), nil})
 	}
 	all = append(all, mixed{settlement(late, store.OpComplete), store.ErrFenced}, mixed{s.insertion(store.OpComplete, withKey("i")), nil})
 	ss := make([]store.Settlement, len(all))

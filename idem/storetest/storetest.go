@@ -69,10 +69,13 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 	first := open(t)
 	if first.Effects != nil {
-		groups = append(groups, group{"Effects", effects()}, group{"ClaimOnCommit", claimsOnCommit()})
+		groups = append(groups, group{"Effects", effects()})
 	}
 	if first.Ranger != nil {
 		groups = append(groups, group{"Ranges", ranges()}, group{"Look", looks()}, group{"Insertions", insertions()})
+	}
+	if first.Effects != nil && first.Ranger != nil {
+		groups = append(groups, group{"InsertedEffects", insertedEffects()})
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

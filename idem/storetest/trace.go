@@ -156,7 +156,7 @@ func (r *recorder) fillSettlement(o *observation, s *store.Settlement) {
 	e.Op, e.Tx = s.Op.String(), s.Effect != nil
 	switch {
 	case s.Claim != nil:
-		r.fillClaim(o, "commit", s.Claim)
+		r.fillClaim(o, "insert", s.Claim)
 	case s.Refund:
 		e.Op = "unrun"
 	}

@@ -107,35 +107,35 @@ func (v *variant) settleUnclaimed(set *store.Settlement) error {
 
 func effectRules() []broken {
 	breaking := func(how func(c *committing)) func(r *rules) { return func(r *rules) { how(&r.committing) } }
-	const effects, onCommit = "Effects", "ClaimOnCommit"
+	const effects, inserted = "Effects", "InsertedEffects"
 	return []broken{
 		{"an effect is lost", effects, breaking(func(c *committing) { c.commits = func(*counted, bool) bool { return false } }), true},
 		{"a late owner's effect commits", effects, breaking(func(c *committing) { c.commits = func(*counted, bool) bool { return true } }), true},
 		{"an effect takes place again when its reply was lost", effects, breaking(func(c *committing) { c.repeats = true }), true},
 		{"an effect's conditions are not checked", effects, breaking(func(c *committing) { c.refuses = func(*counted) bool { return false } }), true},
 		{"an effect takes place in part", effects, breaking(func(c *committing) { c.partly = func(e *counted) bool { return e.refuse } }), true},
-		{"a completion takes an existing key", onCommit, breaking(func(c *committing) { c.free = func(*store.Settlement, bool) bool { return true } }), true},
-		{"a refused completion is reported as done", onCommit, breaking(func(c *committing) {
+		{"an inserted completion takes an existing key", inserted, breaking(func(c *committing) { c.free = func(*store.Settlement, bool) bool { return true } }), true},
+		{"a refused completion is reported as done", inserted, breaking(func(c *committing) {
 			c.refused = func(*store.Settlement, store.ClaimResult) error { return nil }
 		}), true},
-		{"a refused completion is reported as fenced", onCommit, breaking(func(c *committing) {
+		{"a refused completion is reported as fenced", inserted, breaking(func(c *committing) {
 			c.refused = func(s *store.Settlement, res store.ClaimResult) error {
 				return &store.FencedError{Key: s.Key, Token: s.Token, Current: res.Entry}
 			}
 		}), true},
-		{"a refused completion does not return the current entry", onCommit, breaking(func(c *committing) {
+		{"a refused completion does not return the current entry", inserted, breaking(func(c *committing) {
 			c.refused = func(*store.Settlement, store.ClaimResult) error { return &store.ClaimRefusedError{} }
 		}), true},
-		{"a key that is claimed on commit has no fingerprint", onCommit, breaking(func(c *committing) {
+		{"an inserted completion has no fingerprint", inserted, breaking(func(c *committing) {
 			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry {
 				rec.Fingerprint = store.Fingerprint{}
 				return rec
 			}
 		}), true},
-		{"a key that is claimed on commit is left STARTED", onCommit, breaking(func(c *committing) {
+		{"an inserted completion is left STARTED", inserted, breaking(func(c *committing) {
 			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry { rec.Status = store.StatusStarted; return rec }
 		}), true},
-		{"a key that is claimed on commit forgets its owner", onCommit, breaking(func(c *committing) {
+		{"an inserted completion forgets its owner", inserted, breaking(func(c *committing) {
 			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry { rec.Owner = "another owner"; return rec }
 		}), true},
 	}

@@ -80,7 +80,7 @@ func TestFunctionSettings(t *testing.T) {
 		"architecture": "x86_64", "timeout": "5m", "memory": 1024, "reservedConcurrency": 20, "tracing": true, "logLevel": "WARN",
 		"logRetentionDays": 90, "namespace": "ledger", "key": "json:$.id,$.account", "fingerprint": "none", "order": "key",
 		"missingKey": "process", "keyScope": "namespace", "storeDown": "open", "hashKeys": true, "concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
-		"wait": "0", "retention": "336h", "maxAttempts": 3, "maxResult": 0, "deadlineMargin": "1s", "batching": false, "claim": "commit", "commitWindow": 16,
+		"wait": "0", "retention": "336h", "maxAttempts": 3, "maxResult": 0, "deadlineMargin": "1s", "batching": false, "claim": "key", "commitWindow": 16,
 		"environment": `{"BANK_URL":"https://bank.example"}`, "kmsKeyArn": kmsKey,
 	}))
 	f := tpl.one(t, function)
@@ -105,7 +105,7 @@ func TestFunctionSettings(t *testing.T) {
 	equal(t, "key and fingerprint", []any{variables(t, tpl)["IDEMSK_KEY"], variables(t, tpl)["IDEMSK_FINGERPRINT"]}, []string{"json:$.id,$.account", "none"})
 	equal(t, "engine", cfg.Engine, idem.Config{
 		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, MaxResult: -1, DeadlineMargin: time.Second, Wait: -1,
-		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16, ClaimOnCommit: true, Unbatched: true,
+		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16, Unbatched: true,
 	})
 }
 
@@ -113,7 +113,7 @@ func TestFunctionSettings(t *testing.T) {
 func TestClaimByPartition(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"claim": "partition"}))
 	cfg := config(t, tpl)
-	equal(t, "claims by partition, on commit", []bool{cfg.Engine.ClaimByRange, cfg.Engine.ClaimOnCommit}, []bool{true, false})
+	equal(t, "claims by partition", cfg.Engine.ClaimByRange, true)
 	a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarmKeysInTwoPartitions")]
 	equal(t, "alarm", []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"], a["DatapointsToAlarm"], a["EvaluationPeriods"]},
 		[]any{"idemsk", "KeysInTwoPartitions", "Sum", 1, 1, 1})

@@ -86,14 +86,13 @@ func TestInvalidStoreSettings(t *testing.T) {
 		"a key for no secret":  {values{"store": "redis", "storeUrl": "redis://h", "storeSecretKeyArn": kmsKey}, []string{`storeSecretKeyArn is "` + kmsKey + `": want storeSecretArn with it`}},
 		"a table of DynamoDB":  {values{"store": "redis", "storeUrl": "redis://h", "tableName": "keys"}, []string{`tableName is "keys": want none with store redis, which has storeTable`}},
 		"insights":             {values{"store": "redis", "storeUrl": "redis://h", "contributorInsights": true}, []string{`contributorInsights is "true": want none`}},
-		"a claim on commit":    {values{"store": "redis", "storeUrl": "redis://h", "claim": "commit"}, []string{`claim is "commit": want first with store redis: only`}},
-		"claims by partition":  {values{"store": "postgres", "storeUrl": "postgres://h/d", "claim": "partition"}, []string{`claim is "partition": want first with store postgres: only`}},
+		"claims by partition":  {values{"store": "postgres", "storeUrl": "postgres://h/d", "claim": "partition"}, []string{`claim is "partition": want key with store postgres: only`}},
 		"an outbox":            {withOutbox(t, values{"store": "redis", "storeUrl": "redis://h"}), []string{`outbox is "set": want none with store redis: `}},
 		"a name of PostgreSQL": {values{"store": "postgres", "storeUrl": "postgres://h/d", "storeTable": "a.b.c"}, []string{`storeTable is "a.b.c": want a table's name`}},
 		"a prefix of Redis":    {values{"store": "redis", "storeUrl": "redis://h", "storeTable": "a{b}"}, []string{`storeTable is "a{b}": want 1 to 128`}},
 		"set twice": {values{"store": "redis", "storeUrl": "redis://h", "environment": `{"IDEMSK_STORE_URL":"redis://i"}`},
 			[]string{`environment is "IDEMSK_STORE_URL": want other names`}},
-		"a claim set twice": {values{"store": "redis", "storeUrl": "redis://h", "environment": `{"IDEMSK_CLAIM":"commit"}`}, []string{`environment is "IDEMSK_CLAIM": want other names`}},
+		"a claim set twice": {values{"store": "redis", "storeUrl": "redis://h", "environment": `{"IDEMSK_CLAIM":"partition"}`}, []string{`environment is "IDEMSK_CLAIM": want other names`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := readSettings(plain(t, c.given), noEnvironment)

@@ -118,7 +118,7 @@ func operation(before, after *store.Entry) (op, answer string) {
 	case after.Status == store.StatusCompleted && same:
 		return "complete", "ok"
 	case after.Status == store.StatusCompleted:
-		return "commit", "ok"
+		return "insert", "ok"
 	case before.Status == "" && (after.Status == store.StatusFailed || after.Released()): // a settlement that also claims its key
 		return "", ""
 	case after.Status == store.StatusFailed:

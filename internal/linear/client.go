@@ -139,8 +139,11 @@ func (c *client) settle(ctx context.Context) {
 		ss[i] = c.settlement(k)
 		ops[i].settle = &ss[i]
 	}
+	if _, ok := c.Store.(store.Ranger); ok {
+		c.insert(keys[0], &ss[0])
+	}
 	if c.Effects != nil {
-		c.enlist(ctx, keys[0], &ss[0])
+		c.enlist(ctx, &ss[0])
 	}
 	c.call(keys, ops, func() {
 		errs := c.Store.Settle(ctx, ss)
@@ -151,7 +154,7 @@ func (c *client) settle(ctx context.Context) {
 			}
 			none := gotDone
 			if ss[i].Claim != nil {
-				none = gotCommitted
+				none = gotInserted
 			}
 			ops[i].errorAnswer(err, none)
 		}
@@ -167,15 +170,20 @@ func (c *client) count(ctx context.Context) {
 	})
 }
 
-// enlist makes a settlement a completion that claims its key, or leaves it as it is, and gives a completion an effect, or none.
-func (c *client) enlist(ctx context.Context, k *key, s *store.Settlement) {
-	if c.rand.IntN(16) == 0 || c.rand.IntN(4) == 0 && c.held(k) == nil { // often for a key that may be absent
-		r := c.newRequest(s.Key, "commit")
-		*s = store.Settlement{
-			Op: store.OpComplete, Key: s.Key, Owner: r.Owner, Token: store.FreshToken(c.Now()), Retention: c.retention(), Claim: &r,
-			Result: fmt.Append(nil, "result ", c.number, "-", c.calls),
-		}
+// insert makes a settlement a completion that claims its key, or leaves it as it is.
+func (c *client) insert(k *key, s *store.Settlement) {
+	if c.rand.IntN(16) > 0 && (c.rand.IntN(4) > 0 || c.held(k) != nil) { // often for a key that may be absent
+		return
 	}
+	r := c.newRequest(s.Key, "insert")
+	*s = store.Settlement{
+		Op: store.OpComplete, Key: s.Key, Owner: r.Owner, Token: store.FreshToken(c.Now()), Retention: c.retention(), Claim: &r,
+		Result: fmt.Append(nil, "result ", c.number, "-", c.calls),
+	}
+}
+
+// enlist gives a completion an effect, or none.
+func (c *client) enlist(ctx context.Context, s *store.Settlement) {
 	if s.Op != store.OpComplete || c.rand.IntN(3) == 0 {
 		return
 	}

@@ -20,11 +20,10 @@ type Store interface {
 	store.Admin
 }
 
-// Client is a store as one of several processes uses it: over its own connections.
+// Client is a store as one of several processes uses it: over its own connections. A store.Ranger also gets completions that claim their keys.
 type Client struct {
 	Store Store
-	// Effects are the effects of the client's completions, nil for none. The store is then a store.Transactor, which also gets completions that claim
-	// their key.
+	// Effects are the effects of the client's completions, nil for none. The store is then a store.Transactor.
 	Effects *Effects
 	// Disturb injects a fault into the client's network. It is nil if there is none.
 	Disturb func(r *rand.Rand)

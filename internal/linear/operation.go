@@ -26,9 +26,9 @@ const (
 	gotFenced    kind = "fenced"
 	gotFound     kind = "found"
 	gotNotFound  kind = "not found"
-	gotCommitted kind = "committed" // completed without a claim before
-	gotRefused   kind = "refused"   // because the key was not absent
-	gotRejected  kind = "rejected"  // the effect, which no client makes impossible
+	gotInserted  kind = "inserted" // completed without a claim before
+	gotRefused   kind = "refused"  // because the key was not absent
+	gotRejected  kind = "rejected" // the effect, which no client makes impossible
 	gotCount     kind = "count"
 )
 

@@ -5,7 +5,7 @@ import "github.com/idemsk/idemsk/idem/store"
 // settled returns all outcomes of a settlement at a time in now.
 func settled(e entry, s *store.Settlement, now span) (all []outcome) {
 	if s.Claim != nil {
-		return committed(e, s, now)
+		return inserted(e, s, now)
 	}
 	if e.absent() || e.owner != s.Owner {
 		return []outcome{{gotFenced, e}}
@@ -31,16 +31,16 @@ func settled(e entry, s *store.Settlement, now span) (all []outcome) {
 	return all
 }
 
-// committed returns all outcomes of a completion that also claims its key.
-func committed(e entry, s *store.Settlement, now span) (all []outcome) {
+// inserted returns all outcomes of a completion that also claims its key.
+func inserted(e entry, s *store.Settlement, now span) (all []outcome) {
 	if e.absent() {
 		for _, next := range written(fresh(e, s.Claim, exactly(s.Token)), s, now) {
-			all = append(all, outcome{gotCommitted, next})
+			all = append(all, outcome{gotInserted, next})
 		}
 		return all
 	}
 	if same, _ := e.byToken(s.Token); e.owner == s.Owner && e.status == store.StatusCompleted && len(same) > 0 {
-		return []outcome{{gotCommitted, same[0]}} // its reply was lost
+		return []outcome{{gotInserted, same[0]}} // its reply was lost
 	}
 	return []outcome{{gotRefused, e}}
 }

@@ -382,7 +382,7 @@ func TestLateFailureOfACompletionStopsItsLane(t *testing.T) {
 }
 
 // TestPlainAndBatchedStoresEndAlike processes the same batch on a plain store and on batching stores, with effects that commit
-// with the completion, and with claims on commit. Records share keys, are invalid, fail, and kill their process, and the store
+// with the completion, and with claims by partition. Records share keys, are invalid, fail, and kill their process, and the store
 // and the queue fail at random. Batches are redelivered as an ESM does. In the end the keys have the same states, the same
 // records have dead letters, and every key has the same effects.
 //
@@ -397,10 +397,10 @@ func TestPlainAndBatchedStoresEndAlike(t *testing.T) {
 			plans[key] = rapid.SliceOfN(rapid.SampledFrom([]string{"succeed", "fail", "be unavailable", "panic", "never succeed", "die"}), 0, 2).Draw(t, "fates of "+key)
 		}
 		draws := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 60).Draw(t, "faults")
-		run := func(size int, atomic, onCommit bool) (end string) {
+		run := func(size int, atomic, byRange bool) (end string) {
 			rapid.SyncTest(t, func(t *rapid.T) {
 				s := newBatchedFixture(t, size)
-				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second, ClaimOnCommit: onCommit}
+				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second, ClaimByRange: byRange}
 				s.cfg.Records.Order, s.cfg.Records.Concurrency = order, concurrency
 				s.ledger.atomic = atomic
 				faults := &faults{draws: draws}
@@ -416,10 +416,10 @@ func TestPlainAndBatchedStoresEndAlike(t *testing.T) {
 		}
 		plain := run(1, false, false)
 		for _, other := range []struct {
-			size             int
-			atomic, onCommit bool
-		}{{size: 2}, {size: 25}, {1, true, false}, {25, true, false}, {1, true, true}, {25, true, true}} {
-			if end := run(other.size, other.atomic, other.onCommit); end != plain {
+			size            int
+			atomic, byRange bool
+		}{{size: 2}, {size: 25}, {1, true, false}, {25, true, false}, {25, false, true}, {1, true, true}, {25, true, true}} {
+			if end := run(other.size, other.atomic, other.byRange); end != plain {
 				t.Fatalf("%+v:\n%s\nplain:\n%s", other, end, plain)
 			}
 		}

@@ -231,10 +231,10 @@ func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 // An unknown token does not redrive a key: whatever a producer writes into the header, the handler is not called again. Since
 // the store may have lost a failure, the record gets a dead letter with the key's current token.
 func TestUnknownTokenDoesNotRedrive(t *testing.T) {
-	for name, onCommit := range map[string]bool{"claims first": false, "claims on commit": true} {
+	for name, byRange := range map[string]bool{"claims by key": false, "claims by partition": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
-			s.engine.ClaimOnCommit, s.ledger.atomic = onCommit, onCommit
+			s.engine.ClaimByRange, s.ledger.atomic = byRange, byRange
 			s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 			s.deliver(rec("payments-0@7", "a"))
 			failed := s.get(keyA)
@@ -246,9 +246,7 @@ func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 				equal(t, "replayed failures", s.last().ReplayedFailed, min(1, n))
 				checkCounts(t, s.last())
 			}
-			if !onCommit { // otherwise handlers run before their keys are looked at
-				equal(t, "calls of the handler", s.ledger.calls["a"], calls)
-			}
+			equal(t, "calls of the handler", s.ledger.calls["a"], calls)
 			equal(t, "effects", s.ledger.effects["a"], 0)
 			equal(t, "the key's version", s.get(keyA).Token, failed.Token)
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@9")

@@ -76,7 +76,7 @@ func TestKeysInTwoPartitionsAreLogged(t *testing.T) {
 				equal(t, "claimed by", record["claimedBy"], any("payments-0@1"))
 				level, warning := any("INFO"), any(nil)
 				if byRange {
-					level, warning = "WARN", "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=first"
+					level, warning = "WARN", "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=key"
 				}
 				equal(t, "level", record["level"], level)
 				equal(t, "warning", record["warning"], warning)

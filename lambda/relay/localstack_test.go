@@ -69,7 +69,7 @@ func (s *stack) createTables() {
 	awstest.DeleteTableAtEnd(s, s.db, keys)
 	store, err := dynamostore.New(s.db, dynamostore.Config{Table: keys})
 	s.must(err)
-	s.engine, err = idem.New(store, idem.Config{ClaimOnCommit: true})
+	s.engine, err = idem.New(store, idem.Config{})
 	s.must(err)
 }
 

@@ -72,13 +72,12 @@ func (s *env) open() {
 // run runs a task whose handler writes an item and then publishes with f.
 func (s *env) run(key string, f func(ctx context.Context) error) idem.Outcome {
 	s.Helper()
-	return s.runOn(s.store, idem.Config{}, key, f)
+	return s.runOn(s.store, key, f)
 }
 
-func (s *env) runOn(st store.Store, cfg idem.Config, key string, f func(ctx context.Context) error) idem.Outcome {
+func (s *env) runOn(st store.Store, key string, f func(ctx context.Context) error) idem.Outcome {
 	s.Helper()
-	cfg.BreakerFailures = -1
-	e, err := idem.New(st, cfg)
+	e, err := idem.New(st, idem.Config{BreakerFailures: -1})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -24,44 +24,40 @@ import (
 // Events commit with the handler's own write. Those of one topic and key are in one item and in order, even from separate
 // calls. Each event without a key has its own item. The decoded events equal the published ones.
 func TestEventsCommitWithTheEffect(t *testing.T) {
-	for name, cfg := range map[string]idem.Config{"claimed first": {}, "claimed on commit": {ClaimOnCommit: true}} {
-		t.Run(name, func(t *testing.T) {
-			s := newEnv(t, dynamooutbox.Config{})
-			value := []byte("one")
-			full := outbox.Event{ID: firstID, Topic: "credited", Key: []byte("acc-1"), Value: value, Headers: []outbox.Header{
-				{Key: "event-type", Value: []byte("v1")}, {Key: "empty", Value: []byte{}}, {Key: "null"},
-			}}
-			tombstone := outbox.Event{ID: secondID, Topic: "credited", Key: []byte("acc-1")}
-			elsewhere := event(thirdID, "debited", "acc-1", "")
-			begun := time.Now().Truncate(time.Millisecond)
-			out := s.runOn(s.store, cfg, "pay-1", func(ctx context.Context) error {
-				if err := outbox.Publish(ctx, full, elsewhere); err != nil {
-					return err
-				}
-				copy(value, "two") // a later change has no effect
-				return outbox.Publish(ctx, tombstone, outbox.Event{Topic: "free", Value: []byte("a")}, outbox.Event{Topic: "free", Value: []byte("b")})
-			})
-			if out.Kind != idem.Executed || string(out.Result) != "pay-1" || !s.booked("pay-1") {
-				t.Fatalf("%v, %v, result %q, booked %v", out.Kind, out.Err, out.Result, s.booked("pay-1"))
-			}
-			full.Value = []byte("one")
-			items := s.items(dynamooutbox.ListQuery{})
-			if len(items) != 4 {
-				t.Errorf("%d items: %+v; want 4", len(items), items)
-			}
-			it := items[[2]string{"credited#acc-1", firstID}]
-			if want := []outbox.Event{full, tombstone}; !reflect.DeepEqual(it.Events, want) || !reflect.DeepEqual(it.Pending(), want) {
-				t.Errorf("the item holds %+v; want %+v", it, want)
-			}
-			if it.CreatedAt.Before(begun) || it.CreatedAt.After(time.Now()) {
-				t.Errorf("created at %v; begun at %v", it.CreatedAt, begun)
-			}
-			if it := items[[2]string{"debited#acc-1", thirdID}]; !reflect.DeepEqual(it.Events, []outbox.Event{elsewhere}) {
-				t.Errorf("the other topic's item is %+v", it)
-			}
-			s.wantExpiry(dynamooutbox.DefaultRetention)
-		})
+	s := newEnv(t, dynamooutbox.Config{})
+	value := []byte("one")
+	full := outbox.Event{ID: firstID, Topic: "credited", Key: []byte("acc-1"), Value: value, Headers: []outbox.Header{
+		{Key: "event-type", Value: []byte("v1")}, {Key: "empty", Value: []byte{}}, {Key: "null"},
+	}}
+	tombstone := outbox.Event{ID: secondID, Topic: "credited", Key: []byte("acc-1")}
+	elsewhere := event(thirdID, "debited", "acc-1", "")
+	begun := time.Now().Truncate(time.Millisecond)
+	out := s.run("pay-1", func(ctx context.Context) error {
+		if err := outbox.Publish(ctx, full, elsewhere); err != nil {
+			return err
+		}
+		copy(value, "two") // a later change has no effect
+		return outbox.Publish(ctx, tombstone, outbox.Event{Topic: "free", Value: []byte("a")}, outbox.Event{Topic: "free", Value: []byte("b")})
+	})
+	if out.Kind != idem.Executed || string(out.Result) != "pay-1" || !s.booked("pay-1") {
+		t.Fatalf("%v, %v, result %q, booked %v", out.Kind, out.Err, out.Result, s.booked("pay-1"))
 	}
+	full.Value = []byte("one")
+	items := s.items(dynamooutbox.ListQuery{})
+	if len(items) != 4 {
+		t.Errorf("%d items: %+v; want 4", len(items), items)
+	}
+	it := items[[2]string{"credited#acc-1", firstID}]
+	if want := []outbox.Event{full, tombstone}; !reflect.DeepEqual(it.Events, want) || !reflect.DeepEqual(it.Pending(), want) {
+		t.Errorf("the item holds %+v; want %+v", it, want)
+	}
+	if it.CreatedAt.Before(begun) || it.CreatedAt.After(time.Now()) {
+		t.Errorf("created at %v; begun at %v", it.CreatedAt, begun)
+	}
+	if it := items[[2]string{"debited#acc-1", thirdID}]; !reflect.DeepEqual(it.Events, []outbox.Event{elsewhere}) {
+		t.Errorf("the other topic's item is %+v", it)
+	}
+	s.wantExpiry(dynamooutbox.DefaultRetention)
 }
 
 func (s *env) wantExpiry(retention time.Duration) {
@@ -115,7 +111,7 @@ func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 	})
 	t.Run("there is no transaction", func(t *testing.T) {
 		s := newEnv(t, dynamooutbox.Config{})
-		out := s.runOn(memstore.New(memstore.Config{}), idem.Config{}, "pay", publish)
+		out := s.runOn(memstore.New(memstore.Config{}), "pay", publish)
 		if out.Kind != idem.DependencyDown || !strings.Contains(out.Err.Error(), "there is no transaction") {
 			t.Errorf("%v, %v", out.Kind, out.Err)
 		}
@@ -128,7 +124,7 @@ func TestNothingToPublish(t *testing.T) {
 	s := newEnv(t, dynamooutbox.Config{})
 	nothing := func(ctx context.Context) error { return outbox.Publish(ctx) }
 	for name, st := range map[string]store.Store{"dynamostore": s.store, "memstore": memstore.New(memstore.Config{})} {
-		if out := s.runOn(st, idem.Config{}, "pay", nothing); out.Kind != idem.Executed || string(out.Result) != "pay" {
+		if out := s.runOn(st, "pay", nothing); out.Kind != idem.Executed || string(out.Result) != "pay" {
 			t.Errorf("%s: %v, %v, result %q", name, out.Kind, out.Err, out.Result)
 		}
 	}

@@ -32,8 +32,8 @@ const (
 
 // The same on an in-process DynamoDB.
 func TestEachCreditIsCountedOnceOnDynamoDB(t *testing.T) {
-	for name, claimOnCommit := range map[string]bool{"claims first": false, "claims on commit": true} {
-		t.Run(name, func(t *testing.T) { creditOnDynamoDB(t, idem.Config{ClaimOnCommit: claimOnCommit}) })
+	for name, byRange := range map[string]bool{"claims by key": false, "claims by partition": true} {
+		t.Run(name, func(t *testing.T) { creditOnDynamoDB(t, idem.Config{ClaimByRange: byRange}) })
 	}
 }
 

@@ -67,9 +67,6 @@ func (c *checker) wrappedFunction(p *Props) {
 	}
 	none("Order", p.Order != "", p.Order, "the layer passes records on in the order of their partitions")
 	none("Concurrency", p.Concurrency != 0, p.Concurrency, "the layer passes many records on in one call")
-	if p.Claim == ClaimOnCommit {
-		c.fail("Claim", p.Claim, "first or partition with Runtime %s: the effects of another process can't commit with the completion", p.Runtime)
-	}
 	none("Outbox", p.Outbox != nil, "set", "handlers publish by the library, in its transactions")
 }
 

@@ -13,7 +13,7 @@ var (
 
 func (c *checker) store(p *Props) {
 	oneOf(c, "Store", p.Store, StoreDynamoDB, StorePostgres, StoreRedis)
-	oneOf(c, "Claim", p.Claim, ClaimFirst, ClaimOnCommit, ClaimByPartition)
+	oneOf(c, "Claim", p.Claim, ClaimByKey, ClaimByPartition)
 	switch p.Store {
 	case StoreDynamoDB:
 		c.noServer(p)
@@ -51,11 +51,8 @@ func (c *checker) server(p *Props, want string, schemes ...string) {
 	if p.StoreSecretKeyARN != "" && p.StoreSecretARN == "" {
 		c.fail("StoreSecretKeyARN", p.StoreSecretKeyARN, "StoreSecretARN with it")
 	}
-	switch {
-	case p.Claim == ClaimOnCommit && p.Store == StoreRedis:
-		c.fail("Claim", p.Claim, "first with Store %s: only the transactions of DynamoDB and PostgreSQL take the key themselves", p.Store)
-	case p.Claim == ClaimByPartition:
-		c.fail("Claim", p.Claim, "first with Store %s: only DynamoDB keeps leases of partitions", p.Store)
+	if p.Claim == ClaimByPartition {
+		c.fail("Claim", p.Claim, "key with Store %s: only DynamoDB keeps leases of partitions", p.Store)
 	}
 	if p.Outbox != nil {
 		c.fail("Outbox", "set", "none with Store %s: this one is DynamoDB's; docs/outbox.md tells of the others", p.Store)

@@ -67,7 +67,6 @@ func TestValidProps(t *testing.T) {
 		"the longest timeout":                   func(p *consumer.Props) { p.Timeout = 14 * time.Minute },
 		"the namespace that is deployed":        func(p *consumer.Props) { p.DeployedNamespace = "ledger" },
 		"the scope of keys that is deployed":    func(p *consumer.Props) { p.DeployedKeyScope = "topic:payments" },
-		"a claim on commit":                     func(p *consumer.Props) { p.Claim = consumer.ClaimOnCommit },
 		"claims by partition":                   func(p *consumer.Props) { p.Claim = consumer.ClaimByPartition },
 		"an outbox":                             boxed(func(*consumer.Props, *consumer.OutboxProps) {}),
 		"an outbox in a VPC":                    boxed(func(p *consumer.Props, o *consumer.OutboxProps) { p.VPC, o.Brokers[0] = vpc{}, "b-1.example.com:9098" }),
@@ -123,13 +122,12 @@ func TestEachCheck(t *testing.T) {
 			p.LayerZip = "script.zip"
 			zipped("script.zip", "bin/idemsk-layer", "#!/bin/sh\nexec something-else\n")
 		}),
-		"LayerZip is \"layer.zip\": want the layer for Architecture x86_64, dist/idemsk-layer-x86_64.zip: this one is for arm64":              wrapped(func(p *consumer.Props) { p.Architecture = consumer.X8664 }),
-		`Order is "partition": want none with Runtime python3.13: the layer passes records on in the order of their partitions`:               wrapped(func(p *consumer.Props) { p.Order = "partition" }),
-		`Concurrency is "8": want none with Runtime python3.13: the layer passes many records on in one call`:                                 wrapped(func(p *consumer.Props) { p.Concurrency = 8 }),
-		`Claim is "commit": want first or partition with Runtime python3.13: the effects of another process can't commit with the completion`: wrapped(func(p *consumer.Props) { p.Claim = consumer.ClaimOnCommit }),
-		`Outbox is "set": want none with Runtime python3.13: handlers publish by the library, in its transactions`:                            wrapped(boxed(func(*consumer.Props, *consumer.OutboxProps) {})),
-		`Environment is "AWS_LAMBDA_EXEC_WRAPPER": want other names: the construct sets this one from its own prop`:                           wrapped(func(p *consumer.Props) { p.Environment = map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"} }),
-		`BatchSize is "3000": want at most 2975: at RecordTime 20ms the batch takes 1m, and Timeout less DeadlineMargin is 59.5s`:             wrapped(func(p *consumer.Props) { p.BatchSize = 3000 }),
+		"LayerZip is \"layer.zip\": want the layer for Architecture x86_64, dist/idemsk-layer-x86_64.zip: this one is for arm64":  wrapped(func(p *consumer.Props) { p.Architecture = consumer.X8664 }),
+		`Order is "partition": want none with Runtime python3.13: the layer passes records on in the order of their partitions`:   wrapped(func(p *consumer.Props) { p.Order = "partition" }),
+		`Concurrency is "8": want none with Runtime python3.13: the layer passes many records on in one call`:                     wrapped(func(p *consumer.Props) { p.Concurrency = 8 }),
+		`Outbox is "set": want none with Runtime python3.13: handlers publish by the library, in its transactions`:                wrapped(boxed(func(*consumer.Props, *consumer.OutboxProps) {})),
+		`Environment is "AWS_LAMBDA_EXEC_WRAPPER": want other names: the construct sets this one from its own prop`:               wrapped(func(p *consumer.Props) { p.Environment = map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"} }),
+		`BatchSize is "3000": want at most 2975: at RecordTime 20ms the batch takes 1m, and Timeout less DeadlineMargin is 59.5s`: wrapped(func(p *consumer.Props) { p.BatchSize = 3000 }),
 
 		// cluster and authentication
 		`ClusterARN is "": want an MSK cluster's ARN, or BootstrapServers for a self-managed cluster`:          func(p *consumer.Props) { p.ClusterARN = "" },
@@ -269,14 +267,11 @@ func TestEachCheck(t *testing.T) {
 		`Outbox is "set": want none with Store redis: this one is DynamoDB's; docs/outbox.md tells of the others`: boxed(func(p *consumer.Props, _ *consumer.OutboxProps) {
 			p.Store, p.StoreURL = consumer.StoreRedis, "redis://h"
 		}),
-		`Claim is "all": want one of first, commit, partition`: func(p *consumer.Props) { p.Claim = "all" },
-		`Claim is "commit": want first with Store redis: only the transactions of DynamoDB and PostgreSQL take the key themselves`: func(p *consumer.Props) {
-			p.Store, p.StoreURL, p.Claim = consumer.StoreRedis, "redis://h", consumer.ClaimOnCommit
-		},
-		`Claim is "partition": want first with Store redis: only DynamoDB keeps leases of partitions`: func(p *consumer.Props) {
+		`Claim is "all": want one of key, partition`: func(p *consumer.Props) { p.Claim = "all" },
+		`Claim is "partition": want key with Store redis: only DynamoDB keeps leases of partitions`: func(p *consumer.Props) {
 			p.Store, p.StoreURL, p.Claim = consumer.StoreRedis, "redis://h", consumer.ClaimByPartition
 		},
-		`Claim is "partition": want first with Store postgres: only DynamoDB keeps leases of partitions`: func(p *consumer.Props) {
+		`Claim is "partition": want key with Store postgres: only DynamoDB keeps leases of partitions`: func(p *consumer.Props) {
 			p.Store, p.StoreURL, p.Claim = consumer.StorePostgres, "postgres://h/d", consumer.ClaimByPartition
 		},
 		`Outbox.TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.TableName = "a b" }),

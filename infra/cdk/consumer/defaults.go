@@ -71,7 +71,7 @@ func (given *Props) withDefaults() Props {
 		p.StoreTable = cmp.Or(p.StoreTable, DefaultStoreTable)
 	}
 	p.setOrder()
-	p.Claim, p.CommitWindow = cmp.Or(p.Claim, ClaimFirst), cmp.Or(p.CommitWindow, idem.Defaults().CommitWindow)
+	p.Claim, p.CommitWindow = cmp.Or(p.Claim, ClaimByKey), cmp.Or(p.CommitWindow, idem.Defaults().CommitWindow)
 	p.Lease = cmp.Or(p.Lease, idem.Defaults().Lease)
 	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, store.DefaultMaxClockSkew)
 	p.Retention = cmp.Or(p.Retention, idem.Defaults().Retention)

@@ -20,7 +20,7 @@ type Props struct {
 	Architecture Architecture
 	// Runtime is the identifier of a Lambda runtime. Default: ProvidedAL2023, for a program that uses this library. A function on
 	// another runtime, such as python3.13, nodejs22.x, java21 or dotnet8, runs unchanged behind the layer of LayerZip; see
-	// docs/layer.md. It can have no Order, Concurrency and Outbox, and not ClaimOnCommit.
+	// docs/layer.md. It can have no Order, Concurrency and Outbox.
 	Runtime string
 	// Handler is the function's handler as the runtime takes it, such as app.handler. Required with another Runtime than
 	// ProvidedAL2023, which has none.
@@ -112,7 +112,7 @@ type Props struct {
 	Concurrency int
 	// Unbatched is IDEMSK_BATCHING=off: each claim and each completion is a request of its own.
 	Unbatched bool
-	// Claim is IDEMSK_CLAIM, how keys are claimed: ClaimFirst (default), ClaimOnCommit or ClaimByPartition.
+	// Claim is IDEMSK_CLAIM, how keys are claimed: ClaimByKey (default) or ClaimByPartition.
 	Claim Claim
 	// CommitWindow is IDEMSK_COMMIT_WINDOW, the maximum number of unconfirmed completions, 1 to 10,000. Default: 256.
 	CommitWindow int
@@ -299,8 +299,7 @@ type Claim string
 
 // The values of Claim.
 const (
-	ClaimFirst       Claim = "first"     // each key is claimed before its handler
-	ClaimOnCommit    Claim = "commit"    // completions claim their keys, for handlers that only enlist effects: see docs/atomic.md. Not with StoreRedis
+	ClaimByKey       Claim = "key"       // each key is claimed before its handler
 	ClaimByPartition Claim = "partition" // one lease claims a partition of a batch: see docs/operations.md. With StoreDynamoDB only
 )
 

@@ -19,8 +19,8 @@
 //   - a payment is booked if and only if its key is COMPLETED, with the result of the owner's handler and the fingerprint of its record;
 //   - a key is FAILED only if its dead letter is in the queue;
 //   - two handlers of one payment never run with a claim at the same time, none runs twice with one token, and none begins when its key is final. Seeds
-//     with clocks beyond the skew or with IDEMSK_CLAIM=commit are excepted, and with IDEMSK_CLAIM=partition those that repeat payments in other
-//     partitions or claim by key in one of the deployments: all of these allow it;
+//     with clocks beyond the skew are excepted, and with IDEMSK_CLAIM=partition those that repeat payments in other partitions or claim by key in
+//     one of the deployments: all of these allow it;
 //   - with IDEMSK_CLAIM=partition, without these exceptions, a first attempt is begun at most twice: only the one that ends with its process under a lease
 //     is not counted.
 //

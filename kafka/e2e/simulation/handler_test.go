@@ -139,7 +139,7 @@ func (w *world) firsts(payment string) (n int) {
 	return n
 }
 
-// calls counts the calls of the handler for a payment. The number of the attempt does not, because it is 1 before a claim on commit.
+// calls counts the calls of the handler for a payment. The number of the attempt does not: see firsts.
 func (w *world) calls(payment string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,17 +8,16 @@ import (
 
 // settings are what a seed decides once.
 type settings struct {
-	lease       time.Duration
-	beyondSkew  bool // the clocks differ by more than the configured skew
-	claimCommit bool // some deployments claim on commit, so all effects are enlisted
-	claimRange  bool // some deployments claim by partition
-	elsewhere   bool // producers repeat payments in other partitions
-	mixed       bool // the deployments claim in different ways
-	group       bool // a consumer group in the place of the event source and the function
-	partitions  int
-	payments    int
-	pollers     int
-	environ     [2]map[string]string // of each deployment
+	lease      time.Duration
+	beyondSkew bool // the clocks differ by more than the configured skew
+	claimRange bool // some deployments claim by partition
+	elsewhere  bool // producers repeat payments in other partitions
+	mixed      bool // the deployments claim in different ways
+	group      bool // a consumer group in the place of the event source and the function
+	partitions int
+	payments   int
+	pollers    int
+	environ    [2]map[string]string // of each deployment
 }
 
 const (
@@ -28,25 +27,21 @@ const (
 
 func settingsOf(d dice) settings {
 	s := settings{
-		lease:       pick(d, "lease", time.Second, 2*time.Second, 5*time.Second),
-		beyondSkew:  d.chance(0.15, "beyond skew"),
-		claimCommit: d.chance(0.25, "claim on commit"),
-		group:       d.chance(0.2, "group"),
-		partitions:  d.between(1, 3, "partitions"),
-		payments:    d.between(4, 16, "payments"),
-		pollers:     d.between(1, 3, "pollers"),
+		lease:      pick(d, "lease", time.Second, 2*time.Second, 5*time.Second),
+		beyondSkew: d.chance(0.15, "beyond skew"),
+		group:      d.chance(0.2, "group"),
+		partitions: d.between(1, 3, "partitions"),
+		payments:   d.between(4, 16, "payments"),
+		pollers:    d.between(1, 3, "pollers"),
 	}
-	s.claimRange = !s.claimCommit && d.chance(0.4, "claim by partition")
+	s.claimRange = d.chance(0.4, "claim by partition")
 	s.elsewhere = !s.claimRange || d.chance(0.2, "elsewhere")
 	order := pick(d, "order", "partition", "key")
 	for i := range s.environ {
 		name := "deployment " + strconv.Itoa(i) + " "
-		claim := "first"
-		switch {
-		case s.claimCommit:
-			claim = pick(d, name+"claim", "first", "commit")
-		case s.claimRange:
-			claim = pick(d, name+"claim", "first", "partition", "partition")
+		claim := "key"
+		if s.claimRange {
+			claim = pick(d, name+"claim", "key", "partition", "partition")
 		}
 		s.environ[i] = map[string]string{
 			"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable, "IDEMSK_DEAD_LETTER_TOPIC": "letters",
@@ -67,7 +62,7 @@ func settingsOf(d dice) settings {
 func (s *settings) overlaps() bool { return s.beyondSkew || s.unfenced() }
 
 // unfenced reports whether two handlers of one payment may run at the same time with clocks that differ by less than the skew.
-func (s *settings) unfenced() bool { return s.claimCommit || s.claimRange && (s.elsewhere || s.mixed) }
+func (s *settings) unfenced() bool { return s.claimRange && (s.elsewhere || s.mixed) }
 
 // maxOffset is the maximum offset of a process's clock: two clocks differ by less than the skew.
 const maxOffset = 450 * time.Millisecond

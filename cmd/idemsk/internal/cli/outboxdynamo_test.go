@@ -74,7 +74,7 @@ func (s *outboxEnv) publish(transactions ...[]outbox.Event) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	engine, err := idem.New(store, idem.Config{ClaimOnCommit: true})
+	engine, err := idem.New(store, idem.Config{})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func publish(t *testing.T, db *dynamodb.Client, table, keys string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := idem.New(store, idem.Config{ClaimOnCommit: true})
+	engine, err := idem.New(store, idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

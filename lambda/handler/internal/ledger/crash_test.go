@@ -35,11 +35,10 @@ const (
 // In atomic mode balances are exact, whenever the process is killed.
 func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
 	for name, env := range map[string]map[string]string{
-		"claims first":                      {"IDEMSK_CLAIM": "first"},
-		"claims on commit":                  {"IDEMSK_CLAIM": "commit"},
-		"claims by partition":               {"IDEMSK_CLAIM": "partition"},
-		"claims first, with the outbox":     {"IDEMSK_CLAIM": "first", "IDEMSK_OUTBOX": "on"},
-		"claims on commit, with the outbox": {"IDEMSK_CLAIM": "commit", "IDEMSK_OUTBOX": "on"},
+		"claims by key":                        {"IDEMSK_CLAIM": "key"},
+		"claims by partition":                  {"IDEMSK_CLAIM": "partition"},
+		"claims by key, with the outbox":       {"IDEMSK_CLAIM": "key", "IDEMSK_OUTBOX": "on"},
+		"claims by partition, with the outbox": {"IDEMSK_CLAIM": "partition", "IDEMSK_OUTBOX": "on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait for leases most of the time
