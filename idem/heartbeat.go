@@ -51,6 +51,13 @@ func (s *Session) keep(claim *Claim) {
 	h.timer = time.AfterFunc(time.Until(claim.claimedAt.Add(cfg.beat())), h.beat)
 }
 
+// end returns the end of the lease by the local clock, which is not later than that in the store.
+func (h *heartbeat) end() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leaseEnd
+}
+
 // over returns the reason if the claim was lost, or if its lease has ended by the local clock.
 func (h *heartbeat) over() error {
 	h.mu.Lock()

@@ -1,8 +1,6 @@
 package idem
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"sync"
@@ -16,13 +14,11 @@ import (
 // caller sets Key, Source and Claims, calls Session.ClaimRanges, runs the claims, and calls Session.ReleaseRanges. The tasks of a range without an end
 // are not known when its lease is claimed: see Session.HoldRange.
 //
-// docs/design.md ("Claims by partition range") states its rules, P1 to P8; the comment of each function names its rule.
+// docs/design.md ("Claims by partition range") states its rules, P1 to P7; the comment of each function names its rule.
 type Range struct {
 	Key    string   // of the lease; it must not be the key of a task
 	Source string   // the place of the first message
 	Claims []*Claim // in the order of their positions, each of which is greater than the one before
-	// Settled is how many claims, counted from the first without a gap, are settled. The caller sets it before Session.ReleaseRanges.
-	Settled int
 	// Lost is called when the lease of a range without an end is lost, if it is not nil. It must not block.
 	Lost func()
 
@@ -49,8 +45,8 @@ func (r *Range) InFlight() bool { return r.lease.res.State == store.ClaimInFligh
 // whether it has a result, and can be run; the key of any other claim must be claimed by Session.Claim. If a lease can't be claimed, all claims of
 // its range have that result: if it is in flight elsewhere, the caller may wait by WaitRange and claim it again.
 //
-// A range whose positions do not grow has no lease: the keys of its tasks are to be claimed. The keys of all tasks must differ, except those
-// with ByKey.
+// The keys of the tasks are to be claimed if the positions of the range do not grow, or if the store does not answer and the engine fails open: then
+// each task is unprotected only if the store does not answer its own claim either. The keys of all tasks must differ, except those with ByKey.
 func (s *Session) ClaimRanges(ranges []*Range) {
 	var leases []*Claim
 	for _, r := range ranges {
@@ -66,7 +62,9 @@ func (s *Session) ClaimRanges(ranges []*Range) {
 		}
 		if err := r.whyNotHeld(); err != nil {
 			for _, claim := range r.Claims {
-				claim.byRange, claim.res = true, store.ClaimResult{Err: err}
+				if claim.Refuse(err); s.engine.FailsOpen(err) {
+					claim.Enter(nil)
+				}
 			}
 			continue
 		}
@@ -125,7 +123,7 @@ func (r *Range) begin(s *Session) {
 	s.keepRange(r)
 }
 
-// lookUp gives the claims of ranges their results (rules P3 and P4).
+// lookUp gives the claims of ranges their results (rule P3).
 func (s *Session) lookUp(ranges []*Range) {
 	var claims []*Claim
 	started := time.Now()
@@ -133,7 +131,7 @@ func (s *Session) lookUp(ranges []*Range) {
 		for _, claim := range r.Claims {
 			claim.Enter(r)
 		}
-		claims = append(claims, r.Claims[r.skip(s.engine.cfg.Retention, started):]...)
+		claims = append(claims, r.Claims...)
 	}
 	s.read(claims, started)
 }
@@ -141,7 +139,7 @@ func (s *Session) lookUp(ranges []*Range) {
 // Enter puts the claim into the range. It has no result yet.
 func (claim *Claim) Enter(r *Range) {
 	claim.within, claim.byRange, claim.res, claim.owner, claim.insert = r, false, store.ClaimResult{}, "", nil
-	if !claim.ran {
+	if claim.ran == 0 {
 		claim.lease = nil
 	}
 }
@@ -151,7 +149,7 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	var reqs []store.ClaimRequest
 	var claims []*Claim
 	for _, claim := range all {
-		if claim.byRange || claim.ByKey || claim.ran || claim.Task.RedriveToken != 0 {
+		if claim.byRange || claim.ByKey || claim.ran != 0 || claim.Task.RedriveToken != 0 {
 			continue
 		}
 		if req, ok := s.engine.request(claim, started); ok {
@@ -175,39 +173,6 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	}
 }
 
-// skip gives the first claims the result of a duplicate if they are the settled prefix, and returns their number.
-func (r *Range) skip(retention time.Duration, now time.Time) int {
-	kept := r.lease.res.Entry.Range
-	if kept == nil || kept.Settled.End == 0 || kept.Settled.First != r.Claims[0].Position || !now.Before(kept.Settled.At.Add(retention)) {
-		return 0
-	}
-	n := 0
-	for n < len(r.Claims) && r.Claims[n].Position < kept.Settled.End {
-		n++
-	}
-	if n == 0 || digest(r.Claims[:n]) != kept.Settled.Digest {
-		return 0
-	}
-	for _, claim := range r.Claims[:n] {
-		claim.byRange, claim.res = true, store.ClaimResult{State: store.ClaimCompleted}
-	}
-	return n
-}
-
-// digest returns the digest of a prefix: with offsets alone the records of a topic that was deleted and created again would be skipped.
-func digest(claims []*Claim) [sha256.Size]byte {
-	h := sha256.New()
-	var n [16]byte
-	for _, claim := range claims {
-		binary.BigEndian.PutUint64(n[:], uint64(claim.Position))
-		binary.BigEndian.PutUint64(n[8:], uint64(len(claim.Task.Key)))
-		h.Write(n[:])
-		h.Write([]byte(claim.Task.Key))
-		h.Write(claim.Task.Fingerprint[:])
-	}
-	return [sha256.Size]byte(h.Sum(nil))
-}
-
 // found decides whether the result of a look is that of the claim, whether the claim is held by the range's lease, or whether its key must be claimed.
 func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 	r := claim.within
@@ -220,9 +185,10 @@ func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 	case res.State == store.ClaimCompleted || res.State == store.ClaimFailed:
 		claim.res = *res
 	case absent && claim.Position >= r.till:
-		req.Owner = r.lease.owner
+		// The token of the next lease is greater than the end of this one, and so than this token.
+		req.Owner, req.Token = r.lease.owner, max(r.token, min(res.Entry.Token, r.beat.end().UnixMilli()))
 		claim.owner, claim.claimedAt, claim.insert, claim.lease = req.Owner, r.lease.claimedAt, req, r
-		claim.res.State, claim.res.Entry = store.Claimed, store.Fresh(req, time.Now())
+		claim.res.State, claim.res.Entry = store.Claimed, store.Fresh(req, time.UnixMilli(req.Token))
 	default: // a live claim, a release, an entry past its retention, or a record that a dead owner may have begun
 		claim.owner = ""
 		return
@@ -230,14 +196,14 @@ func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 	claim.byRange = true
 }
 
-// rangeToken returns the token of a claim of an absent key by the owner of a range: that of the lease, and a higher one if the handler has run with
-// that; 0 without a range.
-func (claim *Claim) rangeToken() int64 {
+// leastToken returns the smallest token that an absent key may get by a claim of the owner of a range: that of the lease, and a greater one than that
+// with which its handler has run; 0 without a range.
+func (claim *Claim) leastToken() int64 {
 	switch {
 	case claim.within == nil:
 		return 0
-	case claim.ran:
-		return claim.within.token + 1
+	case claim.ran != 0:
+		return max(claim.within.token, claim.ran+1)
 	}
 	return claim.within.token
 }

@@ -63,7 +63,7 @@ func (r *Range) returned(ctx *handlerContext) error {
 
 // resolved reports that the key of a task whose settlement under the lease had no answer has an entry, by the answer to a claim.
 func (claim *Claim) resolved() {
-	if claim.ran && claim.res.Err == nil && claim.res.Entry.Status != "" {
+	if claim.ran != 0 && claim.res.Err == nil && claim.res.Entry.Status != "" {
 		claim.closed(nil)
 	}
 }
@@ -80,19 +80,19 @@ func (claim *Claim) closed(err error) {
 	r.open--
 }
 
-// fencedBy returns the answer to a settlement that found an entry under its key: as if another owner had taken the key (rule P5 in docs/design.md).
-func (claim *Claim) fencedBy(err error) error {
+// fencedBy returns the answer to a settlement that found an entry under its key: as if another owner had taken the key (rule P4 in docs/design.md).
+func (claim *Claim) fencedBy(err error, token int64) error {
 	var refused *store.ClaimRefusedError
 	if claim.lease == nil || !errors.As(err, &refused) || refused.Result.Entry.Status == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %w", &store.FencedError{Key: claim.key, Token: claim.lease.token, Current: refused.Result.Entry}, err)
+	return fmt.Errorf("%w: %w", &store.FencedError{Key: claim.key, Token: token, Current: refused.Result.Entry}, err)
 }
 
-// ReleaseRanges releases the leases in one call to the store, and writes how many of their first tasks are settled (rule P6). A lease
-// is not released, and ends by itself, if it was lost, or if the key of a task that has begun may have no entry: the next owner must claim the keys. The
-// caller must have run the claims; it does not call ReleaseRanges for a range of which a handler has not returned.
-func (s *Session) ReleaseRanges(ranges []*Range) {
+// ReleaseRanges releases the leases that are held in one call to the store (rule P5). A lease is not released, and ends by itself, if it was lost, or if
+// the key of a task that has begun may have no entry: the next owner must claim the keys. The caller must have run the claims; it does not call
+// ReleaseRanges for a range of which a handler has not returned.
+func (s *Session) ReleaseRanges(ranges ...*Range) {
 	var ss []store.Settlement
 	for _, r := range ranges {
 		if !r.Held() {
@@ -102,7 +102,7 @@ func (s *Session) ReleaseRanges(ranges []*Range) {
 			continue
 		}
 		set := r.lease.settlement(store.OpRelease, s.engine.cfg.Retention)
-		set.Refund, set.Range = true, r.released()
+		set.Refund, set.Range = true, &store.Range{Till: r.till}
 		ss = append(ss, set)
 	}
 	s.sendReleases(ss)
@@ -112,24 +112,6 @@ func (r *Range) releasable() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.open == 0 && r.lost == nil
-}
-
-// released returns what the release of the lease writes.
-func (r *Range) released() *store.Range {
-	settled := r.Claims[:r.Settled]
-	prefix := store.SettledPrefix{First: r.Claims[0].Position, End: r.Claims[0].Position, Digest: digest(settled)}
-	next := r.lease.span.End // the position of the first task that is not settled
-	if len(settled) < len(r.Claims) {
-		next = r.Claims[r.Settled].Position
-	}
-	if r.Settled > 0 {
-		prefix.End = next
-	}
-	left := store.Range{Till: r.till, Settled: prefix}
-	if next >= r.till {
-		left.Till = 0
-	}
-	return &left
 }
 
 // AbandonRange stops the extension of a lease, for a caller that must answer although a handler has not returned.

@@ -8,14 +8,14 @@ import (
 )
 
 // This file is about ranges without an end: those of the partitions that are assigned to a consumer process. The lease is held as long as the caller
-// wants, and the tasks come while it is held (rule P8 in docs/design.md).
+// wants, and the tasks come while it is held (rule P7 in docs/design.md).
 
 // reservedPositions is how many positions behind a task that is looked up are reserved with one write of the lease. So many tasks are claimed by key
 // if their owner dies, and one write for so many costs next to nothing.
 const reservedPositions = 2000
 
 // HoldRange claims the lease of a range whose tasks are not known yet. Afterwards Held, InFlight or Err reports the result. If the lease is in flight
-// elsewhere, the caller may wait for RangeWaitTime and call HoldRange again. A lease that is held is extended until ReleaseRange, or until it is lost
+// elsewhere, the caller may wait for RangeWaitTime and call HoldRange again. A lease that is held is extended until ReleaseRanges, or until it is lost
 // (Range.Lost): then the contexts of the handlers under it end, none begins, and the caller may hold another Range with the same Key.
 //
 // position is that of a task that is known, or any before it.
@@ -84,9 +84,6 @@ func (s *Session) reserve(r *Range, claims []*Claim) error {
 		return nil
 	}
 	next := store.Range{End: end + reservedPositions, Till: r.till}
-	if kept := r.lease.res.Entry.Range; kept != nil {
-		next.Settled = kept.Settled
-	}
 	if err := r.beat.extendWith(&next); err != nil {
 		if isStoreFault(err) {
 			err = unavailableStore(err)
@@ -95,19 +92,4 @@ func (s *Session) reserve(r *Range, claims []*Claim) error {
 	}
 	r.lease.span.End = next.End
 	return nil
-}
-
-// ReleaseRange releases the lease of a range without an end, all tasks before the position next of which are settled, on the conditions of ReleaseRanges. No
-// handler runs under the lease.
-func (s *Session) ReleaseRange(r *Range, next int64) {
-	r.beat.stop()
-	if !r.releasable() {
-		return
-	}
-	set := r.lease.settlement(store.OpRelease, s.engine.cfg.Retention)
-	set.Refund, set.Range = true, &store.Range{Till: r.till}
-	if next >= r.till {
-		set.Range.Till = 0
-	}
-	s.sendReleases([]store.Settlement{set})
 }

@@ -61,7 +61,7 @@ func (s *Session) attempt(claim *Claim) (Outcome, store.Settlement) {
 	switch {
 	case claim.res.State == store.Claimed:
 		return s.attemptClaimed(claim, out)
-	case out.Kind == StoreDown && s.engine.cfg.StoreDown == FailOpen:
+	case s.engine.FailsOpen(claim.res.Err):
 		out = s.runUnprotected(&claim.Task, out, FailedOpen)
 	}
 	return out, store.Settlement{}
@@ -196,7 +196,7 @@ func (s *Session) executeUnclaimed(claim *Claim, began time.Time) (result []byte
 		if lost = r.enter(ctx); lost != nil {
 			return nil, nil, lost, fmt.Errorf("%w: %w", errNotBegun, lost)
 		}
-		claim.ran = true
+		claim.ran = claim.res.Entry.Token
 	}
 	result, effect, err = callSealed(ctx, claim.Task.Handler)
 	if r != nil {

@@ -135,7 +135,7 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 	return store.ClaimRequest{
 		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: claim.owner, Source: claim.Task.Source,
 		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: claim.Task.RedriveToken, TakeOver: claim.TakeOver,
-		Range: claim.span, Token: claim.rangeToken(),
+		Range: claim.span, Token: claim.leastToken(),
 	}, true
 }
 

@@ -29,7 +29,7 @@ func (s *Session) release(claim *Claim, f *store.Failure, delay time.Duration, r
 
 // released adds the result of a release to an outcome. A key that could not be released is free when its lease ends.
 func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
-	r.err = claim.fencedBy(r.err)
+	r.err = claim.fencedBy(r.err, out.Token)
 	claim.closed(r.err)
 	out.SettleTook = r.took
 	s.tellSettled(claim, &out, store.OpRelease, r)
@@ -48,7 +48,7 @@ func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
 // concluded adds the result of a settlement to an outcome.
 func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r settled) Outcome {
 	defer claim.letGo()
-	r.err = claim.fencedBy(r.err)
+	r.err = claim.fencedBy(r.err, set.Token)
 	s.tellSettled(claim, &out, set.Op, r)
 	out.SettleTook = r.took
 	if r.err != nil {

@@ -92,7 +92,7 @@ type Claim struct {
 	within  *Range       // the held range of the task
 	lease   *Range       // the range whose lease holds the task, until its key has an entry
 	byRange bool         // the range gave the claim its result
-	ran     bool         // its handler was called under the lease of a range: its key must be claimed from now on
+	ran     int64        // the token with which its handler was called under the lease of a range, 0 if it was not: its key must be claimed from now on
 }
 
 // ByRange reports whether ClaimRanges gave the claim its result.

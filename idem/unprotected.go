@@ -2,10 +2,17 @@ package idem
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/idemsk/idemsk/idem/observe"
 )
+
+// FailsOpen reports whether a task is run without protection although its claim ended with an error: the store does not answer, and the engine fails
+// open. The keys of a range whose lease can't be claimed are claimed first.
+func (e *Engine) FailsOpen(err error) bool {
+	return e.cfg.StoreDown == FailOpen && errors.Is(err, ErrStoreUnavailable)
+}
 
 // RunUnprotected runs a task without a claim, as if there were no engine, for comparison.
 func (s *Session) RunUnprotected(task *Task) Outcome {

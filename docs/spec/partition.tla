@@ -1,8 +1,10 @@
 ----------------------------- MODULE partition -----------------------------
 (* Claims by partition range.  One item for each partition has an owner, a   *)
-(* token, a lease, and the settled prefix of the last batch.  Its owner reads *)
-(* the keys of a batch, runs the records whose key is absent without a claim, *)
-(* and completes each key by one write that is conditional on its absence.    *)
+(* token and a lease.  Its owner reads the keys of a batch, runs the records   *)
+(* whose key is absent without a claim, and completes each key by one write    *)
+(* that is conditional on its absence.  The token of these runs is that of the *)
+(* lease, or a later time at which the owner has the lease (clk); the token of *)
+(* the next lease is greater than all of them.                                 *)
 (* Trouble goes by key, as in idem.tla: a failed handler writes its key; if a *)
 (* lease ended without a release, every record that its owner may have begun  *)
 (* (up to `till`) is claimed by key.                                          *)
@@ -21,12 +23,12 @@ CONSTANTS
   MaxPause,             \* leases that end while their owner is alive and its invocation was not given up
   ReadAfter,            \* TRUE: the keys are read after the lease was taken
   Isolate,              \* TRUE: records that a dead owner may have begun are claimed by key
-  KeepTill,             \* TRUE: `till` outlasts a batch that ends before it
-  Prefix,               \* "digest": the prefix of these very records is skipped | "offset": offsets alone
+  KeepTill,             \* TRUE: `till` outlasts every release | FALSE: a release forgets it
   IfAbsent,             \* TRUE: what runs without a claim is settled on condition that its key is absent
   ReleaseUnknown,       \* TRUE: the lease is released also if a settlement has no answer | FALSE: it is left to end
   ReleaseMark,          \* TRUE: what arrives after a release changes nothing
-  LeaseToken,           \* TRUE: a claim by key of a partition's owner has the token of its lease | FALSE: of its own clock
+  LeaseToken,           \* TRUE: a claim by key of a partition's owner has no smaller token than its lease | FALSE: that of its own clock
+  InLease,              \* TRUE: the token of a key is that of the lease, or a time before its end | FALSE: any time
   Stream,               \* TRUE: a consumer process: its range grows while it holds the lease, and it tries a record again, by key
   Reserve,              \* TRUE: the end of the range is written before a record behind it begins
   Higher                \* TRUE: a key whose settlement had no answer is claimed with a higher token than the lease's
@@ -44,10 +46,9 @@ Log(p, inc) == CASE Shape = "traced" -> IF inc = 2 THEN <<"G", "A">> ELSE IF p =
                  [] Shape = "one"  -> <<"A", "B">>
 NoOwn == <<"none", 0>>
 Absent == [st |-> "A", own |-> NoOwn, ver |-> 0, att |-> 0, over |-> FALSE, rel |-> FALSE]
-NoPrefix == [inc |-> 0, from |-> 0, to |-> 0]
-NoLease == [own |-> NoOwn, tok |-> 0, over |-> FALSE, rel |-> TRUE, till |-> 0, end |-> 0, pre |-> NoPrefix]
+NoLease == [own |-> NoOwn, tok |-> 0, over |-> FALSE, rel |-> TRUE, till |-> 0, end |-> 0]
 Idle == [pc |-> "idle", p |-> "p", inc |-> 1, from |-> 0, to |-> 0, i |-> 0, own |-> NoOwn,
-         tok |-> 0, till |-> 0, end |-> 0, ran |-> FALSE, seen |-> NoLease, view |-> [a \in Keys |-> "A"], by |-> "lease",
+         tok |-> 0, clk |-> 0, till |-> 0, end |-> 0, ran |-> 0, seen |-> NoLease, view |-> [a \in Keys |-> "A"], by |-> "lease",
          ver |-> 0, att |-> 0, kseen |-> Absent, zombie |-> FALSE]
 Init ==
   /\ key = [a \in Keys |-> Absent] /\ part = [p \in Parts |-> NoLease]
@@ -71,7 +72,8 @@ Max(a, b) == IF a > b THEN a ELSE b
 Msg(x, op) == [op |-> op, own |-> w[x].own, p |-> w[x].p, tok |-> w[x].tok, seen |-> w[x].seen, ver |-> w[x].ver,
                kseen |-> w[x].kseen, by |-> w[x].by, inc |-> w[x].inc, from |-> w[x].from, to |-> w[x].to, i |-> w[x].i,
                a |-> IF w[x].i \in 1..Len(Log(w[x].p, w[x].inc)) THEN K(x) ELSE "none", till |-> w[x].till,
-               fresh |-> IF w[x].ran /\ Higher THEN w[x].tok + 1 ELSE IF w[x].tok # 0 /\ LeaseToken THEN w[x].tok ELSE IF w[x].tok # 0 THEN 1 ELSE Tick(now)]
+               fresh |-> IF w[x].ran # 0 /\ Higher THEN Max(w[x].clk, w[x].ran + 1) ELSE IF w[x].tok # 0 /\ LeaseToken THEN w[x].clk
+                         ELSE IF w[x].tok # 0 THEN 1 ELSE Tick(now)]
 OnLease(op) == op \in {"take", "free", "extend", "reserve"}
 Holds(m) == key[m.a].st = "S" /\ key[m.a].own = m.own /\ key[m.a].ver = m.ver /\ ~key[m.a].rel
 OK(m) ==
@@ -83,22 +85,20 @@ OK(m) ==
     [] OTHER           -> Holds(m)
 NewLease(m) ==
   CASE m.op = "take" ->
-         [own |-> m.own, tok |-> Tick(now), over |-> FALSE, rel |-> FALSE, end |-> IF Stream THEN m.from ELSE m.to, pre |-> m.seen.pre,
+         [own |-> m.own, tok |-> Tick(now), over |-> FALSE, rel |-> FALSE, end |-> IF Stream THEN m.from ELSE m.to,
           till |-> IF m.seen.rel THEN m.seen.till ELSE Max(m.seen.till, m.seen.end)]
     [] m.op = "free" ->
-         [part[m.p] EXCEPT !.rel = TRUE, !.over = TRUE, !.end = 0,
-            !.pre = [inc |-> m.inc, from |-> m.from, to |-> m.i - 1],
-            !.till = IF m.i > @ \/ ~KeepTill THEN 0 ELSE @]
+         [part[m.p] EXCEPT !.rel = TRUE, !.over = TRUE, !.end = 0, !.till = IF KeepTill THEN @ ELSE 0]
     [] m.op = "reserve" -> [part[m.p] EXCEPT !.over = FALSE, !.end = Max(@, m.i)]
     [] m.op = "extend" -> [part[m.p] EXCEPT !.over = FALSE, !.rel = IF ReleaseMark THEN @ ELSE FALSE]
 NewKey(m) ==
   CASE m.op = "put"      -> [st |-> "S", own |-> m.own, ver |-> m.fresh, att |-> 1, over |-> FALSE, rel |-> FALSE]
     [] m.op = "steal"    -> [st |-> "S", own |-> m.own, ver |-> Tick(m.kseen.ver), att |-> m.kseen.att + 1, over |-> FALSE, rel |-> FALSE]
     [] m.op \in {"complete", "failed"} ->
-         [st |-> IF m.op = "complete" THEN "C" ELSE "F", own |-> m.own, ver |-> IF m.by = "lease" THEN m.tok ELSE m.ver,
+         [st |-> IF m.op = "complete" THEN "C" ELSE "F", own |-> m.own, ver |-> m.ver,
           att |-> 1, over |-> TRUE, rel |-> FALSE]
     [] m.op = "retry"    -> IF m.by = "lease"
-                            THEN [st |-> "S", own |-> m.own, ver |-> m.tok, att |-> 1, over |-> TRUE, rel |-> TRUE]
+                            THEN [st |-> "S", own |-> m.own, ver |-> m.ver, att |-> 1, over |-> TRUE, rel |-> TRUE]
                             ELSE [key[m.a] EXCEPT !.over = TRUE, !.rel = TRUE]
 Land(m) ==
   IF ~OK(m) THEN UNCHANGED <<key, part, ever, bad, now>>
@@ -137,7 +137,7 @@ Begin(x, r) ==
     IF Stream /\ Reserve /\ r.i > r.end THEN [r EXCEPT !.pc = "reserve"]
     ELSE IF x \notin KeyWorkers /\ st \in {"C", "F"} THEN Begin(x, [r EXCEPT !.i = @ + 1])
     ELSE IF x \notin KeyWorkers /\ st = "A" /\ (r.i > r.till \/ ~Isolate)
-         THEN [r EXCEPT !.pc = "run", !.by = "lease", !.ver = r.tok, !.att = 1]
+         THEN [r EXCEPT !.pc = "run", !.by = "lease", !.ver = r.clk, !.att = 1]
     ELSE [r EXCEPT !.pc = "put", !.by = "key", !.ver = 0, !.att = 0]
 ----------------------------------------------------------------------------
 (* The event source.  It acknowledges what the invocation answered, unless it has given the invocation up. *)
@@ -169,11 +169,9 @@ Look(x) ==
   /\ LET l == part[w[x].p] IN
      IF l.rel \/ l.over THEN w' = [w EXCEPT ![x].pc = "take", ![x].seen = l] /\ UNCHANGED esm
      ELSE Answer(x, w[x].from)                     \* in flight elsewhere
-Skipped(x, pre) ==          \* the settled prefix is skipped, if the batch begins with it and contains it
-  IF pre.from = w[x].from /\ pre.to <= w[x].to /\ (Prefix = "offset" \/ pre.inc = w[x].inc) THEN pre.to + 1 ELSE w[x].from
 Took(x, l) ==
-  LET r == [w[x] EXCEPT !.tok = l.tok, !.till = l.till, !.end = l.end, !.seen = NoLease] IN
-  w' = [w EXCEPT ![x] = IF ReadAfter THEN [r EXCEPT !.pc = "read", !.i = Skipped(x, l.pre)] ELSE Begin(x, r)] /\ UNCHANGED esm
+  LET r == [w[x] EXCEPT !.tok = l.tok, !.clk = l.tok, !.till = l.till, !.end = l.end, !.seen = NoLease] IN
+  w' = [w EXCEPT ![x] = IF ReadAfter THEN [r EXCEPT !.pc = "read"] ELSE Begin(x, r)] /\ UNCHANGED esm
 Take(x) ==
   /\ w[x].pc = "take"
   /\ \/ LostReply(x, "take") \/ Delayed(x, "take")
@@ -188,9 +186,11 @@ ReserveNext(x) ==
         /\ IF OK(Msg(x, "reserve")) THEN w' = [w EXCEPT ![x] = Begin(x, [@ EXCEPT !.end = w[x].i])] /\ UNCHANGED esm
            ELSE Answer(x, w[x].i)                  \* the lease is lost
 Read(x) ==
-  /\ w[x].pc = "read" /\ Calm /\ UNCHANGED esm
-  /\ LET r == [w[x] EXCEPT !.view = [a \in Keys |-> key[a].st]] IN
-     w' = [w EXCEPT ![x] = IF ReadAfter THEN Begin(x, r) ELSE [r EXCEPT !.pc = "look"]]
+  /\ w[x].pc = "read" /\ UNCHANGED <<key, part, net, n, ever, bad, esm>> /\ Quiet
+  /\ \E c \in {w[x].tok} \cup (IF ReadAfter /\ (InLease => part[w[x].p].own = w[x].own /\ ~part[w[x].p].over) THEN {Tick(now)} ELSE {}) :   \* a time before the end of the lease
+     LET r == [w[x] EXCEPT !.view = [a \in Keys |-> key[a].st], !.clk = c] IN
+     /\ w' = [w EXCEPT ![x] = IF ReadAfter THEN Begin(x, r) ELSE [r EXCEPT !.pc = "look"]]
+     /\ now' = Max(now, c)
 Extend(x) ==
   /\ w[x].pc \in {"running", "complete"} /\ w[x].by = "lease" /\ n.ext < MaxExt
   /\ \/ /\ n' = [n EXCEPT !.ext = @ + 1] /\ Land(Msg(x, "extend")) /\ UNCHANGED <<net, w, esm>> /\ Quiet
@@ -204,7 +204,7 @@ Free(x) ==
 ----------------------------------------------------------------------------
 (* The records of the batch, in order *)
 Step(x, pc) == w' = [w EXCEPT ![x].pc = pc] /\ UNCHANGED esm
-Settle(x, st) == w' = [w EXCEPT ![x] = Begin(x, [@ EXCEPT !.i = @ + 1, !.ran = FALSE, !.view[K(x)] = st, !.kseen = Absent])] /\ UNCHANGED esm
+Settle(x, st) == w' = [w EXCEPT ![x] = Begin(x, [@ EXCEPT !.i = @ + 1, !.ran = 0, !.view[K(x)] = st, !.kseen = Absent])] /\ UNCHANGED esm
 (* claims by key: rules 1, 5 and 7 of idem.tla *)
 Got(x, it) == w' = [w EXCEPT ![x].pc = "run", ![x].ver = it.ver, ![x].att = it.att, ![x].kseen = Absent] /\ UNCHANGED esm
 Decide(x, it) ==
@@ -241,7 +241,7 @@ Finish(x) ==
 DeadLetter(x) ==
   /\ w[x].pc = "dl" /\ dl' = dl \cup {K(x)} /\ Step(x, "failed")
   /\ UNCHANGED <<key, part, net, n, ever, bad, runs, last, now>>
-Again(x, ran) ==     \* the record is tried again, by key
+Again(x, ran) ==     \* the record is tried again, by key; ran is the token of the run without an answer, or 0
   w' = [w EXCEPT ![x] = [@ EXCEPT !.pc = "put", !.by = "key", !.ran = ran, !.ver = 0, !.att = 0]] /\ UNCHANGED esm
 Write(x, op, st) ==
   /\ w[x].pc = op
@@ -249,11 +249,11 @@ Write(x, op, st) ==
      \/ /\ Sent(x, op)
         /\ IF (OK(Msg(x, op)) \/ Own(Msg(x, op))) /\ st # "S" THEN Settle(x, st)
            ELSE IF key[K(x)].st \in {"C", "F"} THEN Settle(x, key[K(x)].st)     \* another owner's
-           ELSE IF Stream /\ st = "S" THEN Again(x, FALSE)
+           ELSE IF Stream /\ st = "S" THEN Again(x, 0)
            ELSE Step(x, "free")
 Unanswered(x) ==     \* the store does not answer any more: the invocation reports the record and those after it
   /\ w[x].pc \in {"complete", "failed", "retry"} /\ n.fault < MaxFault /\ n' = [n EXCEPT !.fault = @ + 1]
-  /\ IF Stream /\ w[x].by = "lease" THEN Again(x, TRUE) ELSE IF ReleaseUnknown THEN Step(x, "free") ELSE Answer(x, w[x].i)
+  /\ IF Stream /\ w[x].by = "lease" THEN Again(x, w[x].ver) ELSE IF ReleaseUnknown THEN Step(x, "free") ELSE Answer(x, w[x].i)
   /\ UNCHANGED <<key, part, net, ever, bad, now>> /\ Quiet
 Crash(x) ==
   /\ w[x].pc # "idle" /\ n.fault < MaxFault /\ n' = [n EXCEPT !.fault = @ + 1]
@@ -290,8 +290,6 @@ NoSameToken  == "sameToken" \notin bad          \* two runs of a key have differ
 NoRelock     == "relocked" \notin bad
 NoUnrunDead  == "dlUnrun" \notin bad             \* dead-lettered as exhausted, never called
 NoLostRecord == \A p \in Parts : \A r \in esm[p].acked : Log(p, r[1])[r[2]] \in ever \cup dl
-PrefixTrue   == \A p \in Parts : LET pre == part[p].pre IN
-                  \A o \in pre.from..pre.to : pre.inc > 0 => key[Log(p, pre.inc)[o]].st \in {"C", "F"}
 Attempts     == \A a \in Keys : runs[a] <= MaxAttempts + 1    \* the run without a claim that ended with its process is not counted
 Settled      == <>[](\A p \in Parts : esm[p].pos > Len(Log(p, esm[p].inc)))
 Bound        == now < MaxToken                  \* so Tick grows in all states that are checked

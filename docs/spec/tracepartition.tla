@@ -11,7 +11,7 @@
 EXTENDS Naturals, Sequences, FiniteSets, Traces
 
 CONSTANTS Workers, KeyWorkers, Shape, MaxAttempts, MaxFault, MaxLost, MaxLate, MaxExt, MaxDup, MaxRewind, MaxRecreate, MaxToken,
-  Cuts, MaxPause, ReadAfter, Isolate, KeepTill, Prefix, IfAbsent, ReleaseUnknown, ReleaseMark, LeaseToken, Reserve, Higher
+  Cuts, MaxPause, ReadAfter, Isolate, KeepTill, IfAbsent, ReleaseUnknown, ReleaseMark, LeaseToken, InLease, Reserve, Higher
 
 VARIABLES
   t, i, ok,
@@ -31,9 +31,10 @@ New(e) == [p |-> e.p, inc |-> e.inc, from |-> e.from, to |-> e.to,
            own |-> Batch!NoOwn, tok |-> 0, till |-> 0, end |-> 0, held |-> FALSE,  \* of its last lease
            tokens |-> {},      \* those of its leases
            view |-> <<>>,      \* by record: the status that was read under the last lease
+           clk |-> <<>>,       \* by record: the token that the store gave then, or 0
            claim |-> <<>>,     \* by record: the claim of its key
-           ran |-> {},         \* the records that ran without a claim, each with the token of the lease
-           open |-> {},        \* those of them whose keys may have no entry
+           ran |-> {},         \* the records that ran without a claim, each with the token of the lease and its own
+           open |-> {},        \* those of them whose keys may have no entry, each with the token of the lease
            done |-> {}, failed |-> {}]  \* records whose handler has returned, and not been settled since
 
 Init == /\ t \in DOMAIN Traces /\ i = 0 /\ ok = TRUE /\ dl = {}
@@ -46,17 +47,15 @@ Keep          == UNCHANGED <<dl, high>>
 
 ----------------------------------------------------------------------------
 (* The lease *)
-Seen(l) == [own |-> l.own, tok |-> l.tok, rel |-> l.rel, till |-> l.till, end |-> l.end,
-            pre |-> IF l.pre.to < l.pre.from \/ Trace.stream THEN Batch!NoPrefix ELSE l.pre]   \* a process keeps no prefix
-Got(e)  == [own |-> Owner(e.gotOwn), tok |-> e.gotTok, rel |-> e.gotRel, till |-> e.gotTill, end |-> e.gotEnd,
-            pre |-> IF e.gotTo < e.gotFrom \/ Trace.stream THEN Batch!NoPrefix ELSE [inc |-> e.gotInc, from |-> e.gotFrom, to |-> e.gotTo]]
+Seen(l) == [own |-> l.own, tok |-> l.tok, rel |-> l.rel, till |-> l.till, end |-> l.end]
+Got(e)  == [own |-> Owner(e.gotOwn), tok |-> e.gotTok, rel |-> e.gotRel, till |-> e.gotTill, end |-> e.gotEnd]
 
-OfLease(e, op, r) == [op |-> op, own |-> Owner(e.own), p |-> r.p, tok |-> e.tok, seen |-> part[r.p], inc |-> r.inc, from |-> e.end, to |-> e.end, i |-> e.end]
+OfLease(e, op, r) == [op |-> op, own |-> Owner(e.own), p |-> r.p, tok |-> e.tok, seen |-> part[r.p], from |-> e.end, to |-> e.end, i |-> e.end]
 
 Took(e, l) ==
   LET r == inv[e.inv] IN
   /\ Seen(l) = Got(e) /\ part' = [part EXCEPT ![r.p] = l] /\ UNCHANGED key /\ Keep
-  /\ Learn(e, [r EXCEPT !.own = l.own, !.tok = l.tok, !.till = l.till, !.end = l.end, !.held = TRUE, !.tokens = @ \cup {<<l.own, l.tok>>}, !.view = <<>>])
+  /\ Learn(e, [r EXCEPT !.own = l.own, !.tok = l.tok, !.till = l.till, !.end = l.end, !.held = TRUE, !.tokens = @ \cup {<<l.own, l.tok>>}, !.view = <<>>, !.clk = <<>>])
 
 Take(e) ==
   LET l == part[inv[e.inv].p]
@@ -67,22 +66,14 @@ Take(e) ==
             e.answer = "claimed" /\ Batch!OK(m) /\ e.gotTok > l.tok /\ Took(e, [Batch!NewLease(m) EXCEPT !.tok = e.gotTok])
        [] OTHER -> e.answer = "inFlight" /\ UNCHANGED <<key, part, inv>> /\ Keep
 
-(* The settled prefix that a release writes, and whether it forgets what a dead owner may have begun, are checked against the keys. *)
-Freed(e, r) ==
-  LET settled == {o \in 1..Len(Batch!Log(r.p, r.inc)) : Final(Batch!Log(r.p, r.inc)[o])}
-      next == IF Trace.stream THEN (IF e.gotTill = 0 /\ (1..part[r.p].till) \cap (1..Len(Batch!Log(r.p, r.inc))) \subseteq settled THEN part[r.p].till + 1 ELSE 0)
-              ELSE r.from + e.n
-  IN /\ ~\E o \in r.open : o[2] = e.tok
-     /\ ~Trace.stream => r.from..(next - 1) \subseteq settled
-     /\ part' = [part EXCEPT ![r.p] = Batch!NewLease([OfLease(e, "free", r) EXCEPT !.i = next, !.from = r.from])]
-
 Lease(e) ==
   LET r == inv[e.inv]
       m == OfLease(e, e.op, r)
   IN /\ <<Owner(e.own), e.tok>> \in r.tokens /\ UNCHANGED key /\ Keep
      /\ IF Batch!OK(m)
         THEN /\ e.answer = "ok"
-             /\ IF e.op = "free" THEN Freed(e, [r EXCEPT !.from = IF Trace.stream THEN 1 ELSE @]) ELSE part' = [part EXCEPT ![r.p] = Batch!NewLease(m)]
+             /\ e.op = "free" => ~\E o \in r.open : o[2] = e.tok     \* each record that ran has an entry
+             /\ part' = [part EXCEPT ![r.p] = Batch!NewLease(m)]
              /\ Seen(part'[r.p]) = Got(e)
         ELSE e.answer = (IF e.op = "free" /\ Batch!Own(m) THEN "ok" ELSE "fenced") /\ UNCHANGED part
      /\ Learn(e, CASE e.op = "free" -> [r EXCEPT !.held = @ /\ e.tok # r.tok]
@@ -93,14 +84,15 @@ Lease(e) ==
 (* The keys *)
 Look(e) ==
   /\ inv[e.inv].held /\ e.answer = key[K(e)].st /\ UNCHANGED <<key, part>> /\ Keep
-  /\ Learn(e, [inv[e.inv] EXCEPT !.view = With(@, e.i, e.answer)])
+  /\ Learn(e, [inv[e.inv] EXCEPT !.view = With(@, e.i, e.answer), !.clk = With(@, e.i, e.tok)])
 
 Entry(it)  == [st |-> it.st, own |-> it.own, ver |-> it.ver, att |-> IF it.st = "S" THEN it.att ELSE 0, rel |-> it.rel]
 GotKey(e)  == [st |-> e.gotSt, own |-> Owner(e.gotOwn), ver |-> e.gotTok, att |-> IF e.gotSt = "S" THEN e.gotAtt ELSE 0, rel |-> e.gotRel]
 Put(e, it) == /\ Entry(it) = GotKey(e) /\ key' = [key EXCEPT ![K(e)] = it] /\ high' = [high EXCEPT ![K(e)] = Batch!Max(@, it.ver)] /\ UNCHANGED <<part, dl>>
 
-(* The token of a claim under a lease is that of the lease, or a higher one if the record has run with that. *)
-Fresh(e, r) == IF ~r.held THEN e.gotTok > high[K(e)] ELSE \E l \in r.tokens : e.gotTok = l[2] + 1 \/ (e.gotTok = l[2] /\ <<e.i, l[2]>> \notin r.ran)
+(* The token of a claim under a lease is no smaller than that of the lease, and greater than that with which the record has run. *)
+Fresh(e, r) == IF ~r.held THEN e.gotTok > high[K(e)]
+               ELSE (\E l \in r.tokens : e.gotTok >= l[2]) /\ \A o \in r.ran : o[1] = e.i => e.gotTok > o[3]
 
 Closed(open, e) == {o \in open : o[1] # e.i}
 
@@ -119,15 +111,16 @@ Claim(e) ==
 
 Run(e) ==
   LET r == inv[e.inv]
-      begin == [p |-> r.p, inc |-> r.inc, i |-> e.i, to |-> e.i, tok |-> r.tok, till |-> r.till, end |-> r.end,
+      begin == [p |-> r.p, inc |-> r.inc, i |-> e.i, to |-> e.i, tok |-> r.tok, till |-> r.till, end |-> r.end, clk |-> e.tok,
                 view |-> [a \in Batch!Keys |-> IF a = K(e) THEN r.view[e.i] ELSE "A"], pc |-> "", by |-> "", ver |-> 0, att |-> 0]
   IN /\ UNCHANGED <<key, part>> /\ Keep
      /\ IF e.i \in DOMAIN r.claim
         THEN e.tok = r.claim[e.i].tok /\ e.att = r.claim[e.i].att /\ inv' = inv
-        ELSE /\ r.held /\ e.i \in DOMAIN r.view /\ <<e.i, r.tok>> \notin r.ran
+        ELSE /\ r.held /\ e.i \in DOMAIN r.view /\ ~\E o \in r.ran : o[1] = e.i /\ o[2] = r.tok
+             /\ e.tok >= r.tok /\ e.tok <= Batch!Max(r.tok, r.clk[e.i])     \* the end of the lease may be before the time of the read
              /\ LET next == IF Trace.stream THEN Process!Begin("", begin) ELSE Batch!Begin("", begin)
                 IN next.pc = "run" /\ e.tok = next.ver /\ e.att = next.att
-             /\ inv' = [inv EXCEPT ![e.inv].ran = @ \cup {<<e.i, r.tok>>}, ![e.inv].open = @ \cup {<<e.i, r.tok>>}]
+             /\ inv' = [inv EXCEPT ![e.inv].ran = @ \cup {<<e.i, r.tok, e.tok>>}, ![e.inv].open = @ \cup {<<e.i, r.tok>>}]
 
 Return(e) == /\ UNCHANGED <<key, part>> /\ Keep
              /\ inv' = [inv EXCEPT ![e.inv].done = IF e.answer = "ok" THEN @ \cup {e.i} ELSE @ \ {e.i},
@@ -137,7 +130,7 @@ Settle(e) ==
   LET r == inv[e.inv]
       m == [op |-> IF e.op = "refund" THEN "retry" ELSE e.op, own |-> Owner(e.own), a |-> K(e), by |-> e.by, ver |-> e.tok, tok |-> e.tok]
       it == [Batch!NewKey(m) EXCEPT !.att = IF e.op = "refund" THEN @ - 1 ELSE @]
-  IN /\ e.by = "lease" => <<e.i, e.tok>> \in r.ran /\ <<Owner(e.own), e.tok>> \in r.tokens
+  IN /\ e.by = "lease" => \E o \in r.ran : o[1] = e.i /\ o[3] = e.tok /\ <<Owner(e.own), o[2]>> \in r.tokens
      /\ e.by = "key" => e.i \in DOMAIN r.claim /\ e.own = r.claim[e.i].own /\ e.tok = r.claim[e.i].tok
      /\ e.op = "complete" => e.i \in r.done
      /\ e.op = "retry" => e.i \in r.failed
@@ -176,6 +169,5 @@ Next == /\ ok /\ i < Len(Trace.events)
 
 Spec == Init /\ [][Next]_<<t, i, ok, key, part, inv, dl, high>>
 
-Explained  == ok
-PrefixTrue == Batch!PrefixTrue
+Explained == ok
 =============================================================================

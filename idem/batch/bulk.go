@@ -87,7 +87,8 @@ func (b *bulk) abandoned() bool {
 	return b.closed
 }
 
-// next returns the items of the next round. An item that makes the same request as an item that has ended shares its outcome.
+// next returns the items of the next round. An item that makes the same request as an item that has ended shares its outcome, unless its
+// task was replaced.
 func (b *bulk) next() (round []*Item) {
 	type keyed struct {
 		key string
@@ -98,6 +99,7 @@ func (b *bulk) next() (round []*Item) {
 	var unready *held
 	for _, it := range b.items {
 		same := keyed{it.Task.Key, requestOf(&it.Task)}
+		key := it.claim.Task.Key
 		first := ended[same]
 		switch {
 		case it.completed.Load():
@@ -108,10 +110,10 @@ func (b *bulk) next() (round []*Item) {
 			unready = it.within
 		case it.Unprotected:
 			round = append(round, it)
-		case first != nil:
+		case first != nil && !it.replaced:
 			b.end(it, first.Outcome, true)
-		case !busy[it.Task.Key]:
-			busy[it.Task.Key] = true
+		case !busy[key]:
+			busy[key] = true
 			round = append(round, it)
 		}
 	}
@@ -135,7 +137,7 @@ func (b *bulk) process(round []*Item) {
 		b.claim(part)
 		for _, it := range part {
 			switch state := it.claim.State(); {
-			case it.Unprotected, state == store.Claimed:
+			case b.callable(it):
 				free = append(free, it)
 			case state == store.ClaimLeaseOver:
 				suspects = append(suspects, it)
@@ -157,11 +159,26 @@ func (b *bulk) process(round []*Item) {
 		it.claim.TakeOver = true
 		b.claim([]*Item{it})
 		it.claim.TakeOver = false
-		if it.claim.State() == store.Claimed {
+		switch {
+		case b.callable(it):
 			b.call([]*Item{it})
+		case it.claim.State() == store.Claimed:
+			b.settle(it)
 		}
 	}
 	b.wait(waiting)
+}
+
+// callable reports whether the item is to be passed to the handler: its key is claimed, or the engine fails open. The handler of a task that replaced
+// another one is called by settle.
+func (b *bulk) callable(it *Item) bool {
+	switch {
+	case it.replaced:
+		return false
+	case it.Unprotected, it.claim.State() == store.Claimed:
+		return true
+	}
+	return b.scheduler.engine.FailsOpen(it.claim.Err())
 }
 
 // claim claims the keys of items.
@@ -188,16 +205,15 @@ func (b *bulk) wait(items []*Item) {
 	all.Wait()
 }
 
-// settle ends an item whose handler must not be called.
+// settle ends an item for which the bulk handler is not called. It calls the handler of a task that replaced another one.
 func (b *bulk) settle(it *Item) {
 	b.endOrReplace(it, b.session.Run(&it.claim))
 }
 
-// endOrReplace ends an item. If its key was refused and there is a substitute task, it runs the substitute first.
+// endOrReplace ends an item. If its key was refused and there is a substitute task, the item takes part in the next round with that task.
 func (b *bulk) endOrReplace(it *Item, out idem.Outcome) {
 	if it.refuse(&out) && it.replace() {
-		b.claim([]*Item{it})
-		out = b.session.Run(&it.claim)
+		return
 	}
 	b.end(it, out, false)
 }

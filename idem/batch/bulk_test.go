@@ -252,6 +252,59 @@ func TestBulkRunsSubstitutes(t *testing.T) {
 	})
 }
 
+// The key of a substitute task may have a dead owner, or be in flight elsewhere, as any other key: it is taken over alone, or waited for.
+func TestBulkTakesTheKeyOfASubstituteOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		f.bulk(f.items("a"), nil)
+		f.hold("place of dead", time.Second)
+		<-time.After(2 * time.Second)
+		f.hold("place of held", 5*time.Second)
+		var items []*batch.Item
+		for _, place := range []string{"place of dead", "place of held"} {
+			other := f.item("a")
+			other.Task.Fingerprint = idem.FingerprintOf([]byte("another request " + place))
+			other.Substitute = substitute{f.item(place).Task}
+			items = append(items, other)
+		}
+		items = append(items, f.item("b"))
+		f.bulk(items, nil)
+		f.wantCalls([]string{"a"}, []string{"b"})
+		f.wantKinds(items, idem.Executed, idem.Executed, idem.Executed)
+		equal(t, "handlers of substitutes", strings.Join(f.order, ", "), "place of dead, place of held")
+		equal(t, "stolen", items[0].Outcome.Stolen, true)
+	})
+}
+
+// An engine that fails open passes the items to the handler, without protection.
+func TestBulkFailsOpen(t *testing.T) {
+	for policy, kind := range map[idem.StoreDownPolicy]idem.Kind{idem.FailOpen: idem.FailedOpen, idem.FailClosed: idem.StoreDown} {
+		f := newFixture(t, idem.Config{})
+		down := &counted{Store: f.store}
+		down.cutOff.Store(true)
+		engine, err := idem.New(down, idem.Config{StoreDown: policy})
+		if err == nil {
+			f.scheduler, err = batch.New(engine, batch.Config{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		items := f.items("a", "b")
+		f.bulk(items, func(_ context.Context, it *batch.Item) error {
+			if _, protected := idem.AttemptFrom(it.Context()); protected {
+				t.Error("an item has an attempt")
+			}
+			return nil
+		})
+		if policy == idem.FailOpen {
+			f.wantCalls([]string{"a", "b"})
+		} else {
+			f.wantCalls()
+		}
+		f.wantKinds(items, kind, kind)
+	}
+}
+
 type substitute struct{ task idem.Task }
 
 // SubstituteFor implements batch.Substitute.

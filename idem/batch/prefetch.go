@@ -176,12 +176,13 @@ func (l *lane) releaseClaims() {
 }
 
 // unbegun adds the claims of items that are claimed and have not begun, and marks the items as not claimed. It also marks items
-// as not claimed whose key was in flight elsewhere or whose claim failed, so that they are claimed again.
+// as not claimed whose key was in flight elsewhere or whose claim failed, so that they are claimed again. The items of a range that is not
+// ready are those of the goroutine that waits for its lease.
 func (l *lane) unbegun(claims []*idem.Claim) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range l.items {
-		if it.begun || !it.claimed || it.byRange() {
+		if !it.ready() || it.begun || !it.claimed || it.byRange() {
 			continue
 		}
 		switch it.claim.State() {

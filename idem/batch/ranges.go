@@ -77,13 +77,9 @@ func (l leases) release() {
 	all := make([]*idem.Range, len(l.ranges))
 	for i, h := range l.ranges {
 		<-h.ready // of a range none of whose items was tried
-		n := 0
-		for n < len(h.items) && h.items[n].Settled() {
-			n++
-		}
-		h.lease.Settled, all[i] = n, &h.lease
+		all[i] = &h.lease
 	}
-	l.session.ReleaseRanges(all)
+	l.session.ReleaseRanges(all...)
 }
 
 // abandon leaves the leases to end by themselves, because handlers have not returned.

@@ -64,7 +64,15 @@ func (p *partitions) byRange() *process { return p.process(idem.Config{ClaimByRa
 
 // deliver delivers the records of a partition from an offset to before another one, and returns how they ended.
 func (p *process) deliver(ctx context.Context, partition int, from, to int) (ended string) {
-	var items []*batch.Item
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	items := p.items(partition, from, to)
+	p.run(ctx, items, rangeOf(partition, items))
+	return endsOf(items)
+}
+
+// items returns the items of the records of a partition from an offset to before another one.
+func (p *process) items(partition int, from, to int) (items []*batch.Item) {
 	for offset := from; offset < to; offset++ {
 		key := p.topic[partition][offset]
 		items = append(items, &batch.Item{Position: int64(offset), Task: idem.Task{
@@ -80,9 +88,15 @@ func (p *process) deliver(ctx context.Context, partition int, from, to int) (end
 			}),
 		}})
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	p.run(ctx, items, batch.Range{Key: fmt.Sprintf("ns%%t-%d", partition), Source: items[0].Task.Source, Items: items})
+	return items
+}
+
+func rangeOf(partition int, items []*batch.Item) batch.Range {
+	return batch.Range{Key: fmt.Sprintf("ns%%t-%d", partition), Source: items[0].Task.Source, Items: items}
+}
+
+// endsOf returns how items have ended.
+func endsOf(items []*batch.Item) (ended string) {
 	for _, it := range items {
 		ended += it.Outcome.Kind.String() + " "
 	}
@@ -139,11 +153,28 @@ func (p *partitions) wantEnded(ended, want string) {
 // wantEntry checks the entry of a key: "COMPLETED 1" has the status and the attempts.
 func (p *partitions) wantEntry(key, want string) store.Entry {
 	p.Helper()
-	rec, err := p.store.Get(p.Context(), key)
-	if got := fmt.Sprint(rec.Status, " ", rec.Attempts); err != nil || got != want {
-		p.Errorf("entry of %s: %s, %v; want %s", key, got, err, want)
+	rec := p.get(key)
+	if got := fmt.Sprint(rec.Status, " ", rec.Attempts); got != want {
+		p.Errorf("entry of %s: %s; want %s", key, got, want)
 	}
 	return rec
+}
+
+func (p *partitions) get(key string) store.Entry {
+	p.Helper()
+	rec, err := p.store.Get(p.Context(), key)
+	if err != nil {
+		p.Error(err)
+	}
+	return rec
+}
+
+// wantTill checks the position before which the keys of partition 0 are claimed.
+func (p *partitions) wantTill(want int64) {
+	p.Helper()
+	if rec := p.get("ns%t-0"); rec.Range == nil || rec.Range.Till != want {
+		p.Errorf("the lease is %+v, its range %+v; want till %d", rec, rec.Range, want)
+	}
 }
 
 // counted counts requests, and fails them all once it is cut off, as those of a process that died.

@@ -32,7 +32,6 @@ type rangeEvent struct {
 	Tok    int64  `json:"tok"` // since the trace began, in ms
 	Att    int    `json:"att"`
 	End    int64  `json:"end"` // of the request
-	N      int    `json:"n"`   // how many records the prefix has that a release writes
 	Answer string `json:"answer"`
 	Lost   bool   `json:"lost"` // the answer does not arrive
 
@@ -44,9 +43,6 @@ type rangeEvent struct {
 	GotRel  bool   `json:"gotRel"`
 	GotTill int64  `json:"gotTill"`
 	GotEnd  int64  `json:"gotEnd"`
-	GotFrom int64  `json:"gotFrom"`
-	GotTo   int64  `json:"gotTo"`
-	GotInc  int    `json:"gotInc"`
 }
 
 // recordsOf returns the keys of a partition's records in docs/spec/partition.tla. inc is 2 after the topic was deleted and created again.
@@ -74,7 +70,6 @@ type rangeRecorder struct {
 	events      []*rangeEvent
 	invocations int
 	owners      map[string]*rangeOwner
-	prefixes    map[string]int       // the incarnation whose records a prefix has, by lease and digest
 	over        map[string]time.Time // the end of the lease that was recorded last, by key
 	want        string               // the keys that are to be final
 }
@@ -85,7 +80,7 @@ type rangeOwner struct{ number, inv, record int }
 func newRangeRecorder(t *testing.T, seed uint64, stream bool) *rangeRecorder {
 	r := &rangeRecorder{
 		T: t, store: memstore.New(memstore.Config{BatchSize: 25, MaxClockSkew: -1}), stream: stream, stride: 1, begun: time.Now().Add(-time.Second), lossy: 0.3,
-		rand: rand.New(rand.NewPCG(seed, 1)), owners: map[string]*rangeOwner{"": {}}, prefixes: make(map[string]int), over: make(map[string]time.Time),
+		rand: rand.New(rand.NewPCG(seed, 1)), owners: map[string]*rangeOwner{"": {}}, over: make(map[string]time.Time),
 	}
 	if stream {
 		r.stride = 1000 // so that a process writes the end of its range again
@@ -172,8 +167,6 @@ func (r *rangeRecorder) seen(e *rangeEvent, key string) {
 	e.GotSt, e.GotOwn, e.GotTok, e.GotAtt, e.GotRel = string(rec.Status[0]), r.owned(rec.Owner).number, r.token(rec.Token), rec.Attempts, rec.Released()
 	if kept := rec.Range; kept != nil {
 		e.GotTill, e.GotEnd = r.index(kept.Till), r.index(kept.End)
-		e.GotFrom, e.GotTo = r.index(kept.Settled.First)+1, r.index(kept.Settled.End)
-		e.GotInc = r.prefixes[key+string(kept.Settled.Digest[:])]
 	}
 }
 
@@ -309,7 +302,8 @@ func (s *rangeNetwork) Look(ctx context.Context, reqs []store.ClaimRequest) (res
 			case res.State == store.ClaimUnknown && res.Entry.Status == "":
 				answer = "A"
 			}
-			s.event("look", answer, reqs[i].Key, lost).I = s.record(reqs[i].Source)
+			e := s.event("look", answer, reqs[i].Key, lost)
+			e.I, e.Tok = s.record(reqs[i].Source), s.token(results[i].Entry.Token)
 		}
 	})
 	if err != nil {
@@ -354,8 +348,6 @@ func (s *rangeNetwork) settled(set *store.Settlement, err error, lost bool) {
 		answer = "fenced"
 	case err != nil:
 		s.Errorf("%s of %s: %v", set.Op, set.Key, err)
-	case set.Range != nil && set.Op == store.OpRelease:
-		s.prefixes[set.Key+string(set.Range.Settled.Digest[:])] = s.inc
 	}
 	op := map[store.SettleOp]string{store.OpComplete: "complete", store.OpFail: "failed", store.OpRelease: "retry", store.OpExtend: "extend"}[set.Op]
 	switch {
@@ -375,6 +367,6 @@ func (s *rangeNetwork) settled(set *store.Settlement, err error, lost bool) {
 		e.By, e.I = "lease", s.record(set.Claim.Source)
 	}
 	if kept := set.Range; kept != nil {
-		e.End, e.N = s.index(kept.End), int(s.index(kept.Settled.End)-s.index(kept.Settled.First))
+		e.End = s.index(kept.End)
 	}
 }

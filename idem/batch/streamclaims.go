@@ -222,8 +222,9 @@ func (st *Stream) claim(items []*streamItem) {
 		switch r := it.lane.within; {
 		case r == nil:
 			claims = append(claims, &it.claim)
-		case r.err != nil:
-			it.claim.Refuse(r.err)
+		case r.byKey:
+			it.claim.Enter(nil)
+			claims = append(claims, &it.claim)
 		default:
 			it.claim.Position, it.claim.ByKey = it.Position, it.replaced
 			it.claim.Enter(r.lease)
@@ -253,7 +254,7 @@ func (st *Stream) answered(items []*streamItem) {
 		it.phase = claimed
 		suspect = suspect || it.claim.State() == store.ClaimLeaseOver
 		switch {
-		case it.claim.LeaseLost(): // it is looked up again under another lease
+		case it.claim.LeaseLost(), it.lane.within != nil && !it.lane.within.open: // it is looked up again under another lease
 			it.unclaim()
 		case st.unavailable(it):
 			failed = append(failed, it)

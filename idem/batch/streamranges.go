@@ -2,7 +2,6 @@ package batch
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -19,15 +18,13 @@ type streamRange struct {
 	source  string
 	last    int64         // the highest position of its items
 	lease   *idem.Range   // the last one that was held; nil if none was
-	open    bool          // items may be looked up, or get err
-	err     error         // the store is unavailable, and the engine fails open
+	open    bool          // items may be looked up, or claimed by key
+	byKey   bool          // they are claimed by key, see idem.Engine.FailsOpen
 	claimed chan struct{} // closed when no claim of the lease is in progress
 	stopped chan struct{} // closed by Stop
 	left    chan struct{} // closed when the lease was released, or left to end
 
-	// of a range that was stopped
-	lanes []*streamLane // that had not ended
-	next  int64         // the position before which all items are settled
+	lanes []*streamLane // that had not ended when the range was stopped
 }
 
 // rangeOf returns the range of an item, nil if it has none. It begins one that is new.
@@ -70,6 +67,7 @@ func (r *streamRange) claim(lease *idem.Range, last int64) {
 		if !lease.InFlight() {
 			return
 		}
+		r.elsewhere()
 		if pause, ok := session.RangeWaitTime(lease); !ok || !r.sleep(pause) {
 			return
 		}
@@ -96,7 +94,7 @@ func (r *streamRange) answered(lease *idem.Range, n int) (pause time.Duration, a
 	defer st.mu.Unlock()
 	if lease.Held() {
 		r.lease = lease
-		r.set(true, nil)
+		r.begin(false)
 		st.proceed()
 		return 0, false
 	}
@@ -105,11 +103,10 @@ func (r *streamRange) answered(lease *idem.Range, n int) (pause time.Duration, a
 	}
 	cfg := st.scheduler.cfg
 	err := lease.Err()
-	switch unavailable := errors.Is(err, idem.ErrStoreUnavailable); {
-	case unavailable && st.scheduler.engine.Config().StoreDown == idem.FailOpen:
-		r.set(true, err)
-	default:
-		r.set(false, nil)
+	if st.scheduler.engine.FailsOpen(err) {
+		r.begin(true)
+	} else {
+		r.shut()
 		r.report(err)
 	}
 	if errors.Is(err, idem.ErrStoreUnavailable) {
@@ -119,13 +116,33 @@ func (r *streamRange) answered(lease *idem.Range, n int) (pause time.Duration, a
 	return cfg.pauseFor(n, nil), true
 }
 
-// set lets the items of the range be looked up, or not.
-func (r *streamRange) set(open bool, err error) {
-	r.open, r.err = open, err
+// begin lets the items of the range be looked up, or claimed by key.
+func (r *streamRange) begin(byKey bool) {
+	r.open, r.byKey = true, byKey
 	for _, l := range r.stream.lanes {
 		if l.within == r {
 			l.touch()
 		}
+	}
+}
+
+// shut lets no item of the range begin.
+func (r *streamRange) shut() {
+	r.open = false
+	for _, l := range r.stream.lanes {
+		if l.within == r && l.ahead > 0 {
+			l.unclaim()
+		}
+	}
+}
+
+// elsewhere notes that another owner has the lease. So the store answers, and nothing is claimed by key any more.
+func (r *streamRange) elsewhere() {
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	if r.open {
+		r.shut()
+		r.stream.proceed()
 	}
 }
 
@@ -152,12 +169,7 @@ func (r *streamRange) lost(lease *idem.Range, claimed <-chan struct{}) {
 	if r.lease != lease || isClosed(r.stopped) || st.ended() {
 		return
 	}
-	r.set(false, nil)
-	for _, l := range st.lanes {
-		if l.within == r && l.ahead > 0 {
-			l.unclaim()
-		}
-	}
+	r.shut()
 	r.hold()
 	st.proceed()
 }
@@ -171,27 +183,14 @@ func (st *Stream) stopRanges(keys []string, lanes []*streamLane) (stopped []*str
 		}
 		delete(st.ranges, key)
 		close(r.stopped)
-		r.next = r.last + 1
 		for _, l := range lanes {
 			if l.within == r {
 				r.lanes = append(r.lanes, l)
-				r.next = min(r.next, l.first())
 			}
 		}
 		stopped = append(stopped, r)
 	}
 	return stopped
-}
-
-// first returns the lowest position of the lane's items that have not ended.
-func (l *streamLane) first() int64 {
-	first := int64(math.MaxInt64)
-	for _, items := range [][]*streamItem{l.queue, l.open} {
-		for _, it := range items {
-			first = min(first, it.Position)
-		}
-	}
-	return first
 }
 
 // leave releases the lease when the lanes, which have been stopped, have ended. If the stream ends before them, the lease ends by itself.
@@ -209,6 +208,6 @@ func (r *streamRange) leave() {
 	lease := r.lease
 	r.stream.mu.Unlock()
 	if lease != nil {
-		r.stream.session.ReleaseRange(lease, r.next)
+		r.stream.session.ReleaseRanges(lease)
 	}
 }

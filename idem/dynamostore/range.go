@@ -19,6 +19,8 @@ func (s *Store) Look(ctx context.Context, reqs []store.ClaimRequest) []store.Cla
 	for _, key := range s.read(ctx, reqs, keys, results) {
 		if key.seen != nil {
 			results[key.i], _ = s.judge(&reqs[key.i], key.seen)
+		} else {
+			results[key.i] = store.Absent(s.clock.Now())
 		}
 	}
 	return results

@@ -30,7 +30,7 @@ func leaseOf(partition, owner int) store.ClaimRequest {
 func releaseOf(rec store.Entry) store.Settlement {
 	return store.Settlement{
 		Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Refund: true,
-		Range: &store.Range{Till: rec.Range.End, Settled: store.SettledPrefix{First: 1 << 59, End: 1 << 60, Digest: [32]byte{1}}},
+		Range: &store.Range{Till: rec.Range.End},
 	}
 }
 

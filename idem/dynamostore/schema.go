@@ -60,16 +60,8 @@ type failureItem struct {
 
 // rangeItem is the stored form of a store.Range. A field that is 0 is left out.
 type rangeItem struct {
-	End     int64       `dynamodbav:"end"`
-	Till    int64       `dynamodbav:"till"`
-	Settled *prefixItem `dynamodbav:"settled"`
-}
-
-type prefixItem struct {
-	First  int64  `dynamodbav:"first"`
-	End    int64  `dynamodbav:"end"`
-	Digest []byte `dynamodbav:"digest"` // SHA-256
-	At     int64  `dynamodbav:"at"`     // epoch ms
+	End  int64 `dynamodbav:"end"`
+	Till int64 `dynamodbav:"till"`
 }
 
 // attribute is the name and value of an attribute to write. Items are encoded without reflection, which would be most of the
@@ -137,11 +129,6 @@ func rangeValue(r *store.Range) types.AttributeValue {
 	if r.Till != 0 {
 		av["till"] = number(r.Till)
 	}
-	if p := &r.Settled; *p != (store.SettledPrefix{}) {
-		av["settled"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
-			"first": number(p.First), "end": number(p.End), "digest": binary(p.Digest[:]), "at": number(p.At.UnixMilli()),
-		}}
-	}
 	return &types.AttributeValueMemberM{Value: av}
 }
 
@@ -183,24 +170,10 @@ func entryOf(av map[string]types.AttributeValue) (store.Entry, error) {
 	if f := it.Failure; f != nil {
 		rec.Failure = &store.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}
 	}
-	if rec.Range, err = rangeOf(it.Range); err != nil {
-		return store.Entry{}, err
+	if r := it.Range; r != nil {
+		rec.Range = &store.Range{End: r.End, Till: r.Till}
 	}
 	return rec, nil
-}
-
-func rangeOf(it *rangeItem) (*store.Range, error) {
-	if it == nil {
-		return nil, nil //nolint:nilnil // the entry of a key
-	}
-	r := &store.Range{End: it.End, Till: it.Till}
-	if p := it.Settled; p != nil {
-		r.Settled = store.SettledPrefix{First: p.First, End: p.End, At: time.UnixMilli(p.At)}
-		if n := copy(r.Settled.Digest[:], p.Digest); n != len(p.Digest) || n != len(r.Settled.Digest) {
-			return nil, fmt.Errorf("the digest of the range has %d bytes; want %d", len(p.Digest), len(r.Settled.Digest))
-		}
-	}
-	return r, nil
 }
 
 func fromMillis(ms int64) time.Time {

@@ -57,7 +57,7 @@ func goldenEntries() map[string]store.Entry {
 		}),
 		"v1-lease-released": variant(func(r *store.Entry) {
 			r.Key, r.Fingerprint, r.RetryAt, r.LeaseUntil, r.UpdatedAt = "ledger%payments-3", store.Fingerprint{}, ms(1790000001123), ms(1790000001123), ms(1790000001123)
-			r.Range = &store.Range{Till: 20, Settled: store.SettledPrefix{First: 0, End: 17, Digest: store.Digest(store.FingerprintOf([]byte("batch"))), At: r.UpdatedAt}}
+			r.Range = &store.Range{Till: 20}
 		}),
 		"v1-lease-bare": variant(func(r *store.Entry) {
 			r.Key, r.Fingerprint, r.Range = "ledger%payments-3", store.Fingerprint{}, new(store.Range)
@@ -132,9 +132,6 @@ func TestForeignItemsAreRefused(t *testing.T) {
 		"a fingerprint that is too long": {func(av map[string]types.AttributeValue) {
 			av[attrFingerprint] = &types.AttributeValueMemberB{Value: make([]byte, 33)}
 		}, "fingerprint has 33 bytes"},
-		"a digest that is too short": {func(av map[string]types.AttributeValue) { setDigest(av, make([]byte, 31)) }, "digest of the range has 31 bytes"},
-		"a digest that is too long":  {func(av map[string]types.AttributeValue) { setDigest(av, make([]byte, 33)) }, "digest of the range has 33 bytes"},
-		"a digest that is missing":   {func(av map[string]types.AttributeValue) { setDigest(av, nil) }, "digest of the range has 0 bytes"},
 		"a range that is text": {func(av map[string]types.AttributeValue) {
 			av[attrRange] = text("0-17")
 		}, "not written by idemsk"},
@@ -148,13 +145,6 @@ func TestForeignItemsAreRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-// setDigest makes an item that of a lease whose settled prefix has this digest.
-func setDigest(av map[string]types.AttributeValue, digest []byte) {
-	av[attrRange] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
-		"settled": &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"first": number(1), "end": number(2), "digest": binary(digest), "at": number(3)}},
-	}}
 }
 
 // TestTagsAreTheConstants compares the struct tags with the constants.

@@ -19,6 +19,8 @@ func (s *Store) Look(ctx context.Context, reqs []store.ClaimRequest) []store.Cla
 			results[i].Err = fmt.Errorf("memstore: look: %w", err)
 		} else if seen, ok := s.recs[reqs[i].Key]; ok {
 			results[i] = s.answer(&reqs[i], seen, now)
+		} else {
+			results[i] = store.Absent(now)
 		}
 	}
 	return results

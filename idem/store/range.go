@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 )
 
@@ -12,7 +10,7 @@ import (
 // settlements insert their entries (Settlement.Claim), for OpComplete, OpFail and OpRelease.
 type Ranger interface {
 	// Look returns for each request the result that Claim would have, and writes nothing. State is ClaimUnknown, without an
-	// error, if Claim would take the key; Entry is zero if the key is absent.
+	// error, if Claim would take the key. If the key is absent, Entry has nothing but the Token that the store would give (FreshToken).
 	Look(ctx context.Context, reqs []ClaimRequest) []ClaimResult
 }
 
@@ -21,32 +19,20 @@ type Ranger interface {
 type Range struct {
 	// End is the position after the last message that the owner may begin. Only an extension changes it. It is 0 after a release.
 	End int64 `json:"end,omitempty"`
-	// Till is the position after the last message that an earlier owner may have begun without settling it, because it did not release
-	// the lease. It is 0 if there is none.
+	// Till is the position after the last message that an owner may have begun and not settled, because it did not release the lease. The keys
+	// of the messages before Till are claimed. It is 0 if there is none, and never becomes smaller: it is not known which of these messages
+	// will come again.
 	Till int64 `json:"till,omitempty"`
-	// Settled are the first messages of the last owner, all of which are settled.
-	Settled SettledPrefix `json:"settled,omitzero"`
 }
 
-// SettledPrefix is a sequence of settled messages.
-type SettledPrefix struct {
-	First  int64     `json:"first"`  // the position of the first message
-	End    int64     `json:"end"`    // the position after the last message
-	Digest Digest    `json:"digest"` // of the position, key and fingerprint of each message
-	At     time.Time `json:"at"`     // when it was written
-}
-
-// Digest is a SHA-256.
-type Digest [sha256.Size]byte
-
-// MarshalText returns d in hexadecimal.
-func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+// Absent is the answer of a Look to a key that has no entry.
+func Absent(now time.Time) ClaimResult { return ClaimResult{Entry: Entry{Token: FreshToken(now)}} }
 
 // rangeTaken is rule 7 for ranges: the entry of a lease that was not released keeps the positions that its owner may have begun.
 func rangeTaken(req *ClaimRequest, seen *Entry) *Range {
 	next := Range{End: req.Range.End}
 	if before := seen.Range; before != nil {
-		next.Till, next.Settled = before.Till, before.Settled
+		next.Till = before.Till
 		if !seen.Released() {
 			next.Till = max(next.Till, before.End)
 		}
@@ -54,14 +40,8 @@ func rangeTaken(req *ClaimRequest, seen *Entry) *Range {
 	return &next
 }
 
-// rangeToken is rule 2 for ranges: a token is also that of the entries of keys, so it is not less than that of a fresh claim.
-func rangeToken(seen *Entry, now time.Time) int64 { return max(FreshToken(now), seen.Token+1) }
-
-// rangeReleased returns the range that a release writes.
-func rangeReleased(s *Settlement, now time.Time) *Range {
-	next := Range{Till: s.Range.Till, Settled: s.Range.Settled}
-	if next.Settled.At = now; next.Settled.First == next.Settled.End {
-		next.Settled = SettledPrefix{}
-	}
-	return &next
+// rangeToken is rule 2 for ranges: keys have tokens of the time at which the lease was held (ClaimRequest.Token), so the token of the next
+// lease is greater than the end of the one before.
+func rangeToken(seen *Entry, now time.Time) int64 {
+	return max(FreshToken(now), seen.Token+1, seen.LeaseUntil.UnixMilli()+1)
 }

@@ -1,9 +1,6 @@
 package store
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // This file states the rules 1 to 10 of docs/design.md, which stores keep, one function each. memstore calls these functions under a lock. dynamostore applies
 // them to the item that a failed condition returned, and writes the entry that they return. redisstore and pgstore state the rules
@@ -22,8 +19,8 @@ import (
 //   - Rule 10: a record with a token that its key never had gets a dead letter with the right one (unfit, kafka/redrive.go).
 
 // FreshToken is rule 2: a fresh claim starts the fencing token at the time in epoch milliseconds, and every take-over
-// adds one. The token therefore grows even if TTL deletes the item between two claims. A claim under the lease of a range has the token of
-// the lease (ClaimRequest.Token).
+// adds one. The token therefore grows even if TTL deletes the item between two claims. A claim under the lease of a range has no smaller token
+// than the lease (ClaimRequest.Token).
 func FreshToken(now time.Time) int64 { return now.UnixMilli() }
 
 // Holds is rule 3: a settlement succeeds only for the owner of the current token that has not released the key.
@@ -156,7 +153,7 @@ func judgeStarted(req *ClaimRequest, seen *Entry, now time.Time, skew time.Durat
 // Fresh returns the entry that a claim of an absent key writes.
 func Fresh(req *ClaimRequest, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
-	rec := Entry{Key: req.Key, Token: cmp.Or(req.Token, FreshToken(now)), Attempts: 1, CreatedAt: now}
+	rec := Entry{Key: req.Key, Token: max(req.Token, FreshToken(now)), Attempts: 1, CreatedAt: now}
 	if req.Range != nil {
 		rec.Range = &Range{End: req.Range.End}
 	}
@@ -212,7 +209,7 @@ func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 			rec.Attempts--
 		}
 		if s.Range != nil {
-			rec.Range, rec.LeaseUntil = rangeReleased(s, now), now
+			rec.Range, rec.LeaseUntil = &Range{Till: s.Range.Till}, now
 		}
 	case OpExtend:
 		if Outdated(s, seen, now) { // a delayed extend does not shorten the lease
@@ -228,7 +225,8 @@ func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 	return rec
 }
 
-// FreshlySettled returns the entry of a settlement that also claims its absent key (Settlement.Claim).
+// FreshlySettled returns the entry of a settlement that also claims its absent key (Settlement.Claim). The token is the time at which the key
+// was found to be absent, or a later one.
 func FreshlySettled(s *Settlement, now time.Time) Entry {
 	rec := Fresh(s.Claim, time.UnixMilli(s.Token))
 	return Settled(s, &rec, now)

@@ -73,8 +73,8 @@ type ClaimRequest struct {
 	TakeOver bool
 	// Range is set for the lease of a range; only its End is used. Only a Ranger accepts it.
 	Range *Range
-	// Token is the fencing token to give to an absent key. A claim under the lease of a range sets it to the token of the lease. If it is 0, the
-	// store uses the time (rule 2).
+	// Token is the smallest fencing token that an absent key may get. A claim under the lease of a range sets it to the token of the lease, because
+	// the clock of another owner may have been ahead (rule 2). Otherwise it is 0.
 	Token int64
 }
 
@@ -153,8 +153,7 @@ type Settlement struct {
 	Lease  time.Duration // OpExtend: the new lease, from now
 	Delay  time.Duration // OpRelease: the time for which the key can't be claimed
 	Refund bool          // OpRelease: does not count the attempt (rule 8)
-	// Range is what a settlement of the lease of a range writes. OpRelease: Till and Settled; the store sets Settled.At. OpExtend: all of
-	// it, or nil to leave it as it is.
+	// Range is what a settlement of the lease of a range writes. OpRelease: Till. OpExtend: all of it, or nil to leave it as it is.
 	Range *Range
 }
 

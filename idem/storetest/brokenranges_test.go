@@ -53,15 +53,13 @@ func rangeRules() []broken {
 				w.next.Range.Till = 0
 			}
 		}), false},
-		{"a claim forgets the settled prefix", group, taking(func(w written) { w.next.Range.Settled = store.SettledPrefix{} }), false},
 		{"a claim keeps the end of the range before", group, taking(func(w written) { w.next.Range.End = w.seen.Range.End }), false},
 		{"the token of a lease does not grow", group, taking(func(w written) { w.next.Token = w.seen.Token }), false},
 		{"the token of a lease is the time alone", group, taking(func(w written) { w.next.Token = w.now.UnixMilli() }), false},
+		{"the token of a lease is not greater than the end of the one before", group, taking(func(w written) { w.next.Token = max(w.now.UnixMilli()-2*time.Minute.Milliseconds(), w.seen.Token+1) }), false},
 		{"the token of a lease is less than the time", group, taking(func(w written) { w.next.Token = w.seen.Token + 1 }), false},
 		{"a release keeps the end of the range", group, releasing(func(w written) { w.next.Range.End = w.seen.Range.End }), false},
 		{"a release does not write what is not settled", group, releasing(func(w written) { w.next.Range.Till = w.seen.Range.Till }), false},
-		{"a release does not write the settled prefix", group, releasing(func(w written) { w.next.Range.Settled = w.seen.Range.Settled }), false},
-		{"a settled prefix is not dated", group, releasing(func(w written) { w.next.Range.Settled.At = time.Time{} }), false},
 		{"a release does not end the lease", group, releasing(func(w written) { w.next.LeaseUntil = w.seen.LeaseUntil }), false},
 		{"a late extension undoes a release (v_p_relock)", group, func(r *rules) {
 			r.holds = func(s *store.Settlement, seen *store.Entry) bool {
@@ -110,6 +108,14 @@ func insertionRules() []broken {
 				return res
 			}
 		}, false},
+		{"a look does not return a token for an absent key", looks, func(r *rules) {
+			r.looked = func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult {
+				if res.Entry.Status == "" {
+					res.Entry.Token = 0
+				}
+				return res
+			}
+		}, false},
 		{"a look does not see that retention is over", looks, func(r *rules) {
 			r.looked = func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult {
 				if res.State == store.ClaimUnknown && res.Entry.Status == store.StatusCompleted {
@@ -149,6 +155,15 @@ func insertionRules() []broken {
 			r.fresh = func(req *store.ClaimRequest, now time.Time) store.Entry {
 				next := store.Fresh(req, now)
 				next.Token = store.FreshToken(now)
+				return next
+			}
+		}, true},
+		{"a fresh claim under a lease has no greater token than the lease", insertions, func(r *rules) {
+			r.fresh = func(req *store.ClaimRequest, now time.Time) store.Entry {
+				next := store.Fresh(req, now)
+				if req.Token != 0 {
+					next.Token = req.Token
+				}
 				return next
 			}
 		}, true},

@@ -49,11 +49,7 @@ func diffRange(got, want *store.Range) string {
 		}
 		return fmt.Sprintf("%v, %v", got, want)
 	}
-	g, w := *got, *want
-	if g.Settled.At.Equal(w.Settled.At) {
-		g.Settled.At, w.Settled.At = time.Time{}, time.Time{}
-	}
-	if g == w {
+	if *got == *want {
 		return ""
 	}
 	return fmt.Sprintf("%+v, %+v", *got, *want)

@@ -89,6 +89,10 @@ func insertions() []test {
 				s.Errorf("token %d; want %d", rec.Token, token+1)
 			}
 		}},
+		test{"a claim with a token of the past has that of the time", func(s *suite) {
+			rec := s.mustClaim(withToken(store.FreshToken(s.Now()) - 1_000_000))
+			s.wantTime("token, as a time,", time.UnixMilli(rec.Token), s.Now())
+		}},
 		test{"has one winner", func(s *suite) {
 			errs := make([]error, contenders)
 			var ss []store.Settlement

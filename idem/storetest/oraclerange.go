@@ -44,12 +44,11 @@ func (h *history) settleLease(t *rapid.T) {
 			former = false
 			continue
 		}
-		set := release(c, h.somePosition(t, "till"), h.somePosition(t, "first"), h.somePosition(t, "settled"))
+		set := release(c, h.somePosition(t, "till"))
 		set.Refund = rapid.Bool().Draw(t, "refund")
 		if rapid.Bool().Draw(t, "extend") {
-			settled := set.Range.Settled
 			set = extension(c, h.somePosition(t, "end"), time.Duration(rapid.IntRange(1, 120_000).Draw(t, "lease ms"))*time.Millisecond)
-			set.Range.Till, set.Range.Settled = h.somePosition(t, "till"), settled
+			set.Range.Till = h.somePosition(t, "till")
 		}
 		h.settleAll(t, []store.Settlement{set})
 		return

@@ -22,13 +22,9 @@ func withToken(token int64) func(*store.ClaimRequest) {
 	return func(r *store.ClaimRequest) { r.Token = token }
 }
 
-// release returns a release of the lease of a range, with a settled prefix of n messages.
-func release(rec store.Entry, till, first, n int64) store.Settlement {
-	r := &store.Range{Till: till, Settled: store.SettledPrefix{First: first, End: first + n}}
-	for i := range r.Settled.Digest {
-		r.Settled.Digest[i] = byte(first)
-	}
-	return store.Settlement{Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention, Range: r}
+// release returns a release of the lease of a range.
+func release(rec store.Entry, till int64) store.Settlement {
+	return store.Settlement{Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention, Range: &store.Range{Till: till}}
 }
 
 // extension returns an extension of the lease of a range to another end.
@@ -53,10 +49,6 @@ func (s *suite) stolen(end int64) store.Entry {
 
 func (s *suite) wantRange(rec store.Entry, want store.Range) {
 	s.Helper()
-	if rec.Range != nil && want.Settled != (store.SettledPrefix{}) {
-		s.wantTime("range.settled.at", rec.Range.Settled.At, want.Settled.At)
-		want.Settled.At = rec.Range.Settled.At
-	}
 	if d := diffRange(rec.Range, &want); d != "" {
 		s.Errorf("ranges differ (got, want): %s", d)
 	}
@@ -70,26 +62,19 @@ func ranges() []test {
 			s.wantRange(rec, store.Range{End: 10})
 			s.wantEntry(s.get(leaseKey), rec)
 		}},
-		{"a release writes what is settled and what is not, and ends the lease", func(s *suite) {
+		{"a release ends the lease, and keeps what may not be settled", func(s *suite) {
 			rec := s.mustClaim(ofRange(10))
 			s.Advance(time.Second)
-			set := release(rec, 20, 3, 7)
+			set := release(rec, 20)
 			s.mustSettle(set)
 			got := s.get(leaseKey)
 			s.wantApproximately(got, store.Settled(&set, &rec, s.Now()))
-			set.Range.Settled.At = s.Now()
-			s.wantRange(got, store.Range{Till: 20, Settled: set.Range.Settled})
+			s.wantRange(got, store.Range{Till: 20})
 			s.wantTime("leaseUntil", got.LeaseUntil, s.Now())
 		}},
-		{"a release of a batch of which nothing is settled has no prefix", func(s *suite) {
-			s.mustSettle(release(s.mustClaim(ofRange(10)), 0, 3, 7))
-			s.mustSettle(release(s.mustClaim(ofRange(20)), 0, 10, 0))
-			s.wantRange(s.get(leaseKey), store.Range{})
-		}},
 		{"a claim after a release keeps what the release wrote", func(s *suite) {
-			set := release(s.mustClaim(ofRange(10)), 20, 3, 7)
+			set := release(s.mustClaim(ofRange(10)), 20)
 			s.mustSettle(set)
-			at := s.Now()
 			for i := range int64(3) { // the claim of a store that released the lease itself, and others
 				s.Advance(time.Second)
 				res := s.claim(ofRange(30+i), withoutTakeOver)
@@ -97,47 +82,45 @@ func ranges() []test {
 				if res.Stolen {
 					s.Error("a released lease is reported as stolen")
 				}
-				set.Range.Settled.At = at
-				s.wantRange(res.Entry, store.Range{End: 30 + i, Till: 20, Settled: set.Range.Settled})
+				s.wantRange(res.Entry, store.Range{End: 30 + i, Till: 20})
 				s.wantEntry(s.get(leaseKey), res.Entry)
-				set = release(res.Entry, 20, 3, 7)
+				set = release(res.Entry, 20)
 				s.mustSettle(set)
-				at = s.Now()
 			}
 		}},
 		{"a steal keeps what its owner may have begun", func(s *suite) {
-			s.mustSettle(release(s.mustClaim(ofRange(10)), 0, 3, 7))
-			prefix := s.get(leaseKey).Range.Settled
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 0))
 			s.mustClaim(ofRange(20))
 			for _, want := range []store.Range{{End: 15, Till: 20}, {End: 40, Till: 20}, {End: 41, Till: 40}} {
-				want.Settled = prefix
 				rec := s.stolen(want.End)
 				s.wantRange(rec, want)
 				s.wantEntry(s.get(leaseKey), rec)
 			}
 		}},
-		{"the token is that of the time, or one more than the token before", func(s *suite) {
+		{"the token is that of the time, or greater than the token and the end of the lease before", func(s *suite) {
 			first := s.mustClaim(ofRange(10))
-			s.mustSettle(release(first, 0, 3, 7))
+			s.mustSettle(release(first, 0))
 			second := s.mustClaim(ofRange(20))
 			s.wantTime("token at the same time, as a time,", time.UnixMilli(second.Token), time.UnixMilli(first.Token+1))
-			s.mustSettle(release(second, 0, 3, 7))
+			if released := s.get(leaseKey); second.Token <= first.Token {
+				s.Errorf("token %d after %d, lease until %v", second.Token, first.Token, released.LeaseUntil)
+			}
+			s.mustSettle(release(second, 0))
 			s.Advance(time.Minute)
 			third := s.mustClaim(ofRange(30))
 			s.wantTime("token, as a time,", time.UnixMilli(third.Token), s.Now())
-			if stolen := s.stolen(40); stolen.Token <= third.Token {
-				s.Errorf("token %d after %d", stolen.Token, third.Token)
+			if stolen := s.stolen(40); stolen.Token <= third.LeaseUntil.UnixMilli() {
+				s.Errorf("token %d after a lease until %d", stolen.Token, third.LeaseUntil.UnixMilli())
 			} else {
 				s.wantTime("token of a steal, as a time,", time.UnixMilli(stolen.Token), s.Now())
 			}
 		}},
 		{"after its retention it is still a lease", func(s *suite) {
-			s.mustSettle(release(s.mustClaim(ofRange(10)), 20, 3, 7))
-			before := s.get(leaseKey).Range
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 20))
 			s.Advance(2 * retention)
 			rec := s.mustClaim(ofRange(30))
-			s.wantRange(rec, store.Range{End: 30, Till: 20, Settled: before.Settled})
-			s.mustSettle(release(rec, 20, 3, 7))
+			s.wantRange(rec, store.Range{End: 30, Till: 20})
+			s.mustSettle(release(rec, 20))
 			s.Advance(2 * retention)
 			s.Sweep(s.T)
 			next := s.mustClaim(ofRange(40))
@@ -148,29 +131,29 @@ func ranges() []test {
 		}},
 		{"a claim whose reply was lost", func(s *suite) {
 			s.lostClaimOfRange(10, store.Range{End: 10})
-			s.mustSettle(release(s.get(leaseKey), 20, 3, 7))
-			s.lostClaimOfRange(30, store.Range{End: 30, Till: 20, Settled: s.get(leaseKey).Range.Settled})
+			s.mustSettle(release(s.get(leaseKey), 20))
+			s.lostClaimOfRange(30, store.Range{End: 30, Till: 20})
 		}},
 		{"a release whose reply was lost", func(s *suite) {
 			for end := int64(10); end < 30; end += 10 {
-				s.lostSettlement(release(s.mustClaim(ofRange(end)), 0, 3, 7))
+				s.lostSettlement(release(s.mustClaim(ofRange(end)), 0))
 				s.Advance(time.Second)
 			}
-			s.wantRange(s.mustClaim(ofRange(40)), store.Range{End: 40, Settled: s.get(leaseKey).Range.Settled})
+			s.wantRange(s.mustClaim(ofRange(40)), store.Range{End: 40})
 		}},
 		{"a release that is sent again later changes nothing", func(s *suite) {
-			set := release(s.mustClaim(ofRange(10)), 20, 3, 7)
+			set := release(s.mustClaim(ofRange(10)), 20)
 			s.mustSettle(set)
 			before := s.Raw(s.T, leaseKey)
 			s.Advance(time.Second)
 			s.mustSettle(set)
 			s.wantUnchanged(leaseKey, before)
 			rec := s.mustClaim(ofRange(30))
-			s.wantRange(rec, store.Range{End: 30, Till: 20, Settled: s.get(leaseKey).Range.Settled})
+			s.wantRange(rec, store.Range{End: 30, Till: 20})
 			s.wantFenced(set)
 		}},
 		{"a release with a delay", func(s *suite) {
-			set := release(s.mustClaim(ofRange(10)), 0, 3, 7)
+			set := release(s.mustClaim(ofRange(10)), 0)
 			set.Delay = time.Minute
 			s.mustSettle(set)
 			res := s.claim(ofRange(20))
@@ -183,7 +166,7 @@ func ranges() []test {
 			rec := s.mustClaim(ofRange(10))
 			s.do(rec, store.OpExtend)
 			s.wantRange(s.get(leaseKey), store.Range{End: 10})
-			s.mustSettle(release(rec, 0, 3, 7))
+			s.mustSettle(release(rec, 0))
 			s.wantFenced(settlement(rec, store.OpExtend))
 			s.wantState(s.claim(ofRange(20), withoutTakeOver), store.Claimed)
 		}},
@@ -195,7 +178,7 @@ func ranges() []test {
 			s.wantRange(rec, store.Range{End: 40, Till: 30})
 			s.Advance(time.Second)
 			set := extension(rec, 50, lease)
-			set.Range.Till, set.Range.Settled = 20, store.SettledPrefix{First: 3, End: 10, At: s.Now().Truncate(time.Millisecond)}
+			set.Range.Till = 20
 			s.mustSettle(set)
 			s.wantTime("leaseUntil", s.get(leaseKey).LeaseUntil, s.Now().Add(lease))
 			s.Advance(time.Second)
@@ -205,8 +188,8 @@ func ranges() []test {
 			s.wantRange(s.get(leaseKey), *set.Range)
 			s.wantTime("leaseUntil", s.get(leaseKey).LeaseUntil, s.Now().Add(lease))
 			set.Range.End = 99
-			s.wantRange(s.get(leaseKey), store.Range{End: 50, Till: 20, Settled: set.Range.Settled})
-			s.wantRange(s.stolen(60), store.Range{End: 60, Till: 50, Settled: set.Range.Settled})
+			s.wantRange(s.get(leaseKey), store.Range{End: 50, Till: 20})
+			s.wantRange(s.stolen(60), store.Range{End: 60, Till: 50})
 			s.wantFenced(extension(rec, 70, lease))
 		}},
 		{"an extension that was overtaken writes no range", func(s *suite) {
@@ -225,15 +208,15 @@ func ranges() []test {
 		{"a late owner does not release it", func(s *suite) {
 			late := s.mustClaim(ofRange(10))
 			s.stolen(20)
-			s.wantFenced(release(late, 0, 3, 7))
+			s.wantFenced(release(late, 0))
 		}},
 		{"64 concurrent claims of a released lease", func(s *suite) {
-			s.mustSettle(release(s.mustClaim(ofRange(10)), 0, 3, 7))
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 0))
 			s.race(ofRange(20))
 		}},
 		{"a claim of a lease that was deleted after its release", func(s *suite) {
 			rec := s.mustClaim(ofRange(10))
-			s.mustSettle(release(rec, 20, 3, 7))
+			s.mustSettle(release(rec, 20))
 			if err := s.admin().Delete(s.ctx(), leaseKey, rec.Token); err != nil {
 				s.Fatal(err)
 			}
@@ -241,7 +224,7 @@ func ranges() []test {
 			s.wantRange(s.mustClaim(ofRange(30)), store.Range{End: 30})
 		}},
 		{"between look and take, another claims it", func(s *suite) {
-			s.mustSettle(release(s.mustClaim(ofRange(10)), 0, 3, 7))
+			s.mustSettle(release(s.mustClaim(ofRange(10)), 0))
 			meanwhile := func() { s.mustClaim(ofRange(20)) }
 			if s.Interpose == nil {
 				meanwhile()
@@ -255,16 +238,15 @@ func ranges() []test {
 		{"leases and keys in one call", func(s *suite) { s.leasesAndKeys() }},
 		{"a caller may change what it got and what it gave", func(s *suite) {
 			rec := s.mustClaim(ofRange(10))
-			set := release(rec, 20, 3, 7)
+			set := release(rec, 20)
 			rec.Range.End = 99
 			s.get(leaseKey).Range.End = 99
 			s.wantRange(s.get(leaseKey), store.Range{End: 10})
 			s.mustSettle(set)
-			before := s.get(leaseKey).Range.Settled
-			set.Range.Till, set.Range.Settled.First, set.Range.Settled.Digest[0] = 99, 99, 99
+			set.Range.Till = 99
 			rec = s.mustClaim(ofRange(30))
-			s.wantRange(rec, store.Range{End: 30, Till: 20, Settled: before})
-			set = release(rec, 20, 3, 7)
+			s.wantRange(rec, store.Range{End: 30, Till: 20})
+			set = release(rec, 20)
 			set.Failure = &store.Failure{Code: store.CodeError, Message: "of the release"}
 			s.mustSettle(set)
 			set.Failure.Message = "changed"
@@ -275,7 +257,7 @@ func ranges() []test {
 				}
 				s.wantEntry(s.get(leaseKey), rec)
 				rec.Failure.Message = "changed"
-				s.mustSettle(release(rec, 20, 3, 7))
+				s.mustSettle(release(rec, 20))
 			}
 		}},
 		{"List shows it only if it is asked for", func(s *suite) {
@@ -333,7 +315,7 @@ func (s *suite) leasesAndKeys() {
 			if got := res.Entry.Range; got == nil || got.End != 10*(round+1) || got.Till != round {
 				s.Errorf("round %d: %s has the range %+v", round, res.Entry.Key, got)
 			}
-			ss = append(ss, release(res.Entry, round+1, 3, 7))
+			ss = append(ss, release(res.Entry, round+1))
 		}
 		if errs := s.Store.Settle(s.ctx(), ss); errs != nil {
 			s.Fatal(errors.Join(errs...))

@@ -310,10 +310,6 @@ func (s *suite) wantApproximately(got, want store.Entry) {
 		s.wantTime("failure.at", got.Failure.At, want.Failure.At)
 		got.Failure.At = want.Failure.At
 	}
-	if got.Range != nil && want.Range != nil {
-		s.wantTime("range.settled.at", got.Range.Settled.At, want.Range.Settled.At)
-		got.Range.Settled.At = want.Range.Settled.At
-	}
 	s.wantEntry(got, want)
 }
 

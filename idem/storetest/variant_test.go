@@ -206,6 +206,8 @@ func (v *variant) Look(ctx context.Context, reqs []store.ClaimRequest) []store.C
 		v.touch(reqs[i].Key, v.touched)
 		if seen, found := v.look(reqs[i].Key); found {
 			results[i] = v.looked(&reqs[i], v.answer(&reqs[i], &seen, v.clock.Now()))
+		} else {
+			results[i] = v.looked(&reqs[i], store.Absent(v.clock.Now()))
 		}
 	}
 	return results

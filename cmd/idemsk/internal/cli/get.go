@@ -138,7 +138,7 @@ func recordTable(rec *store.Entry, now time.Time) string {
 	when("updated", rec.UpdatedAt)
 	when("expires", rec.Expiry)
 	if r := rec.Range; r != nil {
-		rangeRows(r, row, when)
+		rangeRows(r, row)
 	}
 	row("fingerprint", rec.Fingerprint.String())
 	row("result", resultText(rec))
@@ -151,17 +151,12 @@ func recordTable(rec *store.Entry, now time.Time) string {
 }
 
 // rangeRows shows what the lease of a partition keeps of its offsets.
-func rangeRows(r *store.Range, row func(name, value string), when func(name string, at time.Time)) {
+func rangeRows(r *store.Range, row func(name, value string)) {
 	if r.End > 0 {
 		row("batch", fmt.Sprintf("offsets before %d", r.End))
 	}
 	if r.Till > 0 {
-		row("unsettled", fmt.Sprintf("offsets before %d may have begun", r.Till))
-	}
-	if p := &r.Settled; *p != (store.SettledPrefix{}) {
-		row("settled", fmt.Sprintf("offsets %d to %d", p.First, p.End-1))
-		when("settled at", p.At)
-		row("digest", hex.EncodeToString(p.Digest[:]))
+		row("unsettled", fmt.Sprintf("offsets before %d may have begun: their keys are claimed", r.Till))
 	}
 }
 
