@@ -69,6 +69,27 @@ func Items(payload []byte, list string, has func(Place) bool, each func(Place, m
 	return listed, nil
 }
 
+// outcomes is the name of the field of an event that asks for outcomes, and of the one of an answer that has them (lambda/msk).
+const outcomes = "idemskOutcomes"
+
+// Outcomes returns the outcome of each record that an answer names, and none if the function does not use idemsk.
+func Outcomes(payload []byte) map[Place]string {
+	var answer map[string]json.RawMessage
+	var items []struct {
+		Partition string `json:"partition"`
+		Offset    int64  `json:"offset"`
+		Outcome   string `json:"outcome"`
+	}
+	if json.Unmarshal(payload, &answer) != nil || json.Unmarshal(answer[outcomes], &items) != nil {
+		return nil
+	}
+	all := make(map[Place]string, len(items))
+	for _, item := range items {
+		all[Place{Partition: item.Partition, Offset: item.Offset}] = item.Outcome
+	}
+	return all
+}
+
 // isEmpty reports whether an answer is empty in one of the forms that AWS accepts.
 func isEmpty(payload []byte) bool {
 	switch string(bytes.TrimSpace(payload)) {

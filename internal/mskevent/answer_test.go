@@ -64,6 +64,19 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`{"batchItemFailures":[],"idemskOutcomes":[{"partition":"a-1","offset":7,"outcome":"Executed"}]}`: "Executed",
+		`{"idemskOutcomes":[{"partition":"a-1","offset":8,"outcome":"Executed"}]}`:                        "",
+		`{"idemskOutcomes":{}}`: "", `{"idemskOutcomes":[1]}`: "", `{}`: "", `null`: "", ``: "", `"Executed"`: "",
+	} {
+		if got := mskevent.Outcomes([]byte(answer))[mskevent.Place{Partition: "a-1", Offset: 7}]; got != want {
+			t.Errorf("%s: %q; want %q", answer, got, want)
+		}
+	}
+}
+
 // An empty list is distinguished from a missing list.
 func TestAnswerWithoutAList(t *testing.T) {
 	t.Parallel()

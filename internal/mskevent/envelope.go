@@ -26,6 +26,11 @@ func Cluster(name string) Envelope {
 	return open(appendField(appendField(nil, "eventSource", "SelfManagedKafka"), "bootstrapServers", name))
 }
 
+// WithOutcomes returns the envelope of an event whose answer is to have the outcome of each record: see Outcomes.
+func (e Envelope) WithOutcomes() Envelope {
+	return append(appendField([]byte{'{'}, outcomes, "all"), e[1:]...)
+}
+
 func appendField(dst []byte, name, value string) []byte {
 	return append(appendString(append(appendString(dst, name), ':'), value), ',')
 }

@@ -13,6 +13,15 @@ import (
 // https://docs.aws.amazon.com/lambda/latest/dg/services-msk-configure.html
 type Response struct {
 	BatchItemFailures []BatchItemFailure `json:"batchItemFailures"`
+	// Outcomes has the outcome of each record, if the event asks for it (Event.Outcomes).
+	Outcomes []RecordOutcome `json:"idemskOutcomes,omitempty"`
+}
+
+// RecordOutcome is the outcome of a record: the name of an idem.Kind.
+type RecordOutcome struct {
+	ItemIdentifier
+
+	Outcome string `json:"outcome"`
 }
 
 // BatchItemFailure identifies a record to be delivered again.
@@ -35,12 +44,16 @@ func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
 		blocked := false
 		for i := range messages {
 			m := &messages[i]
+			place := ItemIdentifier{Partition: event.Partitions[p].ID, Offset: m.Record.Offset}
+			if event.Outcomes {
+				resp.Outcomes = append(resp.Outcomes, RecordOutcome{place, m.Outcome.Kind.String()})
+			}
 			if !blocked && !m.Settled() {
 				blocked = true
 				batchErr.Causes = append(batchErr.Causes, &RecordError{Source: m.Record.Source(), Err: m.Err()})
 			}
 			if blocked {
-				resp.BatchItemFailures = append(resp.BatchItemFailures, BatchItemFailure{ItemIdentifier{Partition: event.Partitions[p].ID, Offset: m.Record.Offset}})
+				resp.BatchItemFailures = append(resp.BatchItemFailures, BatchItemFailure{place})
 			}
 		}
 	}

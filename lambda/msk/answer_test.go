@@ -1,6 +1,7 @@
 package msk_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,24 @@ func TestNoFailuresIsAnEmptyList(t *testing.T) {
 			}
 			equal(t, "answer", got, `{"batchItemFailures":[]}`)
 		}
+	}
+}
+
+// An event that asks for them gets the outcome of each record.
+func TestEventAsksForOutcomes(t *testing.T) {
+	s := newFixture(t)
+	s.ledger.fails("b", idem.Permanent(errBoom))
+	s.ledger.fails("c", errBoom)
+	for _, first := range []string{"Executed", "Replayed"} {
+		event := bytes.Replace(payload(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@9", "c")), []byte("{"), []byte(`{"idemskOutcomes":"all",`), 1)
+		got, err := s.start().Invoke(t.Context(), event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := map[string]string{"Executed": "DeadLettered", "Replayed": "ReplayedFailed"}[first]
+		equal(t, "answer", string(got), `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-1","offset":9}}],"idemskOutcomes":[`+
+			`{"partition":"payments-0","offset":7,"outcome":"`+first+`"},{"partition":"payments-0","offset":8,"outcome":"`+second+`"},`+
+			`{"partition":"payments-1","offset":9,"outcome":"Retry"}]}`)
 	}
 }
 

@@ -65,6 +65,8 @@ func (d *decoder) event() *Event {
 			arn = d.value()
 		case "bootstrapServers":
 			servers = d.value()
+		case "idemskOutcomes": // see internal/mskevent
+			event.Outcomes = !d.value().absent()
 		case "records":
 			if event.Partitions != nil {
 				d.failf(`it has "records" twice, the second time at byte %d`, d.pos)

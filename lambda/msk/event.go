@@ -21,6 +21,9 @@ type Event struct {
 	SourceARN string
 	// BootstrapServers are the brokers, as host:port separated by commas.
 	BootstrapServers string
+	// Outcomes reports that the response is to have the outcome of each record (Response.Outcomes). The event source does not ask for them, the tool's
+	// redrive does: it deletes a dead letter only by the outcome of its record.
+	Outcomes bool
 	// Partitions are sorted by topic, then by number.
 	Partitions []Partition
 }

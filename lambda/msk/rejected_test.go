@@ -181,18 +181,26 @@ func TestForgedKeysDoNotCollide(t *testing.T) {
 	equal(t, "replayed", s.last().Replayed, len(records)-1)
 }
 
+// A redriven record is executed at a new place, and at its old one, at which the tool invokes the function with it.
 func TestRedrivenRecordIsExecuted(t *testing.T) {
-	s := newFixture(t)
-	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
-	s.deliver(rec("payments-0@7", "a"))
-	version := s.letters.sent[0].Token
-	again := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(version, 10))
-	again = again.header(kafka.RedriveHeader, "1") // that of a failure before
-	equalSlices(t, "reported places", s.deliver(again))
-	equal(t, "executed", s.last().Executed, 1)
-	equal(t, "effects", s.ledger.effects["a"], 1)
-	equalSlices(t, "reported places", s.deliver(again))
-	equal(t, "replayed", s.last().Replayed, 1)
+	for name, byRange := range map[string]bool{"claims by key": false, "claims by partition": true} {
+		for _, place := range []string{"payments-0@9", "payments-0@7"} {
+			t.Run(name+", "+place, func(t *testing.T) {
+				s := newFixture(t)
+				s.engine.ClaimByRange = byRange
+				s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
+				s.deliver(rec("payments-0@7", "a"))
+				version := s.letters.sent[0].Token
+				again := rec(place, "a").header(kafka.RedriveHeader, strconv.FormatInt(version, 10))
+				again = again.header(kafka.RedriveHeader, "1") // that of a failure before
+				equalSlices(t, "reported places", s.deliver(again))
+				equal(t, "executed", s.last().Executed, 1)
+				equal(t, "effects", s.ledger.effects["a"], 1)
+				equalSlices(t, "reported places", s.deliver(again))
+				equal(t, "replayed", s.last().Replayed, 1)
+			})
+		}
+	}
 }
 
 // A redriven record in one batch with the failed delivery is processed separately; the delivery gets the failure.

@@ -1,19 +1,15 @@
 package redrive
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -43,7 +39,7 @@ func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string,
 	ctx, cancel := context.WithTimeout(ctx, invokeTimeout)
 	defer cancel()
 	out, err := f.client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: &f.name, Payload: eventOf(l), InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
+		FunctionName: &f.name, Payload: eventOf(l), InvocationType: types.InvocationTypeRequestResponse,
 	})
 	if err != nil {
 		return "", f.explain(err)
@@ -54,7 +50,7 @@ func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string,
 	if err := settled(out.Payload, l.Source()); err != nil {
 		return "", fmt.Errorf("%s %w", f, err)
 	}
-	return f.verdict(l, aws.ToString(out.LogResult))
+	return f.verdict(outcomeOf(out.Payload, l.Source()))
 }
 
 // noTimestamp is how Kafka says that a record has none.
@@ -72,7 +68,7 @@ func eventOf(l *kafka.DeadLetter) []byte {
 	for _, h := range headers(l) {
 		m.Headers = append(m.Headers, mskevent.Header(h))
 	}
-	return mskevent.Cluster(l.Cluster).Messages(m)
+	return mskevent.Cluster(l.Cluster).WithOutcomes().Messages(m)
 }
 
 // settled returns an error unless the answer says that the record is done with.
@@ -87,41 +83,34 @@ func settled(payload []byte, source string) error {
 	return nil
 }
 
-// verdict says what became of a record that the function calls settled, as far as the end of its log tells. It may be
-// settled because its key is FAILED still: then nothing was done, and the letter must not go.
-func (f *function) verdict(l *kafka.DeadLetter, logTail string) (where string, err error) {
-	o, ok := outcomes(logTail)
-	switch {
-	case ok && o.ReplayedFailed > 0:
-		return "", fmt.Errorf("%s found the key FAILED still, and did nothing: there is a later dead letter of it to redrive, "+
-			"or the record has no usable key still: then fix that, and redrive it to its topic (--brokers without --function-name)", f)
-	case ok && o.DeadLettered > 0:
-		return f.String() + ": failed again, see its new dead letter", nil
-	case ok && o.Replayed > 0:
-		return f.String() + ": had been done already", nil
-	case ok && o.Executed > 0:
-		return f.String() + ": executed", nil
-	case ok && o.Unprotected+o.FailedOpen > 0:
-		return f.String() + ": executed, without protection", nil
-	case !strings.Contains(l.IdempotencyKey, "#"):
-		return "", fmt.Errorf("%s reports the record as settled, but its log does not show whether it was executed; "+
-			"as the record had no usable key, or a hashed one, that can't be told: redrive it to its topic (--brokers without --function-name)", f)
-	}
-	return f.String(), nil
-}
-
-// outcomes finds the metrics in the end of a log, which the answer carries.
-func outcomes(logTail string) (metrics.Outcomes, bool) {
-	text, err := base64.StdEncoding.DecodeString(logTail)
-	if err != nil {
-		return metrics.Outcomes{}, false
-	}
-	for line := range bytes.Lines(text) {
-		if o, ok := metrics.Parse(line); ok && o.BatchSize == 1 {
-			return o, true
+// outcomeOf returns the outcome of the record in the function's answer, "" if there is none.
+func outcomeOf(payload []byte, source string) string {
+	for place, outcome := range mskevent.Outcomes(payload) {
+		if place.String() == source {
+			return outcome
 		}
 	}
-	return metrics.Outcomes{}, false
+	return ""
+}
+
+// verdict says what became of a record. The letter must not go unless the outcome proves that the record itself was settled now or before, or has a
+// new letter: a record whose key is FAILED still counts as settled for the event source, but nothing was done.
+func (f *function) verdict(outcome string) (where string, err error) {
+	switch outcome {
+	case idem.Executed.String():
+		return f.String() + ": executed", nil
+	case idem.FailedOpen.String(), idem.Unprotected.String():
+		return f.String() + ": executed, without protection", nil
+	case idem.Replayed.String():
+		return f.String() + ": had been done already", nil
+	case idem.DeadLettered.String():
+		return f.String() + ": failed again, see its new dead letter", nil
+	case idem.ReplayedFailed.String():
+		return "", fmt.Errorf("%s found the key FAILED still, and did nothing: there is a later dead letter of it to redrive, "+
+			"or the record has no usable key still: then fix that, and redrive it to its topic (--brokers without --function-name)", f)
+	}
+	return "", fmt.Errorf("%s reports no failure, but its answer does not name the outcome of the record (%q), so the letter stays: "+
+		"does the function use this version of idemsk? If not, redrive it to its topic (--brokers without --function-name)", f, outcome)
 }
 
 func (f *function) explain(err error) error {

@@ -1,7 +1,6 @@
 package redrive_test
 
 import (
-	"encoding/base64"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +21,6 @@ type answer struct {
 	status  int // 0 is 200
 	payload string
 	failed  string // the header that says so
-	log     string
 }
 
 // newFunction is a function behind an endpoint that answers, and keeps the last event.
@@ -30,15 +28,12 @@ func newFunction(t *testing.T, a answer) (redrive.Destination, *[]byte) {
 	t.Helper()
 	var event []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || r.URL.Path != "/2015-03-31/functions/pay/invocations" || r.Header.Get("X-Amz-Log-Type") != "Tail" {
+		if r.Method != http.MethodPost || r.URL.Path != "/2015-03-31/functions/pay/invocations" {
 			t.Errorf("asked for %s %s, %v", r.Method, r.URL, r.Header)
 		}
 		event, _ = io.ReadAll(r.Body)
 		if a.failed != "" {
 			w.Header().Set("X-Amz-Function-Error", a.failed)
-		}
-		if a.log != "" {
-			w.Header().Set("X-Amz-Log-Result", base64.StdEncoding.EncodeToString([]byte(a.log)))
 		}
 		if a.status != 0 {
 			w.Header().Set("X-Amzn-ErrorType", "ResourceNotFoundException")
@@ -51,9 +46,9 @@ func newFunction(t *testing.T, a answer) (redrive.Destination, *[]byte) {
 	return redrive.Function(client, *aws.String("pay")), &event
 }
 
-// metricsLine is how a function on idemsk says what became of its one record.
-func metricsLine(outcome string) string {
-	return "START\n" + `{"BatchSize":1,"` + outcome + `":1,"_aws":{"Timestamp":1}}` + "\nEND\n"
+// ended is how a function on idemsk says what became of its one record.
+func ended(outcome string) string {
+	return `{"batchItemFailures":[],"idemskOutcomes":[{"partition":"payments-1","offset":7,"outcome":"` + outcome + `"}]}`
 }
 
 const (
@@ -64,14 +59,17 @@ const (
 
 func TestFunctionGetsTheEvent(t *testing.T) {
 	t.Parallel()
-	dst, event := newFunction(t, answer{payload: nothingFailed})
+	dst, event := newFunction(t, answer{payload: strings.Replace(ended("Executed"), `"offset":7,`, `"offset":77,`, 1)})
 	l := letter(77)
-	if where, err := dst.Send(t.Context(), &l); err != nil || where != "the function pay" {
+	if where, err := dst.Send(t.Context(), &l); err != nil || where != "the function pay: executed" {
 		t.Fatalf("%s, %v", where, err)
 	}
 	decoded, err := msk.Decode(*event)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !decoded.Outcomes {
+		t.Error("the event does not ask for outcomes")
 	}
 	r := decoded.Partitions[0].Records[0]
 	if r.Undecodable != nil || r.Source() != "payments-1@77" || string(r.Value) != string(l.Value) || r.Timestamp.UnixMilli() != l.Timestamp {
@@ -84,32 +82,31 @@ func TestFunctionGetsTheEvent(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	place := letter(7)
-	place.IdempotencyKey = "payments@payments-1@7"
-	larger := strings.Replace(metricsLine("ReplayedFailed"), `Size":1`, `Size":2`, 1)
 	for name, test := range map[string]struct {
 		answer answer
-		letter kafka.DeadLetter
 		where  string // "" is an error
 		says   string
 	}{
-		"executed":           {answer{payload: nothingFailed, log: metricsLine("Executed")}, letter(7), "executed", ""},
-		"done before":        {answer{payload: nothingFailed, log: metricsLine("Replayed")}, letter(7), "had been done already", ""},
-		"failed again":       {answer{payload: nothingFailed, log: metricsLine("DeadLettered")}, letter(7), "failed again", ""},
-		"no log":             {answer{payload: nothingFailed}, letter(7), "the function pay", ""},
-		"FAILED still":       {answer{payload: nothingFailed, log: metricsLine("ReplayedFailed")}, letter(7), "", "FAILED still"},
-		"a place, executed":  {answer{payload: nothingFailed, log: metricsLine("Executed")}, place, "executed", ""},
-		"a place, no log":    {answer{payload: nothingFailed}, place, "", "can't be told"},
-		"reported":           {answer{payload: oneFailed}, letter(7), "", "not settled"},
-		"an error":           {answer{payload: boom, failed: "Unhandled"}, letter(7), "", "failed (Unhandled): T: boom"},
-		"an error, no JSON":  {answer{payload: `boom`, failed: "Unhandled"}, letter(7), "", "boom"},
-		"another function":   {answer{payload: `"hello"`}, letter(7), "", "not a partial batch response"},
-		"null":               {answer{payload: `null`}, letter(7), "", "not a partial batch response"},
-		"no such function":   {answer{status: http.StatusNotFound, payload: `{"Message":"Function not found"}`}, letter(7), "", "--function-name"},
-		"metrics of another": {answer{payload: nothingFailed, log: larger}, letter(7), "the function pay", ""},
+		"executed":          {answer{payload: ended("Executed")}, "executed", ""},
+		"failed open":       {answer{payload: ended("FailedOpen")}, "executed, without protection", ""},
+		"unprotected":       {answer{payload: ended("Unprotected")}, "executed, without protection", ""},
+		"done before":       {answer{payload: ended("Replayed")}, "had been done already", ""},
+		"failed again":      {answer{payload: ended("DeadLettered")}, "failed again", ""},
+		"FAILED still":      {answer{payload: ended("ReplayedFailed")}, "", "FAILED still"},
+		"no outcome":        {answer{payload: nothingFailed}, "", "does not name the outcome"},
+		"another outcome":   {answer{payload: ended("Skipped")}, "", `does not name the outcome of the record ("Skipped")`},
+		"one of another":    {answer{payload: strings.Replace(ended("Executed"), `"offset":7,`, `"offset":8,`, 1)}, "", "does not name the outcome"},
+		"unreadable ones":   {answer{payload: `{"batchItemFailures":[],"idemskOutcomes":"all"}`}, "", "does not name the outcome"},
+		"reported":          {answer{payload: oneFailed}, "", "not settled"},
+		"an error":          {answer{payload: boom, failed: "Unhandled"}, "", "failed (Unhandled): T: boom"},
+		"an error, no JSON": {answer{payload: `boom`, failed: "Unhandled"}, "", "boom"},
+		"another function":  {answer{payload: `"hello"`}, "", "not a partial batch response"},
+		"null":              {answer{payload: `null`}, "", "not a partial batch response"},
+		"no such function":  {answer{status: http.StatusNotFound, payload: `{"Message":"Function not found"}`}, "", "--function-name"},
 	} {
 		dst, _ := newFunction(t, test.answer)
-		where, err := dst.Send(t.Context(), &test.letter)
+		l := letter(7)
+		where, err := dst.Send(t.Context(), &l)
 		switch {
 		case test.where != "" && (err != nil || !strings.Contains(where, test.where)):
 			t.Errorf("%s: %q, %v; want %q", name, where, err, test.where)
