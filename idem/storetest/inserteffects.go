@@ -8,10 +8,10 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// insertedEffect returns a completion that claims its key and has an effect.
+// insertedEffect returns a completion that claims its key and has an effect. Its token is that of the time, as the model of traces requires.
 func (s *suite) insertedEffect(e store.Effect, options ...func(*store.ClaimRequest)) store.Settlement {
 	set := s.insertion(store.OpComplete, options...)
-	set.Effect = e
+	set.Token, set.Claim.Token, set.Effect = store.FreshToken(s.Now()), 0, e
 	return set
 }
 
