@@ -249,8 +249,7 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 		return s.complete(claim, out, nil, store.ResultUnencodable, effect)
 	}
 	discard(effect)
-	switch {
-	case s.interrupted(err):
+	if s.interrupted(err) {
 		out.Kind, out.Err = Retry, fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
 		return s.released(claim, out, s.release(claim, nil, classOf(err).delay, true)), store.Settlement{}
 	}
