@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"regexp"
@@ -34,7 +35,7 @@ func keyOf(c Config) any {
 	if c.Records.Key == nil {
 		return nil
 	}
-	key, err := c.Records.Key(aRecord())
+	key, err := c.Records.Key(context.Background(), aRecord())
 	if err != nil {
 		return err.Error()
 	}
@@ -45,7 +46,7 @@ func fingerprintOf(c Config) any {
 	if c.Records.Fingerprint == nil {
 		return nil
 	}
-	f, err := c.Records.Fingerprint(aRecord())
+	f, err := c.Records.Fingerprint(context.Background(), aRecord())
 	if err != nil {
 		return err.Error()
 	}

@@ -111,11 +111,11 @@ func TestBulkHandler(t *testing.T) {
 
 func TestBulkRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
 	var dead letters
-	keyOf := func(r *kafka.Record) (string, error) {
+	keyOf := func(ctx context.Context, r *kafka.Record) (string, error) {
 		if r.Offset == 1 {
 			return "", idem.Unavailable(errors.New("the registry is down"))
 		}
-		return kafka.RecordKey(r)
+		return kafka.RecordKey(ctx, r)
 	}
 	p := newProcessor(t, kafka.Config{DeadLetters: &dead, Key: keyOf, Bulk: func(_ context.Context, rs []kafka.Record) []error { return make([]error, len(rs)) }})
 	for range 3 {

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,7 +26,7 @@ func hashOf(t rapid.TB, value string, paths ...string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return keyOf(&kafka.Record{Value: []byte(value)})
+	return keyOf(context.Background(), &kafka.Record{Value: []byte(value)})
 }
 
 // wantCanonical checks that a value's key is the hash of its canonical JSON.
@@ -107,7 +108,7 @@ func TestValueWithoutCanonicalJSONHasNoHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keyOf(&kafka.Record{}); !errors.Is(err, kafka.ErrNoKey) {
+	if _, err := keyOf(t.Context(), &kafka.Record{}); !errors.Is(err, kafka.ErrNoKey) {
 		t.Errorf("the key of a tombstone: %v; want ErrNoKey", err)
 	}
 }

@@ -27,7 +27,7 @@ func FuzzJSONKey(f *testing.F) {
 			if err != nil || strings.Contains(name, "']") {
 				return // not one name
 			}
-			key, err := keyOf(&kafka.Record{Value: value})
+			key, err := keyOf(t.Context(), &kafka.Record{Value: value})
 			switch want, ok := elementAt(value, name, within); {
 			case ok && (err != nil || key != want):
 				t.Fatalf("%q%s of %q: %q, %v; want %q", name, suffix, value, key, err, want)
@@ -171,7 +171,7 @@ func FuzzValueHashJSONKey(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := keyOf(&kafka.Record{Value: value})
+		key, err := keyOf(t.Context(), &kafka.Record{Value: value})
 		if err != nil {
 			return
 		}
@@ -185,7 +185,7 @@ func FuzzValueHashJSONKey(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, err := keyOf(&kafka.Record{Value: again}); err != nil || other != key {
+		if other, err := keyOf(t.Context(), &kafka.Record{Value: again}); err != nil || other != key {
 			t.Fatalf("%q has the key %s; %q has %s, %v", value, key, again, other, err)
 		}
 	})

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,14 +21,15 @@ const DefaultKeyHeader = "idempotency-key"
 // ErrNoKey means that a record has no idempotency key.
 var ErrNoKey = errors.New("the record has no idempotency key")
 
-// KeyFunc returns a record's idempotency key. After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by
+// KeyFunc returns a record's idempotency key. A function that waits for something, such as a schema registry, must return when ctx
+// ends (see PrepareTime). It is called for the records of several partitions at once. After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by
 // idem.Unavailable the record is retried, and the attempt is not counted. After any other error it is sent to the dead letters.
-type KeyFunc func(r *Record) (string, error)
+type KeyFunc func(ctx context.Context, r *Record) (string, error)
 
 // HeaderKey returns a KeyFunc that reads the key from a header. A null or empty value is ErrNoKey. Two different values are an
 // error, because the key is ambiguous.
 func HeaderKey(name string) KeyFunc {
-	return func(r *Record) (string, error) {
+	return func(_ context.Context, r *Record) (string, error) {
 		var key []byte
 		found := false
 		for i := range r.Headers {
@@ -48,7 +50,7 @@ func HeaderKey(name string) KeyFunc {
 }
 
 // RecordKey returns the key of the Kafka record. A null or empty key is ErrNoKey.
-func RecordKey(r *Record) (string, error) {
+func RecordKey(_ context.Context, r *Record) (string, error) {
 	if len(r.Key) == 0 {
 		return "", fmt.Errorf("%w: its Kafka key is empty", ErrNoKey)
 	}
@@ -57,7 +59,7 @@ func RecordKey(r *Record) (string, error) {
 
 // ValueHashKey returns the SHA-256 of the value in hexadecimal: records with the same value are the same request. A tombstone is
 // ErrNoKey.
-func ValueHashKey(r *Record) (string, error) {
+func ValueHashKey(_ context.Context, r *Record) (string, error) {
 	if r.Value == nil {
 		return "", fmt.Errorf("%w: it is a tombstone, which has no value to hash", ErrNoKey)
 	}
@@ -85,7 +87,7 @@ func ValueHashJSONKey(paths ...string) (KeyFunc, error) {
 			return nil, err
 		}
 	}
-	return func(r *Record) (string, error) {
+	return func(_ context.Context, r *Record) (string, error) {
 		doc, err := canonicalDocument(r.Value)
 		if err != nil {
 			return "", err
@@ -105,7 +107,7 @@ func ValueHashJSONKey(paths ...string) (KeyFunc, error) {
 
 // OffsetKey returns topic-partition@offset@timestamp. It protects against redeliveries, but not against a producer that sends a
 // message twice.
-func OffsetKey(r *Record) (string, error) { return place(r), nil }
+func OffsetKey(_ context.Context, r *Record) (string, error) { return place(r), nil }
 
 // JSONKey returns a KeyFunc that reads the key from the value, at one or more paths such as $.payment.id or $.items[0]['sku'].
 // With one path the key is the text of the scalar at the path. With several it is a JSON array of the elements. A missing or
@@ -116,7 +118,7 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(r *Record) (string, error) {
+	return func(_ context.Context, r *Record) (string, error) {
 		doc, err := document(r.Value)
 		if err != nil {
 			return "", err
@@ -163,13 +165,17 @@ func scalarText(v any, p path) (string, error) {
 
 // FingerprintFunc returns a record's fingerprint. An error has the same effects as one of a KeyFunc, except ErrNoKey: the record is sent
 // to the dead letters.
-type FingerprintFunc func(r *Record) (store.Fingerprint, error)
+type FingerprintFunc func(ctx context.Context, r *Record) (store.Fingerprint, error)
 
 // ValueFingerprint returns the fingerprint of the value's bytes.
-func ValueFingerprint(r *Record) (store.Fingerprint, error) { return store.FingerprintOf(r.Value), nil }
+func ValueFingerprint(_ context.Context, r *Record) (store.Fingerprint, error) {
+	return store.FingerprintOf(r.Value), nil
+}
 
 // NoFingerprint returns no fingerprint, so that values are not compared.
-func NoFingerprint(*Record) (store.Fingerprint, error) { return store.Fingerprint{}, nil }
+func NoFingerprint(context.Context, *Record) (store.Fingerprint, error) {
+	return store.Fingerprint{}, nil
+}
 
 // JSONFingerprint returns a FingerprintFunc for the elements at the paths in the value. Use it if the values of one request
 // differ between deliveries in other elements. A missing element counts as null. An element with U+FFFD is an error: JSON decoders
@@ -179,7 +185,7 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(r *Record) (store.Fingerprint, error) {
+	return func(_ context.Context, r *Record) (store.Fingerprint, error) {
 		if r.Value == nil {
 			return store.FingerprintOf(nil), nil
 		}
@@ -201,15 +207,17 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 
 // OfValue returns a KeyFunc or FingerprintFunc that first converts the value, for example to JSON, and then calls f with a copy of the record
 // that has the converted value. An error of convert is its error.
-func OfValue[T any](convert func(r *Record) ([]byte, error), f func(r *Record) (T, error)) func(r *Record) (T, error) {
-	return func(r *Record) (T, error) {
-		value, err := convert(r)
+func OfValue[T any](
+	convert func(ctx context.Context, r *Record) ([]byte, error), f func(ctx context.Context, r *Record) (T, error),
+) func(ctx context.Context, r *Record) (T, error) {
+	return func(ctx context.Context, r *Record) (T, error) {
+		value, err := convert(ctx, r)
 		if err != nil {
 			var none T
 			return none, err
 		}
 		converted := *r
 		converted.Value = value
-		return f(&converted)
+		return f(ctx, &converted)
 	}
 }

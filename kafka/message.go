@@ -27,7 +27,7 @@ type Message struct {
 type task Message
 
 // prepare sets the record's redrive token, key and fingerprint.
-func (m *Message) prepare(p *Processor, r *Record, cluster string) {
+func (m *Message) prepare(ctx context.Context, p *Processor, r *Record, cluster string) {
 	m.processor, m.Record, m.cluster, m.Substitute = p, r, cluster, (*task)(m)
 	m.Unprotected = p.cfg.Unprotected
 	m.Task = idem.Task{Source: r.Source(), Handler: (*task)(m)}
@@ -43,21 +43,21 @@ func (m *Message) prepare(p *Processor, r *Record, cluster string) {
 	case badHeader != nil:
 		m.Task = m.reject(badHeader)
 	default:
-		if err := m.identify(); err != nil {
+		if err := m.identify(ctx); err != nil {
 			m.Task = m.reject(err)
 		}
 	}
 }
 
 // identify sets the key and the fingerprint. A panic of the user's functions is an error of the record.
-func (m *Message) identify() (err error) {
+func (m *Message) identify(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("finding the idempotency key or the fingerprint: %w", &idem.PanicError{Value: v, Stack: debug.Stack()})
 		}
 	}()
 	cfg := &m.processor.cfg
-	key, err := cfg.Key(m.Record)
+	key, err := cfg.Key(ctx, m.Record)
 	if err == nil && key == "" {
 		err = ErrNoKey
 	}
@@ -69,7 +69,7 @@ func (m *Message) identify() (err error) {
 		return err
 	}
 	m.Task.Key = m.processor.storedKey(m.Record, key)
-	if m.Task.Fingerprint, err = cfg.Fingerprint(m.Record); err != nil {
+	if m.Task.Fingerprint, err = cfg.Fingerprint(ctx, m.Record); err != nil {
 		return fmt.Errorf("the fingerprint can't be computed: %w", err)
 	}
 	return nil

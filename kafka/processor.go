@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -59,7 +60,7 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	if p.cfg.Batch != nil {
 		ctx, end = p.cfg.Batch(ctx, partitions)
 	}
-	b := p.prepare(cluster, partitions)
+	b := p.prepare(ctx, cluster, partitions)
 	defer end(b)
 	if p.cfg.BulkAttempts != nil {
 		p.scheduler.RunBulk(ctx, b.items(), p.bulk, b.ranges()...)
@@ -79,20 +80,27 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	return b
 }
 
-func (p *Processor) prepare(cluster string, partitions [][]Record) *Batch {
+// prepare identifies the records, those of different partitions at once.
+func (p *Processor) prepare(ctx context.Context, cluster string, partitions [][]Record) *Batch {
 	n := 0
 	for _, records := range partitions {
 		n += len(records)
 	}
 	b := &Batch{processor: p, began: time.Now(), Partitions: make([][]Message, len(partitions)), all: make([]Message, n)}
+	ctx, cancel := prepareContext(ctx)
+	defer cancel()
 	next := 0
+	var all sync.WaitGroup
 	for i, records := range partitions {
-		b.Partitions[i] = b.all[next : next+len(records)]
-		for r := range records {
-			b.all[next].prepare(p, &records[r], cluster)
-			next++
-		}
+		messages := b.all[next : next+len(records)]
+		b.Partitions[i], next = messages, next+len(records)
+		all.Go(func() {
+			for r := range records {
+				messages[r].prepare(ctx, p, &records[r], cluster)
+			}
+		})
 	}
+	all.Wait()
 	return b
 }
 

@@ -21,6 +21,7 @@ type Stream struct {
 	ctx       context.Context // for the log and the observer
 	cluster   string
 	done      func(*Message)
+	preparing preparation
 	lanes     *batch.Stream
 }
 
@@ -38,31 +39,36 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 	}
 	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
+	s.preparing = preparation{partitions: make(map[string]*preparing), ready: func(items []*batch.Item) { s.lanes.Add(items...) }}
 	return s, nil
 }
 
-// Add adds records. Those of a partition must be in the order of their offsets. Add returns at once: the caller bounds the
-// number of records that are in progress. After Close it does nothing.
+// Add adds records. Those of a partition must be in the order of their offsets. Add returns at once, before keys and fingerprints are
+// computed: the caller bounds the number of records that are in progress. After Close it does nothing.
 func (s *Stream) Add(records ...Record) { s.AddWithin(nil, records...) }
 
 // AddWithin adds records as Add does. within, if it is not nil, returns the contexts of their handlers.
 func (s *Stream) AddWithin(within Within, records ...Record) {
-	items := make([]*batch.Item, len(records))
-	byRange := s.processor.byRange()
-	for i := range records {
-		m := &struct { // one allocation, which lives until the record is done
-			Message
-			record Record
-		}{record: records[i]}
-		m.within = within
-		m.prepare(s.processor, &m.record, s.cluster)
-		m.Lane = s.lane(&m.record)
-		if byRange {
-			m.Range, m.Position = s.processor.storedRange(m.record.Topic, m.record.Partition), m.record.Offset
+	for first := 0; first < len(records); {
+		topic, partition := records[first].Topic, records[first].Partition
+		var group []*streamMessage
+		for ; first < len(records) && records[first].Topic == topic && records[first].Partition == partition; first++ {
+			m := &streamMessage{record: records[first]}
+			m.within = within
+			group = append(group, m)
 		}
-		items[i] = &m.Item
+		s.preparing.add(s.ctx, lanePrefix(topic, partition), group, s.prepare)
 	}
-	s.lanes.Add(items...)
+}
+
+// prepare identifies a record, and sets its lane.
+func (s *Stream) prepare(ctx context.Context, m *streamMessage) {
+	p, r := s.processor, &m.record
+	m.Message.prepare(ctx, p, r, s.cluster)
+	m.Lane = s.lane(r)
+	if p.byRange() {
+		m.Range, m.Position = p.storedRange(r.Topic, r.Partition), r.Offset
+	}
 }
 
 // Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and the attempts are
@@ -73,12 +79,17 @@ func (s *Stream) AddWithin(within Within, records ...Record) {
 // With idem.Config.ClaimByRange, the lease of the partition is released when all records that have begun have ended, also after Revoke has returned.
 func (s *Stream) Revoke(ctx context.Context, topic string, partition int32) (running []*Message) {
 	prefix := lanePrefix(topic, partition)
+	s.preparing.revoke(prefix)
 	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) }, s.processor.storedRange(topic, partition)))
 }
 
 // Close removes the records of all partitions as Revoke does, and ends the stream. The contexts of the handlers that still run have
 // ended when it returns. Their keys are not settled, and stay claimed until their leases end.
-func (s *Stream) Close(ctx context.Context) (running []*Message) { return messages(s.lanes.Close(ctx)) }
+func (s *Stream) Close(ctx context.Context) (running []*Message) {
+	s.preparing.close()
+	defer s.preparing.wait(ctx)
+	return messages(s.lanes.Close(ctx))
+}
 
 // Retrying returns how many lanes wait to try a record again, and how many of these are blocked until an operator fixes the cause
 // (see Report.Blocked).
@@ -132,7 +143,9 @@ func (s *Stream) retried(it *batch.Item) {
 	s.tried(it)
 	if m := messageOf(it); m.rejected != nil && idem.IsUnavailable(m.rejected) {
 		m.rejected = nil
-		m.prepare(s.processor, m.Record, s.cluster)
+		ctx, cancel := prepareContext(s.ctx)
+		defer cancel()
+		m.prepare(ctx, s.processor, m.Record, s.cluster)
 	}
 }
 

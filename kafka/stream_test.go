@@ -210,11 +210,11 @@ func TestStreamTriesToIdentifyARecordAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dead letters
 		var identified atomic.Int64
-		keyOf := func(r *kafka.Record) (string, error) {
+		keyOf := func(ctx context.Context, r *kafka.Record) (string, error) {
 			if string(r.Value) == "late" && identified.Add(1) < 5 {
 				return "", fmt.Errorf("the schema: %w", idem.Unavailable(errors.New("the registry is down")))
 			}
-			return kafka.ValueHashKey(r)
+			return kafka.ValueHashKey(ctx, r)
 		}
 		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, Key: keyOf, DeadLetters: &dead})
 		s.add("0/x/late", "0/x/behind", "0/y/other")

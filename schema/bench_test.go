@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"context"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -26,7 +27,7 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		})
 	}
-	toJSON := func(d *schema.Decoder, r *kafka.Record) error { _, err := d.JSON(r); return err }
+	toJSON := func(d *schema.Decoder, r *kafka.Record) error { _, err := d.JSON(context.Background(), r); return err }
 	for _, registry := range []string{"Confluent", "Glue"} {
 		run("Avro", registry, schema.Avro, func(d *schema.Decoder, r *kafka.Record) error {
 			var p payment

@@ -62,7 +62,7 @@ func newSlow(t *testing.T, cfg schema.Config) (*slowRegistry, func(id byte) erro
 		t.Fatal(err)
 	}
 	return r, func(id byte) error {
-		_, err := d.JSON(&kafka.Record{Value: []byte{id, '{', '}'}})
+		_, err := d.JSON(t.Context(), &kafka.Record{Value: []byte{id, '{', '}'}})
 		return err
 	}
 }

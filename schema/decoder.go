@@ -137,13 +137,15 @@ func (d *Decoder) permanent(p part, id string, err error) error {
 
 // JSON returns a record's value as JSON, nil for a tombstone. With kafka.OfValue keys and fingerprints are taken from it. Its errors are
 // those of Decode.
-func (d *Decoder) JSON(r *kafka.Record) ([]byte, error) { return d.toJSON(valueOf(r)) }
+func (d *Decoder) JSON(ctx context.Context, r *kafka.Record) ([]byte, error) {
+	return d.toJSON(ctx, valueOf(r))
+}
 
-func (d *Decoder) toJSON(p part) ([]byte, error) {
+func (d *Decoder) toJSON(ctx context.Context, p part) ([]byte, error) {
 	if p.data == nil || p.schema != nil && !d.sourceEvents {
 		return p.data, nil
 	}
-	id, payload, typ, err := d.lookUp(context.Background(), p)
+	id, payload, typ, err := d.lookUp(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +174,8 @@ func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
 
 // RecordKey is a kafka.KeyFunc that returns the decoded key of the Kafka record: a scalar as text, anything else as JSON with sorted names.
 // So a key is the same after its schema got another version. A null key is kafka.ErrNoKey.
-func (d *Decoder) RecordKey(r *kafka.Record) (string, error) {
-	data, err := d.toJSON(keyOf(r))
+func (d *Decoder) RecordKey(ctx context.Context, r *kafka.Record) (string, error) {
+	data, err := d.toJSON(ctx, keyOf(r))
 	if err != nil {
 		return "", err
 	}

@@ -108,7 +108,7 @@ func TestFormatThatIsNotConfiguredIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.JSON(&kafka.Record{Value: frame(t, "Confluent", schema.Avro, 0, nil)})
+	_, err = d.JSON(t.Context(), &kafka.Record{Value: frame(t, "Confluent", schema.Avro, 0, nil)})
 	if err == nil || idem.IsUnavailable(err) || !strings.Contains(err.Error(), `"AVRO", which Config.Formats lacks`) {
 		t.Error(err)
 	}
@@ -181,7 +181,7 @@ func TestOtherAnswersOfARegistryAreUnavailability(t *testing.T) {
 			return true
 		})
 		d := r.decoder(schema.Config{Registry: r.of("Confluent", "")})
-		_, err := d.JSON(&kafka.Record{Value: header(t, "Confluent", 10)})
+		_, err := d.JSON(t.Context(), &kafka.Record{Value: header(t, "Confluent", 10)})
 		if !idem.IsUnavailable(err) || !strings.Contains(err.Error(), "the schema 10 of the registry http") {
 			t.Errorf("status %d: %v", status, err)
 		}

@@ -29,7 +29,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, d := range decoders {
 			record := &kafka.Record{Value: data}
-			out, err := d.JSON(record)
+			out, err := d.JSON(t.Context(), record)
 			if idem.IsUnavailable(err) || err == nil && out != nil && !json.Valid(out) {
 				t.Errorf("%x: %q, %v", data, out, err)
 			}

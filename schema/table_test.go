@@ -258,11 +258,11 @@ func TestRecordKeyIsDecoded(t *testing.T) {
 		"later version":  {key: party(1), want: `{"bank":"b","no":7}`},
 		"event, in JSON": {key: []byte(`"p-1"`), meta: &kafka.Schema{ID: "40", DataFormat: schema.Avro}, want: "p-1"},
 	} {
-		if got, err := d.RecordKey(&kafka.Record{Key: tc.key, KeySchema: tc.meta}); err != nil || got != tc.want {
+		if got, err := d.RecordKey(t.Context(), &kafka.Record{Key: tc.key, KeySchema: tc.meta}); err != nil || got != tc.want {
 			t.Errorf("%s: the key is %q, %v; want %s", name, got, err, tc.want)
 		}
 	}
-	if got, err := d.RecordKey(&kafka.Record{}); err == nil || !strings.Contains(err.Error(), kafka.ErrNoKey.Error()) {
+	if got, err := d.RecordKey(t.Context(), &kafka.Record{}); err == nil || !strings.Contains(err.Error(), kafka.ErrNoKey.Error()) {
 		t.Errorf("a null key is %q, %v", got, err)
 	}
 	var key string

@@ -88,7 +88,7 @@ func ExampleJSONKey() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(key(r))
+		fmt.Println(key(context.Background(), r))
 	}
 	// Output:
 	// 17 <nil>

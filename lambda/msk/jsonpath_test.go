@@ -14,7 +14,7 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 		"$['a", "$['']", `$["a']`, "$.a b", "$.a]", "$.a'b", "$[99999999999]", "$.a,$.b", "$.a[1]b",
 	} {
 		if key, err := kafka.JSONKey(path); err == nil {
-			got, keyErr := key(one(t, record{value: `{"a":{"b":[1,2,3]},"id":"k"}`}))
+			got, keyErr := key(t.Context(), one(t, record{value: `{"a":{"b":[1,2,3]},"id":"k"}`}))
 			t.Errorf("%q was taken for a path; it finds %q, %v", path, got, keyErr)
 		} else if path != "" {
 			wantContains(t, err.Error(), strconv.Quote(path), "names and indices")
@@ -34,7 +34,7 @@ func TestValidPaths(t *testing.T) {
 		"$.a.b[0]": "10", " $.a.b[0] ": "10", "$['a']['b'][0]": "10", `$["a"].b[1][1]`: "21", "$.a.b[2]['c d']": "30", "$.a.é": "40",
 		"$.a.$": "50", "$.a.x-y_z": "60", "$.a[']']": "70", `$.a["'"]`: "80", "$.0": "90", "$.a.b[00]": "10",
 	} {
-		got, err := jsonKey(t, path)(one(t, record{value: value}))
+		got, err := jsonKey(t, path)(t.Context(), one(t, record{value: value}))
 		if err != nil {
 			t.Errorf("%q: %v", path, err)
 			continue
@@ -45,7 +45,7 @@ func TestValidPaths(t *testing.T) {
 
 func TestPathsWithoutAnElementHaveNoKey(t *testing.T) {
 	for _, path := range []string{"$.x", "$.a.x", "$.a[0]", "$.b.c", "$.b[1]", "$.b[9]", "$.s.t", "$.s[0]", "$.n", "$.n.x"} {
-		_, err := jsonKey(t, path)(one(t, record{value: `{"a":{},"b":[1],"s":"text","n":null}`}))
+		_, err := jsonKey(t, path)(t.Context(), one(t, record{value: `{"a":{},"b":[1],"s":"text","n":null}`}))
 		if err == nil {
 			t.Errorf("%q finds something", path)
 			continue
@@ -54,7 +54,7 @@ func TestPathsWithoutAnElementHaveNoKey(t *testing.T) {
 		wantContains(t, err.Error(), strings.TrimSpace(path))
 	}
 	for _, value := range []string{`null`, `"text"`, `5`, `[]`} {
-		_, err := jsonKey(t, "$.a")(one(t, record{value: value}))
+		_, err := jsonKey(t, "$.a")(t.Context(), one(t, record{value: value}))
 		wantErr(t, err, kafka.ErrNoKey)
 	}
 }

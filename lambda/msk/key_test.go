@@ -82,7 +82,7 @@ func TestKeys(t *testing.T) {
 		"composite, one missing":    {key: jsonKey(t, "$.a", "$.b"), r: record{value: `{"a":"x"}`}, says: "the value has no $.b", noKey: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := tc.key(one(t, tc.r))
+			got, err := tc.key(t.Context(), one(t, tc.r))
 			if tc.says != "" {
 				if err == nil {
 					t.Fatalf("the key is %q; want an error", got)
@@ -125,23 +125,23 @@ func TestFingerprints(t *testing.T) {
 		"parts, two tombstones":    {part("$.a"), tombstone, tombstone, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := tc.f(one(t, tc.a))
-			b, err2 := tc.f(one(t, tc.b))
+			a, err := tc.f(t.Context(), one(t, tc.a))
+			b, err2 := tc.f(t.Context(), one(t, tc.b))
 			if err = errors.Join(err, err2); err != nil {
 				t.Fatal(err)
 			}
 			equal(t, "they match", a.Matches(b), tc.same)
 		})
 	}
-	if f, err := part("$.a")(one(t, tombstone)); err != nil || f != idem.FingerprintOf(nil) {
+	if f, err := part("$.a")(t.Context(), one(t, tombstone)); err != nil || f != idem.FingerprintOf(nil) {
 		t.Errorf("the fingerprint of a tombstone is %v, %v; want that of no value at all", f, err)
 	}
 	for _, value := range []string{"{\"a\":\"\xff\"}", `{"a":["\ud800"]}`, `{"a":{"\ufffd":1}}`} {
-		if f, err := part("$.a")(one(t, record{value: value})); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+		if f, err := part("$.a")(t.Context(), one(t, record{value: value})); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
 			t.Errorf("the fingerprint of %q is %v, error %v; want one that says that it is not UTF-8", value, f, err)
 		}
 	}
-	if _, err := part("$.a")(one(t, record{value: "{"})); err == nil || errors.Is(err, kafka.ErrNoKey) {
+	if _, err := part("$.a")(t.Context(), one(t, record{value: "{"})); err == nil || errors.Is(err, kafka.ErrNoKey) {
 		t.Errorf("the fingerprint of what is not JSON: error %v", err)
 	}
 }
@@ -174,10 +174,12 @@ func TestRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
 	down := idem.Unavailable(errors.New("the registry is down"))
 	for name, wrong := range map[string]func(s *fixture, err *error){
 		"key": func(s *fixture, err *error) {
-			s.cfg.Records.Key = func(r *msk.Record) (string, error) { return keyOf(r), *err }
+			s.cfg.Records.Key = func(_ context.Context, r *msk.Record) (string, error) { return keyOf(r), *err }
 		},
 		"fingerprint": func(s *fixture, err *error) {
-			s.cfg.Records.Fingerprint = func(r *msk.Record) (store.Fingerprint, error) { return store.FingerprintOf(r.Value), *err }
+			s.cfg.Records.Fingerprint = func(_ context.Context, r *msk.Record) (store.Fingerprint, error) {
+				return store.FingerprintOf(r.Value), *err
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +204,7 @@ func TestRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
 func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
 	for name, key := range map[string]kafka.KeyFunc{
 		"no header":  nil,
-		"empty text": func(*msk.Record) (string, error) { return "", nil },
+		"empty text": func(context.Context, *msk.Record) (string, error) { return "", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)

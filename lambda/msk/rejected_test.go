@@ -19,7 +19,7 @@ func undecodable(place string) record { return record{place: place, raw: `"value
 
 // A rejected record is stored under its place, so that redeliveries do not send another dead letter.
 func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
-	keyPanics := func(*msk.Record) (string, error) { panic("no such field") }
+	keyPanics := func(context.Context, *msk.Record) (string, error) { panic("no such field") }
 	for name, tc := range map[string]struct {
 		bad  record
 		key  kafka.KeyFunc
@@ -64,7 +64,7 @@ func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
 
 func TestPanicOfAKeyFunctionIsLoggedWithItsStack(t *testing.T) {
 	s := newFixture(t)
-	s.cfg.Records.Key = func(*msk.Record) (string, error) { panic("no such field") }
+	s.cfg.Records.Key = func(context.Context, *msk.Record) (string, error) { panic("no such field") }
 	s.deliver(rec("payments-0@7", "x"))
 	wantContains(t, s.log.about("payments-0@7")["stack"].(string), "rejected_test.go")
 }

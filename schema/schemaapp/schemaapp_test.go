@@ -52,8 +52,8 @@ func TestVariablesApplyToDecodedValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := parts.Records.Key(record)
-		fingerprint, err2 := parts.Records.Fingerprint(record)
+		key, err := parts.Records.Key(t.Context(), record)
+		fingerprint, err2 := parts.Records.Fingerprint(t.Context(), record)
 		if err := errors.Join(err, err2); err != nil || key != tc.wantKey || fingerprint != tc.wantFingerprint {
 			t.Errorf("%s: key %s, fingerprint %v, %v", tc.key, key, fingerprint, err)
 		}

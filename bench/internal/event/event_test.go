@@ -22,7 +22,7 @@ func TestEventsAreWhatTheMappingDelivers(t *testing.T) {
 		for _, p := range decoded.Partitions {
 			for i := range p.Records {
 				r := &p.Records[i]
-				key, err := kafka.HeaderKey(event.KeyHeader)(r)
+				key, err := kafka.HeaderKey(event.KeyHeader)(t.Context(), r)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -67,7 +67,7 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 	for p := range event.Partitions {
 		for r := range event.Partitions[p].Records {
 			rec := &event.Partitions[p].Records[r]
-			key, err := kafka.HeaderKey(kafka.DefaultKeyHeader)(rec)
+			key, err := kafka.HeaderKey(kafka.DefaultKeyHeader)(ctx, rec)
 			if err != nil {
 				return err
 			}
