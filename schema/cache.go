@@ -14,6 +14,7 @@ import (
 type cache struct {
 	registry Registry
 	formats  map[string]Format
+	limits   Limits // of the values of a type
 	size     int
 	timeout  time.Duration
 	keep     time.Duration // of a failure
@@ -98,6 +99,7 @@ func (c *cache) compile(ctx context.Context, id string) (compiled, error) {
 	if format == nil {
 		return compiled{}, fmt.Errorf("the schema %s of %s has the data format %q, which Config.Formats lacks", id, c.registry, s.DataFormat)
 	}
+	s.Limits = c.limits
 	typ, err := format.Compile(s)
 	if err != nil {
 		return compiled{}, fmt.Errorf("the schema %s of %s (%s): %w", id, c.registry, s.DataFormat, err)

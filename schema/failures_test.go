@@ -56,6 +56,7 @@ func TestValueThatCanNotBeDecodedBecomesADeadLetter(t *testing.T) {
 		"unknown compression":   {registry: "Glue", value: append([]byte{3, 4}, make([]byte, 16)...), says: []string{"no framing of AWS Glue"}},
 		"not zlib":              {registry: "Glue", value: append([]byte{3, 5}, make([]byte, 20)...), says: []string{"decompressed"}},
 		"zlib cut off":          {registry: "Glue", value: inflated[:len(inflated)-3], says: []string{"decompressed"}},
+		"bytes behind zlib":     {registry: "Glue", value: append(bytes.Clone(inflated), "{}"...), says: []string{"2 bytes behind the compressed value"}},
 		"unknown schema, Glue":  {registry: "Glue", value: header(t, "Glue", 99), says: []string{"the schema " + glueID(99) + " of AWS Glue", "EntityNotFound"}},
 		"unknown type, Glue":    {registry: "Glue", format: schema.Protobuf, value: append(header(t, "Glue", 20), 9), says: []string{"no message type 9"}},
 		"unknown in an event":   {value: []byte{1}, source: &kafka.Schema{ID: "98", DataFormat: schema.Avro}, says: []string{"the schema 98 of"}},

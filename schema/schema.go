@@ -25,6 +25,8 @@ type Schema struct {
 	References []Reference
 	// Index removes the index of the message type before a Protobuf message.
 	Index func(data []byte) (index Index, message []byte, err error)
+	// Limits bound the values that the Type decodes. A Decoder sets them, not the registry.
+	Limits Limits
 }
 
 // Reference is a schema that another one refers to by a name: in Protobuf that of its file.
