@@ -87,8 +87,19 @@ func (c *cache) fetch(e *entry, id string) {
 	e.until = time.Now().Add(c.keep)
 }
 
-func (c *cache) compile(ctx context.Context, id string) (compiled, error) {
-	s, err := c.registry.Fetch(ctx, id)
+// compile fetches a schema and compiles it. It runs in a goroutine of its own, where a panic would end the process.
+func (c *cache) compile(ctx context.Context, id string) (typ compiled, err error) {
+	var s *Schema
+	defer func() {
+		v := recover()
+		switch {
+		case v != nil && s == nil:
+			err = idem.Unavailable(fmt.Errorf("fetching the schema %s of %s: panic: %v", id, c.registry, v))
+		case v != nil:
+			err = fmt.Errorf("the schema %s of %s (%s) can't be compiled: panic: %v", id, c.registry, s.DataFormat, v)
+		}
+	}()
+	s, err = c.registry.Fetch(ctx, id)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return compiled{}, fmt.Errorf("the schema %s of %s: %w", id, c.registry, err)
@@ -100,9 +111,9 @@ func (c *cache) compile(ctx context.Context, id string) (compiled, error) {
 		return compiled{}, fmt.Errorf("the schema %s of %s has the data format %q, which Config.Formats lacks", id, c.registry, s.DataFormat)
 	}
 	s.Limits = c.limits
-	typ, err := format.Compile(s)
+	compiledType, err := format.Compile(s)
 	if err != nil {
 		return compiled{}, fmt.Errorf("the schema %s of %s (%s): %w", id, c.registry, s.DataFormat, err)
 	}
-	return compiled{typ, s.DataFormat}, nil
+	return compiled{compiledType, s.DataFormat}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -141,4 +142,38 @@ func TestFetchingASchemaTakesABoundedTime(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
+}
+
+// panicking panics at each schema: when it is fetched, or as a format when it is compiled.
+type panicking struct {
+	slowRegistry
+	compiling bool
+}
+
+// Fetch implements schema.Registry.
+func (r *panicking) Fetch(context.Context, string) (*schema.Schema, error) {
+	if r.compiling {
+		return &schema.Schema{DataFormat: schema.JSON}, nil
+	}
+	panic("no client")
+}
+
+// DataFormat implements schema.Format.
+func (*panicking) DataFormat() string { return schema.JSON }
+
+// Compile implements schema.Format.
+func (*panicking) Compile(*schema.Schema) (schema.Type, error) { panic("no type") }
+
+func TestPanicAtASchemaIsAnErrorOfTheRecord(t *testing.T) {
+	for compiling, want := range map[bool]string{false: "panic: no client", true: "can't be compiled: panic: no type"} {
+		p := &panicking{compiling: compiling}
+		d, err := schema.New(schema.Config{Registry: p, Formats: []schema.Format{p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.JSON(&kafka.Record{Value: []byte{1}})
+		if err == nil || !strings.Contains(err.Error(), want) || idem.IsUnavailable(err) == compiling || idem.IsPermanent(err) != compiling {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
 }
