@@ -3,7 +3,9 @@ package schema_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -186,6 +188,33 @@ func TestOtherAnswersOfARegistryAreUnavailability(t *testing.T) {
 		if !idem.IsUnavailable(err) || !strings.Contains(err.Error(), "the schema 10 of the registry http") {
 			t.Errorf("status %d: %v", status, err)
 		}
+	}
+}
+
+// An answer of success that has no schema is not one of the registry, for a schema and for one that it refers to.
+func TestAnswersWithoutASchemaAreUnavailability(t *testing.T) {
+	for _, of := range []string{"/schemas/ids/10", "/subjects/party/versions/1"} {
+		for _, body := range []string{"", "null", "[]", "{}", `{"status":"maintenance"}`, `{"schema":""}`, `{"schema":" "}`} {
+			r := newRegistries(t)
+			r.confluent.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
+				if request.URL.Path != of {
+					return false
+				}
+				_, _ = w.Write([]byte(body))
+				return true
+			})
+			_, err := r.decoder(schema.Config{Registry: r.of("Confluent", "")}).JSON(&kafka.Record{Value: header(t, "Confluent", 10)})
+			if !idem.IsUnavailable(err) || !strings.Contains(err.Error(), "the schema 10 of the registry http") {
+				t.Errorf("%s: %q: %v", of, body, err)
+			}
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	defer server.Close()
+	r := newRegistries(t)
+	_, err := r.decoder(schema.Config{Registry: r.of("Glue", server.URL)}).JSON(&kafka.Record{Value: header(t, "Glue", 10)})
+	if !idem.IsUnavailable(err) || !errors.Is(err, schema.ErrNoSchema) {
+		t.Errorf("Glue: %v", err)
 	}
 }
 

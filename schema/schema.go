@@ -53,6 +53,10 @@ type Registry interface {
 // ErrUnknown means that a registry has no schema with an ID.
 var ErrUnknown = errors.New("the registry has no schema with this ID")
 
+// ErrNoSchema means that an answer has no schema. It comes from something else than the registry, such as a page to sign in, so that the
+// registry is taken to be unavailable.
+var ErrNoSchema = errors.New("the answer has no schema: is the address that of the registry?")
+
 // Format compiles the schemas of a data format.
 type Format interface {
 	// DataFormat is the data format.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -121,6 +122,8 @@ func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error)
 		return nil, fmt.Errorf("%w: %w", schema.ErrUnknown, err)
 	case err != nil:
 		return nil, err
+	case strings.TrimSpace(aws.ToString(out.SchemaDefinition)) == "":
+		return nil, schema.ErrNoSchema
 	}
 	return &schema.Schema{ID: id, DataFormat: string(out.DataFormat), Text: aws.ToString(out.SchemaDefinition), Index: index}, nil
 }
