@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -15,11 +16,18 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// slowRegistry is a registry of JSON whose answers take a second. Its framing is one byte, the schema's ID.
+// slowRegistry is a registry of JSON whose answers take a second, or the delay that is set. Its framing is one byte, the schema's ID.
 type slowRegistry struct {
 	mu      sync.Mutex
 	fetched []string
+	delay   time.Duration
 	err     error
+}
+
+func (r *slowRegistry) setDelay(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delay = d
 }
 
 // String implements schema.Registry.
@@ -32,8 +40,11 @@ func (*slowRegistry) Unframe(data []byte) (string, []byte, error) {
 
 // Fetch implements schema.Registry.
 func (r *slowRegistry) Fetch(ctx context.Context, id string) (*schema.Schema, error) {
+	r.mu.Lock()
+	delay := cmp.Or(r.delay, time.Second)
+	r.mu.Unlock()
 	select {
-	case <-time.After(time.Second):
+	case <-time.After(delay):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -176,4 +187,34 @@ func TestPanicAtASchemaIsAnErrorOfTheRecord(t *testing.T) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}
+}
+
+// Records of many schemas wait for a silent registry once. What is known is decoded, and later the schemas are fetched.
+func TestSilentRegistryIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, decode := newSlow(t, schema.Config{Timeout: 2 * time.Second})
+		if err := decode(9); err != nil {
+			t.Error(err)
+		}
+		r.setDelay(time.Hour)
+		began := time.Now()
+		for i := range 12 {
+			if err := decode(byte(1 + i%3)); !idem.IsUnavailable(err) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			if err := decode(9); err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		r.setDelay(time.Second)
+		<-time.After(schema.DefaultRetryAfter + 1)
+		for id := range byte(3) {
+			if err := decode(1 + id); err != nil {
+				t.Errorf("later: %v", err)
+			}
+		}
+	})
 }

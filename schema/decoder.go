@@ -34,7 +34,8 @@ type Config struct {
 	MaxSchemas int
 	// Timeout is the maximum time to fetch a schema with all that it refers to (default DefaultTimeout).
 	Timeout time.Duration
-	// RetryAfter is how long a schema is not fetched again after a failure (default DefaultRetryAfter).
+	// RetryAfter is how long a schema is not fetched again after a failure (default DefaultRetryAfter). If the registry gave no answer in time,
+	// no other schema is fetched for that time either.
 	RetryAfter time.Duration
 }
 
