@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/sr"
 
@@ -79,15 +78,13 @@ func TestValuesBeyondTheLimitsAreNotDecoded(t *testing.T) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			began := time.Now()
 			_, err := d.JSON(record)
-			took := time.Since(began)
 			runtime.ReadMemStats(&after)
 			if !refused(err, tc.says) {
 				t.Errorf("JSON: %v; want %q", err, tc.says)
 			}
-			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64<<20 || took > 2*time.Second {
-				t.Errorf("it took %d bytes and %s", allocated, took)
+			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64<<20 {
+				t.Errorf("it took %d bytes of memory", allocated)
 			}
 		})
 	}
