@@ -14,6 +14,7 @@ import (
 type cache struct {
 	registry Registry
 	formats  map[string]Format
+	limits   Limits // of the values of a type
 	size     int
 	timeout  time.Duration
 	keep     time.Duration // of a failure
@@ -21,6 +22,14 @@ type cache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	order   []string // the IDs, in the order in which they were fetched
+	silence silence
+}
+
+// silence is the time in which no schema is fetched, because the registry did not answer for another one. So all schemas of a batch wait
+// for a silent registry once, not each of them.
+type silence struct {
+	err   error
+	until time.Time
 }
 
 // compiled is the type of a schema.
@@ -56,6 +65,9 @@ func (c *cache) entry(id string) *entry {
 	if known && !e.stale() {
 		return e
 	}
+	if time.Now().Before(c.silence.until) {
+		return c.untried(id)
+	}
 	if !known {
 		if len(c.order) == c.size {
 			delete(c.entries, c.order[0])
@@ -84,10 +96,43 @@ func (c *cache) fetch(e *entry, id string) {
 	defer cancel()
 	e.typ, e.err = c.compile(ctx, id)
 	e.until = time.Now().Add(c.keep)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case e.err == nil:
+		c.silence = silence{}
+	case silent(ctx, e.err):
+		c.silence = silence{e.err, e.until}
+	}
 }
 
-func (c *cache) compile(ctx context.Context, id string) (compiled, error) {
-	s, err := c.registry.Fetch(ctx, id)
+// silent reports whether a schema was not fetched because no answer arrived in time, from the registry or to an attempt of its client.
+func silent(ctx context.Context, err error) bool {
+	var timeout interface{ Timeout() bool }
+	return idem.IsUnavailable(err) && (ctx.Err() != nil || errors.As(err, &timeout) && timeout.Timeout())
+}
+
+// untried returns the entry of a schema that is not fetched while the registry is silent. It is not kept.
+func (c *cache) untried(id string) *entry {
+	e := &entry{done: make(chan struct{})}
+	e.err = idem.Unavailable(fmt.Errorf("the schema %s of %s is not fetched for now, because another one was not: %w", id, c.registry, c.silence.err))
+	close(e.done)
+	return e
+}
+
+// compile fetches a schema and compiles it. It runs in a goroutine of its own, where a panic would end the process.
+func (c *cache) compile(ctx context.Context, id string) (typ compiled, err error) {
+	var s *Schema
+	defer func() {
+		v := recover()
+		switch {
+		case v != nil && s == nil:
+			err = idem.Unavailable(fmt.Errorf("fetching the schema %s of %s: panic: %v", id, c.registry, v))
+		case v != nil:
+			err = fmt.Errorf("the schema %s of %s (%s) can't be compiled: panic: %v", id, c.registry, s.DataFormat, v)
+		}
+	}()
+	s, err = c.registry.Fetch(ctx, id)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return compiled{}, fmt.Errorf("the schema %s of %s: %w", id, c.registry, err)
@@ -98,9 +143,10 @@ func (c *cache) compile(ctx context.Context, id string) (compiled, error) {
 	if format == nil {
 		return compiled{}, fmt.Errorf("the schema %s of %s has the data format %q, which Config.Formats lacks", id, c.registry, s.DataFormat)
 	}
-	typ, err := format.Compile(s)
+	s.Limits = c.limits
+	compiledType, err := format.Compile(s)
 	if err != nil {
 		return compiled{}, fmt.Errorf("the schema %s of %s (%s): %w", id, c.registry, s.DataFormat, err)
 	}
-	return compiled{typ, s.DataFormat}, nil
+	return compiled{compiledType, s.DataFormat}, nil
 }

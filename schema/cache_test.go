@@ -1,9 +1,11 @@
 package schema_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,11 +16,18 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// slowRegistry is a registry of JSON whose answers take a second. Its framing is one byte, the schema's ID.
+// slowRegistry is a registry of JSON whose answers take a second, or the delay that is set. Its framing is one byte, the schema's ID.
 type slowRegistry struct {
 	mu      sync.Mutex
 	fetched []string
+	delay   time.Duration
 	err     error
+}
+
+func (r *slowRegistry) setDelay(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delay = d
 }
 
 // String implements schema.Registry.
@@ -31,8 +40,11 @@ func (*slowRegistry) Unframe(data []byte) (string, []byte, error) {
 
 // Fetch implements schema.Registry.
 func (r *slowRegistry) Fetch(ctx context.Context, id string) (*schema.Schema, error) {
+	r.mu.Lock()
+	delay := cmp.Or(r.delay, time.Second)
+	r.mu.Unlock()
 	select {
-	case <-time.After(time.Second):
+	case <-time.After(delay):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -139,6 +151,70 @@ func TestFetchingASchemaTakesABoundedTime(t *testing.T) {
 		}
 		if took := time.Since(began); took != 100*time.Millisecond {
 			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// panicking panics at each schema: when it is fetched, or as a format when it is compiled.
+type panicking struct {
+	slowRegistry
+	compiling bool
+}
+
+// Fetch implements schema.Registry.
+func (r *panicking) Fetch(context.Context, string) (*schema.Schema, error) {
+	if r.compiling {
+		return &schema.Schema{DataFormat: schema.JSON}, nil
+	}
+	panic("no client")
+}
+
+// DataFormat implements schema.Format.
+func (*panicking) DataFormat() string { return schema.JSON }
+
+// Compile implements schema.Format.
+func (*panicking) Compile(*schema.Schema) (schema.Type, error) { panic("no type") }
+
+func TestPanicAtASchemaIsAnErrorOfTheRecord(t *testing.T) {
+	for compiling, want := range map[bool]string{false: "panic: no client", true: "can't be compiled: panic: no type"} {
+		p := &panicking{compiling: compiling}
+		d, err := schema.New(schema.Config{Registry: p, Formats: []schema.Format{p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.JSON(t.Context(), &kafka.Record{Value: []byte{1}})
+		if err == nil || !strings.Contains(err.Error(), want) || idem.IsUnavailable(err) == compiling || idem.IsPermanent(err) != compiling {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+// Records of many schemas wait for a silent registry once. What is known is decoded, and later the schemas are fetched.
+func TestSilentRegistryIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, decode := newSlow(t, schema.Config{Timeout: 2 * time.Second})
+		if err := decode(9); err != nil {
+			t.Error(err)
+		}
+		r.setDelay(time.Hour)
+		began := time.Now()
+		for i := range 12 {
+			if err := decode(byte(1 + i%3)); !idem.IsUnavailable(err) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			if err := decode(9); err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		r.setDelay(time.Second)
+		<-time.After(schema.DefaultRetryAfter + 1)
+		for id := range byte(3) {
+			if err := decode(1 + id); err != nil {
+				t.Errorf("later: %v", err)
+			}
 		}
 	})
 }

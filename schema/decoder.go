@@ -28,11 +28,14 @@ type Config struct {
 	// SourceEvents must be true if Lambda's event source has a schema registry with EventRecordFormat SOURCE: it then delivers
 	// encoded data without framing. Otherwise values that it has looked up a schema for are taken to be JSON.
 	SourceEvents bool
+	// Limits bound what a value can grow to when it is decoded.
+	Limits Limits
 	// MaxSchemas is the maximum number of schemas that are kept (default DefaultMaxSchemas).
 	MaxSchemas int
 	// Timeout is the maximum time to fetch a schema with all that it refers to (default DefaultTimeout).
 	Timeout time.Duration
-	// RetryAfter is how long a schema is not fetched again after a failure (default DefaultRetryAfter).
+	// RetryAfter is how long a schema is not fetched again after a failure (default DefaultRetryAfter). If the registry gave no answer in time,
+	// no other schema is fetched for that time either.
 	RetryAfter time.Duration
 }
 
@@ -40,12 +43,14 @@ type Config struct {
 type Decoder struct {
 	registry     Registry
 	sourceEvents bool
+	limits       Limits
 	types        cache
 }
 
 // New returns a decoder. It returns idem.ErrInvalidConfig (wrapped) for an invalid configuration.
 func New(cfg Config) (*Decoder, error) {
-	if cfg.Registry == nil || cfg.MaxSchemas < 0 || cfg.Timeout < 0 || cfg.RetryAfter < 0 {
+	if cfg.Registry == nil || cfg.MaxSchemas < 0 || cfg.Timeout < 0 || cfg.RetryAfter < 0 ||
+		cfg.Limits.MaxBytes < 0 || cfg.Limits.MaxElements < 0 {
 		return nil, fmt.Errorf("schema: %w: want a Registry, and no negative numbers", idem.ErrInvalidConfig)
 	}
 	formats := map[string]Format{JSON: jsonFormat{}}
@@ -53,9 +58,9 @@ func New(cfg Config) (*Decoder, error) {
 		formats[f.DataFormat()] = f
 	}
 	return &Decoder{
-		registry: cfg.Registry, sourceEvents: cfg.SourceEvents,
+		registry: cfg.Registry, sourceEvents: cfg.SourceEvents, limits: cfg.Limits,
 		types: cache{
-			registry: cfg.Registry, formats: formats, entries: make(map[string]*entry), size: orDefault(cfg.MaxSchemas, DefaultMaxSchemas),
+			registry: cfg.Registry, formats: formats, limits: cfg.Limits, entries: make(map[string]*entry), size: orDefault(cfg.MaxSchemas, DefaultMaxSchemas),
 			timeout: orDefault(cfg.Timeout, DefaultTimeout), keep: orDefault(cfg.RetryAfter, DefaultRetryAfter),
 		},
 	}, nil
@@ -107,11 +112,36 @@ func (d *Decoder) decode(ctx context.Context, p part, into any) error {
 		return err
 	}
 	if p.schema != nil && !d.sourceEvents {
-		err = typ.FromJSON(payload, into)
-	} else {
+		if err = d.limits.checkJSON(payload); err == nil {
+			err = typ.FromJSON(payload, into)
+		}
+	} else if err = d.check(payload, typ); err == nil {
 		err = typ.Decode(payload, into)
 	}
 	return d.permanent(p, id, err)
+}
+
+// check applies the limits that need no schema. Types of other formats than JSON count elements themselves.
+func (d *Decoder) check(payload []byte, typ compiled) error {
+	if typ.dataFormat == JSON {
+		return d.limits.checkJSON(payload)
+	}
+	return d.limits.Meter().AddBytes(len(payload))
+}
+
+// convert returns encoded data as JSON. Both are within the limits.
+func (d *Decoder) convert(payload []byte, typ compiled) ([]byte, error) {
+	if err := d.check(payload, typ); err != nil {
+		return nil, err
+	}
+	out, err := typ.ToJSON(payload)
+	if err == nil && typ.dataFormat != JSON {
+		err = d.limits.checkJSON(out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // lookUp returns the type of data, and the data without its framing.
@@ -142,14 +172,17 @@ func (d *Decoder) JSON(ctx context.Context, r *kafka.Record) ([]byte, error) {
 }
 
 func (d *Decoder) toJSON(ctx context.Context, p part) ([]byte, error) {
-	if p.data == nil || p.schema != nil && !d.sourceEvents {
-		return p.data, nil
+	if p.data == nil {
+		return nil, nil
+	}
+	if p.schema != nil && !d.sourceEvents {
+		return p.data, d.permanent(p, p.schema.ID, d.limits.checkJSON(p.data))
 	}
 	id, payload, typ, err := d.lookUp(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	out, err := typ.ToJSON(payload)
+	out, err := d.convert(payload, typ)
 	return out, d.permanent(p, id, err)
 }
 
@@ -168,7 +201,7 @@ func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
 	if err != nil {
 		return Converted{}, err
 	}
-	out, err := typ.ToJSON(payload)
+	out, err := d.convert(payload, typ)
 	return Converted{Schema: kafka.Schema{ID: id, DataFormat: typ.dataFormat}, Source: payload, JSON: out}, d.permanent(p, id, err)
 }
 

@@ -3,7 +3,9 @@ package schema_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -56,6 +58,7 @@ func TestValueThatCanNotBeDecodedBecomesADeadLetter(t *testing.T) {
 		"unknown compression":   {registry: "Glue", value: append([]byte{3, 4}, make([]byte, 16)...), says: []string{"no framing of AWS Glue"}},
 		"not zlib":              {registry: "Glue", value: append([]byte{3, 5}, make([]byte, 20)...), says: []string{"decompressed"}},
 		"zlib cut off":          {registry: "Glue", value: inflated[:len(inflated)-3], says: []string{"decompressed"}},
+		"bytes behind zlib":     {registry: "Glue", value: append(bytes.Clone(inflated), "{}"...), says: []string{"2 bytes behind the compressed value"}},
 		"unknown schema, Glue":  {registry: "Glue", value: header(t, "Glue", 99), says: []string{"the schema " + glueID(99) + " of AWS Glue", "EntityNotFound"}},
 		"unknown type, Glue":    {registry: "Glue", format: schema.Protobuf, value: append(header(t, "Glue", 20), 9), says: []string{"no message type 9"}},
 		"unknown in an event":   {value: []byte{1}, source: &kafka.Schema{ID: "98", DataFormat: schema.Avro}, says: []string{"the schema 98 of"}},
@@ -185,6 +188,33 @@ func TestOtherAnswersOfARegistryAreUnavailability(t *testing.T) {
 		if !idem.IsUnavailable(err) || !strings.Contains(err.Error(), "the schema 10 of the registry http") {
 			t.Errorf("status %d: %v", status, err)
 		}
+	}
+}
+
+// An answer of success that has no schema is not one of the registry, for a schema and for one that it refers to.
+func TestAnswersWithoutASchemaAreUnavailability(t *testing.T) {
+	for _, of := range []string{"/schemas/ids/10", "/subjects/party/versions/1"} {
+		for _, body := range []string{"", "null", "[]", "{}", `{"status":"maintenance"}`, `{"schema":""}`, `{"schema":" "}`} {
+			r := newRegistries(t)
+			r.confluent.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
+				if request.URL.Path != of {
+					return false
+				}
+				_, _ = w.Write([]byte(body))
+				return true
+			})
+			_, err := r.decoder(schema.Config{Registry: r.of("Confluent", "")}).JSON(t.Context(), &kafka.Record{Value: header(t, "Confluent", 10)})
+			if !idem.IsUnavailable(err) || !strings.Contains(err.Error(), "the schema 10 of the registry http") {
+				t.Errorf("%s: %q: %v", of, body, err)
+			}
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	defer server.Close()
+	r := newRegistries(t)
+	_, err := r.decoder(schema.Config{Registry: r.of("Glue", server.URL)}).JSON(t.Context(), &kafka.Record{Value: header(t, "Glue", 10)})
+	if !idem.IsUnavailable(err) || !errors.Is(err, schema.ErrNoSchema) {
+		t.Errorf("Glue: %v", err)
 	}
 }
 

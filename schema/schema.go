@@ -25,6 +25,8 @@ type Schema struct {
 	References []Reference
 	// Index removes the index of the message type before a Protobuf message.
 	Index func(data []byte) (index Index, message []byte, err error)
+	// Limits bound the values that the Type decodes. A Decoder sets them, not the registry.
+	Limits Limits
 }
 
 // Reference is a schema that another one refers to by a name: in Protobuf that of its file.
@@ -50,6 +52,10 @@ type Registry interface {
 
 // ErrUnknown means that a registry has no schema with an ID.
 var ErrUnknown = errors.New("the registry has no schema with this ID")
+
+// ErrNoSchema means that an answer has no schema. It comes from something else than the registry, such as a page to sign in, so that the
+// registry is taken to be unavailable.
+var ErrNoSchema = errors.New("the answer has no schema: is the address that of the registry?")
 
 // Format compiles the schemas of a data format.
 type Format interface {

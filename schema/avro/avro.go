@@ -36,22 +36,39 @@ func (f Format) Compile(s *schema.Schema) (schema.Type, error) {
 		}
 	}
 	typ, err := known.Parse(s.Text)
-	if err == nil && f.reader != nil {
-		typ, err = avro.Resolve(typ, f.reader)
+	if err != nil {
+		return nil, err
 	}
-	return avroType{typ}, err
+	written, err := counters{}.of(typ.Root(), "")
+	if err != nil {
+		return nil, err
+	}
+	if f.reader != nil {
+		if typ, err = avro.Resolve(typ, f.reader); err != nil {
+			return nil, err
+		}
+	}
+	return avroType{schema: typ, written: written, limits: s.Limits}, nil
 }
 
-type avroType struct{ schema *avro.Schema }
+type avroType struct {
+	schema  *avro.Schema
+	written *counter
+	limits  schema.Limits
+}
 
 var errTrailing = errors.New("there are bytes behind the value")
 
 // Decode implements schema.Type.
 func (t avroType) Decode(data []byte, into any) error {
-	rest, err := t.schema.Decode(data, into, avro.SkipUnknown())
-	if err == nil && len(rest) > 0 {
+	rest, err := t.written.count(data, t.limits.Meter(), "", 0)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
 		return errTrailing
 	}
+	_, err = t.schema.Decode(data, into, avro.SkipUnknown())
 	return err
 }
 

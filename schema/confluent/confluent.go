@@ -84,6 +84,9 @@ func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error)
 	if err != nil {
 		return nil, unknown(err)
 	}
+	if strings.TrimSpace(found.Schema) == "" {
+		return nil, schema.ErrNoSchema
+	}
 	s := &schema.Schema{ID: id, DataFormat: found.Type.String(), Text: found.Schema, Index: index}
 	return s, r.addReferences(ctx, s, found.References, make(map[string]bool))
 }
@@ -96,6 +99,9 @@ func (r *Registry) addReferences(ctx context.Context, s *schema.Schema, referenc
 		}
 		known[ref.Name] = true
 		found, err := r.client.SchemaByVersion(ctx, ref.Subject, ref.Version)
+		if err == nil && strings.TrimSpace(found.Schema.Schema) == "" {
+			err = schema.ErrNoSchema
+		}
 		if err != nil {
 			return fmt.Errorf("the schema %q, version %d of %s, that it refers to: %w", ref.Name, ref.Version, ref.Subject, unknown(err))
 		}

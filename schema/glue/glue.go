@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -22,7 +23,12 @@ import (
 )
 
 // Registry is a schema.Registry. The ID of a schema version is unique among all registries, so it needs no name of a registry.
-type Registry struct{ client *glue.Client }
+type Registry struct {
+	client *glue.Client
+	// MaxInflated is the maximum size of a value that its producer compressed, without the compression. New sets it to
+	// schema.DefaultMaxBytes. It must not be changed once the registry is in use.
+	MaxInflated int
+}
 
 // The attempts to fetch a schema, and the time after which one is given up that gets no answer.
 const (
@@ -32,7 +38,7 @@ const (
 
 // New returns the registries of an AWS account in a region. It needs the permission glue:GetSchemaVersion.
 func New(cfg aws.Config) *Registry {
-	return &Registry{client: glue.NewFromConfig(cfg, func(o *glue.Options) {
+	return &Registry{MaxInflated: schema.DefaultMaxBytes, client: glue.NewFromConfig(cfg, func(o *glue.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts = attempts })
 	})}
@@ -51,36 +57,36 @@ const (
 	headerBytes   = 2 + uuidBytes
 )
 
-// maxInflated is the maximum size of a value that is compressed, several times the maximum of a Lambda event.
-const maxInflated = 64 << 20
-
 var errFraming = errors.New("want the byte 3, a compression of 0 or 5, and the UUID of a schema version in 16 bytes")
 
 // Unframe implements schema.Registry.
-func (*Registry) Unframe(data []byte) (id string, payload []byte, err error) {
+func (r *Registry) Unframe(data []byte) (id string, payload []byte, err error) {
 	if len(data) < headerBytes || data[0] != headerVersion || data[1] != uncompressed && data[1] != zlibbed {
 		return "", nil, errFraming
 	}
 	payload = data[headerBytes:]
 	if data[1] == zlibbed {
-		if payload, err = inflate(payload); err != nil {
+		if payload, err = inflate(payload, r.MaxInflated); err != nil {
 			return "", nil, err
 		}
 	}
 	return uuid(data[2:headerBytes]), payload, nil
 }
 
-func inflate(data []byte) ([]byte, error) {
-	r, err := zlib.NewReader(bytes.NewReader(data))
+func inflate(data []byte, limit int) ([]byte, error) {
+	source := bytes.NewReader(data)
+	r, err := zlib.NewReader(source)
 	if err != nil {
 		return nil, fmt.Errorf("it can't be decompressed: %w", err)
 	}
-	out, err := io.ReadAll(io.LimitReader(r, maxInflated+1))
+	out, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("it can't be decompressed: %w", err)
-	case len(out) > maxInflated:
-		return nil, fmt.Errorf("it is decompressed to more than %d bytes", maxInflated)
+	case len(out) > limit:
+		return nil, fmt.Errorf("it is decompressed to more than %d bytes (glue.Registry.MaxInflated)", limit)
+	case source.Len() > 0:
+		return nil, fmt.Errorf("there are %d bytes behind the compressed value", source.Len())
 	}
 	return out, nil
 }
@@ -116,6 +122,8 @@ func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error)
 		return nil, fmt.Errorf("%w: %w", schema.ErrUnknown, err)
 	case err != nil:
 		return nil, err
+	case strings.TrimSpace(aws.ToString(out.SchemaDefinition)) == "":
+		return nil, schema.ErrNoSchema
 	}
 	return &schema.Schema{ID: id, DataFormat: string(out.DataFormat), Text: aws.ToString(out.SchemaDefinition), Index: index}, nil
 }

@@ -26,7 +26,12 @@ func (Format) DataFormat() string { return schema.JSON }
 const home = "registry:///schema.json"
 
 // Compile implements schema.Format. Nothing is loaded but the schemas to which the registry says that this one refers.
-func (Format) Compile(s *schema.Schema) (schema.Type, error) {
+func (Format) Compile(s *schema.Schema) (typ schema.Type, err error) {
+	defer func() { // from panics of the library
+		if v := recover(); v != nil {
+			typ, err = nil, fmt.Errorf("it can't be compiled: %v", v)
+		}
+	}()
 	text, err := parse(s.Text)
 	if err != nil {
 		return nil, err
@@ -66,10 +71,45 @@ func (Format) Compile(s *schema.Schema) (schema.Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonType{compiled}, nil
+	known[base.String()] = text
+	t := jsonType{schema: compiled, steps: new(steps)}
+	t.steps.watch(append(dynamic(c, known), compiled))
+	return t, nil
 }
 
-func parse(text string) (any, error) { return jsonschema.UnmarshalJSON(strings.NewReader(text)) }
+// dynamic returns the parts that a $dynamicRef can find at validation, besides those that others refer to.
+func dynamic(c *jsonschema.Compiler, documents references) (parts []*jsonschema.Schema) {
+	var find func(at string, value any)
+	find = func(at string, value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			if value["$dynamicAnchor"] != nil {
+				if part, err := c.Compile(at); err == nil { // otherwise it is no schema, but a constant
+					parts = append(parts, part)
+				}
+			}
+			for name, item := range value {
+				find(at+"/"+url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(name)), item)
+			}
+		case []any:
+			for i, item := range value {
+				find(fmt.Sprintf("%s/%d", at, i), item)
+			}
+		}
+	}
+	for address, document := range documents {
+		find(address+"#", document)
+	}
+	return parts
+}
+
+func parse(text string) (any, error) {
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return value, checkNumbers(value)
+}
 
 // references are the schemas that another one refers to, by their addresses. It implements jsonschema.URLLoader.
 type references map[string]any
@@ -82,7 +122,10 @@ func (r references) Load(address string) (any, error) {
 	return nil, errors.New("it is not among the references of the schema in the registry")
 }
 
-type jsonType struct{ schema *jsonschema.Schema }
+type jsonType struct {
+	schema *jsonschema.Schema
+	steps  *steps // its lock is held while a value is validated
+}
 
 // Decode implements schema.Type.
 func (t jsonType) Decode(data []byte, into any) error {
@@ -103,10 +146,15 @@ func (t jsonType) ToJSON(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// validate recovers from panics, which are those of the library at numbers with an exponent above a million.
+// validate returns an error if data is not valid. It recovers from panics: those of steps, and of the library.
 func (t jsonType) validate(data []byte) (err error) {
 	defer func() {
-		if v := recover(); v != nil {
+		switch v := recover(); v {
+		case nil:
+		case errSteps:
+			err = fmt.Errorf("the schema takes more than %d steps to validate it (at least %d, %d for each byte, at most %d)",
+				t.steps.limit, minSteps, stepsPerByte, maxSteps)
+		default:
 			err = fmt.Errorf("it can't be validated: %v", v)
 		}
 	}()
@@ -114,6 +162,12 @@ func (t jsonType) validate(data []byte) (err error) {
 	if err != nil {
 		return fmt.Errorf("it is not JSON: %w", err)
 	}
+	if err := checkNumbers(value); err != nil {
+		return err
+	}
+	t.steps.Lock()
+	defer t.steps.Unlock()
+	t.steps.begin(len(data))
 	err = t.schema.Validate(value)
 	if invalid := (*jsonschema.ValidationError)(nil); errors.As(err, &invalid) {
 		return errors.New("it is not valid: " + explain(invalid))

@@ -43,7 +43,7 @@ func (Format) Compile(s *schema.Schema) (schema.Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &protoType{index: s.Index, file: files[0], sorted: sorted(files[0].Messages())}
+	t := &protoType{index: s.Index, limits: s.Limits, file: files[0], sorted: sorted(files[0].Messages())}
 	if len(t.sorted) == 0 {
 		return nil, errors.New("it has no message type")
 	}
@@ -64,32 +64,43 @@ func sorted(types protoreflect.MessageDescriptors) (all []protoreflect.MessageDe
 
 type protoType struct {
 	index  func(data []byte) (schema.Index, []byte, error)
+	limits schema.Limits
 	file   protoreflect.FileDescriptor
 	sorted []protoreflect.MessageDescriptor
 }
 
-// written returns the type of a message and the message without its index.
+// written returns the type of a message and the message without its index. The message is within the limits.
 func (t *protoType) written(data []byte) (protoreflect.MessageDescriptor, []byte, error) {
 	index, message, err := t.index(data)
 	if err != nil {
 		return nil, nil, err
 	}
+	found, err := t.messageType(index)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := count(message, found, 0, t.limits.Meter(), 0); err != nil {
+		return nil, nil, err
+	}
+	return found, message, nil
+}
+
+func (t *protoType) messageType(index schema.Index) (found protoreflect.MessageDescriptor, err error) {
 	if index.Path == nil {
 		if index.Sorted >= len(t.sorted) {
-			return nil, nil, fmt.Errorf("the schema has no message type %d", index.Sorted)
+			return nil, fmt.Errorf("the schema has no message type %d", index.Sorted)
 		}
-		return t.sorted[index.Sorted], message, nil
+		return t.sorted[index.Sorted], nil
 	}
 	types := t.file.Messages()
-	var found protoreflect.MessageDescriptor
 	for _, place := range index.Path {
 		if place < 0 || place >= types.Len() {
-			return nil, nil, fmt.Errorf("the schema has no message type %v", index.Path)
+			return nil, fmt.Errorf("the schema has no message type %v", index.Path)
 		}
 		found = types.Get(place)
 		types = found.Messages()
 	}
-	return found, message, nil
+	return found, nil
 }
 
 // Decode implements schema.Type.

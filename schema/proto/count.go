@@ -1,0 +1,108 @@
+package proto
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/idemsk/idemsk/schema"
+)
+
+// maxDepth is the maximum depth of a message.
+const maxDepth = 1000
+
+// count counts the elements of an encoded message, before the library makes a value of them. In a group it ends with the group's end, and
+// returns the data behind it. Fields without a descriptor are those that the schema lacks.
+func count(data []byte, message protoreflect.MessageDescriptor, group protowire.Number, m *schema.Meter, depth int) (rest []byte, err error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("it is deeper than %d messages in each other", maxDepth)
+	}
+	for len(data) > 0 {
+		number, wire, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		data = data[n:]
+		if wire == protowire.EndGroupType {
+			if number != group {
+				return nil, errors.New("a group ends that did not begin")
+			}
+			return data, nil
+		}
+		var field protoreflect.FieldDescriptor
+		name := 0
+		if message != nil {
+			if field = message.Fields().ByNumber(number); field != nil {
+				name = len(field.JSONName())
+			}
+		}
+		if err := m.Add(name); err != nil {
+			return nil, err
+		}
+		switch wire {
+		case protowire.StartGroupType:
+			if data, err = count(data, messageOf(field), number, m, depth+1); err != nil {
+				return nil, err
+			}
+		case protowire.BytesType:
+			value, n := protowire.ConsumeBytes(data)
+			if n < 0 {
+				return nil, protowire.ParseError(n)
+			}
+			if err := countValue(value, field, m, depth); err != nil {
+				return nil, err
+			}
+			data = data[n:]
+		default:
+			n := protowire.ConsumeFieldValue(number, wire, data)
+			if n < 0 {
+				return nil, protowire.ParseError(n)
+			}
+			data = data[n:]
+		}
+	}
+	if group != 0 {
+		return nil, errors.New("a group does not end")
+	}
+	return nil, nil
+}
+
+// countValue counts what is in a field that has a length: a message, packed numbers, or nothing of its own.
+func countValue(value []byte, field protoreflect.FieldDescriptor, m *schema.Meter, depth int) error {
+	if message := messageOf(field); message != nil {
+		_, err := count(value, message, 0, m, depth+1)
+		return err
+	}
+	if field == nil || !field.IsList() {
+		return nil
+	}
+	numbers := 0
+	switch field.Kind() {
+	case protoreflect.StringKind, protoreflect.BytesKind:
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
+		numbers = len(value) / 4
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
+		numbers = len(value) / 8
+	default:
+		for _, b := range value {
+			if b < 0x80 {
+				numbers++ // the last byte of a number
+			}
+		}
+	}
+	for range numbers {
+		if err := m.Add(0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func messageOf(field protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
+	if field == nil {
+		return nil
+	}
+	return field.Message()
+}
