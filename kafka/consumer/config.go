@@ -66,7 +66,7 @@ type Reset uint8
 // The policies, as auto.offset.reset of Kafka.
 const (
 	Earliest Reset = iota // at the first record that exists
-	Latest                // behind the last record: existing records are not handled
+	Latest                // behind the last record: existing records are not handled. The position is committed before the first record is read
 	Fail                  // at the first record without a committed offset; if the committed offset was deleted, Run returns an error
 )
 

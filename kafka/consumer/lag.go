@@ -44,9 +44,9 @@ func (m *member) requestEnds(ctx context.Context, client *kgo.Client) {
 	if m.cfg.Reset == Latest {
 		begin = listEnd
 	}
-	err := m.list(ctx, client, begin, func(p *partition) bool { return p.nothingKnown() && p.begin < 0 }, func(p *partition, offset int64) { p.begin = offset })
+	err := m.list(ctx, client, begin, m.choose(func(p *partition) bool { return p.nothingKnown() && p.begin < 0 }), func(_ place, p *partition, offset int64) { p.begin = offset })
 	if err == nil {
-		err = m.list(ctx, client, listEnd, func(p *partition) bool { return p.paused || p.end < 0 }, func(p *partition, offset int64) { p.end = max(p.end, offset) })
+		err = m.list(ctx, client, listEnd, m.choose(func(p *partition) bool { return p.paused || p.end < 0 }), func(_ place, p *partition, offset int64) { p.end = max(p.end, offset) })
 	}
 	if err != nil {
 		m.seldom.warn(m.log, "ends", "the ends of partitions that are not fetched are not known: their lag is unknown or out of date", "error", err)
@@ -54,9 +54,9 @@ func (m *member) requestEnds(ctx context.Context, client *kgo.Client) {
 }
 
 // list requests an offset of some partitions.
-func (m *member) list(ctx context.Context, client *kgo.Client, timestamp int64, of func(*partition) bool, note func(*partition, int64)) error {
+func (m *member) list(ctx context.Context, client *kgo.Client, timestamp int64, of map[string][]int32, note func(place, *partition, int64)) error {
 	req := kmsg.NewPtrListOffsetsRequest()
-	for topic, partitions := range m.choose(of) {
+	for topic, partitions := range of {
 		t := kmsg.NewListOffsetsRequestTopic()
 		t.Topic = topic
 		for _, number := range partitions {
@@ -77,8 +77,9 @@ func (m *member) list(ctx context.Context, client *kgo.Client, timestamp int64, 
 	defer m.mu.Unlock()
 	for i := range resp.Topics {
 		for _, answer := range resp.Topics[i].Partitions {
-			if p := m.partitions[place{resp.Topics[i].Topic, answer.Partition}]; p != nil && answer.ErrorCode == 0 {
-				note(p, answer.Offset)
+			at := place{resp.Topics[i].Topic, answer.Partition}
+			if p := m.partitions[at]; p != nil && answer.ErrorCode == 0 {
+				note(at, p, answer.Offset)
 			}
 		}
 	}

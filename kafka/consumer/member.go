@@ -31,6 +31,9 @@ type member struct {
 	ending     bool      // Run is about to end
 	left       bool      // the last offsets were committed
 	alive      time.Time // when the keeper was last seen
+	client     *kgo.Client
+
+	known map[string]int32 // with Reset Latest: the partitions of each topic when the member joined; used by callbacks alone
 }
 
 // place is a partition of a topic.
@@ -63,8 +66,12 @@ func (m *member) callbacks() []kgo.Opt {
 	}
 }
 
-func (m *member) assigned(ctx context.Context, _ *kgo.Client, added map[string][]int32) {
+func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[string][]int32) {
+	if err := m.noteTopics(ctx, client); err != nil {
+		m.seldom.warn(m.log, "topics", "the partitions of the topics are requested again before any is read", "error", err)
+	}
 	m.mu.Lock()
+	m.client = client
 	defer m.mu.Unlock()
 	m.joined = true
 	for _, at := range places(added) {
@@ -76,7 +83,10 @@ func (m *member) assigned(ctx context.Context, _ *kgo.Client, added map[string][
 }
 
 // adjusted takes note of the committed offsets of partitions that are about to be read.
-func (m *member) adjusted(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (m *member) adjusted(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	if err := m.fixPositions(ctx, offsets); err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for topic, partitions := range offsets {

@@ -1,0 +1,120 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// With Config.Reset Latest, a partition without a committed offset is read from its end. This position is committed before the first record is
+// read: without it, the next owner would begin at a later end, and the records that were read and not settled would be lost. A partition
+// that the topic gained while the process ran is read from its start.
+
+// errNotCommitted means that the position at which reading begins could not be committed. The client joins the group again.
+var errNotCommitted = errors.New("the position at which reading begins was not committed")
+
+// noteTopics remembers how many partitions each topic has when the member joins. It is called until it succeeds once.
+func (m *member) noteTopics(ctx context.Context, client *kgo.Client) error {
+	if m.cfg.Reset != Latest || m.known != nil {
+		return nil
+	}
+	req := kmsg.NewPtrMetadataRequest() // with nil, all topics
+	if patterns, _ := client.OptValue(kgo.ConsumeRegex).(bool); !patterns {
+		for _, topic := range m.cfg.Topics {
+			t := kmsg.NewMetadataRequestTopic()
+			t.Topic = &topic
+			req.Topics = append(req.Topics, t)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
+	defer cancel()
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return fmt.Errorf("the partitions of the topics are not known: %w", err)
+	}
+	known := make(map[string]int32)
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return fmt.Errorf("the partitions of a topic are not known: %w", err)
+		}
+		if t.Topic != nil {
+			known[*t.Topic] = int32(len(t.Partitions)) //nolint:gosec // a number of partitions
+		}
+	}
+	m.known = known
+	return nil
+}
+
+// fixPositions replaces the ends in offsets, at which partitions without a committed offset are read, by offsets that it commits. Partitions that
+// the topic did not have when the member joined are read from their start.
+func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]kgo.Offset) error {
+	m.mu.Lock()
+	client := m.client
+	m.mu.Unlock()
+	if m.cfg.Reset != Latest || client == nil {
+		return nil
+	}
+	if err := m.noteTopics(ctx, client); err != nil {
+		return err
+	}
+	open := make(map[place]bool)
+	for topic, partitions := range offsets {
+		for number, offset := range partitions {
+			switch {
+			case offset.EpochOffset().Offset >= 0:
+			case number >= m.known[topic]:
+				partitions[number] = kgo.NewOffset().AtStart()
+			default:
+				open[place{topic, number}] = true
+			}
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return m.commitEnds(ctx, client, offsets, open)
+}
+
+// commitEnds commits the ends of partitions, and has them read from there.
+func (m *member) commitEnds(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.Offset, open map[place]bool) error {
+	limit, cancel := context.WithTimeout(ctx, endsTimeout)
+	defer cancel()
+	ends := make(map[string]map[int32]kgo.EpochOffset)
+	of := make(map[string][]int32)
+	for at := range open {
+		of[at.topic] = append(of[at.topic], at.partition)
+	}
+	found := 0
+	err := m.list(limit, client, listEnd, of, func(at place, p *partition, offset int64) {
+		if ends[at.topic] == nil {
+			ends[at.topic] = make(map[int32]kgo.EpochOffset)
+		}
+		ends[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: offset}
+		found++
+	})
+	if err != nil {
+		return fmt.Errorf("%w: the ends of partitions are not known: %w", errNotCommitted, err)
+	}
+	if found < len(open) {
+		return fmt.Errorf("%w: the ends of %d partitions are not known", errNotCommitted, len(open)-found)
+	}
+	m.commits.Lock()
+	m.send(ctx, client, ends)
+	m.commits.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for topic, partitions := range ends {
+		for number, end := range partitions {
+			if p := m.partitions[place{topic, number}]; p == nil || p.confirmed != end.Offset {
+				return fmt.Errorf("%w: %s-%d at %d", errNotCommitted, topic, number, end.Offset)
+			}
+			offsets[topic][number] = kgo.NewOffset().At(end.Offset)
+		}
+	}
+	return nil
+}
