@@ -16,6 +16,8 @@ import (
 // This file writes canonical JSON by RFC 8785: members are sorted by name, there is no white space, and numbers and strings have
 // one form.
 
+// Errors of keys and fingerprints do not quote a value: the log and the dead letter show them, also if the keys are to be hashed.
+
 // errAmbiguousText means that a text contains what JSON decoders put in the place of text that is not UTF-8.
 var errAmbiguousText = errors.New("contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous")
 
@@ -107,7 +109,7 @@ func appendObject(out []byte, members map[string]any) (_ []byte, err error) {
 // appendText appends a string. Only quotes, backslashes and control characters are escaped.
 func appendText(out []byte, text string) ([]byte, error) {
 	if strings.ContainsRune(text, utf8.RuneError) {
-		return nil, fmt.Errorf("the text %q %w", text, errAmbiguousText)
+		return nil, fmt.Errorf("a text %w", errAmbiguousText)
 	}
 	const short, names = "\b\t\n\f\r\"\\", `btnfr"\`
 	out = append(out, '"')
@@ -133,11 +135,11 @@ func appendNumber(out []byte, text string) ([]byte, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the number %s can't be a double, as canonical JSON requires: send it as a string", text)
+		return nil, errors.New("a number can't be a double, as canonical JSON requires: send it as a string")
 	case f == 0:
 		return append(out, '0'), nil // also for -0
 	case math.Abs(f) >= maxExact && !strings.ContainsAny(text, "eE") && strconv.FormatFloat(f, 'f', 0, 64) != text:
-		return nil, fmt.Errorf("the number %s is not exact as a double, as canonical JSON requires: send it as a string", text)
+		return nil, errors.New("a number is not exact as a double, as canonical JSON requires: send it as a string")
 	}
 	const least, most = 1e-6, 1e21 // within, ECMAScript writes no exponent
 	if abs := math.Abs(f); abs >= least && abs < most {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/idemsk/idemsk/idem"
 )
@@ -30,6 +31,9 @@ func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) H
 		}
 		var value T
 		if err := json.Unmarshal(r.Value, &value); err != nil {
+			if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+				wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // without the number itself, which may be the key
+			}
 			return nil, idem.Permanent(fmt.Errorf("the value (%d bytes) is not JSON of %T: %w", len(r.Value), value, err))
 		}
 		result, err := f(ctx, value, r)

@@ -129,7 +129,7 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 		}
 		key, err := keyText(found, parsed)
 		if err == nil && strings.ContainsRune(key, utf8.RuneError) {
-			return "", fmt.Errorf("the idempotency key %q %w", key, errAmbiguousText)
+			return "", fmt.Errorf("the idempotency key %w", errAmbiguousText)
 		}
 		return key, err
 	}, nil
@@ -199,7 +199,7 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 			return store.Fingerprint{}, fmt.Errorf("the fingerprint can't be encoded: %w", err)
 		}
 		if bytes.ContainsRune(text, utf8.RuneError) {
-			return store.Fingerprint{}, fmt.Errorf("the fingerprint of %s %w", text, errAmbiguousText)
+			return store.Fingerprint{}, fmt.Errorf("the text of the fingerprint %w", errAmbiguousText)
 		}
 		return store.FingerprintOf(text), nil
 	}, nil

@@ -74,7 +74,13 @@ func (f *fixture) engine() *idem.Engine {
 // invoke handles records as a function does, with the options of a Telemetry.
 func (f *fixture) invoke(handler kafka.Handler, records ...kafka.Record) {
 	f.Helper()
-	function, err := msk.New(f.engine(), f.Handler(handler), msk.Config{Failures: msk.FailPartial, Records: kafka.Config{
+	f.invokeOn(f.engine(), handler, records...)
+}
+
+// invokeOn is invoke with an engine.
+func (f *fixture) invokeOn(engine *idem.Engine, handler kafka.Handler, records ...kafka.Record) {
+	f.Helper()
+	function, err := msk.New(engine, f.Handler(handler), msk.Config{Failures: msk.FailPartial, Records: kafka.Config{
 		Namespace: "ledger", Batch: f.Batch, DeadLetters: &f.letters, Logger: slog.New(slog.DiscardHandler),
 	}})
 	if err != nil {

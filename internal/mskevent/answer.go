@@ -24,19 +24,16 @@ func (e *AnswerError) Error() string {
 // reports whether the answer has such a list. The error is an *AnswerError: for an event source mapping, the whole batch failed.
 func Failures(payload []byte, has func(Place) bool) (failed map[Place]bool, listed bool, err error) {
 	failed = make(map[Place]bool)
-	listed, err = Items(payload, "batchItemFailures", has, func(place Place, _ map[string]json.RawMessage) error {
-		failed[place] = true
-		return nil
-	})
+	listed, err = Items(payload, has, func(place Place, _ map[string]json.RawMessage) { failed[place] = true })
 	if err != nil {
 		return nil, false, err
 	}
 	return failed, listed, nil
 }
 
-// Items reads a list of a partial batch response. Each of its items has an itemIdentifier, as in batchItemFailures. Items calls each
-// with the place and the fields of an item. Otherwise it is as Failures.
-func Items(payload []byte, list string, has func(Place) bool, each func(Place, map[string]json.RawMessage) error) (listed bool, err error) {
+// Items is as Failures, and calls each with the place and the fields of an item.
+func Items(payload []byte, has func(Place) bool, each func(Place, map[string]json.RawMessage)) (listed bool, err error) {
+	const list = "batchItemFailures"
 	bad := func(format string, args ...any) error {
 		return &AnswerError{Problem: fmt.Sprintf(format, args...), Answer: payload[:min(len(payload), shownAnswer)]}
 	}
@@ -55,16 +52,14 @@ func Items(payload []byte, list string, has func(Place) bool, each func(Place, m
 		}
 	}
 	for i, item := range items {
-		place, err := identifier(item["itemIdentifier"])
+		place, err := Identifier(item["itemIdentifier"])
 		if err != nil {
 			return false, bad(`has a bad identifier, %s[%d] (want {"itemIdentifier":{"partition":"<topic>-<n>","offset":<n>}}): %v`, list, i, err)
 		}
 		if !has(place) {
 			return false, bad("names %s in %s[%d], a record that was not in the event", place, list, i)
 		}
-		if err := each(place, item); err != nil {
-			return false, bad("has a bad item, %s[%d]: %v", list, i, err)
-		}
+		each(place, item)
 	}
 	return listed, nil
 }
@@ -99,7 +94,8 @@ func isEmpty(payload []byte) bool {
 	return false
 }
 
-func identifier(raw json.RawMessage) (Place, error) {
+// Identifier reads the itemIdentifier of an item.
+func Identifier(raw json.RawMessage) (Place, error) {
 	if len(raw) == 0 {
 		return Place{}, errors.New("there is no itemIdentifier")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -13,94 +14,90 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// The lists of an answer. Both have items with an itemIdentifier.
+// The lists of an answer. Both have items with an itemIdentifier. The second one is of this project alone, under a name that no function
+// has by chance. All other fields of an answer are the function's own.
 const (
-	listFailures = "batchItemFailures" // a failed record each, see failure
-	listResults  = "results"           // a result each
+	listFailures = "batchItemFailures" // a failed record each, see failureOf
+	listResults  = "idemskResults"     // a result each
 )
-
-// failure has the optional fields of an item of batchItemFailures.
-type failure struct {
-	Permanent    bool   `json:"permanent"`    // no further attempt: a dead letter
-	Error        string `json:"error"`        // for the log and the dead letter
-	RetryAfterMs int64  `json:"retryAfterMs"` // the pause before the next attempt
-}
 
 // maxRetryAfter bounds a pause. A pause that is negative is none. Both keep the conversion from overflowing.
 const maxRetryAfter = 24 * time.Hour
 
-func (f *failure) err() error {
-	err := errors.New(cmp.Or(f.Error, "the function named the record in "+listFailures))
-	switch after := time.Duration(max(0, min(f.RetryAfterMs, maxRetryAfter.Milliseconds()))) * time.Millisecond; {
-	case f.Permanent:
-		return idem.Permanent(err)
-	case after > 0:
-		return idem.RetryAfter(err, after)
-	}
-	return err
-}
-
 // results returns what the answer says of each record of a call. An answer that is an error, or that can't be read, fails all of them.
 //
-// Without partial responses the event source reads no answer, so that a function may return anything. The lists count nevertheless if
-// the answer is an object that has one: a record that is named as failed must not complete.
+// Without partial responses the event source reads no answer, so that a function may return anything. The failures count nevertheless if
+// the answer is an object that lists them: a record that is named as failed must not complete.
 func results(rs []kafka.RecordAttempt, a answer, partial bool) []batch.Result {
 	switch {
 	case a.err != nil:
 		return all(rs, a.err)
 	case a.failed:
 		return all(rs, functionError(a.payload))
-	case !partial && !hasList(a.payload):
-		return all(rs, nil)
 	}
-	out, err := listed(rs, a.payload)
-	if err != nil {
-		return all(rs, err)
-	}
-	return out
-}
-
-// listed reads the lists of an answer.
-func listed(rs []kafka.RecordAttempt, payload []byte) ([]batch.Result, error) {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(a.payload, &fields) // an answer that is no object has no lists
 	out := make([]batch.Result, len(rs))
 	index := make(map[mskevent.Place]int, len(rs))
 	for i := range rs {
 		index[placeOf(rs[i].Record)] = i
 	}
-	has := func(p mskevent.Place) bool { _, ok := index[p]; return ok }
-	_, err := mskevent.Items(payload, listFailures, has, func(p mskevent.Place, item map[string]json.RawMessage) error {
-		f, err := failureOf(item)
-		out[index[p]].Err = f.err()
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	_, err = mskevent.Items(payload, listResults, has, func(p mskevent.Place, item map[string]json.RawMessage) error {
-		out[index[p]].Value = item["result"]
-		return nil
-	})
-	return out, err
-}
-
-func failureOf(item map[string]json.RawMessage) (f failure, err error) {
-	for name, field := range map[string]any{"permanent": &f.Permanent, "error": &f.Error, "retryAfterMs": &f.RetryAfterMs} {
-		if value, ok := item[name]; ok {
-			if wrong := json.Unmarshal(value, field); wrong != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w", name, wrong))
-			}
+	if partial || fields[listFailures] != nil {
+		has := func(p mskevent.Place) bool { _, ok := index[p]; return ok }
+		_, err := mskevent.Items(a.payload, has, func(p mskevent.Place, item map[string]json.RawMessage) {
+			out[index[p]].Err = failureOf(item)
+		})
+		if err != nil {
+			return all(rs, err)
 		}
 	}
-	return f, err
+	addResults(out, index, fields[listResults])
+	return out
 }
 
-// hasList reports whether an answer is an object with one of the lists.
-func hasList(payload []byte) bool {
-	var answer map[string]json.RawMessage
-	if json.Unmarshal(payload, &answer) != nil {
-		return false
+// addResults adds the results of a list. What can't be read is left out: the effects of its records have happened.
+func addResults(out []batch.Result, index map[mskevent.Place]int, list json.RawMessage) {
+	var items []json.RawMessage
+	_ = json.Unmarshal(list, &items)
+	for _, raw := range items {
+		var item map[string]json.RawMessage
+		_ = json.Unmarshal(raw, &item)
+		place, err := mskevent.Identifier(item["itemIdentifier"])
+		if i, ok := index[place]; ok && err == nil {
+			out[i].Value = item["result"]
+		}
 	}
-	return answer[listFailures] != nil || answer[listResults] != nil
+}
+
+// failureOf returns the error of an item of batchItemFailures. A field that can't be read is ignored, and the error names it.
+func failureOf(item map[string]json.RawMessage) error {
+	text := "the function named the record in " + listFailures
+	var permanent bool
+	var afterMs int64
+	var ignored []string
+	for _, field := range []struct {
+		name string
+		into any
+	}{
+		{"permanent", &permanent},  // no further attempt: a dead letter
+		{"error", &text},           // for the log and the dead letter
+		{"retryAfterMs", &afterMs}, // the pause before the next attempt
+	} {
+		if value, ok := item[field.name]; ok && json.Unmarshal(value, field.into) != nil {
+			ignored = append(ignored, field.name)
+		}
+	}
+	err := errors.New(cmp.Or(text, "the function gave no text"))
+	if len(ignored) > 0 {
+		err = fmt.Errorf("%w (ignored, because of another type: %s)", err, strings.Join(ignored, ", "))
+	}
+	switch after := time.Duration(max(0, min(afterMs, maxRetryAfter.Milliseconds()))) * time.Millisecond; {
+	case permanent:
+		return idem.Permanent(err)
+	case after > 0:
+		return idem.RetryAfter(err, after)
+	}
+	return err
 }
 
 // functionError returns the error that a runtime reports.

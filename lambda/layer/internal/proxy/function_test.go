@@ -226,7 +226,7 @@ func answerTo(records []record) []byte {
 			item["retryAfterMs"] = 3_600_000
 			failures = append(failures, item)
 		case "fail badly":
-			item["permanent"] = "yes"
+			item["permanent"], item["error"], item["retryAfterMs"] = "yes", map[string]any{"code": 7}, "soon"
 			failures = append(failures, item)
 		case "fail another":
 			item["itemIdentifier"] = map[string]any{"partition": "payments-3", "offset": 99}
@@ -236,7 +236,7 @@ func answerTo(records []record) []byte {
 			results = append(results, item)
 		}
 	}
-	out, err := json.Marshal(map[string]any{"batchItemFailures": failures, "results": results})
+	out, err := json.Marshal(map[string]any{"batchItemFailures": failures, "idemskResults": results})
 	check(err)
 	return out
 }

@@ -20,7 +20,7 @@ func FuzzResults(f *testing.F) {
 	} {
 		f.Add([]byte(`{"batchItemFailures":[`+fmt.Sprintf(id, 1, more)+`]}`), true)
 	}
-	f.Add([]byte(`{"batchItemFailures":[`+fmt.Sprintf(id, 1, "")+`],"results":[`+fmt.Sprintf(id, 0, `,"result":{"a":1}`)+`]}`), false)
+	f.Add([]byte(`{"batchItemFailures":[`+fmt.Sprintf(id, 1, "")+`],"idemskResults":[`+fmt.Sprintf(id, 0, `,"result":{"a":1}`)+`]}`), false)
 	f.Add([]byte(`{"batchItemFailures":[`+fmt.Sprintf(id, 1, "")+`],"batchItemFailures":[]}`), false)
 	f.Add([]byte(`"ok"`), false)
 	f.Add([]byte(``), true)
@@ -40,6 +40,28 @@ func FuzzResults(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Only the list of failures can fail a record. All other fields are the function's own, or optional: what of them can't be read fails nothing.
+func TestOtherFieldsOfAnAnswerFailNothing(t *testing.T) {
+	const id = `{"partition":"t-0","offset":%d}`
+	item := func(offset int, more string) string { return fmt.Sprintf(`{"itemIdentifier":`+id+`%s}`, offset, more) }
+	rs := []kafka.RecordAttempt{{Record: &kafka.Record{Topic: "t"}}, {Record: &kafka.Record{Topic: "t", Offset: 1}}}
+	for fields, want := range map[string]string{
+		`"results":["booked"],"error":{"code":0},"retryAfterMs":"no"`: `"" ""`,
+		`"results":3,"permanent":[]`:                                  `"" ""`,
+		`"idemskResults":3`:                                           `"" ""`,
+		`"idemskResults":[3,{},{"itemIdentifier":{"partition":"t-0"},"result":1},` + item(9, `,"result":1`) + `,` + item(1, `,"result":2`) + `]`: `"" "2"`,
+	} {
+		for _, partial := range []bool{false, true} {
+			for _, list := range []string{``, `"batchItemFailures":[],`} {
+				out := results(rs, answer{payload: []byte(`{` + list + fields + `}`)}, partial)
+				if got := fmt.Sprintf("%q %q", out[0].Value, out[1].Value); got != want || out[0].Err != nil || out[1].Err != nil {
+					t.Errorf("partial %t, %s%s: values %s, errors %v, %v; want %s", partial, list, fields, got, out[0].Err, out[1].Err, want)
+				}
+			}
+		}
+	}
 }
 
 // FuzzEvent finds every record of the strict decoder in the event of which the function gets its parts.

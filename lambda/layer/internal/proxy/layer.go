@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/aws/aws-lambda-go/lambda/messages"
+	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -72,7 +73,7 @@ func (l *layer) invoke(ctx context.Context, e *event) error {
 	if err != nil {
 		return err
 	}
-	alive := context.WithoutCancel(ctx)
+	alive := lambdacontext.NewContext(context.WithoutCancel(ctx), &lambdacontext.LambdaContext{AwsRequestID: e.id()}) // for the lines of the log
 	fn, err := l.consumer()
 	if err != nil {
 		return errors.Join(err, l.upstream.fail(alive, e.id(), "InvalidConfiguration", err.Error()))

@@ -123,6 +123,41 @@ func item(offset int) string {
 	return fmt.Sprintf(`{"itemIdentifier":{"partition":"payments-3","offset":%d}}`, offset)
 }
 
+// The lines of the log have the ID of the invocation.
+func TestLogHasTheRequestID(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", partial)
+	lines := make(chan string, 100)
+	f.config.Stderr = func(line []byte) { lines <- string(line) }
+	f.answers(event("a", "b:fail"), `{"batchItemFailures":[`+item(1)+`]}`)
+	f.stop()
+	close(lines)
+	id, logged := f.received()[0].id(), 0
+	for line := range lines {
+		if strings.HasPrefix(line, "{") {
+			logged++
+			if !strings.Contains(line, `"requestId":"`+id+`"`) {
+				t.Errorf("a line without the request ID %s: %s", id, line)
+			}
+		}
+	}
+	if logged < 2 {
+		t.Errorf("%d lines; want those of the record and of the batch", logged)
+	}
+}
+
+// A field of an item that can't be read fails no other record, and the dead letter names it.
+func TestUnreadableFieldsOfAFailureAreIgnored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", partial)
+	f.answers(event("a", "b:fail badly"), `{"batchItemFailures":[`+item(1)+`]}`)
+	f.answers(event("a", "b:fail badly"), complete)
+	f.wantCalls("a#1 b#1", "b#2")
+	if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], "of another type: permanent, error, retryAfterMs") {
+		t.Errorf("dead letters %q", letters)
+	}
+}
+
 // An answer that the event source would not accept as a partial response fails all records.
 func TestUnreadableAnswersFailAllRecords(t *testing.T) {
 	t.Parallel()
@@ -130,7 +165,6 @@ func TestUnreadableAnswersFailAllRecords(t *testing.T) {
 		"answer garbage":  "is no partial batch response",
 		"answer ok":       "is no partial batch response",
 		"answer too much": "exceeds 6291556 bytes",
-		"fail badly":      "permanent: ",
 		"fail another":    "a record that was not in the event",
 		"raise":           "ValueError: no such account",
 	} {

@@ -1,0 +1,43 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// No span has a key: neither that of a batch whose record is in flight elsewhere, nor that of a record whose handler returns an error with its key.
+func TestKeysAreInNoSpan(t *testing.T) {
+	const key = "780511200733"
+	f := newFixture(t)
+	st := memstore.New(memstore.Config{})
+	st.Claim(t.Context(), []store.ClaimRequest{{Key: "ledger#payments#" + key + "-held", Owner: "another", Lease: time.Hour, Retention: time.Hour}})
+	engine, err := idem.New(st, idem.Config{Observer: f, Wait: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, fails := record(t.Context(), payments, key+"-held"), record(t.Context(), payments, key)
+	held.Offset = 1
+	f.invokeOn(engine, func(ctx context.Context, _ kafka.Record) ([]byte, error) {
+		a, _ := idem.AttemptFrom(ctx)
+		return nil, idem.Permanent(errors.New("no account of " + a.Key))
+	}, fails, held)
+	if n := len(f.spans.Ended()); n != 2 {
+		t.Errorf("%d spans; want those of the batch and of the record that ran", n)
+	}
+	for _, s := range f.spans.Ended() {
+		if text := fmt.Sprint(s.Name(), s.Status(), s.Attributes(), s.Events()); s.Status().Code != codes.Error || strings.Contains(text, key) {
+			t.Errorf("the span: %s; want an error without the key", text)
+		}
+	}
+}
