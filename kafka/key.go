@@ -22,8 +22,10 @@ const DefaultKeyHeader = "idempotency-key"
 var ErrNoKey = errors.New("the record has no idempotency key")
 
 // KeyFunc returns a record's idempotency key. A function that waits for something, such as a schema registry, must return when ctx
-// ends (see PrepareTime). It is called for the records of several partitions at once. After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by
-// idem.Unavailable the record is retried, and the attempt is not counted. After any other error it is sent to the dead letters.
+// ends (see PrepareTime). It is called for the records of several partitions at once.
+//
+// After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by idem.Unavailable the record is retried, and the
+// attempt is not counted. After any other error it is sent to the dead letters.
 type KeyFunc func(ctx context.Context, r *Record) (string, error)
 
 // HeaderKey returns a KeyFunc that reads the key from a header. A null or empty value is ErrNoKey. Two different values are an

@@ -64,7 +64,7 @@ func (s *Stream) AddWithin(within Within, records ...Record) {
 // prepare identifies a record, and sets its lane.
 func (s *Stream) prepare(ctx context.Context, m *streamMessage) {
 	p, r := s.processor, &m.record
-	m.Message.prepare(ctx, p, r, s.cluster)
+	m.prepare(ctx, p, r, s.cluster)
 	m.Lane = s.lane(r)
 	if p.byRange() {
 		m.Range, m.Position = p.storedRange(r.Topic, r.Partition), r.Offset

@@ -44,9 +44,11 @@ func (m *member) requestEnds(ctx context.Context, client *kgo.Client) {
 	if m.cfg.Reset == Latest {
 		begin = listEnd
 	}
-	err := m.list(ctx, client, begin, m.choose(func(p *partition) bool { return p.nothingKnown() && p.begin < 0 }), func(_ place, p *partition, offset int64) { p.begin = offset })
+	unknown := m.choose(func(p *partition) bool { return p.nothingKnown() && p.begin < 0 })
+	err := m.list(ctx, client, begin, unknown, func(_ place, p *partition, offset int64) { p.begin = offset })
 	if err == nil {
-		err = m.list(ctx, client, listEnd, m.choose(func(p *partition) bool { return p.paused || p.end < 0 }), func(_ place, p *partition, offset int64) { p.end = max(p.end, offset) })
+		unfetched := m.choose(func(p *partition) bool { return p.paused || p.end < 0 })
+		err = m.list(ctx, client, listEnd, unfetched, func(_ place, p *partition, offset int64) { p.end = max(p.end, offset) })
 	}
 	if err != nil {
 		m.seldom.warn(m.log, "ends", "the ends of partitions that are not fetched are not known: their lag is unknown or out of date", "error", err)

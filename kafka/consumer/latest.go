@@ -43,7 +43,7 @@ func (m *member) noteTopics(ctx context.Context, client *kgo.Client) error {
 			return fmt.Errorf("the partitions of a topic are not known: %w", err)
 		}
 		if t.Topic != nil {
-			known[*t.Topic] = int32(len(t.Partitions)) //nolint:gosec // a number of partitions
+			known[*t.Topic] = int32(len(t.Partitions))
 		}
 	}
 	m.known = known
@@ -90,7 +90,7 @@ func (m *member) commitEnds(ctx context.Context, client *kgo.Client, offsets map
 		of[at.topic] = append(of[at.topic], at.partition)
 	}
 	found := 0
-	err := m.list(limit, client, listEnd, of, func(at place, p *partition, offset int64) {
+	err := m.list(limit, client, listEnd, of, func(at place, _ *partition, offset int64) {
 		if ends[at.topic] == nil {
 			ends[at.topic] = make(map[int32]kgo.EpochOffset)
 		}

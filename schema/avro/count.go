@@ -155,20 +155,25 @@ func (c *counter) blocks(data []byte, m *schema.Meter, depth int) ([]byte, error
 			}
 		}
 		for ; n > 0; n-- {
-			if c.kind == "map" {
-				length, key, err := long(data)
-				if err != nil {
-					return nil, err
-				}
-				if data, err = skip(key, length); err != nil {
-					return nil, err
-				}
-			}
-			if data, err = c.children[0].count(data, m, "", depth+1); err != nil {
+			if data, err = c.item(data, m, depth); err != nil {
 				return nil, err
 			}
 		}
 	}
+}
+
+// item counts an item of a list, or the key and the value of an entry of a map.
+func (c *counter) item(data []byte, m *schema.Meter, depth int) ([]byte, error) {
+	if c.kind == "map" {
+		length, key, err := long(data)
+		if err != nil {
+			return nil, err
+		}
+		if data, err = skip(key, length); err != nil {
+			return nil, err
+		}
+	}
+	return c.children[0].count(data, m, "", depth+1)
 }
 
 // bigScale returns the number of zeros that a big-decimal can have as text. What is malformed has none.

@@ -36,19 +36,9 @@ func (Format) Compile(s *schema.Schema) (typ schema.Type, err error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := url.Parse(home)
+	base, err := addressOf(text)
 	if err != nil {
 		return nil, err
-	}
-	if object, ok := text.(map[string]any); ok {
-		for _, name := range []string{"$id", "id"} { // id is of draft 4
-			if id, ok := object[name].(string); ok {
-				if base, err = base.Parse(id); err != nil {
-					return nil, fmt.Errorf("%s: %w", name, err)
-				}
-				break
-			}
-		}
 	}
 	known := references{}
 	for _, ref := range s.References {
@@ -75,6 +65,24 @@ func (Format) Compile(s *schema.Schema) (typ schema.Type, err error) {
 	t := jsonType{schema: compiled, steps: new(steps)}
 	t.steps.watch(append(dynamic(c, known), compiled))
 	return t, nil
+}
+
+// addressOf returns the address of a schema: its own, in relation to home.
+func addressOf(text any) (*url.URL, error) {
+	base, err := url.Parse(home)
+	if err != nil {
+		return nil, err
+	}
+	object, _ := text.(map[string]any)
+	for _, name := range []string{"$id", "id"} { // id is of draft 4
+		if id, ok := object[name].(string); ok {
+			if base, err = base.Parse(id); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			break
+		}
+	}
+	return base, nil
 }
 
 // dynamic returns the parts that a $dynamicRef can find at validation, besides those that others refer to.

@@ -31,42 +31,39 @@ func count(data []byte, message protoreflect.MessageDescriptor, group protowire.
 			}
 			return data, nil
 		}
-		var field protoreflect.FieldDescriptor
-		name := 0
-		if message != nil {
-			if field = message.Fields().ByNumber(number); field != nil {
-				name = len(field.JSONName())
-			}
-		}
-		if err := m.Add(name); err != nil {
+		if data, err = countField(data, fieldOf(message, number), number, wire, m, depth); err != nil {
 			return nil, err
-		}
-		switch wire {
-		case protowire.StartGroupType:
-			if data, err = count(data, messageOf(field), number, m, depth+1); err != nil {
-				return nil, err
-			}
-		case protowire.BytesType:
-			value, n := protowire.ConsumeBytes(data)
-			if n < 0 {
-				return nil, protowire.ParseError(n)
-			}
-			if err := countValue(value, field, m, depth); err != nil {
-				return nil, err
-			}
-			data = data[n:]
-		default:
-			n := protowire.ConsumeFieldValue(number, wire, data)
-			if n < 0 {
-				return nil, protowire.ParseError(n)
-			}
-			data = data[n:]
 		}
 	}
 	if group != 0 {
 		return nil, errors.New("a group does not end")
 	}
 	return nil, nil
+}
+
+// countField counts a field, whose tag has been read. It returns the data behind it.
+func countField(
+	data []byte, field protoreflect.FieldDescriptor, number protowire.Number, wire protowire.Type, m *schema.Meter, depth int,
+) (rest []byte, err error) {
+	name := 0
+	if field != nil {
+		name = len(field.JSONName())
+	}
+	if err := m.Add(name); err != nil {
+		return nil, err
+	}
+	if wire == protowire.StartGroupType {
+		return count(data, messageOf(field), number, m, depth+1)
+	}
+	n := protowire.ConsumeFieldValue(number, wire, data)
+	if n < 0 {
+		return nil, protowire.ParseError(n)
+	}
+	if wire == protowire.BytesType {
+		value, _ := protowire.ConsumeBytes(data)
+		err = countValue(value, field, m, depth)
+	}
+	return data[n:], err
 }
 
 // countValue counts what is in a field that has a length: a message, packed numbers, or nothing of its own.
@@ -79,7 +76,7 @@ func countValue(value []byte, field protoreflect.FieldDescriptor, m *schema.Mete
 		return nil
 	}
 	numbers := 0
-	switch field.Kind() {
+	switch field.Kind() { //nolint:exhaustive // all others are numbers of a variable length
 	case protoreflect.StringKind, protoreflect.BytesKind:
 	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
 		numbers = len(value) / 4
@@ -98,6 +95,14 @@ func countValue(value []byte, field protoreflect.FieldDescriptor, m *schema.Mete
 		}
 	}
 	return nil
+}
+
+// fieldOf returns the descriptor of a field, nil if there is none.
+func fieldOf(message protoreflect.MessageDescriptor, number protowire.Number) protoreflect.FieldDescriptor {
+	if message == nil {
+		return nil
+	}
+	return message.Fields().ByNumber(number)
 }
 
 func messageOf(field protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
