@@ -64,7 +64,7 @@ func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error]
 		rows = unknownFormat
 	}
 	return func(yield func(Row, error) bool) {
-		for row, err := range rows(file, field) {
+		for row, err := range rows(withoutMark(file), field) {
 			if err != nil {
 				yield(Row{}, fmt.Errorf("%s: %w", name, err))
 				return
@@ -75,6 +75,17 @@ func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error]
 		}
 	}
 }
+
+// withoutMark returns a reader of a text without the byte order mark that spreadsheets and some exports write.
+func withoutMark(file io.Reader) io.Reader {
+	text := bufio.NewReader(file)
+	if mark, _ := text.Peek(len(byteOrderMark)); string(mark) == byteOrderMark { // an error of the file comes again when it is read
+		_, _ = text.Discard(len(byteOrderMark))
+	}
+	return text
+}
+
+const byteOrderMark = "\ufeff"
 
 // formatOf returns the reader of the format that a name tells, or nil.
 func formatOf(name string) func(io.Reader, string) iter.Seq2[Row, error] {
@@ -104,7 +115,7 @@ func readCSV(file io.Reader, field string) iter.Seq2[Row, error] {
 	}
 	column := -1
 	for i, name := range header {
-		if strings.TrimPrefix(name, "\ufeff") == field { // spreadsheets write a byte order mark
+		if name == field {
 			column = i
 		}
 	}
@@ -161,8 +172,12 @@ func parseLine(line []byte, field string, n int) (Row, error) {
 	if !ok {
 		return row, row.check(field)
 	}
+	var number json.Number // as it is written: so it is a key of IDEMSK_KEY=json:…
 	if err := json.Unmarshal(value, &row.Key); err != nil {
-		return row, fmt.Errorf("line %d: %q is no string", n, field)
+		if json.Unmarshal(value, &number) != nil {
+			return row, fmt.Errorf("line %d: %q is neither a string nor a number", n, field)
+		}
+		row.Key = number.String()
 	}
 	return row, row.check(field)
 }

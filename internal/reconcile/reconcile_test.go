@@ -123,6 +123,22 @@ func TestBoundsOfTheCompletionTime(t *testing.T) {
 	}
 }
 
+// Spreadsheets and some databases write a byte order mark; a key may be a number, whose text is that of the record.
+func TestExportsOfOtherPrograms(t *testing.T) {
+	for _, tc := range []struct{ name, export, want string }{
+		{"e.csv", "\ufeffid,amount\r\na,1\r\n", "a"},
+		{"e.csv", "\ufeff\"id\",\"amount\"\r\n\"a\",\"1\"\r\n", "a"},
+		{"e.jsonl", "\ufeff{\"id\":\"a\"}\n", "a"},
+		{"e.jsonl", "{\"id\":12345678901234567890.10}", "12345678901234567890.10"},
+	} {
+		for row, err := range reconcile.ReadExport(tc.name, strings.NewReader(tc.export), "id") {
+			if err != nil || row.Key != tc.want {
+				t.Errorf("%s %q: %q, %v; want %q", tc.name, tc.export, row.Key, err, tc.want)
+			}
+		}
+	}
+}
+
 func TestInvalidExports(t *testing.T) {
 	for _, tc := range []struct{ name, export, want string }{
 		{"e.txt", "", "e.txt: its name must end in .csv or .jsonl"},
@@ -131,7 +147,7 @@ func TestInvalidExports(t *testing.T) {
 		{"e.csv", "id,amount\na,1\nb\n", "e.csv: record on line 3: wrong number of fields"},
 		{"e.csv", "id,amount\n\"a\nb\",1\n,2\n", `e.csv: line 4 has no "id"`},
 		{"e.jsonl", "{\"id\":\"a\"}\n[]\n", "e.jsonl: line 2 is not a JSON object"},
-		{"e.jsonl", "{\"id\":7}\n", `e.jsonl: line 1: "id" is no string`},
+		{"e.jsonl", "{\"id\":[7]}\n", `e.jsonl: line 1: "id" is neither a string nor a number`},
 		{"e.jsonl", "{}\n", `e.jsonl: line 1 has no "id"`},
 		{"e.jsonl", "{\"id\":\"a\"}\n{\"id\":\"b", "e.jsonl: line 2 is not a JSON object"},
 		{"e.csv", "id\n\"a\"\n\"b", "e.csv: parse error on line 3"},

@@ -76,7 +76,7 @@ const longestKey = 1024
 // keys had the same value, they would be kept in order with each other.
 func (d *draft) partitionKey() string {
 	switch {
-	case len(d.key) == 0:
+	case d.key == nil:
 		return d.topic + "##" + d.first
 	case len(d.key) <= longestKey && utf8.Valid(d.key):
 		return d.topic + "#" + string(d.key)

@@ -44,7 +44,7 @@ func (f *fickle) Send(_ context.Context, events []outbox.Event) []error {
 				errs[i] = relay.ErrUnavailable
 			}
 		}
-		blocked[string(e.Key)] = errs[i] != nil && len(e.Key) > 0
+		blocked[string(e.Key)] = errs[i] != nil && e.Key != nil
 	}
 	return errs
 }

@@ -76,7 +76,7 @@ func (p *publication) Record(ctx context.Context, events []outbox.Event) error {
 
 // draft returns the item for an event, nil if there is none yet. An event without a key has its own item.
 func (p *publication) draft(e *outbox.Event) *draft {
-	if len(e.Key) == 0 {
+	if e.Key == nil {
 		return nil
 	}
 	for _, d := range p.items {
@@ -97,7 +97,7 @@ func (p *publication) check(ctx context.Context, events []outbox.Event) error {
 		if p.seen[e.ID] {
 			return fmt.Errorf("%w: event %q to topic %q: another event of this transaction has the same ID", outbox.ErrInvalidEvent, e.ID, e.Topic)
 		}
-		if len(e.Key) == 0 {
+		if e.Key == nil {
 			continue
 		}
 		of := aggregateOf(e)

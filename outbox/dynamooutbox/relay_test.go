@@ -41,7 +41,7 @@ func (k *kafka) Send(_ context.Context, events []outbox.Event) []error {
 			errs[i] = relay.ErrHeldBack
 		case k.says[value] != nil:
 			errs[i] = fmt.Errorf("%w: as the test says", k.says[value])
-			blocked[of] = len(e.Key) > 0
+			blocked[of] = e.Key != nil
 			if n, some := k.up[value]; some && n == 1 {
 				delete(k.says, value)
 			} else if some {

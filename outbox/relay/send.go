@@ -49,16 +49,22 @@ type sending struct {
 
 func (s *sending) fail(i int, err error) {
 	s.errs[i] = err
-	if e := &s.events[i]; len(e.Key) > 0 {
+	if e := &s.events[i]; e.Key != nil { // an empty key is one: Kafka sends its records to one partition
 		s.blocked[aggregate{e.Topic, string(e.Key)}] = true
 	}
+}
+
+// heldBack reports whether an earlier event of the same topic and key was not published.
+func (s *sending) heldBack(i int) bool {
+	e := &s.events[i]
+	return e.Key != nil && s.blocked[aggregate{e.Topic, string(e.Key)}]
 }
 
 // unblocked returns the events that may be sent. It holds back the events behind one that was not published.
 func (s *sending) unblocked(events []int) []int {
 	free := make([]int, 0, len(events))
 	for _, i := range events {
-		if e := &s.events[i]; s.blocked[aggregate{e.Topic, string(e.Key)}] {
+		if s.heldBack(i) {
 			s.errs[i] = ErrHeldBack
 		} else {
 			free = append(free, i)

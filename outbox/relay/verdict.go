@@ -54,7 +54,7 @@ func (s *sending) rejectUnknown(ctx context.Context, events []int) []int {
 	for _, i := range events {
 		topic := s.events[i].Topic
 		switch err, bad := refused[topic]; {
-		case s.blocked[aggregate{topic, string(s.events[i].Key)}]:
+		case s.heldBack(i):
 			s.errs[i] = ErrHeldBack
 		case bad:
 			s.fail(i, fmt.Errorf("%w: topic %q: %w", ErrRejected, topic, err))

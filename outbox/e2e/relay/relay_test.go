@@ -254,6 +254,19 @@ func TestTooLargeEventIsFoundByBisection(t *testing.T) {
 	}
 }
 
+// An empty key is a key: Kafka writes its records to one partition, and they stay in order.
+func TestEventsWithAnEmptyKeyAreInOrder(t *testing.T) {
+	c := newCluster(t)
+	first, second, none := event("missing", "", 0, 1), event("missing", "", 1, 1), event("missing", "", 2, 1)
+	first.Key, second.Key = []byte{}, []byte{}
+	errs := newProducer(t, c, 0, kgo.MetadataMinAge(metadataAge)).Send(t.Context(), []outbox.Event{first, second, none})
+	for i, want := range []error{relay.ErrRejected, relay.ErrHeldBack, relay.ErrRejected} {
+		if !errors.Is(errs[i], want) {
+			t.Errorf("event %d: %v, want %v", i, errs[i], want)
+		}
+	}
+}
+
 func TestMissingTopicDelaysNoOther(t *testing.T) {
 	c := newCluster(t)
 	p := newProducer(t, c, 0, kgo.MetadataMinAge(metadataAge))

@@ -4,6 +4,7 @@ package redrive
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -150,11 +151,16 @@ func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 	return true
 }
 
-// letterID is the same for two letters of one failure and, where these have no version, of one record: to deliver that once is
-// what they are for.
+// letterID is the same for two letters of one failure and, where these have no token, of one record: to deliver that once is
+// what they are for. The place alone does not tell: a topic that was created again has other records at the same places.
 type letterID struct {
 	cluster, function, source string
-	version                   int64
+	token, timestamp          int64
+	key, value                [sha256.Size]byte
+}
+
+func idOf(l *kafka.DeadLetter) letterID {
+	return letterID{l.Cluster, l.Function, l.Source(), l.Token, l.Timestamp, sha256.Sum256(l.Key), sha256.Sum256(l.Value)}
 }
 
 type runner struct {
@@ -169,7 +175,7 @@ func (r *runner) redrive(ctx context.Context, m *Message, l *kafka.DeadLetter) R
 		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Token: l.Token, Function: l.Function, Cluster: l.Cluster,
 		Cause: l.Error.Code + ": " + l.Error.Message,
 	}
-	id := letterID{l.Cluster, l.Function, l.Source(), l.Token}
+	id := idOf(l)
 	err := r.send(ctx, m, l, id, &res)
 	if err != nil {
 		res.Error = err.Error()

@@ -27,6 +27,23 @@ func bodies(t *testing.T, letters ...kafka.DeadLetter) (all [][]byte) {
 	return all
 }
 
+// A topic that was created again has another record at the place of a dead letter. Without a token the letters differ by their records alone.
+func TestLettersOfDifferentRecordsOfOnePlace(t *testing.T) {
+	t.Parallel()
+	first := letter(7)
+	first.Token = 0
+	later, otherKey, otherValue := first, first, first
+	later.Timestamp++
+	otherKey.Key = []byte("acc-2")
+	otherValue.Value = []byte(`{"paymentId":"q"}`)
+	src := &listSource{bodies: bodies(t, first, later, otherKey, otherValue, first)}
+	dst := &listDestination{}
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: dst})
+	if got := outcomes(results); got != "a redriven, b redriven, c redriven, d redriven, e duplicate" || len(dst.sent) != 4 {
+		t.Errorf("outcomes: %s; sent %v", got, dst.sent)
+	}
+}
+
 func TestRun(t *testing.T) {
 	t.Parallel()
 	undecoded := letter(4)
