@@ -158,6 +158,9 @@ func TestRequestsOfOthersAreRefused(t *testing.T) {
 		{"another method", http.MethodPut, "api/actions", []string{"X-Idemsk-Token", token}, http.StatusMethodNotAllowed},
 		{"the page", get, "", nil, http.StatusOK},
 		{"localhost", get, "", []string{"Host", "localhost" + port, "Origin", "http://localhost" + port}, http.StatusOK},
+		{"localhost, port 80", get, "", []string{"Host", "localhost", "Origin", "http://localhost"}, http.StatusOK},
+		{"an address, port 80", get, "", []string{"Host", "127.0.0.1", "Origin", "http://127.0.0.1"}, http.StatusOK},
+		{"an address of IPv6, port 80", get, "", []string{"Host", "[::1]", "Origin", "http://[::1]"}, http.StatusOK},
 		{"an action of the page", post, "api/actions", []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-origin", "X-Idemsk-Token", token}, http.StatusOK},
 	} {
 		status, body, h := ask(t, test.method, url+test.path, `{"action":"kill"}`, test.header...)

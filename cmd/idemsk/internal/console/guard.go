@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"strings"
 )
 
 // tokenHeader has the token of the page in a request that changes something.
@@ -49,10 +50,14 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// knows reports whether a Host is an IP address, which no name can be rebound to, localhost, or the host that is listened on.
+// knows reports whether a Host is an IP address, which no name can be rebound to, localhost, or the host that is listened on. Browsers leave out
+// port 80.
 func (g *guard) knows(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
-	return err == nil && (net.ParseIP(host) != nil || host == "localhost" || host == g.host)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	return host != "" && (net.ParseIP(host) != nil || host == "localhost" || host == g.host)
 }
 
 func (g *guard) hasPassword(r *http.Request) bool {
