@@ -179,6 +179,30 @@ func commitWhileItWaits(t *testing.T, pool *pgxpool.Pool, tx pgx.Tx) {
 	}
 }
 
+// An ID may recur in another partition. To publish one of its events, or to delete it, leaves the other as it is.
+func TestIDThatRecursInAnotherPartition(t *testing.T) {
+	for name, retention := range map[string]time.Duration{"marked": time.Hour, "deleted": -1} {
+		t.Run(name, func(t *testing.T) {
+			pool, o := newPartitioned(t)
+			partitions(t, pool, 2, false)
+			_, err := pool.Exec(t.Context(), `INSERT INTO outbox (id, aggregatetype, created_at, parked_at)
+				VALUES (gen_random_uuid(), 'missing', '2020-01-01', now()), (gen_random_uuid(), 't', now(), NULL)`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := pool.Exec(t.Context(), `UPDATE outbox SET id = (SELECT id FROM outbox WHERE parked_at IS NOT NULL) WHERE parked_at IS NULL`); err != nil {
+				t.Fatal(err)
+			}
+			var s sender
+			run(t, pool, o, &s, pgoutbox.RelayConfig{Retention: retention})
+			eventually(t, pool, 0, pendingIn("outbox"))
+			if n := ask[int](t, pool, `SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL AND published_at IS NULL`); n != 1 {
+				t.Errorf("%d parked events; want 1", n)
+			}
+		})
+	}
+}
+
 // An archived partition is a table of its own, and its events are not sent again.
 func TestArchivedPartition(t *testing.T) {
 	pool, o := newPartitioned(t)

@@ -6,7 +6,8 @@ import (
 	"github.com/idemsk/idemsk/internal/pgmigrate"
 )
 
-// statements are the SQL statements for one table. The comments list the arguments.
+// statements are the SQL statements for one table. The comments list the arguments. An ID alone is not a row: in a partitioned table an ID may
+// recur in another partition. IDs are there for the index.
 type statements struct {
 	insert  string // ids, topics, keys, types, values, headers
 	delete  string // ids
@@ -14,8 +15,9 @@ type statements struct {
 	busy    string // the class of locks, how many shards, and which not
 	take    string // shards, how many of each
 	beside  string // the same, and the topics and keys of which to take nothing
-	publish string // ids
-	reject  string // ids, failures, how many attempts, the first delay and the longest in s
+	publish string // ids, seqs
+	remove  string // ids, seqs
+	reject  string // ids, seqs, failures, how many attempts, the first delay and the longest in s
 	stats   string
 	prune   string // retention in s, how many
 	parked  string // how many, 0 for all
@@ -69,20 +71,22 @@ func newStatements(t pgmigrate.Table) statements {
 					SELECT seq AS first FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{ready}} ORDER BY seq LIMIT 1) AS o
 				WHERE shard <> ALL ($3::integer[]) ORDER BY first)
 			SELECT shard FROM waiting WHERE pg_try_advisory_xact_lock($1, shard) LIMIT $2`),
-		take:    fill(strings.Replace(take, "{{but}}", "", 1)),
-		beside:  fill(strings.Replace(take, "{{but}}", besides, 1)),
-		publish: fill(`UPDATE {{table}} SET published_at = clock_timestamp() WHERE id = ANY($1::uuid[])`),
+		take:   fill(strings.Replace(take, "{{but}}", "", 1)),
+		beside: fill(strings.Replace(take, "{{but}}", besides, 1)),
+		publish: fill(`UPDATE {{table}} o SET published_at = clock_timestamp()
+			FROM unnest($1::uuid[], $2::bigint[]) AS p (id, seq) WHERE o.id = p.id AND o.seq = p.seq`),
+		remove: fill(`DELETE FROM {{table}} o USING unnest($1::uuid[], $2::bigint[]) AS p (id, seq) WHERE o.id = p.id AND o.seq = p.seq`),
 		reject: fill(`UPDATE {{table}} o SET attempts = attempts + 1, failure = f.failure,
-				retry_at = clock_timestamp() + make_interval(secs => least($4 * 2 ^ least(attempts, 30), $5)),
-				parked_at = CASE WHEN attempts + 1 >= $3 THEN clock_timestamp() END
-			FROM unnest($1::uuid[], $2::text[]) AS f (id, failure) WHERE o.id = f.id
+				retry_at = clock_timestamp() + make_interval(secs => least($5 * 2 ^ least(attempts, 30), $6)),
+				parked_at = CASE WHEN attempts + 1 >= $4 THEN clock_timestamp() END
+			FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS f (id, seq, failure) WHERE o.id = f.id AND o.seq = f.seq
 			RETURNING o.id::text, o.attempts, o.parked_at IS NOT NULL, o.failure`),
 		stats: fill(`SELECT
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE {{pending}} LIMIT 100000) AS o),
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE parked_at IS NOT NULL LIMIT 100000) AS o),
 			coalesce(extract(epoch FROM clock_timestamp() - (SELECT min(created_at) FROM generate_series(0, 63) AS shard, LATERAL (
 				SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} ORDER BY seq LIMIT 1) AS o)), 0)::float8`),
-		prune: fill(`DELETE FROM {{table}} WHERE id IN (SELECT id FROM {{table}}
+		prune: fill(`DELETE FROM {{table}} WHERE (id, seq) IN (SELECT id, seq FROM {{table}}
 			WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED)`),
 		parked: fill(`SELECT id::text, aggregatetype, aggregateid, created_at, parked_at, attempts, coalesce(failure, '') FROM {{table}}
 			WHERE parked_at IS NOT NULL AND published_at IS NULL ORDER BY parked_at, seq LIMIT nullif($1::bigint, 0)`),

@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/idemsk/idemsk/internal/silence"
-	"github.com/idemsk/idemsk/outbox"
 )
 
 // maxLooks is the maximum number of reads of shards whose heads are full of blocked keys. With the default batch size it covers
@@ -18,7 +17,7 @@ type aggregate struct{ topic, key string }
 
 // take returns the events at the heads of some shards, in order, and locks them until tx ends. Rows that can't be decoded are
 // rejected, and the events behind them wait.
-func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]outbox.Event, error) {
+func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]row, error) {
 	tried := []int32{} // not nil, which is NULL
 	for {
 		var mine []int32
@@ -34,7 +33,7 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]outbox.Ev
 			return nil, err
 		}
 		events, err := w.head(ctx, tx, mine, out)
-		if err != nil || len(events)+len(out.rejected) > 0 {
+		if err != nil || len(events)+len(out.rejected.ids) > 0 {
 			return events, err
 		}
 		tried = append(tried, mine...) // all their events are locked, or wait for locked ones
@@ -43,7 +42,7 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]outbox.Ev
 
 // head reads the heads of shards. If another session has locked an event, the later events of its key must wait. head then
 // reads again without these keys, so that they do not fill the batch.
-func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outcome) (events []outbox.Event, err error) {
+func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outcome) (events []row, err error) {
 	var topics []string
 	var keys [][]byte
 	limit := max(1, w.cfg.Batch/len(shards))
@@ -75,24 +74,24 @@ func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outco
 // batch is the result of a read.
 type batch struct {
 	outcome
-	events []outbox.Event
+	events []row
 	held   map[aggregate]bool // one of its events could not be taken
 	behind map[aggregate]bool // the held ones of which a later event was read
 }
 
 func (b *batch) read(watch *silence.Watch, tx pgx.Tx, sql string, args ...any) error {
-	rows, err := tx.Query(watch.Context(), sql, args...)
+	found, err := tx.Query(watch.Context(), sql, args...)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer found.Close()
 	rejected := make(map[aggregate]bool)
-	for size := 0; size < bytesAtOnce && rows.Next(); {
+	for size := 0; size < bytesAtOnce && found.Next(); {
 		watch.Heard()
-		var e outbox.Event
+		var e row
 		var id *string
 		var headers []byte
-		if err := rows.Scan(&id, &e.Topic, &e.Key, &e.Value, &headers, nil); err != nil {
+		if err := found.Scan(&id, &e.Topic, &e.Key, &e.Value, &headers, &e.seq); err != nil {
 			return err
 		}
 		of := aggregate{e.Topic, string(e.Key)}
@@ -109,13 +108,13 @@ func (b *batch) read(watch *silence.Watch, tx pgx.Tx, sql string, args ...any) e
 		}
 		e.ID = *id
 		if e.Headers, err = decodeHeaders(headers); err != nil {
-			b.reject(e.ID, err)
+			b.reject(&e, err)
 			rejected[of] = true
 			continue
 		}
 		b.events = append(b.events, e)
 		size += e.Size()
 	}
-	rows.Close()
-	return rows.Err()
+	found.Close()
+	return found.Err()
 }

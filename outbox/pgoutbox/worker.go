@@ -173,39 +173,59 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 		_ = w.ask(settling, func(watch *silence.Watch, _ *pgx.Conn) error { return tx.Rollback(watch.Context()) })
 	}()
 	var out outcome
-	events, err := w.take(ctx, tx, &out)
-	if err != nil || len(events)+len(out.rejected) == 0 {
+	taken, err := w.take(ctx, tx, &out)
+	if err != nil || len(taken)+len(out.rejected.ids) == 0 {
 		return 0, err
 	}
-	out.add(events, w.sender.Send(ctx, events))
+	events := make([]outbox.Event, len(taken))
+	for i := range taken {
+		events[i] = taken[i].Event
+	}
+	out.add(taken, w.sender.Send(ctx, events))
 	if err := w.settle(settling, tx, &out); err != nil {
 		return 0, err
 	}
-	return len(out.published) + len(out.rejected), out.unavailable
+	return len(out.published.ids) + len(out.rejected.ids), out.unavailable
 }
 
-// outcome is the result of a batch: the IDs of published and rejected events, and the reasons of the rejections. Other events
-// are unchanged.
+// row is an event in the table. Its ID may recur in another partition of the table, its seq does not.
+type row struct {
+	outbox.Event
+	seq int64
+}
+
+// rows name rows, as arguments of statements.
+type rows struct {
+	ids  []string
+	seqs []int64
+}
+
+func (r *rows) add(of *row) { r.ids, r.seqs = append(r.ids, of.ID), append(r.seqs, of.seq) }
+
+// outcome is the result of a batch: the published and rejected events, and the reasons of the rejections. Other events are
+// unchanged.
 type outcome struct {
-	published, rejected, failures []string
-	unavailable                   error
+	published, rejected rows
+	failures            []string
+	unavailable         error
 }
 
-func (o *outcome) add(events []outbox.Event, errs []error) {
+func (o *outcome) add(taken []row, errs []error) {
 	for i, err := range errs {
 		switch {
 		case err == nil:
-			o.published = append(o.published, events[i].ID)
+			o.published.add(&taken[i])
 		case errors.Is(err, relay.ErrRejected):
-			o.reject(events[i].ID, err)
+			o.reject(&taken[i], err)
 		case !errors.Is(err, relay.ErrHeldBack):
 			o.unavailable = cmp.Or(o.unavailable, err)
 		}
 	}
 }
 
-func (o *outcome) reject(id string, err error) {
-	o.rejected, o.failures = append(o.rejected, id), append(o.failures, strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), ""))
+func (o *outcome) reject(of *row, err error) {
+	o.rejected.add(of)
+	o.failures = append(o.failures, strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), ""))
 }
 
 // rejection is an event whose attempt was counted.
@@ -219,16 +239,17 @@ type rejection struct {
 // settle marks published and rejected events and commits.
 func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 	var batch pgx.Batch
-	if len(out.published) > 0 {
+	if len(out.published.ids) > 0 {
 		mark := w.outbox.sql.publish
 		if w.cfg.Retention < 0 {
-			mark = w.outbox.sql.delete
+			mark = w.outbox.sql.remove
 		}
-		batch.Queue(mark, out.published)
+		batch.Queue(mark, out.published.ids, out.published.seqs)
 	}
 	var charged []rejection
-	if len(out.rejected) > 0 {
-		batch.Queue(w.outbox.sql.reject, out.rejected, out.failures, w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()).
+	if rejected := &out.rejected; len(rejected.ids) > 0 {
+		batch.Queue(w.outbox.sql.reject, rejected.ids, rejected.seqs, out.failures,
+			w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()).
 			Query(func(rows pgx.Rows) (err error) {
 				charged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[rejection])
 				return err
@@ -240,8 +261,8 @@ func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 	if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error { return tx.Commit(watch.Context()) }); err != nil {
 		return err
 	}
-	w.published.Add(int64(len(out.published)))
-	w.rejected.Add(int64(len(out.rejected)))
+	w.published.Add(int64(len(out.published.ids)))
+	w.rejected.Add(int64(len(out.rejected.ids)))
 	for _, r := range charged {
 		level, what := slog.LevelWarn, "it is retried"
 		if r.Parked {
