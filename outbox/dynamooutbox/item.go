@@ -63,10 +63,13 @@ func (it *Item) Pending() []outbox.Event {
 	})
 }
 
-// aggregate identifies events that are kept in order.
-type aggregate struct{ topic, key string }
+// aggregate identifies events that are kept in order. An empty key is a key, so those without one are not of its aggregate.
+type aggregate struct {
+	topic, key string
+	keyed      bool
+}
 
-func aggregateOf(e *outbox.Event) aggregate { return aggregate{e.Topic, string(e.Key)} }
+func aggregateOf(e *outbox.Event) aggregate { return aggregate{e.Topic, string(e.Key), e.Key != nil} }
 
 // longestKey is the maximum size in bytes of a record key that is stored unhashed in AttrAggregate. A partition key has up to
 // 2048 bytes.

@@ -80,7 +80,7 @@ func (p *publication) draft(e *outbox.Event) *draft {
 		return nil
 	}
 	for _, d := range p.items {
-		if d.topic == e.Topic && string(d.key) == string(e.Key) {
+		if d.topic == e.Topic && d.key != nil && string(d.key) == string(e.Key) {
 			return d
 		}
 	}

@@ -60,6 +60,19 @@ func TestEventsCommitWithTheEffect(t *testing.T) {
 	s.wantExpiry(dynamooutbox.DefaultRetention)
 }
 
+// An empty key is a key: its event is in no item of an event without a key, and keeps it.
+func TestEmptyKeyStaysAKey(t *testing.T) {
+	s := newEnv(t, dynamooutbox.Config{})
+	empty := outbox.Event{ID: secondID, Topic: "t", Key: []byte{}, Value: []byte("b")}
+	s.run("pay-1", func(ctx context.Context) error {
+		return outbox.Publish(ctx, event(firstID, "t", "", "a"), empty)
+	})
+	items := s.items(dynamooutbox.ListQuery{})
+	if it := items[[2]string{"t#", secondID}]; len(items) != 2 || !reflect.DeepEqual(it.Events, []outbox.Event{empty}) {
+		t.Errorf("%+v; want an item of the empty key with %+v", items, empty)
+	}
+}
+
 func (s *env) wantExpiry(retention time.Duration) {
 	s.Helper()
 	out, err := s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: ptr(s.outbox.Table())})

@@ -35,7 +35,7 @@ func (k *kafka) Send(_ context.Context, events []outbox.Event) []error {
 	errs := make([]error, len(events))
 	blocked := make(map[string]bool)
 	for i, e := range events {
-		of, value := e.Topic+"/"+string(e.Key), string(e.Value)
+		of, value := fmt.Sprintf("%s/%q/%v", e.Topic, e.Key, e.Key != nil), string(e.Value)
 		switch {
 		case blocked[of]:
 			errs[i] = relay.ErrHeldBack
@@ -129,6 +129,15 @@ func item(key string, values ...string) dynamooutbox.Item {
 	return it
 }
 
+// ofEmptyKey returns such an item for the key that is empty, not null.
+func ofEmptyKey(values ...string) dynamooutbox.Item {
+	it := item("", values...)
+	for i := range it.Events {
+		it.Events[i].Key = []byte{}
+	}
+	return it
+}
+
 // failed returns the numbers of the items that must be retried.
 func failed(res dynamooutbox.Result) (which []int) {
 	for i, err := range res.Errs {
@@ -171,6 +180,10 @@ func TestRelay(t *testing.T) {
 		"ones without key": {
 			items: []dynamooutbox.Item{item("", "1"), item("", "2"), item("", "3")}, says: map[string]error{"1": rejected, "3": rejected},
 			published: []string{"2"}, parked: []string{"1", "3"}, pause: 3750 * time.Millisecond,
+		},
+		"ones with an empty key are not behind one without key": {
+			items: []dynamooutbox.Item{item("", "1"), ofEmptyKey("e1", "e2")}, says: map[string]error{"1": rejected, "e1": unavailable},
+			parked: []string{"1"}, failed: []int{1}, pause: 3750 * time.Millisecond,
 		},
 		"a topic that comes to be": {
 			items: []dynamooutbox.Item{item("a", "a1", "a2")}, says: map[string]error{"a1": rejected}, up: map[string]int{"a1": 2},
