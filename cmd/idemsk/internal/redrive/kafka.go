@@ -133,8 +133,7 @@ func (k *Kafka) Fill(ctx context.Context, l *kafka.DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	keyKnown := len(l.Key) > 0
-	if l.ValueOmitted > 0 && len(rec.Value) != l.ValueOmitted || keyKnown && !bytes.Equal(rec.Key, l.Key) {
+	if !isOf(rec, l) {
 		return fmt.Errorf("the record at %s is another one: the topic was recreated", l.Source())
 	}
 	l.Key, l.Value, l.Headers = rec.Key, rec.Value, nil
@@ -142,6 +141,14 @@ func (k *Kafka) Fill(ctx context.Context, l *kafka.DeadLetter) error {
 		l.Headers = append(l.Headers, kafka.DeadHeader(h))
 	}
 	return nil
+}
+
+// isOf reports whether the record at a letter's place is the letter's: a topic that was created again has others at the same places, which
+// may have the same size. A key that was left out of the letter, and a time that it does not have, tell nothing.
+func isOf(rec *kgo.Record, l *kafka.DeadLetter) bool {
+	sameKey := slices.Contains(l.Omitted, "key") || bytes.Equal(rec.Key, l.Key)
+	sameTime := l.Timestamp == 0 || rec.Timestamp.UnixMilli() == l.Timestamp
+	return sameKey && sameTime && (l.ValueOmitted == 0 || len(rec.Value) == l.ValueOmitted)
 }
 
 // read reads the one record at a letter's place.

@@ -65,9 +65,9 @@ func TestLetterWithoutVersionGetsNoHeader(t *testing.T) {
 func TestOmittedValueIsReadBack(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	value := bytes.Repeat([]byte("x"), 5000)
-	produce(t, c, &kgo.Record{Topic: "payments", Partition: 1, Value: []byte("before")},
-		&kgo.Record{Topic: "payments", Partition: 1, Key: []byte("acc-1"), Value: value, Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}}})
+	value, at := bytes.Repeat([]byte("x"), 5000), time.UnixMilli(letter(1).Timestamp)
+	produce(t, c, &kgo.Record{Topic: "payments", Partition: 1, Value: []byte("before"), Timestamp: at},
+		&kgo.Record{Topic: "payments", Partition: 1, Key: []byte("acc-1"), Value: value, Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}}, Timestamp: at})
 	whole := func() kafka.DeadLetter {
 		l := letter(1)
 		l.Value, l.ValueOmitted, l.Omitted, l.Headers = nil, len(value), []string{"headers"}, nil
@@ -90,6 +90,8 @@ func TestOmittedValueIsReadBack(t *testing.T) {
 	}{
 		"another record there": {func(l *kafka.DeadLetter) { l.Offset = 0 }, "another one"},
 		"another key":          {func(l *kafka.DeadLetter) { l.Key = []byte("acc-2") }, "another one"},
+		"no key":               {func(l *kafka.DeadLetter) { l.Key = nil }, "another one"},
+		"another time":         {func(l *kafka.DeadLetter) { l.Timestamp++ }, "another one"},
 		"another size":         {func(l *kafka.DeadLetter) { l.ValueOmitted = 4999 }, "another one"},
 		"no such partition":    {func(l *kafka.DeadLetter) { l.Partition = 9 }, "payments-9@1"},
 	} {
@@ -136,7 +138,7 @@ func TestAuthentication(t *testing.T) {
 	if _, err := k.Send(t.Context(), &l); err != nil {
 		t.Error(err)
 	}
-	l.Value, l.ValueOmitted = nil, len(l.Value)
+	l.Value, l.ValueOmitted, l.Timestamp = nil, len(l.Value), 0 // a redriven record has a time of its own
 	if err := k.Fill(t.Context(), &l); err != nil {
 		t.Error(err)
 	}

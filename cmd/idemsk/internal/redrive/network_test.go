@@ -60,7 +60,7 @@ func TestARedriveGoesOnWhenItsConnectionsFallSilent(t *testing.T) {
 	}
 	read := func(ctx context.Context) error {
 		l := letter(0)
-		l.Value, l.ValueOmitted = nil, 1
+		l.Value, l.ValueOmitted, l.Timestamp = nil, 1, 0
 		return k.Fill(ctx, &l)
 	}
 	for what, f := range map[string]func(ctx context.Context) error{"to produce": send, "to read": read} {
