@@ -203,6 +203,21 @@ func TestIDThatRecursInAnotherPartition(t *testing.T) {
 	}
 }
 
+// Events for the log only are deleted when they are written. An unsent event of the same ID in another partition stays.
+func TestEventForTheLogOnlyDeletesNoOther(t *testing.T) {
+	pool, _ := newPartitioned(t)
+	partitions(t, pool, 2, false)
+	id := ask[string](t, pool, `INSERT INTO outbox (id, aggregatetype, created_at) VALUES (gen_random_uuid(), 't', '2020-01-01') RETURNING id::text`)
+	o, err := pgoutbox.New(pgoutbox.Config{LogOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, pool, o, outbox.Event{ID: id, Topic: "t", Value: []byte("v")})
+	if left := ask[string](t, pool, `SELECT coalesce(string_agg(created_at::date::text, ' '), 'none') FROM outbox`); left != "2020-01-01" {
+		t.Errorf("left: %s; want the event of 2020-01-01", left)
+	}
+}
+
 // An archived partition is a table of its own, and its events are not sent again.
 func TestArchivedPartition(t *testing.T) {
 	pool, o := newPartitioned(t)

@@ -31,15 +31,29 @@ func (o *Outbox) record(ctx context.Context, tx pgx.Tx, events []outbox.Event) e
 			return fmt.Errorf("pgoutbox: event %s: %w", e.ID, err)
 		}
 	}
-	var batch pgx.Batch
-	batch.Queue(o.sql.insert, ids, topics, keys, types, values, headers)
-	if o.logOnly {
-		batch.Queue(o.sql.delete, ids)
-	}
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := o.write(ctx, tx, ids, topics, keys, types, values, headers); err != nil {
 		return fmt.Errorf("pgoutbox: writing %d events to table %s, the first %s to topic %q: %w%s", len(events), o.table, ids[0], topics[0], err, hint(err))
 	}
 	return nil
+}
+
+// write inserts rows and, for the log only, deletes them again: by ID and seq, because another partition may have events of the same IDs.
+func (o *Outbox) write(ctx context.Context, tx pgx.Tx, args ...any) error {
+	if !o.logOnly {
+		_, err := tx.Exec(ctx, o.sql.insert, args...)
+		return err
+	}
+	found, err := tx.Query(ctx, o.sql.insert+returning, args...)
+	if err != nil {
+		return err
+	}
+	var written rows
+	var of row
+	if _, err := pgx.ForEachRow(found, []any{&of.ID, &of.seq}, func() error { written.add(&of); return nil }); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, o.sql.remove, written.ids, written.seqs)
+	return err
 }
 
 func typeOf(e *outbox.Event) string {

@@ -10,7 +10,6 @@ import (
 // recur in another partition. IDs are there for the index.
 type statements struct {
 	insert  string // ids, topics, keys, types, values, headers
-	delete  string // ids
 	oid     string
 	busy    string // the class of locks, how many shards, and which not
 	take    string // shards, how many of each
@@ -23,6 +22,9 @@ type statements struct {
 	parked  string // how many, 0 for all
 	requeue string // ids
 }
+
+// returning makes insert return the rows that it wrote.
+const returning = ` RETURNING id::text, seq`
 
 // pending is the condition of unpublished events.
 const pending = `published_at IS NULL AND parked_at IS NULL`
@@ -61,8 +63,7 @@ func newStatements(t pgmigrate.Table) statements {
 			SELECT id, topic, key, type, value, headers::jsonb
 			FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::text[], $5::bytea[], $6::text[]) WITH ORDINALITY
 				AS e (id, topic, key, type, value, headers, n) ORDER BY n`),
-		delete: fill(`DELETE FROM {{table}} WHERE id = ANY($1::uuid[])`),
-		oid:    `SELECT to_regclass($1)::oid`,
+		oid: `SELECT to_regclass($1)::oid`,
 
 		// There are 64 shards; see the first migration. Their locks are tried one by one, the shard with the oldest event
 		// first, up to the limit.
