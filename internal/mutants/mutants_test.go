@@ -51,7 +51,7 @@ var targets = []target{
 const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction|Conditional|Large|Prune|Expir|List|Format|RoundTrips"
 
 // Without outages, crashes, Debezium and Kafka Connect, which take most of the time.
-const outboxTests = "TestEvent|TestParked|TestPublish|TestList|TestReject|TestInvalid|TestTwoRelays|TestLocked|TestRelayRetries|TestRelayPolls|TestNotification"
+const outboxTests = "TestEvent|TestIDThat|TestParked|TestPublish|TestList|TestReject|TestInvalid|TestTwoRelays|TestLocked|TestRelayRetries|TestRelayPolls|TestNotification"
 
 var dynamo, redis, scheduler = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/batch", "lambda/msk"}
 

@@ -179,25 +179,32 @@ func commitWhileItWaits(t *testing.T, pool *pgxpool.Pool, tx pgx.Tx) {
 	}
 }
 
-// An ID may recur in another partition. To publish one of its events, or to delete it, leaves the other as it is.
+// An ID may recur in another partition. What happens to one of its events leaves the other as it is.
 func TestIDThatRecursInAnotherPartition(t *testing.T) {
-	for name, retention := range map[string]time.Duration{"marked": time.Hour, "deleted": -1} {
+	for name, tc := range map[string]struct {
+		retention time.Duration
+		rejects   bool
+		left      int // rows
+	}{
+		"marked": {retention: time.Hour, left: 2}, "deleted": {retention: -1, left: 1}, "pruned": {retention: time.Millisecond, left: 1},
+		"parked": {rejects: true, left: 2},
+	} {
 		t.Run(name, func(t *testing.T) {
 			pool, o := newPartitioned(t)
 			partitions(t, pool, 2, false)
-			_, err := pool.Exec(t.Context(), `INSERT INTO outbox (id, aggregatetype, created_at, parked_at)
-				VALUES (gen_random_uuid(), 'missing', '2020-01-01', now()), (gen_random_uuid(), 't', now(), NULL)`)
+			_, err := pool.Exec(t.Context(), `WITH parked AS (
+					INSERT INTO outbox (id, aggregatetype, created_at, parked_at) VALUES (gen_random_uuid(), 'missing', '2020-01-01', now()) RETURNING id)
+				INSERT INTO outbox (id, aggregatetype) SELECT id, 't' FROM parked`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := pool.Exec(t.Context(), `UPDATE outbox SET id = (SELECT id FROM outbox WHERE parked_at IS NOT NULL) WHERE parked_at IS NULL`); err != nil {
-				t.Fatal(err)
-			}
-			var s sender
-			run(t, pool, o, &s, pgoutbox.RelayConfig{Retention: retention})
+			s := sender{reject: func(outbox.Event) bool { return tc.rejects }}
+			run(t, pool, o, &s, pgoutbox.RelayConfig{Retention: tc.retention, StatsInterval: 10 * time.Millisecond, MaxAttempts: 1})
 			eventually(t, pool, 0, pendingIn("outbox"))
-			if n := ask[int](t, pool, `SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL AND published_at IS NULL`); n != 1 {
-				t.Errorf("%d parked events; want 1", n)
+			eventually(t, pool, tc.left, `SELECT count(*) FROM outbox`)
+			const untouched = `parked_at IS NOT NULL AND published_at IS NULL AND attempts = 0`
+			if n := ask[int](t, pool, `SELECT count(*) FROM outbox WHERE aggregatetype = 'missing' AND `+untouched); n != 1 {
+				t.Errorf("%d parked events are as they were; want 1", n)
 			}
 		})
 	}
