@@ -35,7 +35,7 @@ type Event struct {
 	ID string
 	// Topic is the Kafka topic. It must exist when the event is sent.
 	Topic string
-	// Key is the record's key. Events with the same topic and key are sent in order. Events without a key have no order.
+	// Key is the record's key. Events with the same topic and key are sent in order. Events without a key (nil) have no order.
 	Key []byte
 	// Headers are the record's headers. They follow those that the relay adds. None may be named IDHeader.
 	Headers []Header
