@@ -26,7 +26,9 @@ func prepareContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // schema registry that does not answer for one partition stops no other. Each partition with records that are not prepared has a
 // goroutine.
 type preparation struct {
-	ready func([]*batch.Item) // takes prepared records
+	ctx     context.Context // of the stream
+	prepare func(context.Context, *streamMessage)
+	ready   func([]*batch.Item) // takes prepared records
 
 	mu         sync.Mutex
 	partitions map[string]*preparing // by the prefix of their lanes
@@ -48,7 +50,7 @@ type streamMessage struct {
 }
 
 // add takes records of a partition. It returns at once.
-func (p *preparation) add(ctx context.Context, partition string, group []*streamMessage, prepare func(context.Context, *streamMessage)) {
+func (p *preparation) add(partition string, group []*streamMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -57,15 +59,15 @@ func (p *preparation) add(ctx context.Context, partition string, group []*stream
 	of := p.partitions[partition]
 	if of == nil {
 		of = &preparing{}
-		of.ctx, of.stop = context.WithCancel(ctx)
+		of.ctx, of.stop = context.WithCancel(p.ctx)
 		p.partitions[partition] = of
-		p.goroutines.Go(func() { p.run(partition, of, prepare) })
+		p.goroutines.Go(func() { p.run(partition, of) })
 	}
 	of.groups = append(of.groups, group)
 }
 
 // run prepares the records of a partition until there are none left.
-func (p *preparation) run(partition string, of *preparing, prepare func(context.Context, *streamMessage)) {
+func (p *preparation) run(partition string, of *preparing) {
 	defer of.stop()
 	for group := p.next(partition, of); group != nil; group = p.next(partition, of) {
 		ctx, cancel := prepareContext(of.ctx)
@@ -74,7 +76,7 @@ func (p *preparation) run(partition string, of *preparing, prepare func(context.
 			if of.ctx.Err() != nil {
 				break
 			}
-			prepare(ctx, m)
+			p.prepare(ctx, m)
 			items[i] = &m.Item
 		}
 		cancel()
@@ -109,6 +111,11 @@ func (p *preparation) finish(of *preparing, items []*batch.Item) {
 func (p *preparation) revoke(partition string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.remove(partition)
+}
+
+// remove stops the preparation of a partition. The caller has the lock.
+func (p *preparation) remove(partition string) {
 	if of := p.partitions[partition]; of != nil {
 		of.stop()
 		delete(p.partitions, partition)
@@ -120,9 +127,8 @@ func (p *preparation) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for partition, of := range p.partitions {
-		of.stop()
-		delete(p.partitions, partition)
+	for partition := range p.partitions {
+		p.remove(partition)
 	}
 }
 

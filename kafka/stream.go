@@ -39,7 +39,9 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 	}
 	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
-	s.preparing = preparation{partitions: make(map[string]*preparing), ready: func(items []*batch.Item) { s.lanes.Add(items...) }}
+	s.preparing = preparation{
+		ctx: ctx, prepare: s.prepare, ready: func(items []*batch.Item) { s.lanes.Add(items...) }, partitions: make(map[string]*preparing),
+	}
 	return s, nil
 }
 
@@ -57,7 +59,7 @@ func (s *Stream) AddWithin(within Within, records ...Record) {
 			m.within = within
 			group = append(group, m)
 		}
-		s.preparing.add(s.ctx, lanePrefix(topic, partition), group, s.prepare)
+		s.preparing.add(lanePrefix(topic, partition), group)
 	}
 }
 

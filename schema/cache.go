@@ -144,9 +144,9 @@ func (c *cache) compile(ctx context.Context, id string) (typ compiled, err error
 		return compiled{}, fmt.Errorf("the schema %s of %s has the data format %q, which Config.Formats lacks", id, c.registry, s.DataFormat)
 	}
 	s.Limits = c.limits
-	compiledType, err := format.Compile(s)
+	t, err := format.Compile(s)
 	if err != nil {
 		return compiled{}, fmt.Errorf("the schema %s of %s (%s): %w", id, c.registry, s.DataFormat, err)
 	}
-	return compiled{compiledType, s.DataFormat}, nil
+	return compiled{t, s.DataFormat}, nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // With Config.Reset Latest, a partition without a committed offset is read from its end. This position is committed before the first record is
@@ -22,17 +21,9 @@ func (m *member) noteTopics(ctx context.Context, client *kgo.Client) error {
 	if m.cfg.Reset != Latest || m.known != nil {
 		return nil
 	}
-	req := kmsg.NewPtrMetadataRequest() // with nil, all topics
-	if patterns, _ := client.OptValue(kgo.ConsumeRegex).(bool); !patterns {
-		for _, topic := range m.cfg.Topics {
-			t := kmsg.NewMetadataRequestTopic()
-			t.Topic = &topic
-			req.Topics = append(req.Topics, t)
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
 	defer cancel()
-	resp, err := req.RequestWith(ctx, client)
+	resp, err := topicsRequest(client, m.cfg).RequestWith(ctx, client)
 	if err != nil {
 		return fmt.Errorf("the partitions of the topics are not known: %w", err)
 	}
@@ -53,16 +44,13 @@ func (m *member) noteTopics(ctx context.Context, client *kgo.Client) error {
 // fixPositions replaces the ends in offsets, at which partitions without a committed offset are read, by offsets that it commits. Partitions that
 // the topic did not have when the member joined are read from their start.
 func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]kgo.Offset) error {
-	m.mu.Lock()
-	client := m.client
-	m.mu.Unlock()
-	if m.cfg.Reset != Latest || client == nil {
+	if m.cfg.Reset != Latest {
 		return nil
 	}
-	if err := m.noteTopics(ctx, client); err != nil {
+	if err := m.noteTopics(ctx, m.client); err != nil {
 		return err
 	}
-	open := make(map[place]bool)
+	open := make(map[string][]int32)
 	for topic, partitions := range offsets {
 		for number, offset := range partitions {
 			switch {
@@ -70,51 +58,46 @@ func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]
 			case number >= m.known[topic]:
 				partitions[number] = kgo.NewOffset().AtStart()
 			default:
-				open[place{topic, number}] = true
+				open[topic] = append(open[topic], number)
 			}
 		}
 	}
 	if len(open) == 0 {
 		return nil
 	}
-	return m.commitEnds(ctx, client, offsets, open)
+	return m.commitEnds(ctx, offsets, open)
 }
 
 // commitEnds commits the ends of partitions, and has them read from there.
-func (m *member) commitEnds(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.Offset, open map[place]bool) error {
+func (m *member) commitEnds(ctx context.Context, offsets map[string]map[int32]kgo.Offset, open map[string][]int32) error {
 	limit, cancel := context.WithTimeout(ctx, endsTimeout)
 	defer cancel()
-	ends := make(map[string]map[int32]kgo.EpochOffset)
-	of := make(map[string][]int32)
-	for at := range open {
-		of[at.topic] = append(of[at.topic], at.partition)
+	ends := make(map[string]map[int32]kgo.EpochOffset, len(open))
+	for topic := range open {
+		ends[topic] = make(map[int32]kgo.EpochOffset)
 	}
-	found := 0
-	err := m.list(limit, client, listEnd, of, func(at place, _ *partition, offset int64) {
-		if ends[at.topic] == nil {
-			ends[at.topic] = make(map[int32]kgo.EpochOffset)
-		}
+	err := m.list(limit, m.client, listEnd, open, func(at place, _ *partition, offset int64) {
 		ends[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: offset}
-		found++
 	})
 	if err != nil {
 		return fmt.Errorf("%w: the ends of partitions are not known: %w", errNotCommitted, err)
 	}
-	if found < len(open) {
-		return fmt.Errorf("%w: the ends of %d partitions are not known", errNotCommitted, len(open)-found)
+	for _, at := range places(open) {
+		if _, known := ends[at.topic][at.partition]; !known {
+			return fmt.Errorf("%w: the end of %s-%d is not known", errNotCommitted, at.topic, at.partition)
+		}
 	}
 	m.commits.Lock()
-	m.send(ctx, client, ends)
+	m.send(ctx, m.client, ends)
 	m.commits.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for topic, partitions := range ends {
-		for number, end := range partitions {
-			if p := m.partitions[place{topic, number}]; p == nil || p.confirmed != end.Offset {
-				return fmt.Errorf("%w: %s-%d at %d", errNotCommitted, topic, number, end.Offset)
-			}
-			offsets[topic][number] = kgo.NewOffset().At(end.Offset)
+	for _, at := range places(open) {
+		end := ends[at.topic][at.partition].Offset
+		if p := m.partitions[at]; p == nil || p.confirmed != end {
+			return fmt.Errorf("%w: %s-%d at %d", errNotCommitted, at.topic, at.partition, end)
 		}
+		offsets[at.topic][at.partition] = kgo.NewOffset().At(end)
 	}
 	return nil
 }

@@ -31,9 +31,10 @@ type member struct {
 	ending     bool      // Run is about to end
 	left       bool      // the last offsets were committed
 	alive      time.Time // when the keeper was last seen
-	client     *kgo.Client
 
-	known map[string]int32 // with Reset Latest: the partitions of each topic when the member joined; used by callbacks alone
+	// Used by the client's callbacks alone.
+	client *kgo.Client      // set by assigned, which is called first
+	known  map[string]int32 // with Reset Latest: how many partitions each topic had when the member joined
 }
 
 // place is a partition of a topic.
@@ -67,11 +68,11 @@ func (m *member) callbacks() []kgo.Opt {
 }
 
 func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[string][]int32) {
+	m.client = client
 	if err := m.noteTopics(ctx, client); err != nil {
 		m.seldom.warn(m.log, "topics", "the partitions of the topics are requested again before any is read", "error", err)
 	}
 	m.mu.Lock()
-	m.client = client
 	defer m.mu.Unlock()
 	m.joined = true
 	for _, at := range places(added) {

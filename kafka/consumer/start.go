@@ -36,17 +36,26 @@ func check(ctx context.Context, client *kgo.Client, cfg *Config) error {
 	}
 }
 
-// checkTopics requests the metadata of the topics once.
-func checkTopics(ctx context.Context, client *kgo.Client, cfg *Config) error {
+// topicsRequest returns a request for the metadata of the topics. With patterns, its topics are nil, which requests those of all.
+func topicsRequest(client *kgo.Client, cfg *Config) *kmsg.MetadataRequest {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation, _ = client.OptValue(kgo.AllowAutoTopicCreation).(bool)
-	req.Topics = []kmsg.MetadataRequestTopic{} // none: with nil, all
-	if patterns, _ := client.OptValue(kgo.ConsumeRegex).(bool); !patterns {
-		for _, topic := range cfg.Topics {
-			t := kmsg.NewMetadataRequestTopic()
-			t.Topic = &topic
-			req.Topics = append(req.Topics, t)
-		}
+	if patterns, _ := client.OptValue(kgo.ConsumeRegex).(bool); patterns {
+		return req
+	}
+	for _, topic := range cfg.Topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &topic
+		req.Topics = append(req.Topics, t)
+	}
+	return req
+}
+
+// checkTopics requests the metadata of the topics once.
+func checkTopics(ctx context.Context, client *kgo.Client, cfg *Config) error {
+	req := topicsRequest(client, cfg)
+	if req.Topics == nil { // patterns: the answer of a broker is enough
+		req.Topics = []kmsg.MetadataRequestTopic{}
 	}
 	resp, err := req.RequestWith(ctx, client)
 	switch {
