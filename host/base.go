@@ -75,6 +75,7 @@ func (b *Base) AWS(ctx context.Context) (aws.Config, error) { return b.awsCfg(ct
 
 // Parts are what a host runs.
 type Parts struct {
+	Store   store.Store
 	Engine  *idem.Engine
 	Handler kafka.Handler
 	Records kafka.Config // with the dead letters and the logger
@@ -101,11 +102,10 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 			p.Handler = around(p.Handler)
 		}
 	}
-	st, err := b.OpenStore(ctx)
-	if err != nil {
+	if p.Store, err = b.OpenStore(ctx); err != nil {
 		return Parts{}, err
 	}
-	if p.Engine, err = idem.New(st, b.Config.Engine); err != nil {
+	if p.Engine, err = idem.New(p.Store, b.Config.Engine); err != nil {
 		return Parts{}, err
 	}
 	p.Records = b.Config.Records

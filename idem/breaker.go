@@ -18,6 +18,7 @@ type breaker struct {
 
 	mu       sync.Mutex
 	failures int
+	last     error     // of the last failure
 	until    time.Time // the breaker is open until this time; zero: closed
 	probing  time.Time // until this time one claim probes the store; a probe that is not reported ends after a cooldown
 }
@@ -31,11 +32,16 @@ func newBreaker(cfg *Config) *breaker {
 	return b
 }
 
-// health is the state of the store as a claim shows it.
-type health uint8
+// health is the state of the store as the answers to a request show it.
+type health struct {
+	state healthState
+	err   error // the failure of a store that is down
+}
+
+type healthState uint8
 
 const (
-	healthUnknown health = iota
+	healthUnknown healthState = iota
 	healthUp
 	healthDown
 )
@@ -51,7 +57,8 @@ func (b *breaker) allow(now time.Time) error {
 		return nil
 	}
 	if now.Before(b.until) || now.Before(b.probing) {
-		return fmt.Errorf("the circuit breaker is open: %d consecutive requests failed; one request is sent every %v", b.failures, b.cooldown)
+		return fmt.Errorf("the circuit breaker is open: %d consecutive requests failed, and one is sent every %v; the last one failed with: %w",
+			b.failures, b.cooldown, b.last)
 	}
 	b.probing = now.Add(b.cooldown)
 	return nil
@@ -59,17 +66,18 @@ func (b *breaker) allow(now time.Time) error {
 
 // report records the result of a claim that was allowed.
 func (b *breaker) report(now time.Time, h health) {
-	if b == nil || (b.healthy.Load() && h != healthDown) {
+	if b == nil || (b.healthy.Load() && h.state != healthDown) {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = time.Time{}
-	switch h {
+	switch h.state {
 	case healthUnknown:
 	case healthUp:
-		b.failures, b.until = 0, time.Time{}
+		b.failures, b.last, b.until = 0, nil, time.Time{}
 	case healthDown:
+		b.last = h.err
 		if b.failures++; b.failures >= b.threshold {
 			b.until = now.Add(b.cooldown)
 		}

@@ -21,7 +21,7 @@ var (
 	ErrLeaseLost = errors.New("idem: the lease was lost while the handler ran")
 	// ErrDeadlineNear means that too little time was left to start a handler.
 	ErrDeadlineNear = errors.New("idem: too little time left before the deadline")
-	// ErrStoreUnavailable means that the store did not answer, or that the circuit breaker is open.
+	// ErrStoreUnavailable means that the store did not answer, that the circuit breaker is open, or store.ErrMisconfigured.
 	ErrStoreUnavailable = errors.New("idem: the store is unavailable")
 	// ErrInvalidConfig means that a configuration is invalid. The message names every invalid field.
 	ErrInvalidConfig = errors.New("idem: invalid configuration")

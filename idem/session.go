@@ -160,17 +160,17 @@ const fairTime = time.Second
 // healthOf derives the health of the store from its answers: one defined answer shows that it is up. A claim that its caller
 // cancelled, or that had less than fairTime, shows nothing.
 func healthOf(ctx context.Context, results []store.ClaimResult, took time.Duration) health {
-	h := healthUnknown
+	var h health
 	for i := range results {
 		switch err := results[i].Err; {
 		case isStoreFault(err):
-			h = healthDown
+			h = health{healthDown, err}
 		case !errors.Is(err, context.Canceled):
-			return healthUp
+			return health{state: healthUp}
 		}
 	}
 	if ctx.Err() != nil && took < fairTime {
-		return healthUnknown
+		return health{}
 	}
 	return h
 }

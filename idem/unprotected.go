@@ -6,12 +6,14 @@ import (
 	"fmt"
 
 	"github.com/idemsk/idemsk/idem/observe"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // FailsOpen reports whether a task is run without protection although its claim ended with an error: the store does not answer, and the engine fails
-// open. The keys of a range whose lease can't be claimed are claimed first.
+// open. A store with a wrong configuration does not count, because it would never protect a task. The keys of a range whose lease can't be claimed
+// are claimed first.
 func (e *Engine) FailsOpen(err error) bool {
-	return e.cfg.StoreDown == FailOpen && errors.Is(err, ErrStoreUnavailable)
+	return e.cfg.StoreDown == FailOpen && errors.Is(err, ErrStoreUnavailable) && !errors.Is(err, store.ErrMisconfigured)
 }
 
 // RunUnprotected runs a task without a claim, as if there were no engine, for comparison.

@@ -153,5 +153,6 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 func isBlocked(out *idem.Outcome) bool {
 	err := out.Err
 	return !out.Kind.Settled() &&
-		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, store.ErrForeignEntry))
+		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, store.ErrForeignEntry) ||
+			errors.Is(err, store.ErrMisconfigured))
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/host/internal/storeserver"
 	"github.com/idemsk/idemsk/idem/redisstore"
@@ -35,7 +33,7 @@ func refusal(found error) error { return fmt.Errorf("IDEMSK_STORE=%s: %w", host.
 // it either.
 func conclusive(found error) bool {
 	return found == nil || storeserver.NothingBut(verdicts.Warning, found) ||
-		redis.HasErrorPrefix(found, "NOPERM") || redis.HasErrorPrefix(found, "The user executing the script can't")
+		errors.Is(found, store.ErrMisconfigured)
 }
 
 // unchecked is a store that must be checked before its first claim.

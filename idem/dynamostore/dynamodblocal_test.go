@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
@@ -18,6 +19,14 @@ func TestOnDynamoDBLocal(t *testing.T) {
 	url := testkit.Run(t, serverproc.StartScript, serverproc.DynamoDBLocal).Addr()
 	t.Run("rules", func(t *testing.T) { keepsTheRules(t, url) })
 	t.Run("agrees with memory", func(t *testing.T) { agreeOnOneTable(t, url) })
+	t.Run("another key", func(t *testing.T) { wrongTableIsAConfigurationError(t, url, "another-key", attributeOf("id", "S")) })
+	t.Run("a key of another type", func(t *testing.T) {
+		wrongTableIsAConfigurationError(t, url, "number-key", attributeOf(dynamostore.AttrKey, "N"))
+	})
+	t.Run("a sort key", func(t *testing.T) {
+		wrongTableIsAConfigurationError(t, url, "sort-key", attributeOf(dynamostore.AttrKey, "S"), attributeOf("sort", "S"))
+	})
+	t.Run("TTL", func(t *testing.T) { checkReadsTheTTL(t, url) })
 }
 
 // agreeOnOneTable is TestAgreesWithMemory with fewer histories, all on one table, because DynamoDB Local takes long to create and delete tables.

@@ -3,8 +3,9 @@ package dynamostore
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/idemsk/idemsk/idem/store"
@@ -15,26 +16,50 @@ import (
 // it was before a transaction or after it. The table of the keys has no index, so ItemCollectionSizeLimitExceeded comes only
 // from effects, which are rejected.
 //
-//	cause       retried                    result for the engine
-//	contention  MaxAttempts, with backoff  the store is available: a claim finds its key in flight, a settlement gets ErrContended
-//	overload    MaxAttempts, with backoff  the store is unavailable
-//	other       by the SDK, if at all      the store is unavailable, unless the error is one that store.Store defines
+//	cause          retried                    result for the engine
+//	contention     MaxAttempts, with backoff  the store is available: a claim finds its key in flight, a settlement gets ErrContended
+//	overload       MaxAttempts, with backoff  the store is unavailable
+//	misconfigured  no                         ErrMisconfigured
+//	other          by the SDK, if at all      the store is unavailable, unless the error is one that store.Store defines
 type cause uint8
 
 const (
-	other      cause = iota // no answer, no table, no permission, an invalid request
-	overload                // the table, the partition or the account is throttled, or the service has an internal error
-	contention              // a transaction, or a write in another region, is in progress on the item
+	other         cause = iota // no answer, wrong credentials, an invalid request
+	overload                   // the table, the partition or the account is throttled, or the service has an internal error
+	contention                 // a transaction, or a write in another region, is in progress on the item
+	misconfigured              // no table, no permission, or a table with another key
 )
 
-// causeOf returns the cause by the code of a request's or a statement's error.
+// causeOf returns the cause of a request's or a statement's error.
 func causeOf(err error) cause {
 	var api smithy.APIError
-	if !errors.As(err, &api) {
+	switch {
+	case !errors.As(err, &api):
 		return other
+	case isWrongKey(api):
+		return misconfigured
 	}
 	return causeOfCode(api.ErrorCode())
 }
+
+// isWrongKey reports whether a request was refused because the table's key is not AttrKey alone, a string. DynamoDB has no code of its own for this.
+// The texts are those of UpdateItem, GetItem and BatchGetItem, PutItem (two), INSERT and UPDATE, and two of DynamoDB Local.
+func isWrongKey(api smithy.APIError) bool {
+	if code := api.ErrorCode(); code != codeInvalid && code != "ValidationError" {
+		return false
+	}
+	return slices.ContainsFunc([]string{
+		"does not match the schema", "Missing the key", "Type mismatch for key", "Key attribute should be present", "Key attribute's data type should match", "equality on all key attributes",
+		"One of the required keys was not given a value", "The number of conditions on the keys is invalid",
+	}, func(text string) bool { return strings.Contains(api.ErrorMessage(), text) })
+}
+
+// The codes of requests and, without suffix, of statements.
+const (
+	codeNotFound = "ResourceNotFoundException"
+	codeDenied   = "AccessDeniedException"
+	codeInvalid  = "ValidationException"
+)
 
 // causeOfCode returns the cause by an error code of a request, a statement or a cancellation reason. Codes of requests have a
 // suffix.
@@ -46,55 +71,66 @@ func causeOfCode(code string) cause {
 	case "ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded", "ThrottlingException", "ThrottlingError", "RequestLimitExceeded",
 		"InternalServerError":
 		return overload
+	case codeNotFound, "ResourceNotFound", codeDenied, "AccessDenied":
+		return misconfigured
 	}
 	return other
 }
 
 // explain adds the operation, the key and the table to an error, and a remedy if the cause is known.
 func (s *Store) explain(op, key string, err error) error {
-	return fmt.Errorf("dynamostore: %s %q in table %s: %w%s", op, key, s.table, contended(err, causeOf(err)), hint(err))
+	return fmt.Errorf("dynamostore: %s %q in table %s: %w%s", op, key, s.table, classified(err, causeOf(err)), hint(err))
 }
 
-// contended wraps an error caused by contention with ErrContended.
-func contended(err error, c cause) error {
-	if c != contention {
-		return err
+// classified wraps an error with the condition of package store that its cause has, if any.
+func classified(err error, c cause) error {
+	switch c {
+	case contention:
+		return fmt.Errorf("%w: %w", store.ErrContended, err)
+	case misconfigured:
+		return fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
+	case other, overload:
 	}
-	return fmt.Errorf("%w: %w", store.ErrContended, err)
+	return err
 }
 
-const missingTable = " (the table does not exist in this account and region, or not yet: deploy the stack, or set IDEMSK_TABLE to the right one)"
+const (
+	foreignItem = " (its message is not handled, and is redelivered, until the item is repaired or deleted: see `idemsk get`, and " +
+		"`aws dynamodb get-item` for the raw item)"
+	missingTable = " (the table does not exist in this account and region, or not yet: deploy the stack, or set IDEMSK_TABLE to the right one)"
+	wrongKey     = " (this is not a table of idemsk: its partition key must be " + AttrKey + " of type String, without a sort key: " +
+		"deploy the stack, or set IDEMSK_TABLE to the right one)"
+	noPermission = " (the role needs dynamodb:PutItem, UpdateItem, PartiQLInsert, PartiQLUpdate, BatchGetItem, GetItem and DeleteItem on the table, " +
+		"and Scan to list)"
+)
 
-const foreignItem = " (its message is not handled, and is redelivered, until the item is repaired or deleted: see `idemsk get`, and " +
-	"`aws dynamodb get-item` for the raw item)"
-
+// hint returns the remedy for an error whose cause is known.
 func hint(err error) string {
-	var missing *types.ResourceNotFoundException
 	var api smithy.APIError
 	switch {
 	case errors.Is(err, store.ErrForeignEntry):
 		return foreignItem
-	case errors.As(err, &missing):
-		return missingTable
 	case !errors.As(err, &api):
+		return ""
+	case isWrongKey(api):
+		return wrongKey
+	}
+	switch api.ErrorCode() {
+	case codeNotFound, "ResourceNotFound":
+		return missingTable
+	case codeDenied, "AccessDenied":
+		return noPermission
+	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException":
+		return " (the AWS credentials are missing, wrong or expired)"
+	case "InternalServerError":
 		return ""
 	}
 	switch causeOfCode(api.ErrorCode()) {
 	case contention:
 		return " (a transaction was writing the item during all attempts: try again)"
 	case overload:
-		if api.ErrorCode() != "InternalServerError" {
-			return " (the table is throttled: raise its capacity, or its on-demand maximum)"
-		}
-	case other:
-	}
-	switch api.ErrorCode() { // the names without suffix are codes of statements in a batch
-	case "ResourceNotFound":
-		return missingTable
-	case "AccessDeniedException", "AccessDenied":
-		return " (the role needs dynamodb:PutItem, UpdateItem, PartiQLInsert, PartiQLUpdate, BatchGetItem, GetItem and DeleteItem on the table, and Scan to list)"
-	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException":
-		return " (the AWS credentials are missing, wrong or expired)"
+		return " (the table is throttled: raise its capacity, or its on-demand maximum)"
+	case other, misconfigured:
 	}
 	return ""
 }

@@ -183,12 +183,6 @@ const (
 	reasonValidation = "ValidationError"
 )
 
-// The codes of requests that fail because a table or a permission is missing.
-const (
-	codeNotFound = "ResourceNotFoundException"
-	codeDenied   = "AccessDeniedException"
-)
-
 // answer settles the completions that caused a cancellation, by the reasons of their items, and returns the others.
 func (s *Store) answer(group []completion, reasons []types.CancellationReason) []completion {
 	var left []completion
@@ -252,7 +246,7 @@ func (s *Store) fail(group []completion, err error) {
 		if items, _ := group[i].extent(); len(reasons) >= items {
 			why, reasons = causeOfCancellation(reasons), reasons[items:]
 		}
-		*group[i].err = s.explainTx(group[i:i+1], contended(err, why))
+		*group[i].err = s.explainTx(group[i:i+1], classified(err, why))
 	}
 }
 
@@ -279,13 +273,17 @@ func (s *Store) explainTx(group []completion, err error) error {
 }
 
 func txHint(err error) string {
-	var missing *types.ResourceNotFoundException
 	var api smithy.APIError
-	switch {
-	case errors.As(err, &missing):
+	if !errors.As(err, &api) {
+		return ""
+	}
+	switch api.ErrorCode() {
+	case codeNotFound:
 		return " (one of the tables does not exist in this account and region, or not yet)"
-	case errors.As(err, &api) && api.ErrorCode() == codeDenied:
+	case codeDenied:
 		return " (the role needs dynamodb:PutItem, UpdateItem, DeleteItem and ConditionCheckItem, as the enlisted writes require, on each of the tables)"
+	case codeInvalid: // of an enlisted write, which its handler knows
+		return ""
 	}
 	return hint(err)
 }
@@ -298,7 +296,7 @@ func refusesRequest(err error) bool {
 		return false
 	}
 	switch api.ErrorCode() {
-	case "ValidationException", codeNotFound, codeDenied:
+	case codeInvalid, codeNotFound, codeDenied:
 		return true
 	}
 	return false

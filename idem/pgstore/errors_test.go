@@ -167,6 +167,10 @@ func TestCheckReportsTheStateOfTheTable(t *testing.T) {
 	check(pgstore.ErrTableOlder, "run idemsk migrate")
 	execute(t, pool, `DROP TABLE `+table)
 	check(pgstore.ErrNoTable, "run idemsk migrate")
+	check(store.ErrMisconfigured, "run idemsk migrate")
+	if res := st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0]; !errors.Is(res.Err, store.ErrMisconfigured) {
+		t.Errorf("a claim without a table: %v; want ErrMisconfigured", res.Err)
+	}
 }
 
 func TestCheckRefusesAnOlderServer(t *testing.T) {

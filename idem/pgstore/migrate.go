@@ -11,16 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/pgmigrate"
 	"github.com/idemsk/idemsk/internal/silence"
 )
 
-// The states of a table in which Check returns an error. Each error names the remedy.
+// The states of a table in which Check returns an error. Each error names the remedy. The first two are store.ErrMisconfigured.
 var (
 	// ErrNoTable means that the table does not exist.
-	ErrNoTable = errors.New("pgstore: the table has not been made")
+	ErrNoTable = fmt.Errorf("pgstore: %w: the table has not been made", store.ErrMisconfigured)
 	// ErrTableOlder means that some migrations have not been applied to the table.
-	ErrTableOlder = errors.New("pgstore: the table is older than this program")
+	ErrTableOlder = fmt.Errorf("pgstore: %w: the table is older than this program", store.ErrMisconfigured)
 	// ErrTableNewer means that migrations which this program does not know were applied to the table.
 	ErrTableNewer = errors.New("pgstore: the table is newer than this program")
 )
@@ -97,7 +98,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if err == nil {
 		err = schema().Check(s.table, version)
 	} else {
-		err = fmt.Errorf("%w%s", err, hint(err))
+		err = fmt.Errorf("%w%s", classified(err), hint(err))
 	}
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {

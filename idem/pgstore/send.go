@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,17 +118,25 @@ func broken(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// explain adds the operation, the key and, if the cause is known, the remedy to an error. A conflict is store.ErrContended.
+// explain adds the operation, the key and, if the cause is known, the remedy to an error.
 func (s *Store) explain(op, key string, err error) error {
-	if conflicting(err) {
-		err = fmt.Errorf("%w: %w", store.ErrContended, err)
-	}
-	return fmt.Errorf("pgstore: %s %q in table %s: %w%s", op, key, s.table, err, hint(err))
+	return fmt.Errorf("pgstore: %s %q in table %s: %w%s", op, key, s.table, classified(err), hint(err))
 }
 
 // complain is explain for operations without a key.
 func (s *Store) complain(op string, err error) error {
-	return fmt.Errorf("pgstore: %s in table %s: %w%s", op, s.table, err, hint(err))
+	return fmt.Errorf("pgstore: %s in table %s: %w%s", op, s.table, classified(err), hint(err))
+}
+
+// classified wraps an error of the server with the condition of package store that it is, if any.
+func classified(err error) error {
+	switch state := stateOf(err); {
+	case conflicting(err):
+		return fmt.Errorf("%w: %w", store.ErrContended, err)
+	case slices.Contains([]string{stateNoSuchTable, stateNoSuchSchema, stateNoSuchColumn, stateNoSuchDatabase, stateNoPrivilege}, state):
+		return fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
+	}
+	return err
 }
 
 func hint(err error) string {

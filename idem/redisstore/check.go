@@ -17,8 +17,8 @@ const oldestVersion = 7
 
 // The errors of Check, for errors.Is.
 var (
-	// ErrOldServer means that the server is older than Redis 7.
-	ErrOldServer = errors.New("redisstore: the server is too old")
+	// ErrOldServer means that the server is older than Redis 7. It is store.ErrMisconfigured.
+	ErrOldServer = fmt.Errorf("redisstore: %w: the server is too old", store.ErrMisconfigured)
 	// ErrReadOnly means that the server is a replica.
 	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
 	// ErrEvicts means that the server deletes keys when its memory is full. A task whose key was deleted runs again.
@@ -54,7 +54,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func (s *Store) explainCheck(ctx context.Context, err error) error {
-	return fmt.Errorf("redisstore: check: %w%s", withCause(ctx, err), hint(ctx, err))
+	return fmt.Errorf("redisstore: check: %w%s", withCause(ctx, classified(err)), hint(ctx, err))
 }
 
 // parseInfo returns the fields of INFO by name.

@@ -14,10 +14,23 @@ import (
 
 // explain adds the operation, the key and the prefix to an error, and a remedy if the cause is known.
 func (s *Store) explain(ctx context.Context, op, key string, err error) error {
-	if isForeign(err) {
-		err = fmt.Errorf("%w: %w", store.ErrForeignEntry, err)
+	return fmt.Errorf("redisstore: %s %q under %s: %w%s", op, key, s.prefix, withCause(ctx, classified(err)), hint(ctx, err))
+}
+
+// classified wraps an error of the server with the condition of package store that it is, if any.
+func classified(err error) error {
+	switch {
+	case isForeign(err):
+		return fmt.Errorf("%w: %w", store.ErrForeignEntry, err)
+	case isDenied(err):
+		return fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
 	}
-	return fmt.Errorf("redisstore: %s %q under %s: %w%s", op, key, s.prefix, withCause(ctx, err), hint(ctx, err))
+	return err
+}
+
+// isDenied reports whether the user lacks a permission, for a command or, in Redis 7.0, for a command in a script.
+func isDenied(err error) bool {
+	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "The user executing the script can't")
 }
 
 // isForeign reports whether a script failed because the key has another type, or fields that are not numbers.

@@ -108,6 +108,9 @@ func TestACLInDocsIsSufficientAndMinimal(t *testing.T) {
 			continue
 		}
 		wantError(t, err, "ACL that the store needs")
+		if !errors.Is(err, store.ErrMisconfigured) {
+			t.Errorf("without %v: %v; want ErrMisconfigured", whole[i], err)
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ var (
 	// ErrForeignEntry means that the entry of a key can't be read because another program wrote it. Nothing was changed, and
 	// the key stays unusable until an operator repairs or deletes the entry. The store is available.
 	ErrForeignEntry = errors.New("idem: the entry of the key was not written by idemsk")
+	// ErrMisconfigured means that the store answers, but can't serve idemsk before an operator has changed something: its table does not
+	// exist or has another key, or a permission is missing. Nothing was changed. A program with this error at its start need not go on.
+	ErrMisconfigured = errors.New("idem: the store is not set up for idemsk")
 	// ErrNotFound means that a store has no entry of a key.
 	ErrNotFound = errors.New("idem: no such key")
 	// ErrInvalidKey means that a key is empty.

@@ -13,8 +13,8 @@ import (
 // must not retain the slices it is given, and must be safe for concurrent use.
 type Store interface {
 	// Claim tries to take each key for its owner and returns one result for each request, in order. A result's Err is
-	// nil, ErrFingerprintMismatch or ErrForeignEntry (wrapped; the entry is unchanged), or any other error. Any other error means that
-	// the store could not be asked or did not answer, and that the key may or may not have been claimed. The caller may then send
+	// nil, ErrFingerprintMismatch or ErrForeignEntry (wrapped; the entry is unchanged), ErrMisconfigured (wrapped), or any other error. Any other
+	// error means that the store could not be asked or did not answer, and that the key may or may not have been claimed. The caller may then send
 	// the same request, with the same owner, again. A key that others write at the same time is ClaimInFlight, not an error.
 	Claim(ctx context.Context, reqs []ClaimRequest) []ClaimResult
 

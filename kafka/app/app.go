@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/host/topicapp"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 	"github.com/idemsk/idemsk/kafka/consumer/monitor"
@@ -67,6 +70,9 @@ func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, op
 		return err
 	}
 	defer base.Close()
+	if err := checkStore(ctx, parts.Store); err != nil {
+		return err
+	}
 	if err := cfg.connect(ctx, base, metrics); err != nil {
 		return err
 	}
@@ -81,6 +87,26 @@ func Run(ctx context.Context, build Build, vars *host.Vars, stderr io.Writer, op
 	}
 	defer end()
 	return c.Run(ctx)
+}
+
+// checkTimeout is the maximum time of the check of the store.
+const checkTimeout = 5 * time.Second
+
+// checkStore returns an error if an operator must change the configuration of the store before it can be used. Any other failure of the
+// check is not returned: a store that does not answer now may answer before the first record.
+func checkStore(ctx context.Context, st store.Store) error {
+	checked, ok := st.(interface {
+		Check(ctx context.Context) error
+	})
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if err := checked.Check(ctx); errors.Is(err, store.ErrMisconfigured) {
+		return err
+	}
+	return nil
 }
 
 // connect sets the options of the Kafka client. The client's metrics are registered in metrics.

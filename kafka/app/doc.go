@@ -12,5 +12,6 @@
 //
 // SIGTERM or SIGINT drains the consumer, and the process exits with status 0. A second signal ends the process at once, with
 // status 1. An error ends it with status 1. An invalid configuration is reported by one message that names every invalid variable.
+// A store that is not set up (store.ErrMisconfigured) ends the process before it joins its group.
 // Config lists the variables.
 package app
