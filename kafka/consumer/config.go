@@ -42,8 +42,9 @@ const (
 	errorPause = 5 * time.Second
 )
 
-// The sizes of fetches. The client holds at most maxFetches × fetchBytes (64 MiB, before decompression) of records that were
-// fetched and not yet read into a window. A broker exceeds the limits for a single batch that is larger, so that it can be read.
+// The sizes of fetches, which are lowered if the records would not have room (see sizes.fetches). The client holds at most maxFetches × fetchBytes
+// (64 MiB) of records that were fetched and not yet read into a window. A broker exceeds the limits for a single batch that is larger, so that it
+// can be read.
 const (
 	fetchBytes          = 8 << 20
 	fetchPartitionBytes = 1 << 20
@@ -76,8 +77,8 @@ type Config struct {
 	Brokers []string
 	Topics  []string
 	Group   string
-	// Options are other options of the Kafka client, such as TLS, SASL, kgo.Rack, or kgo.Balancers. They can change the sizes of
-	// fetches, but not how offsets are committed.
+	// Options are other options of the Kafka client, such as TLS, SASL, kgo.Rack, or kgo.Balancers. They can lower or raise the
+	// largest sizes of fetches, but not change how offsets are committed.
 	Options []kgo.Opt
 	// Records configures what is done with a record. The default of its Order is kafka.ByKey here, and the defaults of its Namespace
 	// and Function are Group. To share keys with a Lambda function, set the namespace to that of the function.
@@ -112,10 +113,13 @@ type Config struct {
 
 	// PartitionRecords and PartitionBytes bound the window of a partition (defaults 10,000 and 16 MiB). MaxRecords and MaxBytes bound all
 	// windows together (defaults 100,000 and 64 MiB): they are shared equally by the assigned partitions, so that a partition that waits
-	// takes no memory of others. A window may exceed its bounds by the records of one fetch, about 1 MiB before decompression.
+	// takes no room of others. All windows together exceed MaxBytes by one record at most, or by one fetch if its records are larger than those
+	// before. If records are larger than an eighth of a share, partitions that wait can take the room of others, which then wait as well.
 	//
-	// The bytes are those of keys, values and headers, and 1 KiB for each record. Together with the fetches (64 MiB before decompression)
-	// the defaults bound the memory of the records by about 200 MiB. After a crash at most the records of the windows are delivered again.
+	// The bytes are those of keys, values and headers, decompressed, and 1 KiB for each record. What is fetched and not yet in a window takes as much
+	// again, and at most 64 MiB before decompression, or a batch of each broker if that is more. How much batches grow when they are decompressed is
+	// estimated by those before. So the defaults bound the memory of the records by about 200 MiB. After a crash at most the records of the windows
+	// are delivered again.
 	//
 	// A lane that is slower than its records arrive fills its window sooner or later; from then on the partition advances at the speed of
 	// the lane. Larger windows delay this.

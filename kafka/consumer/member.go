@@ -19,6 +19,7 @@ type member struct {
 	cfg    *Config
 	log    *slog.Logger
 	seldom *limiter
+	sizes  *sizes
 	stream *kafka.Stream
 	wake   chan struct{} // a partition can be resumed
 	added  chan struct{} // partitions were assigned, and their committed offsets are known
@@ -31,6 +32,8 @@ type member struct {
 	ending     bool      // Run is about to end
 	left       bool      // the last offsets were committed
 	alive      time.Time // when the keeper was last seen
+	used       usage     // by all windows
+	crowded    bool      // used has reached the bounds, and there is no room yet
 
 	// Used by the client's callbacks alone.
 	client *kgo.Client      // set by assigned, which is called first
@@ -56,14 +59,15 @@ type partition struct {
 
 func newMember(cfg *Config) *member {
 	return &member{
-		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), wake: make(chan struct{}, 1), added: make(chan struct{}, 1),
-		partitions: make(map[place]*partition), alive: time.Now(),
+		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), sizes: newSizes(),
+		wake: make(chan struct{}, 1), added: make(chan struct{}, 1), partitions: make(map[place]*partition), alive: time.Now(),
 	}
 }
 
 func (m *member) callbacks() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.OnPartitionsAssigned(m.assigned), kgo.AdjustFetchOffsetsFn(m.adjusted), kgo.OnPartitionsRevoked(m.revoked), kgo.OnPartitionsLost(m.lost),
+		kgo.WithHooks(m.sizes),
 	}
 }
 
@@ -78,6 +82,7 @@ func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[str
 	for _, at := range places(added) {
 		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, begin: -1, end: -1}
 	}
+	m.pauseAll(client)
 	if len(added) > 0 {
 		m.log.InfoContext(ctx, "partitions assigned", "assigned", added, "total", len(m.partitions))
 	}
@@ -175,7 +180,10 @@ func (m *member) remove(client *kgo.Client, gone map[string][]int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, at := range places(gone) {
-		delete(m.partitions, at)
+		if p := m.partitions[at]; p != nil {
+			m.change(p, func(w *window) { *w = newWindow(-1) })
+			delete(m.partitions, at)
+		}
 	}
 	client.ResumeFetchPartitions(gone) // the client remembers pauses beyond the assignment
 }
@@ -207,8 +215,8 @@ func (m *member) settled(msg *kafka.Message) {
 	if p == nil {
 		return
 	}
-	p.window.settle(msg.Record.Offset, time.Now())
-	if p.paused && m.drained(p) {
+	m.change(p, func(w *window) { w.settle(msg.Record.Offset, time.Now()) })
+	if p.paused && m.drained(p) || m.crowded && m.roomy() {
 		notify(m.wake)
 	}
 }

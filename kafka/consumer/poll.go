@@ -11,9 +11,10 @@ import (
 
 // poll reads records until ctx ends, which returns nil, or an operator must act.
 func (m *member) poll(ctx context.Context, client *kgo.Client) error {
+	m.sizes.limit(client)
 	for {
 		began := time.Now()
-		fetches := client.PollFetches(ctx)
+		fetches := client.PollRecords(ctx, m.ready(client))
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end of the context is the regular end
 		}
@@ -71,16 +72,19 @@ func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition,
 	}
 	now := time.Now()
 	p.end = f.HighWatermark
-	for _, r := range f.Records {
-		control := r.Attrs.IsControl() // a marker of a transaction
-		p.window.add(entry{offset: r.Offset, epoch: r.LeaderEpoch, bytes: cost(r), settled: control}, now)
-		if !control {
-			*records = append(*records, record(r))
+	m.change(p, func(w *window) {
+		for _, r := range f.Records {
+			control := r.Attrs.IsControl() // a marker of a transaction
+			w.add(entry{offset: r.Offset, epoch: r.LeaderEpoch, bytes: cost(r), settled: control}, now)
+			if !control {
+				*records = append(*records, record(r))
+			}
 		}
-	}
+	})
 	if !p.paused && m.full(p) {
 		m.pause(client, at, p, now)
 	}
+	m.pauseAll(client)
 	return true
 }
 
@@ -105,7 +109,8 @@ func (m *member) restart(at place, first int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := m.partitions[at]; p != nil {
-		p.window, p.confirmed = newWindow(first-1), -1
+		m.change(p, func(w *window) { *w = newWindow(first - 1) })
+		p.confirmed = -1
 	}
 }
 
