@@ -231,10 +231,8 @@ func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatem
 				answers[i] = answer{err: err}
 				continue
 			}
-			if answers[i] = answerOf(&out.Responses[n]); answers[i].err != nil {
-				if why := causeOf(answers[i].err); why == contention || why == overload {
-					again = append(again, i)
-				}
+			if answers[i] = answerOf(&out.Responses[n]); causeOf(answers[i].err).passes() {
+				again = append(again, i)
 			}
 		}
 		if left = again; len(left) == 0 || attempt+1 >= MaxAttempts || !pause(ctx, attempt) {

@@ -30,6 +30,9 @@ const (
 	misconfigured              // no table, no permission, or a table with another key
 )
 
+// passes reports whether the same request may succeed a moment later.
+func (c cause) passes() bool { return c == overload || c == contention }
+
 // causeOf returns the cause of a request's or a statement's error.
 func causeOf(err error) cause {
 	var api smithy.APIError
@@ -49,7 +52,8 @@ func isWrongKey(api smithy.APIError) bool {
 		return false
 	}
 	return slices.ContainsFunc([]string{
-		"does not match the schema", "Missing the key", "Type mismatch for key", "Key attribute should be present", "Key attribute's data type should match", "equality on all key attributes",
+		"does not match the schema", "Missing the key", "Type mismatch for key", "equality on all key attributes",
+		"Key attribute should be present", "Key attribute's data type should match",
 		"One of the required keys was not given a value", "The number of conditions on the keys is invalid",
 	}, func(text string) bool { return strings.Contains(api.ErrorMessage(), text) })
 }
