@@ -73,6 +73,10 @@ func RetryAfter(err error, d time.Duration) error { return classify(err, retriab
 // Unavailable returns nil if err is nil.
 func Unavailable(err error) error { return classify(err, unavailable, 0) }
 
+// CallFailed marks the error of a call that handled several tasks and failed as a whole, which is no evidence against one of them: the attempt is
+// not counted. Claim.FailedBefore then tells the next owner of the key to handle the task alone. CallFailed returns nil if err is nil.
+func CallFailed(err error) error { return classify(err, callFailed, 0) }
+
 // ResultUnavailable marks the error of a handler whose effect took place but whose result can't be encoded. The key completes
 // without a stored result. ResultUnavailable returns nil if err is nil.
 func ResultUnavailable(err error) error { return classify(err, resultless, 0) }
@@ -92,6 +96,7 @@ const (
 	retriable class = iota // also every unmarked error
 	permanent
 	unavailable
+	callFailed
 	resultless
 )
 
@@ -140,6 +145,8 @@ func failureOf(err error) *store.Failure {
 		f.Code = store.CodePermanent
 	case IsUnavailable(err):
 		f.Code = store.CodeUnavailable
+	case classOf(err).class == callFailed:
+		f.Code = store.CodeCallFailed
 	}
 	return f
 }

@@ -272,6 +272,9 @@ func (s *Session) failed(claim *Claim, out Outcome, err error) Outcome {
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
 		return s.giveBack(claim, out, failureOf(err))
+	case c.class == callFailed:
+		out.Kind, out.Err = Retry, err
+		return s.giveBack(claim, out, failureOf(err))
 	case c.class == permanent && claim.Task.DeadLetters != nil:
 		return s.deadLetter(claim, out, err)
 	case claim.res.Entry.Attempts >= s.engine.attemptLimit(&claim.Task):

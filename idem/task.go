@@ -101,6 +101,13 @@ func (claim *Claim) ByRange() bool { return claim.byRange }
 // State returns the result of the last claim.
 func (claim *Claim) State() store.ClaimState { return claim.res.State }
 
+// FailedBefore reports whether the last attempt at the task failed, or was a call of several tasks that failed as a whole. A caller that handles
+// several tasks in one call handles such a task alone, so that it does not make others fail with it. An outage of a dependency does not count.
+func (claim *Claim) FailedBefore() bool {
+	f := claim.res.Entry.Failure
+	return f != nil && f.Code != store.CodeUnavailable
+}
+
 // Err returns the error of the last claim.
 func (claim *Claim) Err() error { return claim.res.Err }
 

@@ -3,22 +3,28 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
 // BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if the effect took
-// place. The errors are treated as those of a Handler. A call contains only records for which a Handler would be called, at
+// place. These errors are treated as those of a Handler. A call contains only records for which a Handler would be called, at
 // most idem.Config.CommitWindow of them. The records of a partition are in the order of their offsets.
+//
+// The second error means that the call failed as a whole, as do a panic and another number of errors: a statement for all records was refused, say. That
+// is no evidence against one of the records. The handler is called again for each of them alone, in their order, and only the failure
+// of such a call counts as an attempt. A record whose effect took place in the failed call has it twice, unless its transaction was rolled back.
+// The next calls are smaller. idem.Unavailable releases all records, and counts no attempt.
 //
 // Records after one that fails may have their effects before it is retried. No results are stored. If the process dies during a
 // call, all of its records are handled again, because the effects do not commit with the completions.
-type BulkHandler func(ctx context.Context, rs []Record) []error
+type BulkHandler func(ctx context.Context, rs []Record) ([]error, error)
 
-// BulkAttempts is a BulkHandler that also gets the attempt of each record, and returns its result to be stored. A nil Err means
+// BulkAttempts is a BulkHandler that also gets the attempt of each record, and returns its result to be stored. A nil Err of a result means
 // that the effect took place.
-type BulkAttempts func(ctx context.Context, rs []RecordAttempt) []batch.Result
+type BulkAttempts func(ctx context.Context, rs []RecordAttempt) ([]batch.Result, error)
 
 // RecordAttempt is a record in a call of BulkAttempts.
 type RecordAttempt struct {
@@ -33,21 +39,24 @@ type RecordAttempt struct {
 func (r *RecordAttempt) Context() context.Context { return r.ctx }
 
 // attempts returns the handler as a BulkAttempts.
-func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) []batch.Result {
+func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]batch.Result, error) {
 	records := make([]Record, len(rs))
 	for i := range rs {
 		records[i] = *rs[i].Record
 	}
-	errs := h(ctx, records)
+	errs, err := h(ctx, records)
+	if err != nil {
+		return nil, err
+	}
 	results := make([]batch.Result, len(errs))
 	for i, err := range errs {
 		results[i].Err = err
 	}
-	return results
+	return results, nil
 }
 
 // bulk calls the bulk handler for all records that were not rejected.
-func (p *Processor) bulk(ctx context.Context, items []*batch.Item) []batch.Result {
+func (p *Processor) bulk(ctx context.Context, items []*batch.Item) ([]batch.Result, error) {
 	results := make([]batch.Result, len(items))
 	var records []RecordAttempt
 	var which []int
@@ -61,13 +70,26 @@ func (p *Processor) bulk(ctx context.Context, items []*batch.Item) []batch.Resul
 		records, which = append(records, RecordAttempt{Record: t.Record, Attempt: attempt, ctx: it.Context()}), append(which, i)
 	}
 	if len(records) == 0 {
-		return results
+		return results, nil
 	}
-	got := p.cfg.BulkAttempts(ctx, records)
+	got, err := p.cfg.BulkAttempts(ctx, records)
+	switch {
+	case err != nil:
+		p.logFailedCall(ctx, len(records), err)
+		return nil, err
+	case len(got) != len(records):
+		return nil, fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", len(got), len(records))
+	}
 	for n, i := range which {
-		if results[i].Err = fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", len(got), len(records)); len(got) == len(records) {
-			results[i] = got[n]
-		}
+		results[i] = got[n]
 	}
-	return results
+	return results, nil
+}
+
+// logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the record's own call fails too.
+func (p *Processor) logFailedCall(ctx context.Context, records int, err error) {
+	if records > 1 && !idem.IsUnavailable(err) {
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call of several records failed as a whole: each is handled alone now, and those whose effect took place have it twice",
+			slog.Int("records", records), slog.String("error", err.Error()))
+	}
 }

@@ -72,7 +72,7 @@ func kinds(b *kafka.Batch) string {
 func TestBulkHandler(t *testing.T) {
 	var calls [][]string
 	var dead letters
-	bulk := func(_ context.Context, rs []kafka.Record) []error {
+	bulk := func(_ context.Context, rs []kafka.Record) ([]error, error) {
 		var keys []string
 		errs := make([]error, len(rs))
 		for i, r := range rs {
@@ -82,7 +82,7 @@ func TestBulkHandler(t *testing.T) {
 			}
 		}
 		calls = append(calls, keys)
-		return errs
+		return errs, nil
 	}
 	p := newProcessor(t, kafka.Config{Bulk: bulk, DeadLetters: &dead})
 	other := record(4, "a")
@@ -117,7 +117,7 @@ func TestBulkRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
 		}
 		return kafka.RecordKey(ctx, r)
 	}
-	p := newProcessor(t, kafka.Config{DeadLetters: &dead, Key: keyOf, Bulk: func(_ context.Context, rs []kafka.Record) []error { return make([]error, len(rs)) }})
+	p := newProcessor(t, kafka.Config{DeadLetters: &dead, Key: keyOf, Bulk: func(_ context.Context, rs []kafka.Record) ([]error, error) { return make([]error, len(rs)), nil }})
 	for range 3 {
 		b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
 		if got := b.Partitions[0][0].Outcome.Kind; got != idem.DependencyDown || !b.Partitions[0][1].Settled() {
@@ -130,10 +130,10 @@ func TestBulkRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
 }
 
 func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
-	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) []error { return nil }})
+	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }})
 	b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	for i := range b.Partitions[0] {
-		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry || !strings.Contains(m.Err().Error(), "0 results for 2 records") {
+		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry || !strings.Contains(m.Err().Error(), "0 results for 1 records") {
 			t.Errorf("%s: %v, %v", m.Record.Source(), m.Outcome.Kind, m.Err())
 		}
 	}
@@ -143,12 +143,12 @@ func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
 func TestLogLinesOfABulkHandler(t *testing.T) {
 	var out bytes.Buffer
 	logger := slog.New(observe.LogHandler(slog.NewTextHandler(&out, nil)))
-	bulk := func(ctx context.Context, rs []kafka.RecordAttempt) []batch.Result {
+	bulk := func(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
 		for i := range rs {
 			logger.InfoContext(rs[i].Context(), "handled")
 		}
 		logger.InfoContext(ctx, "all")
-		return make([]batch.Result, len(rs))
+		return make([]batch.Result, len(rs)), nil
 	}
 	newProcessor(t, kafka.Config{BulkAttempts: bulk}).Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	lines := strings.Split(out.String(), "\n")
@@ -162,7 +162,7 @@ func TestLogLinesOfABulkHandler(t *testing.T) {
 // A handler with attempts gets the token and the number of each record's attempt, and its results are stored and replayed.
 func TestBulkAttempts(t *testing.T) {
 	var calls [][]kafka.RecordAttempt
-	bulk := func(_ context.Context, rs []kafka.RecordAttempt) []batch.Result {
+	bulk := func(_ context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
 		calls = append(calls, rs)
 		results := make([]batch.Result, len(rs))
 		for i, r := range rs {
@@ -171,7 +171,7 @@ func TestBulkAttempts(t *testing.T) {
 				results[i].Err = errors.New("no such account")
 			}
 		}
-		return results
+		return results, nil
 	}
 	p := newProcessor(t, kafka.Config{BulkAttempts: bulk, DeadLetters: new(letters)})
 	records := [][]kafka.Record{{record(1, "a"), record(2, "bad")}}
@@ -198,7 +198,7 @@ func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }
-	bulk := func(context.Context, []kafka.Record) []error { return nil }
+	bulk := func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }
 	for name, refused := range map[string]func() error{
 		"no engine":  func() error { _, err := kafka.NewProcessor(nil, handler, kafka.Config{Namespace: "n"}); return err },
 		"no handler": func() error { _, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n"}); return err },
@@ -207,7 +207,7 @@ func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 			return err
 		},
 		"two in bulk": func() error {
-			attempts := func(context.Context, []kafka.RecordAttempt) []batch.Result { return nil }
+			attempts := func(context.Context, []kafka.RecordAttempt) ([]batch.Result, error) { return nil, nil }
 			_, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n", Bulk: bulk, BulkAttempts: attempts})
 			return err
 		},

@@ -15,7 +15,7 @@ import (
 // A handler writes many payments in one statement. A payment that it could not write is delivered again; the others are not
 // written twice.
 func ExampleBulkHandler() {
-	insert := func(_ context.Context, rs []kafka.Record) []error {
+	insert := func(_ context.Context, rs []kafka.Record) ([]error, error) {
 		errs := make([]error, len(rs))
 		rows := 0
 		for i, r := range rs {
@@ -26,7 +26,7 @@ func ExampleBulkHandler() {
 			rows++
 		}
 		fmt.Println(rows, "rows inserted")
-		return errs
+		return errs, nil
 	}
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {

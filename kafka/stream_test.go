@@ -317,7 +317,7 @@ func TestStreamRefusesABulkHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n", Bulk: func(context.Context, []kafka.Record) []error { return nil }})
+	p, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n", Bulk: func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

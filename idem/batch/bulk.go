@@ -2,21 +2,22 @@ package batch
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
-	"slices"
 	"sync"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// BulkHandler handles several items in one call and returns the result of each, in the order of the items. An error is treated
+// BulkHandler handles several items in one call and returns the result of each, in the order of the items. The error of a result is treated
 // as an error of an idem.Handler. The context ends when a handler's context would end. Item.Context is the context of one item,
 // with its attempt.
 //
+// An error of the call, a panic, or another number of results means that the call failed as a whole. That is no evidence against one of its
+// items: the handler is called again for each of them alone, in their order, and only a failure of such a call counts as an attempt. So the effect of
+// an item can happen twice if a call fails after it. idem.Unavailable releases all items.
+//
 // The effects of one call are not one transaction. If the process dies during the call, all of its items are handled again.
-type BulkHandler func(ctx context.Context, items []*Item) []Result
+type BulkHandler func(ctx context.Context, items []*Item) ([]Result, error)
 
 // Result is the result of one item.
 type Result struct {
@@ -24,12 +25,12 @@ type Result struct {
 	Err   error
 }
 
-// RunBulk executes items in as few calls of a handler as possible, with at most idem.Config.CommitWindow items each. The
-// handlers of the items' tasks are not called, except those of substitutes. RunBulk returns as Run does.
+// RunBulk executes items in as few calls of a handler as possible, with at most idem.Config.CommitWindow items each, and fewer after a call
+// that failed as a whole. The handlers of the items' tasks are not called, except those of substitutes. RunBulk returns as Run does.
 //
 // The first calls get every item whose key could be claimed. An item whose key is in flight elsewhere is passed to a later
-// call. A key whose owner's lease is over is taken over when nothing else is in progress, and its item gets its own call. The leases of
-// ranges hold their items, as in Run.
+// call. An item whose last attempt failed gets its own call. A key whose owner's lease is over is taken over when nothing else is in progress, and
+// its item gets its own call. The leases of ranges hold their items, as in Run.
 func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandler, ranges ...Range) (overruns []*Item) {
 	session := s.engine.Session(ctx)
 	defer session.Close()
@@ -126,17 +127,18 @@ func (b *bulk) next() (round []*Item) {
 
 // process ends the items of a round.
 //
-// It claims the items and calls the handler in steps of the commit window, rounded down to whole requests of the store, and the
-// completions of a call are answered before the next call begins. If the handler ends the process, only the items of its call are
-// handled again, and the attempts of at most one further window are counted.
+// It claims the items and calls the handler in steps of callSize, and the completions of a call are answered before the next call begins. If the
+// handler ends the process, only the items of its call are handled again, and the attempts of at most one further window are counted.
 func (b *bulk) process(round []*Item) {
 	var free, waiting, suspects []*Item
-	window, request := b.scheduler.engine.Config().CommitWindow, b.scheduler.engine.BatchSize()
-	window -= window % min(window, request)
-	for part := range slices.Chunk(round, window) {
+	for len(round) > 0 {
+		part := round[:min(len(round), b.callSize())]
+		round = round[len(part):]
 		b.claim(part)
 		for _, it := range part {
 			switch state := it.claim.State(); {
+			case b.callable(it) && it.claim.FailedBefore():
+				b.call([]*Item{it})
 			case b.callable(it):
 				free = append(free, it)
 			case state == store.ClaimLeaseOver:
@@ -147,14 +149,37 @@ func (b *bulk) process(round []*Item) {
 				b.settle(it)
 			}
 		}
-		if len(free) >= window {
-			b.call(free[:window])
-			free = free[window:]
+		free = b.callAll(free, false)
+	}
+	b.callAll(free, true)
+	b.takeOver(suspects)
+	b.wait(waiting)
+}
+
+// callAll calls the handler for items, as many at a time as callSize says, and returns those that are left for a full call. There are none
+// after the last part of a round.
+func (b *bulk) callAll(items []*Item, last bool) (left []*Item) {
+	for len(items) > 0 {
+		size := b.callSize()
+		if len(items) < size && !last {
+			return items
 		}
+		size = min(size, len(items))
+		b.call(items[:size])
+		items = items[size:]
 	}
-	if len(free) > 0 {
-		b.call(free)
-	}
+	return nil
+}
+
+// callSize returns how many items the next call gets at most: the commit window, rounded down to whole requests of the store, or fewer after a
+// call that failed as a whole.
+func (b *bulk) callSize() int {
+	window, request := b.scheduler.engine.Config().CommitWindow, b.scheduler.engine.BatchSize()
+	return b.scheduler.calls.size(window - window%min(window, request))
+}
+
+// takeOver takes over the keys of owners that may have died, one at a time, and calls the handler for each alone.
+func (b *bulk) takeOver(suspects []*Item) {
 	for _, it := range suspects {
 		it.claim.TakeOver = true
 		b.claim([]*Item{it})
@@ -166,7 +191,6 @@ func (b *bulk) process(round []*Item) {
 			b.settle(it)
 		}
 	}
-	b.wait(waiting)
 }
 
 // callable reports whether the item is to be passed to the handler: its key is claimed, or the engine fails open. The handler of a task that replaced
@@ -240,111 +264,4 @@ func (b *bulk) abandon() (overruns []*Item) {
 		}
 	}
 	return overruns
-}
-
-// call calls the handler for claimed items, and returns when their completions are answered.
-func (b *bulk) call(items []*Item) {
-	c := &bulkCall{bulk: b, open: len(items), ready: make(chan struct{}), returned: make(chan struct{})}
-	c.parts = make([]bulkPart, len(items))
-	var all sync.WaitGroup
-	for i, it := range items {
-		c.parts[i] = bulkPart{call: c, item: it}
-		it.claim.Task.Handler = &c.parts[i]
-		all.Go(func() { c.run(&c.parts[i]) })
-	}
-	<-c.ready
-	c.invoke()
-	close(c.returned)
-	all.Wait()
-	b.session.WaitForCommits()
-}
-
-// bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its settlement. The handler
-// of that task is a bulkPart, which waits for the other items and then for the call.
-type bulkCall struct {
-	bulk     *bulk
-	parts    []bulkPart
-	returned chan struct{} // closed when the handler has returned
-
-	mu    sync.Mutex
-	open  int           // items that are not waiting for the call yet, and have not ended without it
-	ready chan struct{} // closed when open is 0
-}
-
-// bulkPart is one item of a call.
-type bulkPart struct {
-	call   *bulkCall
-	item   *Item
-	waits  bool // for the call
-	result Result
-}
-
-// run runs one item's task.
-func (c *bulkCall) run(p *bulkPart) {
-	done := func(out idem.Outcome) { c.bulk.endOrReplace(p.item, out) }
-	if p.item.Unprotected {
-		done(c.bulk.session.RunUnprotected(&p.item.claim.Task))
-	} else {
-		c.bulk.session.RunAsync(&p.item.claim, done)
-	}
-	if !p.waits {
-		c.arrive()
-	}
-}
-
-// arrive counts an item that waits for the call, or that has ended without it.
-func (c *bulkCall) arrive() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open--; c.open == 0 {
-		close(c.ready)
-	}
-}
-
-// Handle implements idem.Handler.
-func (p *bulkPart) Handle(ctx context.Context) ([]byte, error) {
-	p.item.ctx, p.waits = ctx, true
-	p.call.arrive()
-	<-p.call.returned
-	return p.result.Value, p.result.Err
-}
-
-// invoke calls the handler for the items that wait for it.
-func (c *bulkCall) invoke() {
-	var parts []*bulkPart
-	var items []*Item
-	for i := range c.parts {
-		if p := &c.parts[i]; p.waits {
-			parts, items = append(parts, p), append(items, p.item)
-		}
-	}
-	if len(items) == 0 {
-		return
-	}
-	results, err := c.results(items)
-	for i, p := range parts {
-		if p.result.Err = err; err == nil {
-			p.result = results[i]
-		}
-	}
-}
-
-// results calls the handler and returns its results, or an error that applies to all items.
-func (c *bulkCall) results(items []*Item) (results []Result, err error) {
-	err = errExited // if the handler ends its goroutine
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if v := recover(); v != nil {
-				err = &idem.PanicError{Value: v, Stack: debug.Stack()}
-			}
-		}()
-		results, err = c.bulk.handle(c.bulk.session.Handlers(), items), nil
-		if len(results) != len(items) {
-			err = fmt.Errorf("batch: the handler returned %d results for %d items: want one for each", len(results), len(items))
-		}
-	}()
-	<-done
-	return results, err
 }

@@ -36,7 +36,7 @@ func TestBulkHandlerGetsOnlyItemsToExecute(t *testing.T) {
 
 		again := f.items("a", "b", "c", "d")
 		f.bulk(again, nil)
-		f.wantCalls([]string{"a", "b", "c"}, []string{"c", "d"})
+		f.wantCalls([]string{"a", "b", "c"}, []string{"c"}, []string{"d"}) // a record that failed is alone in its next attempt
 		f.wantKinds(again, idem.Replayed, idem.Replayed, idem.Executed, idem.Executed)
 		equal(t, "the stored result", string(again[0].Outcome.Result), "result of a")
 		equal(t, "attempts of the one that failed", again[2].Outcome.Attempt, 2)
@@ -183,10 +183,11 @@ func TestBulkHandlerFailures(t *testing.T) {
 		handle batch.BulkHandler
 		want   string
 	}{
-		"panic":       {func(context.Context, []*batch.Item) []batch.Result { panic("nil map") }, "panicked: nil map"},
-		"exit":        {func(context.Context, []*batch.Item) []batch.Result { runtime.Goexit(); return nil }, "runtime.Goexit"},
-		"no results":  {func(context.Context, []*batch.Item) []batch.Result { return nil }, "0 results for 2 items"},
-		"one too few": {func(context.Context, []*batch.Item) []batch.Result { return make([]batch.Result, 1) }, "1 results for 2 items"},
+		"panic":        {func(context.Context, []*batch.Item) ([]batch.Result, error) { panic("nil map") }, "panicked: nil map"},
+		"exit":         {func(context.Context, []*batch.Item) ([]batch.Result, error) { runtime.Goexit(); return nil, nil }, "runtime.Goexit"},
+		"no results":   {func(context.Context, []*batch.Item) ([]batch.Result, error) { return nil, nil }, "0 results for 1 items"},
+		"one too many": {func(context.Context, []*batch.Item) ([]batch.Result, error) { return make([]batch.Result, 3), nil }, "3 results for 1 items"},
+		"an error":     {func(context.Context, []*batch.Item) ([]batch.Result, error) { return nil, errBoom }, "boom"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -216,9 +217,9 @@ func TestBulkHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		f.bulk([]*batch.Item{done}, nil)
 		again := f.item("done")
 		begun := time.Now()
-		overruns := f.scheduler.RunBulk(ctx, append(items, again), func(_ context.Context, items []*batch.Item) []batch.Result {
+		overruns := f.scheduler.RunBulk(ctx, append(items, again), func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
 			<-unblock
-			return make([]batch.Result, len(items))
+			return make([]batch.Result, len(items)), nil
 		})
 		if took := time.Since(begun); took >= time.Minute {
 			t.Errorf("it took %v", took)

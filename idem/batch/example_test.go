@@ -61,7 +61,7 @@ func ExampleScheduler_RunBulk() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	insert := func(_ context.Context, items []*batch.Item) []batch.Result {
+	insert := func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
 		results := make([]batch.Result, len(items))
 		var rows []string
 		for i, it := range items {
@@ -72,7 +72,7 @@ func ExampleScheduler_RunBulk() {
 			rows = append(rows, it.Task.Key)
 		}
 		fmt.Println(len(rows), "rows inserted")
-		return results
+		return results, nil
 	}
 	for delivery := range 2 {
 		var items []*batch.Item

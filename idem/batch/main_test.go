@@ -66,7 +66,7 @@ func (f *fixture) bulk(items []*batch.Item, fail func(ctx context.Context, it *b
 	f.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return f.scheduler.RunBulk(ctx, items, func(ctx context.Context, items []*batch.Item) []batch.Result {
+	return f.scheduler.RunBulk(ctx, items, func(ctx context.Context, items []*batch.Item) ([]batch.Result, error) {
 		results := make([]batch.Result, len(items))
 		var keys []string
 		for i, it := range items {
@@ -79,7 +79,7 @@ func (f *fixture) bulk(items []*batch.Item, fail func(ctx context.Context, it *b
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.calls = append(f.calls, keys)
-		return results
+		return results, nil
 	})
 }
 

@@ -109,7 +109,7 @@ func (p *process) run(ctx context.Context, items []*batch.Item, r batch.Range) {
 		p.scheduler.Run(ctx, [][]*batch.Item{items}, r)
 		return
 	}
-	p.scheduler.RunBulk(ctx, items, func(_ context.Context, items []*batch.Item) []batch.Result {
+	p.scheduler.RunBulk(ctx, items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
 		results := make([]batch.Result, len(items))
 		for i, it := range items {
 			a, _ := idem.AttemptFrom(it.Context())
@@ -118,7 +118,7 @@ func (p *process) run(ctx context.Context, items []*batch.Item, r batch.Range) {
 				results[i].Err = p.handle(it.Context(), a.Key)
 			}
 		}
-		return results
+		return results, nil
 	}, r)
 }
 

@@ -69,6 +69,7 @@ type Scheduler struct {
 	engine  *idem.Engine
 	cfg     Config
 	latency estimate
+	calls   callSizes // of bulk handlers
 }
 
 // New returns a scheduler. It returns idem.ErrInvalidConfig (wrapped), which names every invalid field.

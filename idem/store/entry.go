@@ -73,6 +73,7 @@ const (
 	CodePanic       = "panic"       // the handler panicked
 	CodeExhausted   = "exhausted"   // no attempts were left: the last one failed, or processes died while the handler ran
 	CodeUnavailable = "unavailable" // the handler returned an error marked by idem.Unavailable
+	CodeCallFailed  = "call-failed" // a call of several tasks failed as a whole: no evidence against this one
 )
 
 // MaxFailureMessage is the maximum size in bytes of a stored failure message.

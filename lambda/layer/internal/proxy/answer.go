@@ -24,16 +24,14 @@ const (
 // maxRetryAfter bounds a pause. A pause that is negative is none. Both keep the conversion from overflowing.
 const maxRetryAfter = 24 * time.Hour
 
-// results returns what the answer says of each record of a call. An answer that is an error, or that can't be read, fails all of them.
-//
-// Without partial responses the event source reads no answer, so that a function may return anything. The failures count nevertheless if
-// the answer is an object that lists them: a record that is named as failed must not complete.
-func results(rs []kafka.RecordAttempt, a answer, partial bool) []batch.Result {
+// results returns what the answer says of each record of a call: all took effect but those that the answer names in batchItemFailures. An error, or a
+// list that can't be read, means that the call failed as a whole. A function may return anything else; the layer answers the event source itself.
+func results(rs []kafka.RecordAttempt, a answer) ([]batch.Result, error) {
 	switch {
 	case a.err != nil:
-		return all(rs, a.err)
+		return nil, a.err
 	case a.failed:
-		return all(rs, functionError(a.payload))
+		return nil, functionError(a.payload)
 	}
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(a.payload, &fields) // an answer that is no object has no lists
@@ -42,17 +40,17 @@ func results(rs []kafka.RecordAttempt, a answer, partial bool) []batch.Result {
 	for i := range rs {
 		index[placeOf(rs[i].Record)] = i
 	}
-	if partial || fields[listFailures] != nil {
+	if fields[listFailures] != nil {
 		has := func(p mskevent.Place) bool { _, ok := index[p]; return ok }
 		_, err := mskevent.Items(a.payload, has, func(p mskevent.Place, item map[string]json.RawMessage) {
 			out[index[p]].Err = failureOf(item)
 		})
 		if err != nil {
-			return all(rs, err)
+			return nil, err
 		}
 	}
 	addResults(out, index, fields[listResults])
-	return out
+	return out, nil
 }
 
 // addResults adds the results of a list. What can't be read is left out: the effects of its records have happened.

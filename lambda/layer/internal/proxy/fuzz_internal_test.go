@@ -2,6 +2,9 @@ package proxy
 
 import (
 	"fmt"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,28 +15,31 @@ import (
 )
 
 // FuzzResults reads any answer of a function. A record that the second decoder, that of the event source, finds among the failed ones does
-// not complete, an answer that it can't read fails all of them, and no pause exceeds its bound.
+// not complete, a list that it can't read fails the call, and no pause exceeds its bound.
 func FuzzResults(f *testing.F) {
 	const id = `{"itemIdentifier":{"partition":"t-0","offset":%d}%s}`
 	for _, more := range []string{
 		``, `,"permanent":true,"error":"no"`, `,"retryAfterMs":3600000`, `,"retryAfterMs":-9223372036855`, `,"retryAfterMs":9223372036854775807`, `,"retryAfterMs":1e3`,
 	} {
-		f.Add([]byte(`{"batchItemFailures":[`+fmt.Sprintf(id, 1, more)+`]}`), true)
+		f.Add([]byte(`{"batchItemFailures":[` + fmt.Sprintf(id, 1, more) + `]}`))
 	}
-	f.Add([]byte(`{"batchItemFailures":[`+fmt.Sprintf(id, 1, "")+`],"idemskResults":[`+fmt.Sprintf(id, 0, `,"result":{"a":1}`)+`]}`), false)
-	f.Add([]byte(`{"batchItemFailures":[`+fmt.Sprintf(id, 1, "")+`],"batchItemFailures":[]}`), false)
-	f.Add([]byte(`"ok"`), false)
-	f.Add([]byte(``), true)
-	f.Fuzz(func(t *testing.T, payload []byte, partial bool) {
+	f.Add([]byte(`{"batchItemFailures":[` + fmt.Sprintf(id, 1, "") + `],"idemskResults":[` + fmt.Sprintf(id, 0, `,"result":{"a":1}`) + `]}`))
+	f.Add([]byte(`{"batchItemFailures":[` + fmt.Sprintf(id, 1, "") + `],"batchItemFailures":[]}`))
+	f.Add([]byte(`"ok"`))
+	f.Add([]byte(``))
+	f.Fuzz(func(t *testing.T, payload []byte) {
 		rs := []kafka.RecordAttempt{{Record: &kafka.Record{Topic: "t"}}, {Record: &kafka.Record{Topic: "t", Offset: 1}}}
-		out := results(rs, answer{payload: payload}, partial)
-		if len(out) != len(rs) {
+		out, err := results(rs, answer{payload: payload})
+		if err == nil && len(out) != len(rs) {
 			t.Fatalf("%d results of %d records", len(out), len(rs))
 		}
-		failed, _, err := mskevent.Failures(payload, func(p mskevent.Place) bool { return p.Partition == "t-0" && (p.Offset == 0 || p.Offset == 1) })
+		failed, listed, wrong := mskevent.Failures(payload, func(p mskevent.Place) bool { return p.Partition == "t-0" && (p.Offset == 0 || p.Offset == 1) })
+		if listed && wrong != nil && err == nil {
+			t.Errorf("%s is taken; the event source reads %v", payload, wrong)
+		}
 		for i, r := range out {
-			if r.Err == nil && (failed[placeOf(rs[i].Record)] || err != nil && partial) {
-				t.Errorf("%s completes %d; the event source reads %v, %v", payload, i, failed, err)
+			if r.Err == nil && failed[placeOf(rs[i].Record)] {
+				t.Errorf("%s completes %d; the event source reads %v", payload, i, failed)
 			}
 			if after := idem.RetryDelay(r.Err); after < 0 || after > 24*time.Hour {
 				t.Errorf("%s: a pause of %v", payload, after)
@@ -53,14 +59,49 @@ func TestOtherFieldsOfAnAnswerFailNothing(t *testing.T) {
 		`"idemskResults":3`:                                           `"" ""`,
 		`"idemskResults":[3,{},{"itemIdentifier":{"partition":"t-0"},"result":1},` + item(9, `,"result":1`) + `,` + item(1, `,"result":2`) + `]`: `"" "2"`,
 	} {
-		for _, partial := range []bool{false, true} {
-			for _, list := range []string{``, `"batchItemFailures":[],`} {
-				out := results(rs, answer{payload: []byte(`{` + list + fields + `}`)}, partial)
-				if got := fmt.Sprintf("%q %q", out[0].Value, out[1].Value); got != want || out[0].Err != nil || out[1].Err != nil {
-					t.Errorf("partial %t, %s%s: values %s, errors %v, %v; want %s", partial, list, fields, got, out[0].Err, out[1].Err, want)
+		for _, list := range []string{``, `"batchItemFailures":[],`} {
+			out, err := results(rs, answer{payload: []byte(`{` + list + fields + `}`)})
+			if err != nil {
+				t.Fatalf("%s%s: %v", list, fields, err)
+			}
+			if got := fmt.Sprintf("%q %q", out[0].Value, out[1].Value); got != want || out[0].Err != nil || out[1].Err != nil {
+				t.Errorf("%s%s: values %s, errors %v, %v; want %s", list, fields, got, out[0].Err, out[1].Err, want)
+			}
+		}
+	}
+}
+
+// docs/layer.md has a table of answers, which is checked here. Its answers are those to a call with the records payments-3@17 and @18.
+func TestAnswersInDocs(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/layer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| the function returns | the records of the call |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rs := []kafka.RecordAttempt{
+		{Record: &kafka.Record{Topic: "payments", Partition: 3, Offset: 17}}, {Record: &kafka.Record{Topic: "payments", Partition: 3, Offset: 18}},
+	}
+	meanings := map[string]string{"all complete": "[false false]", "those that it names": "[true false]", "the call has failed": "failed"}
+	checked := 0
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, " | ")
+		for _, span := range regexp.MustCompile("`[^`]*`").FindAllString(cells[0], -1) {
+			got := "failed"
+			if out, err := results(rs, answer{payload: []byte(strings.Trim(span, "`"))}); err == nil {
+				got = fmt.Sprint([]bool{out[0].Err != nil, out[1].Err != nil})
+			}
+			for meaning, want := range meanings {
+				if strings.HasPrefix(cells[1], meaning) {
+					if checked++; got != want {
+						t.Errorf("%s: %s; want %s, %s", span, got, meaning, want)
+					}
 				}
 			}
 		}
+	}
+	if checked < 14 {
+		t.Errorf("%d answers are in the table", checked)
 	}
 }
 

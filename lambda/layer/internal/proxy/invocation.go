@@ -60,26 +60,25 @@ func withInvocation(ctx context.Context, inv *invocation) context.Context {
 
 // bulk is the build of a function that calls the runtime with many records at a time.
 func bulk(_ context.Context, base *app.Base) (msk.Handler, error) {
-	partial := app.ReadFailures(base.Vars) == msk.FailPartial // Lambda reads partial batch responses
-	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) []batch.Result {
+	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
-		return inv.call(ctx, rs, partial)
+		return inv.call(ctx, rs)
 	}
 	return nil, nil //nolint:nilnil // the handler is in the configuration
 }
 
 // call calls the function with some of the records, and returns a result for each.
-func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt, partial bool) []batch.Result {
+func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
 	c, err := inv.newCall(ctx, rs)
 	if err != nil {
-		return all(rs, err)
+		return nil, err
 	}
 	reply, err := inv.api.call(ctx, inv.gone, c)
 	if err != nil {
-		return all(rs, idem.Unavailable(err))
+		return nil, idem.Unavailable(err)
 	}
 	inv.calls++
-	return results(rs, reply, partial)
+	return results(rs, reply)
 }
 
 // newCall returns the call of the function with records. Its deadline leaves the time for the settlements.
@@ -112,13 +111,4 @@ func (inv *invocation) newCall(ctx context.Context, rs []kafka.RecordAttempt) (*
 
 func placeOf(r *kafka.Record) mskevent.Place {
 	return mskevent.Place{Partition: r.Topic + "-" + strconv.Itoa(int(r.Partition)), Offset: r.Offset}
-}
-
-// all returns the same error for each record.
-func all(rs []kafka.RecordAttempt, err error) []batch.Result {
-	results := make([]batch.Result, len(rs))
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
 }

@@ -158,37 +158,53 @@ func TestUnreadableFieldsOfAFailureAreIgnored(t *testing.T) {
 	}
 }
 
-// An answer that the event source would not accept as a partial response fails all records.
-func TestUnreadableAnswersFailAllRecords(t *testing.T) {
+// A call that fails as a whole is no evidence against its records: each is handled alone, and only the one that fails alone has an attempt counted.
+func TestCallThatFailsAsAWhole(t *testing.T) {
 	t.Parallel()
 	for do, says := range map[string]string{
-		"answer garbage":  "is no partial batch response",
-		"answer ok":       "is no partial batch response",
 		"answer too much": "exceeds 6291556 bytes",
 		"fail another":    "a record that was not in the event",
 		"raise":           "ValueError: no such account",
 	} {
-		t.Run(do, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, "", partial)
-			f.answers(event("a", "b:"+do), `{"batchItemFailures":[`+item(0)+`,`+item(1)+`]}`)
-			f.answers(event("a"), complete)
-			f.wantCalls("a#1 b#1", "a#2")
-			f.answers(event("a", "b:"+do), complete) // the last attempt of b
-			if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], says) {
-				t.Errorf("dead letters %q, want one that says %q", letters, says)
-			}
-		})
+		callThatFailsAsAWhole(t, do, says, "key")
+		callThatFailsAsAWhole(t, do, says, "partition")
 	}
 }
 
-// Without partial responses an error releases all records and fails the invocation. Any other answer completes them, unless it names
-// records as failed.
+func callThatFailsAsAWhole(t *testing.T, do, says, claim string) {
+	t.Helper()
+	t.Run(do+", claims by "+claim, func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, "", partial, "IDEMSK_CLAIM="+claim)
+		f.answers(event("a", "b:"+do, "c"), `{"batchItemFailures":[`+item(1)+`,`+item(2)+`]}`)
+		f.wantStatus(store.StatusCompleted, "a", "c")
+		f.answers(event("a", "b:"+do, "c", "d", "e", "f"), complete) // the last attempt of b, which is alone
+		f.wantCalls("a#1 b#1 c#1", "a#1", "b#1", "c#1", "b#2", "d#1", "e#1 f#1")
+		if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], says) {
+			t.Errorf("dead letters %q, want one that says %q", letters, says)
+		}
+	})
+}
+
+// A function may return anything: without an error its records have taken effect.
+func TestAnyAnswerCompletesTheRecords(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []string{partial, "IDEMSK_FAILURES=batch"} {
+		for _, do := range []string{"answer garbage", "answer ok"} {
+			f := newFixture(t, "", failures)
+			f.answers(event("a", "b:"+do), complete)
+			f.wantCalls("a#1 b#1")
+			f.wantStatus(store.StatusCompleted, "a", "b")
+		}
+	}
+}
+
+// Without partial responses a failed record fails the invocation, which names it.
 func TestBatchResponse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
 	e := fails[*runtimeapi.FunctionError](f, event("a", "b:raise"))
-	if e.Type != "BatchError" || !strings.Contains(e.Message, "2 of 2 records") || !strings.Contains(e.Message, "ValueError: no such account") {
+	if e.Type != "BatchError" || !strings.Contains(e.Message, "1 of 2 records") || !strings.Contains(e.Message, "ValueError: no such account") {
 		t.Errorf("error %s: %s", e.Type, e.Message)
 	}
 	f.answers(event("a:answer ok", "c"), complete)
@@ -196,7 +212,7 @@ func TestBatchResponse(t *testing.T) {
 	if !strings.Contains(e.Message, "1 of 2 records") {
 		t.Errorf("error %s", e.Message)
 	}
-	f.wantCalls("a#1 b#1", "a#2 c#1", "d#1 e#1")
+	f.wantCalls("a#1 b#1", "a#1", "b#1", "c#1", "d#1 e#1")
 	f.wantStatus(store.StatusCompleted, "a", "c", "d")
 }
 
