@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/jsonvalue"
 )
 
 // Handler performs the effect of one record, and returns the result to be stored. It is called concurrently for records of
@@ -30,10 +30,7 @@ func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) H
 			return nil, idem.Permanent(errTombstone)
 		}
 		var value T
-		if err := json.Unmarshal(r.Value, &value); err != nil {
-			if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-				wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // without the number itself, which may be the key
-			}
+		if err := jsonvalue.Unmarshal(r.Value, &value); err != nil {
 			return nil, idem.Permanent(fmt.Errorf("the value (%d bytes) is not JSON of %T: %w", len(r.Value), value, err))
 		}
 		result, err := f(ctx, value, r)
