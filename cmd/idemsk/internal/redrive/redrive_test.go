@@ -217,7 +217,7 @@ func TestFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
 	l := letter(1)
-	text := string(encode(t, &l)) + "\n\n  \nnot JSON\n" + string(encode(t, &l)) // no line break at the end
+	text := "\ufeff" + string(encode(t, &l)) + "\n\n  \nnot JSON\n" + string(encode(t, &l)) // no line break at the end
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
