@@ -22,8 +22,9 @@ type Handler func(ctx context.Context, r Record) ([]byte, error)
 var errTombstone = errors.New("the record is a tombstone (its value is null): handle tombstones in a Handler that checks Record.Tombstone")
 
 // JSON returns a Handler that calls f with the value decoded from JSON. A value that is not JSON of type T, or a tombstone, is
-// a permanent failure. The result of f is stored as JSON. If the result can't be encoded, the record still completes, because
-// its effect took place; a replay then gets store.ErrResultNotStored.
+// a permanent failure, whose error quotes nothing of the value, nor an error of an UnmarshalJSON method. The result of f is stored
+// as JSON. If the result can't be encoded, the record still completes, because its effect took place; a replay then gets
+// store.ErrResultNotStored.
 func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) Handler {
 	return func(ctx context.Context, r Record) ([]byte, error) {
 		if r.Value == nil {
