@@ -47,7 +47,7 @@ func uniqueNames(dec *json.Decoder) error {
 				return err
 			}
 			if names[name] {
-				return fmt.Errorf("the value has two members with the name %q in one object: its canonical JSON is not defined", name)
+				return errors.New("the value has two members of one name in an object: its canonical JSON is not defined")
 			}
 			names[name] = true
 		}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/jsonvalue"
 )
 
 // Handler performs the effect of one record, and returns the result to be stored. It is called concurrently for records of
@@ -22,18 +22,16 @@ type Handler func(ctx context.Context, r Record) ([]byte, error)
 var errTombstone = errors.New("the record is a tombstone (its value is null): handle tombstones in a Handler that checks Record.Tombstone")
 
 // JSON returns a Handler that calls f with the value decoded from JSON. A value that is not JSON of type T, or a tombstone, is
-// a permanent failure. The result of f is stored as JSON. If the result can't be encoded, the record still completes, because
-// its effect took place; a replay then gets store.ErrResultNotStored.
+// a permanent failure, whose error quotes nothing of the value, nor an error of an UnmarshalJSON method. The result of f is stored
+// as JSON. If the result can't be encoded, the record still completes, because its effect took place; a replay then gets
+// store.ErrResultNotStored.
 func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) Handler {
 	return func(ctx context.Context, r Record) ([]byte, error) {
 		if r.Value == nil {
 			return nil, idem.Permanent(errTombstone)
 		}
 		var value T
-		if err := json.Unmarshal(r.Value, &value); err != nil {
-			if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-				wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // without the number itself, which may be the key
-			}
+		if err := jsonvalue.Unmarshal(r.Value, &value); err != nil {
 			return nil, idem.Permanent(fmt.Errorf("the value (%d bytes) is not JSON of %T: %w", len(r.Value), value, err))
 		}
 		result, err := f(ctx, value, r)

@@ -3,6 +3,8 @@ package schema
 import (
 	"encoding/json"
 	"errors"
+
+	"github.com/idemsk/idemsk/internal/jsonvalue"
 )
 
 // jsonFormat reads JSON without looking at its schema.
@@ -17,10 +19,10 @@ func (jsonFormat) Compile(*Schema) (Type, error) { return jsonType{}, nil }
 type jsonType struct{}
 
 // Decode implements Type.
-func (jsonType) Decode(data []byte, into any) error { return json.Unmarshal(data, into) }
+func (jsonType) Decode(data []byte, into any) error { return jsonvalue.Unmarshal(data, into) }
 
 // FromJSON implements Type.
-func (jsonType) FromJSON(data []byte, into any) error { return json.Unmarshal(data, into) }
+func (jsonType) FromJSON(data []byte, into any) error { return jsonvalue.Unmarshal(data, into) }
 
 var errNotJSON = errors.New("it is not JSON")
 

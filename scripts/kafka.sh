@@ -53,6 +53,7 @@ install() {
 POM
   mvn --quiet --batch-mode -f "$CACHE/pom.xml" "$MAVEN_COPY" -DincludeScope=runtime -DoutputDirectory="$LIB" </dev/null >&2 ||
     fail "Maven could not fetch Kafka $KAFKA_VERSION: its messages are above"
+  echo >&2 # Maven leaves escape codes in a line that has not ended, and "listening" must begin one
   touch "$LIB/stamp"
   flock -u 9
 }

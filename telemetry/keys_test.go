@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -13,6 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/testkit/marked"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -39,5 +41,27 @@ func TestKeysAreInNoSpan(t *testing.T) {
 		if text := fmt.Sprint(s.Name(), s.Status(), s.Attributes(), s.Events()); s.Status().Code != codes.Error || strings.Contains(text, key) {
 			t.Errorf("the span: %s; want an error without the key", text)
 		}
+	}
+}
+
+// No failure has a key or a value in a span.
+func TestMarksAreInNoSpan(t *testing.T) {
+	for _, failing := range marked.Failures() {
+		t.Run(failing.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				marked.Function{
+					Namespace: "ledger", Store: memstore.New(memstore.Config{}), Engine: idem.Config{Observer: f}, Batch: f.Batch, Within: f.Handler,
+				}.Deliver(t, failing)
+				texts := map[string]string{}
+				for _, s := range f.spans.Ended() {
+					texts[s.Name()] += fmt.Sprint(s.Status(), s.Attributes(), s.Events())
+				}
+				marked.Check(t, true, texts)
+				if len(texts) == 0 {
+					t.Error("no span")
+				}
+			})
+		})
 	}
 }

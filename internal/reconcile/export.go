@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/textfile"
 )
 
 // Row is a business record of an export.
@@ -64,7 +66,7 @@ func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error]
 		rows = unknownFormat
 	}
 	return func(yield func(Row, error) bool) {
-		for row, err := range rows(withoutMark(file), field) {
+		for row, err := range rows(textfile.New(file), field) {
 			if err != nil {
 				yield(Row{}, fmt.Errorf("%s: %w", name, err))
 				return
@@ -75,17 +77,6 @@ func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error]
 		}
 	}
 }
-
-// withoutMark returns a reader of a text without the byte order mark that spreadsheets and some exports write.
-func withoutMark(file io.Reader) io.Reader {
-	text := bufio.NewReader(file)
-	if mark, _ := text.Peek(len(byteOrderMark)); string(mark) == byteOrderMark { // an error of the file comes again when it is read
-		_, _ = text.Discard(len(byteOrderMark))
-	}
-	return text
-}
-
-const byteOrderMark = "\ufeff"
 
 // formatOf returns the reader of the format that a name tells, or nil.
 func formatOf(name string) func(io.Reader, string) iter.Seq2[Row, error] {

@@ -148,6 +148,8 @@ func TestInvalidExports(t *testing.T) {
 		{"e.csv", "id,amount\n\"a\nb\",1\n,2\n", `e.csv: line 4 has no "id"`},
 		{"e.jsonl", "{\"id\":\"a\"}\n[]\n", "e.jsonl: line 2 is not a JSON object"},
 		{"e.jsonl", "{\"id\":[7]}\n", `e.jsonl: line 1: "id" is neither a string nor a number`},
+		{"e.jsonl", "{\"id\":true}\n", `e.jsonl: line 1: "id" is neither a string nor a number`},
+		{"e.jsonl", "{\"id\":null}\n", `e.jsonl: line 1 has no "id"`},
 		{"e.jsonl", "{}\n", `e.jsonl: line 1 has no "id"`},
 		{"e.jsonl", "{\"id\":\"a\"}\n{\"id\":\"b", "e.jsonl: line 2 is not a JSON object"},
 		{"e.csv", "id\n\"a\"\n\"b", "e.csv: parse error on line 3"},

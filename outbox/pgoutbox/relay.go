@@ -238,7 +238,8 @@ func (o *Outbox) Prune(ctx context.Context, db Querier, retention time.Duration,
 	return int(tag.RowsAffected()), nil
 }
 
-// Requeue makes parked events pending again and returns their number. They may be sent after later events of their keys.
+// Requeue makes the parked events with these IDs pending again and returns their number. They may be sent after later events of their keys. If an ID
+// recurs in another partition of the table, its parked events are requeued in all partitions: they have one ID for consumers too.
 func (o *Outbox) Requeue(ctx context.Context, db Querier, ids ...string) (int, error) {
 	tag, err := db.Exec(ctx, o.sql.requeue, ids)
 	if err != nil {

@@ -272,6 +272,22 @@ func TestInvalidRowIsParked(t *testing.T) {
 	}
 }
 
+// A row without key that is not an event holds back none with an empty key: one transaction rejects it and publishes the other.
+func TestInvalidRowWithoutKeyDelaysNone(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	_, err := pool.Exec(t.Context(), `INSERT INTO `+table+` (id, aggregatetype, aggregateid, headers)
+		VALUES (gen_random_uuid(), 't', NULL, '{}'), (gen_random_uuid(), 't', '', NULL)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, pool, o, &sender{}, pgoutbox.RelayConfig{MaxAttempts: 1, Workers: 1})
+	eventually(t, pool, 0, pendingIn(table))
+	if n := ask[int](t, pool, `SELECT count(DISTINCT xmin::text) FROM `+table); n != 1 {
+		t.Errorf("%d transactions; want 1", n)
+	}
+}
+
 // While Kafka is unavailable, no attempt is counted and no transaction is open.
 func TestRelayRetriesWhenKafkaIsUnavailable(t *testing.T) {
 	pool := newPool(t, postgres.URL())

@@ -109,7 +109,9 @@ func (b *batch) read(watch *silence.Watch, tx pgx.Tx, sql string, args ...any) e
 		e.ID = *id
 		if e.Headers, err = decodeHeaders(headers); err != nil {
 			b.reject(&e, err)
-			rejected[of] = true
+			if e.Key != nil {
+				rejected[of] = true
+			}
 			continue
 		}
 		b.events = append(b.events, e)

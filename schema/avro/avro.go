@@ -69,12 +69,12 @@ func (t avroType) Decode(data []byte, into any) error {
 		return errTrailing
 	}
 	_, err = t.schema.Decode(data, into, avro.SkipUnknown())
-	return err
+	return unquoted(err)
 }
 
 // FromJSON implements schema.Type. Values of unions may be tagged with their type or not.
 func (t avroType) FromJSON(data []byte, into any) error {
-	return t.schema.DecodeJSON(data, into, avro.SkipUnknown())
+	return unquoted(t.schema.DecodeJSON(data, into, avro.SkipUnknown()))
 }
 
 // ToJSON implements schema.Type. Values of unions are not tagged with their type.
@@ -83,5 +83,22 @@ func (t avroType) ToJSON(data []byte) ([]byte, error) {
 	if err := t.Decode(data, &value); err != nil {
 		return nil, err
 	}
-	return t.schema.EncodeJSON(value)
+	out, err := t.schema.EncodeJSON(value)
+	return out, unquoted(err)
+}
+
+var errUnfit = errors.New("it does not fit the schema, or the Go type of the handler")
+
+// unquoted returns an error of the library without what it quotes of a value: only the field and its types. Nil stays nil.
+func unquoted(err error) error {
+	var wrong *avro.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &wrong):
+		return errUnfit
+	case wrong.GoType == nil:
+		return fmt.Errorf("%w: the field %s", errUnfit, wrong.Field)
+	}
+	return &avro.SemanticError{GoType: wrong.GoType, AvroType: wrong.AvroType, Field: wrong.Field}
 }

@@ -87,15 +87,19 @@ func (s *steps) take(value any) error {
 }
 
 // watch makes each part of compiled schemas count its steps. The part becomes one with a format, which the library checks first and which
-// counts, and with allOf, which has the part as it was.
-func (s *steps) watch(schemas []*jsonschema.Schema) {
-	w := watcher{format: &jsonschema.Format{Name: "steps", Validate: s.take}, seen: make(map[*jsonschema.Schema]bool)}
+// counts, and with allOf, which has the part as it was. It returns the names of all properties in the schemas.
+func (s *steps) watch(schemas []*jsonschema.Schema) (names map[string]bool) {
+	w := watcher{
+		format: &jsonschema.Format{Name: "steps", Validate: s.take}, seen: make(map[*jsonschema.Schema]bool), names: make(map[string]bool),
+	}
 	w.parts(schemas)
+	return w.names
 }
 
 type watcher struct {
 	format *jsonschema.Format
 	seen   map[*jsonschema.Schema]bool
+	names  map[string]bool
 }
 
 // identity has the fields by which other parts find a part, which stay.
@@ -108,6 +112,9 @@ func (w watcher) schema(s *jsonschema.Schema) {
 		return
 	}
 	w.seen[s] = true
+	for name := range s.Properties {
+		w.names[name] = true
+	}
 	was := *s
 	fields := reflect.ValueOf(s).Elem()
 	for i := range fields.NumField() {

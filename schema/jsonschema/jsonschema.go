@@ -3,15 +3,16 @@ package jsonschema
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/idemsk/idemsk/internal/jsonvalue"
 	"github.com/idemsk/idemsk/schema"
 )
 
@@ -63,7 +64,7 @@ func (Format) Compile(s *schema.Schema) (typ schema.Type, err error) {
 	}
 	known[base.String()] = text
 	t := jsonType{schema: compiled, steps: new(steps)}
-	t.steps.watch(append(dynamic(c, known), compiled))
+	t.names = t.steps.watch(append(dynamic(c, known), compiled))
 	return t, nil
 }
 
@@ -132,7 +133,8 @@ func (r references) Load(address string) (any, error) {
 
 type jsonType struct {
 	schema *jsonschema.Schema
-	steps  *steps // its lock is held while a value is validated
+	steps  *steps          // its lock is held while a value is validated
+	names  map[string]bool // of all properties in the schema
 }
 
 // Decode implements schema.Type.
@@ -140,11 +142,11 @@ func (t jsonType) Decode(data []byte, into any) error {
 	if err := t.validate(data); err != nil {
 		return err
 	}
-	return json.Unmarshal(data, into)
+	return jsonvalue.Unmarshal(data, into)
 }
 
 // FromJSON implements schema.Type.
-func (jsonType) FromJSON(data []byte, into any) error { return json.Unmarshal(data, into) }
+func (jsonType) FromJSON(data []byte, into any) error { return jsonvalue.Unmarshal(data, into) }
 
 // ToJSON implements schema.Type.
 func (t jsonType) ToJSON(data []byte) ([]byte, error) {
@@ -178,18 +180,24 @@ func (t jsonType) validate(data []byte) (err error) {
 	t.steps.begin(len(data))
 	err = t.schema.Validate(value)
 	if invalid := (*jsonschema.ValidationError)(nil); errors.As(err, &invalid) {
-		return errors.New("it is not valid: " + explain(invalid))
+		return errors.New("it is not valid: " + t.explain(invalid))
 	}
 	return err
 }
 
 // explain names the first place that is not valid, and the keyword of the schema. The texts of the library contain values, which do not
-// belong in a log.
-func explain(e *jsonschema.ValidationError) string {
+// belong in a log. Neither do names that the schema does not have, such as those of the entries of a map: the place has a * for them.
+func (t jsonType) explain(e *jsonschema.ValidationError) string {
 	for len(e.Causes) > 0 {
 		e = e.Causes[0]
 	}
-	text := "/" + strings.Join(e.InstanceLocation, "/") + " does not satisfy " + strings.Join(e.ErrorKind.KeywordPath(), "/")
+	place := slices.Clone(e.InstanceLocation)
+	for i, name := range place {
+		if !t.names[name] {
+			place[i] = "*"
+		}
+	}
+	text := "/" + strings.Join(place, "/") + " does not satisfy " + strings.Join(e.ErrorKind.KeywordPath(), "/")
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		text += ": it lacks " + strings.Join(k.Missing, ", ")

@@ -12,7 +12,7 @@ const text = `{
 	"type": "object", "required": ["paymentId", "to"],
 	"properties": {
 		"paymentId": {"type": "string"}, "amount": {"type": "integer", "minimum": 1}, "rate": {"minimum": 1}, "at": {"type": "string", "format": "date-time"},
-		"to": {"$ref": "party.json"}
+		"owners": {"additionalProperties": {"type": "string"}}, "to": {"$ref": "party.json"}
 	}
 }`
 
@@ -39,6 +39,7 @@ func TestValuesAreValidated(t *testing.T) {
 		`{"paymentId":"","to":{},"amount":0.5}`:               "it is not valid: /amount does not satisfy type: it is number, want integer",
 		`{"paymentId":"","to":{},"amount":-4711}`:             "it is not valid: /amount does not satisfy minimum",
 		`{"paymentId":"","to":{},"at":"4711"}`:                "it is not valid: /at does not satisfy format",
+		`{"paymentId":"","to":{},"owners":{"4711":1}}`:        "it is not valid: /owners/* does not satisfy type: it is number, want string",
 		`{"paymentId":"","to":{},"rate":1e4711471}`:           "a number has an exponent beyond 1000",
 		`{"paymentId":"p-1","to":{},"rate":1.5}`:              "",
 		`{} {}`:                                               "it is not JSON: ",

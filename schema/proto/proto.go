@@ -3,10 +3,10 @@ package proto
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/idemsk/idemsk/internal/jsonvalue"
 	"github.com/idemsk/idemsk/schema"
 )
 
@@ -119,17 +120,23 @@ func (t *protoType) Decode(data []byte, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(out, into)
+	return jsonvalue.Unmarshal(out, into)
 }
 
 // FromJSON implements schema.Type. JSON does not name the message type: proto.Message is the first of the schema then.
 func (t *protoType) FromJSON(data []byte, into any) error {
 	m := messageIn(into, t.file.Messages().Get(0))
 	if m == nil {
-		return json.Unmarshal(data, into)
+		return jsonvalue.Unmarshal(data, into)
 	}
-	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
+		return fmt.Errorf("it is not the JSON of a %s %s", m.ProtoReflect().Descriptor().FullName(), position.FindString(err.Error()))
+	}
+	return nil
 }
+
+// position finds the position in an error of protojson, which also quotes the value.
+var position = regexp.MustCompile(`\(line \d+:\d+\)`)
 
 // messageIn returns the message that the pointer into points to, and makes it if that is a pointer or an interface. A message of a type
 // that is not generated gets the given type. It returns nil if into does not point to a message.
@@ -171,5 +178,9 @@ func toJSON(written protoreflect.MessageDescriptor, message []byte) ([]byte, err
 	if err := proto.Unmarshal(message, m); err != nil {
 		return nil, err
 	}
-	return protojson.Marshal(m)
+	out, err := protojson.Marshal(m)
+	if err != nil { // it quotes the value
+		return nil, fmt.Errorf("it is a %s that has no JSON form", written.FullName())
+	}
+	return out, nil
 }

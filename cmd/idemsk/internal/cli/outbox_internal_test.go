@@ -71,6 +71,18 @@ func TestIDsAreFoundInAnyNotation(t *testing.T) {
 	}
 }
 
+// An ID can recur in another partition of a table: all its events are requeued, and not more.
+func TestAllEventsOfAnIDAreRequeued(t *testing.T) {
+	t.Parallel()
+	var requeued []string
+	var said bytes.Buffer
+	o := outboxCommand{requeue: true, ids: []string{"a", "x"}}
+	err := o.requeueIn(t.Context(), Streams{Err: &said}, fakeOutbox(&requeued, "a", "b", "a"))
+	if !errors.Is(err, errReported) || !slices.Equal(requeued, []string{"a", "a"}) || !strings.Contains(said.String(), "x is not parked") {
+		t.Errorf("%v requeued, %v: %s", requeued, err, said.String())
+	}
+}
+
 func TestUnreadableEntriesAreNamedAndKept(t *testing.T) {
 	t.Parallel()
 	var requeued []string

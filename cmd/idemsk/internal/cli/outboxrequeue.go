@@ -46,23 +46,24 @@ func (o *outboxCommand) question(box *outboxTable, n int) string {
 	return fmt.Sprintf("Send the %s again that are parked in %s? They follow later events of their keys.", term.Plural(n, box.one, box.many), box.place)
 }
 
-// collect returns the requested entries in the order of their creation, and a problem for each that is not found.
+// collect returns the requested entries in the order of their creation, and a problem for each that is not found. An ID is that of several
+// events, if it recurs in other partitions of the table.
 func (o *outboxCommand) collect(ctx context.Context, box *outboxTable) (entries []outboxEntry, problems []error, err error) {
 	found := box.parked(ctx, 0)
 	inPart := 0
 	if o.given["from"] {
 		found = box.created(ctx, o.from, o.to, func() { inPart++ })
 	}
-	missing := make(map[string]bool)
+	missing := make(map[string]bool) // of each requested ID, whether nothing was found
 	for _, id := range o.ids {
 		missing[strings.ToLower(id)] = true
 	}
 	for e, err := range found {
 		wanted := len(o.ids) == 0
 		for _, id := range append([]string{e.ID}, e.Events...) {
-			if id = strings.ToLower(id); missing[id] {
-				wanted = true
-				delete(missing, id)
+			id = strings.ToLower(id)
+			if _, requested := missing[id]; requested {
+				wanted, missing[id] = true, false
 			}
 		}
 		switch {
@@ -80,7 +81,7 @@ func (o *outboxCommand) collect(ctx context.Context, box *outboxTable) (entries 
 	})
 	for _, id := range o.ids {
 		if missing[strings.ToLower(id)] {
-			delete(missing, strings.ToLower(id))
+			missing[strings.ToLower(id)] = false // named once
 			problems = append(problems, fmt.Errorf("%s is not parked in %s: it is published or still to be sent, or does not exist", id, box.place))
 		}
 	}

@@ -121,9 +121,9 @@ func requeueInPostgres(ctx context.Context, box *pgoutbox.Outbox, pool *pgxpool.
 			return events, problems, err
 		}
 		events += n
-		if gone := len(ids) - n; gone > 0 {
-			problems = append(problems, fmt.Errorf("%d of %d events are no longer parked: they were requeued or deleted meanwhile", gone, len(ids)))
-		}
+	}
+	if gone := len(entries) - events; gone > 0 {
+		problems = append(problems, fmt.Errorf("%d of %d events are no longer parked: they were requeued or deleted meanwhile", gone, len(entries)))
 	}
 	return events, problems, nil
 }

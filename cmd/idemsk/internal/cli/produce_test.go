@@ -77,7 +77,7 @@ func TestProduce(t *testing.T) {
 		r.err != "idemsk topic: created payments with 1 partition at "+brokers+"\n" {
 		t.Fatalf("%+v", r)
 	}
-	r := fed(t, `{"amount":5}`+"\n\n  \nplain text\n", "produce", "--brokers", brokers, "--key", "a", "--header", "idempotency-key=pay-1", "--header", "trace=x=y")
+	r := fed(t, "\ufeff"+`{"amount":5}`+"\n\n  \nplain text\n", "produce", "--brokers", brokers, "--key", "a", "--header", "idempotency-key=pay-1", "--header", "trace=x=y")
 	if r.code != 0 || r.out != "payments-0@0\npayments-0@1\n" || r.err != "idemsk produce: 2 records written to payments\n" {
 		t.Errorf("%+v", r)
 	}
@@ -86,7 +86,7 @@ func TestProduce(t *testing.T) {
 {"value":"text \u00fc"}
 {"key":"","value":[1]}
 {"key":"c","value":null}`
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("\ufeff"+lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if r = idemsk(t, "produce", file, "--brokers", brokers, "--format", "json"); r.code != 0 || !strings.HasSuffix(r.out, "payments-0@5\n") {

@@ -13,6 +13,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemsk/idemsk/internal/textfile"
 )
 
 // Formats of lines.
@@ -33,7 +35,7 @@ type Line struct {
 // Read yields the record of each line that is not blank, or the error of parse. It stops at a line that is too long.
 func Read(r io.Reader, parse func(line []byte) (*kgo.Record, error)) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		lines := bufio.NewScanner(r)
+		lines := bufio.NewScanner(textfile.New(r))
 		lines.Buffer(nil, MaxLine)
 		n := 0
 		for lines.Scan() {

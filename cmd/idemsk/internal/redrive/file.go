@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/textfile"
 )
 
 // file is a source of letters in a file, one on each line. It is not changed.
@@ -26,7 +28,7 @@ func OpenFile(path string) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{f: f, r: bufio.NewReader(f)}, nil
+	return &file{f: f, r: textfile.New(f)}, nil
 }
 
 func (s *file) Next(context.Context) (*Message, error) {

@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/s3spill"
 )
@@ -153,14 +155,14 @@ func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 
 // letterID is the same for two letters of one failure and, where these have no token, of one record: to deliver that once is
 // what they are for. The place alone does not tell: a topic that was created again has other records at the same places.
-type letterID struct {
-	cluster, function, source string
-	token, timestamp          int64
-	key, value                [sha256.Size]byte
-}
+type letterID [sha256.Size]byte
 
+// idOf returns the digest of all that a letter has, except what may differ between failures of one record.
 func idOf(l *kafka.DeadLetter) letterID {
-	return letterID{l.Cluster, l.Function, l.Source(), l.Token, l.Timestamp, sha256.Sum256(l.Key), sha256.Sum256(l.Value)}
+	of := *l
+	of.IdempotencyKey, of.Attempts, of.Error = "", 0, store.Failure{}
+	text, _ := json.Marshal(&of) // has no value that can't be encoded, and tells null from empty
+	return sha256.Sum256(text)
 }
 
 type runner struct {

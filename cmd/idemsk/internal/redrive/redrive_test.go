@@ -32,15 +32,40 @@ func TestLettersOfDifferentRecordsOfOnePlace(t *testing.T) {
 	t.Parallel()
 	first := letter(7)
 	first.Token = 0
-	later, otherKey, otherValue := first, first, first
-	later.Timestamp++
-	otherKey.Key = []byte("acc-2")
-	otherValue.Value = []byte(`{"paymentId":"q"}`)
-	src := &listSource{bodies: bodies(t, first, later, otherKey, otherValue, first)}
-	dst := &listDestination{}
-	results, _ := runAll(t, redrive.Options{Source: src, Destination: dst})
-	if got := outcomes(results); got != "a redriven, b redriven, c redriven, d redriven, e duplicate" || len(dst.sent) != 4 {
-		t.Errorf("outcomes: %s; sent %v", got, dst.sent)
+	var records, again []kafka.DeadLetter
+	for _, change := range []func(l *kafka.DeadLetter){
+		func(*kafka.DeadLetter) {},
+		func(l *kafka.DeadLetter) { l.Timestamp++ },
+		func(l *kafka.DeadLetter) { l.Key = []byte("acc-2") },
+		func(l *kafka.DeadLetter) { l.Key = []byte{} },
+		func(l *kafka.DeadLetter) { l.Key = nil },
+		func(l *kafka.DeadLetter) { l.Value = []byte(`{"paymentId":"q"}`) },
+		func(l *kafka.DeadLetter) { l.Value = []byte{} },
+		func(l *kafka.DeadLetter) { l.Value = nil },
+		func(l *kafka.DeadLetter) { l.Value, l.ValueOmitted = nil, 1 },
+		func(l *kafka.DeadLetter) { l.Value, l.ValueOmitted = nil, 2 },
+		func(l *kafka.DeadLetter) { l.Value, l.ValueOmitted, l.ValueObject = nil, 2, "s3://b/1" },
+		func(l *kafka.DeadLetter) { l.Value, l.ValueOmitted, l.ValueObject = nil, 2, "s3://b/2" },
+		func(l *kafka.DeadLetter) { l.Headers = []kafka.DeadHeader{{Key: "h", Value: []byte("v")}} },
+		func(l *kafka.DeadLetter) { l.Headers = []kafka.DeadHeader{{Key: "h", Value: []byte{}}} },
+		func(l *kafka.DeadLetter) { l.Headers = []kafka.DeadHeader{{Key: "h"}} },
+		func(l *kafka.DeadLetter) { l.Headers, l.Omitted = nil, []string{"headers"} },
+	} {
+		l := first
+		change(&l)
+		records = append(records, l)
+		l.Attempts, l.Error.Message, l.Error.At = l.Attempts+1, "again", l.Error.At.Add(time.Second)
+		again = append(again, l)
+	}
+	src := &listSource{bodies: bodies(t, append(records, again...)...)}
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, DryRun: true, Reader: reader{}})
+	for i, r := range results {
+		if want := map[bool]redrive.Outcome{true: redrive.WouldRedrive, false: redrive.Duplicate}[i < len(records)]; r.Outcome != want {
+			t.Errorf("letter %d: %s; want %s", i, r.Outcome, want)
+		}
+	}
+	if len(results) != 2*len(records) {
+		t.Errorf("%d results", len(results))
 	}
 }
 
@@ -192,7 +217,7 @@ func TestFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
 	l := letter(1)
-	text := string(encode(t, &l)) + "\n\n  \nnot JSON\n" + string(encode(t, &l)) // no line break at the end
+	text := "\ufeff" + string(encode(t, &l)) + "\n\n  \nnot JSON\n" + string(encode(t, &l)) // no line break at the end
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
