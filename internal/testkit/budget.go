@@ -1,0 +1,83 @@
+package testkit
+
+import (
+	"bytes"
+	"encoding/json"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The size of a value, and what it may take to prepare it.
+const (
+	budgetValue  = 1_000_000
+	budgetMemory = 64 << 20
+	budgetTime   = 100 * time.Millisecond
+)
+
+// Repeated returns a value of at most 1 MB: unit as often as it fits between head and tail. So a fuzz test that changes a few bytes of them
+// changes a large value.
+func Repeated(head, unit, tail []byte) []byte {
+	n := 0
+	if len(unit) > 0 {
+		n = max(0, budgetValue-len(head)-len(tail)) / len(unit)
+	}
+	value := bytes.Join([][]byte{head, bytes.Repeat(unit, n), tail}, nil)
+	return value[:min(len(value), budgetValue)]
+}
+
+// WithinBudget fails the test if prepare, which prepares a value of at most 1 MB, allocates more than 64 MB or takes longer than 100 ms.
+//
+// Memory is that of all allocations, also of those that are freed meanwhile, and time is that of the process on the CPUs, because other processes
+// use the machine too. So no other goroutine may work meanwhile. The garbage collector does not run: memory bounds its work. Where reference work
+// takes longer, for example with -race, so may prepare. It has several attempts.
+func WithinBudget(tb testing.TB, prepare func()) {
+	tb.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	took := timed(prepare)
+	runtime.ReadMemStats(&after)
+	if memory := after.TotalAlloc - before.TotalAlloc; memory > budgetMemory {
+		tb.Errorf("it took %d bytes of memory, the budget is %d", memory, budgetMemory)
+	}
+	const attempts = 10
+	limit := budgetTime
+	for range attempts {
+		if took <= limit {
+			return
+		}
+		limit = time.Duration(float64(budgetTime) * max(1, timed(reference).Seconds()/referenceTime.Seconds()))
+		took = timed(prepare)
+	}
+	tb.Errorf("it took %v, the budget is %v on this machine now", took, limit)
+}
+
+func timed(f func()) time.Duration {
+	begun := cpuTime()
+	f()
+	return cpuTime() - begun
+}
+
+func cpuTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		panic(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// referenceTime is the time of the reference work on a core of a server of 2024.
+const referenceTime = 10 * time.Millisecond
+
+// reference decodes 200 KB of JSON.
+func reference() {
+	var value any
+	if err := json.Unmarshal(referenceText, &value); err != nil {
+		panic(err)
+	}
+}
+
+var referenceText = append(append([]byte("["), bytes.Repeat([]byte("0,"), 100_000)...), "0]"...)
