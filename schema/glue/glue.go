@@ -30,17 +30,22 @@ type Registry struct {
 	MaxInflated int
 }
 
-// The attempts to fetch a schema, and the time after which one is given up that gets no answer.
+// The attempts to fetch a schema, the time after which one is given up that gets no answer, and the longest pause between them. All together are
+// less than schema.DefaultTimeout, so that the second attempt is not cut off.
 const (
 	attempts       = 2
 	attemptTimeout = time.Second
+	maxBackoff     = 500 * time.Millisecond
 )
 
 // New returns the registries of an AWS account in a region. It needs the permission glue:GetSchemaVersion.
+//
+// An attempt that gets no answer ends after one second. With an HTTP client in cfg that is not the SDK's, or has a timeout, only that
+// client and schema.Config.Timeout end it.
 func New(cfg aws.Config) *Registry {
 	return &Registry{MaxInflated: schema.DefaultMaxBytes, client: glue.NewFromConfig(cfg, func(o *glue.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts = attempts })
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff })
 	})}
 }
 
