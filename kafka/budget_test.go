@@ -44,19 +44,20 @@ func FuzzBudget(f *testing.F) {
 		"0,", "[],", "{},", `{"":0},`, `{"a":0,"b":0},`, `"",`, "1e20,", "1.5e300,", `{"id":{"p":[]}},`, `{"id":0,"id":0},`,
 		strings.Repeat("[", 50) + strings.Repeat("]", 50) + ",", strings.Repeat(`{"":`, 50) + "0" + strings.Repeat("}", 50) + ",",
 	} {
-		f.Add([]byte(head), []byte(unit), []byte(tail))
+		f.Add([]byte(head), []byte(unit), []byte(tail), uint32(1_000_000))
+		f.Add([]byte(head), []byte(unit), []byte(tail), uint32(99_000/strings.Count(unit, ","))) // with most, about the limit of elements
 	}
 	for _, unit := range []string{`\u00e9`, `\u0001`, `<`, "\xff", `\ud83d\ude00`} {
-		f.Add([]byte(head+`"`), []byte(unit), []byte(`",`+tail))
+		f.Add([]byte(head+`"`), []byte(unit), []byte(`",`+tail), uint32(1_000_000))
 	}
-	f.Add([]byte(`{"id":1`), []byte("0"), []byte(`}`))
-	f.Add([]byte(`{"p":0`), []byte(`,"p":0`), []byte("}"))
-	f.Add([]byte(strings.Repeat(`{"b":0,"a":`, 9000)), []byte(" "), []byte("0"+strings.Repeat("}", 9000)))
-	f.Add(members(90_000, 0), []byte(nil), []byte(`"":0}}`))
-	f.Add(members(900, 1000), []byte(nil), []byte(`"":0}}`))
+	f.Add([]byte(`{"id":1`), []byte("0"), []byte(`}`), uint32(1_000_000))
+	f.Add([]byte(`{"p":0`), []byte(`,"p":0`), []byte("}"), uint32(1_000_000))
+	f.Add([]byte(strings.Repeat(`{"b":0,"a":`, 9000)), []byte(" "), []byte("0"+strings.Repeat("}", 9000)), uint32(1_000_000))
+	f.Add(members(90_000, 0), []byte(nil), []byte(`"":0}}`), uint32(1_000_000))
+	f.Add(members(900, 1000), []byte(nil), []byte(`"":0}}`), uint32(1_000_000))
 	ways := preparing(f)
-	f.Fuzz(func(t *testing.T, head, unit, tail []byte) {
-		r := &kafka.Record{Value: testkit.Repeated(head, unit, tail)}
+	f.Fuzz(func(t *testing.T, head, unit, tail []byte, n uint32) {
+		r := &kafka.Record{Value: testkit.Repeated(head, unit, tail, n)}
 		for _, way := range []string{"a path and a part", "a hash of a part"} { // the ones that do the most
 			t.Log(way)
 			testkit.WithinBudget(t, func() { _ = ways[way](r) }) // most values have an error

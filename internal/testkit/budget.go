@@ -17,14 +17,14 @@ const (
 	budgetTime   = 100 * time.Millisecond
 )
 
-// Repeated returns a value of at most 1 MB: unit as often as it fits between head and tail. So a fuzz test that changes a few bytes of them
+// Repeated returns a value of at most 1 MB: unit n times, or as often as it fits, between head and tail. So a fuzz test that changes a few bytes
 // changes a large value.
-func Repeated(head, unit, tail []byte) []byte {
-	n := 0
+func Repeated(head, unit, tail []byte, n uint32) []byte {
+	times := 0
 	if len(unit) > 0 {
-		n = max(0, budgetValue-len(head)-len(tail)) / len(unit)
+		times = min(int(n), max(0, budgetValue-len(head)-len(tail))/len(unit))
 	}
-	value := bytes.Join([][]byte{head, bytes.Repeat(unit, n), tail}, nil)
+	value := bytes.Join([][]byte{head, bytes.Repeat(unit, times), tail}, nil)
 	return value[:min(len(value), budgetValue)]
 }
 
@@ -36,12 +36,13 @@ func Repeated(head, unit, tail []byte) []byte {
 func WithinBudget(tb testing.TB, prepare func()) {
 	tb.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(16 * budgetMemory)) // what takes far too much does not stop the machine
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	took := timed(prepare)
 	runtime.ReadMemStats(&after)
 	if memory := after.TotalAlloc - before.TotalAlloc; memory > budgetMemory {
-		tb.Errorf("it took %d bytes of memory, the budget is %d", memory, budgetMemory)
+		tb.Fatalf("it took %d bytes of memory, the budget is %d", memory, budgetMemory)
 	}
 	const attempts = 10
 	limit := budgetTime
