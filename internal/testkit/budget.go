@@ -44,7 +44,7 @@ func WithinBudget(tb testing.TB, prepare func()) {
 	if memory := after.TotalAlloc - before.TotalAlloc; memory > budgetMemory {
 		tb.Fatalf("it took %d bytes of memory, the budget is %d", memory, budgetMemory)
 	}
-	const attempts = 10
+	const attempts = 5
 	limit := budgetTime
 	for range attempts {
 		if took <= limit {
