@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,8 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 // This file writes canonical JSON by RFC 8785: members are sorted by name, there is no white space, and numbers and strings have
@@ -21,45 +21,74 @@ import (
 // errAmbiguousText means that a text contains what JSON decoders put in the place of text that is not UTF-8.
 var errAmbiguousText = errors.New("contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous")
 
-// canonicalDocument decodes a JSON document whose canonical form is defined: no object has two members of one name.
-func canonicalDocument(value []byte) (any, error) {
-	doc, err := document(value)
+// object has the members of a JSON object, sorted as in canonical JSON.
+type object []member
+
+type member struct {
+	name, order string
+	value       any
+}
+
+// utf16Order replaces the first bytes of the characters from U+E000 to U+FFFF by greater ones. The bytes of texts are then in the order of their
+// code units in UTF-16, in which these characters are behind those of two units.
+var utf16Order = strings.NewReplacer("\xee", "\xf8", "\xef", "\xf9")
+
+// decodeUnique decodes a document whose canonical form is defined: no object has two members of one name. Its numbers are json.Number, and its
+// objects of the type object.
+func decodeUnique(doc []byte) (any, error) {
+	if rawjson.Elements(doc) > maxElements {
+		return nil, fmt.Errorf("the value has more than %d elements, too many for canonical JSON: hash its bytes, or take the key from a path", maxElements)
+	}
+	value, _, err := uniqueValue(doc, 0)
+	return value, err
+}
+
+// uniqueValue decodes the value that begins at start.
+func uniqueValue(doc []byte, start int) (value any, end int, err error) {
+	switch doc[start] {
+	case '{':
+		return uniqueMembers(doc, start)
+	case '[':
+		var list []any
+		end, err = rawjson.Each(doc, start, func(_ string, start int) (int, error) {
+			element, end, err := uniqueValue(doc, start)
+			list = append(list, element)
+			return end, err
+		})
+		return list, end, err
+	}
+	end = rawjson.Skip(doc, start)
+	switch scalar := doc[start:end]; scalar[0] {
+	case 'n':
+		return nil, end, nil
+	case 't', 'f':
+		return scalar[0] == 't', end, nil
+	case '"':
+		return rawjson.Text(scalar), end, nil
+	default:
+		return json.Number(scalar), end, nil
+	}
+}
+
+func uniqueMembers(doc []byte, start int) (members object, end int, err error) {
+	end, err = rawjson.Each(doc, start, func(name string, start int) (int, error) {
+		value, end, err := uniqueValue(doc, start)
+		members = append(members, member{name, utf16Order.Replace(name), value})
+		return end, err
+	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(value))
-	dec.UseNumber()
-	return doc, uniqueNames(dec)
-}
-
-// uniqueNames reads one value. It returns an error if an object in it has two members of one name.
-func uniqueNames(dec *json.Decoder) error {
-	token, err := dec.Token()
-	opening, nested := token.(json.Delim)
-	if err != nil || !nested {
-		return err
-	}
-	names := make(map[json.Token]bool)
-	for dec.More() {
-		if opening == '{' {
-			name, err := dec.Token()
-			if err != nil {
-				return err
-			}
-			if names[name] {
-				return errors.New("the value has two members of one name in an object: its canonical JSON is not defined")
-			}
-			names[name] = true
-		}
-		if err := uniqueNames(dec); err != nil {
-			return err
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.order, b.order) })
+	for i := 1; i < len(members); i++ {
+		if members[i].name == members[i-1].name { // a name may be personal data
+			return nil, 0, errors.New("the value has two members of one name in an object: its canonical JSON is not defined")
 		}
 	}
-	_, err = dec.Token()
-	return err
+	return members, end, nil
 }
 
-// appendCanonical appends the canonical JSON of a decoded value, whose numbers are json.Number.
+// appendCanonical appends the canonical JSON of a value that decodeUnique has decoded.
 func appendCanonical(out []byte, v any) (_ []byte, err error) {
 	switch v := v.(type) {
 	case json.Number:
@@ -77,7 +106,7 @@ func appendCanonical(out []byte, v any) (_ []byte, err error) {
 			}
 		}
 		return append(out, ']'), nil
-	case map[string]any:
+	case object:
 		return appendObject(out, v)
 	case bool:
 		return strconv.AppendBool(out, v), nil
@@ -85,21 +114,16 @@ func appendCanonical(out []byte, v any) (_ []byte, err error) {
 	return append(out, "null"...), nil
 }
 
-func appendObject(out []byte, members map[string]any) (_ []byte, err error) {
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b))) })
+func appendObject(out []byte, members object) (_ []byte, err error) {
 	out = append(out, '{')
-	for i, name := range names {
+	for i, m := range members {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if out, err = appendText(out, name); err != nil {
+		if out, err = appendText(out, m.name); err != nil {
 			return nil, err
 		}
-		if out, err = appendCanonical(append(out, ':'), members[name]); err != nil {
+		if out, err = appendCanonical(append(out, ':'), m.value); err != nil {
 			return nil, err
 		}
 	}

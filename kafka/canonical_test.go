@@ -94,7 +94,7 @@ func TestPartsOfAValueAreHashed(t *testing.T) {
 // What has no canonical form is no key, because two requests could have the same.
 func TestValueWithoutCanonicalJSONHasNoHash(t *testing.T) {
 	for value, says := range map[string]string{
-		``: "not JSON", `{`: "not JSON", `{} {}`: "data after", `{"a":{"b":1,"b":1}}`: "two members of one name",
+		``: "not JSON", `{`: "not JSON", `{} {}`: "after top-level value", `{"a":{"b":1,"b":1}}`: "two members of one name",
 		`{"a":1,"\u0061":2}`: "two members of one name", "\"\xff\"": "U+FFFD", `{"\ud800":1}`: "U+FFFD",
 		`9007199254740993`: "not exact", `-12345678901234567890`: "not exact", `12345678901234567.5`: "not exact", `[1e400]`: "can't be a double",
 		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000): "depth",

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
+
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 // path is a JSONPath of names and indices only: $.a.b, $['a']["b"], $.a[0]. It selects at most one element.
@@ -78,52 +79,77 @@ func parseStep(s string) (st step, rest string, ok bool) {
 	return step{}, "", false
 }
 
-// document decodes a value. Its numbers are json.Number. A tombstone is ErrNoKey.
-func document(value []byte) (doc any, err error) {
+// maxElements is the maximum number of elements of lists and objects in the JSON that a key or a fingerprint is made of. Others are passed over.
+const maxElements = 100_000
+
+// document checks that a value is JSON, and returns it without blanks around it. A tombstone is ErrNoKey.
+func document(value []byte) ([]byte, error) {
 	if value == nil {
 		return nil, fmt.Errorf("%w: it is a tombstone, which has no value", ErrNoKey)
 	}
-	dec := json.NewDecoder(bytes.NewReader(value))
-	dec.UseNumber()
-	if err := dec.Decode(&doc); err != nil {
+	if err := rawjson.Check(value); err != nil {
 		return nil, fmt.Errorf("the value (%d bytes) is not JSON: %w", len(value), err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the value (%d bytes) is not JSON: there is data after the first %d bytes", len(value), dec.InputOffset())
-	}
-	return doc, nil
+	return bytes.TrimSpace(value), nil
 }
 
-// lookup returns the elements at the paths in a document. If one is missing or null, it returns ErrNoKey and all elements that
-// were found, nil for the missing ones.
-func lookup(doc any, paths []path) ([]any, error) {
+// find returns the element at the path. If it is missing or null, it returns ErrNoKey.
+func (p path) find(doc []byte) ([]byte, error) {
+	element := doc
+	for _, s := range p.steps {
+		element = s.find(element)
+	}
+	if element == nil || string(element) == "null" {
+		return nil, fmt.Errorf("%w: the value has no %s, or it is null", ErrNoKey, p)
+	}
+	return element, nil
+}
+
+// find returns the part of an element that the step leads to, nil if there is none. Of several members of one name it is the last one, as
+// for encoding/json.
+func (s step) find(element []byte) (found []byte) {
+	if len(element) == 0 || element[0] != '{' && element[0] != '[' || (element[0] == '{') != (s.index == noIndex) {
+		return nil
+	}
+	i := 0
+	_ = rawjson.Parts(element, func(name string, start, end int) error { // returns no error
+		if name == s.name && s.index == noIndex || i == s.index {
+			found = element[start:end]
+		}
+		i++
+		return nil
+	})
+	return found
+}
+
+// decodedAt decodes the elements at the paths in a document. If one is missing or null, it returns ErrNoKey and all elements that were found, nil
+// for the missing ones.
+func decodedAt(doc []byte, paths []path, decode func(element []byte) (any, error)) ([]any, error) {
 	found := make([]any, len(paths))
 	var missing error
+	elements := 0
 	for i, p := range paths {
-		if found[i] = p.find(doc); found[i] == nil && missing == nil {
-			missing = fmt.Errorf("%w: the value has no %s, or it is null", ErrNoKey, p)
+		element, err := p.find(doc)
+		if err != nil {
+			if missing == nil {
+				missing = err
+			}
+			continue
+		}
+		if elements += rawjson.Elements(element); elements > maxElements {
+			return nil, fmt.Errorf("what is at the paths has more than %d elements: name smaller parts of the value", maxElements)
+		}
+		if found[i], err = decode(element); err != nil {
+			return nil, err
 		}
 	}
 	return found, missing
 }
 
-// find returns the element at the path, nil if there is none.
-func (p path) find(v any) any {
-	for _, s := range p.steps {
-		switch node := v.(type) {
-		case map[string]any:
-			if s.index != noIndex {
-				return nil
-			}
-			v = node[s.name]
-		case []any:
-			if s.index == noIndex || s.index >= len(node) {
-				return nil
-			}
-			v = node[s.index]
-		default:
-			return nil
-		}
-	}
-	return v
+// decodeElement decodes JSON. Its numbers are json.Number.
+func decodeElement(element []byte) (value any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(element))
+	dec.UseNumber()
+	err = dec.Decode(&value)
+	return value, err
 }

@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 // DefaultKeyHeader is the default name of the header that contains the idempotency key.
@@ -77,7 +77,8 @@ func hashText(data []byte) string {
 // members, white space and the notation of numbers and strings do not matter. With paths it hashes the canonical JSON of the array of
 // the elements at these paths, so that other elements do not matter either. A tombstone, and a missing or null element, is ErrNoKey.
 // Any other value without a canonical form is an error: one that is not JSON, has two members of one name in an object, a text with
-// U+FFFD (see JSONKey), or a whole number that a double does not hold exactly. Other numbers are rounded to doubles.
+// U+FFFD (see JSONKey), a whole number that a double does not hold exactly, or more than 100,000 elements in lists and objects. Other numbers
+// are rounded to doubles.
 //
 // Values of one key may differ in their bytes, so Config.Fingerprint should be NoFingerprint, or that of other elements.
 // ValueHashJSONKey returns an error for an invalid path.
@@ -90,16 +91,20 @@ func ValueHashJSONKey(paths ...string) (KeyFunc, error) {
 		}
 	}
 	return func(_ context.Context, r *Record) (string, error) {
-		doc, err := canonicalDocument(r.Value)
+		text, err := document(r.Value)
+		if err != nil {
+			return "", err
+		}
+		hashed, err := decodeUnique(text)
 		if err != nil {
 			return "", err
 		}
 		if len(parsed) > 0 {
-			if doc, err = lookup(doc, parsed); err != nil {
+			if hashed, err = decodedAt(text, parsed, decodeUnique); err != nil {
 				return "", err
 			}
 		}
-		canonical, err := appendCanonical(make([]byte, 0, len(r.Value)), doc)
+		canonical, err := appendCanonical(make([]byte, 0, len(r.Value)), hashed)
 		if err != nil {
 			return "", fmt.Errorf("the idempotency key can't be computed: %w", err)
 		}
@@ -114,7 +119,7 @@ func OffsetKey(_ context.Context, r *Record) (string, error) { return place(r), 
 // JSONKey returns a KeyFunc that reads the key from the value, at one or more paths such as $.payment.id or $.items[0]['sku'].
 // With one path the key is the text of the scalar at the path. With several it is a JSON array of the elements. A missing or
 // null element is ErrNoKey. A text with U+FFFD is an error: JSON decoders put it in the place of what is not UTF-8, so different keys
-// would be the same. JSONKey returns an error for an invalid path.
+// would be the same. So are more than 100,000 elements within those of several paths. JSONKey returns an error for an invalid path.
 func JSONKey(paths ...string) (KeyFunc, error) {
 	parsed, err := parsePaths(paths)
 	if err != nil {
@@ -125,11 +130,7 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 		if err != nil {
 			return "", err
 		}
-		found, err := lookup(doc, parsed)
-		if err != nil {
-			return "", err
-		}
-		key, err := keyText(found, parsed)
+		key, err := keyText(doc, parsed)
 		if err == nil && strings.ContainsRune(key, utf8.RuneError) {
 			return "", fmt.Errorf("the idempotency key %w", errAmbiguousText)
 		}
@@ -137,9 +138,13 @@ func JSONKey(paths ...string) (KeyFunc, error) {
 	}, nil
 }
 
-func keyText(found []any, paths []path) (string, error) {
-	if len(found) == 1 {
-		return scalarText(found[0], paths[0])
+func keyText(doc []byte, paths []path) (string, error) {
+	if len(paths) == 1 {
+		return scalarText(doc, paths[0])
+	}
+	found, err := decodedAt(doc, paths, decodeElement)
+	if err != nil {
+		return "", err
 	}
 	key, err := json.Marshal(found)
 	if err != nil {
@@ -148,21 +153,24 @@ func keyText(found []any, paths []path) (string, error) {
 	return string(key), nil
 }
 
-// scalarText returns an element's text: a number as it was written, a string without quotes.
-func scalarText(v any, p path) (string, error) {
-	switch v := v.(type) {
-	case string:
-		if v == "" {
+// scalarText returns the text of the element at a path: a number as it was written, a string without quotes.
+func scalarText(doc []byte, p path) (string, error) {
+	element, err := p.find(doc)
+	if err != nil {
+		return "", err
+	}
+	switch element[0] {
+	case '{', '[':
+		return "", fmt.Errorf("%s is an object or an array: an idempotency key must be a string, a number or a boolean; "+
+			"name several paths for a composite key", p)
+	case '"':
+		text := rawjson.Text(element)
+		if text == "" {
 			return "", fmt.Errorf("%w: %s is empty", ErrNoKey, p)
 		}
-		return v, nil
-	case json.Number:
-		return v.String(), nil
-	case bool:
-		return strconv.FormatBool(v), nil
+		return text, nil
 	}
-	return "", fmt.Errorf("%s is an object or an array: an idempotency key must be a string, a number or a boolean; "+
-		"name several paths for a composite key", p)
+	return string(element), nil
 }
 
 // FingerprintFunc returns a record's fingerprint. An error has the same effects as one of a KeyFunc, except ErrNoKey: the record is sent
@@ -181,7 +189,8 @@ func NoFingerprint(context.Context, *Record) (store.Fingerprint, error) {
 
 // JSONFingerprint returns a FingerprintFunc for the elements at the paths in the value. Use it if the values of one request
 // differ between deliveries in other elements. A missing element counts as null. An element with U+FFFD is an error: JSON decoders
-// put it in the place of what is not UTF-8, so different values would have one fingerprint.
+// put it in the place of what is not UTF-8, so different values would have one fingerprint. So are more than 100,000 elements within those
+// at the paths.
 func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 	parsed, err := parsePaths(paths)
 	if err != nil {
@@ -195,7 +204,10 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 		if err != nil {
 			return store.Fingerprint{}, err
 		}
-		found, _ := lookup(doc, parsed)
+		found, err := decodedAt(doc, parsed, decodeElement)
+		if err != nil && !errors.Is(err, ErrNoKey) {
+			return store.Fingerprint{}, err
+		}
 		text, err := json.Marshal(found)
 		if err != nil {
 			return store.Fingerprint{}, fmt.Errorf("the fingerprint can't be encoded: %w", err)

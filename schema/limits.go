@@ -1,6 +1,10 @@
 package schema
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/idemsk/idemsk/internal/rawjson"
+)
 
 // The defaults of Limits. Records that keep to them take at most about 64 MB of memory until they are handled.
 const (
@@ -31,11 +35,17 @@ func (l Limits) Meter() *Meter {
 
 // Add counts an element that has the given number of bytes, for example those of its name. It returns an error beyond a limit.
 func (m *Meter) Add(bytes int) error {
-	m.elements++
-	if m.elements > m.limits.MaxElements {
-		return fmt.Errorf("it has more than %d elements (schema.Limits.MaxElements)", m.limits.MaxElements)
+	if err := m.addElements(1); err != nil {
+		return err
 	}
 	return m.AddBytes(bytes)
+}
+
+func (m *Meter) addElements(n int) error {
+	if m.elements += n; m.elements > m.limits.MaxElements {
+		return fmt.Errorf("it has more than %d elements (schema.Limits.MaxElements)", m.limits.MaxElements)
+	}
+	return nil
 }
 
 // AddBytes counts bytes that belong to no element of their own.
@@ -47,24 +57,11 @@ func (m *Meter) AddBytes(bytes int) error {
 	return nil
 }
 
-// checkJSON counts the elements of JSON without parsing it: each is behind a comma or the beginning of a list or an object.
+// checkJSON applies the limits to JSON without parsing it.
 func (l Limits) checkJSON(data []byte) error {
 	m := l.Meter()
 	if err := m.AddBytes(len(data)); err != nil {
 		return err
 	}
-	inString := false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case !inString && (c == ',' || c == '[' || c == '{'):
-			if err := m.Add(0); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return m.addElements(rawjson.Elements(data))
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 // Record is a record of an event.
@@ -85,7 +87,7 @@ func (e *Event) parsePartition(id string, records []byte) error {
 		return fmt.Errorf("records[%q] is no list", id)
 	}
 	i := 0
-	return parts(records, func(_ string, start, end int) error {
+	return rawjson.Parts(records, func(_ string, start, end int) error {
 		var offset *int64
 		r := records[start:end:end]
 		err := fields(r, func(key string, value []byte) error { // encoding/json would read "Offset" as well
@@ -126,4 +128,28 @@ func IsKafka(payload []byte) bool {
 		}
 	}
 	return false
+}
+
+// valid returns an error for a text that is not a JSON object.
+func valid(text []byte) error {
+	if err := rawjson.Check(text); err != nil {
+		return err
+	}
+	return object(text)
+}
+
+// object returns an error for a value that is not an object.
+func object(text []byte) error {
+	if bytes.TrimLeft(text, " \t\r\n")[0] != '{' {
+		return errors.New("it is not a JSON object")
+	}
+	return nil
+}
+
+// fields calls f for each member of an object, in order.
+func fields(text []byte, f func(key string, value []byte) error) error {
+	if err := object(text); err != nil {
+		return err
+	}
+	return rawjson.Parts(text, func(key string, start, end int) error { return f(key, text[start:end:end]) })
 }

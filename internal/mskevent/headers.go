@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 // WithHeaders returns the JSON of the record with headers added behind its own. Nothing else of the JSON changes. A record whose
@@ -21,7 +23,7 @@ func (r *Record) WithHeaders(headers ...Header) (json.RawMessage, error) {
 	}
 	start, end := 0, 0 // of the value of the last field "headers", which is the one that counts
 	count := 0
-	err := parts(r.JSON, func(key string, from, to int) error {
+	err := rawjson.Parts(r.JSON, func(key string, from, to int) error {
 		if count++; key == "headers" {
 			start, end = from, to
 		}

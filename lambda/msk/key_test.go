@@ -71,7 +71,7 @@ func TestKeys(t *testing.T) {
 		"JSON, object":              {key: jsonKey(t, "$.id"), r: record{value: `{"id":{}}`}, says: "$.id is an object or an array"},
 		"JSON, tombstone":           {key: jsonKey(t, "$.id"), r: record{null: true}, says: "tombstone", noKey: true},
 		"JSON, not JSON":            {key: jsonKey(t, "$.id"), r: record{value: `{"id":`}, says: "the value (6 bytes) is not JSON"},
-		"JSON, more than JSON":      {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"} {}`}, says: "there is data after the first"},
+		"JSON, more than JSON":      {key: jsonKey(t, "$.id"), r: record{value: `{"id":"k"} {}`}, says: "after top-level value"},
 		"JSON, empty value":         {key: jsonKey(t, "$.id"), r: record{}, says: "is not JSON"},
 		"JSON, not UTF-8":           {key: jsonKey(t, "$.id"), r: record{value: "{\"id\":\"a\xff\"}"}, says: "contains U+FFFD"},
 		"JSON, half a character":    {key: jsonKey(t, "$.id"), r: record{value: `{"id":"a\ud800"}`}, says: "contains U+FFFD"},

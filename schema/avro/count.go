@@ -141,7 +141,7 @@ func (c *counter) count(data []byte, m *schema.Meter, name string, depth int) (r
 
 // blocks counts the items of a list or map. A negative number of them has the size of the block behind it.
 func (c *counter) blocks(data []byte, m *schema.Meter, depth int) ([]byte, error) {
-	for {
+	for items := int64(0); ; {
 		n, rest, err := long(data)
 		if data = rest; err != nil || n == 0 {
 			return data, err
@@ -154,12 +154,32 @@ func (c *counter) blocks(data []byte, m *schema.Meter, depth int) ([]byte, error
 				return nil, errMalformed
 			}
 		}
+		if err := c.copied(items, m); err != nil {
+			return nil, err
+		}
+		items += n
 		for ; n > 0; n-- {
 			if data, err = c.item(data, m, depth); err != nil {
 				return nil, err
 			}
 		}
 	}
+}
+
+// copiesPerElement is the number of items whose copying takes about as much as an element.
+const copiesPerElement = 16
+
+// copied counts the items of a list that the library copies, which are those of the blocks before each block.
+func (c *counter) copied(items int64, m *schema.Meter) error {
+	if c.kind != "array" {
+		return nil
+	}
+	for range items / copiesPerElement {
+		if err := m.Add(0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // item counts an item of a list, or the key and the value of an entry of a map.

@@ -40,11 +40,26 @@ func New(urls []string, options ...sr.ClientOpt) (*Registry, error) {
 	protocols.SetHTTP1(true) // a silent connection with HTTP/2 would be used again
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, Protocols: protocols}
 	own := []sr.ClientOpt{sr.URLs(slices.Clone(urls)...), sr.HTTPClient(&http.Client{Transport: transport, Timeout: attemptTimeout}), sr.UserAgent("idemsk")}
-	client, err := sr.NewClient(append(own, options...)...)
+	client, err := newClient(append(own, options...))
 	if err != nil {
 		return nil, fmt.Errorf("confluent: %w", err)
 	}
 	return &Registry{client: client, name: "the registry " + strings.Join(names, ",")}, nil
+}
+
+// newClient returns a client whose answers are bounded, whichever HTTP client the options have.
+func newClient(options []sr.ClientOpt) (*sr.Client, error) {
+	unbounded, err := sr.NewClient(options...)
+	if err != nil {
+		return nil, err
+	}
+	own, _ := unbounded.OptValue(sr.HTTPClient).(*http.Client) // it always has one
+	client := *own
+	if client.Transport == nil {
+		client.Transport = http.DefaultTransport
+	}
+	client.Transport = bounded{client.Transport}
+	return sr.NewClient(append(options, sr.DialTLSConfig(nil), sr.HTTPClient(&client))...) // the transport has the settings of TLS by now
 }
 
 // String returns the addresses.

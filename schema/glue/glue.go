@@ -26,21 +26,29 @@ import (
 type Registry struct {
 	client *glue.Client
 	// MaxInflated is the maximum size of a value that its producer compressed, without the compression. New sets it to
-	// schema.DefaultMaxBytes. It must not be changed once the registry is in use.
+	// DefaultMaxInflated. It must not be changed once the registry is in use.
 	MaxInflated int
 }
 
-// The attempts to fetch a schema, and the time after which one is given up that gets no answer.
+// DefaultMaxInflated is the default of Registry.MaxInflated. It is less than schema.DefaultMaxBytes, because to decompress takes time, too.
+const DefaultMaxInflated = 4 << 20
+
+// The attempts to fetch a schema, the time after which one is given up that gets no answer, and the longest pause between them. All together are
+// less than schema.DefaultTimeout, so that the second attempt is not cut off.
 const (
 	attempts       = 2
 	attemptTimeout = time.Second
+	maxBackoff     = 500 * time.Millisecond
 )
 
 // New returns the registries of an AWS account in a region. It needs the permission glue:GetSchemaVersion.
+//
+// An attempt that gets no answer ends after one second. With an HTTP client in cfg that is not the SDK's, or has a timeout, only that
+// client and schema.Config.Timeout end it.
 func New(cfg aws.Config) *Registry {
-	return &Registry{MaxInflated: schema.DefaultMaxBytes, client: glue.NewFromConfig(cfg, func(o *glue.Options) {
+	return &Registry{MaxInflated: DefaultMaxInflated, client: glue.NewFromConfig(cfg, func(o *glue.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts = attempts })
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff })
 	})}
 }
 
@@ -79,16 +87,17 @@ func inflate(data []byte, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it can't be decompressed: %w", err)
 	}
-	out, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	var out bytes.Buffer // io.ReadAll allocates several times the size
+	_, err = out.ReadFrom(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("it can't be decompressed: %w", err)
-	case len(out) > limit:
+	case out.Len() > limit:
 		return nil, fmt.Errorf("it is decompressed to more than %d bytes (glue.Registry.MaxInflated)", limit)
 	case source.Len() > 0:
 		return nil, fmt.Errorf("there are %d bytes behind the compressed value", source.Len())
 	}
-	return out, nil
+	return out.Bytes(), nil
 }
 
 // uuid returns 16 bytes as a UUID.

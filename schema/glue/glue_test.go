@@ -1,9 +1,12 @@
 package glue_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/glue"
@@ -73,5 +76,44 @@ func TestVersionsThatAProducerRegisters(t *testing.T) {
 	}
 	if _, err := registry.Fetch(t.Context(), "00000000-0000-0000-0000-000000000001"); !errors.Is(err, schema.ErrUnknown) {
 		t.Errorf("a version that does not exist: %v", err)
+	}
+}
+
+// A service that takes connections and never answers is given up after two attempts, long before the time of the caller.
+func TestSilentServiceIsGivenUp(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan int)
+	go func() {
+		var open []net.Conn
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				break
+			}
+			open = append(open, conn)
+		}
+		for _, conn := range open {
+			_ = conn.Close() // of the test
+		}
+		accepted <- len(open)
+	}()
+	cfg := awstest.Config(t, "http://"+listener.Addr().String())
+	cfg.HTTPClient = nil // the SDK's, as in a program: that of the tests has no limit
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = own.New(cfg).Fetch(ctx, "00000000-0000-0000-0000-000000000001")
+	var timeout net.Error
+	if !errors.As(err, &timeout) || !timeout.Timeout() || ctx.Err() != nil {
+		t.Errorf("%v; want that an attempt got no answer in time", err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := <-accepted; got != 2 {
+		t.Errorf("%d connections, want 2: one for each attempt", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/schema"
+	"github.com/idemsk/idemsk/schema/jsonschema"
 )
 
 // Numbers that would take long to calculate with are refused before they are validated.
@@ -50,8 +51,44 @@ func TestStepsOfAValidationAreBounded(t *testing.T) {
 			}
 		}
 	}
-	typ := compile(t, schema.Schema{Text: `{"items":{"allOf":[{"type":"integer"},{"minimum":0}]}}`})
-	if _, err := typ.ToJSON([]byte("[" + strings.Repeat("0,", 50_000) + "0]")); err != nil {
-		t.Errorf("a long list: %v", err)
+}
+
+// An ordinary list is validated, and more steps can be set.
+func TestStepsAreConfigured(t *testing.T) {
+	t.Parallel()
+	list := &schema.Schema{Text: `{"items":{"allOf":[{"type":"integer"},{"minimum":0}]}}`}
+	for items, want := range map[int]map[int]string{19_000: {0: ""}, 50_000: {0: "more than 60000 steps", 200_000: ""}} {
+		for steps, says := range want {
+			typ, err := jsonschema.Format{MaxSteps: steps}.Compile(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = typ.ToJSON([]byte("[" + strings.Repeat("0,", items-1) + "0]"))
+			if (err == nil) != (says == "") || !strings.Contains(fmt.Sprint(err), says) {
+				t.Errorf("%d items, %d steps: %v; want %q", items, steps, err, says)
+			}
+		}
+	}
+}
+
+// What takes long for one part of a schema counts as several steps: texts and numbers, patterns, and comparisons.
+func TestWorkWithinAPartIsBounded(t *testing.T) {
+	t.Parallel()
+	nested := strings.Repeat("[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,", 4000) + "0" + strings.Repeat("]", 4000)
+	text := `"` + strings.Repeat("a", 1_000_000) + `"`
+	for name, tc := range map[string]struct{ schema, value string }{
+		"a pattern":                {`{"pattern":"(a?){400}c"}`, text},
+		"a pattern of names":       {`{"patternProperties":{"(a?){400}c":{}}}`, `{` + text + `:0}`},
+		"a text that is a pattern": {`{"format":"regex"}`, text},
+		"a text, many times":       {`{"allOf":[` + strings.Repeat("{},", 999) + `{}]}`, text},
+		"large numbers":            {`{"items":{"minimum":0}}`, "[" + strings.Repeat("1e1000,", 9999) + "0]"},
+		"lists that are unique":    {`{"uniqueItems":true,"items":{"$ref":"#"}}`, nested},
+		"values of an enumeration": {`{"items":{"enum":[1,2,3,4,5,6,7,8,9]}}`, "[" + strings.Repeat("0,", 9999) + "0]"},
+		"items that are no texts":  {`{"allOf":[` + strings.Repeat(`{"items":{"type":"string"}},`, 99) + `{}]}`, "[" + strings.Repeat("0,", 9999) + "0]"},
+	} {
+		_, err := compile(t, schema.Schema{Text: tc.schema}).ToJSON([]byte(tc.value))
+		if err == nil || !strings.Contains(err.Error(), "more than 60000 steps") {
+			t.Errorf("%s: %.100v", name, err)
+		}
 	}
 }

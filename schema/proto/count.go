@@ -19,6 +19,9 @@ func count(data []byte, message protoreflect.MessageDescriptor, group protowire.
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is deeper than %d messages in each other", maxDepth)
 	}
+	if err := m.Add(0); err != nil { // a message takes as much as a field
+		return nil, err
+	}
 	for len(data) > 0 {
 		number, wire, n := protowire.ConsumeTag(data)
 		if n < 0 {
