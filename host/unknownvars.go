@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/idemsk/idemsk/internal/near"
 )
 
 // ours is the prefix of this project's variables.
@@ -20,8 +22,8 @@ func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
 	}
 	for _, name := range v.unread(v.environ()) {
 		attrs := []slog.Attr{slog.String("variable", name)}
-		if near := nearest(name, slices.Sorted(maps.Keys(v.asked))); near != "" {
-			attrs = append(attrs, slog.String("perhaps", near))
+		if meant := nearest(name, slices.Sorted(maps.Keys(v.asked))); meant != "" {
+			attrs = append(attrs, slog.String("perhaps", meant))
 		}
 		logger.LogAttrs(ctx, slog.LevelWarn, name+" is set, but the configuration does not read it: is the name misspelt?", attrs...)
 	}
@@ -46,30 +48,9 @@ func nearest(name string, candidates []string) string {
 	const share = 3
 	best, fewest := "", (len(name)-len(ours)+share-1)/share+1
 	for _, c := range candidates {
-		if n := mistakes(name, c); n < fewest {
+		if n := near.Distance(name, c); n < fewest {
 			best, fewest = c, n
 		}
 	}
 	return best
-}
-
-// mistakes returns the Levenshtein distance: how many bytes must be inserted, removed or replaced to turn a into b.
-func mistakes(a, b string) int {
-	row := make([]int, len(b)+1) // the distances of a's first bytes to each prefix of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

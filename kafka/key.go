@@ -15,9 +15,6 @@ import (
 	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
-// DefaultKeyHeader is the default name of the header that contains the idempotency key.
-const DefaultKeyHeader = "idempotency-key"
-
 // ErrNoKey means that a record has no idempotency key.
 var ErrNoKey = errors.New("the record has no idempotency key")
 
@@ -27,29 +24,6 @@ var ErrNoKey = errors.New("the record has no idempotency key")
 // After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by idem.Unavailable the record is retried, and the
 // attempt is not counted. After any other error it is sent to the dead letters.
 type KeyFunc func(ctx context.Context, r *Record) (string, error)
-
-// HeaderKey returns a KeyFunc that reads the key from a header. A null or empty value is ErrNoKey. Two different values are an
-// error, because the key is ambiguous.
-func HeaderKey(name string) KeyFunc {
-	return func(_ context.Context, r *Record) (string, error) {
-		var key []byte
-		found := false
-		for i := range r.Headers {
-			h := &r.Headers[i]
-			if h.Key != name {
-				continue
-			}
-			if found && !bytes.Equal(key, h.Value) {
-				return "", fmt.Errorf("the header %q is there more than once, with different values: the idempotency key is ambiguous", name)
-			}
-			key, found = h.Value, true
-		}
-		if len(key) == 0 {
-			return "", fmt.Errorf("%w in the header %q", ErrNoKey, name)
-		}
-		return string(key), nil
-	}
-}
 
 // RecordKey returns the key of the Kafka record. A null or empty key is ErrNoKey.
 func RecordKey(_ context.Context, r *Record) (string, error) {

@@ -43,12 +43,19 @@ func (e *unknownTokenError) Error() string {
 
 func (e *unknownTokenError) Unwrap() error { return e.failed }
 
+// anotherValue explains idem.Mismatched.
+const anotherValue = "a record with another value used this idempotency key before. If the producer changes a part of the value on a retry, " +
+	"such as a timestamp, compare only the parts that identify the request (IDEMSK_FINGERPRINT=json:$.a,$.b), or nothing (none). " +
+	"If this is another request, it needs another key"
+
 // unfit returns the error if a record can't be handled under its key because of the outcome, and must be sent to the dead
 // letters under its place; otherwise nil.
 func unfit(out *idem.Outcome, redrive int64) error {
 	var failed *idem.AlreadyFailedError
 	switch {
-	case out.Kind == idem.Mismatched || out.Kind == idem.InvalidKey:
+	case out.Kind == idem.Mismatched:
+		return fmt.Errorf("%s: %w", anotherValue, out.Err)
+	case out.Kind == idem.InvalidKey:
 		return out.Err
 	case errors.As(out.Err, &failed) && failed.Token < redrive:
 		return &unknownTokenError{failed: failed, carried: redrive}

@@ -17,8 +17,8 @@ import (
 const (
 	// IDHeader contains the event's ID. Events must not have this header.
 	IDHeader = "event-id"
-	// KeyHeader contains the event's ID, unless the event has this header itself. It is the default header of idempotency keys
-	// for idemsk's consumers.
+	// KeyHeader contains the event's ID, unless the event has this header itself, in upper or lower case. It is the default header of
+	// idempotency keys for idemsk's consumers.
 	KeyHeader = "idempotency-key"
 )
 
@@ -63,7 +63,7 @@ func (e *Event) Size() int {
 func (e *Event) RecordHeaders() []Header {
 	headers := make([]Header, 0, len(e.Headers)+2)
 	headers = append(headers, Header{Key: IDHeader, Value: []byte(e.ID)})
-	if !slices.ContainsFunc(e.Headers, func(h Header) bool { return h.Key == KeyHeader }) {
+	if !slices.ContainsFunc(e.Headers, func(h Header) bool { return strings.EqualFold(h.Key, KeyHeader) }) {
 		headers = append(headers, Header{Key: KeyHeader, Value: []byte(e.ID)})
 	}
 	return append(headers, e.Headers...)

@@ -84,6 +84,7 @@ func TestRecordHeadersContainTheID(t *testing.T) {
 		{nil, []outbox.Header{h("event-id", "1"), h("idempotency-key", "1")}},
 		{[]outbox.Header{h("a", "x")}, []outbox.Header{h("event-id", "1"), h("idempotency-key", "1"), h("a", "x")}},
 		{[]outbox.Header{h("a", "x"), h("idempotency-key", "order-7")}, []outbox.Header{h("event-id", "1"), h("a", "x"), h("idempotency-key", "order-7")}},
+		{[]outbox.Header{h("Idempotency-Key", "order-7")}, []outbox.Header{h("event-id", "1"), h("Idempotency-Key", "order-7")}},
 	} {
 		e := outbox.Event{ID: "1", Headers: tc.own}
 		if got := e.RecordHeaders(); !reflect.DeepEqual(got, tc.want) {

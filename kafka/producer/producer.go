@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -40,7 +41,7 @@ func Derive(fields ...string) string {
 	return uuid.Of(sha256.Sum256(name))
 }
 
-// Hook returns a hook of a client that sets the header of each record that has none, when the record is produced. It calls key from the
+// Hook returns a hook of a client that sets the header of each record that has none, in upper or lower case, when the record is produced. It calls key from the
 // goroutines that produce. If key returns an empty string, the record gets no header.
 func Hook(key func(r *kgo.Record) string) kgo.Hook { return hook(key) }
 
@@ -50,7 +51,7 @@ var _ kgo.HookProduceRecordBuffered = hook(nil)
 
 // OnProduceRecordBuffered implements kgo.HookProduceRecordBuffered.
 func (key hook) OnProduceRecordBuffered(r *kgo.Record) {
-	if slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == Header }) {
+	if slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return strings.EqualFold(h.Key, Header) }) {
 		return
 	}
 	if k := key(r); k != "" {

@@ -58,6 +58,7 @@ func TestHookSetsTheHeaderOnce(t *testing.T) {
 		{kgo.Record{Key: []byte("a"), Headers: common}, []string{"source=web", "idempotency-key=a"}},
 		{kgo.Record{Key: []byte("b"), Headers: common}, []string{"source=web", "idempotency-key=b"}},
 		{kgo.Record{Key: []byte("a"), Headers: []kgo.RecordHeader{{Key: "idempotency-key", Value: []byte("own")}}}, []string{"idempotency-key=own"}},
+		{kgo.Record{Key: []byte("a"), Headers: []kgo.RecordHeader{{Key: "Idempotency-Key", Value: []byte("own")}}}, []string{"Idempotency-Key=own"}},
 		{kgo.Record{}, nil},
 	} {
 		first := &tc.record

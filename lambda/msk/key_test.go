@@ -3,6 +3,7 @@ package msk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,9 +47,13 @@ func TestKeys(t *testing.T) {
 		"header, twice the same":    {key: header, r: record{}.header("id", "k").header("id", "k"), want: "k"},
 		"header, twice different":   {key: header, r: record{}.header("id", "k").header("id", "l"), says: `header "id" is there more than once`},
 		"header, empty and not":     {key: header, r: record{}.header("id", "").header("id", "l"), says: "more than once"},
-		"header, empty":             {key: header, r: record{}.header("id", ""), says: `in the header "id"`, noKey: true},
+		"header, empty":             {key: header, r: record{}.header("id", ""), says: `in the header "id", which is empty`, noKey: true},
+		"header, of the case empty": {key: header, r: record{}.header("id", "").header("ID", "k"), says: `in the header "id", which is empty`, noKey: true},
 		"header, null":              {key: header, r: record{raw: `"headers":[{"id":null}]`}, says: `in the header "id"`, noKey: true},
-		"header, of another case":   {key: header, r: record{}.header("Id", "k"), says: `in the header "id"`, noKey: true},
+		"header, of another case":   {key: header, r: record{}.header("Id", "k").header("Id", "k"), want: "k"},
+		"header, of the exact case": {key: header, r: record{}.header("Id", "k").header("ID", "k").header("id", "l"), want: "l"},
+		"header, of two cases":      {key: header, r: record{}.header("ID", "k").header("Id", "k"), says: `the headers "ID" and "Id" differ only in upper and lower case`},
+		"header, another case, two": {key: header, r: record{}.header("Id", "k").header("Id", "l"), says: `header "Id" is there more than once`},
 		"header, none":              {key: header, r: record{}, says: `in the header "id"`, noKey: true},
 		"Kafka key":                 {key: kafka.RecordKey, r: record{kafkaKey: "k"}, want: "k"},
 		"Kafka key, null":           {key: kafka.RecordKey, r: record{}, says: "Kafka key is empty", noKey: true},
@@ -96,6 +101,31 @@ func TestKeys(t *testing.T) {
 			}
 			equal(t, "key", got, tc.want)
 		})
+	}
+}
+
+// A producer that writes the name of the header in another way is told which name it wrote.
+func TestMissingKeyNamesASimilarHeader(t *testing.T) {
+	for name, tc := range map[string]struct{ headers, similar string }{
+		"idempotency-key": {"trace Idempotency_Key x-idempotency-key", "Idempotency_Key"},
+		"Idempotency_Key": {"x-idempotency-key key trace", "x-idempotency-key"},
+		"payment-id":      {"trace paymnt-id", "paymnt-id"},
+		"paymentId":       {"id payment", "payment"},
+		"id":              {"payment-id idle", ""},
+		"request-key":     {"trace source " + strings.Repeat("request-key", 10), ""},
+	} {
+		r := &kafka.Record{}
+		for header := range strings.FieldsSeq(tc.headers) {
+			r.Headers = append(r.Headers, kafka.Header{Key: header, Value: []byte("secret")})
+		}
+		_, err := kafka.HeaderKey(name)(t.Context(), r)
+		want := fmt.Sprintf("%v in the header %q", kafka.ErrNoKey, name)
+		if tc.similar != "" {
+			want += fmt.Sprintf(": is it in %q? IDEMSK_KEY=header:NAME sets the name", tc.similar)
+		}
+		if !errors.Is(err, kafka.ErrNoKey) || err.Error() != want {
+			t.Errorf("%s: %v; want %s", name, err, want)
+		}
 	}
 }
 

@@ -83,7 +83,7 @@ func TestMismatchIsDeadLetteredAndLeavesTheKeyUnchanged(t *testing.T) {
 	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
 	letter := s.letters.sent[0]
 	equal(t, "the letter's key", letter.IdempotencyKey, "ledger@payments-0@7@1767225600000")
-	wantContains(t, letter.Error.Message, "another fingerprint")
+	wantContains(t, letter.Error.Message, "another value used this idempotency key before", "IDEMSK_FINGERPRINT=json:$.a,$.b", "another fingerprint")
 	equal(t, "code", letter.Error.Code, store.CodePermanent)
 }
 

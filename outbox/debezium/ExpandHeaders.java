@@ -16,7 +16,7 @@ import org.apache.kafka.connect.transforms.Transformation;
 /**
  * A transform of Kafka Connect that replaces the header {@code headers}, which Debezium's outbox event router takes from the column of
  * that name, by the event's own headers. All headers become bytes, for ByteArrayConverter. An event's own {@code idempotency-key}
- * replaces the event's ID, as with the polling relay.
+ * replaces the event's ID, in upper or lower case, as with the polling relay.
  */
 public final class ExpandHeaders<R extends ConnectRecord<R>> implements Transformation<R> {
     private static final String COLUMN = "headers";
@@ -30,9 +30,13 @@ public final class ExpandHeaders<R extends ConnectRecord<R>> implements Transfor
             return r;
         }
         var own = expand(r, column);
+        boolean ownKey = false;
+        for (Header h : own) {
+            ownKey |= h.key().equalsIgnoreCase(KEY);
+        }
         Headers all = new ConnectHeaders();
         for (Header h : r.headers()) {
-            if (h != column && !(h.key().equals(KEY) && own.lastWithName(KEY) != null)) {
+            if (h != column && !(h.key().equals(KEY) && ownKey)) {
                 all.addBytes(h.key(), bytes(h.value()));
             }
         }

@@ -278,18 +278,8 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 			return usagef("--store postgres and --store redis take the URL from IDEMSK_STORE_URL, which is not set")
 		}
 	}
-	if l.layer {
-		if err := l.wrap(); err != nil {
-			return err
-		}
-	}
-	if o.Function == "" && o.Invoke == "" {
-		path, err := findExample(o)
-		if err != nil {
-			return err
-		}
-		o.Example = true
-		o.Function = quoted(path)
+	if err := l.resolveFunction(); err != nil {
+		return err
 	}
 	if o.Invoke != "" {
 		o.FunctionName = cmp.Or(o.FunctionName, "function") // the name that runtime interface emulators use
@@ -303,6 +293,29 @@ func (l *localCommand) resolve(ctx context.Context) (err error) {
 		flags := l.awsFlags
 		flags.endpoint = endpoint
 		return flags.load(ctx)
+	}
+	return nil
+}
+
+// resolveFunction sets the function's command.
+func (l *localCommand) resolveFunction() error {
+	o := &l.opt
+	if l.layer {
+		if err := l.wrap(); err != nil {
+			return err
+		}
+	}
+	if o.Function == "" && o.Invoke == "" {
+		path, err := findExample(o)
+		if err != nil {
+			return err
+		}
+		o.Example = true
+		o.Function = quoted(path)
+	}
+	if o.Prove && o.Function != "" && !o.IsExample() {
+		return usagef("--prove needs the example function, because it reads the ledger that the example writes, and can't read the effects of %q. "+
+			"--bookings names what another function booked more than once", o.Function)
 	}
 	return nil
 }

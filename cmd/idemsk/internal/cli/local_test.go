@@ -182,6 +182,7 @@ func TestLocalThatCannotStart(t *testing.T) {
 		{[]string{"x"}, 2, `"x"`},
 		{[]string{"--compare"}, 2, "--compare needs --prove"},
 		{[]string{"--prove"}, 2, "--prove needs --until-drained"},
+		{[]string{"--function", "python3 -m awslambdaric app.handler", "--prove", "--until-drained"}, 2, "can't read the effects of \"python3 -m awslambdaric"},
 		{[]string{"--store", "x"}, 2, `idemsk local: --store is "x"`},
 		{[]string{"--store", "http://" + closed}, 1, "no DynamoDB answers at http://" + closed},
 		{[]string{"--tls"}, 2, "need --brokers"},

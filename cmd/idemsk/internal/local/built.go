@@ -1,8 +1,10 @@
 package local
 
 import (
+	"debug/buildinfo"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -23,6 +25,26 @@ func FindConsumer() (string, error) {
 // FindLayer finds the wrapper script of the built layer as FindFunction finds the function.
 func FindLayer(store string) (string, error) {
 	return find("layer", filepath.Join("dist", builtName("layer", runtime.GOOS, runtime.GOARCH, store), "idemsk"), store)
+}
+
+// examplePackage is the package of the example function. Those for the other stores, and the consumer process, are below it.
+const examplePackage = "github.com/idemsk/idemsk/lambda/handler"
+
+// IsExample reports whether the function is the example: it is the default one, or its program was built from the example's package.
+func (o *Options) IsExample() bool {
+	if o.Example {
+		return true
+	}
+	command, err := Words(o.Function)
+	if err != nil {
+		return false
+	}
+	program, err := exec.LookPath(command[0])
+	if err != nil {
+		return false
+	}
+	built, err := buildinfo.ReadFile(program)
+	return err == nil && strings.HasPrefix(built.Path+"/", examplePackage+"/")
 }
 
 // find finds a built program in dist. The build for DynamoDB may also be in the folder of the tool.

@@ -144,7 +144,7 @@ func (b *buttons) whyNoEffect() string {
 		return "a function behind an endpoint can't be killed from here"
 	case o.storeKind() != StoreFake:
 		return "effects are observed at the DynamoDB in the process of idemsk local: --store fake"
-	case !o.example() && len(o.Tables) == 0:
+	case !o.Example && len(o.Tables) == 0:
 		return "the effects of this function are not known here: a write to a table of the DynamoDB in this process would be, with --create-table"
 	}
 	return ""

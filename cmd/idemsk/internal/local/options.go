@@ -88,7 +88,7 @@ type Options struct {
 	// Function is the command of a function that uses the Runtime API, Invoke the URL of a Lambda Invoke endpoint. One of them is set.
 	Function string
 	Invoke   string
-	// Example is true if the function is the example. It gets variables that only the example reads.
+	// Example is true if the function is known to be the example, see IsExample. The example gets variables that only it reads.
 	Example bool
 	// FunctionName is the function's name. The URL in Invoke may contain it instead.
 	FunctionName string
@@ -243,9 +243,6 @@ func (o *Options) variable(name string) (value string) {
 	}
 	return value
 }
-
-// example reports whether the function is the example, or an option requires it.
-func (o *Options) example() bool { return o.Example || o.Produce > 0 || o.Prove }
 
 // validate returns the function's command, if it has one.
 func (o *Options) validate() (command []string, err error) {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,12 +35,12 @@ import (
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
 )
 
-// Only the example gets the variables of the example. In another function, idemsk would log them as misspelt.
+// Only the example gets the variables of the example, also with generated payments. In another function, idemsk would log them as misspelt.
 func TestVariablesOfTheExample(t *testing.T) {
 	t.Parallel()
 	for _, example := range []bool{false, true} {
 		o, s := options(t, "environment")
-		o.Brokers, o.Example = newCluster(t, "a").ListenAddrs(), example
+		o.Produce, o.Example = 1, example
 		if _, err := run(t, o); err != nil {
 			t.Fatal(err)
 		}
@@ -47,6 +48,26 @@ func TestVariablesOfTheExample(t *testing.T) {
 			if strings.Contains(s.String(), name) != example {
 				t.Errorf("example %t: %s in\n%s", example, name, s)
 			}
+		}
+	}
+}
+
+// The example is recognised by the package that it was built from, wherever it is.
+func TestIsExample(t *testing.T) {
+	t.Parallel()
+	program, err := consumer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]bool{
+		"'" + handler + "'": true, "'" + program + "' --flag": true, "'" + other + "'": false, "sh -c '" + handler + "'": false, "./nowhere": false, "'": false,
+	} {
+		if o := (&local.Options{Function: command}); o.IsExample() != want {
+			t.Errorf("%s: %t; want %t", command, !want, want)
 		}
 	}
 }

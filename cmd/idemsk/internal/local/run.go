@@ -45,6 +45,7 @@ func once(ctx context.Context, o Options, shown *pages) (report *Report, err err
 	}
 	o.ESM.FunctionARN = arnOf(o.FunctionName)
 	o.UntilDrained = o.UntilDrained || len(o.ESM.Events) > 0
+	o.Example = o.IsExample()
 	r := &run{o: &o, command: command, pages: shown, log: &lineWriter{w: o.Log}, produced: make(chan struct{}), cut: make(chan struct{})}
 	ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)

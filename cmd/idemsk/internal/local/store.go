@@ -227,7 +227,7 @@ func (s *runStore) variablesOf(o *Options) []string {
 		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
 		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=" + usualSkew.String(),
 	}, s.variables...)
-	if o.example() {
+	if o.Example {
 		env = append(env, "IDEMSK_LEDGER_TABLE="+s.Ledger, "IDEMSK_SIMULATE=on")
 	}
 	if o.audited() {

@@ -41,7 +41,7 @@ type verdict struct {
 
 func newVerdict(r *run) *verdict {
 	v := &verdict{run: r}
-	if !r.o.example() {
+	if !r.o.Example {
 		v.why = whyNotTheExample
 	}
 	r.o.checkLedger(func(ok bool, format string, args ...any) {

@@ -41,7 +41,7 @@ func (o *Options) rules() (oracle.Rules, error) { return oracle.ReadRules(o.Func
 func (o *Options) audited() bool {
 	kind := o.storeKind()
 	inDynamoDB := kind == StoreFake || kind == storeDynamoDB
-	kills := o.Prove && o.Faults.Kill > 0 || o.UI.Addr != "" && o.example() && !o.processes() // the page has buttons that kill
+	kills := o.Prove && o.Faults.Kill > 0 || o.UI.Addr != "" && o.Example && !o.processes() // the page has buttons that kill
 	return kills && !o.Unprotected && inDynamoDB && o.variable("IDEMSK_LEDGER") == "plain"
 }
 

@@ -112,6 +112,7 @@ func TestKeys(t *testing.T) {
 		"key":                    "f#t#kafka",
 		"offset":                 "f#t#t-0@1@0",
 		"hash":                   "f#t#1a2fd3a7a7cd",
+		"header:Idempotency-KEY": "f#t#h",
 		"header:absent":          "f@t-0@1@0",
 	} {
 		r := rules()
@@ -129,6 +130,14 @@ func TestKeys(t *testing.T) {
 	two.Headers = append(two.Headers, mskevent.Header{Key: "idempotency-key", Value: []byte("other")})
 	if got := ledgerOf(t, rules(), two).Records()[0].Outcome; got != oracle.Rejected {
 		t.Errorf("two keys: %s", got)
+	}
+	two.Headers[1].Key = "Idempotency-Key"
+	if got := ledgerOf(t, rules(), two).Records()[0].Key; got != "f#t#h" {
+		t.Errorf("with the exact name: %s", got)
+	}
+	two.Headers[0].Key = "IDEMPOTENCY-KEY"
+	if got := ledgerOf(t, rules(), two).Records()[0].Outcome; got != oracle.Rejected {
+		t.Errorf("two names that differ in case: %s", got)
 	}
 	r = rules()
 	r.Key = "json:$.paymentId"

@@ -106,12 +106,36 @@ func (r *Rules) key(rec *decoded, place string) (string, error) {
 	return string(key), nil
 }
 
-// header returns the value of a header. Two different values are errRejected.
+// written returns the names that mean a header: its own if the record has it, else those that differ from it only in case.
+func (r *decoded) written(name string) []string {
+	var similar []string
+	for _, header := range r.Headers {
+		for other := range header {
+			switch {
+			case other == name:
+				return []string{name}
+			case strings.EqualFold(other, name) && !slices.Contains(similar, other):
+				similar = append(similar, other)
+			}
+		}
+	}
+	return similar
+}
+
+// header returns the value of a header. Two different values, and two names, are errRejected.
 func (r *decoded) header(name string) ([]byte, error) {
+	written := r.written(name)
+	switch len(written) {
+	case 0:
+		return nil, nil
+	case 1:
+	default:
+		return nil, errRejected
+	}
 	var value []byte
 	found := false
 	for _, header := range r.Headers {
-		ints, ok := header[name]
+		ints, ok := header[written[0]]
 		if !ok {
 			continue
 		}
