@@ -89,7 +89,8 @@ func (p *Processor) bulk(ctx context.Context, items []*batch.Item) ([]batch.Resu
 // logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the record's own call fails too.
 func (p *Processor) logFailedCall(ctx context.Context, records int, err error) {
 	if records > 1 && !idem.IsUnavailable(err) {
-		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call of several records failed as a whole: each is handled alone now, and those whose effect took place have it twice",
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"a call of several records failed as a whole: each is handled alone now, and those whose effect took place have it twice",
 			slog.Int("records", records), slog.String("error", err.Error()))
 	}
 }
