@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/idemsk/idemsk/idem"
@@ -107,10 +108,7 @@ func (c *bulkCall) invoke() {
 	}
 	late := len(items) > 1 && errors.Is(c.bulk.session.Handlers().Err(), context.DeadlineExceeded)
 	for i, p := range parts {
-		r := Result{Err: err}
-		if err == nil {
-			r = results[i]
-		}
+		r := results[i]
 		if late && errors.Is(r.Err, context.DeadlineExceeded) {
 			r.Err = idem.CallFailed(r.Err) // the call took too long
 		}
@@ -127,17 +125,13 @@ func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 			p.handle(Result{Err: idem.CallFailed(failed)})
 			continue
 		}
-		r := Result{}
-		results, err := c.results([]*Item{p.item})
-		if r.Err = err; err == nil {
-			r = results[0]
-		}
-		p.handle(r)
+		results, _ := c.results([]*Item{p.item}) // the error is that of the result
+		p.handle(results[0])
 		<-p.ended
 	}
 }
 
-// results calls the handler. An error means that the call failed as a whole.
+// results calls the handler, and returns a result for each item. An error means that the call failed as a whole; each result has it then.
 func (c *bulkCall) results(items []*Item) (results []Result, err error) {
 	err = errExited // if the handler ends its goroutine
 	done := make(chan struct{})
@@ -154,6 +148,9 @@ func (c *bulkCall) results(items []*Item) (results []Result, err error) {
 		}
 	}()
 	<-done
+	if err != nil {
+		results = slices.Repeat([]Result{{Err: err}}, len(items))
+	}
 	return results, err
 }
 
@@ -168,13 +165,10 @@ type callSizes struct {
 func (s *callSizes) size(most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.limit >= most {
-		s.limit = 0
-	}
 	if s.limit == 0 {
 		return most
 	}
-	return s.limit
+	return min(s.limit, most)
 }
 
 func (s *callSizes) failed() {
