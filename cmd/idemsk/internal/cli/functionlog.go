@@ -61,19 +61,30 @@ func (l *functionLog) Write(line []byte) (int, error) {
 	return l.file.Write(line)
 }
 
-// close shows the end of the log if the run failed. A temporary file is kept only then, or if there is a reason to keep it.
-func (l *functionLog) close(failed bool, s Streams) error {
+// close shows the end of the log if the run failed, but not what the error already contains. A temporary file is kept only then, or if there
+// is a reason to keep it.
+func (l *functionLog) close(failure error, s Streams) error {
 	err := l.file.Close()
 	switch {
-	case failed && len(l.last) > 0:
-		s.sayf("The function's log is in %s; it ends with:\n", l.file.Name())
-		for _, line := range l.last {
-			s.sayf("  %s\n", term.Cut(term.Escape(line), maxLine))
-		}
+	case failure != nil && len(l.last) > 0:
+		l.show(failure.Error(), s)
 	case l.keep != "" && len(l.last) > 0:
 		s.sayf("%s: the function's log is in %s.\n", l.keep, l.file.Name())
 	case l.temporary:
 		err = errors.Join(err, os.Remove(l.file.Name()))
 	}
 	return err
+}
+
+// show shows the last lines, except those that a message contains.
+func (l *functionLog) show(message string, s Streams) {
+	left := slices.DeleteFunc(l.last, func(line string) bool { return strings.Contains(message, line[:min(len(line), maxLine)]) })
+	if len(left) == 0 {
+		s.sayf("The function's log is in %s; the error shows its end.\n", l.file.Name())
+		return
+	}
+	s.sayf("The function's log is in %s; it ends with:\n", l.file.Name())
+	for _, line := range left {
+		s.sayf("  %s\n", term.Cut(term.Escape(line), maxLine))
+	}
 }

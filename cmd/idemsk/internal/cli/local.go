@@ -92,7 +92,7 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, log.close(err != nil, s)) }()
+	defer func() { err = errors.Join(err, log.close(err, s)) }()
 	l.opt.Log = log
 	toggle, stop := toggleSignal()
 	defer stop()

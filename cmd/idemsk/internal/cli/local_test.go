@@ -132,6 +132,23 @@ func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 	}
 }
 
+// What a function printed before it failed to start is shown once: in the error. A misspelt variable is named on the console.
+func TestLocalShowsTheOutputOfAFunctionOnce(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "function.log")
+	for host, times := range map[string]int{"lambda": 2, "process": 1} { // one error also shows the command
+		r := idemsk(t, "local", "--function", "sh -c 'echo why it failed; exit 3'", "--host", host, "--produce", "1", "--until-drained", "--log", log)
+		if r.code != 1 || strings.Count(r.err, "why it failed") != times || !strings.Contains(r.err, "The function's log is in "+log+"; the error shows its end.") {
+			t.Errorf("%s: %+v; want the output once", host, r)
+		}
+	}
+	r := idemsk(t, "local", "--function", handler, "--produce", "20", "--until-drained", "--log", log, "--env", "IDEMSK_LAESE=1s")
+	const want = "WARNING: IDEMSK_LAESE is set, but the configuration does not read it: is the name misspelt? Perhaps IDEMSK_LEASE is meant.\n"
+	if r.code != 0 || strings.Count(r.err, want) != 1 || strings.Count(r.err, "WARNING") != 1 {
+		t.Errorf("%+v; want one warning, %q", r, want)
+	}
+}
+
 // --env NAME passes a variable on, so that secrets are not on the command line.
 func TestLocalPassesAVariableOn(t *testing.T) {
 	t.Setenv("IDEMSK_STORE", "nonsense from the shell")

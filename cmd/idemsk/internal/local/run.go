@@ -46,7 +46,7 @@ func once(ctx context.Context, o Options, shown *pages) (report *Report, err err
 	o.ESM.FunctionARN = arnOf(o.FunctionName)
 	o.UntilDrained = o.UntilDrained || len(o.ESM.Events) > 0
 	o.Example = o.IsExample()
-	r := &run{o: &o, command: command, pages: shown, log: &lineWriter{w: o.Log}, produced: make(chan struct{}), cut: make(chan struct{})}
+	r := &run{o: &o, command: command, pages: shown, log: &lineWriter{w: o.Log, say: o.Say}, produced: make(chan struct{}), cut: make(chan struct{})}
 	ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
 	r.tally = &tally{begun: time.Now(), fail: func(err error) { r.end(&brokenError{err}) }, say: o.Say, recorded: len(o.ESM.Events) > 0}
