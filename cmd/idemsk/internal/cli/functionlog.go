@@ -26,8 +26,8 @@ const (
 	maxLine   = 300
 )
 
-// oldLog is the age at which a log of an earlier run is removed.
-const oldLog = 24 * time.Hour
+// oldFile is the age at which a temporary file of an earlier run is removed.
+const oldFile = 24 * time.Hour
 
 // openLog opens the log file at path. Without a path it removes old temporary logs and creates a temporary file.
 func openLog(path string) (*functionLog, error) {
@@ -38,18 +38,22 @@ func openLog(path string) (*functionLog, error) {
 		}
 		return &functionLog{file: file}, nil
 	}
-	pattern := "idemsk-local-*.log"
-	earlier, _ := filepath.Glob(filepath.Join(os.TempDir(), pattern)) // the pattern is well-formed
-	for _, name := range earlier {
-		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > oldLog {
-			_ = os.Remove(name) // another user's stays
-		}
-	}
-	file, err := os.CreateTemp("", pattern)
+	file, err := temporary("idemsk-local-*.log")
 	if err != nil {
 		return nil, fmt.Errorf("a file for the function's log (name one with --log): %w", err)
 	}
 	return &functionLog{file: file, temporary: true}, nil
+}
+
+// temporary creates a temporary file, and removes old ones of the same pattern.
+func temporary(pattern string) (*os.File, error) {
+	earlier, _ := filepath.Glob(filepath.Join(os.TempDir(), pattern)) // the pattern is well-formed
+	for _, name := range earlier {
+		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > oldFile {
+			_ = os.Remove(name) // another user's stays
+		}
+	}
+	return os.CreateTemp("", pattern)
 }
 
 // Write takes one line at a time.

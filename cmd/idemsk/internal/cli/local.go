@@ -41,7 +41,9 @@ Ctrl-C stops reading, waits for running invocations (at most the function's time
 Ctrl-C ends the wait; the next run redelivers what is not committed. SIGUSR1 disables the mapping, or enables it again.
 
 The exit status is 1 if the run could not start or continue, if --prove fails, and if records were lost with --until-drained:
-given up without an on-failure destination, or reported as failed by the function without ReportBatchItemFailures.`,
+given up without an on-failure destination, or reported as failed by the function without ReportBatchItemFailures. With
+--fail-on-dead-letters, which --prove implies, it is also 1 if there are dead letters of records that do not ask for their failure,
+as a few of the generated payments do.`,
 		examples: []string{
 			"idemsk local --produce 10000 --until-drained",
 			"idemsk local --function ./bootstrap --topic payments --brokers 127.0.0.1:9092",
@@ -49,7 +51,7 @@ given up without an on-failure destination, or reported as failed by the functio
 			"idemsk local --layer --function 'python3 -m awslambdaric app.handler' --env PYTHONPATH=. --duplicate 0.3",
 			"idemsk local --invoke http://127.0.0.1:4566 --function-name payments --topic payments --brokers 127.0.0.1:9092",
 			"idemsk local --from-localstack --brokers 127.0.0.1:9092",
-			"idemsk local --events events --prove",
+			"idemsk local --events events --prove --fail-on-dead-letters=false",
 			"idemsk local --host process --processes 3 --produce 10000 --kill 0.05 --concurrent-duplicates 0.02 --until-drained --prove",
 			"idemsk local --produce 10000 --duplicate 0.3 --kill 0.05 --concurrent-duplicates 0.1 --seed 7 --until-drained",
 		},
@@ -74,6 +76,7 @@ type localCommand struct {
 	validation string
 	logFile    string
 	compare    bool            // --compare
+	onLetters  bool            // --fail-on-dead-letters
 	ui         string          // --ui
 	layer      bool            // --layer
 	deployed   bool            // --from-localstack
@@ -118,8 +121,15 @@ func (l *localCommand) run(ctx context.Context, s Streams, args []string) (err e
 	if _, err := fmt.Fprint(s.Out, term.FoldFor(s.Out, text)); err != nil {
 		return err
 	}
+	if err := keepLetters(s, report, ctx.Err() != nil); err != nil {
+		return err
+	}
 	if n := report.OwnFailures(); n > 0 {
 		log.keep = term.Plural(n, "invocation failed by itself", "invocations failed by themselves")
+	}
+	if l.failsOnLetters() && report.Unexpected > 0 {
+		s.sayf("%s: the run has failed (--fail-on-dead-letters).\n", term.Plural(report.Unexpected, "unexpected dead letter", "unexpected dead letters"))
+		return errReported
 	}
 	if report.Verified != nil && !report.Verified.OK() || l.opt.UntilDrained && report.Gone() > 0 {
 		return errReported
@@ -317,7 +327,7 @@ func (l *localCommand) resolveFunction() error {
 		return usagef("--prove needs the example function, because it reads the ledger that the example writes, and can't read the effects of %q. "+
 			"--bookings names what another function booked more than once", o.Function)
 	}
-	return nil
+	return l.checkLetters()
 }
 
 // wrap puts the layer in front of the function's command.

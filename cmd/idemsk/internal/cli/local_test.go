@@ -149,6 +149,37 @@ func TestLocalShowsTheOutputOfAFunctionOnce(t *testing.T) {
 	}
 }
 
+// A run in which each record becomes a dead letter says so, with the cause, and fails if it is to. What the records ask for is no failure.
+func TestLocalFailsOnDeadLetters(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	misspelt := []string{"local", "--function", handler, "--produce", "50", "--seed", "3", "--until-drained", "--env", "IDEMSK_KEY=header:idempotency-kee"}
+	for code, flags := range map[int][]string{0: {"--prove", "--fail-on-dead-letters=false"}, 1: {"--prove"}} {
+		r := idemsk(t, append(misspelt, flags...)...)
+		for _, want := range []string{"0 records completed, 0 duplicates, 50 dead letters", `is it in "idempotency-key"?`, "and 49 more for this reason"} {
+			if r.code != code || !strings.Contains(squeezed(r.out), want) {
+				t.Errorf("%v: exit %d, want %d and %q in\n%s\n%s", flags, r.code, code, want, r.out, r.err)
+			}
+		}
+		if code == 1 != strings.Contains(r.err, "50 unexpected dead letters: the run has failed (--fail-on-dead-letters).") {
+			t.Errorf("%v: %s", flags, r.err)
+		}
+	}
+	r := idemsk(t, "local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained", "--fail-on-dead-letters")
+	if r.code != 0 || !strings.Contains(r.out, "1,965 records completed, 33 duplicates, 2 dead letters\n") {
+		t.Errorf("%+v", r)
+	}
+	file := regexp.MustCompile(`to show them: idemsk redrive --dry-run --file (\S+)\n`).FindStringSubmatch(r.err)
+	if file == nil {
+		t.Fatal(r.err)
+	}
+	if r = idemsk(t, "redrive", "--dry-run", "--file", file[1]); r.code != 0 || strings.Count(r.out, "permanent: simulated failure") != 2 {
+		t.Errorf("%+v", r)
+	}
+	if r = idemsk(t, "redrive", "--yes", "--file", file[1]); r.code != 2 || !strings.Contains(r.err, "as the destination") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // --env NAME passes a variable on, so that secrets are not on the command line.
 func TestLocalPassesAVariableOn(t *testing.T) {
 	t.Setenv("IDEMSK_STORE", "nonsense from the shell")
@@ -197,6 +228,7 @@ func TestLocalThatCannotStart(t *testing.T) {
 		{[]string{"--maximum-batching-window", "soon"}, 2, `"soon"`},
 		{[]string{"--env", "IDEMSK_NOWHERE_SET"}, 2, `--env "IDEMSK_NOWHERE_SET" is neither`},
 		{[]string{"x"}, 2, `"x"`},
+		{[]string{"--fail-on-dead-letters", "--store", "none"}, 2, "--fail-on-dead-letters needs --function, and a --store"},
 		{[]string{"--compare"}, 2, "--compare needs --prove"},
 		{[]string{"--prove"}, 2, "--prove needs --until-drained"},
 		{[]string{"--function", "python3 -m awslambdaric app.handler", "--prove", "--until-drained"}, 2, "can't read the effects of \"python3 -m awslambdaric"},

@@ -102,6 +102,9 @@ func (l *localCommand) declareRun(fs *flag.FlagSet) {
 	fs.StringVar(&l.ui, "ui", "", "serve the page of the run at this `ADDRESS`, or off (default "+pageAddress+" or a free port; off with\n"+
 		"--until-drained and --events). An address that is not on loopback needs a password in IDEMSK_UI_PASSWORD")
 	fs.BoolVar(&l.opt.Prove, "prove", false, "at the end compare the example function's ledger with the records; exit status 1 if it differs")
+	fs.BoolVar(&l.onLetters, "fail-on-dead-letters", false,
+		"exit status 1 if there are unexpected dead letters (default: with --prove). Expected are only those of\n"+
+			"payments that ask the example for their failure, as a few generated ones do")
 	fs.BoolVar(&l.compare, "compare", false, "with --prove: deliver the same records a second time, to the function without idemsk")
 	fs.StringVar(&l.opt.Traces, "traces", "", "write what the DynamoDB in this process did to the keys with the most writes to this `FOLDER`,\n"+
 		"for scripts/trace.sh")

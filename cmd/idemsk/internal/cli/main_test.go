@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,7 +28,21 @@ var handler string //nolint:gochecknoglobals // set once, before any test
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...)) }
+func TestMain(m *testing.M) { os.Exit(runAll(m)) }
+
+// runAll runs the tests in a temporary folder: the tool keeps files there beyond its run.
+func runAll(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "idemsk-cli-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }()
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return handlertest.Main(m, &handler, handlertest.IdleConnections()...)
+}
 
 // result is the result of a run of the tool.
 type result struct {

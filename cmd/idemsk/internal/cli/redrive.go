@@ -26,7 +26,7 @@ Sends dead letters back after the cause of their failure is fixed: to the topic 
 directly to the function (--function-name), as an event with that one record at its original partition and offset. Letters are read
 from an SQS queue (--queue-url) and deleted from it after they are redriven, from a Kafka topic (--dead-letter-topic), or from a file
 with one letter a line (--file), which is not changed. Each record gets the header idemsk-redrive, which allows another attempt
-although its key is FAILED.
+although its key is FAILED. To show the letters of a file, --dry-run needs no destination.
 
 A run reads the letters that are in the topic when it begins, except those that an earlier run has redriven. The committed offsets of
 the consumer group idemsk-redrive-TOPIC and their metadata say which these are. Do not delete the group, and run one redrive of a
@@ -112,7 +112,7 @@ func (r *redriveCommand) check(args []string, s Streams) error {
 		return err
 	}
 	switch {
-	case r.brokers == "" && r.function == "":
+	case r.brokers == "" && r.function == "" && (r.file == "" || !r.opt.DryRun):
 		return usagef("want --brokers or --function-name as the destination of letters")
 	case r.opt.Limit < 0:
 		return usagef("--limit is %d: want 1 or more, or 0 for no limit", r.opt.Limit)

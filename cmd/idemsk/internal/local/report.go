@@ -1,13 +1,18 @@
 package local
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -19,10 +24,65 @@ type Report struct {
 	Took       time.Duration
 	First      time.Duration // from the start of the run to the end of the first invocation; 0 if there was none
 	Seed       uint64
-	Messages   int                // number of messages in the dead-letter queue of the run
-	Letters    []kafka.DeadLetter // those messages as dead letters, each once; none if one of them is not a dead letter
-	Verified   *verify.Result     // if Options.Prove is set
-	Doubles    *verify.Doubles    // if Options.Bookings is set
+	Keys       map[store.Status]int // the number of keys in the store of the run by status; none if the function keeps none there
+	Messages   int                  // number of messages in the dead-letter queue of the run
+	Bodies     []string             // those messages
+	Letters    []kafka.DeadLetter   // those messages as dead letters, each once; none if one of them is not a dead letter
+	Unexpected int                  // number of messages without those of records that ask for their failure
+	Verified   *verify.Result       // if Options.Prove is set
+	Doubles    *verify.Doubles      // if Options.Bookings is set
+}
+
+// report returns the report of a run that has ended.
+func (r *run) report(ctx context.Context) (*Report, error) {
+	out := &Report{Counts: r.tally.snapshot(), Partitions: r.source.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
+	if !r.tally.first.IsZero() {
+		out.First = r.tally.first.Sub(r.tally.begun)
+	}
+	var err error
+	if r.o.Bookings != "" {
+		if out.Doubles, err = r.doubles(out.Kills); err != nil {
+			return nil, err
+		}
+	}
+	if r.store == nil {
+		return out, nil
+	}
+	if err := r.lookAtStore(ctx, out); err != nil || !r.o.Prove {
+		return out, err
+	}
+	out.Verified, err = r.verify(ctx, out)
+	return out, err
+}
+
+// lookAtStore adds the keys and the dead letters of the run to its report.
+func (r *run) lookAtStore(ctx context.Context, out *Report) (err error) {
+	if out.Keys, err = r.store.Counts(ctx); err != nil {
+		r.o.Say("The keys can't be counted: " + term.Escape(err.Error()))
+	}
+	if out.Bodies, err = r.store.Messages(ctx); err != nil {
+		return err
+	}
+	out.Messages = len(out.Bodies)
+	out.Letters, err = testenv.ParseLetters(out.Bodies)
+	switch {
+	case err != nil && r.o.Prove:
+		return err
+	case err != nil:
+		out.Unexpected = out.Messages // those of another function may have any form
+	}
+	for i := range out.Letters {
+		if !r.o.asksForFailure(&out.Letters[i]) {
+			out.Unexpected++
+		}
+	}
+	return nil
+}
+
+// asksForFailure reports whether the record of a dead letter is a payment with a simulated failure, such as some of those that are generated.
+func (o *Options) asksForFailure(l *kafka.DeadLetter) bool {
+	var p payments.Payment
+	return o.Example && o.variable("IDEMSK_SIMULATE") != "off" && json.Unmarshal(l.Value, &p) == nil && p.Simulate != ""
 }
 
 // Lag returns the number of offsets that are not committed, or of recorded events that are not finished.
@@ -44,9 +104,6 @@ func (r *Report) Text() string {
 		t.Row("", "is "+verify.Amounts(v.Found))
 	}
 	b.WriteString(t.String())
-	if r.Verified == nil && len(r.Letters) > 0 {
-		b.WriteString("\n" + strings.TrimSuffix(verify.Letters(r.Letters), "\n"))
-	}
 	if r.LastError != "" {
 		b.WriteString("\n" + term.Paragraph("last error: "+r.LastError))
 	}
@@ -62,8 +119,11 @@ func (r *Report) Text() string {
 	for _, line := range lost(&r.Counts) {
 		b.WriteString(line + "\n")
 	}
+	b.WriteString(r.settled() + "\n")
 	if r.Verified != nil {
 		b.WriteString("\n" + r.summary(nil))
+	} else if len(r.Letters) > 0 {
+		b.WriteString("\n" + strings.TrimSuffix(verify.Letters(r.Letters), "\n"))
 	}
 	if r.Doubles != nil {
 		b.WriteString("\n" + r.Doubles.Text())
@@ -103,7 +163,22 @@ func (r *Report) Beside(without *Report) string {
 	amount("ledger: must be", func(v *verify.Result) map[string]int64 { return v.Expected })
 	amount("ledger: is", func(v *verify.Result) map[string]int64 { return v.Found })
 	amount("ledger: off by", (*verify.Result).OffBy)
-	return t.String() + "\n" + r.summary(without.Verified)
+	return t.String() + "\n" + r.settled() + "\n\n" + r.summary(without.Verified)
+}
+
+// settled says how the records ended: of those that are done, each has a key of its own that is COMPLETED or FAILED, or is a duplicate of one
+// that has.
+func (r *Report) settled() string {
+	letters := "no dead letters"
+	if n := max(len(r.Letters), r.Unexpected); n > 0 {
+		letters = term.Plural(n, "dead letter", "dead letters")
+	}
+	completed, failed := r.Keys[store.StatusCompleted], r.Keys[store.StatusFailed]
+	if completed+failed == 0 { // it keeps no keys
+		return term.Plural(r.Done, "record", "records") + " done, " + letters
+	}
+	return fmt.Sprintf("%s completed, %s, %s", term.Plural(completed, "record", "records"),
+		term.Plural(max(0, r.Done-completed-failed), "duplicate", "duplicates"), letters)
 }
 
 func (r *Report) summary(without *verify.Result) string {

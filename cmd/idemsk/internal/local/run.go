@@ -12,7 +12,6 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 )
 
 // Run runs the function on the topic until the context ends, or until nothing is left to deliver if UntilDrained is set. It returns
@@ -346,34 +345,4 @@ func (r *run) close() error {
 		errs = append(errs, f())
 	}
 	return errors.Join(errs...)
-}
-
-// report returns the report of a run that has ended.
-func (r *run) report(ctx context.Context) (*Report, error) {
-	out := &Report{Counts: r.tally.snapshot(), Partitions: r.source.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
-	if !r.tally.first.IsZero() {
-		out.First = r.tally.first.Sub(r.tally.begun)
-	}
-	var err error
-	if r.o.Bookings != "" {
-		if out.Doubles, err = r.doubles(out.Kills); err != nil {
-			return nil, err
-		}
-	}
-	if r.store == nil {
-		return out, nil
-	}
-	messages, err := r.store.Messages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	letters, err := testenv.ParseLetters(messages)
-	out.Messages, out.Letters = len(messages), letters
-	if !r.o.Prove {
-		return out, nil // the messages of another function may have any form
-	}
-	if err == nil {
-		out.Verified, err = r.verify(ctx, out, letters)
-	}
-	return out, err
 }

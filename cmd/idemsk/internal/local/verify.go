@@ -81,12 +81,12 @@ func (p *prover) verify(ctx context.Context, letters []kafka.DeadLetter, kills [
 }
 
 // verify compares what the function has written with what the oracle expects of the records of the run.
-func (r *run) verify(ctx context.Context, report *Report, letters []kafka.DeadLetter) (*verify.Result, error) {
+func (r *run) verify(ctx context.Context, report *Report) (*verify.Result, error) {
 	p, err := newProver(r)
 	if err != nil {
 		return nil, err
 	}
-	result, err := p.verify(ctx, letters, report.Kills)
+	result, err := p.verify(ctx, report.Letters, report.Kills)
 	if err != nil {
 		return nil, err
 	}

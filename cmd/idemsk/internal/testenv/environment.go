@@ -130,3 +130,15 @@ func (e *Environment) Read(ctx context.Context) (*State, error) {
 	}
 	return s, nil
 }
+
+// Counts returns the number of keys by status.
+func (e *Environment) Counts(ctx context.Context) (map[store.Status]int, error) {
+	counts := make(map[store.Status]int)
+	for entry, err := range e.keys.List(ctx, store.ListQuery{}) {
+		if err != nil {
+			return nil, err
+		}
+		counts[entry.Status]++
+	}
+	return counts, nil
+}

@@ -1,21 +1,17 @@
 package verify
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/kafka"
 )
 
-// maxShown is the maximum number of entries of a list in a summary, and causeWidth the maximum width of a dead letter's error.
+// maxShown is the maximum number of entries of a list in a summary.
 const (
-	maxShown   = 10
-	causeWidth = 80
-	timeOfDay  = time.TimeOnly + ".000"
+	maxShown  = 10
+	timeOfDay = time.TimeOnly + ".000"
 )
 
 // Summary describes the result in words. delivered is the number of deliveries of records, kills the number of killed processes.
@@ -72,14 +68,6 @@ func (r *Result) paymentsRepeated() int {
 		keys[r.Repeats[i].Key] = true
 	}
 	return len(keys)
-}
-
-// Letters lists dead letters by their records; "" if there are none.
-func Letters(letters []kafka.DeadLetter) string {
-	letters = slices.SortedFunc(slices.Values(letters), func(a, b kafka.DeadLetter) int { return strings.Compare(a.Source(), b.Source()) })
-	return table("Dead letters", letters, func(l *kafka.DeadLetter) []string {
-		return []string{l.Source(), cmp.Or(l.Error.Code, "-"), term.Cut(term.Escape(l.Error.Message), causeWidth)}
-	})
 }
 
 func (r *Result) repeated() string {

@@ -11,6 +11,22 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
+// Letters are grouped by what does not differ between records: neither quoted texts nor numbers.
+func TestLettersByCause(t *testing.T) {
+	t.Parallel()
+	var letters []kafka.DeadLetter
+	for i, message := range []string{`no key "a" 1`, "simulated failure", `no key "b\"" 22`, `no key "" 3`} {
+		letters = append(letters, kafka.DeadLetter{Topic: "t", Offset: int64(9 - i), Error: store.Failure{Code: "permanent", Message: message}})
+	}
+	want := `Dead letters: t-0@6 permanent no key "" 3 and 2 more for this reason t-0@8 permanent simulated failure `
+	if got := verify.Letters(letters); unwrapped(got) != strings.TrimSpace(want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got := verify.Letters(nil); got != "" {
+		t.Errorf("without letters: %q", got)
+	}
+}
+
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	repeat := verify.Repeat{
