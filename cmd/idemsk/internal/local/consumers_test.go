@@ -120,6 +120,9 @@ func TestConsumerProcessesAreDrained(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, s)
 	}
+	if text := first.Text(); !strings.HasSuffix(text, " records done\n") {
+		t.Errorf("without a store the dead letters are not known:\n%s", text)
+	}
 	if first.Done == 0 || first.Failed != 0 || first.Started != 1 {
 		t.Errorf("%+v", first)
 	}

@@ -24,7 +24,7 @@ type Report struct {
 	Took       time.Duration
 	First      time.Duration // from the start of the run to the end of the first invocation; 0 if there was none
 	Seed       uint64
-	Keys       map[store.Status]int // the number of keys in the store of the run by status; none if the function keeps none there
+	Keys       map[store.Status]int // the number of keys in the store of the run by status; nil if there is no such store
 	Messages   int                  // number of messages in the dead-letter queue of the run
 	Bodies     []string             // those messages
 	Letters    []kafka.DeadLetter   // those messages as dead letters, each once; none if one of them is not a dead letter
@@ -169,13 +169,17 @@ func (r *Report) Beside(without *Report) string {
 // settled says how the records ended: of those that are done, each has a key of its own that is COMPLETED or FAILED, or is a duplicate of one
 // that has.
 func (r *Report) settled() string {
+	done := term.Plural(r.Done, "record", "records") + " done"
+	if r.Keys == nil && r.Messages == 0 {
+		return done // where dead letters are is not known
+	}
 	letters := "no dead letters"
 	if n := max(len(r.Letters), r.Unexpected); n > 0 {
 		letters = term.Plural(n, "dead letter", "dead letters")
 	}
 	completed, failed := r.Keys[store.StatusCompleted], r.Keys[store.StatusFailed]
 	if completed+failed == 0 { // it keeps no keys
-		return term.Plural(r.Done, "record", "records") + " done, " + letters
+		return done + ", " + letters
 	}
 	return fmt.Sprintf("%s completed, %s, %s", term.Plural(completed, "record", "records"),
 		term.Plural(max(0, r.Done-completed-failed), "duplicate", "duplicates"), letters)
