@@ -31,7 +31,7 @@ type Config struct {
 	StoreSecretARN string // IDEMSK_STORE_SECRET_ARN: a secret in Secrets Manager with the URL, or with the credentials for it
 	Table          string // IDEMSK_TABLE: the table, or the prefix of keys in Redis
 
-	// IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM,
+	// IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _RETRY_DELAY, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM,
 	// _BATCHING.
 	Engine       idem.Config
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
@@ -174,6 +174,7 @@ func readEngine(v *Vars) idem.Config {
 		Lease:          v.Duration("IDEMSK_LEASE", idem.Defaults().Lease, idem.MinLease, idem.MaxLease),
 		Retention:      v.Duration("IDEMSK_RETENTION", idem.Defaults().Retention, time.Second, maxRetention),
 		MaxAttempts:    v.Int("IDEMSK_MAX_ATTEMPTS", idem.Defaults().MaxAttempts, 1, maxAttempts),
+		RetryDelay:     v.Duration("IDEMSK_RETRY_DELAY", idem.Defaults().RetryDelay, 0, idem.MaxRetryDelay),
 		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.Defaults().MaxResult, 0, idem.MaxResultLimit),
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond, time.Minute),
 		Wait:           readWait(v),
@@ -183,6 +184,9 @@ func readEngine(v *Vars) idem.Config {
 	cfg.ClaimByRange = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
 		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())
+	}
+	if cfg.RetryDelay == 0 {
+		cfg.RetryDelay = -1
 	}
 	if cfg.MaxResult == 0 {
 		cfg.MaxResult = -1

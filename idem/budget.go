@@ -1,6 +1,9 @@
 package idem
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // This file divides time; each fraction is defined here only.
 //
@@ -26,6 +29,11 @@ const (
 	retryShare    = 10 // of the lease
 )
 
+const (
+	retryFactor = 4 // of the delay before the next attempt
+	jitterShare = 4 // of this delay
+)
+
 // handlersEnd is when the contexts of handlers end.
 func (c Config) handlersEnd(deadline time.Time) time.Time { return deadline.Add(-c.DeadlineMargin) }
 
@@ -44,6 +52,17 @@ func (c Config) beat() time.Duration { return c.Lease / beatShare }
 
 // retryBeat is the timeout of a heartbeat, and the time after which a failed heartbeat is retried.
 func (c Config) retryBeat() time.Duration { return c.Lease / retryShare }
+
+// retryDelay is the time between the nth attempt (from 1) and the next one: of the fifth attempt with the defaults, 3/4 of 1+4+16+64 s after the
+// first.
+func (c Config) retryDelay(n int) time.Duration {
+	d := max(0, c.RetryDelay)
+	for ; n > 1 && d < MaxRetryDelay; n-- {
+		d *= retryFactor
+	}
+	d = min(d, MaxRetryDelay)
+	return d - rand.N(d/jitterShare+1) //nolint:gosec // jitter needs no cryptographic randomness
+}
 
 // longPatience is the maximum of patience.
 const longPatience = 2 * time.Second

@@ -19,6 +19,7 @@ func Defaults() Config {
 		Lease:           30 * time.Second,
 		Retention:       168 * time.Hour,
 		MaxAttempts:     5,
+		RetryDelay:      time.Second,
 		MaxResult:       4096,
 		DeadlineMargin:  500 * time.Millisecond,
 		CommitWindow:    256,
@@ -31,6 +32,8 @@ func Defaults() Config {
 const (
 	MinLease = 100 * time.Millisecond
 	MaxLease = time.Hour
+	// MaxRetryDelay is the maximum time between two attempts, unless the handler asks for a longer one by RetryAfter.
+	MaxRetryDelay = 5 * time.Minute
 	// MaxResultLimit leaves room in a DynamoDB item (400 KB) for the other attributes.
 	MaxResultLimit = 350 << 10
 	// MaxCommitWindow is the maximum batch size of an event source mapping.
@@ -57,6 +60,11 @@ type Config struct {
 	// MaxAttempts is the number of attempts before a task goes to its dead-letter sink (default 5; -1: no limit). Attempts are
 	// counted in the store and survive the process. Tasks without DeadLetters have no limit.
 	MaxAttempts int
+	// RetryDelay is how long the key of a failed task can't be claimed again after its first attempt (default 1 s, up to MaxRetryDelay; -1: not at
+	// all). Each further attempt makes it four times as long, up to MaxRetryDelay, less a random part of up to a quarter. It is kept in the store: with
+	// the defaults the fifth attempt begins at least a minute after the first, whatever redelivers the message, so that an outage of a minute uses up no
+	// attempts. RetryAfter overrides it for an error.
+	RetryDelay time.Duration
 	// MaxResult is the maximum size in bytes of a stored result (default 4,096, at most 350 KiB; -1: no result is stored).
 	// The key of a larger result completes without it.
 	MaxResult int
@@ -95,6 +103,7 @@ func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, d.Lease)
 	c.Retention = cmp.Or(c.Retention, d.Retention)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, d.MaxAttempts)
+	c.RetryDelay = cmp.Or(c.RetryDelay, d.RetryDelay)
 	c.MaxResult = cmp.Or(c.MaxResult, d.MaxResult)
 	c.DeadlineMargin = cmp.Or(c.DeadlineMargin, d.DeadlineMargin)
 	c.CommitWindow = cmp.Or(c.CommitWindow, d.CommitWindow)
@@ -113,6 +122,7 @@ func (c Config) validate() error {
 	bad(c.Lease >= MinLease && c.Lease <= MaxLease, "Lease is %v: want %v to %v", c.Lease, MinLease, MaxLease)
 	bad(c.Retention >= c.Lease, "Retention is %v: want at least the lease, %v", c.Retention, c.Lease)
 	bad(c.MaxAttempts >= -1, "MaxAttempts is %d: want 1 or more, or -1 for no limit", c.MaxAttempts)
+	bad(c.RetryDelay >= -1 && c.RetryDelay <= MaxRetryDelay, "RetryDelay is %v: want up to %v, or -1 for none", c.RetryDelay, MaxRetryDelay)
 	bad(c.MaxResult >= -1 && c.MaxResult <= MaxResultLimit, "MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, MaxResultLimit)
 	bad(c.DeadlineMargin > 0, "DeadlineMargin is %v: want more than 0", c.DeadlineMargin)
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)

@@ -71,6 +71,7 @@ type Outcome struct {
 	// Err is the reason, for every kind that is not settled, and for DeadLettered, ReplayedFailed and FailedOpen. With Executed
 	// and Replayed it may be store.ErrResultNotStored.
 	Err        error
+	RetryIn    time.Duration // with Retry: how long the key can't be claimed; 0 if it can, or if it is unknown
 	ClaimTook  time.Duration // latency of the claim
 	SettleTook time.Duration // latency of the settlement
 }

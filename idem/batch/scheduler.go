@@ -33,7 +33,8 @@ type Config struct {
 	// Concurrency is the number of items handled at once (default DefaultConcurrency).
 	Concurrency int
 	// Backoff is the time before an item of a Stream is tried for the second time (default DefaultBackoff). It doubles with each
-	// try, up to MaxBackoff (default DefaultMaxBackoff), less a random part of up to a half.
+	// try, up to MaxBackoff (default DefaultMaxBackoff), less a random part of up to a half. An item whose handler failed also waits for
+	// idem.Config.RetryDelay.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 }
@@ -53,14 +54,14 @@ func (c Config) validate() error {
 	return nil
 }
 
-// pauseFor returns how long an item waits after the nth try (from 1), which ended with err.
-func (c Config) pauseFor(n int, err error) time.Duration {
+// pauseFor returns how long an item waits after the nth try (from 1).
+func (c Config) pauseFor(n int) time.Duration {
 	d := c.Backoff
 	for ; n > 1 && d < c.MaxBackoff; n-- {
 		d *= 2
 	}
 	d = min(d, c.MaxBackoff)
-	return max(d/2+rand.N(d/2+1), idem.RetryDelay(err)) //nolint:gosec // jitter needs no cryptographic randomness
+	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter needs no cryptographic randomness
 }
 
 // Scheduler runs items through an engine. It estimates the latency of handlers, so a process should have one. It is safe for

@@ -302,7 +302,7 @@ func (st *Stream) resumeClaims() {
 func (st *Stream) pauseOfClaims() time.Duration {
 	cfg := st.scheduler.cfg
 	cfg.MaxBackoff = max(cfg.Backoff, st.scheduler.engine.Config().BreakerCooldown)
-	return cfg.pauseFor(st.claims.failures, nil)
+	return cfg.pauseFor(st.claims.failures)
 }
 
 // unclaim releases the claims of the lane's items that have not begun. Of a lane whose next item is to be handled alone, the items

@@ -270,7 +270,7 @@ func (l *streamLane) conclude(it *streamItem) {
 		return
 	}
 	it.tries++
-	it.notBefore = time.Now().Add(l.stream.scheduler.cfg.pauseFor(it.tries, it.Outcome.Err))
+	it.notBefore = time.Now().Add(max(l.stream.scheduler.cfg.pauseFor(it.tries), it.Outcome.RetryIn))
 	l.putBack(it)
 	l.report(it)
 }

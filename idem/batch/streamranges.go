@@ -113,7 +113,7 @@ func (r *streamRange) answered(lease *idem.Range, n int) (pause time.Duration, a
 		cfg.MaxBackoff = max(cfg.Backoff, st.scheduler.engine.Config().BreakerCooldown)
 	}
 	st.proceed()
-	return cfg.pauseFor(n, nil), true
+	return cfg.pauseFor(n), true
 }
 
 // begin lets the items of the range be looked up, or claimed by key.
