@@ -150,6 +150,10 @@ func variables() []variable {
 			map[string]any{"": 5, "1": 1, "1000000": 1000000}, []string{"0", "-1", "1000001", "five"},
 		},
 		{
+			"IDEMSK_RETRY_DELAY", func(c Config) any { return c.Engine.RetryDelay },
+			map[string]any{"": time.Second, "0": time.Duration(-1), "0s": time.Duration(-1), "5m": 5 * time.Minute}, []string{"-1s", "5m1s", "10"},
+		},
+		{
 			"IDEMSK_DEAD_LETTER_QUEUE_URL", func(c Config) any { return c.DeadLetterQueueURL },
 			map[string]any{"": "", queueURL: queueURL, "http://127.0.0.1:4566/0/q": "http://127.0.0.1:4566/0/q"},
 			[]string{"q", "arn:aws:sqs:eu-central-1:1:q", "https://", "ftp://host/q", "https://%zz"},

@@ -1,6 +1,7 @@
 package idem_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -177,6 +178,7 @@ func taskWithDeadLetters(g idem.DeadLetterSink, h idem.Handler) idem.Task {
 
 func newEngine(t testing.TB, st store.Store, cfg idem.Config) *idem.Engine {
 	t.Helper()
+	cfg.RetryDelay = cmp.Or(cfg.RetryDelay, -1)
 	e, err := idem.New(st, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package idem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +101,7 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 		discard(effect)
 		// The error may be the result of our own cancellation, and another owner may handle the task now: send no dead letter,
 		// and count the attempt.
-		return s.retry(claim, out, fmt.Errorf("%w; the handler returned: %w", lost, err), 0), store.Settlement{}
+		return s.retry(claim, out, fmt.Errorf("%w; the handler returned: %w", lost, err), s.engine.retryDelay(claim)), store.Settlement{}
 	}
 	return s.conclude(claim, out, result, effect, err)
 }
@@ -280,9 +281,9 @@ func (s *Session) failed(claim *Claim, out Outcome, err error) Outcome {
 	case claim.res.Entry.Attempts >= s.engine.attemptLimit(&claim.Task):
 		return s.deadLetter(claim, out, fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, claim.res.Entry.Attempts, s.engine.cfg.MaxAttempts, err))
 	case c.class == permanent:
-		return s.retry(claim, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), 0)
+		return s.retry(claim, out, fmt.Errorf("%w: %w", ErrNoDeadLetters, err), s.engine.retryDelay(claim))
 	default:
-		return s.retry(claim, out, err, c.delay)
+		return s.retry(claim, out, err, cmp.Or(c.delay, s.engine.retryDelay(claim)))
 	}
 }
 
@@ -303,7 +304,7 @@ func (s *Session) deadLetter(claim *Claim, out Outcome, cause error) Outcome {
 	failure := failureOf(cause)
 	b := DeadLetter{Attempt: claim.attempt(), StoredKey: claim.key, Failure: *failure, Err: cause}
 	if err := s.sendDeadLetter(&claim.Task, b); err != nil {
-		return s.retry(claim, out, fmt.Errorf("%w; it is for: %w", err, cause), 0)
+		return s.retry(claim, out, fmt.Errorf("%w; it is for: %w", err, cause), s.engine.cfg.retryDelay(1)) // the sink's failure, not another of the task
 	}
 	set := claim.settlement(store.OpFail, s.engine.cfg.Retention)
 	set.Failure = failure

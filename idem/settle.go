@@ -10,14 +10,10 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// retry releases the key for another attempt and keeps the one that was charged. The key can't be claimed before the delay has passed, or that of
-// Config.RetryDelay if delay is 0.
+// retry releases the key for another attempt after a delay, and keeps the one that was charged.
 func (s *Session) retry(claim *Claim, out Outcome, err error, delay time.Duration) Outcome {
-	out.Kind, out.Err = Retry, err
-	if out.RetryIn = delay; delay == 0 {
-		out.RetryIn = s.engine.cfg.retryDelay(claim.res.Entry.Attempts)
-	}
-	return s.released(claim, out, s.release(claim, failureOf(err), out.RetryIn, false))
+	out.Kind, out.Err, out.RetryIn = Retry, err, delay
+	return s.released(claim, out, s.release(claim, failureOf(err), delay, false))
 }
 
 // giveBack releases the key and does not count the attempt.

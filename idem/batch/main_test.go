@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,6 +33,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, cfg idem.Config) *fixture {
 	f := &fixture{T: t, store: memstore.New(memstore.Config{BatchSize: 25})}
+	cfg.RetryDelay = cmp.Or(cfg.RetryDelay, -1)
 	var err error
 	if f.engine, err = idem.New(f.store, cfg); err != nil {
 		t.Fatal(err)

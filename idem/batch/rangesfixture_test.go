@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func newPartitions(t *testing.T, topic ...[]string) *partitions {
 
 func (p *partitions) process(cfg idem.Config) *process {
 	requests := &counted{Store: p.store}
-	cfg.Lease, cfg.MaxAttempts = rangeLease, rangeAttempts
+	cfg.Lease, cfg.MaxAttempts, cfg.RetryDelay = rangeLease, rangeAttempts, cmp.Or(cfg.RetryDelay, -1)
 	engine, err := idem.New(requests, cfg)
 	if err != nil {
 		p.Fatal(err)

@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -70,7 +71,7 @@ func (r *rangeRecorder) run(view rangeView) {
 
 // engine returns the scheduler of an invocation or a process.
 func (r *rangeRecorder) engine(s *rangeNetwork, view rangeView, cfg idem.Config) *batch.Scheduler {
-	cfg.Lease, cfg.MaxAttempts = rangeLease, tracedAttempts
+	cfg.Lease, cfg.MaxAttempts, cfg.RetryDelay = rangeLease, tracedAttempts, cmp.Or(cfg.RetryDelay, -1)
 	engine, err := idem.New(view(s), cfg)
 	if err != nil {
 		r.Fatal(err)

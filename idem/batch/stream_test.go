@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -106,6 +107,7 @@ func newStreaming(t testing.TB, cfg idem.Config, scheduling batch.Config) *strea
 // start starts a stream on the store.
 func (s *streaming) start(ctx context.Context, cfg idem.Config, scheduling batch.Config) {
 	s.Helper()
+	cfg.RetryDelay = cmp.Or(cfg.RetryDelay, -1)
 	var err error
 	if s.engine, err = idem.New(s.store, cfg); err != nil {
 		s.Fatal(err)

@@ -2,6 +2,7 @@ package msk_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,7 @@ func newFixture(t rapid.TB) *fixture {
 // start creates the consumer of a new process.
 func (s *fixture) start() *msk.Consumer {
 	s.t.Helper()
+	s.engine.RetryDelay = cmp.Or(s.engine.RetryDelay, -1)
 	engine, err := idem.New(s.store, s.engine)
 	if err != nil {
 		s.t.Fatal(err)
