@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -35,7 +36,7 @@ func runAll(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "idemsk-cli-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
-		err = os.Setenv("TMPDIR", dir)
+		err = errors.Join(os.Setenv("TMPDIR", dir), os.Chmod(dir, 0o711)) //nolint:gosec // a PostgreSQL that root starts is another user's
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
