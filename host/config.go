@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type Config struct {
 	Table          string // IDEMSK_TABLE: the table, or the prefix of keys in Redis
 
 	// IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _RETRY_DELAY, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM,
-	// _BATCHING.
+	// _OUTAGE_FAILURES, _OUTAGE_LIMIT, _BATCHING.
 	Engine       idem.Config
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
 
@@ -51,9 +52,13 @@ type Config struct {
 
 // Bounds that the packages used here do not define.
 const (
-	maxRetention   = 10 * 365 * 24 * time.Hour
-	maxWait        = 15 * time.Minute // the maximum timeout of a function
-	maxAttempts    = 1_000_000
+	maxRetention = 10 * 365 * 24 * time.Hour
+	maxWait      = 15 * time.Minute // the maximum timeout of a function
+	maxAttempts  = 1_000_000
+
+	maxOutageFailures = 1000
+	maxOutageLimit    = 7 * 24 * time.Hour
+
 	maxConcurrency = 10_000 // the largest batch
 )
 
@@ -175,6 +180,8 @@ func readEngine(v *Vars) idem.Config {
 		Retention:      v.Duration("IDEMSK_RETENTION", idem.Defaults().Retention, time.Second, maxRetention),
 		MaxAttempts:    v.Int("IDEMSK_MAX_ATTEMPTS", idem.Defaults().MaxAttempts, 1, maxAttempts),
 		RetryDelay:     v.Duration("IDEMSK_RETRY_DELAY", idem.Defaults().RetryDelay, 0, idem.MaxRetryDelay),
+		OutageFailures: readOutageFailures(v),
+		OutageLimit:    v.Duration("IDEMSK_OUTAGE_LIMIT", 0, 0, maxOutageLimit),
 		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.Defaults().MaxResult, 0, idem.MaxResultLimit),
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond, time.Minute),
 		Wait:           readWait(v),
@@ -195,6 +202,19 @@ func readEngine(v *Vars) idem.Config {
 		cfg.StoreDown = idem.FailOpen
 	}
 	return cfg
+}
+
+func readOutageFailures(v *Vars) int {
+	const name = "IDEMSK_OUTAGE_FAILURES"
+	s := v.String(name, strconv.Itoa(idem.Defaults().OutageFailures))
+	if s == "off" {
+		return -1
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxOutageFailures {
+		v.Fail(name, s, "off, or a number from 1 to "+strconv.Itoa(maxOutageFailures))
+	}
+	return n
 }
 
 func readWait(v *Vars) time.Duration {

@@ -154,6 +154,14 @@ func variables() []variable {
 			map[string]any{"": time.Second, "0": time.Duration(-1), "0s": time.Duration(-1), "5m": 5 * time.Minute}, []string{"-1s", "5m1s", "10"},
 		},
 		{
+			"IDEMSK_OUTAGE_FAILURES", func(c Config) any { return c.Engine.OutageFailures },
+			map[string]any{"": 5, "1": 1, "1000": 1000, "off": -1}, []string{"0", "-1", "1001", "on"},
+		},
+		{
+			"IDEMSK_OUTAGE_LIMIT", func(c Config) any { return c.Engine.OutageLimit },
+			map[string]any{"": time.Duration(0), "0s": time.Duration(0), "1h": time.Hour, "168h": 7 * day}, []string{"-1s", "169h", "1d"},
+		},
+		{
 			"IDEMSK_DEAD_LETTER_QUEUE_URL", func(c Config) any { return c.DeadLetterQueueURL },
 			map[string]any{"": "", queueURL: queueURL, "http://127.0.0.1:4566/0/q": "http://127.0.0.1:4566/0/q"},
 			[]string{"q", "arn:aws:sqs:eu-central-1:1:q", "https://", "ftp://host/q", "https://%zz"},

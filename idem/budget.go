@@ -65,7 +65,9 @@ func (c Config) retryDelay(n int) time.Duration {
 }
 
 // retryDelay is the time before the next attempt of a claim's task.
-func (e *Engine) retryDelay(claim *Claim) time.Duration { return e.cfg.retryDelay(claim.res.Entry.Attempts) }
+func (e *Engine) retryDelay(claim *Claim) time.Duration {
+	return e.cfg.retryDelay(claim.res.Entry.Attempts)
+}
 
 // longPatience is the maximum of patience.
 const longPatience = 2 * time.Second

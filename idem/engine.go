@@ -25,6 +25,7 @@ func Defaults() Config {
 		CommitWindow:    256,
 		BreakerFailures: 5,
 		BreakerCooldown: 5 * time.Second,
+		OutageFailures:  5,
 	}
 }
 
@@ -94,6 +95,14 @@ type Config struct {
 	// After BreakerCooldown (default 5 s) one claim is sent to try the store.
 	BreakerFailures int
 	BreakerCooldown time.Duration
+	// OutageFailures is the number of different keys whose first attempts must fail one after another, with no success between them, for the engine
+	// to regard it as an outage of what the handler needs (default 5; -1: never). It then gives back the attempts, also the last ones, except those of
+	// Permanent errors and of processes that died, and lets one task at a time try the handler, after pauses of 1 s to 1 minute. All other tasks end with
+	// ErrHandlerDown. The first success ends the outage.
+	OutageFailures int
+	// OutageLimit is the time from the beginning of an outage after which attempts count again and all tasks are tried (default: none), so that messages that
+	// always fail become dead letters.
+	OutageLimit time.Duration
 	// Observer is told what happens to tasks, if it is not nil.
 	Observer Observer
 }
@@ -109,6 +118,7 @@ func (c Config) withDefaults() Config {
 	c.CommitWindow = cmp.Or(c.CommitWindow, d.CommitWindow)
 	c.BreakerFailures = cmp.Or(c.BreakerFailures, d.BreakerFailures)
 	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, d.BreakerCooldown)
+	c.OutageFailures = cmp.Or(c.OutageFailures, d.OutageFailures)
 	return c
 }
 
@@ -130,6 +140,8 @@ func (c Config) validate() error {
 	bad(c.StoreDown <= FailOpen, "StoreDown is %d: want FailClosed or FailOpen", c.StoreDown)
 	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker", c.BreakerFailures)
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)
+	bad(c.OutageFailures >= -1, "OutageFailures is %d: want 1 or more, or -1 for never", c.OutageFailures)
+	bad(c.OutageLimit >= 0, "OutageLimit is %v: want 0 or more", c.OutageLimit)
 	if len(errs) > 0 {
 		return fmt.Errorf("%w: %w", ErrInvalidConfig, errors.Join(errs...))
 	}
@@ -141,6 +153,7 @@ type Engine struct {
 	store   store.Store
 	cfg     Config
 	breaker *breaker
+	outage  *outage
 	owners  ownerNames
 	batch   int // what one request of the store takes
 	// transactor is the store, nil if it is none.
@@ -157,7 +170,7 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
+	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(&cfg), outage: newOutage(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
 	if b, ok := st.(store.Batcher); ok {
 		e.batch = max(1, b.BatchSize())
 	}
@@ -180,6 +193,10 @@ func (e *Engine) BatchSize() int {
 	}
 	return e.batch
 }
+
+// HandlerDown reports whether there is an outage of what the handler needs (Config.OutageFailures), and how long no task can try the handler: 0 if one
+// can.
+func (e *Engine) HandlerDown() (wait time.Duration, down bool) { return e.outage.wait(time.Now()) }
 
 // keysInLook is how many keys a caller of Session.LookUp asks for together: what one read of DynamoDB takes.
 const keysInLook = 100

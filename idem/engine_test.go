@@ -225,6 +225,7 @@ func TestDefaults(t *testing.T) {
 	want := idem.Config{
 		Lease: 30 * time.Second, Retention: 168 * time.Hour, MaxAttempts: 5, RetryDelay: time.Second, MaxResult: 4096, DeadlineMargin: 500 * time.Millisecond,
 		CommitWindow: 256, BreakerFailures: 5, BreakerCooldown: 5 * time.Second,
+		OutageFailures: 5,
 	}
 	equal(t, "the configuration", got, want)
 }
@@ -233,11 +234,13 @@ func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err := idem.New(newSpy(), idem.Config{
 		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2, RetryDelay: idem.MaxRetryDelay + 1, MaxResult: idem.MaxResultLimit + 1, DeadlineMargin: -1, Wait: -2,
 		CommitWindow: -1, StoreDown: 7, BreakerFailures: -2, BreakerCooldown: -1,
+		OutageFailures: -2, OutageLimit: -1,
 	})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	for _, field := range []string{
 		"Lease is 1ms", "Retention is 1µs", "MaxAttempts is -2", "RetryDelay is 5m0.000000001s", "MaxResult is 358401 bytes", "DeadlineMargin is -1ns", "Wait is -2ns", "CommitWindow is -1",
 		"StoreDown is 7", "BreakerFailures is -2", "BreakerCooldown is -1ns",
+		"OutageFailures is -2", "OutageLimit is -1ns",
 	} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q does not name %q", err, field)

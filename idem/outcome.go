@@ -18,9 +18,9 @@ const (
 	FailedOpen            // the handler ran without protection, because the store was unavailable and the engine fails open
 	Unprotected           // the handler ran without protection, by Session.RunUnprotected
 	Retry                 // the handler failed or was cancelled, and the key was released or is held until its lease ends; or store.ErrForeignEntry
-	DependencyDown        // the handler returned Unavailable; the key was released and the attempt not counted
+	DependencyDown        // the handler returned Unavailable, or failed during an outage; the key was released and the attempt not counted
 	InFlight              // another owner has the key
-	NotStarted            // too little time was left; the attempt was not counted
+	NotStarted            // too little time was left, or ErrHandlerDown; the attempt was not counted
 	Fenced                // another owner took the key; the result was discarded
 	CompletionFailed      // the handler ran, or the dead letter was sent, but the store did not confirm it: STARTED until the lease ends
 	StoreDown             // the store did not answer; the handler was not called
@@ -70,8 +70,9 @@ type Outcome struct {
 	Result []byte // of the handler, or the stored one
 	// Err is the reason, for every kind that is not settled, and for DeadLettered, ReplayedFailed and FailedOpen. With Executed
 	// and Replayed it may be store.ErrResultNotStored.
-	Err        error
-	RetryIn    time.Duration // with Retry: how long the key can't be claimed; 0 if it can, or if it is unknown
+	Err error
+	// RetryIn is how long another try would come too early: with Retry because the key can't be claimed, with ErrHandlerDown because of the outage.
+	RetryIn    time.Duration
 	ClaimTook  time.Duration // latency of the claim
 	SettleTook time.Duration // latency of the settlement
 }

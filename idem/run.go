@@ -90,20 +90,43 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 		if over, lost := s.renew(claim, out); lost {
 			return over, store.Settlement{}
 		}
+	}
+	if over, down := s.holdBack(claim, out); down {
+		return over, store.Settlement{}
+	}
+	if claim.insert == nil {
 		s.keep(claim)
 	}
 	result, effect, lost, err := s.execute(claim)
 	if errors.Is(err, errNotBegun) {
+		s.engine.outage.undecided(claim.key)
 		out.Kind, out.Err = NotStarted, err
 		return out, store.Settlement{}
 	}
 	if err != nil && lost != nil {
+		s.engine.outage.undecided(claim.key)
 		discard(effect)
 		// The error may be the result of our own cancellation, and another owner may handle the task now: send no dead letter,
 		// and count the attempt.
 		return s.retry(claim, out, fmt.Errorf("%w; the handler returned: %w", lost, err), s.engine.retryDelay(claim)), store.Settlement{}
 	}
 	return s.conclude(claim, out, result, effect, err)
+}
+
+// holdBack gives a claim back if the handler can't be called during an outage.
+func (s *Session) holdBack(claim *Claim, out Outcome) (over Outcome, down bool) {
+	if claim.Task.Rejected {
+		return out, false
+	}
+	wait, err := s.engine.outage.begin(claim.key, time.Now())
+	if err == nil {
+		return out, false
+	}
+	out.Kind, out.Err, out.RetryIn = NotStarted, err, wait
+	if claim.insert != nil {
+		return out, true
+	}
+	return s.giveBack(claim, out, nil), true
 }
 
 // spend resets a claim after its run, so that the task can be claimed again. A claim whose completion commits an effect is reset later, because
@@ -244,17 +267,36 @@ func call(ctx context.Context, h Handler) (result []byte, err error) {
 func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect store.Effect, err error) (Outcome, store.Settlement) {
 	switch {
 	case err == nil:
+		s.engine.outage.succeeded()
 		return s.complete(claim, out, result, 0, effect)
 	case classOf(err).class == resultless:
+		s.engine.outage.succeeded()
 		out.Err = fmt.Errorf("%w: %w", store.ErrResultNotStored, err)
 		return s.complete(claim, out, nil, store.ResultUnencodable, effect)
 	}
 	discard(effect)
 	if s.interrupted(err) {
+		s.engine.outage.undecided(claim.key)
 		out.Kind, out.Err = Retry, fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
 		return s.released(claim, out, s.release(claim, nil, classOf(err).delay, true)), store.Settlement{}
 	}
+	if down, wait := s.duringOutage(claim, err); down != nil {
+		out.Kind, out.Err, out.RetryIn = DependencyDown, down, wait
+		return s.giveBack(claim, out, failureOf(err)), store.Settlement{}
+	}
 	return s.failed(claim, out, err), store.Settlement{}
+}
+
+// duringOutage counts a handler's error, and returns the error of a task whose attempt is given back because of an outage.
+func (s *Session) duringOutage(claim *Claim, err error) (down error, wait time.Duration) {
+	switch c := classOf(err).class; {
+	case claim.Task.Rejected:
+		return nil, 0
+	case claim.Together, c == permanent, c == callFailed:
+		s.engine.outage.undecided(claim.key)
+		return nil, 0
+	}
+	return s.engine.outage.failedBy(claim.key, claim.res.Entry.Attempts, time.Now(), err)
 }
 
 // interrupted reports whether a handler's error may be the result of its caller's cancellation, as when a process shuts down. The end

@@ -90,7 +90,12 @@ func (s *Session) Claim(claims []*Claim) {
 		scratch.Put(buf)
 	}()
 	started := time.Now()
+	down, held := s.engine.outage.holdsBack(started)
 	for i, claim := range claims {
+		if held && claim.span == nil && !claim.Task.Rejected {
+			claim.res = store.ClaimResult{Err: down}
+			continue
+		}
 		if req, ok := s.engine.request(claim, started); ok {
 			buf.reqs, buf.which = append(buf.reqs, req), append(buf.which, i)
 		}
@@ -185,7 +190,7 @@ func claimErrorKind(err error) Kind {
 		return Retry
 	case errors.Is(err, ErrInFlight): // of the lease of a range
 		return InFlight
-	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted):
+	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted), errors.Is(err, ErrHandlerDown):
 		return NotStarted
 	case err != nil:
 		return StoreDown

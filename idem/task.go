@@ -24,6 +24,9 @@ type Task struct {
 	// If it FAILED with a smaller one (AlreadyFailedError), the token was not issued for this key, or the store has lost data.
 	RedriveToken int64
 	Handler      Handler
+	// Rejected means that Handler only returns an error that was known before. An outage of what handlers need does not hold the task back, and its
+	// error is no sign of one.
+	Rejected bool
 	// DeadLetters receives the task when it has failed for good; only then the key becomes FAILED. Without DeadLetters the
 	// task is released after every error and handled again with the next delivery.
 	DeadLetters DeadLetterSink
@@ -77,6 +80,8 @@ type Claim struct {
 	// ByKey excludes the claim from the lease of its Range: its key must be claimed. Set it if another claim of the same call of
 	// Session.ClaimRanges has the same key.
 	ByKey bool
+	// Together means that the handler handled the task together with others, and that one of them succeeded: a failure is no sign of an outage.
+	Together bool
 
 	res       store.ClaimResult
 	key       string // as stored

@@ -43,7 +43,7 @@ func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 		{"replayedFailed", r.ReplayedFailed}, {"retried", r.Retried}, {"inFlight", r.InFlight}, {"notStarted", r.NotStarted},
 		{"completionFailed", r.CompletionFailed}, {"storeDown", r.StoreDown}, {"overruns", r.Overruns}, {"stolen", r.Stolen}, {"fenced", r.Fenced},
 		{"failedOpen", r.FailedOpen}, {"unprotected", r.Unprotected},
-		{"keysInTwoPartitions", r.KeysInTwoPartitions},
+		{"keysInTwoPartitions", r.KeysInTwoPartitions}, {"handlerDown", r.HandlerDown},
 	} {
 		if c.n > 0 {
 			attrs = append(attrs, slog.Int(c.name, c.n))
@@ -137,6 +137,11 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 		return slog.LevelDebug, false
 	case out.Kind == idem.CompletionFailed, isBlocked(out):
 		return slog.LevelError, !m.Duplicate
+	case errors.Is(out.Err, idem.ErrHandlerDown):
+		if out.Kind == idem.NotStarted { // those that failed say it
+			return slog.LevelDebug, false
+		}
+		return slog.LevelError, true
 	case out.Kind == idem.DeadLettered, out.Kind == idem.StoreDown, out.Kind == idem.FailedOpen:
 		return slog.LevelError, false
 	case out.Kind == idem.KindUnknown:

@@ -82,7 +82,7 @@ func (m *Message) reject(err error) idem.Task {
 		m.rejected = idem.Permanent(err)
 	}
 	t := m.Task
-	t.Key, t.Fingerprint = m.processor.storedPlace(m.Record), idem.Fingerprint{}
+	t.Key, t.Fingerprint, t.Rejected = m.processor.storedPlace(m.Record), idem.Fingerprint{}, true
 	return t
 }
 

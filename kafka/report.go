@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type Report struct {
 	// KeysInTwoPartitions counts records whose key a record of another partition had claimed last, in addition to the outcome. With
 	// idem.Config.ClaimByRange handlers of such records may run at the same time.
 	KeysInTwoPartitions int
+	HandlerDown         int // records that failed or were not tried during an outage of what the handler needs; counted in addition to the outcome
 
 	RecordAge time.Duration // of the oldest record, by its Kafka timestamp
 	// InProgressAge is the greatest time since a key was first claimed, of the keys that the batch could not settle or that it
@@ -83,6 +85,9 @@ func (r *Report) addEnd(e *idem.Event) {
 	}
 	if isBlocked(out) {
 		r.Blocked++
+	}
+	if errors.Is(out.Err, idem.ErrHandlerDown) {
+		r.HandlerDown++
 	}
 }
 

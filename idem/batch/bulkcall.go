@@ -106,22 +106,25 @@ func (c *bulkCall) invoke() {
 	case err == nil:
 		c.bulk.scheduler.calls.succeeded(len(items))
 	}
+	together := slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
 	late := len(items) > 1 && errors.Is(c.bulk.session.Handlers().Err(), context.DeadlineExceeded)
 	for i, p := range parts {
 		r := results[i]
 		if late && errors.Is(r.Err, context.DeadlineExceeded) {
 			r.Err = idem.CallFailed(r.Err) // the call took too long
 		}
+		p.item.claim.Together = together
 		p.handle(r)
 	}
 }
 
 // invokeEach calls the handler for each item alone, after the call for all of them has failed with an error. The completion of an item is answered
 // before the next call begins: a handler that ends the process then repeats nothing but its own item. Items for which no time is
-// left are released, and get a call of their own in their next delivery.
+// left, and all that follow the beginning of an outage, are released, and get a call of their own in their next delivery.
 func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	for _, p := range parts {
-		if p.item.ctx.Err() != nil || c.bulk.session.Handlers().Err() != nil {
+		_, down := c.bulk.scheduler.engine.HandlerDown()
+		if down || p.item.ctx.Err() != nil || c.bulk.session.Handlers().Err() != nil {
 			p.handle(Result{Err: idem.CallFailed(failed)})
 			continue
 		}

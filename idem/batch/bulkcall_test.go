@@ -42,7 +42,7 @@ func TestBadItemsOfCallsCostThemselvesOnly(t *testing.T) {
 	for _, tc := range []struct{ items, bad int }{{974, 2}, {500, 47}, {1500, 3}, {300, 300}} {
 		t.Run(fmt.Sprintf("%d of %d", tc.bad, tc.items), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, idem.Config{MaxAttempts: 5})
+				f := newFixture(t, idem.Config{MaxAttempts: 5, OutageFailures: -1})
 				keys := numbered(tc.items)
 				h := &throwing{bad: map[string]bool{}, effects: map[string]int{}}
 				for i := range tc.bad {

@@ -151,6 +151,12 @@ func (st *Stream) claimsToSend() int {
 	if claims.wanted == 0 || claims.pause != nil || st.isolating() || st.ended() {
 		return 0
 	}
+	if wait, down := st.scheduler.engine.HandlerDown(); wait > 0 {
+		claims.pause = time.AfterFunc(wait, st.resumeClaims)
+		return 0
+	} else if down { // for the one that tries the handler
+		return max(0, 1-claims.ahead-st.running)
+	}
 	soon, most := st.beginSoon(), min(claims.wanted, st.room())
 	full := min(st.batch, soon)
 	if n := min(most, max(soon, aheadRequests*full)-claims.ahead); n >= full {
@@ -303,6 +309,15 @@ func (st *Stream) pauseOfClaims() time.Duration {
 	cfg := st.scheduler.cfg
 	cfg.MaxBackoff = max(cfg.Backoff, st.scheduler.engine.Config().BreakerCooldown)
 	return cfg.pauseFor(st.claims.failures)
+}
+
+// unclaimAll releases the claims of all items that have not begun.
+func (st *Stream) unclaimAll() {
+	for _, l := range st.lanes {
+		if l.ahead > 0 {
+			l.unclaim()
+		}
+	}
 }
 
 // unclaim releases the claims of the lane's items that have not begun. Of a lane whose next item is to be handled alone, the items

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -267,6 +268,15 @@ func (l *streamLane) notice(it *streamItem) {
 func (l *streamLane) conclude(it *streamItem) {
 	if it.Outcome.Kind.Settled() {
 		l.notice(it)
+		return
+	}
+	down := errors.Is(it.Outcome.Err, idem.ErrHandlerDown)
+	if down {
+		l.stream.unclaimAll()
+	}
+	if down && it.Outcome.Kind == idem.NotStarted {
+		it.notBefore = time.Now().Add(it.Outcome.RetryIn)
+		l.putBack(it)
 		return
 	}
 	it.tries++

@@ -49,11 +49,7 @@ func (st *Stream) runnable() bool {
 func (st *Stream) isolate(l *streamLane) {
 	st.suspects.push(l)
 	if st.suspects.len() == 1 {
-		for _, l := range st.lanes {
-			if l.ahead > 0 {
-				l.unclaim()
-			}
-		}
+		st.unclaimAll()
 	}
 }
 
