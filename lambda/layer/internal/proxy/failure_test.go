@@ -75,10 +75,12 @@ func TestRaisedPermanentError(t *testing.T) {
 // An outage releases all records of the call, of which none is passed alone, nor in a later call.
 func TestRaisedOutage(t *testing.T) {
 	t.Parallel()
-	for _, do := range []string{"raise UnavailableError the bank is down: retry after 1h", "stream an outage"} {
-		t.Run(do, func(t *testing.T) {
+	const outage = "raise UnavailableError the bank is down: retry after 1h"
+	for _, tc := range [][2]string{{outage, "key"}, {outage, "partition"}, {"stream an outage", "key"}} {
+		do, claim := tc[0], tc[1]
+		t.Run(do+", claims by "+claim, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, "", partial)
+			f := newFixture(t, "", partial, "IDEMSK_CLAIM="+claim)
 			f.answers(event("a", "b:"+do, "c"), `{"batchItemFailures":[`+item(0)+`,`+item(1)+`,`+item(2)+`]}`)
 			f.wantCalls("a#1 b#1 c#1")
 			f.wantOutage("UnavailableError: the bank is down", "a", "b", "c")
