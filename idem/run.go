@@ -126,7 +126,7 @@ func (s *Session) holdBack(claim *Claim, out Outcome) (over Outcome, down bool) 
 	if claim.insert != nil {
 		return out, true
 	}
-	return s.giveBack(claim, out, nil), true
+	return s.giveBack(claim, out, nil, 0), true
 }
 
 // spend resets a claim after its run, so that the task can be claimed again. A claim whose completion commits an effect is reset later, because
@@ -267,10 +267,10 @@ func call(ctx context.Context, h Handler) (result []byte, err error) {
 func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect store.Effect, err error) (Outcome, store.Settlement) {
 	switch {
 	case err == nil:
-		s.engine.outage.succeeded()
+		s.engine.outage.succeeded(claim.key)
 		return s.complete(claim, out, result, 0, effect)
 	case classOf(err).class == resultless:
-		s.engine.outage.succeeded()
+		s.engine.outage.succeeded(claim.key)
 		out.Err = fmt.Errorf("%w: %w", store.ErrResultNotStored, err)
 		return s.complete(claim, out, nil, store.ResultUnencodable, effect)
 	}
@@ -282,7 +282,7 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 	}
 	if down, wait := s.duringOutage(claim, err); down != nil {
 		out.Kind, out.Err, out.RetryIn = DependencyDown, down, wait
-		return s.giveBack(claim, out, failureOf(err)), store.Settlement{}
+		return s.giveBack(claim, out, failureOf(Unavailable(err)), classOf(err).delay), store.Settlement{}
 	}
 	return s.failed(claim, out, err), store.Settlement{}
 }
@@ -348,6 +348,7 @@ func (s *Session) deadLetter(claim *Claim, out Outcome, cause error) Outcome {
 	if err := s.sendDeadLetter(&claim.Task, b); err != nil {
 		return s.retry(claim, out, fmt.Errorf("%w; it is for: %w", err, cause), s.engine.cfg.retryDelay(1)) // the sink's failure, not another of the task
 	}
+	s.engine.outage.forget(claim.key)
 	set := claim.settlement(store.OpFail, s.engine.cfg.Retention)
 	set.Failure = failure
 	out.Kind, out.Err = DeadLettered, cause

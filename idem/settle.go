@@ -18,6 +18,7 @@ func (s *Session) retry(claim *Claim, out Outcome, err error, delay time.Duratio
 
 // giveBack releases the key and does not count the attempt. The key can't be claimed again before delay has passed.
 func (s *Session) giveBack(claim *Claim, out Outcome, f *store.Failure, delay time.Duration) Outcome {
+	out.RetryIn = max(out.RetryIn, delay)
 	return s.released(claim, out, s.release(claim, f, delay, true))
 }
 
