@@ -41,6 +41,8 @@ func (c *handlerContext) Value(key any) any {
 			return nil
 		}
 		return c.enlisting
+	case effectDiscard{}:
+		return c.discardEffect
 	}
 	return c.Context.Value(key)
 }
@@ -53,6 +55,26 @@ func (c *handlerContext) enlisting() store.Effect {
 		c.effect = c.transactor.NewEffect()
 	}
 	return c.effect
+}
+
+// effectDiscard is the context key of handlerContext.discardEffect.
+type effectDiscard struct{}
+
+// DiscardEffect discards what was enlisted with the context of a handler (store.EffectFrom): what is enlisted from now on is another effect. A caller
+// that handles several tasks in one call, which failed as a whole, calls it for each of them before it handles the task again.
+func DiscardEffect(ctx context.Context) {
+	if again, ok := ctx.Value(effectDiscard{}).(func()); ok {
+		again()
+	}
+}
+
+func (c *handlerContext) discardEffect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.returned {
+		discard(c.effect)
+		c.effect = nil
+	}
 }
 
 // sealed returns the effect if the handler has enlisted anything, nil otherwise. The caller must settle or discard it. An effect that

@@ -12,6 +12,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -166,5 +167,31 @@ func TestUnavailableCallIsNotRepeated(t *testing.T) {
 		})
 		equal(t, "calls", calls, 1)
 		f.wantKinds(items, idem.DependencyDown, idem.DependencyDown)
+	})
+}
+
+// What a failed call has enlisted is discarded before its items are handled alone: it does not commit with them.
+func TestEffectsOfAFailedCallAreDiscarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		effects, calls := map[string]int{}, 0
+		f.scheduler.RunBulk(t.Context(), f.items("a", "b", "c"), func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+			calls++
+			for _, it := range items {
+				tx, err := memstore.TxFrom(it.Context())
+				if err != nil {
+					return nil, err
+				}
+				tx.Do(func() { effects[it.Task.Key]++ })
+				if it.Task.Key == "c" && calls == 1 {
+					return nil, errBoom
+				}
+			}
+			return make([]batch.Result, len(items)), nil
+		})
+		equal(t, "calls", calls, 4)
+		for _, key := range []string{"a", "b", "c"} {
+			equal(t, "effects of "+key, effects[key], 1)
+		}
 	})
 }
