@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem"
+	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -29,11 +30,49 @@ type execution struct {
 	token   int64
 	payment payment
 	ended   bool
-	first   bool // its attempt is the first one
+	first   bool // its attempt is the first one, and was not given back
+	thrown  bool // its call failed as a whole
+	down    bool // what the handler needs was down
 }
 
 // live reports whether the call still has its claim.
 func (e *execution) live() bool { return !e.ended && e.ctx.Err() == nil && !e.process.ended() }
+
+var errDown = errors.New("what the handler needs is down")
+
+// handleAll is the bulk handler. It handles the records one after another.
+func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result, err error) {
+	results = make([]scheduler.Result, len(rs))
+	threw := true
+	defer func() {
+		if threw {
+			p.throw(rs)
+		}
+	}()
+	for i := range rs {
+		results[i].Value, err = p.handle(rs[i].Context(), *rs[i].Record)
+		if results[i].Err = err; err != nil && p.throws && !idem.IsPermanent(err) {
+			return nil, err
+		}
+	}
+	threw = false
+	return results, nil
+}
+
+// throw records that a call failed as a whole: the handler is called again with the same attempts.
+func (p *process) throw(rs []kafka.RecordAttempt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range rs {
+		for _, calls := range p.handling {
+			for _, e := range calls {
+				if e.process == p && e.token == rs[i].Attempt.Token {
+					e.thrown, e.first = true, false
+				}
+			}
+		}
+	}
+}
 
 // handle is the function's handler.
 func (p *process) handle(ctx context.Context, r kafka.Record) ([]byte, error) {
@@ -46,9 +85,13 @@ func (p *process) handle(ctx context.Context, r kafka.Record) ([]byte, error) {
 	if err := json.Unmarshal(r.Value, &pay); err != nil {
 		return nil, idem.Permanent(err)
 	}
-	defer p.begin(ctx, pay, a)()
+	e := p.begin(ctx, pay, a)
+	defer p.ends(e)
 	if err := sleep(ctx, p.work(&pay, a)); err != nil {
 		return nil, context.Cause(ctx)
+	}
+	if e.down {
+		return nil, errDown
 	}
 	switch pay.Kind {
 	case permanent:
@@ -99,9 +142,9 @@ func (p *process) work(pay *payment, a idem.Attempt) time.Duration {
 	return time.Duration(p.dice.between(0, 20_000_000, name))
 }
 
-// begin records the call of a handler. Two owners must not have the same payment at the same time.
-func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) (end func()) {
-	e := &execution{process: p, ctx: ctx, token: a.Token, payment: pay}
+// begin records the call of a handler. The caller calls ends. Two owners must not have the same payment at the same time.
+func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) *execution {
+	e := &execution{process: p, ctx: ctx, token: a.Token, payment: pay, down: p.isDown()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, other := range p.handling[pay.ID] {
@@ -109,24 +152,26 @@ func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) (end f
 		case p.overlaps():
 		case other.live():
 			p.violatedLockedf(pay.ID, "is handled by %s with token %d while %s handles it with token %d", p.name, a.Token, other.process.name, other.token)
-		case other.token == a.Token:
+		case other.token == a.Token && !other.thrown:
 			p.violatedLockedf(pay.ID, "is handled twice with token %d, by %s and %s", a.Token, other.process.name, p.name)
 		}
 	}
 	if status := p.entries[pay.ID].status; !p.overlaps() && (status == completed || status == failed) && ctx.Err() == nil {
 		p.violatedLockedf(pay.ID, "is handled by %s with token %d, and is %s", p.name, a.Token, status)
 	}
-	if e.first = a.Number == 1; e.first && p.claimRange && !p.overlaps() && p.firsts(pay.ID) >= 2 {
+	if e.first = a.Number == 1 && !e.down; e.first && p.claimRange && !p.overlaps() && p.firsts(pay.ID) >= 2 {
 		p.violatedLockedf(pay.ID, "is handled by %s with token %d as attempt 1, which was begun twice before", p.name, a.Token)
 	}
 	p.handling[pay.ID] = append(p.handling[pay.ID], e)
 	p.trace = append(p.trace, event{time.Since(p.begun), p.name, "handles " + pay.ID + " " + string(pay.Kind) + ", attempt " + strconv.Itoa(a.Number) +
 		", token " + strconv.FormatInt(a.Token, 10)})
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		e.ended = true
-	}
+	return e
+}
+
+func (p *process) ends(e *execution) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.ended = true
 }
 
 // firsts counts the calls with the number 1. With IDEMSK_CLAIM=partition a process may die in one that is not counted. The caller holds w.mu.

@@ -75,12 +75,21 @@ func (w *world) start(name string) *process {
 	p := w.newProcess(name)
 	env := maps.Clone(w.environ[p.deployment])
 	vars := host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
-	fn, err := app.New(p.alive, host.Handler(p.handle), vars, io.Discard, io.Discard, p.options()...)
+	fn, err := app.New(p.alive, p.build, vars, io.Discard, io.Discard, p.options()...)
 	if err != nil {
 		panic(err) // the settings are valid
 	}
 	p.fn = fn
 	return p
+}
+
+// build is the host.Build of the function.
+func (p *process) build(_ context.Context, base *host.Base) (kafka.Handler, error) {
+	if !p.bulk {
+		return p.handle, nil
+	}
+	base.Config.Records.BulkAttempts = p.handleAll
+	return nil, nil //nolint:nilnil // there is a bulk handler instead
 }
 
 func (p *process) ended() bool { return p.alive.Err() != nil }

@@ -49,6 +49,7 @@ const (
 	conflict        = "conflict"         // a transaction is writing the item
 	partial         = "partial"          // some statements of a batch are throttled or conflict, some keys are not read
 	fullQueue       = "full-queue"       // the queue accepts no letter for some time
+	outage          = "outage"           // what the handler needs is down for some time
 	crash           = "crash"            // of a process, before or after one of its requests
 	pause           = "pause"            // the requests and replies of a process are held, for longer than its lease
 	duplicate       = "duplicate"        // a batch is delivered to another process at the same time

@@ -17,6 +17,8 @@ type settings struct {
 	partitions int
 	payments   int
 	pollers    int
+	bulk       bool                 // the function has a bulk handler
+	throws     bool                 // of which a call fails as a whole if a record fails
 	environ    [2]map[string]string // of each deployment
 }
 
@@ -34,6 +36,8 @@ func settingsOf(d dice) settings {
 		payments:   d.between(4, 16, "payments"),
 		pollers:    d.between(1, 3, "pollers"),
 	}
+	s.bulk = !s.group && d.chance(0.3, "bulk")
+	s.throws = s.bulk && d.chance(0.7, "throws")
 	s.claimRange = d.chance(0.4, "claim by partition")
 	s.elsewhere = !s.claimRange || d.chance(0.2, "elsewhere")
 	order := pick(d, "order", "partition", "key")
@@ -52,6 +56,10 @@ func settingsOf(d dice) settings {
 			"IDEMSK_CONCURRENCY":   strconv.Itoa(d.between(1, 8, name+"concurrency")),
 			"IDEMSK_COMMIT_WINDOW": pick(d, name+"window", "1", "4", "256"),
 			"IDEMSK_WAIT":          pick(d, name+"wait", "deadline", "0", "700ms"),
+			// Short, because payments may need all of their attempts, and the source delivers a waiting one again and again.
+			"IDEMSK_RETRY_DELAY":     pick(d, name+"retry delay", "0s", "0s", "5ms"),
+			"IDEMSK_OUTAGE_FAILURES": pick(d, name+"outage failures", "off", "2", "5"),
+			"IDEMSK_OUTAGE_LIMIT":    pick(d, name+"outage limit", "1m", "5m"), // payments that never succeed look like an outage
 		}
 	}
 	s.mixed = s.environ[0]["IDEMSK_CLAIM"] != s.environ[1]["IDEMSK_CLAIM"]
@@ -77,9 +85,10 @@ func (s *settings) offset(d dice, process string) time.Duration {
 }
 
 func (s *settings) String() string {
-	text := fmt.Sprintf("%d payments, %d partitions, %d pollers, clocks beyond the skew: %v, a consumer group: %v\n", s.payments, s.partitions, s.pollers, s.beyondSkew, s.group)
+	text := fmt.Sprintf("%d payments, %d partitions, %d pollers, clocks beyond the skew: %v, a consumer group: %v, bulk: %v, throws: %v\n",
+		s.payments, s.partitions, s.pollers, s.beyondSkew, s.group, s.bulk, s.throws)
 	for _, env := range s.environ {
-		for _, name := range []string{"LEASE", "ORDER", "CLAIM", "FAILURES", "BATCHING", "CONCURRENCY", "COMMIT_WINDOW", "WAIT"} {
+		for _, name := range []string{"LEASE", "ORDER", "CLAIM", "FAILURES", "BATCHING", "CONCURRENCY", "COMMIT_WINDOW", "WAIT", "RETRY_DELAY", "OUTAGE_FAILURES", "OUTAGE_LIMIT"} {
 			text += " IDEMSK_" + name + "=" + env["IDEMSK_"+name]
 		}
 		text += "\n"

@@ -33,7 +33,7 @@ const (
 	timeout = 20 * time.Second // of an invocation
 	// faulty is how long faults are injected. Afterwards all records must be settled before the end of patience.
 	faulty   = 2 * time.Minute
-	patience = time.Hour
+	patience = 3 * time.Hour
 )
 
 // world is one run: the services, the topic, the processes, and what was observed.
@@ -46,9 +46,10 @@ type world struct {
 	queue   *sqsfake.Server
 	url     string // of the queue
 	begun   time.Time
-	records [][]record    // by partition
-	deploys time.Duration // when the second deployment replaces the first one, 0 for never
-	full    time.Duration // how long the queue accepts no letter
+	records [][]record       // by partition
+	deploys time.Duration    // when the second deployment replaces the first one, 0 for never
+	full    time.Duration    // how long the queue accepts no letter
+	down    [2]time.Duration // from when and until when what the handler needs is down
 
 	stopping context.Context // done after the first violation, and at the end
 	stop     context.CancelFunc
@@ -120,6 +121,10 @@ func newWorld(t *testing.T, s scenario) *world {
 	if w.faults.strikes(fullQueue, 0.3, "the queue") {
 		w.full = time.Duration(d.between(1, 30, "full queue")) * time.Second
 	}
+	if w.faults.strikes(outage, 0.6, "what the handler needs") {
+		w.down[0] = time.Duration(d.between(0, 10_000, "outage")) * time.Millisecond
+		w.down[1] = w.down[0] + time.Duration(d.between(1, 60, "length of the outage"))*time.Second
+	}
 	w.records = produce(d, &w.settings, s.Records)
 	var err error
 	var tables dynamofake.Config
@@ -156,6 +161,12 @@ func (w *world) deployed() int {
 
 // queueIsFull reports whether the queue accepts no letter now.
 func (w *world) queueIsFull() bool { return time.Since(w.begun) < w.full }
+
+// isDown reports whether what the handler needs is down now.
+func (w *world) isDown() bool {
+	at := time.Since(w.begun)
+	return at >= w.down[0] && at < w.down[1]
+}
 
 // calm reports that no more faults are injected.
 func (w *world) calm() bool { return time.Since(w.begun) > faulty || w.stopping.Err() != nil }
