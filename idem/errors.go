@@ -70,8 +70,8 @@ func Permanent(err error) error { return classify(err, permanent, 0) }
 func RetryAfter(err error, d time.Duration) error { return classify(err, retriable, max(0, d)) }
 
 // Unavailable marks an error that the message did not cause: a dependency of the handler is down. The attempt is not counted.
-// Unavailable returns nil if err is nil.
-func Unavailable(err error) error { return classify(err, unavailable, 0) }
+// Unavailable(RetryAfter(err, d)) also delays the next attempt by d. Unavailable returns nil if err is nil.
+func Unavailable(err error) error { return classify(err, unavailable, RetryDelay(err)) }
 
 // CallFailed marks the error of a call that handled several tasks and failed as a whole, which is no evidence against one of them: the attempt is
 // not counted. Claim.FailedBefore then tells the next owner of the key to handle the task alone. CallFailed returns nil if err is nil.
@@ -84,7 +84,7 @@ func ResultUnavailable(err error) error { return classify(err, resultless, 0) }
 // IsPermanent reports whether err is, or wraps, an error marked by Permanent.
 func IsPermanent(err error) bool { return classOf(err).class == permanent }
 
-// RetryDelay returns the delay of an error that is, or wraps, an error marked by RetryAfter, and 0 for any other.
+// RetryDelay returns the delay of an error that is, or wraps, an error marked by RetryAfter, or by RetryAfter and then Unavailable. It is 0 for any other.
 func RetryDelay(err error) time.Duration { return classOf(err).delay }
 
 // IsUnavailable reports whether err is, or wraps, an error marked by Unavailable.

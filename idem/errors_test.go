@@ -25,6 +25,7 @@ func TestClassifiedErrors(t *testing.T) {
 		{"unavailable, wrapped", wrap(idem.Unavailable(errBoom)), false, true, 0},
 		{"later", wrap(idem.RetryAfter(errBoom, time.Minute)), false, false, time.Minute},
 		{"later, negative", idem.RetryAfter(errBoom, -time.Minute), false, false, 0},
+		{"unavailable, later", idem.Unavailable(wrap(idem.RetryAfter(errBoom, time.Minute))), false, true, time.Minute},
 		{"the outermost mark counts: permanent", idem.Permanent(idem.RetryAfter(errBoom, time.Minute)), true, false, 0},
 		{"the outermost mark counts: later", idem.RetryAfter(wrap(idem.Permanent(errBoom)), time.Minute), false, false, time.Minute},
 		{"no result", idem.ResultUnavailable(errBoom), false, false, 0},

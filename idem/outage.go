@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,34 +20,40 @@ const (
 	lastTry  = time.Minute
 )
 
+// maxSuspects bounds the memory for keys that have failed. One that is forgotten may be a sign of an outage once more.
+const maxSuspects = 10_000
+
 // outage recognises an outage of what the handler needs, for example of an API that is down. It then gives back attempts, and lets one task at a time
 // try the handler, until one succeeds.
 //
-// Only the first attempt of a key is evidence, and each key counts once: bad messages that are tried again and again are none. During the outage a key
-// that has failed waits twice as long as others, so that a bad message at the head of its lane does not take each try.
+// Each key is a sign of an outage once, by its first attempt. Otherwise bad messages that are tried again and again would look like one.
+//
+// During the outage, a key that has failed may try the handler the later, the less time has passed since it tried. Otherwise a bad message at the
+// beginning of each batch would take each try.
 type outage struct {
 	failures int           // Config.OutageFailures
 	limit    time.Duration // Config.OutageLimit
 	lease    time.Duration
 
-	// healthy is set while no failure is counted, so that handlers do not wait for the mutex.
+	// healthy is set while no key is remembered, so that handlers do not wait for the mutex.
 	healthy atomic.Bool
 
-	mu     sync.Mutex
-	failed map[string]bool // the keys whose first attempt failed since the last success, and, during an outage, those that were tried
-	last   error
-	since  time.Time // when the outage was recognised; zero: there is none
-	pause  time.Duration
-	next   time.Time // when a task may try the handler
-	trying string    // the key of the task that tries it
-	lapses time.Time // when another task may, if the handler of that one has not returned
+	mu       sync.Mutex
+	suspects map[string]struct{} // keys that have failed and are not settled
+	failed   []string            // those that failed since the last success, the latest last
+	last     error
+	since    time.Time // when the outage was recognised; zero: there is none
+	pause    time.Duration
+	next     time.Time // when a task may try the handler
+	trying   string    // the key of the task that tries it
+	lapses   time.Time // when another task may, if the handler of that one has not returned
 }
 
 func newOutage(cfg *Config) *outage {
 	if cfg.OutageFailures < 0 {
 		return nil
 	}
-	o := &outage{failures: cfg.OutageFailures, limit: max(0, cfg.OutageLimit), lease: cfg.Lease}
+	o := &outage{failures: cfg.OutageFailures, limit: max(0, cfg.OutageLimit), lease: cfg.Lease, suspects: make(map[string]struct{})}
 	o.healthy.Store(true)
 	return o
 }
@@ -101,8 +108,8 @@ func (o *outage) begin(key string, now time.Time) (wait time.Duration, err error
 		return 0, nil
 	}
 	wait = o.left(now)
-	if o.failed[key] && o.trying == "" {
-		wait = o.next.Add(o.pause).Sub(now)
+	if o.trying == "" {
+		wait = max(0, o.next.Add(o.turn(key)).Sub(now))
 	}
 	if wait > 0 {
 		return wait, o.error("not tried")
@@ -111,19 +118,39 @@ func (o *outage) begin(key string, now time.Time) (wait time.Duration, err error
 	return 0, nil
 }
 
+// turn returns how much later than others a key may try the handler: at once if it has not failed during the outage, after a pause if it was the last
+// that failed.
+func (o *outage) turn(key string) time.Duration {
+	if i := slices.Index(o.failed, key); i >= 0 {
+		return o.pause * time.Duration(i+1) / time.Duration(len(o.failed))
+	}
+	return 0
+}
+
 // succeeded ends an outage.
-func (o *outage) succeeded() {
+func (o *outage) succeeded(key string) {
 	if o == nil || o.healthy.Load() {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	clear(o.failed)
-	o.last, o.since, o.trying = nil, time.Time{}, ""
-	o.healthy.Store(true)
+	delete(o.suspects, key)
+	o.failed, o.last, o.since, o.trying = o.failed[:0], nil, time.Time{}, ""
+	o.healthy.Store(len(o.suspects) == 0)
 }
 
-// undecided is the end of a task that says nothing about the handler's dependencies: the error was permanent, or the caller cancelled it.
+// forget drops a key whose dead letter was sent.
+func (o *outage) forget(key string) {
+	if o == nil || o.healthy.Load() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.suspects, key)
+	o.healthy.Store(len(o.suspects) == 0 && o.since.IsZero() && len(o.failed) == 0)
+}
+
+// undecided is the end of a task that says nothing about what the handler needs: the error was permanent, or the caller cancelled it.
 func (o *outage) undecided(key string) {
 	if o == nil || o.healthy.Load() {
 		return
@@ -143,35 +170,35 @@ func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (do
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	_, known := o.suspects[key]
+	o.suspect(key)
 	switch {
-	case !o.since.IsZero() && !o.holds(now):
+	case !o.since.IsZero() && !o.holds(now), o.since.IsZero() && (known || attempt > 1):
 		return nil, 0
-	case !o.since.IsZero():
-		o.fail(key)
-		if o.trying == key {
-			o.trying, o.pause = "", min(2*o.pause, lastTry) //nolint:mnd // see firstTry
-			o.schedule(now)
-		}
-	case attempt > 1:
-		return nil, 0
-	default:
-		o.fail(key)
-		o.healthy.Store(false)
-		if o.last = err; len(o.failed) < o.failures {
+	case o.since.IsZero():
+		o.failed, o.last = append(o.failed, key), err
+		if len(o.failed) < o.failures {
 			return nil, 0
 		}
 		o.since, o.pause = now, firstTry
 		o.schedule(now)
+	default:
+		o.failed, o.last = append(slices.DeleteFunc(o.failed, func(other string) bool { return other == key }), key), err
+		if o.trying == key {
+			o.trying, o.pause = "", min(2*o.pause, lastTry) //nolint:mnd // see firstTry
+			o.schedule(now)
+		}
 	}
-	o.last = err
 	return fmt.Errorf("%w: %w", o.error("the attempt is not counted"), err), o.left(now)
 }
 
-func (o *outage) fail(key string) {
-	if o.failed == nil {
-		o.failed = make(map[string]bool)
+// suspect remembers a key that has failed.
+func (o *outage) suspect(key string) {
+	if len(o.suspects) >= maxSuspects {
+		clear(o.suspects)
 	}
-	o.failed[key] = true
+	o.suspects[key] = struct{}{}
+	o.healthy.Store(false)
 }
 
 func (o *outage) schedule(now time.Time) {

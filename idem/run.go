@@ -84,7 +84,7 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 		if claim.insert != nil {
 			return out, store.Settlement{}
 		}
-		return s.giveBack(claim, out, nil), store.Settlement{}
+		return s.giveBack(claim, out, nil, 0), store.Settlement{}
 	}
 	if claim.insert == nil {
 		if over, lost := s.renew(claim, out); lost {
@@ -126,7 +126,7 @@ func (s *Session) holdBack(claim *Claim, out Outcome) (over Outcome, down bool) 
 	if claim.insert != nil {
 		return out, true
 	}
-	return s.giveBack(claim, out, nil), true
+	return s.giveBack(claim, out, nil, 0), true
 }
 
 // spend resets a claim after its run, so that the task can be claimed again. A claim whose completion commits an effect is reset later, because
@@ -164,7 +164,7 @@ func (s *Session) renew(claim *Claim, out Outcome) (over Outcome, lost bool) {
 	}
 	out.Err = fmt.Errorf("%w: the lease was extended before the handler began, but the answer took %v, longer than the lease of %v",
 		ErrStoreUnavailable, time.Since(sent).Round(time.Millisecond), s.engine.cfg.Lease)
-	return s.giveBack(claim, out, nil), true
+	return s.giveBack(claim, out, nil, 0), true
 }
 
 // attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has no limit.
@@ -267,10 +267,10 @@ func call(ctx context.Context, h Handler) (result []byte, err error) {
 func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect store.Effect, err error) (Outcome, store.Settlement) {
 	switch {
 	case err == nil:
-		s.engine.outage.succeeded()
+		s.engine.outage.succeeded(claim.key)
 		return s.complete(claim, out, result, 0, effect)
 	case classOf(err).class == resultless:
-		s.engine.outage.succeeded()
+		s.engine.outage.succeeded(claim.key)
 		out.Err = fmt.Errorf("%w: %w", store.ErrResultNotStored, err)
 		return s.complete(claim, out, nil, store.ResultUnencodable, effect)
 	}
@@ -278,11 +278,11 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 	if s.interrupted(err) {
 		s.engine.outage.undecided(claim.key)
 		out.Kind, out.Err = Retry, fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
-		return s.released(claim, out, s.release(claim, nil, classOf(err).delay, true)), store.Settlement{}
+		return s.giveBack(claim, out, nil, classOf(err).delay), store.Settlement{}
 	}
 	if down, wait := s.duringOutage(claim, err); down != nil {
 		out.Kind, out.Err, out.RetryIn = DependencyDown, down, wait
-		return s.giveBack(claim, out, failureOf(err)), store.Settlement{}
+		return s.giveBack(claim, out, failureOf(Unavailable(err)), classOf(err).delay), store.Settlement{}
 	}
 	return s.failed(claim, out, err), store.Settlement{}
 }
@@ -314,10 +314,10 @@ func (s *Session) failed(claim *Claim, out Outcome, err error) Outcome {
 	switch c := classOf(err); {
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
-		return s.giveBack(claim, out, failureOf(err))
+		return s.giveBack(claim, out, failureOf(err), c.delay)
 	case c.class == callFailed:
 		out.Kind, out.Err = Retry, err
-		return s.giveBack(claim, out, failureOf(err))
+		return s.giveBack(claim, out, failureOf(err), c.delay)
 	case c.class == permanent && claim.Task.DeadLetters != nil:
 		return s.deadLetter(claim, out, err)
 	case claim.res.Entry.Attempts >= s.engine.attemptLimit(&claim.Task):
@@ -348,6 +348,7 @@ func (s *Session) deadLetter(claim *Claim, out Outcome, cause error) Outcome {
 	if err := s.sendDeadLetter(&claim.Task, b); err != nil {
 		return s.retry(claim, out, fmt.Errorf("%w; it is for: %w", err, cause), s.engine.cfg.retryDelay(1)) // the sink's failure, not another of the task
 	}
+	s.engine.outage.forget(claim.key)
 	set := claim.settlement(store.OpFail, s.engine.cfg.Retention)
 	set.Failure = failure
 	out.Kind, out.Err = DeadLettered, cause

@@ -25,6 +25,10 @@ func TestHandlerErrors(t *testing.T) {
 		{"an error that may pass", errBoom, idem.Retry, 1, 0, store.CodeError},
 		{"one that says when", idem.RetryAfter(errBoom, time.Minute), idem.Retry, 1, time.Minute, store.CodeError},
 		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0, 0, store.CodeUnavailable},
+		{
+			"a dependency that says when", idem.Unavailable(idem.RetryAfter(errBoom, time.Minute)), idem.DependencyDown, 0, time.Minute,
+			store.CodeUnavailable,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -16,9 +16,10 @@ func (s *Session) retry(claim *Claim, out Outcome, err error, delay time.Duratio
 	return s.released(claim, out, s.release(claim, failureOf(err), delay, false))
 }
 
-// giveBack releases the key and does not count the attempt.
-func (s *Session) giveBack(claim *Claim, out Outcome, f *store.Failure) Outcome {
-	return s.released(claim, out, s.release(claim, f, 0, true))
+// giveBack releases the key and does not count the attempt. The key can't be claimed again before delay has passed.
+func (s *Session) giveBack(claim *Claim, out Outcome, f *store.Failure, delay time.Duration) Outcome {
+	out.RetryIn = max(out.RetryIn, delay)
+	return s.released(claim, out, s.release(claim, f, delay, true))
 }
 
 func (s *Session) release(claim *Claim, f *store.Failure, delay time.Duration, refund bool) settled {

@@ -44,6 +44,7 @@ type Stream struct {
 	ranges map[string]*streamRange
 	over   chan struct{} // closed at the end of Close
 
+	outage streamOutage
 	keys   map[string]*streamItem // the item that uses each key: it is claimed, or in progress
 	claims streamClaims
 }
@@ -149,6 +150,7 @@ func (st *Stream) Close(ctx context.Context) (running []*Item) {
 	running = st.Stop(ctx, func(string) bool { return true }, ranges...)
 	st.mu.Lock()
 	st.claims.stop()
+	st.outage.stop()
 	if !isClosed(st.over) {
 		close(st.over)
 	}

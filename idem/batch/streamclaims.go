@@ -151,11 +151,8 @@ func (st *Stream) claimsToSend() int {
 	if claims.wanted == 0 || claims.pause != nil || st.isolating() || st.ended() {
 		return 0
 	}
-	if wait, down := st.scheduler.engine.HandlerDown(); wait > 0 {
-		claims.pause = time.AfterFunc(wait, st.resumeClaims)
-		return 0
-	} else if down { // for the one that tries the handler
-		return max(0, 1-claims.ahead-st.running)
+	if n, down := st.claimsInOutage(); down {
+		return n
 	}
 	soon, most := st.beginSoon(), min(claims.wanted, st.room())
 	full := min(st.batch, soon)

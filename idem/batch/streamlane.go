@@ -19,6 +19,7 @@ type streamItem struct {
 
 	tries      int
 	notBefore  time.Time // when it may be tried again
+	held       bool      // it waits because of an outage
 	unreported bool      // retry has not been called for its last outcome
 	removed    bool      // by Stop: nothing is called for it any more
 
@@ -268,13 +269,13 @@ func (l *streamLane) notice(it *streamItem) {
 func (l *streamLane) conclude(it *streamItem) {
 	if it.Outcome.Kind.Settled() {
 		l.notice(it)
+		l.stream.endOutage()
 		return
 	}
-	down := errors.Is(it.Outcome.Err, idem.ErrHandlerDown)
-	if down {
-		l.stream.unclaimAll()
+	if it.held = errors.Is(it.Outcome.Err, idem.ErrHandlerDown); it.held {
+		l.stream.hold()
 	}
-	if down && it.Outcome.Kind == idem.NotStarted {
+	if it.held && it.Outcome.Kind == idem.NotStarted {
 		it.notBefore = time.Now().Add(it.Outcome.RetryIn)
 		l.putBack(it)
 		return

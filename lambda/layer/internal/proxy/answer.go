@@ -1,14 +1,8 @@
 package proxy
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
-	"time"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
@@ -20,9 +14,6 @@ const (
 	listFailures = "batchItemFailures" // a failed record each, see failureOf
 	listResults  = "idemskResults"     // a result each
 )
-
-// maxRetryAfter bounds a pause. A pause that is negative is none. Both keep the conversion from overflowing.
-const maxRetryAfter = 24 * time.Hour
 
 // results returns what the answer says of each record of a call: all took effect but those that the answer names in batchItemFailures. An error, or a
 // list that can't be read, means that the call failed as a whole. A function may return anything else; the layer answers the event source itself.
@@ -65,45 +56,4 @@ func addResults(out []batch.Result, index map[mskevent.Place]int, list json.RawM
 			out[i].Value = item["result"]
 		}
 	}
-}
-
-// failureOf returns the error of an item of batchItemFailures. A field that can't be read is ignored, and the error names it.
-func failureOf(item map[string]json.RawMessage) error {
-	text := "the function named the record in " + listFailures
-	var permanent bool
-	var afterMs int64
-	var ignored []string
-	for _, field := range []struct {
-		name string
-		into any
-	}{
-		{"permanent", &permanent},  // no further attempt: a dead letter
-		{"error", &text},           // for the log and the dead letter
-		{"retryAfterMs", &afterMs}, // the pause before the next attempt
-	} {
-		if value, ok := item[field.name]; ok && json.Unmarshal(value, field.into) != nil {
-			ignored = append(ignored, field.name)
-		}
-	}
-	err := errors.New(cmp.Or(text, "the function gave no text"))
-	if len(ignored) > 0 {
-		err = fmt.Errorf("%w (ignored, because of another type: %s)", err, strings.Join(ignored, ", "))
-	}
-	switch after := time.Duration(max(0, min(afterMs, maxRetryAfter.Milliseconds()))) * time.Millisecond; {
-	case permanent:
-		return idem.Permanent(err)
-	case after > 0:
-		return idem.RetryAfter(err, after)
-	}
-	return err
-}
-
-// functionError returns the error that a runtime reports.
-func functionError(payload []byte) error {
-	var e struct{ ErrorType, ErrorMessage string }
-	if err := json.Unmarshal(payload, &e); err != nil || e.ErrorType == "" && e.ErrorMessage == "" {
-		const shown = 200
-		return fmt.Errorf("the function failed: %.*q", shown, payload)
-	}
-	return fmt.Errorf("the function failed: %s: %s", e.ErrorType, e.ErrorMessage)
 }

@@ -180,6 +180,9 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAnswer))
+	if r.Trailer.Get(headerErrorType) != "" {
+		failed, body = true, streamedError(r.Trailer.Get(trailerErrorBody))
+	}
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -187,7 +190,7 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 		refuse(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", maxAnswer))
 	case err != nil:
 		refuse(w, http.StatusBadRequest, "TruncatedHTTPRequest", "HTTP request detected as truncated: "+err.Error())
-	case !a.settle(c, answer{payload: body, failed: failed || r.Trailer.Get(headerErrorType) != ""}):
+	case !a.settle(c, answer{payload: body, failed: failed}):
 		refuse(w, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
 	default:
 		reply(w, http.StatusAccepted, map[string]string{"status": "OK"})

@@ -149,7 +149,11 @@ func handle(d delivery) {
 	}
 	switch {
 	case strings.Contains(string(d.Payload), "stream"):
-		stream(d)
+		var failure string
+		if bytes.Contains(d.Payload, []byte("fails")) {
+			failure = `{"errorMessage":"in the middle"}`
+		}
+		stream(d, d.Payload, failure)
 	case string(d.Payload) == memoryEvent:
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", os.Getppid()))
 		check(err)
@@ -176,8 +180,12 @@ func handle(d delivery) {
 		_, status := next()
 		fmt.Println("next:", status)
 		os.Exit(5)
+	case raised(records) != nil:
+		post("invocation/"+d.id()+"/error", nil, raised(records))
 	case do("raise"):
 		post("invocation/"+d.id()+"/error", nil, []byte(`{"errorType":"ValueError","errorMessage":"no such account","stackTrace":[]}`))
+	case do("stream an outage"):
+		stream(d, answer, `{"errorType":"UnavailableError","errorMessage":"the bank is down: retry after 1h"}`)
 	case do("answer garbage"):
 		d.answer([]byte(`{"batchItemFailures":[`))
 	case do("answer too much"):
@@ -211,6 +219,19 @@ func handle(d delivery) {
 	}
 }
 
+// raised returns the error of a record that is to raise one: "raise TYPE MESSAGE". It is nil if there is none.
+func raised(records []record) []byte {
+	for _, r := range records {
+		if what, ok := strings.CutPrefix(r.do, "raise "); ok {
+			kind, message, _ := strings.Cut(what, " ")
+			body, err := json.Marshal(map[string]any{"errorType": kind, "errorMessage": message, "stackTrace": []string{}})
+			check(err)
+			return body
+		}
+	}
+	return nil
+}
+
 // answerTo names the records that are to fail, and gives results to those that have some.
 func answerTo(records []record) []byte {
 	failures, results := []any{}, []any{}
@@ -225,8 +246,14 @@ func answerTo(records []record) []byte {
 		case "fail for an hour":
 			item["retryAfterMs"] = 3_600_000
 			failures = append(failures, item)
+		case "fail as an outage":
+			item["unavailable"], item["error"], item["retryAfterMs"] = true, "the bank is down", 3_600_000
+			failures = append(failures, item)
+		case "fail as both":
+			item["permanent"], item["unavailable"] = true, true
+			failures = append(failures, item)
 		case "fail badly":
-			item["permanent"], item["error"], item["retryAfterMs"] = "yes", map[string]any{"code": 7}, "soon"
+			item["permanent"], item["unavailable"], item["error"], item["retryAfterMs"] = "yes", 1, map[string]any{"code": 7}, "soon"
 			failures = append(failures, item)
 		case "fail another":
 			item["itemIdentifier"] = map[string]any{"partition": "payments-3", "offset": 99}
@@ -241,15 +268,15 @@ func answerTo(records []record) []byte {
 	return out
 }
 
-// stream streams the event back, and ends with an error in its trailers if the event says so.
-func stream(d delivery) {
-	req, err := http.NewRequest(http.MethodPost, address()+"invocation/"+d.id()+"/response", io.MultiReader(bytes.NewReader(d.Payload)))
+// stream streams an answer, which ends with an error in its trailers if there is a failure.
+func stream(d delivery, body []byte, failure string) {
+	req, err := http.NewRequest(http.MethodPost, address()+"invocation/"+d.id()+"/response", io.MultiReader(bytes.NewReader(body)))
 	check(err)
 	req.Header.Set("Lambda-Runtime-Function-Response-Mode", "streaming")
-	if bytes.Contains(d.Payload, []byte("fails")) {
+	if failure != "" {
 		req.Trailer = http.Header{
 			"Lambda-Runtime-Function-Error-Type": {"Function.Broken"},
-			"Lambda-Runtime-Function-Error-Body": {base64.StdEncoding.EncodeToString([]byte(`{"errorMessage":"in the middle"}`))},
+			"Lambda-Runtime-Function-Error-Body": {base64.StdEncoding.EncodeToString([]byte(failure))},
 		}
 	}
 	resp, err := http.DefaultClient.Do(req)

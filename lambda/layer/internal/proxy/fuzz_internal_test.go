@@ -15,20 +15,25 @@ import (
 )
 
 // FuzzResults reads any answer of a function. A record that the second decoder, that of the event source, finds among the failed ones does
-// not complete, a list that it can't read fails the call, and no pause exceeds its bound.
+// not complete, a list that it can't read fails the call, and no delay exceeds its bound. Read as an error, the answer completes nothing.
 func FuzzResults(f *testing.F) {
 	const id = `{"itemIdentifier":{"partition":"t-0","offset":%d}%s}`
 	for _, more := range []string{
 		``, `,"permanent":true,"error":"no"`, `,"retryAfterMs":3600000`, `,"retryAfterMs":-9223372036855`, `,"retryAfterMs":9223372036854775807`, `,"retryAfterMs":1e3`,
+		`,"unavailable":true,"retryAfterMs":5000`, `,"unavailable":true,"permanent":true`,
 	} {
 		f.Add([]byte(`{"batchItemFailures":[` + fmt.Sprintf(id, 1, more) + `]}`))
 	}
 	f.Add([]byte(`{"batchItemFailures":[` + fmt.Sprintf(id, 1, "") + `],"idemskResults":[` + fmt.Sprintf(id, 0, `,"result":{"a":1}`) + `]}`))
 	f.Add([]byte(`{"batchItemFailures":[` + fmt.Sprintf(id, 1, "") + `],"batchItemFailures":[]}`))
+	f.Add([]byte(`{"errorType":"com.example.App$UnavailableException","errorMessage":"retry after 30s"}`))
 	f.Add([]byte(`"ok"`))
 	f.Add([]byte(``))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		rs := []kafka.RecordAttempt{{Record: &kafka.Record{Topic: "t"}}, {Record: &kafka.Record{Topic: "t", Offset: 1}}}
+		if out, err := results(rs, answer{payload: payload, failed: true}); out != nil || err == nil || idem.RetryDelay(err) < 0 || idem.RetryDelay(err) > 24*time.Hour {
+			t.Fatalf("the error %s: %v, %v", payload, out, err)
+		}
 		out, err := results(rs, answer{payload: payload})
 		if err == nil && len(out) != len(rs) {
 			t.Fatalf("%d results of %d records", len(out), len(rs))
@@ -42,7 +47,7 @@ func FuzzResults(f *testing.F) {
 				t.Errorf("%s completes %d; the event source reads %v", payload, i, failed)
 			}
 			if after := idem.RetryDelay(r.Err); after < 0 || after > 24*time.Hour {
-				t.Errorf("%s: a pause of %v", payload, after)
+				t.Errorf("%s: a delay of %v", payload, after)
 			}
 		}
 	})
@@ -71,7 +76,8 @@ func TestOtherFieldsOfAnAnswerFailNothing(t *testing.T) {
 	}
 }
 
-// docs/layer.md has a table of answers, which is checked here. Its answers are those to a call with the records payments-3@17 and @18.
+// docs/layer.md has a table of answers and of types of errors, which is checked here. Its answers are those to a call with the records
+// payments-3@17 and @18.
 func TestAnswersInDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/layer.md")
 	if err != nil {
@@ -82,25 +88,39 @@ func TestAnswersInDocs(t *testing.T) {
 	rs := []kafka.RecordAttempt{
 		{Record: &kafka.Record{Topic: "payments", Partition: 3, Offset: 17}}, {Record: &kafka.Record{Topic: "payments", Partition: 3, Offset: 18}},
 	}
-	meanings := map[string]string{"all complete": "[false false]", "those that it names": "[true false]", "the call has failed": "failed"}
+	meanings := map[string]string{
+		"all complete": "complete complete", "those that it names are released for another attempt": "retry complete",
+		"those that it names become dead letters": "permanent complete", "those that it names are released, and the attempt": "unavailable complete",
+		"the call has failed |": "failed: retry", "the call has failed; a record that is alone": "failed: permanent", "all are released": "failed: unavailable",
+	}
 	checked := 0
 	for row := range strings.Lines(table) {
-		cells := strings.Split(row, " | ")
+		cells := strings.SplitN(row, " | ", 2)
 		for _, span := range regexp.MustCompile("`[^`]*`").FindAllString(cells[0], -1) {
-			got := "failed"
-			if out, err := results(rs, answer{payload: []byte(strings.Trim(span, "`"))}); err == nil {
-				got = fmt.Sprint([]bool{out[0].Err != nil, out[1].Err != nil})
+			a := answer{payload: []byte(strings.Trim(span, "`"))}
+			if strings.HasPrefix(cells[0], "| an error of the type") {
+				a.payload, a.failed = fmt.Appendf(nil, `{"errorType":%q}`, a.payload), true
 			}
-			for meaning, want := range meanings {
-				if strings.HasPrefix(cells[1], meaning) {
-					if checked++; got != want {
-						t.Errorf("%s: %s; want %s, %s", span, got, meaning, want)
+			var got string
+			if out, err := results(rs, a); err != nil {
+				got = "failed: " + meaning(err)
+			} else {
+				got = meaning(out[0].Err) + " " + meaning(out[1].Err)
+			}
+			known := false
+			for means, want := range meanings {
+				if strings.HasPrefix(cells[1], means) {
+					if known = true; got != want {
+						t.Errorf("%s: %s; want %s, %s", span, got, means, want)
 					}
 				}
 			}
+			if checked++; !known {
+				t.Errorf("%s: the test does not know the meaning %s", span, cells[1])
+			}
 		}
 	}
-	if checked < 14 {
+	if checked < 20 {
 		t.Errorf("%d answers are in the table", checked)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
 // Unmodified functions on AWS's own runtime interface clients, which scripts/runtimes.sh installs, book each payment once behind the
-// layer, and twice without it.
+// layer, and twice without it. The classes of their errors decide, as the clients report them.
 func TestFunctionsInOtherLanguages(t *testing.T) {
 	run := func(name string, args ...string) string {
 		t.Helper()
@@ -68,6 +69,15 @@ func TestFunctionsInOtherLanguages(t *testing.T) {
 			}
 			f.answers(event("e"), complete)
 			wantBookings("a b c d d e e") // an error and a crash after the effect repeat it
+
+			f.answers(event("f:closed"), complete)
+			f.wantStatus(store.StatusFailed, "f")
+			if e := f.entry("f"); e.Attempts != 1 || e.Failure.Code != store.CodePermanent || !strings.HasSuffix(e.Failure.Message, ": the account is closed") {
+				t.Errorf("the entry of a permanent error is %+v", e)
+			}
+			fails[*runtimeapi.FunctionError](f, event("g", "h:down"))
+			f.wantOutage("the bank is down", "g", "h")
+			wantBookings("a b c d d e e f g h")
 			f.stop()
 
 			f.function = nil
@@ -77,7 +87,7 @@ func TestFunctionsInOtherLanguages(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			wantBookings("a b c d d e e x x")
+			wantBookings("a b c d d e e f g h x x")
 		})
 	}
 }

@@ -146,18 +146,6 @@ func TestLogHasTheRequestID(t *testing.T) {
 	}
 }
 
-// A field of an item that can't be read fails no other record, and the dead letter names it.
-func TestUnreadableFieldsOfAFailureAreIgnored(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "", partial)
-	f.answers(event("a", "b:fail badly"), `{"batchItemFailures":[`+item(1)+`]}`)
-	f.answers(event("a", "b:fail badly"), complete)
-	f.wantCalls("a#1 b#1", "b#2")
-	if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], "of another type: permanent, error, retryAfterMs") {
-		t.Errorf("dead letters %q", letters)
-	}
-}
-
 // A call that fails as a whole is no evidence against its records: each is handled alone, and only the one that fails alone has an attempt counted.
 func TestCallThatFailsAsAWhole(t *testing.T) {
 	t.Parallel()

@@ -15,11 +15,21 @@ public class App {
         Files.writeString(Path.of(System.getenv("BOOKINGS")), text(record, "key") + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
         if (text(record, "value").equals("die")) Runtime.getRuntime().halt(9);
         if (text(record, "value").equals("raise")) throw new IllegalArgumentException("no such account");
+        if (text(record, "value").equals("closed")) throw new PermanentException("the account is closed");
+        if (text(record, "value").equals("down")) throw new UnavailableException("the bank is down: retry after 1h");
       }
     }
+  }
+
+  static class UnavailableException extends RuntimeException {
+    UnavailableException(String message) { super(message); }
   }
 
   private static String text(Map<String, Object> record, String field) {
     return new String(Base64.getDecoder().decode((String) record.get(field)));
   }
+}
+
+class PermanentException extends RuntimeException {
+  PermanentException(String message) { super(message); }
 }

@@ -1,0 +1,223 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/memstore"
+)
+
+// outage is a run of items whose handler needs something that is down for a time.
+type outage struct {
+	*testing.T
+	scheduler *batch.Scheduler
+	begins    time.Time
+	ends      time.Time
+	bad       map[string]bool // keys that always fail
+	throws    bool            // the handler fails as a whole, after effects that take place again
+
+	mu      sync.Mutex
+	effects map[string]int
+	dead    map[string]bool
+	settled map[string]bool
+	left    time.Time // when the last item was settled
+}
+
+// outages returns the hosts, with their number of lanes.
+func outages() map[string]outageHost {
+	return map[string]outageHost{
+		"a stream of 200 lanes":          {200, (*outage).stream},
+		"a stream of 6 lanes":            {6, (*outage).stream},
+		"batches of records, 100 lanes":  {100, (*outage).batches},
+		"batches of records, 6 lanes":    {6, (*outage).batches},
+		"batches for a bulk handler":     {1, func(o *outage, items []*batch.Item) { o.bulks(items, false) }},
+		"batches for one that throws":    {1, func(o *outage, items []*batch.Item) { o.bulks(items, true) }},
+		"a stream of one lane, in order": {1, (*outage).stream},
+		"batches of records, in order":   {1, (*outage).batches},
+	}
+}
+
+type outageHost struct {
+	lanes int
+	run   func(o *outage, items []*batch.Item)
+}
+
+// An outage of what the handler needs makes no dead letter, and its items are soon settled afterwards. Items that always fail become dead letters.
+func TestOutagesMakeNoDeadLetters(t *testing.T) {
+	for host, h := range outages() {
+		for _, lasts := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
+			for _, bad := range []int{0, 10} {
+				t.Run(fmt.Sprintf("%s/%v, %d bad", host, lasts, bad), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) { testOutage(t, h.lanes, lasts, bad, h.run) })
+				})
+			}
+		}
+	}
+}
+
+func testOutage(t *testing.T, lanes int, lasts time.Duration, bad int, run func(*outage, []*batch.Item)) {
+	const items = 600
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &outage{
+		T: t, begins: time.Now().Add(time.Second / 5), effects: map[string]int{}, dead: map[string]bool{}, settled: map[string]bool{},
+		bad: map[string]bool{},
+	}
+	o.ends = o.begins.Add(lasts)
+	o.scheduler, err = batch.New(engine, batch.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := numbered(items)
+	for i := range bad {
+		o.bad[keys[i*items/bad+5*i+10]] = true // each in another lane
+	}
+	all := make([]*batch.Item, items)
+	for i, key := range keys {
+		all[i] = o.item(key)
+		all[i].Lane = fmt.Sprint("lane", i%lanes)
+	}
+	run(o, all)
+	o.check(items, lanes, lasts)
+}
+
+func (o *outage) check(items, lanes int, lasts time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lost := 0
+	for key := range o.dead {
+		if !o.bad[key] {
+			lost++
+		}
+	}
+	// Fewer than five lanes whose first items are new can't be told from bad items, before some of them have used their attempts.
+	few := lanes < 5 || lanes < 20 && len(o.bad) > 0
+	if lost > 0 && !(few && lasts > time.Minute && lost < 5) {
+		o.Errorf("%d good items are dead letters", lost)
+	}
+	for key := range o.bad {
+		if !o.dead[key] {
+			o.Errorf("%s is not a dead letter", key)
+		}
+	}
+	equal(o.T, "settled items", len(o.settled), items)
+	for key, n := range o.effects {
+		if n > 1 && !(o.throws && n == 2) {
+			o.Errorf("%s took effect %d times", key, n)
+		}
+	}
+	o.Logf("all were settled %v after the outage; %d good items are dead letters", o.left.Sub(o.ends).Round(time.Second), lost)
+	if after := o.left.Sub(o.ends); len(o.bad) == 0 && after > 2*min(lasts, time.Minute)+10*time.Second {
+		o.Errorf("the last item was settled %v after the outage", after)
+	}
+}
+
+func (o *outage) item(key string) *batch.Item {
+	it := &batch.Item{Task: idem.Task{Key: key, Source: key, Fingerprint: idem.FingerprintOf([]byte(key))}}
+	it.Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, o.handle(key) })
+	it.Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.dead[key] = true
+		return nil
+	})
+	return it
+}
+
+func (o *outage) handle(key string) error {
+	pass(10 * time.Millisecond)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := time.Now(); o.bad[key] || !now.Before(o.begins) && now.Before(o.ends) {
+		return errBoom
+	}
+	o.effects[key]++
+	return nil
+}
+
+func (o *outage) done(it *batch.Item) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.settled[it.Task.Key], o.left = true, time.Now()
+}
+
+func (o *outage) stream(items []*batch.Item) {
+	st := o.scheduler.Stream(o.Context(), o.done, nil)
+	st.Add(items...)
+	for wait := 0; wait < 3600; wait++ {
+		pass(time.Second)
+		o.mu.Lock()
+		n := len(o.settled)
+		o.mu.Unlock()
+		if n == len(items) {
+			break
+		}
+	}
+	st.Close(o.Context())
+}
+
+// deliver delivers the first unsettled items again and again, as an event source does.
+func (o *outage) deliver(items []*batch.Item, run func(context.Context, []*batch.Item)) {
+	for n := 0; len(items) > 0 && n < 7200; n++ {
+		batched := make([]*batch.Item, min(200, len(items)))
+		for i := range batched {
+			batched[i] = o.item(items[i].Task.Key)
+			batched[i].Lane = items[i].Lane
+		}
+		ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
+		run(ctx, batched)
+		cancel()
+		for _, it := range batched {
+			if it.Settled() {
+				o.done(it)
+			}
+		}
+		items = slices.DeleteFunc(items, func(it *batch.Item) bool { return o.settled[it.Task.Key] })
+		pass(time.Second / 2)
+	}
+}
+
+func (o *outage) batches(items []*batch.Item) {
+	o.deliver(items, func(ctx context.Context, items []*batch.Item) {
+		byLane := map[string][]*batch.Item{}
+		var names []string
+		for _, it := range items {
+			if byLane[it.Lane] == nil {
+				names = append(names, it.Lane)
+			}
+			byLane[it.Lane] = append(byLane[it.Lane], it)
+		}
+		lanes := make([][]*batch.Item, len(names))
+		for i, name := range names {
+			lanes[i] = byLane[name]
+		}
+		o.scheduler.Run(ctx, lanes)
+	})
+}
+
+func (o *outage) bulks(items []*batch.Item, throws bool) {
+	o.throws = throws
+	o.deliver(items, func(ctx context.Context, items []*batch.Item) {
+		o.scheduler.RunBulk(ctx, items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+			results := make([]batch.Result, len(items))
+			for i, it := range items {
+				err := o.handle(it.Task.Key)
+				if err != nil && throws {
+					return nil, err
+				}
+				results[i].Err = err
+			}
+			return results, nil
+		})
+	})
+}

@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// maxRetryAfter bounds a delay. A delay that is negative is none. Both keep the conversion from overflowing.
+const maxRetryAfter = 24 * time.Hour
+
+// failureOf returns the error of an item of batchItemFailures. A field that can't be read is ignored, and the error names it.
+func failureOf(item map[string]json.RawMessage) error {
+	text := "the function named the record in " + listFailures
+	var permanent, unavailable bool
+	var afterMs int64
+	var ignored []string
+	for _, field := range []struct {
+		name string
+		into any
+	}{
+		{"permanent", &permanent},     // no further attempt: a dead letter
+		{"unavailable", &unavailable}, // another attempt, and this one is not counted
+		{"error", &text},              // for the log and the dead letter
+		{"retryAfterMs", &afterMs},    // the delay before the next attempt
+	} {
+		if value, ok := item[field.name]; ok && json.Unmarshal(value, field.into) != nil {
+			ignored = append(ignored, field.name)
+		}
+	}
+	err := errors.New(cmp.Or(text, "the function gave no text"))
+	if len(ignored) > 0 {
+		err = fmt.Errorf("%w (ignored, because of another type: %s)", err, strings.Join(ignored, ", "))
+	}
+	if permanent && unavailable {
+		permanent, unavailable = false, false
+		err = fmt.Errorf("%w (ignored, because a failure can't be both: permanent, unavailable)", err)
+	}
+	after := time.Duration(max(0, min(afterMs, maxRetryAfter.Milliseconds()))) * time.Millisecond
+	switch {
+	case permanent:
+		return idem.Permanent(err)
+	case unavailable:
+		return idem.Unavailable(idem.RetryAfter(err, after))
+	}
+	return idem.RetryAfter(err, after)
+}
+
+// functionError returns the error that a runtime reports. The name of the error's class may mark it as permanent or unavailable, so that a function
+// needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js reports the property name.
+func functionError(payload []byte) error {
+	var e struct{ ErrorType, ErrorMessage string }
+	if err := json.Unmarshal(payload, &e); err != nil || e.ErrorType == "" && e.ErrorMessage == "" {
+		const shown = 200
+		return fmt.Errorf("the function failed: %.*q", shown, payload)
+	}
+	err := fmt.Errorf("the function failed: %s: %s", e.ErrorType, e.ErrorMessage)
+	switch e.ErrorType[strings.LastIndexAny(e.ErrorType, ".$:+")+1:] {
+	case "PermanentError", "PermanentException":
+		return idem.Permanent(err)
+	case "UnavailableError", "UnavailableException":
+		return idem.Unavailable(idem.RetryAfter(err, delayIn(e.ErrorMessage)))
+	}
+	return err
+}
+
+// delayIn returns the delay at the end of a message: "retry after" with a Go duration or whole seconds. It is 0 if the end is anything else.
+func delayIn(message string) time.Duration {
+	const before = "retry after "
+	at := strings.LastIndex(message, before)
+	if at < 0 {
+		return 0
+	}
+	text := strings.TrimSpace(message[at+len(before):])
+	if _, err := strconv.ParseUint(text, 10, 64); err == nil {
+		text += "s"
+	}
+	after, _ := time.ParseDuration(text) // 0 if it is none
+	return max(0, min(after, maxRetryAfter))
+}
+
+// streamedError returns the error in the trailers of a streamed answer, which takes the place of the answer.
+func streamedError(encoded string) []byte {
+	body, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return []byte(encoded)
+	}
+	return body
+}
