@@ -24,6 +24,7 @@ type meters struct {
 	stolen  metric.Int64Counter
 	lost    metric.Int64Counter
 	moved   metric.Int64Counter
+	down    metric.Int64Counter
 }
 
 func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
@@ -35,13 +36,14 @@ func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 		return m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	}
 	all := &meters{common: common}
-	var errs [6]error
+	var errs [7]error
 	all.process, errs[0] = seconds("messaging.process.duration", "Duration of processing operation.")
 	all.store, errs[1] = seconds("idemsk.store.duration", "Duration of claims and settlements.")
 	all.records, errs[2] = counter("idemsk.records", "{record}", "Tries of records, by outcome.")
 	all.stolen, errs[3] = counter("idemsk.claims.stolen", "{claim}", "Claims that took a key from an owner whose lease had ended.")
 	all.lost, errs[4] = counter("idemsk.leases.lost", "{lease}", "Claims that were lost while the handler ran.")
 	all.moved, errs[5] = counter("idemsk.keys.in_two_partitions", "{record}", "Tries whose key a record of another partition had claimed last.")
+	all.down, errs[6] = counter("idemsk.handler.down", "{record}", "Tries that failed or were not started during an outage of what the handler needs.")
 	return all, errors.Join(errs[:]...)
 }
 
@@ -68,6 +70,9 @@ func (t *Telemetry) Observe(ctx context.Context, e idem.Event) {
 		m.records.Add(ctx, 1, m.with(nil, outcomeKey.String(outcome)))
 		if kafka.KeyInTwoPartitions(&e) {
 			m.moved.Add(ctx, 1, m.with(nil))
+		}
+		if errors.Is(e.Outcome.Err, idem.ErrHandlerDown) && !e.Duplicate {
+			m.down.Add(ctx, 1, m.with(nil))
 		}
 	case observe.Overrun:
 		m.records.Add(ctx, 1, m.with(nil, outcomeKey.String(e.Step.String())))

@@ -16,7 +16,9 @@ import (
 const alarm = "AWS::CloudWatch::Alarm"
 
 func TestAlarms(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10, "maxLag": 5000, "maxAge": "1h", "maxInProgress": "30m", "timeout": "2m"}))
+	tpl := synthesise(t, plain(t, values{
+		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "maxLag": 5000, "maxAge": "1h", "maxInProgress": "30m", "timeout": "2m",
+	}))
 	type one struct {
 		namespace, metric, statistic, dimension string
 		threshold                               float64
@@ -48,6 +50,7 @@ func TestAlarms(t *testing.T) {
 		"Duration":         {lambda, "Duration", "Maximum", "FunctionName", 96_000, 2, 7},
 		"StoreDown":        {own, "StoreDown", "Sum", "FunctionName", 1, 3, 9},
 		"StoreThrottles":   {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", "TableName", 1, 3, 5},
+		"HandlerDown":      {own, "HandlerDown", "Sum", "FunctionName", 1, 3, 9},
 		"Blocked":          {own, "Blocked", "Sum", "FunctionName", 1, 1, 1},
 		"Fenced":           {own, "Fenced", "Sum", "FunctionName", 1, 1, 1},
 		"CompletionFailed": {own, "CompletionFailed", "Sum", "FunctionName", 1, 1, 1},
@@ -125,7 +128,9 @@ func TestAlarmsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tpl := synthesise(t, plain(t, withOutbox(t, withMaintenance(t), values{"onFailure": "queue", "retries": 10, "storeDown": "open", "claim": "partition"})))
+	tpl := synthesise(t, plain(t, withOutbox(t, withMaintenance(t), values{
+		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "storeDown": "open", "claim": "partition",
+	})))
 	for id := range tpl.of(alarm) {
 		name := strings.TrimPrefix(hash.ReplaceAllString(id, ""), "ConsumerAlarm")
 		if !strings.Contains(string(manual), "\n- **"+name+"** – ") {
@@ -212,7 +217,7 @@ func widgets(t *testing.T, tpl template) []widget {
 }
 
 func TestDashboard(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10}))
+	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10, "retryDelay": "500ms"}))
 	shown := make(map[string]bool)
 	for _, w := range widgets(t, tpl) {
 		if w.Type == "alarm" {

@@ -37,7 +37,7 @@ func TestEventSourceDependsOnItsPermissions(t *testing.T) {
 func TestEventSourceSettings(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
 		"batchSize": 500, "batchWindow": "5s", "startingPosition": "2026-11-21T06:00:00Z", "pollersMin": 2, "pollersMax": 8, "pollerGroup": "ledger",
-		"pollerLog": "DEBUG", "retries": 20, "maxRecordAge": "24h", "keepBatches": true, "onFailure": "topic:payments-dlt",
+		"pollerLog": "DEBUG", "retries": 20, "retryDelay": "500ms", "maxRecordAge": "24h", "keepBatches": true, "onFailure": "topic:payments-dlt",
 		"filters":        `[{"value":{"kind":["payment"]}},{"value":{"kind":["refund"]}}]`,
 		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments", "schemaValidate": "key,value",
 	}))
@@ -70,7 +70,7 @@ func TestEventSourceFailureDestination(t *testing.T) {
 		"topic:payments-given-up": func(template) any { return "kafka://payments-given-up" },
 	} {
 		t.Run(setting, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, values{"onFailure": setting, "retries": 10}))
+			tpl := synthesise(t, plain(t, values{"onFailure": setting, "retries": 10, "retryDelay": "500ms"}))
 			equal(t, "the destination", at(t, tpl.one(t, eventSource), "DestinationConfig", "OnFailure", "Destination"), want(tpl))
 		})
 	}

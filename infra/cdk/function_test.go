@@ -71,6 +71,7 @@ func TestFunction(t *testing.T) {
 	equal(t, "failures", cfg.Failures, msk.FailPartial)
 	equal(t, "engine", cfg.Engine, idem.Config{
 		Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention, MaxAttempts: idem.Defaults().MaxAttempts,
+		RetryDelay: idem.Defaults().RetryDelay, OutageFailures: idem.Defaults().OutageFailures,
 		MaxResult: idem.Defaults().MaxResult, DeadlineMargin: idem.Defaults().DeadlineMargin, CommitWindow: idem.Defaults().CommitWindow,
 	})
 }
@@ -80,7 +81,8 @@ func TestFunctionSettings(t *testing.T) {
 		"architecture": "x86_64", "timeout": "5m", "memory": 1024, "reservedConcurrency": 20, "tracing": true, "logLevel": "WARN",
 		"logRetentionDays": 90, "namespace": "ledger", "key": "json:$.id,$.account", "fingerprint": "none", "order": "key",
 		"missingKey": "process", "keyScope": "namespace", "storeDown": "open", "hashKeys": true, "concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
-		"wait": "0", "retention": "336h", "maxAttempts": 3, "maxResult": 0, "deadlineMargin": "1s", "batching": false, "claim": "key", "commitWindow": 16,
+		"wait": "0", "retention": "336h", "maxAttempts": 3, "retryDelay": "0", "outageFailures": "off", "outageLimit": "12h",
+		"maxResult": 0, "deadlineMargin": "1s", "batching": false, "claim": "key", "commitWindow": 16,
 		"environment": `{"BANK_URL":"https://bank.example"}`, "kmsKeyArn": kmsKey,
 	}))
 	f := tpl.one(t, function)
@@ -104,7 +106,8 @@ func TestFunctionSettings(t *testing.T) {
 	equal(t, "skew", cfg.MaxClockSkew, 250*time.Millisecond)
 	equal(t, "key and fingerprint", []any{variables(t, tpl)["IDEMSK_KEY"], variables(t, tpl)["IDEMSK_FINGERPRINT"]}, []string{"json:$.id,$.account", "none"})
 	equal(t, "engine", cfg.Engine, idem.Config{
-		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, MaxResult: -1, DeadlineMargin: time.Second, Wait: -1,
+		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, RetryDelay: -1, OutageFailures: -1, OutageLimit: 12 * time.Hour,
+		MaxResult: -1, DeadlineMargin: time.Second, Wait: -1,
 		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16, Unbatched: true,
 	})
 }
@@ -129,6 +132,7 @@ func TestCanary(t *testing.T) {
 	})
 	equal(t, "alarms", at(t, group, "AlarmConfiguration", "Alarms"), []values{
 		{"Name": tpl.ref(t, "ConsumerAlarmErrors")}, {"Name": tpl.ref(t, "ConsumerAlarmCompletionFailed")}, {"Name": tpl.ref(t, "ConsumerAlarmDeadLettered")},
+		{"Name": tpl.ref(t, "ConsumerAlarmHandlerDown")},
 	})
 	// What is up for as long as dead letters wait would take back the very version that they could be redriven to.
 	for id, a := range tpl.of(alarm) {

@@ -15,7 +15,7 @@ import (
 func everything() values {
 	return values{
 		"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey, "kmsKeyArn": kmsKey,
-		"onFailure": "queue", "retries": 10, "maxRecordAge": "24h", "canary": "10-percent-5-minutes", "tracing": true,
+		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "maxRecordAge": "24h", "canary": "10-percent-5-minutes", "tracing": true,
 		"alarmEmail": "oncall@example.com", "contributorInsights": true,
 		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments",
 		"vpc":            "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a",

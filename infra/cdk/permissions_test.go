@@ -66,8 +66,9 @@ func listed(v any) []any {
 func TestPermissionsAreMinimal(t *testing.T) {
 	vpc := values{"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a"}
 	for name, more := range map[string]values{
-		"plain": {}, "everything": everything(), "a bucket": {"onFailure": "arn:aws:s3:::given-up", "retries": 10},
-		"a topic": {"onFailure": "topic:given-up", "retries": 10}, "a function in a VPC": vpc, "tracing": {"tracing": true}, "keys in PostgreSQL": onPostgres(),
+		"plain": {}, "everything": everything(), "a bucket": {"onFailure": "arn:aws:s3:::given-up", "retries": 10, "retryDelay": "500ms"},
+		"a topic": {"onFailure": "topic:given-up", "retries": 10, "retryDelay": "500ms"}, "a function in a VPC": vpc,
+		"tracing": {"tracing": true}, "keys in PostgreSQL": onPostgres(),
 		"self-managed": {"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
 		"maintenance":  withMaintenance(t), "maintenance, and everything": withMaintenance(t, everything()),
 		"an outbox": withOutbox(t), "an outbox, and everything": withOutbox(t, everything(), scram()),
@@ -231,10 +232,10 @@ func TestPermissionsOfOtherSettings(t *testing.T) {
 			nil, "kafka"},
 		"large dead letters": {values{"deadLetterBucketArn": "arn:aws:s3:::large/ledger"},
 			[]string{"s3:PutObject arn:aws:s3:::large/ledger/*"}, "s3:L"},
-		"a bucket": {values{"onFailure": bucket, "retries": 10}, []string{"s3:PutObject " + bucket + "/*", "s3:ListBucket " + bucket}, "s3:G"},
-		"a topic": {values{"onFailure": "topic:given-up", "retries": 10},
+		"a bucket": {values{"onFailure": bucket, "retries": 10, "retryDelay": "500ms"}, []string{"s3:PutObject " + bucket + "/*", "s3:ListBucket " + bucket}, "s3:G"},
+		"a topic": {values{"onFailure": "topic:given-up", "retries": 10, "retryDelay": "500ms"},
 			[]string{"kafka-cluster:WriteData arn:aws:kafka:eu-central-1:111122223333:topic/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/given-up"}, "s3:"},
-		"a queue": {values{"onFailure": "queue", "retries": 10}, []string{"sqs:SendMessage ConsumerOnFailure.Arn"}, "s3:"},
+		"a queue": {values{"onFailure": "queue", "retries": 10, "retryDelay": "500ms"}, []string{"sqs:SendMessage ConsumerOnFailure.Arn"}, "s3:"},
 		"Glue": {values{"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments"}, []string{
 			"glue:GetRegistry arn:aws:glue:eu-central-1:111122223333:registry/payments",
 			"glue:GetSchemaVersion arn:aws:glue:eu-central-1:111122223333:schema/payments/*",

@@ -222,6 +222,30 @@ func setWait(s *settings, value string) error {
 	return nil
 }
 
+// setRetryDelay parses a duration. 0 is valid, although a zero prop means the default.
+func setRetryDelay(s *settings, value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 0 {
+		return errors.New("a duration like 500ms or 1s, or 0 for no delay")
+	}
+	s.props.RetryDelay = d
+	if d == 0 {
+		s.props.RetryDelay = -1
+	}
+	return nil
+}
+
+func setOutageFailures(s *settings, value string) error {
+	if value == "off" {
+		s.props.OutageFailures = -1
+		return nil
+	}
+	if integer(func(s *settings) *int { return &s.props.OutageFailures })(s, value) != nil {
+		return errors.New("off, or a whole number above 0")
+	}
+	return nil
+}
+
 // setMaxResult parses a size. 0 is valid, although a zero prop means the default.
 func setMaxResult(s *settings, value string) error {
 	n, err := strconv.Atoi(value)

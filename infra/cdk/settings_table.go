@@ -69,6 +69,9 @@ var allSettings = []setting{
 	{"wait", "Wait", setWait},
 	{"retention", "Retention", duration(func(s *settings) *time.Duration { return &s.props.Retention })},
 	{"maxAttempts", "MaxAttempts", integer(func(s *settings) *int { return &s.props.MaxAttempts })},
+	{"retryDelay", "RetryDelay", setRetryDelay},
+	{"outageFailures", "OutageFailures", setOutageFailures},
+	{"outageLimit", "OutageLimit", duration(func(s *settings) *time.Duration { return &s.props.OutageLimit })},
 	{"maxResult", "MaxResult", setMaxResult},
 	{"deadlineMargin", "DeadlineMargin", duration(func(s *settings) *time.Duration { return &s.props.DeadlineMargin })},
 

@@ -28,6 +28,8 @@ func TestInvalidSettings(t *testing.T) {
 		"schemaValidate":       {"header", "key, value or key,value"},
 		"onFailure":            {"mail", "none, queue, topic:NAME or the ARN of an S3 bucket"},
 		"wait":                 {"long", "deadline, 0, or a duration like 5s"},
+		"retryDelay":           {"-1s", "a duration like 500ms or 1s, or 0 for no delay"},
+		"outageFailures":       {"0", "off, or a whole number above 0"},
 		"maxResult":            {"-1", "a whole number of bytes, 0 for none"},
 		"deletionProtection":   {"on", "true or false"},
 		"removalPolicy":        {"snapshot", "retain or destroy"},

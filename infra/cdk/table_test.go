@@ -61,7 +61,7 @@ func TestOnlyTheExampleHasALedger(t *testing.T) {
 func TestDeadLetterQueueIsProtected(t *testing.T) {
 	for name, more := range map[string]values{"AWS's key": {}, "customer key": {"kmsKeyArn": kmsKey}} {
 		t.Run(name, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, more, values{"onFailure": "queue", "retries": "10"}))
+			tpl := synthesise(t, plain(t, more, values{"onFailure": "queue", "retries": "10", "retryDelay": "500ms"}))
 			queues := tpl.of(queue)
 			equal(t, "queues", len(queues), 2)
 			for id, q := range queues {

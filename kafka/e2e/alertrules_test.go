@@ -77,6 +77,10 @@ var alertCases = map[string]struct{ fires, silent [][]string }{
 		fires:  [][]string{{`idemsk_reconcile_export_differences 0 1`}},
 		silent: [][]string{{`idemsk_reconcile_export_differences 0x40`}},
 	},
+	"HandlerDown": { // tries that are a minute apart
+		fires:  [][]string{{`idemsk_handler_down_total 0x5 1 1 2 2 3 3 4x20`}},
+		silent: [][]string{{`idemsk_handler_down_total 0x5 1x40`}, {`idemsk_handler_down_total 7x40`}},
+	},
 	"StoreDown": {
 		fires:  [][]string{{`idemsk_store_down_total 0x5 0+1x8`}},
 		silent: [][]string{{`idemsk_store_down_total 0x5 1x40`}, {`idemsk_store_down_total 7x40`}},

@@ -57,7 +57,8 @@ func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 		{"InFlight", r.InFlight}, {"Stolen", r.Stolen}, {"Fenced", r.Fenced}, {"Retried", r.Retried},
 		{"DeadLettered", r.DeadLettered}, {"CompletionFailed", r.CompletionFailed}, {"FailedOpen", r.FailedOpen},
 		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown}, {"Overruns", r.Overruns},
-		{"Blocked", r.Blocked}, {"Reported", r.Reported}, {"KeysInTwoPartitions", r.KeysInTwoPartitions}, {"BatchSize", r.Records},
+		{"Blocked", r.Blocked}, {"Reported", r.Reported}, {"KeysInTwoPartitions", r.KeysInTwoPartitions},
+		{"HandlerDown", r.HandlerDown}, {"BatchSize", r.Records},
 	} {
 		line[m.name] = m.n
 		metrics = append(metrics, emfMetric{m.name, unitCount})

@@ -29,6 +29,7 @@ const (
 	AlarmStoreThrottles   = "StoreThrottles"   // DynamoDB refuses writes; with StoreDynamoDB only
 	AlarmStoreDown        = "StoreDown"        // the store does not answer
 	AlarmFailedOpen       = "FailedOpen"       // handlers run without protection; with StoreDown open only
+	AlarmHandlerDown      = "HandlerDown"      // the handler fails for all records
 	AlarmBlocked          = "Blocked"          // a record blocks its partition until the cause is fixed
 	AlarmFenced           = "Fenced"           // a handler lost its claim: two may have run
 	AlarmCompletionFailed = "CompletionFailed" // the outcome of a record could not be stored
@@ -47,7 +48,7 @@ const (
 
 // canaryAlarms roll back a new version. Each ends when its cause ends. AlarmDeadLetters is not among them, because it lasts
 // until the letters are redriven and would roll back the repair.
-var canaryAlarms = []string{AlarmErrors, AlarmCompletionFailed, AlarmDeadLettered}
+var canaryAlarms = []string{AlarmErrors, AlarmCompletionFailed, AlarmDeadLettered, AlarmHandlerDown}
 
 // nearTimeout is the fraction of the timeout at which AlarmDuration rises.
 const nearTimeout = 0.8
@@ -94,6 +95,8 @@ func (c *Consumer) deliveryAlarms() []alarm {
 		{AlarmInProgress, fmt.Sprintf("Keys have been in progress for more than %s, in 3 of the last %d minutes: "+
 			"they fail repeatedly, or their owner does not settle them.", short(p.MaxInProgress), late),
 			c.own("InProgressAge", maximum), float64(p.MaxInProgress.Milliseconds()), 3, late},
+		{AlarmHandlerDown, "The handler fails for all records: something that it needs is down, or the deployed version is bad. Records wait, and their attempts " +
+			"are not counted.", c.own("HandlerDown", sum), 1, 3, span(3, p.Timeout, 5)},
 		{AlarmBlocked, "A record blocks its partition until the cause is fixed: its dead letter can't be sent, or its key's item can't be read.",
 			c.own("Blocked", sum), 1, 1, 1},
 		{AlarmFenced, "A handler lost its claim while it ran. The effects enlisted for its completion (atomic mode) were not committed; " +

@@ -26,6 +26,9 @@ const (
 	maxRetention   = 10 * 365 * 24 * time.Hour
 	minMargin      = time.Millisecond
 	maxMargin      = time.Minute
+
+	maxOutageFailures = 1000
+	maxOutageLimit    = 168 * time.Hour
 )
 
 func (c *checker) keys(p *Props) {
@@ -65,6 +68,13 @@ func (c *checker) engine(p *Props) {
 	}
 	c.lasts("Retention", p.Retention, max(time.Second, p.Lease), maxRetention)
 	c.within("MaxAttempts", p.MaxAttempts, 1, maxAttempts)
+	if p.RetryDelay > idem.MaxRetryDelay {
+		c.fail("RetryDelay", short(p.RetryDelay), "at most %s", short(idem.MaxRetryDelay))
+	}
+	if p.OutageFailures > maxOutageFailures {
+		c.fail("OutageFailures", p.OutageFailures, "at most %d", maxOutageFailures)
+	}
+	c.lasts("OutageLimit", p.OutageLimit, 0, maxOutageLimit)
 	if p.MaxResult > idem.MaxResultLimit {
 		c.fail("MaxResult", p.MaxResult, "at most %d bytes", idem.MaxResultLimit)
 	}
@@ -107,7 +117,8 @@ var reservedVariables = map[string]bool{
 	"IDEMSK_NAMESPACE": true, "IDEMSK_KEY_SCOPE": true, "IDEMSK_KEY": true, "IDEMSK_FINGERPRINT": true,
 	"IDEMSK_HASH_KEYS": true, "IDEMSK_MISSING_KEY": true, "IDEMSK_ORDER": true, "IDEMSK_CONCURRENCY": true, "IDEMSK_LEASE": true,
 	"IDEMSK_MAX_CLOCK_SKEW": true, "IDEMSK_WAIT": true, "IDEMSK_MAX_RESULT": true, "IDEMSK_DEADLINE_MARGIN": true,
-	"IDEMSK_RETENTION": true, "IDEMSK_MAX_ATTEMPTS": true, "IDEMSK_FAILURES": true, "IDEMSK_DEAD_LETTER_QUEUE_URL": true,
+	"IDEMSK_RETENTION": true, "IDEMSK_MAX_ATTEMPTS": true, "IDEMSK_RETRY_DELAY": true, "IDEMSK_OUTAGE_FAILURES": true, "IDEMSK_OUTAGE_LIMIT": true,
+	"IDEMSK_FAILURES": true, "IDEMSK_DEAD_LETTER_QUEUE_URL": true,
 	"IDEMSK_DEAD_LETTER_BUCKET": true, "IDEMSK_STORE_DOWN": true, "IDEMSK_BATCHING": true,
 	"IDEMSK_CLAIM": true, "IDEMSK_COMMIT_WINDOW": true, "IDEMSK_LOG_LEVEL": true,
 }

@@ -49,18 +49,21 @@ func TestValidProps(t *testing.T) {
 		"China":      func(p *consumer.Props) { p.ClusterARN = strings.Replace(cluster, "arn:aws:", "arn:aws-cn:", 1) },
 		"tokens": func(p *consumer.Props) {
 			p.ClusterARN, p.Auth, p.SecretARN = "${Token[TOKEN.1]}", consumer.AuthSCRAM512, "${Token[TOKEN.2]}"
-			p.OnFailure.BucketARN, p.Retries, p.FiniteRetries = "${Token[TOKEN.3]}", 10, true
+			p.OnFailure.BucketARN, p.Retries, p.FiniteRetries, p.RetryDelay = "${Token[TOKEN.3]}", 10, true, -1
 		},
 		"self-managed": func(p *consumer.Props) {
 			p.ClusterARN, p.BootstrapServers, p.SecretARN = "", []string{"b-1.example.com:9096", "10.0.0.1:9092"}, secret
 		},
-		"retries that span the lease": func(p *consumer.Props) { p.Retries, p.FiniteRetries, p.OnFailure.Queue = 5, true, true },
-		"retries with short waits": func(p *consumer.Props) {
-			p.Retries, p.FiniteRetries, p.OnFailure.Queue, p.Wait = 7, true, true, 5*time.Second
-		},
+		"retries that span the lease": finite(5, nil),
+		"retries with short waits":    finite(7, func(p *consumer.Props) { p.Wait = 5 * time.Second }),
+		"deliveries that wait for the longest delay": finite(5, func(p *consumer.Props) {
+			p.RetryDelay, p.Timeout = time.Second, 65*time.Second
+		}),
+		"no outage and no delay":             func(p *consumer.Props) { p.RetryDelay, p.OutageFailures = -1, -1 },
 		"the longest retention of the topic": func(p *consumer.Props) { p.TopicRetention = 168 * time.Hour },
 		"a topic that outlives the record age": func(p *consumer.Props) {
 			p.TopicRetention, p.MaxRecordAge, p.Retries, p.FiniteRetries, p.OnFailure.Queue = 1000*time.Hour, 168*time.Hour, 10, true, true
+			p.RetryDelay = 500 * time.Millisecond
 		},
 		"the largest batch":                     func(p *consumer.Props) { p.BatchSize = 2975 },
 		"the largest batch, order by key":       func(p *consumer.Props) { p.BatchSize, p.Order = 10_000, "key" },
@@ -196,6 +199,15 @@ func TestEachCheck(t *testing.T) {
 		`MaxRecordAge is "1m30s": want more than Lease and MaxClockSkew, 1m31s: the event source would give up what a dead process holds`: finite(10, func(p *consumer.Props) {
 			p.MaxRecordAge, p.Lease, p.Timeout = 90*time.Second, 90*time.Second, 2*time.Minute
 		}),
+		`MaxRecordAge is "1m25s": want more than the delays of RetryDelay between MaxAttempts, 1m25s: the event source would give up a record before it becomes a dead letter`: finite(10, func(p *consumer.Props) {
+			p.MaxRecordAge, p.RetryDelay, p.Timeout = 85*time.Second, time.Second, 2*time.Minute
+		}),
+		`RetryDelay is "1s": want a shorter delay or none with Retries, a longer Timeout or Wait, or fewer MaxAttempts: before the last attempt a key waits up to 1m4s, a delivery waits at most 59.5s, and one that comes too early uses up a retry`: finite(10, func(p *consumer.Props) {
+			p.RetryDelay = 0
+		}),
+		`RetryDelay is "2m": want a shorter delay or none with Retries, a longer Timeout or Wait, or fewer MaxAttempts: before the last attempt a key waits up to 5m, a delivery waits at most 5m, and one that comes too early uses up a retry`: finite(10, func(p *consumer.Props) {
+			p.RetryDelay, p.Wait, p.Timeout = 2*time.Minute, 5*time.Minute, 10*time.Minute
+		}),
 		`Retention is "24h": want at least MaxRecordAge, 48h: a record that is redelivered later would take effect again`: finite(10, func(p *consumer.Props) {
 			p.Retention, p.MaxRecordAge = 24*time.Hour, 48*time.Hour
 		}),
@@ -246,6 +258,9 @@ func TestEachCheck(t *testing.T) {
 		`Wait is "16m": want at most 15m`:                                       func(p *consumer.Props) { p.Wait = 16 * time.Minute },
 		`Retention is "20s": want 30s to 87600h`:                                func(p *consumer.Props) { p.Retention = 20 * time.Second },
 		`MaxAttempts is "-1": want 1 to 1000000`:                                func(p *consumer.Props) { p.MaxAttempts = -1 },
+		`RetryDelay is "5m1s": want at most 5m`:                                 func(p *consumer.Props) { p.RetryDelay = 301 * time.Second },
+		`OutageFailures is "1001": want at most 1000`:                           func(p *consumer.Props) { p.OutageFailures = 1001 },
+		`OutageLimit is "169h": want 0s to 168h`:                                func(p *consumer.Props) { p.OutageLimit = 169 * time.Hour },
 		`MaxResult is "400000": want at most 358400 bytes`:                      func(p *consumer.Props) { p.MaxResult = 400_000 },
 		`DeadlineMargin is "2m": want 1ms to 1m`:                                func(p *consumer.Props) { p.DeadlineMargin = 2 * time.Minute },
 		`DeadlineMargin is "1m": want less than Timeout, 1m`:                    func(p *consumer.Props) { p.DeadlineMargin = time.Minute },
@@ -382,10 +397,10 @@ func boxed(change func(p *consumer.Props, o *consumer.OutboxProps)) func(p *cons
 	}
 }
 
-// finite makes a change to props with finite retries.
+// finite makes a change to props with finite retries, and without a delay between attempts.
 func finite(retries int, change func(p *consumer.Props)) func(p *consumer.Props) {
 	return func(p *consumer.Props) {
-		p.Retries, p.FiniteRetries, p.OnFailure.Queue = retries, true, true
+		p.Retries, p.FiniteRetries, p.OnFailure.Queue, p.RetryDelay = retries, true, true, -1
 		if change != nil {
 			change(p)
 		}

@@ -1,6 +1,10 @@
 package consumer
 
-import "time"
+import (
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
 
 // redelivery checks that no record is redelivered after its key has expired, and that the event source does not give up records
 // that the function would still settle.
@@ -15,13 +19,21 @@ func (c *checker) redelivery(p *Props) {
 	if held := p.held(); c.sound("MaxRecordAge", "Lease", "MaxClockSkew") && p.MaxRecordAge > 0 && p.MaxRecordAge <= held {
 		c.fail("MaxRecordAge", short(p.MaxRecordAge), "more than Lease and MaxClockSkew, %s: the event source would give up what a dead process holds", short(held))
 	}
-	if p.FiniteRetries && c.sound("Retries", "MaxAttempts", "Lease", "MaxClockSkew", "Wait", "Timeout", "DeadlineMargin") {
+	if !c.sound("MaxAttempts", "RetryDelay", "Lease", "MaxClockSkew", "Wait", "Timeout", "DeadlineMargin") {
+		return
+	}
+	if _, all := p.delays(); p.MaxRecordAge > 0 && p.MaxRecordAge <= all && c.sound("MaxRecordAge") {
+		c.fail("MaxRecordAge", short(p.MaxRecordAge), "more than the delays of RetryDelay between MaxAttempts, %s: "+
+			"the event source would give up a record before it becomes a dead letter", short(all))
+	}
+	if p.FiniteRetries && c.sound("Retries") {
 		c.retries(p)
 	}
 }
 
 // retries checks finite retries. A process that dies leaves its keys claimed until the lease ends; each delivery meanwhile
-// waits for up to Wait or until its deadline.
+// waits for up to Wait or until its deadline. A delivery that can't wait for the end of a failed key's delay is answered at once, and nobody knows
+// how soon the next one comes: a delay that is longer could use up any number of retries.
 func (c *checker) retries(p *Props) {
 	if p.Retries < p.MaxAttempts {
 		c.fail("Retries", p.Retries, "at least MaxAttempts, %d: the event source would give up a record before it becomes a dead letter", p.MaxAttempts)
@@ -30,6 +42,24 @@ func (c *checker) retries(p *Props) {
 		c.fail("Retries", p.Retries, "more: they span %s (each waits at most %s), and a dead process holds its keys for Lease and MaxClockSkew, %s",
 			short(span), short(p.longestWait()), short(p.held()))
 	}
+	if longest, _ := p.delays(); longest > 0 && longest >= p.longestWait() {
+		c.fail("RetryDelay", short(p.RetryDelay), "a shorter delay or none with Retries, a longer Timeout or Wait, or fewer MaxAttempts: before the last attempt "+
+			"a key waits up to %s, a delivery waits at most %s, and one that comes too early uses up a retry", short(longest), short(p.longestWait()))
+	}
+}
+
+// retryFactor is how much longer each delay between two attempts is than the one before, in package idem.
+const retryFactor = 4
+
+// delays returns the longest delay between two attempts of a key, and all delays together.
+func (p *Props) delays() (longest, all time.Duration) {
+	next := max(0, p.RetryDelay)
+	for range p.MaxAttempts - 1 {
+		longest = min(next, idem.MaxRetryDelay)
+		all += longest
+		next = longest * retryFactor
+	}
+	return longest, all
 }
 
 // held is how long the keys of a dead process stay claimed.

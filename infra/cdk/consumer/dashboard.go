@@ -25,7 +25,7 @@ func (c *Consumer) addDashboard() {
 		graph("Outcomes: records", true, c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Duplicates", "InFlight", "Retried", "DeadLettered",
 			"FailedOpen", "Unprotected", "NotStarted")...),
 		graph("Faults: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed", "Reported", "StoreDown", "Overruns",
-			"KeysInTwoPartitions")...),
+			"KeysInTwoPartitions", "HandlerDown")...),
 		graph("Age of records and of keys in progress: ms", false, c.own("RecordAge", median), c.own("RecordAge", maximum), c.own("InProgressAge", maximum)),
 	)
 	c.Dashboard.AddWidgets(

@@ -65,18 +65,12 @@ func (given *Props) withDefaults() Props {
 	p.Fingerprint = cmp.Or(p.Fingerprint, "value")
 	p.MissingKey = cmp.Or(p.MissingKey, "reject")
 	p.StoreDown = cmp.Or(p.StoreDown, "closed")
-	p.MaxResult = cmp.Or(p.MaxResult, idem.Defaults().MaxResult)
 	p.Store = cmp.Or(p.Store, StoreDynamoDB)
 	if p.Store != StoreDynamoDB {
 		p.StoreTable = cmp.Or(p.StoreTable, DefaultStoreTable)
 	}
 	p.setOrder()
-	p.Claim, p.CommitWindow = cmp.Or(p.Claim, ClaimByKey), cmp.Or(p.CommitWindow, idem.Defaults().CommitWindow)
-	p.Lease = cmp.Or(p.Lease, idem.Defaults().Lease)
-	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, store.DefaultMaxClockSkew)
-	p.Retention = cmp.Or(p.Retention, idem.Defaults().Retention)
-	p.MaxAttempts = cmp.Or(p.MaxAttempts, idem.Defaults().MaxAttempts)
-	p.DeadlineMargin = cmp.Or(p.DeadlineMargin, idem.Defaults().DeadlineMargin)
+	p.setEngine()
 	p.Timeout = cmp.Or(p.Timeout, DefaultTimeout)
 	p.MemoryMB = cmp.Or(p.MemoryMB, DefaultMemoryMB)
 	p.LogLevel = cmp.Or(p.LogLevel, "INFO")
@@ -91,6 +85,20 @@ func (given *Props) withDefaults() Props {
 		p.Maintenance = p.Maintenance.withDefaults(&p)
 	}
 	return p
+}
+
+// setEngine sets the defaults of keys, leases and attempts.
+func (p *Props) setEngine() {
+	d := idem.Defaults()
+	p.Claim, p.CommitWindow = cmp.Or(p.Claim, ClaimByKey), cmp.Or(p.CommitWindow, d.CommitWindow)
+	p.Lease = cmp.Or(p.Lease, d.Lease)
+	p.MaxClockSkew = cmp.Or(p.MaxClockSkew, store.DefaultMaxClockSkew)
+	p.Retention = cmp.Or(p.Retention, d.Retention)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, d.MaxAttempts)
+	p.RetryDelay = cmp.Or(p.RetryDelay, d.RetryDelay)
+	p.OutageFailures = cmp.Or(p.OutageFailures, d.OutageFailures)
+	p.MaxResult = cmp.Or(p.MaxResult, d.MaxResult)
+	p.DeadlineMargin = cmp.Or(p.DeadlineMargin, d.DeadlineMargin)
 }
 
 func (p *Props) setAlarms() {

@@ -101,6 +101,9 @@ func (c *Consumer) environment() *map[string]*string {
 		"IDEMSK_DEADLINE_MARGIN":       short(p.DeadlineMargin),
 		"IDEMSK_RETENTION":             short(p.Retention),
 		"IDEMSK_MAX_ATTEMPTS":          strconv.Itoa(p.MaxAttempts),
+		"IDEMSK_RETRY_DELAY":           short(max(0, p.RetryDelay)),
+		"IDEMSK_OUTAGE_FAILURES":       p.outageFailures(),
+		"IDEMSK_OUTAGE_LIMIT":          short(p.OutageLimit),
 		"IDEMSK_FAILURES":              string(p.Failures),
 		"IDEMSK_DEAD_LETTER_QUEUE_URL": *c.DeadLetterQueue.QueueUrl(),
 		"IDEMSK_STORE_DOWN":            p.StoreDown,
@@ -152,6 +155,13 @@ func (p *Props) wait() string {
 		return "0"
 	}
 	return short(p.Wait)
+}
+
+func (p *Props) outageFailures() string {
+	if p.OutageFailures < 0 {
+		return "off"
+	}
+	return strconv.Itoa(p.OutageFailures)
 }
 
 // addCanary makes CodeDeploy shift the alias to a new version in steps, and roll back if an alarm rises.

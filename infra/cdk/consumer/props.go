@@ -83,7 +83,7 @@ type Props struct {
 	Failures Failures
 	// Retries is the number of retries of a batch, 0 to 10,000, if FiniteRetries is set. By default the event source retries
 	// until the record leaves the topic. Then no record is lost, and one that always fails becomes a dead letter after
-	// MaxAttempts.
+	// MaxAttempts. Finite retries are used up by an outage of the handler or of the store, although it uses up no attempts.
 	Retries int
 	// FiniteRetries enables Retries.
 	FiniteRetries bool
@@ -128,6 +128,14 @@ type Props struct {
 	Retention time.Duration
 	// MaxAttempts is IDEMSK_MAX_ATTEMPTS, 1 to 1,000,000. Default: 5.
 	MaxAttempts int
+	// RetryDelay is IDEMSK_RETRY_DELAY, how long the key of a failed record can't be claimed again, up to 5 minutes. Each further
+	// attempt makes it four times as long, up to 5 minutes. A negative value means no delay. Default: 1 s.
+	RetryDelay time.Duration
+	// OutageFailures is IDEMSK_OUTAGE_FAILURES, the number of different keys whose first attempts must fail one after another for an
+	// outage, in which attempts are not counted, 1 to 1,000. A negative value means never. Default: 5.
+	OutageFailures int
+	// OutageLimit is IDEMSK_OUTAGE_LIMIT, the time after which attempts count again in an outage, up to 168 h. Default: none.
+	OutageLimit time.Duration
 	// MaxResult is IDEMSK_MAX_RESULT in bytes, up to 358,400. Default: 4,096. A negative value stores no results.
 	MaxResult int
 	// DeadlineMargin is IDEMSK_DEADLINE_MARGIN, 1 ms to 1 minute. Default: 500 ms.

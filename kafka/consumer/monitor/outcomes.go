@@ -67,6 +67,7 @@ func counts() []count {
 		{"Overruns", "Handlers that did not return in time.", func(r *kafka.Report) int { return r.Overruns }},
 		{"Blocked", "Tries that ended in an outcome that an operator must resolve.", func(r *kafka.Report) int { return r.Blocked }},
 		{"KeysInTwoPartitions", "Tries whose key a record of another partition had claimed last.", func(r *kafka.Report) int { return r.KeysInTwoPartitions }},
+		{"HandlerDown", "Tries that failed or were not started during an outage of what the handler needs.", func(r *kafka.Report) int { return r.HandlerDown }},
 	}
 }
 

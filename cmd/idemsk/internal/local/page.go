@@ -108,6 +108,9 @@ func counts(c *Counts) []console.Count {
 		{Name: "failed invocations", Value: c.OwnFailures(), Bad: true}, {Name: "dead-lettered", Value: c.Outcomes.DeadLettered, Bad: true},
 		{Name: "lost", Value: c.Gone(), Bad: true},
 	}
+	if !c.DownSince.IsZero() {
+		all = append(all, console.Count{Name: "seconds without a success of the handler", Value: max(1, int(time.Since(c.DownSince).Seconds())), Bad: true})
+	}
 	return slices.DeleteFunc(all, func(n console.Count) bool {
 		return n.Value == 0 && n.Name != "done" && n.Name != "deliveries" && n.Name != "invocations"
 	})

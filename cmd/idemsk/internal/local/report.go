@@ -116,6 +116,9 @@ func (r *Report) Text() string {
 		left = term.Plural(int(lag), thing, things) + missing
 	}
 	fmt.Fprintf(&b, "\n%s after %s\n", left, r.Took.Round(time.Millisecond))
+	if text := r.down(time.Now()); text != "" && r.Lag() > 0 {
+		b.WriteString(text + "\n")
+	}
 	for _, line := range lost(&r.Counts) {
 		b.WriteString(line + "\n")
 	}

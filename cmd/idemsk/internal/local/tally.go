@@ -32,7 +32,8 @@ type Counts struct {
 	Sent        int // records that were given up and sent to the on-failure destination
 	Lost        int // records that were given up without a destination
 	Outcomes    metrics.Outcomes
-	Reports     int // lines with metrics in the function's output
+	Reports     int       // lines with metrics in the function's output
+	DownSince   time.Time // when the metrics first told of an outage of what the handler needs; zero: there is none
 	Kills       []verify.Kill
 	LastError   string // the last failure that was not injected, with its batch; not escaped
 }
@@ -42,6 +43,24 @@ func (c *Counts) OwnFailures() int { return c.Failed - c.Injected }
 
 // Gone returns the number of lost records: given up without a destination, or named as failed without ReportBatchItemFailures.
 func (c *Counts) Gone() int { return c.Lost + c.Ignored }
+
+// down describes an outage of what the handler needs; "" if there is none.
+func (c *Counts) down(now time.Time) string {
+	if c.DownSince.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("the handler has failed for all records for %s", now.Sub(c.DownSince).Round(time.Second))
+}
+
+// found takes what happened since the metrics before these.
+func (c *Counts) found(down, executed int, now time.Time) {
+	switch {
+	case down == 0 && executed > 0:
+		c.DownSince = time.Time{}
+	case down > 0 && c.DownSince.IsZero():
+		c.DownSince = now
+	}
+}
 
 // tally counts the events of a mapping, and the metrics in the function's output.
 type tally struct {
@@ -172,6 +191,7 @@ func (t *tally) printed(line []byte) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.counts.Outcomes.Add(&o)
+		t.counts.found(o.HandlerDown, o.Executed, time.Now())
 		t.counts.Reports++
 	}
 }
@@ -180,6 +200,8 @@ func (t *tally) printed(line []byte) {
 func (t *tally) handled(o *metrics.Outcomes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	before := t.counts.Outcomes
+	t.counts.found(o.HandlerDown-before.HandlerDown, o.Executed-before.Executed, time.Now())
 	t.counts.Outcomes, t.counts.Reports = *o, 1
 	least, _ := o.Sum()
 	t.counts.Delivered = least - o.InFlight - toRetry(o) // those are tried again

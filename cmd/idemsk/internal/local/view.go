@@ -41,6 +41,9 @@ func (v *View) Lines(room term.Room) []string {
 	if text := waiting(&counts, flight, v.lease, now); text != "" {
 		below = append(below, "", text)
 	}
+	if text := counts.down(now); text != "" {
+		below = append(below, "", text)
+	}
 	below = append(below, errorLines(counts.LastError, room.Columns)...)
 	const heading, others = 1, 1 // lines before and after the partitions
 	fitting := room.Rows - len(lines) - heading - others - len(below)
@@ -113,8 +116,11 @@ func (v *View) Line() string {
 	if c.Gone() > 0 {
 		line += ", " + strings.Join(lost(&c), ", ")
 	}
-	if text := waiting(&c, flight, v.lease, time.Now()); text != "" {
-		line += ", " + text
+	now := time.Now()
+	for _, text := range []string{waiting(&c, flight, v.lease, now), c.down(now)} {
+		if text != "" {
+			line += ", " + text
+		}
 	}
 	if c.LastError != "" {
 		line += ", last error: " + term.Cut(term.Escape(c.LastError), lineError)

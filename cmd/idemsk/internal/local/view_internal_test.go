@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
@@ -76,3 +78,51 @@ func TestReportOfKeysInTwoPartitions(t *testing.T) {
 		}
 	}
 }
+
+// An outage of what the handler needs is told from the first metrics that have it until a handler has succeeded.
+func TestViewOfAnOutage(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var c Counts
+	for i, step := range []struct {
+		down, executed int
+		want           string
+	}{
+		{0, 5, ""}, {7, 3, "the handler has failed for all records for 0s"}, {0, 0, "the handler has failed for all records for 10s"},
+		{1, 0, "the handler has failed for all records for 20s"}, {0, 1, ""}, {1, 0, "the handler has failed for all records for 0s"},
+	} {
+		at := now.Add(time.Duration(i) * 10 * time.Second)
+		c.found(step.down, step.executed, at)
+		if got := c.down(at); got != step.want {
+			t.Errorf("step %d: %q; want %q", i, got, step.want)
+		}
+	}
+	v := View{source: partitionsOf{all: []esm.PartitionState{{End: 9}}}, tally: &tally{begun: now}}
+	v.tally.handled(&metrics.Outcomes{HandlerDown: 2})
+	v.tally.handled(&metrics.Outcomes{HandlerDown: 3, Executed: 4}) // of a process that had succeeded before
+	const text = "the handler has failed for all records for"
+	shown := map[string]string{
+		"line": v.Line(), "view": strings.Join(v.Lines(term.Room{Columns: 80, Rows: 40}), "\n"),
+		"report": (&Report{Counts: v.tally.snapshot(), Partitions: v.source.Partitions()}).Text(),
+	}
+	for where, got := range shown {
+		if !strings.Contains(got, text) {
+			t.Errorf("%s: %s", where, got)
+		}
+	}
+	c = v.tally.snapshot()
+	if n := counts(&c); n[len(n)-1].Name != "seconds without a success of the handler" || n[len(n)-1].Value < 1 {
+		t.Errorf("page: %+v", n)
+	}
+	if got := (&Report{Counts: c}).Text(); strings.Contains(got, text) {
+		t.Errorf("nothing is left: %s", got)
+	}
+}
+
+// partitionsOf is a source of a fixed state.
+type partitionsOf struct {
+	source
+	all []esm.PartitionState
+}
+
+func (p partitionsOf) Partitions() []esm.PartitionState { return p.all }

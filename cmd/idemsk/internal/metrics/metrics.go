@@ -35,6 +35,7 @@ type Outcomes struct {
 	BatchSize int `json:"batchSize"`
 
 	KeysInTwoPartitions int `json:"keysInTwoPartitions"`
+	HandlerDown         int `json:"handlerDown"`
 }
 
 // Add adds other to o.
@@ -58,6 +59,7 @@ func (o *Outcomes) Add(other *Outcomes) {
 	o.Reported += other.Reported
 	o.BatchSize += other.BatchSize
 	o.KeysInTwoPartitions += other.KeysInTwoPartitions
+	o.HandlerDown += other.HandlerDown
 }
 
 // Sum returns the number of records with an outcome. A fenced record may have no other outcome.
