@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/idemsk/idemsk/idem"
@@ -95,6 +96,7 @@ func (b *bulk) next() (round []*Item) {
 		key string
 		request
 	}
+	b.resume()
 	ended := make(map[keyed]*Item, len(b.items))
 	busy := make(map[string]bool, len(b.items))
 	var unready *held
@@ -123,6 +125,21 @@ func (b *bulk) next() (round []*Item) {
 		return b.next()
 	}
 	return round
+}
+
+// resume lets the items take part in the next round that an outage of what the handler needs has held back, if it has ended.
+func (b *bulk) resume() {
+	if _, down := b.scheduler.engine.HandlerDown(); down {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range b.items {
+		if out := &it.Outcome; out.Kind == idem.NotStarted && errors.Is(out.Err, idem.ErrHandlerDown) && !b.closed {
+			it.Outcome, it.Duplicate = idem.Outcome{}, false
+			it.completed.Store(false)
+		}
+	}
 }
 
 // process ends the items of a round.
