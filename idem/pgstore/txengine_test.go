@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
 )
@@ -279,5 +280,38 @@ func TestIdleTransactionIsRolledBack(t *testing.T) {
 	}
 	if !strings.Contains(out.Err.Error(), "idle-in-transaction") {
 		t.Error(out.Err)
+	}
+}
+
+// The statements of a call of several items that fails as a whole are rolled back before its items are handled alone.
+func TestStatementsOfAFailedCallAreRolledBack(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{})
+	scheduler, err := batch.New(b.engine, batch.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := []*batch.Item{{Task: b.task("a", nil)}, {Task: b.task("b", nil)}, {Task: b.task("c", nil)}}
+	calls := 0
+	scheduler.RunBulk(t.Context(), items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+		calls++
+		for _, it := range items {
+			tx, err := pgstore.TxFrom(it.Context())
+			if err == nil {
+				err = b.write(it.Context(), tx, it.Task.Key)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if calls == 1 {
+			return nil, errors.New("after all statements")
+		}
+		return make([]batch.Result, len(items)), nil
+	})
+	if calls != 4 || b.effects() != 3 {
+		t.Errorf("%d calls, %d effects; want 4 and 3", calls, b.effects())
+	}
+	for _, it := range items {
+		b.want(it.Outcome, idem.Executed)
 	}
 }
