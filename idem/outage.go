@@ -162,11 +162,11 @@ func (o *outage) undecided(key string) {
 	}
 }
 
-// failedBy counts a failed attempt at a key. During an outage, and if it begins with this attempt, it returns the error of a task whose
-// attempt is given back, and how long no task can try the handler.
-func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (down error, wait time.Duration) {
+// failedBy counts a failed attempt at a key. During an outage, and if it begins with this attempt, it returns how long no task can try the handler, and
+// the error of a task whose attempt is given back.
+func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (wait time.Duration, down error) {
 	if o == nil {
-		return nil, 0
+		return 0, nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -174,11 +174,11 @@ func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (do
 	o.suspect(key)
 	switch {
 	case !o.since.IsZero() && !o.holds(now), o.since.IsZero() && (known || attempt > 1):
-		return nil, 0
+		return 0, nil
 	case o.since.IsZero():
 		o.failed, o.last = append(o.failed, key), err
 		if len(o.failed) < o.failures {
-			return nil, 0
+			return 0, nil
 		}
 		o.since, o.pause = now, firstTry
 		o.schedule(now)
@@ -189,7 +189,7 @@ func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (do
 			o.schedule(now)
 		}
 	}
-	return fmt.Errorf("%w: %w", o.error("the attempt is not counted"), err), o.left(now)
+	return o.left(now), fmt.Errorf("%w: %w", o.error("the attempt is not counted"), err)
 }
 
 // suspect remembers a key that has failed.

@@ -280,21 +280,21 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 		out.Kind, out.Err = Retry, fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
 		return s.giveBack(claim, out, nil, classOf(err).delay), store.Settlement{}
 	}
-	if down, wait := s.duringOutage(claim, err); down != nil {
+	if wait, down := s.duringOutage(claim, err); down != nil {
 		out.Kind, out.Err, out.RetryIn = DependencyDown, down, wait
 		return s.giveBack(claim, out, failureOf(Unavailable(err)), classOf(err).delay), store.Settlement{}
 	}
 	return s.failed(claim, out, err), store.Settlement{}
 }
 
-// duringOutage counts a handler's error, and returns the error of a task whose attempt is given back because of an outage.
-func (s *Session) duringOutage(claim *Claim, err error) (down error, wait time.Duration) {
+// duringOutage counts a handler's error, and returns the wait and the error of a task whose attempt is given back because of an outage.
+func (s *Session) duringOutage(claim *Claim, err error) (wait time.Duration, down error) {
 	switch c := classOf(err).class; {
 	case claim.Task.Rejected:
-		return nil, 0
+		return 0, nil
 	case claim.Together, c == permanent, c == callFailed:
 		s.engine.outage.undecided(claim.key)
-		return nil, 0
+		return 0, nil
 	}
 	return s.engine.outage.failedBy(claim.key, claim.res.Entry.Attempts, time.Now(), err)
 }

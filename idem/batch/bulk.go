@@ -15,7 +15,8 @@ import (
 //
 // An error of the call, a panic, or another number of results means that the call failed as a whole. That is no evidence against one of its
 // items: the handler is called again for each of them alone, in their order, and only a failure of such a call counts as an attempt. So the effect of
-// an item can happen twice if a call fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable releases all items.
+// an item can happen twice if a call fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
+// releases all items.
 //
 // The effects of one call are not one transaction. If the process dies during the call, all of its items are handled again.
 type BulkHandler func(ctx context.Context, items []*Item) ([]Result, error)

@@ -118,9 +118,9 @@ func (c *bulkCall) invoke() {
 	}
 }
 
-// invokeEach calls the handler for each item alone, after the call for all of them has failed with an error, and without what that call has enlisted. The completion of an item is answered
-// before the next call begins: a handler that ends the process then repeats nothing but its own item. Items for which no time is
-// left, and all that follow the beginning of an outage, are released, and get a call of their own in their next delivery.
+// invokeEach calls the handler for each item alone, after the call for all of them has failed with an error, and without what that call has
+// enlisted. The completion of an item is answered before the next call begins: a handler that ends the process then repeats nothing but its own item.
+// Items for which no time is left, and all that follow the beginning of an outage, are released, and get a call of their own in their next delivery.
 func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	for _, p := range parts { // also of the items that wait: in a database, effects can block each other
 		idem.DiscardEffect(p.item.ctx)

@@ -89,7 +89,7 @@ func (p *process) build(_ context.Context, base *host.Base) (kafka.Handler, erro
 		return p.handle, nil
 	}
 	base.Config.Records.BulkAttempts = p.handleAll
-	return nil, nil //nolint:nilnil // there is a bulk handler instead
+	return nil, nil // there is a bulk handler instead
 }
 
 func (p *process) ended() bool { return p.alive.Err() != nil }

@@ -36,7 +36,7 @@ func runAll(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "idemsk-cli-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
-		err = errors.Join(os.Setenv("TMPDIR", dir), os.Chmod(dir, 0o711)) //nolint:gosec // a PostgreSQL that root starts is another user's
+		err = errors.Join(os.Setenv("TMPDIR", dir), os.Chmod(dir, 0o711)) // a PostgreSQL that root starts is another user's
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
