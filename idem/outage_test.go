@@ -106,8 +106,8 @@ func TestOutageIsRecognised(t *testing.T) {
 func TestOneTaskTriesTheHandlerDuringAnOutage(t *testing.T) {
 	withAPI(t, idem.Config{}, func(a *api) {
 		a.begin()
-		for i, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-			pause *= time.Second
+		for i, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+			pause := time.Duration(seconds) * time.Second
 			if took := a.untilTried(fmt.Sprint("next", i)); took < pause*3/4 || took > pause+time.Second/4 {
 				t.Errorf("try %d took place after %v; want %v, less a quarter at most", i, took, pause)
 			}

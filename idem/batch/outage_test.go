@@ -154,7 +154,7 @@ func (o *outage) done(it *batch.Item) {
 func (o *outage) stream(items []*batch.Item) {
 	st := o.scheduler.Stream(o.Context(), o.done, nil)
 	st.Add(items...)
-	for wait := 0; wait < 3600; wait++ {
+	for range 3600 {
 		pass(time.Second)
 		o.mu.Lock()
 		n := len(o.settled)
