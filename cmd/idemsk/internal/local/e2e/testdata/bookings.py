@@ -13,11 +13,15 @@ def handler(event, context):
     with open(os.environ["BOOKINGS"], "a") as bookings:
         for records in event["records"].values():
             for record in records:
+                payment = json.loads(base64.b64decode(record["value"]))
+                if payment["amount"] < int(os.environ.get("MINIMUM", 0)):
+                    raise ValueError(f"{payment['paymentId']} is below the minimum")
                 booking = {
-                    "payment": json.loads(base64.b64decode(record["value"]))["paymentId"],
+                    "payment": payment["paymentId"],
                     "request": context.aws_request_id,
                     "token": int(text(record, "idemsk-token") or 0),
                     "attempt": int(text(record, "idemsk-attempt") or 0),
                 }
                 bookings.write(json.dumps(booking) + "\n")
                 bookings.flush()
+    return os.environ.get("ANSWER")
