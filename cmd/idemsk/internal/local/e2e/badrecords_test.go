@@ -14,21 +14,37 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 )
 
-// badRecords is a function that fails at some payments.
-type badRecords struct {
+// bookingRun is a run of a function in testdata that books payments.
+type bookingRun struct {
 	function     string
-	records, bad int
-	attempts     int  // of a record
+	records, bad int // bad is the number of payments at which the function fails
+	attempts     int
 	partial      bool // the failed records are named, and only they are delivered again
 	bisect       bool
 	env          string
 	once         bool // no good record is in a call that fails
+}
+
+// options returns the options of the run and the file of the bookings.
+func (r *bookingRun) options(t *testing.T) (o local.Options, bookings string) {
+	t.Helper()
+	o, bookings = options(t, r.records, local.Faults{}), filepath.Join(t.TempDir(), "bookings")
+	o.Function, o.Copies, o.Prove, o.ESM.Pollers, o.ESM.BisectBatchOnFunctionError = r.function, 0, false, 2, r.bisect
+	o.Env = []string{"BOOKINGS=" + bookings, "IDEMSK_MAX_ATTEMPTS=" + strconv.Itoa(r.attempts)}
+	if r.env != "" {
+		o.Env = append(o.Env, r.env)
+	}
+	if r.partial {
+		o.Env = append(o.Env, "IDEMSK_FAILURES=partial")
+	} else {
+		o.ESM.FunctionResponseTypes = nil
+	}
+	return o, bookings
 }
 
 // A function that fails at a bad record costs one dead letter for each bad payment. All others are booked. Only those that were in a failed call
@@ -37,39 +53,35 @@ func TestABadRecordCostsOneRecord(t *testing.T) {
 	python, node := languages(t, "bookings.handler")
 	layer := buildLayer(t)
 	python, node = layer+" "+python, layer+" "+node
-	program := filepath.Join(t.TempDir(), "bookings")
-	if err := handlertest.Build(program, "github.com/idemsk/idemsk/cmd/idemsk/internal/local/e2e/testdata/bookings"); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]badRecords{
+	program := buildBookings(t)
+	for name, r := range map[string]bookingRun{
 		"Node":                        {function: node, records: 1000, bad: 2, attempts: 1},
 		"Node, partial":               {function: node, records: 1000, bad: 2, attempts: 3, partial: true},
 		"Node, bisected":              {function: node, records: 1000, bad: 2, attempts: 3, bisect: true},
 		"Python":                      {function: python, records: 1500, bad: 3, attempts: 1},
 		"Python, a tenth is bad":      {function: python, records: 500, bad: 47, attempts: 2, partial: true},
 		"Node, the answer is a text":  {function: node, records: 1000, attempts: 1, partial: true, env: "ANSWER=done", once: true},
-		"Go, many records in a call":  {function: "'" + program + "'", records: 1000, bad: 2, attempts: 1, env: "BULK=on"},
-		"Go, one record in each call": {function: "'" + program + "'", records: 1000, bad: 2, attempts: 2, once: true},
+		"Go, many records in a call":  {function: program, records: 1000, bad: 2, attempts: 1, env: "BULK=on"},
+		"Go, one record in each call": {function: program, records: 1000, bad: 2, attempts: 2, once: true},
 	} {
-		t.Run(name, c.run)
+		t.Run(name, r.badRecords)
 	}
 }
 
-func (c badRecords) run(t *testing.T) {
-	bookings := filepath.Join(t.TempDir(), "bookings")
-	o := options(t, c.records, local.Faults{})
-	o.Function, o.Copies, o.Prove, o.ESM.Pollers, o.ESM.FunctionResponseTypes = c.function, 0, false, 2, nil
-	o.ESM.BisectBatchOnFunctionError = c.bisect
-	good, bad, minimum := split(t, payments.Config{Records: c.records, Seed: o.Seed}, c.bad)
-	o.Env = []string{
-		"BOOKINGS=" + bookings, "MINIMUM=" + strconv.FormatInt(minimum, 10), "IDEMSK_RETRY_DELAY=0s", "IDEMSK_MAX_ATTEMPTS=" + strconv.Itoa(c.attempts),
+// buildBookings builds the function in Go, and returns its command.
+func buildBookings(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "bookings")
+	if err := handlertest.Build(program, "github.com/idemsk/idemsk/cmd/idemsk/internal/local/e2e/testdata/bookings"); err != nil {
+		t.Fatal(err)
 	}
-	if c.env != "" {
-		o.Env = append(o.Env, c.env)
-	}
-	if c.partial {
-		o.Env, o.ESM.FunctionResponseTypes = append(o.Env, "IDEMSK_FAILURES=partial"), []string{esm.ReportBatchItemFailures}
-	}
+	return "'" + program + "'"
+}
+
+func (r *bookingRun) badRecords(t *testing.T) {
+	o, bookings := r.options(t)
+	good, bad, minimum := split(t, payments.Config{Records: r.records, Seed: o.Seed}, r.bad)
+	o.Env = append(o.Env, "MINIMUM="+strconv.FormatInt(minimum, 10), "IDEMSK_RETRY_DELAY=0s")
 	report, err := local.Run(bounded(t, time.Minute), o)
 	if err != nil {
 		t.Fatal(err)
@@ -80,14 +92,14 @@ func (c badRecords) run(t *testing.T) {
 		dead = append(dead, payment(t, report.Letters[i].Value).PaymentID)
 	}
 	slices.Sort(dead)
-	if !slices.Equal(dead, bad) || report.Messages != len(bad) || report.Lag() != 0 || report.Done != c.records {
+	if !slices.Equal(dead, bad) || report.Messages != len(bad) || report.Lag() != 0 || report.Done != r.records {
 		t.Errorf("dead letters of %q (%d messages), lag %d, %d records done; want %q, none, and all", dead, report.Messages, report.Lag(), report.Done, bad)
 	}
-	c.checkBookings(t, bookings, good, o.ESM.BatchSize)
+	r.checkBookings(t, bookings, good, o.ESM.BatchSize)
 }
 
 // checkBookings requires that the good payments were booked, and that nothing but a failed call had a payment booked twice.
-func (c badRecords) checkBookings(t *testing.T, file string, good []string, batchSize int) {
+func (r *bookingRun) checkBookings(t *testing.T, file string, good []string, batchSize int) {
 	t.Helper()
 	times, again := booked(t, file), 0
 	for id, n := range times {
@@ -102,7 +114,7 @@ func (c badRecords) checkBookings(t *testing.T, file string, good []string, batc
 		t.Errorf("%d payments were booked, want the %d that are not bad", len(all), len(good))
 	}
 	t.Logf("%d of %d payments were booked twice", again, len(times))
-	if most := c.bad * (batchSize - 1); again > most || c.once != (again == 0) {
+	if most := r.bad * (batchSize - 1); again > most || r.once != (again == 0) {
 		t.Errorf("%d payments were booked twice; want none if no call fails, and otherwise up to %d", again, most)
 	}
 }

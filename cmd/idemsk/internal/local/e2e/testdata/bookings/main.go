@@ -4,9 +4,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/app"
@@ -36,6 +38,9 @@ func book(r *kafka.Record) error {
 	}
 	if err := json.Unmarshal(r.Value, &payment); err != nil {
 		return err
+	}
+	if until, _ := strconv.ParseInt(os.Getenv("OUTAGE_UNTIL"), 10, 64); time.Now().Unix() < until {
+		return errors.New("the ledger does not answer")
 	}
 	if least, _ := strconv.Atoi(os.Getenv("MINIMUM")); payment.Amount < least {
 		return fmt.Errorf("%s is below the minimum", payment.PaymentID)
