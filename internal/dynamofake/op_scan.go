@@ -94,23 +94,23 @@ func (s *Server) scanPage(t *table, after string, limit int, filter *bound) scan
 	var page scanPage
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := t.scanOrder()
+	places := t.scanOrder()
 	if after != "" {
-		at, found := slices.BinarySearchFunc(keys, after, compareScanned)
+		at, found := slices.BinarySearchFunc(places, placeOf(after), place.compare)
 		if found {
 			at++
 		}
-		keys = keys[at:]
+		places = places[at:]
 	}
-	for _, key := range keys {
-		it := t.items[key]
+	for _, p := range places {
+		it := t.items[p.key]
 		page.scanned++
 		page.bytes += it.size()
 		if filter == nil || filter.holds(it) {
 			page.items = append(page.items, it)
 		}
 		if page.scanned == limit || page.bytes >= maxScanBytes {
-			page.lastKey = key
+			page.lastKey = p.key
 			break
 		}
 	}

@@ -32,7 +32,7 @@ type table struct {
 
 	ttl   string // empty while time to live is disabled
 	items map[string]item
-	order []string // the keys in the order of a scan; nil when a key came or went since it was made
+	order []place // the keys in the order of a scan; nil when a key came or went since it was made
 }
 
 func validTableName(name string) bool {
@@ -156,27 +156,32 @@ func (t *table) store(key string, it item) {
 	}
 }
 
-// scanOrder returns all keys in the order of a scan: by their hash, so that the order is stable and unrelated to the keys, as in
-// DynamoDB. The caller holds Server.mu and does not change the slice.
-func (t *table) scanOrder() []string {
-	if t.order == nil {
-		t.order = make([]string, 0, len(t.items))
-		for key := range t.items {
-			t.order = append(t.order, key)
-		}
-		slices.SortFunc(t.order, compareScanned)
-	}
-	return t.order
+// place is where a key is in a scan: by its hash, so that the order is stable and unrelated to the keys, as in DynamoDB.
+type place struct {
+	hash uint64
+	key  string
 }
 
-func compareScanned(a, b string) int {
-	return cmp.Or(cmp.Compare(scanHash(a), scanHash(b)), strings.Compare(a, b))
-}
-
-func scanHash(key string) uint64 {
+func placeOf(key string) place {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key)) // never fails
-	return h.Sum64()
+	return place{h.Sum64(), key}
+}
+
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.hash, q.hash), strings.Compare(p.key, q.key))
+}
+
+// scanOrder returns all keys in the order of a scan. The caller holds Server.mu and does not change the slice.
+func (t *table) scanOrder() []place {
+	if t.order == nil {
+		t.order = make([]place, 0, len(t.items))
+		for key := range t.items {
+			t.order = append(t.order, placeOf(key))
+		}
+		slices.SortFunc(t.order, place.compare)
+	}
+	return t.order
 }
 
 // ExpireNow deletes all items that have expired by now, in tables with a time-to-live attribute, and returns their number. DynamoDB

@@ -16,24 +16,12 @@ import (
 // Functions in Python and JavaScript, on AWS's runtime interface clients, get batches, return partial responses, and are killed and
 // restarted.
 func TestOtherLanguages(t *testing.T) {
-	runtimes, err := exec.Command(filepath.Join(root, "scripts/runtimes.sh")).Output()
-	if err != nil {
-		t.Fatalf("scripts/runtimes.sh: %v", err)
-	}
-	installed := strings.TrimSpace(string(runtimes))
-	testdata, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, function := range map[string]string{
-		"Python": "'" + filepath.Join(installed, "python/bin/python") + "' -m awslambdaric payments.handler",
-		"Node": "node '" + filepath.Join(installed, "node/node_modules/aws-lambda-ric/bin/index.mjs") + "' '" +
-			filepath.Join(testdata, "payments.handler") + "'",
-	} {
+	python, node := languages(t, "payments.handler")
+	for name, function := range map[string]string{"Python": python, "Node": node} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{
-				"local", "--function", function, "--store", "none", "--env", "PYTHONPATH=" + testdata, "--env", "PYTHONDONTWRITEBYTECODE=1",
-				"--pollers", "1", "--produce", "300", "--until-drained", "--function-response-types", "ReportBatchItemFailures", "--seed", "1",
+				"local", "--function", function, "--store", "none", "--pollers", "1", "--produce", "300", "--until-drained",
+				"--function-response-types", "ReportBatchItemFailures", "--seed", "1",
 			}
 			out := runLocal(t, args)
 			for _, want := range []string{"300 done", "300 executed", "1 record named as failed, and delivered again", "everything is committed"} {
@@ -49,6 +37,23 @@ func TestOtherLanguages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// languages returns the commands of a function in testdata, in Python and in JavaScript.
+func languages(t *testing.T, function string) (python, node string) {
+	t.Helper()
+	output, err := exec.Command(filepath.Join(root, "scripts/runtimes.sh")).Output()
+	if err != nil {
+		t.Fatalf("scripts/runtimes.sh: %v", err)
+	}
+	testdata, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtimes := strings.TrimSpace(string(output))
+	python = "env 'PYTHONPATH=" + testdata + "' PYTHONDONTWRITEBYTECODE=1 '" + filepath.Join(runtimes, "python/bin/python") + "'"
+	return python + " -m awslambdaric " + function,
+		"node '" + filepath.Join(runtimes, "node/node_modules/aws-lambda-ric/bin/index.mjs") + "' '" + filepath.Join(testdata, function) + "'"
 }
 
 func runLocal(t *testing.T, args []string) string {

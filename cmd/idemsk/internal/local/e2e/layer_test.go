@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/internal/testkit"
 )
 
@@ -19,28 +20,15 @@ import (
 // run twice at once, and killed processes. The only exceptions are records that were with the function when its process was killed: the
 // report names each with its kill.
 func TestFunctionBehindTheLayer(t *testing.T) {
-	testdata, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(root) // where idemsk local looks for the layer
-	build := exec.Command("scripts/build.sh", "layer")
-	build.Env = append(os.Environ(), "ARCHS="+runtime.GOARCH)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	runtimes, err := exec.Command("scripts/runtimes.sh").Output()
-	if err != nil {
-		t.Fatalf("scripts/runtimes.sh: %v", err)
-	}
-	python := "'" + filepath.Join(strings.TrimSpace(string(runtimes)), "python/bin/python") + "' -m awslambdaric bookings.handler"
+	python, _ := languages(t, "bookings.handler")
+	buildLayer(t)
 	records := testkit.Size(t, 5000, 10_000)
 	counts := regexp.MustCompile(`([0-9,]+) payments were booked, ([0-9,]+) more than once`)
 	deliver := func(args ...string) (report, payments, doubles string) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "bookings")
-		report = runLocal(t, append(args, "--function", python, "--env", "PYTHONPATH="+testdata, "--env", "PYTHONDONTWRITEBYTECODE=1", "--env", "BOOKINGS="+file,
-			"--bookings", file, "--produce", strconv.Itoa(records), "--seed", "7", "--until-drained", "--function-response-types", "ReportBatchItemFailures"))
+		report = runLocal(t, append(args, "--function", python, "--env", "BOOKINGS="+file, "--bookings", file,
+			"--produce", strconv.Itoa(records), "--seed", "7", "--until-drained", "--function-response-types", "ReportBatchItemFailures"))
 		found := counts.FindStringSubmatch(report)
 		if found == nil || !strings.Contains(report, "everything is committed") {
 			t.Fatalf("the report has no line like %s, or something was not delivered", counts)
@@ -61,4 +49,20 @@ func TestFunctionBehindTheLayer(t *testing.T) {
 	if strings.Contains(report, unexplained) || named != (doubles != "0") {
 		t.Errorf("%s payments were booked more than once, want each with a kill", doubles)
 	}
+}
+
+// buildLayer builds the layer, and returns the command that is put in front of a function's. The test goes on where idemsk local looks for it.
+func buildLayer(t *testing.T) string {
+	t.Helper()
+	t.Chdir(root)
+	build := exec.Command("scripts/build.sh", "layer")
+	build.Env = append(os.Environ(), "ARCHS="+runtime.GOARCH)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	layer, err := local.FindLayer("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "'" + layer + "'"
 }

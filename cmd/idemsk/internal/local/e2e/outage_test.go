@@ -1,0 +1,56 @@
+//go:build servers
+
+package e2e_test
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+)
+
+// What a function needs is down for ten seconds. That costs no record, though two failures of a record are enough for a dead letter: each payment
+// is booked, once.
+func TestAnOutageCostsNoRecord(t *testing.T) {
+	python, node := languages(t, "bookings.handler")
+	program := buildBookings(t)
+	layer := buildLayer(t)
+	const records, outage = 1000, 10 * time.Second
+	for name, r := range map[string]bookingRun{
+		"Node":                        {function: layer + " " + node},
+		"Node, partial":               {function: layer + " " + node, partial: true},
+		"Python":                      {function: layer + " " + python},
+		"Go, many records in a call":  {function: program, env: "BULK=on"},
+		"Go, one record in each call": {function: program, env: "IDEMSK_ORDER=none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r.records, r.attempts = records, 2
+			o, bookings := r.options(t)
+			o.Env = append(o.Env, "OUTAGE_UNTIL="+strconv.FormatInt(time.Now().Add(outage).Unix(), 10))
+			o.ESM.RetryDelay = 1500 * time.Millisecond // a batch is tried again after 1.5, 4.5 and 10.5 s
+			report, err := local.Run(bounded(t, time.Minute), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log("\n" + report.Text())
+			if report.Messages != 0 || report.Lag() != 0 || report.Done != records {
+				t.Errorf("%d dead letters, lag %d, %d records done; want none, none, and all", report.Messages, report.Lag(), report.Done)
+			}
+			all, _, _ := split(t, payments.Config{Records: records, Seed: o.Seed}, 0)
+			times := booked(t, bookings)
+			if found := slices.Sorted(maps.Keys(times)); !slices.Equal(found, all) {
+				t.Errorf("%d payments were booked, want all %d", len(found), len(all))
+			}
+			for id, n := range times {
+				if n > 1 {
+					t.Errorf("%s was booked %d times", id, n)
+				}
+			}
+		})
+	}
+}
