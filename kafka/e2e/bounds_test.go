@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
@@ -115,7 +116,7 @@ func TestWaitingPartitionsLeaveRoomForAnother(t *testing.T) {
 		f.letters.err = errHandler
 		f.handler = func(_ context.Context, r kafka.Record) ([]byte, error) {
 			if r.Partition > 0 {
-				return nil, errHandler
+				return nil, idem.Permanent(errHandler) // many temporary errors would look like an outage
 			}
 			return nil, nil
 		}
