@@ -201,6 +201,9 @@ const usualLease = 5 * time.Second
 // usualRetryDelay is the time before a second attempt, unless --env has another: a record that always fails is a dead letter after 2 seconds.
 const usualRetryDelay = 25 * time.Millisecond
 
+// usualOutageLimit ends a run with --until-drained whose handler fails for all records, unless --env has another.
+const usualOutageLimit = time.Minute
+
 // lease returns the function's lease; 0 if it has none, or an unknown one.
 func (o *Options) lease() time.Duration {
 	if !o.ownStore() || o.Unprotected {
@@ -229,6 +232,7 @@ func (s *runStore) variablesOf(o *Options) []string {
 		"AWS_ACCESS_KEY_ID=" + AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + AccessSecret,
 		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
 		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=" + usualSkew.String(), "IDEMSK_RETRY_DELAY=" + usualRetryDelay.String(),
+		"IDEMSK_OUTAGE_LIMIT=" + usualOutageLimit.String(),
 	}, s.variables...)
 	if o.Example {
 		env = append(env, "IDEMSK_LEDGER_TABLE="+s.Ledger, "IDEMSK_SIMULATE=on")
