@@ -2,7 +2,6 @@ package batch
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/idemsk/idemsk/idem"
@@ -136,9 +135,8 @@ func (b *bulk) resume() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, it := range b.items {
-		if out := &it.Outcome; out.Kind == idem.NotStarted && errors.Is(out.Err, idem.ErrHandlerDown) && !b.closed {
-			it.Outcome, it.Duplicate = idem.Outcome{}, false
-			it.completed.Store(false)
+		if it.heldBack() && !b.closed {
+			it.reset()
 		}
 	}
 }

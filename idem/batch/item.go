@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/idemsk/idemsk/idem"
@@ -79,6 +80,17 @@ func (it *Item) Err() error {
 		return it.Outcome.Err
 	}
 	return ErrBehind
+}
+
+// heldBack reports whether an outage of what the handler needs has held the item back.
+func (it *Item) heldBack() bool {
+	return it.Outcome.Kind == idem.NotStarted && errors.Is(it.Outcome.Err, idem.ErrHandlerDown)
+}
+
+// reset lets an item that was held back, or that is behind one in its lane, take part in another run.
+func (it *Item) reset() {
+	it.Outcome, it.Duplicate, it.group, it.begun, it.claimed = idem.Outcome{}, false, nil, false, false
+	it.completed.Store(false)
 }
 
 // prefetchable reports whether the item's claim may be prefetched.

@@ -65,30 +65,33 @@ func TestOutagesMakeNoDeadLetters(t *testing.T) {
 
 func testOutage(t *testing.T, lanes int, lasts time.Duration, bad int, run func(*outage, []*batch.Item)) {
 	const items = 600
+	o := newOutage(t, time.Second/5, lasts)
+	keys := numbered(items)
+	for i := range bad {
+		o.bad[keys[i*items/bad+5*i+10]] = true // each in another lane
+	}
+	all := o.items(items)
+	for i, it := range all {
+		it.Lane = fmt.Sprint("lane", i%lanes)
+	}
+	run(o, all)
+	o.check(items, lanes, lasts)
+}
+
+func newOutage(t *testing.T, in, lasts time.Duration) *outage {
+	t.Helper()
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &outage{
-		T: t, begins: time.Now().Add(time.Second / 5), effects: map[string]int{}, dead: map[string]bool{}, settled: map[string]bool{},
-		bad: map[string]bool{},
+		T: t, begins: time.Now().Add(in), effects: map[string]int{}, dead: map[string]bool{}, settled: map[string]bool{}, bad: map[string]bool{},
 	}
 	o.ends = o.begins.Add(lasts)
-	o.scheduler, err = batch.New(engine, batch.Config{})
-	if err != nil {
+	if o.scheduler, err = batch.New(engine, batch.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	keys := numbered(items)
-	for i := range bad {
-		o.bad[keys[i*items/bad+5*i+10]] = true // each in another lane
-	}
-	all := make([]*batch.Item, items)
-	for i, key := range keys {
-		all[i] = o.item(key)
-		all[i].Lane = fmt.Sprint("lane", i%lanes)
-	}
-	run(o, all)
-	o.check(items, lanes, lasts)
+	return o
 }
 
 func (o *outage) check(items, lanes int, lasts time.Duration) {
@@ -120,6 +123,14 @@ func (o *outage) check(items, lanes int, lasts time.Duration) {
 	if after := o.left.Sub(o.ends); len(o.bad) == 0 && after > 2*min(lasts, time.Minute)+10*time.Second {
 		o.Errorf("the last item was settled %v after the outage", after)
 	}
+}
+
+func (o *outage) items(n int) []*batch.Item {
+	items := make([]*batch.Item, n)
+	for i, key := range numbered(n) {
+		items[i] = o.item(key)
+	}
+	return items
 }
 
 func (o *outage) item(key string) *batch.Item {
@@ -220,4 +231,35 @@ func (o *outage) bulks(items []*batch.Item, throws bool) {
 			return results, nil
 		})
 	})
+}
+
+// What an outage has held back is handled in the invocation in which it ends.
+func TestItemsAreHandledInTheInvocationInWhichAnOutageEnds(t *testing.T) {
+	for name, run := range map[string]func(o *outage, items []*batch.Item){
+		"records": func(o *outage, items []*batch.Item) {
+			o.scheduler.Run(o.Context(), [][]*batch.Item{items[:3], items[3:5], items[5:7], items[7:8], items[8:9], items[9:]})
+		},
+		"a bulk handler": func(o *outage, items []*batch.Item) {
+			o.scheduler.RunBulk(o.Context(), items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+				results := make([]batch.Result, len(items))
+				for i, it := range items {
+					results[i].Err = o.handle(it.Task.Key)
+				}
+				return results, nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutage(t, 0, time.Second)
+				run(o, o.items(10))
+				pass(3 * time.Second)
+				items := o.items(10)
+				run(o, items)
+				for _, it := range items {
+					equal(t, it.Task.Key+" is settled", it.Settled(), true)
+				}
+			})
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -95,12 +96,37 @@ func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item, ranges ...Range) (
 	defer session.Close()
 	r := newRun(s, session, lanes)
 	leases := claimRanges(session, ranges, func(it *Item) bool { return it.group != nil })
-	if overruns = r.run(); len(overruns) > 0 {
+	for overruns = r.run(); len(overruns) == 0 && len(ranges) == 0; overruns = r.run() {
+		if lanes = r.heldBack(); len(lanes) == 0 {
+			break
+		}
+		r = newRun(s, session, lanes)
+	}
+	if len(overruns) > 0 {
 		leases.abandon()
 	} else {
 		leases.release()
 	}
 	return overruns
+}
+
+// heldBack returns what is left of the lanes that an outage of what the handler needs has held back, if it has ended.
+func (r *run) heldBack() (lanes [][]*Item) {
+	if _, down := r.scheduler.engine.HandlerDown(); down {
+		return nil
+	}
+	for i := range r.lanes {
+		items := r.lanes[i].items
+		first := slices.IndexFunc(items, func(it *Item) bool { return !it.Settled() })
+		if first < 0 || !items[first].heldBack() {
+			continue
+		}
+		for _, it := range items[first:] {
+			it.reset()
+		}
+		lanes = append(lanes, items[first:])
+	}
+	return lanes
 }
 
 // run is one call of Scheduler.Run.
