@@ -21,7 +21,8 @@ type outage struct {
 	begins    time.Time
 	ends      time.Time
 	bad       map[string]bool // keys that always fail
-	throws    bool            // the handler fails as a whole, after effects that take place again
+	byRange   bool
+	throws    bool // the handler fails as a whole, after effects that take place again
 
 	mu      sync.Mutex
 	effects map[string]int
@@ -49,43 +50,47 @@ type outageHost struct {
 	run   func(o *outage, items []*batch.Item)
 }
 
+// theRange is the range of all items.
+const theRange = "ns%t-0"
+
 // An outage of what the handler needs makes no dead letter, and its items are soon settled afterwards. Items that always fail become dead letters.
 func TestOutagesMakeNoDeadLetters(t *testing.T) {
 	for host, h := range outages() {
 		for _, lasts := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
 			for _, bad := range []int{0, 10} {
-				t.Run(fmt.Sprintf("%s/%v, %d bad", host, lasts, bad), func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) { testOutage(t, h.lanes, lasts, bad, h.run) })
-				})
+				for _, byRange := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/%v, %d bad, by range %v", host, lasts, bad, byRange), func(t *testing.T) {
+						t.Parallel()
+						synctest.Test(t, func(t *testing.T) { testOutage(newOutage(t, time.Second/5, lasts, byRange), h, lasts, bad) })
+					})
+				}
 			}
 		}
 	}
 }
 
-func testOutage(t *testing.T, lanes int, lasts time.Duration, bad int, run func(*outage, []*batch.Item)) {
+func testOutage(o *outage, h outageHost, lasts time.Duration, bad int) {
 	const items = 600
-	o := newOutage(t, time.Second/5, lasts)
 	keys := numbered(items)
 	for i := range bad {
 		o.bad[keys[i*items/bad+5*i+10]] = true // each in another lane
 	}
 	all := o.items(items)
 	for i, it := range all {
-		it.Lane = fmt.Sprint("lane", i%lanes)
+		it.Lane = fmt.Sprint("lane", i%h.lanes)
 	}
-	run(o, all)
-	o.check(items, lanes, lasts)
+	h.run(o, all)
+	o.check(items, h.lanes, lasts)
 }
 
-func newOutage(t *testing.T, in, lasts time.Duration) *outage {
+func newOutage(t *testing.T, in, lasts time.Duration, byRange bool) *outage {
 	t.Helper()
-	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{ClaimByRange: byRange})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &outage{
-		T: t, begins: time.Now().Add(in), effects: map[string]int{}, dead: map[string]bool{}, settled: map[string]bool{}, bad: map[string]bool{},
+		T: t, begins: time.Now().Add(in), effects: map[string]int{}, dead: map[string]bool{}, settled: map[string]bool{}, bad: map[string]bool{}, byRange: byRange,
 	}
 	o.ends = o.begins.Add(lasts)
 	if o.scheduler, err = batch.New(engine, batch.Config{}); err != nil {
@@ -129,6 +134,9 @@ func (o *outage) items(n int) []*batch.Item {
 	items := make([]*batch.Item, n)
 	for i, key := range numbered(n) {
 		items[i] = o.item(key)
+		if items[i].Position = int64(i); o.byRange {
+			items[i].Range = theRange
+		}
 	}
 	return items
 }
@@ -183,7 +191,7 @@ func (o *outage) deliver(items []*batch.Item, run func(context.Context, []*batch
 		batched := make([]*batch.Item, min(200, len(items)))
 		for i := range batched {
 			batched[i] = o.item(items[i].Task.Key)
-			batched[i].Lane = items[i].Lane
+			batched[i].Lane, batched[i].Range, batched[i].Position = items[i].Lane, items[i].Range, items[i].Position
 		}
 		ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
 		run(ctx, batched)
@@ -194,7 +202,7 @@ func (o *outage) deliver(items []*batch.Item, run func(context.Context, []*batch
 			}
 		}
 		items = slices.DeleteFunc(items, func(it *batch.Item) bool { return o.settled[it.Task.Key] })
-		pass(time.Second / 2)
+		pass(max(time.Second/5, o.ends.Sub(o.begins)/200))
 	}
 }
 
@@ -212,7 +220,7 @@ func (o *outage) batches(items []*batch.Item) {
 		for i, name := range names {
 			lanes[i] = byLane[name]
 		}
-		o.scheduler.Run(ctx, lanes)
+		o.scheduler.Run(ctx, lanes, o.ranges(items)...)
 	})
 }
 
@@ -229,8 +237,15 @@ func (o *outage) bulks(items []*batch.Item, throws bool) {
 				results[i].Err = err
 			}
 			return results, nil
-		})
+		}, o.ranges(items)...)
 	})
+}
+
+func (o *outage) ranges(items []*batch.Item) []batch.Range {
+	if !o.byRange {
+		return nil
+	}
+	return []batch.Range{{Key: theRange, Source: items[0].Task.Source, Items: items}}
 }
 
 // What an outage has held back is handled in the invocation in which it ends.
@@ -251,7 +266,7 @@ func TestItemsAreHandledInTheInvocationInWhichAnOutageEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newOutage(t, 0, time.Second)
+				o := newOutage(t, 0, time.Second, false)
 				run(o, o.items(10))
 				pass(3 * time.Second)
 				items := o.items(10)
