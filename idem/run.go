@@ -282,7 +282,7 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 	}
 	if wait, down := s.duringOutage(claim, err); down != nil {
 		out.Kind, out.Err, out.RetryIn = DependencyDown, down, wait
-		return s.giveBack(claim, out, failureOf(Unavailable(err)), classOf(err).delay), store.Settlement{}
+		return s.giveBack(claim, out, claim.givenBack(err), classOf(err).delay), store.Settlement{}
 	}
 	return s.failed(claim, out, err), store.Settlement{}
 }
@@ -314,7 +314,7 @@ func (s *Session) failed(claim *Claim, out Outcome, err error) Outcome {
 	switch c := classOf(err); {
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
-		return s.giveBack(claim, out, failureOf(err), c.delay)
+		return s.giveBack(claim, out, claim.givenBack(err), c.delay)
 	case c.class == callFailed:
 		out.Kind, out.Err = Retry, err
 		return s.giveBack(claim, out, failureOf(err), c.delay)

@@ -82,6 +82,9 @@ type Claim struct {
 	ByKey bool
 	// Together means that the handler handled the task together with others, and that one of them succeeded: a failure is no sign of an outage.
 	Together bool
+	// Again means that the task is handled alone after a call of several tasks that failed as a whole (CallFailed). If it is released without
+	// counting the attempt, FailedBefore still tells its next owner to handle it alone: its effect may have taken place.
+	Again bool
 
 	res       store.ClaimResult
 	key       string // as stored
@@ -111,6 +114,15 @@ func (claim *Claim) State() store.ClaimState { return claim.res.State }
 func (claim *Claim) FailedBefore() bool {
 	f := claim.res.Entry.Failure
 	return f != nil && f.Code != store.CodeUnavailable
+}
+
+// givenBack is the stored form of the error of an attempt that is not counted. A task that is to be handled alone stays one.
+func (claim *Claim) givenBack(err error) *store.Failure {
+	f := failureOf(Unavailable(err))
+	if claim.Again || claim.FailedBefore() {
+		f.Code = store.CodeCallFailed
+	}
+	return f
 }
 
 // Err returns the error of the last claim.

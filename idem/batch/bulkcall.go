@@ -131,6 +131,7 @@ func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 			p.handle(Result{Err: idem.CallFailed(failed)})
 			continue
 		}
+		p.item.claim.Again = true
 		results, _ := c.results([]*Item{p.item}) // the error is that of the result
 		p.handle(results[0])
 		<-p.ended
