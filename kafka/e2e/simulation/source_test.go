@@ -120,8 +120,8 @@ func (b *batch) event() []byte {
 	return mskevent.MSK("arn:aws:kafka:eu-central-1:111122223333:cluster/simulated/1", "broker:9092").Messages(messages...)
 }
 
-// commit commits what an answer settles.
-func (s *eventSource) commit(b *batch, out []byte) {
+// commit commits what an answer settles, and reports whether that is anything.
+func (s *eventSource) commit(b *batch, out []byte) (some bool) {
 	delivered := func(p mskevent.Place) bool {
 		for _, r := range b.records {
 			if r.PartitionID() == p.Partition && r.Offset == p.Offset {
@@ -142,9 +142,11 @@ func (s *eventSource) commit(b *batch, out []byte) {
 			to++
 		}
 		if s.generation[p.partition] == p.generation {
+			some = some || to > s.committed[p.partition]
 			s.committed[p.partition] = max(s.committed[p.partition], to)
 		}
 	}
+	return some
 }
 
 // poll is one poller.
@@ -172,13 +174,20 @@ func (s *eventSource) poll(number int) {
 		switch {
 		case err != nil:
 			s.log(p.name, "answers "+firstOf(err.Error()))
-			_ = sleep(s.stopping, time.Duration(s.dice.between(50, 1500, "retry of "+b.name))*time.Millisecond)
+			s.pauseAfter(b)
 		case !s.calm() && s.faults.strikes(redelivery, 0.2*s.rate(redelivery), b.name):
 		default:
 			s.log(p.name, "answers "+string(out))
-			s.commit(b, out)
+			if !s.commit(b, out) {
+				s.pauseAfter(b)
+			}
 		}
 	}
+}
+
+// pauseAfter waits before a batch is delivered again.
+func (s *eventSource) pauseAfter(b *batch) {
+	_ = sleep(s.stopping, time.Duration(s.dice.between(50, 1500, "retry of "+b.name))*time.Millisecond) // the loop ends too
 }
 
 func firstOf(text string) string { return text[:min(len(text), 200)] }
