@@ -159,7 +159,7 @@ func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) *execu
 	if status := p.entries[pay.ID].status; !p.overlaps() && (status == completed || status == failed) && ctx.Err() == nil {
 		p.violatedLockedf(pay.ID, "is handled by %s with token %d, and is %s", p.name, a.Token, status)
 	}
-	if e.first = a.Number == 1 && !e.down; e.first && p.claimRange && !p.overlaps() && p.firsts(pay.ID) >= 2 {
+	if e.first = a.Number == 1; e.first && p.claimRange && !p.overlaps() && p.firsts(pay.ID) >= 2 {
 		p.violatedLockedf(pay.ID, "is handled by %s with token %d as attempt 1, which was begun twice before", p.name, a.Token)
 	}
 	p.handling[pay.ID] = append(p.handling[pay.ID], e)

@@ -69,12 +69,24 @@ func (w *world) check(p *process, key string) {
 	default:
 		w.checkSettlement(p, &before, &now, wrong)
 	}
+	if now.status == started && now.retry != 0 && now.attempts == 0 {
+		w.givenBack(key, now.token)
+	}
 	switch now.status {
 	case completed:
 		w.checkCompletion(p, key, &now, wrong)
 	case failed:
 		if !slices.ContainsFunc(w.letters, func(l kafka.DeadLetter) bool { return isLetterOf(&l, key, now.token) }) {
 			wrong("is FAILED, and its dead letter was not sent")
+		}
+	}
+}
+
+// givenBack records that the first attempt at a payment was given back. The caller holds w.mu.
+func (w *world) givenBack(payment string, token int64) {
+	for _, e := range w.handling[payment] {
+		if e.token == token {
+			e.first = false
 		}
 	}
 }
