@@ -125,6 +125,12 @@ func (claim *Claim) givenBack(err error) *store.Failure {
 	return f
 }
 
+// Delayed reports whether the last claim was refused because of a delay (Config.RetryDelay, RetryAfter) that has not passed yet. Another claim would be
+// refused as well.
+func (claim *Claim) Delayed() bool {
+	return claim.res.State == store.ClaimInFlight && claim.res.Entry.Released() && time.Since(claim.claimedAt) < claim.res.ClaimableIn
+}
+
 // Err returns the error of the last claim.
 func (claim *Claim) Err() error { return claim.res.Err }
 

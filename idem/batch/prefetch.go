@@ -124,11 +124,13 @@ func (r *run) startSoon(i int) int {
 }
 
 // claimFrom claims item i, unless that has been done, together with the items after it. An item whose key was in flight
-// elsewhere, or whose claim failed because the store was unavailable, is claimed again, because its claim may be old. The
+// elsewhere, or whose claim failed because the store was unavailable, is claimed again, because its claim may be old. A key whose delay has not passed
+// is not. The
 // caller holds a slot.
 func (l *lane) claimFrom(i int) {
 	if it := l.items[i]; it.claimed {
-		if it.byRange() || it.claim.State() != store.ClaimInFlight && !errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) {
+		claim := &it.claim
+		if it.byRange() || claim.Delayed() || claim.State() != store.ClaimInFlight && !errors.Is(claim.Err(), idem.ErrStoreUnavailable) {
 			return
 		}
 		it.claimed = false
