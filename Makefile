@@ -23,7 +23,9 @@ LOCAL = $(if $(filter fake,$(STORE)),,scripts/with-$(STORE).sh) bin/idemsk local
   --store $(if $(filter localstack,$(STORE)),http://127.0.0.1:$${LOCALSTACK_PORT:-4566},$(STORE)) \
   $(if $(filter process,$(HOST)),--host process --processes 3,--function-response-types ReportBatchItemFailures) --produce $(RECORDS) $(if $(SEED),--seed $(SEED)) \
   $(if $(LEDGER),--env IDEMSK_LEDGER=$(LEDGER)) $(if $(TRACES),--traces $(TRACES))
+run: export TMPDIR = $(CURDIR)/.cache/tmp
 run:
+	@mkdir -p $(TMPDIR)
 	@$(BUILD)
 	@echo "The sample events in events/:"
 	@set -o pipefail; bin/idemsk local --events events --prove --fail-on-dead-letters=false --function-response-types ReportBatchItemFailures --env IDEMSK_LEASE=500ms \

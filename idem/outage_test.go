@@ -150,7 +150,7 @@ func TestKeysThatFailedWaitLongerDuringAnOutage(t *testing.T) {
 	withAPI(t, idem.Config{}, func(a *api) {
 		a.begin()
 		pass(time.Second)
-		a.wantNotTried("first0")
+		a.wantNotTried("first4")
 		a.err = nil
 		wantKind(t, a.do("new"), idem.Executed)
 		a.err = errBoom
