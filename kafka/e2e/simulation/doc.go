@@ -3,12 +3,14 @@
 //
 // A run has a producer with duplicates, a topic, and in most seeds an event source with pollers and several processes of package lambda/app: the
 // real code from the event down to the requests of the AWS SDK. In a fifth of the seeds, members of a consumer group (package kafka/consumer, on an
-// in-process Kafka with a virtual network) take their place. The store is dynamostore on dynamofake, the queue of dead letters is sqsfake; both are
+// in-process Kafka with a virtual network) take their place; in a third of the others the function has a bulk handler, of which most calls fail as a
+// whole if a record fails. A seed draws the configuration: each variable of docs/configuration.md is a dimension, or has a reason why not
+// (dimensions_test.go). The store is dynamostore on dynamofake, the queue of dead letters is sqsfake; both are
 // called without sockets. Handlers book payments, which commit with the completion, or write to a target that refuses smaller tokens.
 //
 // The faults are listed in seed_test.go: crashes before and after requests, requests and replies held for longer than a lease, lost and late
-// requests, throttling, conflicts, batches that fail in part, deliveries that are repeated or concurrent, rebalances, a full queue, and a deployment
-// with another configuration. Clocks of processes differ by less than IDEMSK_MAX_CLOCK_SKEW, in some seeds by more.
+// requests, throttling, conflicts, batches that fail in part, deliveries that are repeated or concurrent, rebalances, a full queue, an outage of what
+// handlers need, and a deployment with another configuration. Clocks of processes differ by less than IDEMSK_MAX_CLOCK_SKEW, in some seeds by more.
 //
 // # Invariants
 //

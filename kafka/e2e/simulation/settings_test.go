@@ -2,8 +2,12 @@ package simulation_test
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // settings are what a seed decides once.
@@ -40,27 +44,17 @@ func settingsOf(d dice) settings {
 	s.throws = s.bulk && d.chance(0.7, "throws")
 	s.claimRange = d.chance(0.4, "claim by partition")
 	s.elsewhere = !s.claimRange || d.chance(0.2, "elsewhere")
-	order := pick(d, "order", "partition", "key")
 	for i := range s.environ {
-		name := "deployment " + strconv.Itoa(i) + " "
 		claim := "key"
 		if s.claimRange {
-			claim = pick(d, name+"claim", "key", "partition", "partition")
+			claim = pick(d, "deployment "+strconv.Itoa(i)+" claim", "key", "partition", "partition")
 		}
 		s.environ[i] = map[string]string{
 			"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable, "IDEMSK_DEAD_LETTER_TOPIC": "letters",
 			"IDEMSK_LOG_LEVEL": "ERROR", "IDEMSK_MAX_CLOCK_SKEW": skew.String(), "IDEMSK_LEASE": s.lease.String(),
-			"IDEMSK_MAX_ATTEMPTS": strconv.Itoa(maxAttempts), "IDEMSK_ORDER": order, "IDEMSK_CLAIM": claim,
-			"IDEMSK_FAILURES":      pick(d, name+"failures", "batch", "partial"),
-			"IDEMSK_BATCHING":      pick(d, name+"batching", "on", "on", "off"),
-			"IDEMSK_CONCURRENCY":   strconv.Itoa(d.between(1, 8, name+"concurrency")),
-			"IDEMSK_COMMIT_WINDOW": pick(d, name+"window", "1", "4", "256"),
-			"IDEMSK_WAIT":          pick(d, name+"wait", "deadline", "0", "700ms"),
-			// Short, because payments may need all of their attempts, and the source delivers a waiting one again and again.
-			"IDEMSK_RETRY_DELAY":     pick(d, name+"retry delay", "0s", "0s", "5ms"),
-			"IDEMSK_OUTAGE_FAILURES": pick(d, name+"outage failures", "off", "2", "5"),
-			"IDEMSK_OUTAGE_LIMIT":    pick(d, name+"outage limit", "1m", "5m"), // payments that never succeed look like an outage
+			"IDEMSK_MAX_ATTEMPTS": strconv.Itoa(maxAttempts), "IDEMSK_CLAIM": claim,
 		}
+		maps.Copy(s.environ[i], draw(d, i))
 	}
 	s.mixed = s.environ[0]["IDEMSK_CLAIM"] != s.environ[1]["IDEMSK_CLAIM"]
 	return s
@@ -75,6 +69,20 @@ func (s *settings) unfenced() bool { return s.claimRange && (s.elsewhere || s.mi
 // maxOffset is the maximum offset of a process's clock: two clocks differ by less than the skew.
 const maxOffset = 450 * time.Millisecond
 
+// noFingerprints reports whether records are not compared with those that used their key before.
+func (s *settings) noFingerprints() bool { return s.environ[0]["IDEMSK_FINGERPRINT"] == "none" }
+
+// storedKey returns the stored key of a payment. That of a record which is refused before its handler is the record's place, as in requests.
+func (s *settings) storedKey(key string) string {
+	if strings.HasPrefix(key, function) {
+		return key
+	}
+	if s.environ[0]["IDEMSK_KEY_SCOPE"] == "namespace" {
+		return kafka.StoredKey(function, "", key)
+	}
+	return kafka.StoredKey(function, topic, key)
+}
+
 // offset returns the offset of a process's clock.
 func (s *settings) offset(d dice, process string) time.Duration {
 	most := int(maxOffset.Milliseconds())
@@ -88,8 +96,10 @@ func (s *settings) String() string {
 	text := fmt.Sprintf("%d payments, %d partitions, %d pollers, clocks beyond the skew: %v, a consumer group: %v, bulk: %v, throws: %v\n",
 		s.payments, s.partitions, s.pollers, s.beyondSkew, s.group, s.bulk, s.throws)
 	for _, env := range s.environ {
-		for _, name := range []string{"LEASE", "ORDER", "CLAIM", "FAILURES", "BATCHING", "CONCURRENCY", "COMMIT_WINDOW", "WAIT", "RETRY_DELAY", "OUTAGE_FAILURES", "OUTAGE_LIMIT"} {
-			text += " IDEMSK_" + name + "=" + env["IDEMSK_"+name]
+		for _, dim := range dimensions {
+			if value, ok := env[dim.variable]; ok {
+				text += " " + dim.variable + "=" + value
+			}
 		}
 		text += "\n"
 	}
