@@ -20,8 +20,8 @@ const (
 	lastTry  = time.Minute
 )
 
-// maxSuspects bounds the memory for keys that have failed. One that is forgotten may be a sign of an outage once more.
-const maxSuspects = 10_000
+// maxKnown bounds the memory for keys that have failed. One that is forgotten may be a sign of an outage once more.
+const maxKnown = 10_000
 
 // outage recognises an outage of what the handler needs, for example of an API that is down. It then gives back attempts, and lets one task at a time
 // try the handler, until one succeeds.
@@ -38,22 +38,22 @@ type outage struct {
 	// healthy is set while no key is remembered, so that handlers do not wait for the mutex.
 	healthy atomic.Bool
 
-	mu       sync.Mutex
-	suspects map[string]struct{} // keys that have failed and are not settled
-	failed   []string            // those that failed since the last success, the latest last
-	last     error
-	since    time.Time // when the outage was recognised; zero: there is none
-	pause    time.Duration
-	next     time.Time // when a task may try the handler
-	trying   string    // the key of the task that tries it
-	lapses   time.Time // when another task may, if the handler of that one has not returned
+	mu     sync.Mutex
+	known  map[string]struct{} // keys that have failed and are not settled
+	failed []string            // those that failed since the last success, the latest last
+	last   error
+	since  time.Time // when the outage was recognised; zero: there is none
+	pause  time.Duration
+	next   time.Time // when a task may try the handler
+	trying string    // the key of the task that tries it
+	lapses time.Time // when another task may, if the handler of that one has not returned
 }
 
 func newOutage(cfg *Config) *outage {
 	if cfg.OutageFailures < 0 {
 		return nil
 	}
-	o := &outage{failures: cfg.OutageFailures, limit: max(0, cfg.OutageLimit), lease: cfg.Lease, suspects: make(map[string]struct{})}
+	o := &outage{failures: cfg.OutageFailures, limit: max(0, cfg.OutageLimit), lease: cfg.Lease, known: make(map[string]struct{})}
 	o.healthy.Store(true)
 	return o
 }
@@ -134,9 +134,9 @@ func (o *outage) succeeded(key string) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.suspects, key)
+	delete(o.known, key)
 	o.failed, o.last, o.since, o.trying = o.failed[:0], nil, time.Time{}, ""
-	o.healthy.Store(len(o.suspects) == 0)
+	o.healthy.Store(len(o.known) == 0)
 }
 
 // forget drops a key whose dead letter was sent.
@@ -146,8 +146,8 @@ func (o *outage) forget(key string) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.suspects, key)
-	o.healthy.Store(len(o.suspects) == 0 && o.since.IsZero() && len(o.failed) == 0)
+	delete(o.known, key)
+	o.healthy.Store(len(o.known) == 0 && o.since.IsZero() && len(o.failed) == 0)
 }
 
 // undecided is the end of a task that says nothing about what the handler needs: the error was permanent, or the caller cancelled it.
@@ -170,10 +170,10 @@ func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (wa
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, known := o.suspects[key]
-	o.suspect(key)
+	_, before := o.known[key]
+	o.remember(key)
 	switch {
-	case !o.since.IsZero() && !o.holds(now), o.since.IsZero() && (known || attempt > 1):
+	case !o.since.IsZero() && !o.holds(now), o.since.IsZero() && (before || attempt > 1):
 		return 0, nil
 	case o.since.IsZero():
 		o.failed, o.last = append(o.failed, key), err
@@ -192,12 +192,12 @@ func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (wa
 	return o.left(now), fmt.Errorf("%w: %w", o.error("the attempt is not counted"), err)
 }
 
-// suspect remembers a key that has failed.
-func (o *outage) suspect(key string) {
-	if len(o.suspects) >= maxSuspects {
-		clear(o.suspects)
+// remember remembers a key that has failed.
+func (o *outage) remember(key string) {
+	if len(o.known) >= maxKnown {
+		clear(o.known)
 	}
-	o.suspects[key] = struct{}{}
+	o.known[key] = struct{}{}
 	o.healthy.Store(false)
 }
 
