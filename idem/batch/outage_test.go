@@ -59,6 +59,9 @@ func TestOutagesMakeNoDeadLetters(t *testing.T) {
 		for _, lasts := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
 			for _, bad := range []int{0, 10} {
 				for _, byRange := range []bool{false, true} {
+					if byRange && lasts != time.Minute { // for the time that it takes
+						continue
+					}
 					t.Run(fmt.Sprintf("%s/%v, %d bad, by range %v", host, lasts, bad, byRange), func(t *testing.T) {
 						t.Parallel()
 						synctest.Test(t, func(t *testing.T) { testOutage(newOutage(t, time.Second/5, lasts, byRange), h, lasts, bad) })
@@ -70,10 +73,10 @@ func TestOutagesMakeNoDeadLetters(t *testing.T) {
 }
 
 func testOutage(o *outage, h outageHost, lasts time.Duration, bad int) {
-	const items = 600
+	const items = 400
 	keys := numbered(items)
 	for i := range bad {
-		o.bad[keys[i*items/bad+5*i+10]] = true // each in another lane
+		o.bad[keys[i*items/bad+3*i+10]] = true // each in another lane
 	}
 	all := o.items(items)
 	for i, it := range all {
