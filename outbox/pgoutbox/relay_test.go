@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/outbox"
@@ -245,6 +246,29 @@ func TestRejectedEventWithALongQueueDelaysNoOtherKey(t *testing.T) {
 	publish(t, pool, o, outbox.Event{Topic: "another", Key: []byte("k"), Value: []byte("of another topic")})
 	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE aggregatetype = 'another' AND published_at IS NOT NULL`)
 	eventually(t, pool, 501, pendingIn(table))
+}
+
+// An event that commits after a later one of its key, which Kafka has rejected, does not wait for that one's next attempt.
+func TestEventThatCommitsLateWaitsForNoLaterOne(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if err := o.Publish(t.Context(), tx, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("late")}); err != nil {
+			return err
+		}
+		publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("bad")})
+		run(t, pool, o, kafka, pgoutbox.RelayConfig{RetryDelay: time.Hour, PollInterval: 20 * time.Millisecond})
+		eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE published_at IS NOT NULL`)
+	if got := kafka.values("k"); !slices.Equal(got, []string{"late"}) {
+		t.Errorf("%v of its key were sent", got)
+	}
 }
 
 func TestInvalidRowIsParked(t *testing.T) {
