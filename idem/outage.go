@@ -97,11 +97,12 @@ func (o *outage) holds(now time.Time) bool {
 	return !o.since.IsZero() && (o.limit == 0 || now.Sub(o.since) < o.limit)
 }
 
-// begin asks whether a task may call the handler. If not, it returns how long the task must wait at least.
-func (o *outage) begin(key string, now time.Time) (wait time.Duration, err error) {
-	if o == nil || o.healthy.Load() {
+// begin asks whether the task of a claim may call the handler. If not, it returns how long the task must wait at least.
+func (o *outage) begin(claim *Claim) (wait time.Duration, err error) {
+	if o == nil || o.healthy.Load() || claim.Task.Rejected {
 		return 0, nil
 	}
+	key, now := claim.key, time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.holds(now) {

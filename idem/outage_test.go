@@ -292,3 +292,22 @@ func TestCancelledHandlerIsNoSignOfAnOutage(t *testing.T) {
 		equal(t, "an outage", down, false)
 	})
 }
+
+// Each key is a sign of an outage once: keys whose attempts an outage has given back are none when they fail again.
+func TestKeyIsASignOfAnOutageOnce(t *testing.T) {
+	withAPI(t, idem.Config{}, func(a *api) {
+		a.begin()
+		for i := range 6 {
+			a.untilTried(fmt.Sprint("tried", i))
+			equal(t, "attempts", get(t, a.store, fmt.Sprint("tried", i)).Attempts, 0)
+		}
+		a.err = nil
+		a.untilTried("good")
+		a.err = errBoom
+		for i := range 6 {
+			wantKind(t, a.do(fmt.Sprint("tried", i)), idem.Retry)
+		}
+		_, down := a.engine.HandlerDown()
+		equal(t, "an outage", down, false)
+	})
+}

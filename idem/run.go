@@ -91,8 +91,8 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 			return over, store.Settlement{}
 		}
 	}
-	if over, down := s.holdBack(claim, out); down {
-		return over, store.Settlement{}
+	if wait, down := s.engine.outage.begin(claim); down != nil {
+		return s.heldBack(claim, out, wait, down), store.Settlement{}
 	}
 	if claim.insert == nil {
 		s.keep(claim)
@@ -113,20 +113,13 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 	return s.conclude(claim, out, result, effect, err)
 }
 
-// holdBack gives a claim back if the handler can't be called during an outage.
-func (s *Session) holdBack(claim *Claim, out Outcome) (over Outcome, down bool) {
-	if claim.Task.Rejected {
-		return out, false
-	}
-	wait, err := s.engine.outage.begin(claim.key, time.Now())
-	if err == nil {
-		return out, false
-	}
-	out.Kind, out.Err, out.RetryIn = NotStarted, err, wait
+// heldBack gives a claim back whose handler can't be called during an outage.
+func (s *Session) heldBack(claim *Claim, out Outcome, wait time.Duration, down error) Outcome {
+	out.Kind, out.Err, out.RetryIn = NotStarted, down, wait
 	if claim.insert != nil {
-		return out, true
+		return out
 	}
-	return s.giveBack(claim, out, nil, 0), true
+	return s.giveBack(claim, out, nil, 0)
 }
 
 // spend resets a claim after its run, so that the task can be claimed again. A claim whose completion commits an effect is reset later, because
