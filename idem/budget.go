@@ -60,7 +60,11 @@ func (c Config) retryDelay(n int) time.Duration {
 	for ; n > 1 && d < MaxRetryDelay; n-- {
 		d *= retryFactor
 	}
-	d = min(d, MaxRetryDelay)
+	return jittered(min(d, MaxRetryDelay))
+}
+
+// jittered returns d less a random part of up to a quarter.
+func jittered(d time.Duration) time.Duration {
 	return d - rand.N(d/jitterShare+1) //nolint:gosec // jitter needs no cryptographic randomness
 }
 

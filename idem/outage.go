@@ -3,7 +3,6 @@ package idem
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,9 +57,12 @@ func newOutage(cfg *Config) *outage {
 	return o
 }
 
+// quiet reports whether nothing is to be decided or forgotten: no key is remembered, or outages are not recognised.
+func (o *outage) quiet() bool { return o == nil || o.healthy.Load() }
+
 // wait returns how long no task can try the handler, and whether there is an outage.
 func (o *outage) wait(now time.Time) (wait time.Duration, down bool) {
-	if o == nil || o.healthy.Load() {
+	if o.quiet() {
 		return 0, false
 	}
 	o.mu.Lock()
@@ -70,7 +72,7 @@ func (o *outage) wait(now time.Time) (wait time.Duration, down bool) {
 
 // holdsBack returns the error of tasks for which no claim is sent, because none of them can try the handler now.
 func (o *outage) holdsBack(now time.Time) (err error, held bool) {
-	if o == nil || o.healthy.Load() {
+	if o.quiet() {
 		return nil, false
 	}
 	o.mu.Lock()
@@ -99,7 +101,7 @@ func (o *outage) holds(now time.Time) bool {
 
 // begin asks whether the task of a claim may call the handler. If not, it returns how long the task must wait at least.
 func (o *outage) begin(claim *Claim) (wait time.Duration, err error) {
-	if o == nil || o.healthy.Load() || claim.Task.Rejected {
+	if o.quiet() || claim.Task.Rejected {
 		return 0, nil
 	}
 	key, now := claim.key, time.Now()
@@ -130,7 +132,7 @@ func (o *outage) turn(key string) time.Duration {
 
 // succeeded ends an outage.
 func (o *outage) succeeded(key string) {
-	if o == nil || o.healthy.Load() {
+	if o.quiet() {
 		return
 	}
 	o.mu.Lock()
@@ -142,7 +144,7 @@ func (o *outage) succeeded(key string) {
 
 // forget drops a key whose dead letter was sent.
 func (o *outage) forget(key string) {
-	if o == nil || o.healthy.Load() {
+	if o.quiet() {
 		return
 	}
 	o.mu.Lock()
@@ -153,7 +155,7 @@ func (o *outage) forget(key string) {
 
 // undecided is the end of a task that says nothing about what the handler needs: the error was permanent, or the caller cancelled it.
 func (o *outage) undecided(key string) {
-	if o == nil || o.healthy.Load() {
+	if o.quiet() {
 		return
 	}
 	o.mu.Lock()
@@ -203,7 +205,7 @@ func (o *outage) remember(key string) {
 }
 
 func (o *outage) schedule(now time.Time) {
-	o.next = now.Add(o.pause - rand.N(o.pause/jitterShare)) //nolint:gosec // jitter needs no cryptographic randomness
+	o.next = now.Add(jittered(o.pause))
 }
 
 // error describes the outage. what is what it means for the task.

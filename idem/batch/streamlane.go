@@ -275,7 +275,7 @@ func (l *streamLane) conclude(it *streamItem) {
 	if it.held = errors.Is(it.Outcome.Err, idem.ErrHandlerDown); it.held {
 		l.stream.hold()
 	}
-	if it.held && it.Outcome.Kind == idem.NotStarted {
+	if it.heldBack() {
 		it.notBefore = time.Now().Add(it.Outcome.RetryIn)
 		l.putBack(it)
 		return
