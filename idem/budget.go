@@ -58,10 +58,13 @@ func (c Config) retryBeat() time.Duration { return c.Lease / retryShare }
 func (c Config) retryDelay(n int) time.Duration {
 	d := max(0, c.RetryDelay)
 	for ; n > 1 && d < MaxRetryDelay; n-- {
-		d *= retryFactor
+		d = NextRetryDelay(d)
 	}
-	return jittered(min(d, MaxRetryDelay))
+	return jittered(d)
 }
+
+// NextRetryDelay returns the delay that follows d (Config.RetryDelay), before the random part is taken off.
+func NextRetryDelay(d time.Duration) time.Duration { return min(retryFactor*d, MaxRetryDelay) }
 
 // jittered returns d less a random part of up to a quarter.
 func jittered(d time.Duration) time.Duration {

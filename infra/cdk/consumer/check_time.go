@@ -48,16 +48,13 @@ func (c *checker) retries(p *Props) {
 	}
 }
 
-// retryFactor is how much longer each delay between two attempts is than the one before, in package idem.
-const retryFactor = 4
-
 // delays returns the longest delay between two attempts of a key, and all delays together.
 func (p *Props) delays() (longest, all time.Duration) {
 	next := max(0, p.RetryDelay)
 	for range p.MaxAttempts - 1 {
 		longest = min(next, idem.MaxRetryDelay)
 		all += longest
-		next = longest * retryFactor
+		next = idem.NextRetryDelay(longest)
 	}
 	return longest, all
 }
