@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/layercall"
 )
 
 const (
@@ -48,8 +51,7 @@ type call struct {
 // answer is the runtime's answer to a call.
 type answer struct {
 	payload []byte
-	failed  bool // the payload describes an error
-	err     error
+	err     error // the call failed as a whole
 }
 
 func serve(up *upstream) (*api, error) {
@@ -183,6 +185,10 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	if r.Trailer.Get(headerErrorType) != "" {
 		failed, body = true, streamedError(r.Trailer.Get(trailerErrorBody))
 	}
+	got := answer{payload: body}
+	if failed {
+		got = answer{err: layercall.FunctionError(body)}
+	}
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -190,11 +196,20 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 		refuse(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", maxAnswer))
 	case err != nil:
 		refuse(w, http.StatusBadRequest, "TruncatedHTTPRequest", "HTTP request detected as truncated: "+err.Error())
-	case !a.settle(c, answer{payload: body, failed: failed}):
+	case !a.settle(c, got):
 		refuse(w, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
 	default:
 		reply(w, http.StatusAccepted, map[string]string{"status": "OK"})
 	}
+}
+
+// streamedError returns the error in the trailers of a streamed answer, which takes the place of the answer.
+func streamedError(encoded string) []byte {
+	body, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return []byte(encoded)
+	}
+	return body
 }
 
 func refuse(w http.ResponseWriter, status int, kind, message string) {

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -26,7 +27,7 @@ type layer struct {
 
 func newLayer(up *upstream, api *api, options []app.Option) *layer {
 	return &layer{upstream: up, api: api, consumer: sync.OnceValues(func() (*app.Function, error) {
-		return app.New(context.Background(), bulk, host.Environment(), os.Stdout, os.Stderr, options...)
+		return app.New(context.Background(), layercall.Build, host.Environment(), os.Stdout, os.Stderr, options...)
 	})}
 }
 
@@ -78,11 +79,12 @@ func (l *layer) invoke(ctx context.Context, e *event) error {
 	if err != nil {
 		return errors.Join(err, l.upstream.fail(alive, e.id(), "InvalidConfiguration", err.Error()))
 	}
-	inv, err := newInvocation(l.api, e, ctx.Done())
+	inv := &invocation{api: l.api, event: e, gone: ctx.Done()}
+	calling, err := layercall.NewContext(alive, e.payload, inv.call)
 	if err != nil {
 		return l.upstream.fail(alive, e.id(), "InvalidEvent", err.Error())
 	}
-	limited, cancel := context.WithDeadline(withInvocation(alive, inv), deadline)
+	limited, cancel := context.WithDeadline(calling, deadline)
 	defer cancel()
 	payload, err := fn.Invoke(limited, e.payload)
 	if err == nil {

@@ -1,8 +1,7 @@
-package proxy
+package layercall
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,9 +52,10 @@ func failureOf(item map[string]json.RawMessage) error {
 	return idem.RetryAfter(err, after)
 }
 
-// functionError returns the error that a runtime reports. The name of the error's class may mark it as permanent or unavailable, so that a function
-// needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js reports the property name.
-func functionError(payload []byte) error {
+// FunctionError returns the error of a call by the payload with which the function's runtime reports it. The name of the error's class may mark it as
+// permanent or unavailable, so that a function needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js
+// reports the property name.
+func FunctionError(payload []byte) error {
 	var e struct{ ErrorType, ErrorMessage string }
 	if err := json.Unmarshal(payload, &e); err != nil || e.ErrorType == "" && e.ErrorMessage == "" {
 		const shown = 200
@@ -84,13 +84,4 @@ func delayIn(message string) time.Duration {
 	}
 	after, _ := time.ParseDuration(text) // 0 if it is none
 	return max(0, min(after, maxRetryAfter))
-}
-
-// streamedError returns the error in the trailers of a streamed answer, which takes the place of the answer.
-func streamedError(encoded string) []byte {
-	body, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return []byte(encoded)
-	}
-	return body
 }

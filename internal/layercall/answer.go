@@ -1,4 +1,4 @@
-package proxy
+package layercall
 
 import (
 	"encoding/json"
@@ -15,17 +15,11 @@ const (
 	listResults  = "idemskResults"     // a result each
 )
 
-// results returns what the answer says of each record of a call: all took effect but those that the answer names in batchItemFailures. An error, or a
-// list that can't be read, means that the call failed as a whole. A function may return anything else; the layer answers the event source itself.
-func results(rs []kafka.RecordAttempt, a answer) ([]batch.Result, error) {
-	switch {
-	case a.err != nil:
-		return nil, a.err
-	case a.failed:
-		return nil, functionError(a.payload)
-	}
+// results returns what the answer says of each record of a call: all took effect but those that the answer names in batchItemFailures. A list
+// that can't be read means that the call failed as a whole. A function may return anything else; the layer answers the event source itself.
+func results(rs []kafka.RecordAttempt, answer []byte) ([]batch.Result, error) {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(a.payload, &fields) // an answer that is no object has no lists
+	_ = json.Unmarshal(answer, &fields) // an answer that is no object has no lists
 	out := make([]batch.Result, len(rs))
 	index := make(map[mskevent.Place]int, len(rs))
 	for i := range rs {
@@ -33,7 +27,7 @@ func results(rs []kafka.RecordAttempt, a answer) ([]batch.Result, error) {
 	}
 	if fields[listFailures] != nil {
 		has := func(p mskevent.Place) bool { _, ok := index[p]; return ok }
-		_, err := mskevent.Items(a.payload, has, func(p mskevent.Place, item map[string]json.RawMessage) {
+		_, err := mskevent.Items(answer, has, func(p mskevent.Place, item map[string]json.RawMessage) {
 			out[index[p]].Err = failureOf(item)
 		})
 		if err != nil {

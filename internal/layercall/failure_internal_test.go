@@ -1,4 +1,4 @@
-package proxy
+package layercall
 
 import (
 	"encoding/json"
@@ -76,7 +76,7 @@ func TestTypesOfErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := functionError(body); meaning(err) != want || err.Error() != "the function failed: "+name+": no such account" {
+			if err := FunctionError(body); meaning(err) != want || err.Error() != "the function failed: "+name+": no such account" {
 				t.Errorf("%q: %s, %q; want %s", name, meaning(err), err, want)
 			}
 		}
@@ -89,7 +89,7 @@ func TestErrorsThatCannotBeReadAreRetried(t *testing.T) {
 		`{"errorType":"PermanentError","errorMessage":{"code":7}}`, `{"errorMessage":"PermanentError"}`, `{"errorMessage":"no, retry after 30s"}`,
 		`{"errorType":"Error","errorMessage":"PermanentError: retry after 30s"}`, `{"errorType":null,"errorMessage":"UnavailableError"}`,
 	} {
-		if err := functionError([]byte(body)); meaning(err) != "retry" {
+		if err := FunctionError([]byte(body)); meaning(err) != "retry" {
 			t.Errorf("%s: %s, %q; want retry", body, meaning(err), err)
 		}
 	}
@@ -125,11 +125,11 @@ func TestDelayOfAnUnavailableError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := meaning(functionError(body)); got != want {
+		if got := meaning(FunctionError(body)); got != want {
 			t.Errorf("%q: %s; want %s", message, got, want)
 		}
 	}
-	if got := meaning(functionError([]byte(`{"errorType":"com.example.UnavailableException","errorMessage":null}`))); got != "unavailable" {
+	if got := meaning(FunctionError([]byte(`{"errorType":"com.example.UnavailableException","errorMessage":null}`))); got != "unavailable" {
 		t.Errorf("without a message: %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package layercall
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 // FuzzResults reads any answer of a function. A record that the second decoder, that of the event source, finds among the failed ones does
@@ -31,10 +30,10 @@ func FuzzResults(f *testing.F) {
 	f.Add([]byte(``))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		rs := []kafka.RecordAttempt{{Record: &kafka.Record{Topic: "t"}}, {Record: &kafka.Record{Topic: "t", Offset: 1}}}
-		if out, err := results(rs, answer{payload: payload, failed: true}); out != nil || err == nil || idem.RetryDelay(err) < 0 || idem.RetryDelay(err) > 24*time.Hour {
-			t.Fatalf("the error %s: %v, %v", payload, out, err)
+		if err := FunctionError(payload); err == nil || idem.RetryDelay(err) < 0 || idem.RetryDelay(err) > 24*time.Hour {
+			t.Fatalf("the error %s: %v", payload, err)
 		}
-		out, err := results(rs, answer{payload: payload})
+		out, err := results(rs, payload)
 		if err == nil && len(out) != len(rs) {
 			t.Fatalf("%d results of %d records", len(out), len(rs))
 		}
@@ -65,7 +64,7 @@ func TestOtherFieldsOfAnAnswerFailNothing(t *testing.T) {
 		`"idemskResults":[3,{},{"itemIdentifier":{"partition":"t-0"},"result":1},` + item(9, `,"result":1`) + `,` + item(1, `,"result":2`) + `]`: `"" "2"`,
 	} {
 		for _, list := range []string{``, `"batchItemFailures":[],`} {
-			out, err := results(rs, answer{payload: []byte(`{` + list + fields + `}`)})
+			out, err := results(rs, []byte(`{`+list+fields+`}`))
 			if err != nil {
 				t.Fatalf("%s%s: %v", list, fields, err)
 			}
@@ -79,7 +78,7 @@ func TestOtherFieldsOfAnAnswerFailNothing(t *testing.T) {
 // docs/layer.md has a table of answers and of types of errors, which is checked here. Its answers are those to a call with the records
 // payments-3@17 and @18.
 func TestAnswersInDocs(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/layer.md")
+	page, err := os.ReadFile("../../docs/layer.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +96,14 @@ func TestAnswersInDocs(t *testing.T) {
 	for row := range strings.Lines(table) {
 		cells := strings.SplitN(row, " | ", 2)
 		for _, span := range regexp.MustCompile("`[^`]*`").FindAllString(cells[0], -1) {
-			a := answer{payload: []byte(strings.Trim(span, "`"))}
+			answer := strings.Trim(span, "`")
+			out, err := results(rs, []byte(answer))
 			if strings.HasPrefix(cells[0], "| an error of the type") {
-				a.payload, a.failed = fmt.Appendf(nil, `{"errorType":%q}`, a.payload), true
+				err = FunctionError(fmt.Appendf(nil, `{"errorType":%q}`, answer))
 			}
-			var got string
-			if out, err := results(rs, a); err != nil {
-				got = "failed: " + meaning(err)
+			got := "failed: "
+			if err != nil {
+				got += meaning(err)
 			} else {
 				got = meaning(out[0].Err) + " " + meaning(out[1].Err)
 			}
@@ -123,35 +123,4 @@ func TestAnswersInDocs(t *testing.T) {
 	if checked < 20 {
 		t.Errorf("%d answers are in the table", checked)
 	}
-}
-
-// FuzzEvent finds every record of the strict decoder in the event of which the function gets its parts.
-func FuzzEvent(f *testing.F) {
-	f.Add([]byte(`{"eventSource":"aws:kafka","records":{"t-0":[{"topic":"t","partition":0,"offset":1,"timestamp":5,"timestampType":"CREATE_TIME","value":"YQ=="}]}}`))
-	f.Add([]byte(`{"eventSource":"aws:kafka","records":{"t-00":[{"topic":"t","partition":0,"offset":1}],"t-0":[{"topic":"t","partition":0,"offset":1}]}}`))
-	f.Add([]byte(`{"eventSource":"SelfManagedKafka","records":{"t-1":[{"topic":"t","partition":1,"offset":2,"headers":[{"h":[1,-2]}]},{"topic":"t","partition":1,"offset":"x"}]}}`))
-	f.Add([]byte(`{"eventSource":"aws:kafka","records":{"t-0":[{"topic":"t","partition":0,"offset":1,"Offset":2}]}}`))
-	f.Add([]byte(`{"eventSource":"aws:kafka","records":{"t-0":[{"topic":"t","partition":0,"offset":1,"offset":2}]}}`))
-	f.Fuzz(func(t *testing.T, payload []byte) {
-		strict, err := msk.Decode(payload)
-		if err != nil {
-			return
-		}
-		inv, err := newInvocation(nil, &event{payload: payload}, nil)
-		if err != nil {
-			return // the invocation fails, and its records are delivered again
-		}
-		n := 0
-		for _, p := range strict.Partitions {
-			for i := range p.Records {
-				n++
-				if r := &p.Records[i]; r.Undecodable == nil && inv.records[placeOf(r)] == nil {
-					t.Fatalf("%s has %s, which the function would not get", payload, r.Source())
-				}
-			}
-		}
-		if n != len(inv.kafka.Records) {
-			t.Fatalf("%s has %d records; the function would get %d", payload, n, len(inv.kafka.Records))
-		}
-	})
 }

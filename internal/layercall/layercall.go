@@ -1,0 +1,108 @@
+// Package layercall is what the Lambda layer and the function behind it tell each other: the event of a call, which names the attempt of each
+// record, and the answer, which names the records that failed (docs/layer.md). A Runtime brings a call to the function: package proxy of the layer
+// does it over HTTP, and a test may do it in its own process.
+package layercall
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+// The headers that the layer adds to each record that it gives to the function.
+const (
+	headerToken   = "idemsk-token"   //nolint:gosec // no credential: the fencing token
+	headerAttempt = "idemsk-attempt" // the number of the attempt, from 1
+)
+
+// Runtime calls the function with an event, and returns its answer. The calls of an invocation follow one another. An error means that the call
+// failed as a whole: a FunctionError, or what prevented the call. If the function did not get the event, the error is marked by
+// idem.Unavailable, so that no attempt is counted.
+type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
+
+// Build is the host.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event in another context.
+func Build(_ context.Context, base *host.Base) (msk.Handler, error) {
+	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
+		inv, _ := ctx.Value(invocationKey{}).(*invocation)
+		return inv.call(ctx, rs)
+	}
+	return nil, nil //nolint:nilnil // the handler is in the configuration
+}
+
+// NewContext returns the context in which the event of an invocation is handled. The error says why the event can't be divided into calls.
+func NewContext(ctx context.Context, event []byte, runtime Runtime) (context.Context, error) {
+	inv, err := newInvocation(event, runtime)
+	if err != nil {
+		return nil, err
+	}
+	return context.WithValue(ctx, invocationKey{}, inv), nil
+}
+
+type invocationKey struct{}
+
+// invocation is an invocation with a Kafka event. The function is called several times if the
+// event has more records than the commit window, or if keys are in flight elsewhere or their owners died.
+type invocation struct {
+	runtime Runtime
+	kafka   *mskevent.Event
+	records map[mskevent.Place]*mskevent.Record
+}
+
+func newInvocation(event []byte, runtime Runtime) (*invocation, error) {
+	parsed, err := mskevent.Parse("the event", event)
+	if err != nil {
+		return nil, err
+	}
+	inv := &invocation{runtime: runtime, kafka: parsed, records: make(map[mskevent.Place]*mskevent.Record, len(parsed.Records))}
+	for i := range parsed.Records {
+		r := &parsed.Records[i]
+		if inv.records[r.Place()] != nil {
+			return nil, fmt.Errorf("the event has the record %s twice", r.Place())
+		}
+		inv.records[r.Place()] = r
+	}
+	return inv, nil
+}
+
+// call calls the function with some of the records, and returns a result for each.
+func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
+	event, err := inv.event(rs)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := inv.runtime(ctx, event)
+	if err != nil {
+		return nil, err
+	}
+	return results(rs, answer)
+}
+
+// event returns the event of a call with some of the records. Each has its attempt in its headers.
+func (inv *invocation) event(rs []kafka.RecordAttempt) ([]byte, error) {
+	records := make([]mskevent.Record, len(rs))
+	for i := range rs {
+		records[i] = *inv.records[placeOf(rs[i].Record)]
+		if rs[i].Attempt.Number == 0 {
+			continue
+		}
+		json, err := records[i].WithHeaders(
+			mskevent.Header{Key: headerToken, Value: strconv.AppendInt(nil, rs[i].Attempt.Token, 10)},
+			mskevent.Header{Key: headerAttempt, Value: strconv.AppendInt(nil, int64(rs[i].Attempt.Number), 10)},
+		)
+		if err != nil {
+			return nil, fmt.Errorf("adding headers to %s: %w", rs[i].Record.Source(), err)
+		}
+		records[i].JSON = json
+	}
+	return inv.kafka.Envelope.Event(len(records), func(i int) *mskevent.Record { return &records[i] }), nil
+}
+
+func placeOf(r *kafka.Record) mskevent.Place {
+	return mskevent.Place{Partition: r.Topic + "-" + strconv.Itoa(int(r.Partition)), Offset: r.Offset}
+}
