@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/idemsk/idemsk/internal/redriven"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -82,7 +83,7 @@ func (k *Kafka) String() string { return "Kafka at " + k.brokers }
 // an event source with a record age limit would pass it over.
 func (k *Kafka) Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error) {
 	rec := &kgo.Record{Topic: l.Topic, Partition: l.Partition, Key: l.Key, Value: l.Value}
-	for _, h := range headers(l) {
+	for _, h := range redriven.Headers(l) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader(h))
 	}
 	out, err := k.produce(ctx, rec)

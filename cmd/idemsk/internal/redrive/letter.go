@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/s3spill"
@@ -50,25 +49,4 @@ func check(l *kafka.DeadLetter, reader Reader) error {
 		return fmt.Errorf("the letter does not contain its value, which was too large (%d bytes): give --brokers to read the record from Kafka", l.ValueOmitted)
 	}
 	return nil
-}
-
-// header is a header of a Kafka record.
-type header struct {
-	Key   string
-	Value []byte
-}
-
-// headers are the record's own, and the one by which a FAILED key lets the record in again. A letter of a function without
-// protection has no version, and needs none.
-func headers(l *kafka.DeadLetter) []header {
-	all := make([]header, 0, len(l.Headers)+1)
-	for _, h := range l.Headers {
-		if h.Key != kafka.RedriveHeader {
-			all = append(all, header(h))
-		}
-	}
-	if l.Token > 0 {
-		all = append(all, header{kafka.RedriveHeader, []byte(strconv.FormatInt(l.Token, 10))})
-	}
-	return all
 }
