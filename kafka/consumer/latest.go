@@ -9,9 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// With Config.Reset Latest, a partition without a committed offset is read from its end. This position is committed before the first record is
-// read: without it, the next owner would begin at a later end, and the records that were read and not settled would be lost. A partition
-// that the topic gained while the process ran is read from its start.
+// With Config.Reset Latest, a partition without a committed offset is read from its end, and one that the topic gained while the process ran from
+// its start. This position is committed before the first record is read: without it, the next owner would begin at a later end, and the records that
+// were read and not settled would be lost.
 
 // errNotCommitted means that the position at which reading begins could not be committed. The client joins the group again.
 var errNotCommitted = errors.New("the position at which reading begins was not committed")
@@ -50,54 +50,64 @@ func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]
 	if err := m.noteTopics(ctx, m.client); err != nil {
 		return err
 	}
-	open := make(map[string][]int32)
+	old, gained := make(map[string][]int32), make(map[string][]int32)
 	for topic, partitions := range offsets {
 		for number, offset := range partitions {
 			switch {
 			case offset.EpochOffset().Offset >= 0:
 			case number >= m.known[topic]:
-				partitions[number] = kgo.NewOffset().AtStart()
+				gained[topic] = append(gained[topic], number)
 			default:
-				open[topic] = append(open[topic], number)
+				old[topic] = append(old[topic], number)
 			}
 		}
 	}
-	if len(open) == 0 {
+	if len(old)+len(gained) == 0 {
 		return nil
 	}
-	return m.commitEnds(ctx, offsets, open)
-}
-
-// commitEnds commits the ends of partitions, and has them read from there.
-func (m *member) commitEnds(ctx context.Context, offsets map[string]map[int32]kgo.Offset, open map[string][]int32) error {
 	limit, cancel := context.WithTimeout(ctx, endsTimeout)
 	defer cancel()
-	ends := make(map[string]map[int32]kgo.EpochOffset, len(open))
-	for topic := range open {
-		ends[topic] = make(map[int32]kgo.EpochOffset)
-	}
-	err := m.list(limit, m.client, listEnd, open, func(at place, _ *partition, offset int64) {
-		ends[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: offset}
-	})
+	found := make(map[place]int64)
+	err := errors.Join(m.find(limit, listEnd, old, found), m.find(limit, listFirst, gained, found))
 	if err != nil {
-		return fmt.Errorf("%w: the ends of partitions are not known: %w", errNotCommitted, err)
+		return fmt.Errorf("%w: %w", errNotCommitted, err)
 	}
-	for _, at := range places(open) {
-		if _, known := ends[at.topic][at.partition]; !known {
-			return fmt.Errorf("%w: the end of %s-%d is not known", errNotCommitted, at.topic, at.partition)
+	return m.commitPositions(ctx, found, offsets)
+}
+
+// find adds the ends or the starts of partitions to found.
+func (m *member) find(ctx context.Context, which int64, of map[string][]int32, found map[place]int64) error {
+	err := m.list(ctx, m.client, which, of, func(at place, _ *partition, offset int64) { found[at] = offset })
+	if err != nil {
+		return fmt.Errorf("the offsets of partitions are not known: %w", err)
+	}
+	for _, at := range places(of) {
+		if _, known := found[at]; !known {
+			return fmt.Errorf("the offsets of %s-%d are not known", at.topic, at.partition)
 		}
 	}
+	return nil
+}
+
+// commitPositions commits the positions of partitions, and has them read from there.
+func (m *member) commitPositions(ctx context.Context, positions map[place]int64, offsets map[string]map[int32]kgo.Offset) error {
+	commit := make(map[string]map[int32]kgo.EpochOffset)
+	for at, offset := range positions {
+		if commit[at.topic] == nil {
+			commit[at.topic] = make(map[int32]kgo.EpochOffset)
+		}
+		commit[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: offset}
+	}
 	m.commits.Lock()
-	m.send(ctx, m.client, ends)
+	m.send(ctx, m.client, commit)
 	m.commits.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, at := range places(open) {
-		end := ends[at.topic][at.partition].Offset
-		if p := m.partitions[at]; p == nil || p.confirmed != end {
-			return fmt.Errorf("%w: %s-%d at %d", errNotCommitted, at.topic, at.partition, end)
+	for at, offset := range positions {
+		if p := m.partitions[at]; p == nil || p.confirmed != offset {
+			return fmt.Errorf("%w: %s-%d at %d", errNotCommitted, at.topic, at.partition, offset)
 		}
-		offsets[at.topic][at.partition] = kgo.NewOffset().At(end)
+		offsets[at.topic][at.partition] = kgo.NewOffset().At(offset)
 	}
 	return nil
 }
