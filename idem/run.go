@@ -365,10 +365,13 @@ func (s *Session) sendDeadLetter(task *Task, b DeadLetter) (err error) {
 	return task.DeadLetters.Send(ctx, b)
 }
 
+// letterTime bounds the sending of a dead letter in a session without a deadline. A shorter lease does not: it is extended meanwhile.
+const letterTime = 30 * time.Second
+
 // letterContext bounds the sending of a dead letter so that a quarter of the margin is left to settle the key.
 func (s *Session) letterContext() (context.Context, context.CancelFunc) {
 	if end, ok := s.settling.Deadline(); ok {
 		return context.WithDeadline(s.settling, s.engine.cfg.lettersEnd(end))
 	}
-	return s.settleContext()
+	return context.WithTimeout(s.settling, letterTime)
 }

@@ -136,6 +136,19 @@ func TestUnansweredDeadLetterLeavesTimeToReleaseTheKey(t *testing.T) {
 	})
 }
 
+// A dead-letter sink may take longer than a short lease, which is extended meanwhile. Otherwise the letter would be sent again and again.
+func TestDeadLetterMayTakeLongerThanALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newSpy()
+		letters := &deadLetters{onSend: func(ctx context.Context, _ idem.DeadLetter) error {
+			pass(4 * time.Second)
+			return ctx.Err()
+		}}
+		out := newEngine(t, st, idem.Config{Lease: time.Second}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
+		wantKind(t, out, idem.DeadLettered)
+	})
+}
+
 func TestPanicOfADeadLetterSinkIsReported(t *testing.T) {
 	letters := &deadLetters{onSend: func(context.Context, idem.DeadLetter) error { panic("no queue") }}
 	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))

@@ -118,7 +118,7 @@ func (s *Session) send(set store.Settlement) settled {
 	}
 }
 
-// settleContext bounds a settlement, or a dead letter, by the session's deadline, or by a lease if there is none.
+// settleContext bounds a settlement by the session's deadline, or by a lease if there is none.
 func (s *Session) settleContext() (context.Context, context.CancelFunc) {
 	if s.bounded {
 		return s.settling, func() {}
