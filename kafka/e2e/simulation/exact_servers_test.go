@@ -13,12 +13,9 @@ import (
 // A scenario with an order has the same events at each run, on the event source and with a group. Another order has others.
 func TestOrderIsRepeatedExactly(t *testing.T) {
 	m := newMachine(t)
-	for name, group := range map[string]bool{"event source": false, "group": true} {
+	for name, text := range map[string]string{"event source": "copies=same partition,failures=temporary", "group": "host=process,copies=same partition"} {
 		t.Run(name, func(t *testing.T) {
-			s := scenario{Seed: 1, order: 1}
-			for settingsOf(dice(s.Seed)).group != group {
-				s.Seed++
-			}
+			s := scenario{Seed: 1, order: 1, Config: configOf(t, text)}
 			first := m.run(t, s)
 			if again := m.run(t, s); !reflect.DeepEqual(first, again) || first.Steps == 0 {
 				t.Errorf("seed %d has %d events, and then %d others", s.Seed, len(first.Trace), len(again.Trace))
@@ -30,7 +27,7 @@ func TestOrderIsRepeatedExactly(t *testing.T) {
 		})
 	}
 	t.Run("violation", func(t *testing.T) {
-		s, res, found := inSomeOrder(t, m, scenario{Seed: 3, Careless: true})
+		s, res, found := inSomeOrder(t, m, scenario{Seed: 3, Config: configOf(t, "IDEMSK_ORDER=key,copies=same partition"), Careless: true})
 		if again := m.run(t, s); !found || !strings.Contains(res.Violation, `is booked "1" times`) || again.Violation != res.Violation {
 			t.Errorf("%s: %q, and then %q", s.command(), res.Violation, again.Violation)
 		}

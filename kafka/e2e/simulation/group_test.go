@@ -3,9 +3,10 @@ package simulation_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 	"github.com/idemsk/idemsk/host"
 	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
-	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/app"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
@@ -28,92 +29,157 @@ type group struct {
 	cluster *kfake.Cluster
 	network *kfake.VirtualNetwork
 	brokers []string
+	client  *kgo.Client
+	admin   *kadm.Client
 	ended   context.Context // done when all records are committed
 	end     context.CancelFunc
+
+	gate    gate // held while the group has no members
+	gone    bool // it was deleted, so that it begins without offsets; guarded by gate
+	active  sync.WaitGroup
+	joins   []time.Duration // when processes joined, guarded by w.mu
+	drained context.Context //nolint:containedctx // done when all members are to leave
+	drain   context.CancelFunc
 }
 
 // deliverToGroup delivers all records.
 func (w *world) deliverToGroup(t *testing.T) {
 	t.Helper()
-	g := &group{world: w, network: new(kfake.VirtualNetwork)}
+	g := &group{world: w, network: new(kfake.VirtualNetwork), gate: newGate()}
 	g.ended, g.end = context.WithCancel(w.stopping)
+	g.drained, g.drain = context.WithCancel(g.ended)
 	defer g.end()
 	var err error
-	g.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.SeedTopics(int32(len(w.records)), topic), kfake.ListenFn(g.network.Listen))
+	g.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.SeedTopics(int32(w.partitions), topic), kfake.ListenFn(g.network.Listen))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.cluster.Close()
 	g.brokers = g.cluster.ListenAddrs()
-	client, err := kgo.NewClient(kgo.SeedBrokers(g.brokers...), kgo.Dialer(g.network.DialContext), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	g.client, err = kgo.NewClient(kgo.SeedBrokers(g.brokers...), kgo.Dialer(g.network.DialContext), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	defer g.client.Close()
+	g.admin = kadm.NewClient(g.client)
+	w.describe = g.groupState
 	var members sync.WaitGroup
 	for i := range w.pollers {
 		members.Go(func() { g.member("member " + strconv.Itoa(i)) })
 	}
-	members.Go(func() { g.produce(client) })
-	g.wait(kadm.NewClient(client))
+	members.Go(func() {
+		g.awaitPositions()
+		w.produce(g.publish)
+	})
+	w.startOperators(g)
+	g.wait()
 	g.end()
 	members.Wait()
 	w.running.Wait()
 }
 
-// produce writes each record at its time.
-func (g *group) produce(client *kgo.Client) {
-	var partitions sync.WaitGroup
-	for _, records := range g.records {
-		partitions.Go(func() {
-			for i := range records {
-				r := &records[i]
-				out := &kgo.Record{Topic: topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
-				for _, h := range r.Headers {
-					out.Headers = append(out.Headers, kgo.RecordHeader(h))
-				}
-				err := sleep(g.ended, time.Until(g.begun.Add(r.at)))
-				if err == nil {
-					err = client.ProduceSync(g.ended, out).FirstErr()
-				}
-				if g.ended.Err() != nil {
-					return
-				}
-				if err != nil || out.Offset != r.Offset {
-					g.violatedf(r.source(), "was produced at offset %d: %v", out.Offset, err)
-				}
-			}
-		})
+// publish implements operated. It writes a record to the topic.
+func (g *group) publish(r *record) {
+	out := &kgo.Record{Topic: topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp)}
+	for _, h := range r.Headers {
+		out.Headers = append(out.Headers, kgo.RecordHeader(h))
 	}
-	partitions.Wait()
+	err := g.client.ProduceSync(g.ended, out).FirstErr()
+	for tries := 0; err != nil && tries < 100; tries++ { // the client may not know the topic yet, or a partition that was added
+		g.client.ForceMetadataRefresh()
+		_ = sleep(g.ended, 500*time.Millisecond) // the loop ends too
+		err = g.client.ProduceSync(g.ended, out).FirstErr()
+	}
+	if g.ended.Err() == nil && (err != nil || out.Offset != r.Offset) {
+		g.violatedf(r.source(), "was produced at offset %d: %v", out.Offset, err)
+	}
 }
 
-// wait waits until all records are committed.
-func (g *group) wait(admin *kadm.Client) {
-	for sleep(g.stopping, time.Second) == nil {
-		committed, err := admin.FetchOffsets(g.stopping, function)
-		left := err != nil
-		for i, records := range g.records {
-			o, ok := committed.Lookup(topic, int32(i))
-			left = left || len(records) > 0 && (!ok || o.At < int64(len(records)))
+// groupState describes the group.
+func (g *group) groupState() string {
+	groups, err := g.admin.DescribeGroups(g.stopping, function)
+	lag, err2 := g.admin.Lag(g.stopping, function)
+	return fmt.Sprintf("the group: %+v %v\nits lag: %+v %v", groups, err, lag, err2)
+}
+
+// committed returns the committed offset of a partition, -1 for none.
+func (g *group) committed() (offsets []int, err error) {
+	answer, err := g.admin.FetchOffsets(g.stopping, function)
+	for i := range g.partitionCount() {
+		at := -1
+		if o, ok := answer.Lookup(topic, int32(i)); ok {
+			at = int(o.At)
 		}
+		offsets = append(offsets, at)
+	}
+	return offsets, err
+}
+
+// awaitPositions implements operated. With IDEMSK_KAFKA_RESET=latest the group skips what is there before.
+func (g *group) awaitPositions() {
+	for g.is(startAt, "latest") && sleep(g.ended, 100*time.Millisecond) == nil {
+		offsets, err := g.committed()
+		found := err == nil
+		for _, at := range offsets {
+			found = found && at >= 0
+		}
+		if found {
+			return
+		}
+	}
+}
+
+// wait waits until all records are committed. All that is committed must be settled.
+func (g *group) wait() {
+	for sleep(g.stopping, time.Second) == nil {
+		offsets, err := g.committed()
+		g.world.mu.Lock()
+		left := err != nil || !g.topic.produced || g.operating > 0
+		for i, records := range g.topic.partitions {
+			at := 0
+			if i < len(offsets) {
+				at = offsets[i]
+			}
+			left = left || len(records) > max(0, at)
+			for _, r := range records[:max(0, min(at, len(records)))] {
+				if g.skipped(r) {
+					r.lost = "the partition was added before the process joined that got it"
+				}
+				if !g.settledRecord(r) {
+					g.violatedLockedf(r.source(), "is committed, and not settled: %s", g.state(r))
+				}
+			}
+		}
+		g.world.mu.Unlock()
 		if !left {
 			return
 		}
 	}
 }
 
+// skipped reports whether a record may be skipped because its partition was added before the process joined that got it.
+func (g *group) skipped(r *record) bool {
+	at := g.topic.addedAt[r.Partition]
+	return g.is(startAt, "latest") && at > 0 && slices.ContainsFunc(g.joins, func(joined time.Duration) bool {
+		return joined > at-time.Second && joined < r.at+10*time.Second
+	})
+}
+
 // member runs processes one after another until all records are committed.
 func (g *group) member(name string) {
 	for n := 1; g.ended.Err() == nil; n++ {
+		g.gate.lock() // while operators change the group, it has no members
+		g.active.Add(1)
+		all := g.drained
+		g.gate.unlock()
 		p := g.newProcess(name + "." + strconv.Itoa(n))
 		ctx, drain := context.WithCancel(p.alive)
-		stop := context.AfterFunc(g.ended, drain)
+		stop := context.AfterFunc(all, drain)
 		if !g.calm() && g.faults.strikes(rebalance, 0.5, p.name) {
 			time.AfterFunc(time.Duration(g.dice.between(500, 20_000, "drain "+p.name))*time.Millisecond, drain)
 		}
 		ended := make(chan error, 1)
-		g.running.Go(func() { ended <- g.consume(ctx, p) })
+		g.running.Go(func() { ended <- g.consume(ctx, p, name) })
 		select {
 		case err := <-ended:
 			if err != nil && !p.ended() && !errors.Is(err, scheduler.ErrOverrun) { // requests are held for longer than a shutdown may take
@@ -124,34 +190,118 @@ func (g *group) member(name string) {
 		stop()
 		drain()
 		p.end()
+		g.active.Done()
 		_ = sleep(g.stopping, time.Duration(g.dice.between(100, 3000, "restart of "+p.name))*time.Millisecond)
 	}
 }
 
 // consume runs a process as package kafka/app does.
-func (g *group) consume(ctx context.Context, p *process) error {
+func (g *group) consume(ctx context.Context, p *process, name string) error {
 	options := p.options()
-	env := maps.Clone(g.environ[p.deployment])
-	vars := host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
-	cfg := host.ReadConfig(vars, host.Defaults{Name: function, NameVariable: "IDEMSK_GROUP", Order: kafka.ByKey}, options...)
-	base := host.NewBase(vars, cfg, io.Discard, options...)
-	parts, err := base.Parts(ctx, host.Handler(p.handle))
+	more := map[string]string{"IDEMSK_KAFKA_BROKERS": g.brokers[0]}
+	if g.is("member", "static") {
+		more["IDEMSK_KAFKA_INSTANCE_ID"] = name
+	}
+	vars := p.vars(more)
+	cfg := app.ReadConfig(vars, options...)
+	base := host.NewBase(vars, cfg.Config, io.Discard, options...)
+	parts, err := base.Parts(ctx, p.build)
 	if err != nil {
 		return err
 	}
 	defer base.Close()
-	c, err := consumer.New(parts.Engine, parts.Handler, consumer.Config{
-		Brokers: g.brokers, Topics: []string{topic}, Group: function, Records: parts.Records, Logger: base.Logger,
-		Options: []kgo.Opt{kgo.Dialer(p.dialer(g.network))}, SessionTimeout: 6 * time.Second, CommitInterval: time.Second,
-	})
+	cfg.Consumer.Records, cfg.Consumer.Logger = parts.Records, base.Logger
+	cfg.Consumer.Options = []kgo.Opt{kgo.Dialer(p.dialer(g.network)), kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(time.Second)}
+	c, err := consumer.New(parts.Engine, parts.Handler, cfg.Consumer)
 	if err != nil {
 		return err
 	}
 	g.log(p.name, "joins the group")
+	g.world.mu.Lock()
+	g.joins = append(g.joins, time.Since(g.begun))
+	g.world.mu.Unlock()
 	err = c.Run(ctx)
 	g.log(p.name, "has left the group")
 	return err
 }
+
+// change implements operated. The members leave before.
+func (g *group) change(f func(committed []int), also func()) {
+	g.gate.lock()
+	defer g.gate.unlock()
+	g.drain()
+	g.active.Wait()
+	g.drained, g.drain = context.WithCancel(g.ended)
+	offsets, err := g.committed()
+	for ; err != nil; offsets, err = g.committed() {
+		if sleep(g.ended, time.Second) != nil {
+			return
+		}
+	}
+	for i := range offsets {
+		offsets[i] = max(0, offsets[i])
+	}
+	g.world.mu.Lock()
+	f(offsets)
+	g.world.mu.Unlock()
+	if also != nil {
+		also()
+	}
+	if g.gone {
+		g.gone = false
+		return
+	}
+	want := make(kadm.Offsets)
+	for i, at := range offsets {
+		if i < g.partitionCount() {
+			want.Add(kadm.Offset{Topic: topic, Partition: int32(i), At: int64(at), LeaderEpoch: -1})
+		}
+	}
+	for g.commit(want) != nil { // brokers refuse it while members that died are in the group
+		if sleep(g.ended, time.Second) != nil {
+			return
+		}
+	}
+}
+
+// deleteOffsets implements operated. It deletes the group.
+func (g *group) deleteOffsets() {
+	g.gone = true
+	for {
+		answer, err := g.admin.DeleteGroup(g.ended, function)
+		if err == nil && answer.Err == nil || sleep(g.ended, time.Second) != nil { // brokers refuse it while members that died are in the group
+			return
+		}
+	}
+}
+
+func (g *group) commit(offsets kadm.Offsets) error {
+	answers, err := g.admin.CommitOffsets(g.ended, function, offsets)
+	return errors.Join(err, answers.Error())
+}
+
+// addPartition implements operated.
+func (g *group) addPartition() {
+	answers, err := g.admin.CreatePartitions(g.ended, 1, topic)
+	if err = errors.Join(err, answers.Error()); err != nil && g.ended.Err() == nil {
+		g.violatedf("", "adding a partition: %v", err)
+	}
+}
+
+// recreateTopic implements operated.
+func (g *group) recreateTopic() {
+	partitions := int32(g.partitionCount())
+	if _, err := g.admin.DeleteTopic(g.ended, topic); err != nil && g.ended.Err() == nil {
+		g.violatedf("", "deleting the topic: %v", err)
+	}
+	g.client.PurgeTopicsFromClient(topic)
+	if _, err := g.admin.CreateTopic(g.ended, partitions, 1, nil, topic); err != nil && g.ended.Err() == nil {
+		g.violatedf("", "creating the topic: %v", err)
+	}
+}
+
+// invoke implements operated. A process can't be invoked.
+func (g *group) invoke([]byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 // dialer returns the dialer of a process, whose connections are closed when it ends.
 func (p *process) dialer(network *kfake.VirtualNetwork) func(ctx context.Context, kind, addr string) (net.Conn, error) {

@@ -2,8 +2,10 @@ package simulation_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -15,30 +17,37 @@ import (
 	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
 // receipt is a handler's result.
 type receipt struct {
-	Payment payment `json:"payment"`
-	Token   int64   `json:"token"`
+	Source string `json:"source"`
+	Token  int64  `json:"token"`
 }
 
-// execution is a call of a handler.
+// execution is a call of a handler with a claim.
 type execution struct {
-	process *process
-	ctx     context.Context //nolint:containedctx // tells whether the handler still has its claim
-	token   int64
-	payment payment
-	ended   bool
-	first   bool // its attempt is the first one, and was not given back
-	thrown  bool // its call failed as a whole
-	down    bool // what the handler needs was down
+	process   *process
+	ctx       context.Context //nolint:containedctx // tells whether the handler still has its claim
+	token     int64
+	record    *record
+	ended     bool
+	succeeded bool
+	first     bool // its attempt is the first one, and was not given back
+	thrown    bool // its call failed as a whole
+	down      bool // what the handler needs was down
 }
 
 // live reports whether the call still has its claim.
 func (e *execution) live() bool { return !e.ended && e.ctx.Err() == nil && !e.process.ended() }
 
-var errDown = errors.New("what the handler needs is down")
+var (
+	errDown    = errors.New("what the handler needs is down")
+	errForNow  = errors.New("fails for now")
+	errUnknown = errors.New("is no record of the topic")
+)
 
 // handleAll is the bulk handler. It handles the records one after another.
 func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result, err error) {
@@ -50,8 +59,8 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 		}
 	}()
 	for i := range rs {
-		results[i].Value, err = p.handle(rs[i].Context(), *rs[i].Record)
-		if results[i].Err = err; err != nil && p.throws && !idem.IsPermanent(err) {
+		results[i].Value, err = p.handler(rs[i].Context(), *rs[i].Record)
+		if results[i].Err = err; err != nil && p.is("handler", "bulk that throws") && !idem.IsPermanent(err) {
 			return nil, err
 		}
 	}
@@ -64,8 +73,8 @@ func (p *process) throw(rs []kafka.RecordAttempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range rs {
-		for _, calls := range p.handling {
-			for _, e := range calls {
+		for _, h := range p.keys {
+			for _, e := range h.calls {
 				if e.process == p && e.token == rs[i].Attempt.Token {
 					e.thrown, e.first = true, false
 				}
@@ -75,65 +84,146 @@ func (p *process) throw(rs []kafka.RecordAttempt) {
 }
 
 // handle is the function's handler.
-func (p *process) handle(ctx context.Context, r kafka.Record) ([]byte, error) {
+func (p *process) handle(ctx context.Context, kr kafka.Record) ([]byte, error) {
+	r := p.recordAt(placeOf(kr.Partition, kr.Offset, kr.Timestamp.UnixMilli()))
+	if r == nil {
+		p.violatedf(kr.Source(), "was handled, and %v", errUnknown)
+		return nil, idem.Permanent(errUnknown)
+	}
+	if p.ended() {
+		return nil, errEnded // nothing that it does any more has an effect
+	}
 	a, ok := idem.AttemptFrom(ctx)
 	if !ok {
-		p.violatedf(r.Source(), "was handled without a claim")
-		return nil, idem.Permanent(errors.New("no attempt"))
+		return p.handleUnprotected(ctx, r)
 	}
-	var pay payment
-	if err := json.Unmarshal(r.Value, &pay); err != nil {
-		return nil, idem.Permanent(err)
+	e := p.begin(ctx, r, a)
+	succeeded := false
+	defer func() { p.ends(e, succeeded) }() // also after a panic
+	result, err := p.execute(ctx, e, a)
+	succeeded = err == nil
+	return result, err
+}
+
+// handleUnprotected handles a record without a claim, which is allowed while the store does not answer. It has no effect that is counted.
+func (p *process) handleUnprotected(ctx context.Context, r *record) ([]byte, error) {
+	if p.promises(protected) || !p.link.failedLately() {
+		p.violatedf(r.source(), "was handled by %s without a claim, and the store answered", p.name)
 	}
-	e := p.begin(ctx, pay, a)
-	defer p.ends(e)
-	if err := sleep(ctx, p.work(&pay, a)); err != nil {
+	if err := sleep(ctx, p.work(r, 0)); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trace = append(p.trace, event{time.Since(p.begun), p.name, "handles " + r.key + " without a claim"})
+	if r.payment.Kind.fails() && !p.fixed {
+		p.of(r.key).refused = true
+		return nil, idem.Permanent(errForNow)
+	}
+	p.of(r.key).unprotected++
+	return nil, nil
+}
+
+// execute is what the handler does with a claim.
+func (p *process) execute(ctx context.Context, e *execution, a idem.Attempt) ([]byte, error) {
+	pay := &e.record.payment
+	if err := sleep(ctx, p.work(e.record, a.Number)); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	if e.down {
 		return nil, errDown
 	}
-	switch pay.Kind {
-	case permanent:
-		return nil, idem.Permanent(errors.New("refused"))
-	case hopeless:
-		return nil, errors.New("never succeeds")
-	case flaky, panicking:
-		if p.calls(pay.ID) <= pay.Failures {
-			if pay.Kind == panicking {
-				panic("a panic")
-			}
-			return nil, idem.RetryAfter(errors.New("fails for now"), time.Duration(p.dice.between(0, 1500, pay.ID+" delay"))*time.Millisecond)
-		}
-	case fenced:
-		if err := p.overwrite(ctx, &pay, a.Token); err != nil {
-			return nil, err
-		}
-		return json.Marshal(receipt{pay, a.Token})
-	case booked, slow:
+	calls, repaired := p.calls(e.record.key)
+	switch {
+	case repaired && pay.Kind.fails():
+	case pay.Kind == permanent:
+		return nil, idem.Permanent(errForNow)
+	case pay.Kind == hopeless:
+		return nil, errForNow
+	case pay.Kind == poison:
+		p.log(p.name, "ends with the poison "+e.record.key)
+		p.end()
+		return nil, errForNow
+	case calls > pay.Failures:
+	case pay.Kind == panicking:
+		panic("a panic")
+	case pay.Kind == flaky:
+		return nil, idem.RetryAfter(errForNow, p.delay(pay))
+	case pay.Kind == waiting:
+		return nil, idem.Unavailable(idem.RetryAfter(errForNow, p.delay(pay)))
+	case pay.Kind == rejected:
+		return nil, p.enlist(ctx, e.record, a.Token, false)
 	}
-	if p.Careless {
-		booking := add(bookingsTable, "payment", pay.ID, 1).Update
+	if err := p.effect(ctx, e.record, a); err != nil {
+		return nil, err
+	}
+	return json.Marshal(receipt{e.record.source(), a.Token})
+}
+
+// delay is how long a payment asks to be retried later.
+func (p *process) delay(pay *payment) time.Duration {
+	return time.Duration(p.dice.between(0, 1500, pay.ID+" delay")) * time.Millisecond
+}
+
+// effect is what a handler does that succeeds.
+func (p *process) effect(ctx context.Context, r *record, a idem.Attempt) error {
+	switch {
+	case p.Careless:
+		booking := add(bookingsTable, "payment", r.key, 1).Update
 		_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: booking.TableName, Key: booking.Key, UpdateExpression: booking.UpdateExpression,
 			ExpressionAttributeNames: booking.ExpressionAttributeNames, ExpressionAttributeValues: booking.ExpressionAttributeValues,
 		})
-		return nil, err
+		return err
+	case p.is("effects", "fenced"):
+		return p.overwrite(ctx, r.key, a.Token)
+	case p.is("effects", "none"):
+		return nil
 	}
+	return p.enlist(ctx, r, a.Token, true)
+}
+
+// enlist enlists the booking of a payment, with an event if there is an outbox. The store rejects it unless it is possible.
+func (p *process) enlist(ctx context.Context, r *record, token int64, possible bool) error {
 	tx, err := dynamostore.TxFrom(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := tx.Enlist(add(bookingsTable, "payment", pay.ID, 1), add(accountsTable, "account", pay.Account, pay.Amount)); err != nil {
-		return nil, err
+	booking := add(bookingsTable, "payment", r.key, 1)
+	if !possible {
+		booking.Update.ConditionExpression = aws.String("#n < :n AND attribute_exists(missing)")
 	}
-	return json.Marshal(receipt{pay, a.Token})
+	if err := tx.Enlist(booking, add(accountsTable, "account", r.payment.Account, r.payment.Amount)); err != nil {
+		return err
+	}
+	if !p.is("effects", "outbox") {
+		return nil
+	}
+	return outbox.Publish(ctx, outbox.Event{ID: eventID(r.key, token), Topic: "booked", Key: []byte(r.payment.Account), Value: []byte("{}")})
+}
+
+// eventID is the ID of the event of a completion, which is a UUID.
+func eventID(key string, token int64) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", key, token))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// newHandler returns the handler of a process, in the outbox if there is one.
+func (p *process) newHandler() kafka.Handler {
+	if !p.is("effects", "outbox") {
+		return p.handle
+	}
+	box, err := dynamooutbox.New(dynamooutbox.Config{Table: outboxTable})
+	if err != nil {
+		panic(err) // the table has a name
+	}
+	return dynamooutbox.Handler(box, p.handle)
 }
 
 // work is how long an attempt takes.
-func (p *process) work(pay *payment, a idem.Attempt) time.Duration {
-	name := "work of " + pay.ID + " " + strconv.Itoa(a.Number)
-	if pay.Kind == slow {
+func (p *process) work(r *record, attempt int) time.Duration {
+	name := "work of " + r.source() + " " + strconv.Itoa(attempt)
+	if r.payment.Slow {
 		return time.Duration(p.dice.between(1000, 2500, name)) * p.lease / 1000
 	}
 	if p.dice.chance(0.2, name+" is slow") {
@@ -142,41 +232,81 @@ func (p *process) work(pay *payment, a idem.Attempt) time.Duration {
 	return time.Duration(p.dice.between(0, 20_000_000, name))
 }
 
-// begin records the call of a handler. The caller calls ends. Two owners must not have the same payment at the same time.
-func (p *process) begin(ctx context.Context, pay payment, a idem.Attempt) *execution {
-	e := &execution{process: p, ctx: ctx, token: a.Token, payment: pay, down: p.isDown()}
+// begin records the call of a handler with a claim. The caller calls ends.
+func (p *process) begin(ctx context.Context, r *record, a idem.Attempt) *execution {
+	e := &execution{process: p, ctx: ctx, token: a.Token, record: r, down: p.during(outage), first: a.Number == 1}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, other := range p.handling[pay.ID] {
-		switch {
-		case p.overlaps():
-		case other.live():
-			p.violatedLockedf(pay.ID, "is handled by %s with token %d while %s handles it with token %d", p.name, a.Token, other.process.name, other.token)
-		case other.token == a.Token && !other.thrown:
-			p.violatedLockedf(pay.ID, "is handled twice with token %d, by %s and %s", a.Token, other.process.name, p.name)
-		}
+	p.trace = append(p.trace, event{time.Since(p.begun), p.name, "handles " + r.source() + " " + r.key + " " + string(r.payment.Kind) +
+		", attempt " + strconv.Itoa(a.Number) + ", token " + strconv.FormatInt(a.Token, 10)})
+	if r.key == "" {
+		p.violatedLockedf(r.source(), "was handled, and has no key")
+		return e
 	}
-	if status := p.entries[pay.ID].status; !p.overlaps() && (status == completed || status == failed) && ctx.Err() == nil {
-		p.violatedLockedf(pay.ID, "is handled by %s with token %d, and is %s", p.name, a.Token, status)
+	h := p.of(r.key)
+	wrong := func(format string, args ...any) { p.violatedLockedf(r.key, format, args...) }
+	p.checkAlone(h, e, wrong)
+	if e.first && p.firsts(h) >= 2 && !p.promises(counted) && p.promises(alone) {
+		wrong("is handled by %s with token %d as attempt 1, which was begun twice before", p.name, a.Token)
 	}
-	if e.first = a.Number == 1; e.first && p.claimRange && !p.overlaps() && p.firsts(pay.ID) >= 2 {
-		p.violatedLockedf(pay.ID, "is handled by %s with token %d as attempt 1, which was begun twice before", p.name, a.Token)
+	if !p.is("letters", "none") && int64(a.Number) > p.maxAttempts {
+		wrong("is handled by %s as attempt %d of %d", p.name, a.Number, p.maxAttempts)
 	}
-	p.handling[pay.ID] = append(p.handling[pay.ID], e)
-	p.trace = append(p.trace, event{time.Since(p.begun), p.name, "handles " + pay.ID + " " + string(pay.Kind) + ", attempt " + strconv.Itoa(a.Number) +
-		", token " + strconv.FormatInt(a.Token, 10)})
+	p.checkOrder(r, wrong)
+	h.calls = append(h.calls, e)
 	return e
 }
 
-func (p *process) ends(e *execution) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e.ended = true
+// checkAlone checks that no other handler has the claim of a key, and that the key is not final.
+func (p *process) checkAlone(h *history, e *execution, wrong func(string, ...any)) {
+	if !p.promises(alone) {
+		return
+	}
+	for _, other := range h.calls {
+		switch {
+		case other.live():
+			wrong("is handled by %s with token %d while %s handles it with token %d", p.name, e.token, other.process.name, other.token)
+		case other.token == e.token && !other.thrown:
+			wrong("is handled twice with token %d, by %s and %s", e.token, other.process.name, p.name)
+		}
+	}
+	if h.entry.final() && h.entry.token >= e.token && e.ctx.Err() == nil {
+		wrong("is handled by %s with token %d, and is %s", p.name, e.token, h.entry.status)
+	}
 }
 
-// firsts counts the calls with the number 1. With IDEMSK_CLAIM=partition a process may die in one that is not counted. The caller holds w.mu.
-func (w *world) firsts(payment string) (n int) {
-	for _, e := range w.handling[payment] {
+// checkOrder checks that the earlier records of the lane were handled. Those that were redriven come when they come.
+func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
+	lane := p.lane(r)
+	if !p.promises(ordered) || p.topic.byPlace[r.place()] != r || r.lost != "" {
+		return
+	}
+	for _, earlier := range p.topic.all {
+		if earlier == r {
+			return
+		}
+		if earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp || p.settledRecord(earlier) {
+			continue
+		}
+		done := false
+		for _, e := range p.of(earlier.key).calls {
+			done = done || e.succeeded
+		}
+		if !done {
+			wrong("%s is handled before %s, which is earlier in its lane", r.source(), earlier.source())
+		}
+	}
+}
+
+func (p *process) ends(e *execution, succeeded bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.ended, e.succeeded = true, succeeded
+}
+
+// firsts counts the calls with the number 1.
+func (w *world) firsts(h *history) (n int) {
+	for _, e := range h.calls {
 		if e.first {
 			n++
 		}
@@ -184,11 +314,12 @@ func (w *world) firsts(payment string) (n int) {
 	return n
 }
 
-// calls counts the calls of the handler for a payment. The number of the attempt does not: see firsts.
-func (w *world) calls(payment string) int {
+// calls counts the calls of the handler for a key. The number of the attempt does not: see counted. It also tells whether operators have repaired what
+// makes payments fail.
+func (w *world) calls(key string) (n int, repaired bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.handling[payment])
+	return len(w.of(key).calls), w.fixed
 }
 
 // add returns a write that adds to a number.
@@ -201,10 +332,10 @@ func add(table, attribute, key string, n int) dynamostore.Write {
 }
 
 // overwrite is an effect outside of the transaction, at a target that refuses smaller tokens.
-func (p *process) overwrite(ctx context.Context, pay *payment, token int64) error {
+func (p *process) overwrite(ctx context.Context, key string, token int64) error {
 	table := bookingsTable
 	_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &table, Key: map[string]types.AttributeValue{"payment": &types.AttributeValueMemberS{Value: pay.ID}},
+		TableName: &table, Key: map[string]types.AttributeValue{"payment": &types.AttributeValueMemberS{Value: key}},
 		UpdateExpression: aws.String("SET #t = :t"), ConditionExpression: aws.String("attribute_not_exists(#t) OR #t <= :t"),
 		ExpressionAttributeNames:  map[string]string{"#t": "token"},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":t": &types.AttributeValueMemberN{Value: strconv.FormatInt(token, 10)}},

@@ -31,6 +31,7 @@ type link struct {
 	mu     sync.Mutex
 	same   map[string]int
 	heldTo time.Time // requests and replies wait until then
+	failed time.Time // when the last request had a fault or was held
 }
 
 var (
@@ -53,7 +54,8 @@ type request struct {
 	name               string
 }
 
-var paymentKey = regexp.MustCompile(`pay-[0-9]{3}|` + function + `@` + topic + `-[0-9]+@[0-9]+@-?[0-9]+`)
+// storedKey matches what may be the stored key of a record, or of its place. A lease of a partition does not match.
+var storedKey = regexp.MustCompile(`sha256:[0-9a-f]{64}|` + function + `[#@][0-9A-Za-z#@._:-]+`)
 
 func (l *link) read(r *http.Request) (*request, error) {
 	body, err := io.ReadAll(r.Body)
@@ -62,7 +64,7 @@ func (l *link) read(r *http.Request) (*request, error) {
 	}
 	target := r.Header.Get("X-Amz-Target")
 	service, operation, _ := strings.Cut(target, ".")
-	rq := &request{Request: r, service: service, operation: operation, body: body, keys: keysIn(body)}
+	rq := &request{Request: r, service: service, operation: operation, body: body, keys: l.keysIn(body)}
 	same := operation + " " + strings.Join(rq.keys, ",")
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,10 +73,27 @@ func (l *link) read(r *http.Request) (*request, error) {
 	return rq, nil
 }
 
-func keysIn(body []byte) []string {
-	keys := paymentKey.FindAllString(string(body), -1)
+// keysIn returns the keys of records in a request.
+func (w *world) keysIn(body []byte) []string {
+	keys := storedKey.FindAllString(string(body), -1)
 	slices.Sort(keys)
-	return slices.Compact(keys)
+	keys = slices.Compact(keys)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(keys, func(key string) bool { return !w.topic.known[key] })
+}
+
+// failedLately reports whether a request of the process had a fault or was held in the last minute.
+func (l *link) failedLately() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.failed.IsZero() && time.Since(l.failed) < time.Minute
+}
+
+func (l *link) fails() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = time.Now()
 }
 
 // Do implements aws.HTTPClient.
@@ -113,7 +132,7 @@ func (l *link) Do(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(sleep(ctx, l.latency(rq.name+" reply")), l.waitHeld(ctx)); err != nil {
+	if err := errors.Join(sleep(ctx, l.latencyOf(rq)), l.waitHeld(ctx)); err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -122,6 +141,14 @@ func (l *link) Do(r *http.Request) (*http.Response, error) {
 // latency is from 0.5 to 12 ms, and different for all requests.
 func (l *link) latency(name string) time.Duration {
 	return time.Duration(l.dice.between(500_000, 12_000_000, "latency "+name))
+}
+
+// latencyOf is the latency of a reply.
+func (l *link) latencyOf(rq *request) time.Duration {
+	if rq.service == "AmazonSQS" && l.is("letters", "slow queue") {
+		return time.Duration(l.dice.between(500, 4000, "slow queue "+rq.name)) * time.Millisecond
+	}
+	return l.latency(rq.name + " reply")
 }
 
 // hold holds all requests and replies for d.
@@ -139,6 +166,7 @@ func (l *link) waitHeld(ctx context.Context) error {
 	if d <= 0 {
 		return nil
 	}
+	defer l.fails()
 	return sleep(ctx, d)
 }
 
@@ -155,13 +183,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // carry brings a request to its service and the reply back, with the request's fault.
 func (l *link) carry(ctx context.Context, rq *request) (*http.Response, error) {
-	if rq.service == "AmazonSQS" && l.queueIsFull() {
+	if rq.service == "AmazonSQS" && l.during(fullQueue) {
 		l.log(rq.name, fullQueue)
 		return failure(http.StatusForbidden, "AccessDenied"), nil
 	}
 	kind := ""
-	if !l.calm() {
+	switch {
+	case rq.service != "AmazonSQS" && l.during(storeDown):
+		kind = pick(l.dice, "store down "+rq.name, storeFaults...)
+	case !l.calm():
 		kind = l.faults.ofRequest(rq.name)
+	}
+	if kind != "" {
+		l.fails()
 	}
 	switch kind {
 	case refused:
@@ -263,13 +297,13 @@ func (l *link) inPart(rq *request) *http.Response {
 }
 
 // without returns the request with another body.
-func (rq *request) without(body any) *request {
+func (w *world) without(rq *request, body any) *request {
 	left := *rq
 	var err error
 	if left.body, err = json.Marshal(body); err != nil {
 		panic(err) // raw messages encode
 	}
-	left.keys = keysIn(left.body)
+	left.keys = w.keysIn(left.body)
 	return &left
 }
 
@@ -282,7 +316,7 @@ func (l *link) statementsInPart(rq *request) *http.Response {
 	var left []json.RawMessage
 	var which []int
 	for i, statement := range in.Statements {
-		name := "part " + rq.name + " " + strings.Join(keysIn(statement), ",")
+		name := "part " + rq.name + " " + strings.Join(l.keysIn(statement), ",")
 		if l.dice.chance(0.5, name) {
 			code := pick(l.dice, "code of "+name, "ThrottlingError", "TransactionConflict", "InternalServerError", "ProvisionedThroughputExceeded")
 			answers[i] = fmt.Appendf(nil, `{"Error":{"Code":%q,"Message":"injected"},"TableName":%q}`, code, keysTable)
@@ -291,7 +325,7 @@ func (l *link) statementsInPart(rq *request) *http.Response {
 		left, which = append(left, statement), append(which, i)
 	}
 	if len(left) > 0 {
-		answer := l.perform(l.process, rq.without(map[string]any{"Statements": left}), partial)
+		answer := l.perform(l.process, l.without(rq, map[string]any{"Statements": left}), partial)
 		var out struct{ Responses []json.RawMessage }
 		if err := json.Unmarshal(answer.body, &out); err != nil || len(out.Responses) != len(left) {
 			panic("a batch was refused: " + string(answer.body))
@@ -319,7 +353,7 @@ func (l *link) keysInPart(rq *request) *http.Response {
 	asked := in.RequestItems[keysTable]
 	var read, unread []json.RawMessage
 	for _, key := range asked.Keys {
-		if l.dice.chance(0.5, "part "+rq.name+" "+strings.Join(keysIn(key), ",")) {
+		if l.dice.chance(0.5, "part "+rq.name+" "+strings.Join(l.keysIn(key), ",")) {
 			unread = append(unread, key)
 			continue
 		}
@@ -327,7 +361,7 @@ func (l *link) keysInPart(rq *request) *http.Response {
 	}
 	out := map[string]any{"Responses": map[string][]json.RawMessage{keysTable: {}}}
 	if len(read) > 0 {
-		answer := l.perform(l.process, rq.without(map[string]any{"RequestItems": map[string]tableKeys{keysTable: {read, asked.ConsistentRead}}}), partial)
+		answer := l.perform(l.process, l.without(rq, map[string]any{"RequestItems": map[string]tableKeys{keysTable: {read, asked.ConsistentRead}}}), partial)
 		if err := json.Unmarshal(answer.body, &out); err != nil {
 			panic(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
@@ -29,8 +30,10 @@ type process struct {
 	offset     time.Duration // of its clock
 	fn         *app.Function // nil in a group
 	aws        aws.Config
+	link       *link
 	client     *dynamodb.Client // of the handler
-	alive      context.Context  // done when the process has ended
+	handler    kafka.Handler
+	alive      context.Context // done when the process has ended
 	end        context.CancelFunc
 }
 
@@ -40,11 +43,12 @@ var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's w
 func (w *world) newProcess(name string) *process {
 	p := &process{world: w, name: name, deployment: w.deployed(), offset: w.offset(w.dice, name)}
 	p.alive, p.end = context.WithCancel(w.stopping)
+	p.link = newLink(w, p)
 	p.aws = aws.Config{
-		Region: "eu-central-1", HTTPClient: newLink(w, p), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		Region: "eu-central-1", HTTPClient: p.link, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 		BaseEndpoint: aws.String("http://aws.invalid"),
 	}
-	p.client = dynamostore.NewClient(p.aws)
+	p.client, p.handler = dynamostore.NewClient(p.aws), p.newHandler()
 	return p
 }
 
@@ -70,12 +74,17 @@ func (p *process) options() []host.Option {
 	return []host.Option{tables, letters}
 }
 
+// vars returns the environment of a process.
+func (p *process) vars(more map[string]string) *host.Vars {
+	env := p.environ(p.deployment)
+	maps.Copy(env, more)
+	return host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
+}
+
 // start starts a process of the function.
 func (w *world) start(name string) *process {
 	p := w.newProcess(name)
-	env := maps.Clone(w.environ[p.deployment])
-	vars := host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
-	fn, err := app.New(p.alive, p.build, vars, io.Discard, io.Discard, p.options()...)
+	fn, err := app.New(p.alive, p.build, p.vars(nil), io.Discard, io.Discard, p.options()...)
 	if err != nil {
 		panic(err) // the settings are valid
 	}
@@ -83,13 +92,29 @@ func (w *world) start(name string) *process {
 	return p
 }
 
-// build is the host.Build of the function.
+// build is the host.Build of the function and of a member of a group.
 func (p *process) build(_ context.Context, base *host.Base) (kafka.Handler, error) {
-	if !p.bulk {
-		return p.handle, nil
+	if p.is("registry", "silent") {
+		base.Config.Records.Key = p.askRegistry(base.Config.Records.Key)
+	}
+	if p.inGroup() || p.is("handler", "record") {
+		return p.handler, nil
 	}
 	base.Config.Records.BulkAttempts = p.handleAll
 	return nil, nil // there is a bulk handler instead
+}
+
+var errRegistry = errors.New("the schema registry does not answer")
+
+// askRegistry returns a key function that needs a schema registry for some records.
+func (p *process) askRegistry(next kafka.KeyFunc) kafka.KeyFunc {
+	return func(ctx context.Context, r *kafka.Record) (string, error) {
+		if p.during(registrySilent) && p.dice.chance(0.5, "schema of "+r.Source()) {
+			_ = sleep(ctx, time.Minute) // the error is that of the registry
+			return "", idem.Unavailable(errRegistry)
+		}
+		return next(ctx, r)
+	}
 }
 
 func (p *process) ended() bool { return p.alive.Err() != nil }

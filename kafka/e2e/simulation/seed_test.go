@@ -50,6 +50,8 @@ const (
 	partial         = "partial"          // some statements of a batch are throttled or conflict, some keys are not read
 	fullQueue       = "full-queue"       // the queue accepts no letter for some time
 	outage          = "outage"           // what the handler needs is down for some time
+	storeDown       = "store-down"       // the store does not answer for some time
+	registrySilent  = "registry-silent"  // the schema registry of keys does not answer for some time
 	crash           = "crash"            // of a process, before or after one of its requests
 	pause           = "pause"            // the requests and replies of a process are held, for longer than its lease
 	duplicate       = "duplicate"        // a batch is delivered to another process at the same time
@@ -65,6 +67,25 @@ var requestFaults = []struct {
 }{
 	{refused, 4}, {reset, 4}, {lostReply, 8}, {silent, 3}, {silentReply, 4}, {late, 5}, {throttled, 8}, {internal, 4}, {internalApplied, 4},
 	{conflict, 8}, {partial, 20},
+}
+
+// period is a fault that lasts for some time. Times are in ms.
+type period struct {
+	kind         string
+	chance       float64
+	from, within int // it begins then or up to so much later
+	least, most  int // how long it lasts
+	when         needs
+}
+
+// storeFaults are what happens to a request while the store is down.
+var storeFaults = []string{refused, reset, silent, internal, throttled}
+
+var periods = []period{
+	{kind: fullQueue, chance: 0.3, within: 1, least: 1000, most: 30_000},
+	{kind: outage, chance: 0.9, within: 10_000, least: 1000, most: 60_000},
+	{kind: storeDown, chance: 0.5, from: 500, within: 20_000, least: 500, most: 20_000},
+	{kind: registrySilent, chance: 0.9, within: 10_000, least: 1000, most: 30_000, when: needs{"registry": {"silent"}}},
 }
 
 // fault is an injected fault. Its id is a hash of the seed, the kind and the name.
@@ -87,9 +108,23 @@ type faults struct {
 
 // strikes decides whether a fault occurs, with probability p if its kind occurs in this seed.
 func (f *faults) strikes(kind string, p float64, name string) bool {
-	if !f.chance(0.5, "kind "+kind) || !f.chance(p, kind+" "+name) {
+	if !f.chance(f.of(kind), "kind "+kind) || !f.chance(p, kind+" "+name) {
 		return false
 	}
+	return f.note(kind, name)
+}
+
+// of is the probability that a seed has a kind of fault. Pairs of values count only in runs that have a kill, an outage and a redelivery.
+func (f *faults) of(kind string) float64 {
+	switch kind {
+	case crash, outage, redelivery, registrySilent:
+		return 0.85
+	}
+	return 0.5
+}
+
+// note injects a fault, unless it was left out.
+func (f *faults) note(kind, name string) bool {
 	one := fault{ID: f.hash(kind + " " + name), Kind: kind, Name: name}
 	if f.only != nil && !f.only[one.ID] {
 		return false
@@ -115,7 +150,8 @@ func (f *faults) ofRequest(name string) string {
 type scenario struct {
 	Seed    uint64
 	order   uint64   // of the goroutines, of select and of maps, and the jitter; 0 means as it happens
-	Records int      // the first records of the seed's topic, 0 means all
+	Config  config   // the seed's, unless it was shrunk
+	Records int      // the first records of the seed's producers, 0 means all
 	Only    []uint64 // the faults that may occur, nil means all
 
 	Careless bool // the handler books outside of the transaction, to test that a run finds it
@@ -123,7 +159,7 @@ type scenario struct {
 
 // command returns the command that runs the scenario.
 func (s scenario) command() string {
-	words := []string{"make simulate SEEDS=" + strconv.FormatUint(s.Seed, 10)}
+	words := []string{"make simulate SEEDS=" + strconv.FormatUint(s.Seed, 10), "CONFIG='" + s.Config.String() + "'"}
 	if s.order > 0 {
 		words = append(words, "ORDERS="+strconv.FormatUint(s.order, 10))
 	}

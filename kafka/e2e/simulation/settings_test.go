@@ -1,107 +1,109 @@
 package simulation_test
 
 import (
-	"fmt"
-	"maps"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/idemsk/idemsk/kafka"
 )
 
-// settings are what a seed decides once.
+// Variables that the simulation compares: how keys are claimed, and where a group begins without offsets.
+const claim, startAt = "IDEMSK_CLAIM", "IDEMSK_KAFKA_RESET"
+
+// settings are what a run has in all of its time: its configuration, and the values of it that the simulation needs itself.
 type settings struct {
-	lease      time.Duration
-	beyondSkew bool // the clocks differ by more than the configured skew
-	claimRange bool // some deployments claim by partition
-	elsewhere  bool // producers repeat payments in other partitions
-	mixed      bool // the deployments claim in different ways
-	group      bool // a consumer group in the place of the event source and the function
-	partitions int
-	payments   int
-	pollers    int
-	bulk       bool                 // the function has a bulk handler
-	throws     bool                 // of which a call fails as a whole if a record fails
-	environ    [2]map[string]string // of each deployment
+	config
+	after       config // of the second deployment
+	lease       time.Duration
+	retention   time.Duration
+	maxAttempts int64
+	payments    int
+	pollers     int
+	partitions  int
 }
 
-const (
-	maxAttempts = 16
-	retention   = 168 * time.Hour // the default
-)
-
-func settingsOf(d dice) settings {
-	s := settings{
-		lease:      pick(d, "lease", time.Second, 2*time.Second, 5*time.Second),
-		beyondSkew: d.chance(0.15, "beyond skew"),
-		group:      d.chance(0.2, "group"),
-		partitions: d.between(1, 3, "partitions"),
-		payments:   d.between(4, 16, "payments"),
-		pollers:    d.between(1, 3, "pollers"),
+func settingsOf(d dice, c config) settings {
+	s := settings{config: c, after: c, payments: d.between(4, 16, "payments")}
+	s.lease, s.retention = s.duration("IDEMSK_LEASE"), s.duration("IDEMSK_RETENTION")
+	s.maxAttempts = int64(s.number("IDEMSK_MAX_ATTEMPTS"))
+	s.pollers, s.partitions = s.number("pollers"), s.number("partitions")
+	switch c["deployment"] {
+	case "other":
+		s.after = c.redrawn(d)
+	case "claim":
+		s.after = c.with(claim, map[string]string{"key": "partition", "partition": "key"}[c[claim]])
 	}
-	s.bulk = !s.group && d.chance(0.3, "bulk")
-	s.throws = s.bulk && d.chance(0.7, "throws")
-	s.claimRange = d.chance(0.4, "claim by partition")
-	s.elsewhere = !s.claimRange || d.chance(0.2, "elsewhere")
-	for i := range s.environ {
-		claim := "key"
-		if s.claimRange {
-			claim = pick(d, "deployment "+strconv.Itoa(i)+" claim", "key", "partition", "partition")
-		}
-		s.environ[i] = map[string]string{
-			"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable, "IDEMSK_DEAD_LETTER_TOPIC": "letters",
-			"IDEMSK_LOG_LEVEL": "ERROR", "IDEMSK_MAX_CLOCK_SKEW": skew.String(), "IDEMSK_LEASE": s.lease.String(),
-			"IDEMSK_MAX_ATTEMPTS": strconv.Itoa(maxAttempts), "IDEMSK_CLAIM": claim,
-		}
-		maps.Copy(s.environ[i], draw(d, i))
-	}
-	s.mixed = s.environ[0]["IDEMSK_CLAIM"] != s.environ[1]["IDEMSK_CLAIM"]
 	return s
 }
 
-// overlaps reports whether two handlers of one payment may run at the same time.
-func (s *settings) overlaps() bool { return s.beyondSkew || s.unfenced() }
+// with returns a copy with another value.
+func (c config) with(name, text string) config {
+	next := make(config, len(c))
+	for n, v := range c {
+		next[n] = v
+	}
+	next[name] = text
+	return next
+}
 
-// unfenced reports whether two handlers of one payment may run at the same time with clocks that differ by less than the skew.
-func (s *settings) unfenced() bool { return s.claimRange && (s.elsewhere || s.mixed) }
+func (c config) is(name, text string) bool { return c[name] == text }
+
+func (c config) number(name string) int {
+	n, err := strconv.Atoi(c[name])
+	if err != nil {
+		panic(err) // the dimension has numbers
+	}
+	return n
+}
+
+func (c config) duration(name string) time.Duration {
+	d, err := time.ParseDuration(c[name])
+	if err != nil {
+		panic(err) // the dimension has durations
+	}
+	return d
+}
+
+// inGroup reports whether members of a consumer group handle the records, instead of functions behind an event source.
+func (s *settings) inGroup() bool { return s.is("host", "process") }
+
+// byPartition reports whether some deployment claims partitions.
+func (s *settings) byPartition() bool {
+	return s.is(claim, "partition") || s.after.is(claim, "partition")
+}
+
+// failsOpen reports whether some deployment calls handlers without a claim while the store does not answer.
+func (s *settings) failsOpen() bool {
+	return s.is("IDEMSK_STORE_DOWN", "open") || s.after.is("IDEMSK_STORE_DOWN", "open")
+}
+
+// environ returns the environment of a deployment's processes.
+func (s *settings) environ(deployment int) map[string]string {
+	c := s.config
+	if deployment > 0 {
+		c = s.after
+	}
+	env := map[string]string{
+		"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable, "IDEMSK_LOG_LEVEL": "ERROR",
+		"IDEMSK_MAX_CLOCK_SKEW": skew.String(), "IDEMSK_KAFKA_GROUP": function, "IDEMSK_KAFKA_TOPICS": topic, "IDEMSK_KAFKA_SESSION_TIMEOUT": "6s",
+	}
+	if !s.is("letters", "none") {
+		env["IDEMSK_DEAD_LETTER_TOPIC"] = "letters"
+	}
+	for name, text := range c {
+		if isVariable(name) {
+			env[name] = text
+		}
+	}
+	return env
+}
 
 // maxOffset is the maximum offset of a process's clock: two clocks differ by less than the skew.
 const maxOffset = 450 * time.Millisecond
 
-// noFingerprints reports whether records are not compared with those that used their key before.
-func (s *settings) noFingerprints() bool { return s.environ[0]["IDEMSK_FINGERPRINT"] == "none" }
-
-// storedKey returns the stored key of a payment. That of a record which is refused before its handler is the record's place, as in requests.
-func (s *settings) storedKey(key string) string {
-	if strings.HasPrefix(key, function) {
-		return key
-	}
-	if s.environ[0]["IDEMSK_KEY_SCOPE"] == "namespace" {
-		return kafka.StoredKey(function, "", key)
-	}
-	return kafka.StoredKey(function, topic, key)
-}
-
 // offset returns the offset of a process's clock.
 func (s *settings) offset(d dice, process string) time.Duration {
 	most := int(maxOffset.Milliseconds())
-	if s.beyondSkew {
+	if s.is("clocks", "beyond the skew") {
 		most = 8000
 	}
 	return time.Duration(d.between(-most, most, "clock of "+process)) * time.Millisecond
-}
-
-func (s *settings) String() string {
-	text := fmt.Sprintf("%d payments, %d partitions, %d pollers, clocks beyond the skew: %v, a consumer group: %v, bulk: %v, throws: %v\n",
-		s.payments, s.partitions, s.pollers, s.beyondSkew, s.group, s.bulk, s.throws)
-	for _, env := range s.environ {
-		for _, dim := range dimensions {
-			if value, ok := env[dim.variable]; ok {
-				text += " " + dim.variable + "=" + value
-			}
-		}
-		text += "\n"
-	}
-	return text
 }

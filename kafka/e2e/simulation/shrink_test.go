@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,13 +17,15 @@ type shrinker struct {
 	runs int
 }
 
-// shrink returns the smallest scenario found, its result, and the number of runs: first with fewer faults, then with fewer records, then
-// with fewer faults again.
+// shrink returns the smallest scenario found, its result, and the number of runs: first with fewer settings, then with fewer faults, with fewer
+// records, and all of it again.
 func shrink(run func(scenario) result, s scenario, res *result) (small scenario, smallRes *result, runs int) {
 	sh := &shrinker{run: run, best: s, res: res}
-	sh.fewerFaults()
-	sh.fewerRecords()
-	sh.fewerFaults()
+	for range 2 {
+		sh.fewerSettings()
+		sh.fewerFaults()
+		sh.fewerRecords()
+	}
 	return sh.best, sh.res, sh.runs
 }
 
@@ -49,6 +52,17 @@ func (sh *shrinker) fails(s scenario) bool {
 	return false
 }
 
+// fewerSettings gives dimensions their first values.
+func (sh *shrinker) fewerSettings() {
+	for _, dim := range slices.Backward(dimensions) {
+		if _, ok := sh.best.Config.others()[dim.name]; ok {
+			s := sh.best
+			s.Config = s.Config.without(dim.name)
+			sh.fails(s)
+		}
+	}
+}
+
 // fewerFaults leaves out parts of the faults, in halves, quarters and so on.
 func (sh *shrinker) fewerFaults() {
 	ids := idsOf(sh.res.Injected)
@@ -68,9 +82,10 @@ func (sh *shrinker) fewerFaults() {
 
 // fewerRecords keeps the first records only.
 func (sh *shrinker) fewerRecords() {
-	most := 0
-	for _, records := range produce(dice(sh.best.Seed), new(settingsOf(dice(sh.best.Seed))), sh.best.Records) {
-		most += len(records)
+	most := sh.best.Records
+	if most == 0 {
+		d := dice(sh.best.Seed)
+		most = len(new(settingsOf(d, sh.best.Config)).drafts(d))
 	}
 	for size := most / 2; size > 0; size /= 2 {
 		for most > size {
@@ -86,7 +101,7 @@ func (sh *shrinker) fewerRecords() {
 
 func TestAFailureIsFoundAndShrunk(t *testing.T) {
 	run := func(s scenario) result { return runHere(t, s) }
-	s := scenario{Seed: 3, Careless: true}
+	s := scenario{Seed: 3, Config: configOf(t, "IDEMSK_ORDER=key,copies=same partition"), Careless: true}
 	res := run(s)
 	if !strings.Contains(res.Violation, `is booked "1" times`) || len(res.Injected) == 0 {
 		t.Fatalf("a handler that books outside of the transaction, with %d faults: %s", len(res.Injected), res.Violation)
@@ -95,7 +110,17 @@ func TestAFailureIsFoundAndShrunk(t *testing.T) {
 	if small.Only == nil || len(small.Only) > 0 || small.Records == 0 || small.Records > 3 || res2.Violation == "" {
 		t.Errorf("after shrinking: %s: %s; want no faults, and at most 3 records", small.command(), res2.Violation)
 	}
-	if got := small.command(); !strings.HasPrefix(got, "make simulate SEEDS=3 FIRST=") || !strings.HasSuffix(got, " ONLY=none") {
+	if got := small.command(); !strings.HasPrefix(got, "make simulate SEEDS=3 CONFIG='' FIRST=") || !strings.HasSuffix(got, " ONLY=none") {
 		t.Errorf("the command is %q", got)
 	}
+}
+
+// configOf reads a configuration.
+func configOf(t *testing.T, text string) config {
+	t.Helper()
+	c, err := parseConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 const (
 	seedsVariable  = "SIMULATE_SEEDS"  // N or N-M
 	ordersVariable = "SIMULATE_ORDERS" // N or N-M, from 1: each seed is run in each order, exactly; empty for one run of each seed as it happens
+	configVariable = "SIMULATE_CONFIG" // the configuration, NAME=VALUE,… of what is not the first value; unset for that of each seed
 	firstVariable  = "SIMULATE_FIRST"  // how many of the records are produced, empty for all
 	onlyVariable   = "SIMULATE_ONLY"   // the faults that may occur, by ID; empty for all
 )
@@ -52,11 +53,23 @@ func TestSimulation(t *testing.T) {
 		run = func(s scenario) result { return m.run(t, s) }
 	}
 	begun, steps, count := time.Now(), 0, map[string]int{}
+	var seeds configs
+	var drained time.Duration
+	together := newPairs()
 	for seed := first; seed <= last; seed++ {
 		for order := order; order <= lastOrder; order++ {
-			s := scenario{Seed: seed, order: order, Records: testkit.Number(t, firstVariable, 0, 1), Only: faultsOf(t)}
+			s := scenario{Seed: seed, order: order, Config: configFrom(t, &seeds, seed), Records: testkit.Number(t, firstVariable, 0, 1), Only: faultsOf(t)}
 			res := run(s)
 			steps += res.Steps
+			if os.Getenv("SIMULATE_TRACE") != "" {
+				for _, e := range res.Trace {
+					t.Logf("%12v  %-70s %s\n", e.At, e.Name, e.What)
+				}
+			}
+			drained = max(drained, res.Drained)
+			if res.eventful() {
+				together.add(s.Config)
+			}
 			for _, f := range res.Injected {
 				count[f.Kind]++
 			}
@@ -67,8 +80,31 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	took := time.Since(begun)
-	t.Logf("seeds %d to %d, %d steps in %v, %.0f steps a second; faults: %v",
-		first, last, steps, took.Round(time.Millisecond), float64(steps)/took.Seconds(), count)
+	t.Logf("seeds %d to %d, %d steps in %v, %.0f steps a second; everything was settled %v after the last fault at most; faults: %v",
+		first, last, steps, took.Round(time.Millisecond), float64(steps)/took.Seconds(), max(0, drained-faulty), count)
+	missing, possible := together.missing()
+	t.Logf("%d of %d pairs of values were run together with a kill, an outage and a redelivery", possible-len(missing), possible)
+	if len(missing) > 0 {
+		t.Logf("some of the others: %q", missing[:min(len(missing), 10)])
+	}
+}
+
+// configFrom returns the configuration that the environment names, or that of a seed.
+func configFrom(t *testing.T, seeds *configs, seed uint64) config {
+	t.Helper()
+	if text, ok := os.LookupEnv(configVariable); ok && text != "-" {
+		return configOf(t, text)
+	}
+	return seeds.of(seed)
+}
+
+// eventful reports whether a run had a kill, an outage and a redelivery.
+func (r *result) eventful() bool {
+	kinds := make(map[string]bool)
+	for _, f := range r.Injected {
+		kinds[f.Kind] = true
+	}
+	return kinds[crash] && (kinds[outage] || kinds[storeDown]) && (kinds[redelivery] || kinds[duplicate] || kinds[rebalance])
 }
 
 // runInstance runs the scenario of a machine, and prints the result.
@@ -88,13 +124,19 @@ func runInstance(t *testing.T, text string) {
 // report reports a violation with the smallest scenario that still has one, in an order that repeats it if there is one.
 func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 	t.Helper()
-	t.Errorf("seed %d: %s", s.Seed, res.Violation)
-	if s.order == 0 {
+	t.Errorf("seed %d: %s\n%v", s.Seed, res.Violation, s.Config)
+	if os.Getenv("SIMULATE_NOSHRINK") != "" {
+		for _, e := range res.Trace[max(0, len(res.Trace)-400):] {
+			t.Logf("%12v  %-70s %s\n", e.At, e.Name, e.What)
+		}
+		return
+	}
+	if s.order == 0 && os.Getenv("SIMULATE_FAST") == "" {
 		m := newMachine(t)
 		if ordered, orderedRes, found := inSomeOrder(t, m, s); found {
 			run, s, res = func(s scenario) result { return m.run(t, s) }, ordered, &orderedRes
 		} else {
-			t.Errorf("orders 1 to %d of the seed have no violation: more of them with make simulate SEEDS=%d ORDERS=%d-%d", maxOrders, s.Seed, maxOrders+1, 20*maxOrders)
+			t.Errorf("orders 1 to %d of the seed have no violation: more of them with %s ORDERS=%d-%d", maxOrders, s.command(), maxOrders+1, 20*maxOrders)
 		}
 	}
 	small, res, runs := shrink(run, s, res)
@@ -102,7 +144,7 @@ func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 	for _, e := range res.Trace[max(0, len(res.Trace)-200):] {
 		fmt.Fprintf(&b, "%12v  %-70s %s\n", e.At, e.Name, e.What)
 	}
-	t.Errorf("after shrinking in %d runs: %s\n%sfaults: %v\n%s\n%s", runs, res.Violation, res.About, res.Injected, b.String(), small.command())
+	t.Errorf("after shrinking in %d runs: %s\nconfiguration: %v\nfaults: %v\n%s\n%s", runs, res.Violation, res.Config, res.Injected, b.String(), small.command())
 }
 
 // inSomeOrder returns the first order in which a scenario has a violation.

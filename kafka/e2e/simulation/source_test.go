@@ -17,40 +17,56 @@ import (
 // has some of the partitions and one invocation at a time.
 type eventSource struct {
 	*world
+	extra *pool // the processes that operators invoke
 
-	mu         sync.Mutex
-	committed  []int // by partition
-	poller     []int // which has the partition
-	generation []int // counts the pollers that had it
-	delivered  []int // counts the batches
+	mu    sync.Mutex // may be held while w.mu is locked
+	parts []partitionState
+}
+
+// partitionState is what the event source knows of a partition.
+type partitionState struct {
+	committed  int
+	poller     int // which has the partition
+	generation int // counts the pollers that had it
+	delivered  int // counts the batches
+	failures   int // of batches that began at committed
+	most       int // records of a batch that was divided, 0 for no limit
 }
 
 // deliver delivers all records.
 func (w *world) deliver() {
-	n := len(w.records)
-	s := &eventSource{world: w, committed: make([]int, n), poller: make([]int, n), generation: make([]int, n), delivered: make([]int, n)}
-	for i := range n {
-		s.poller[i] = i % w.pollers
-	}
+	s := &eventSource{world: w, extra: w.pool("operator")}
+	w.describe = func() string { return fmt.Sprintf("the partitions: %+v", s.parts) }
+	w.startOperators(s)
+	w.running.Go(func() { w.produce(nil) })
 	var pollers sync.WaitGroup
 	for i := range w.pollers {
 		pollers.Go(func() { s.poll(i) })
 	}
 	w.running.Go(s.rebalance)
 	pollers.Wait()
-	w.running.Wait()
 }
 
-// done reports whether all records are committed.
+// partitions returns the state of each partition, also of those that were added. The caller holds s.mu and w.mu.
+func (s *eventSource) partitions() []partitionState {
+	for len(s.parts) < len(s.topic.partitions) {
+		s.parts = append(s.parts, partitionState{poller: len(s.parts) % s.pollers})
+	}
+	return s.parts
+}
+
+// done reports whether all records are committed, and no more will come.
 func (s *eventSource) done() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, records := range s.records {
-		if s.committed[i] < len(records) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for i, p := range s.partitions() {
+		if p.committed < len(s.topic.partitions[i]) {
 			return false
 		}
 	}
-	return true
+	return s.topic.produced && s.operating == 0
 }
 
 // rebalance moves partitions to other pollers, without waiting for their invocations.
@@ -63,12 +79,14 @@ func (s *eventSource) rebalance() {
 		if !s.faults.strikes(rebalance, 0.8, name) {
 			continue
 		}
-		partition := s.dice.between(0, len(s.records)-1, "rebalanced partition "+name)
+		partition := s.dice.between(0, s.partitionCount()-1, "rebalanced partition "+name)
 		to := s.dice.between(0, s.pollers-1, "rebalanced to "+name)
 		s.log("partition "+strconv.Itoa(partition), "moves to poller "+strconv.Itoa(to))
 		s.mu.Lock()
-		s.poller[partition] = to
-		s.generation[partition]++
+		if partition < len(s.parts) {
+			s.parts[partition].poller = to
+			s.parts[partition].generation++
+		}
 		s.mu.Unlock()
 	}
 }
@@ -81,35 +99,46 @@ type batch struct {
 }
 
 // part is the part of a batch that is of one partition.
-type part struct{ partition, from, to, generation int }
+type part struct {
+	partition, from, to, generation int
+	records                         []*record
+}
 
 // take returns the next batch of a poller, nil if there is none now.
 func (s *eventSource) take(poller int) *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
 	b := &batch{name: "batch"}
-	now := time.Since(s.begun)
-	for i, records := range s.records {
-		from := s.committed[i]
-		if s.poller[i] != poller || from == len(records) || records[from].at > now {
+	for i := range s.partitions() {
+		p, records := &s.parts[i], s.topic.partitions[i]
+		for p.poller == poller && p.committed < len(records) && s.tooOld(records[p.committed]) {
+			records[p.committed].lost = "it is older than the event source's maximum"
+			p.committed++
+		}
+		if p.poller != poller || p.committed >= len(records) {
 			continue
 		}
-		s.delivered[i]++
-		name := fmt.Sprintf("%d@%d delivery %d", i, from, s.delivered[i])
-		to := min(from+s.dice.between(1, 10, "size "+name), len(records))
-		for records[to-1].at > now {
-			to--
+		p.delivered++
+		name := fmt.Sprintf("%d@%d delivery %d", i, p.committed, p.delivered)
+		size := s.dice.between(1, 10, "size "+name)
+		if p.most > 0 {
+			size = min(size, p.most)
 		}
+		one := part{partition: i, from: p.committed, to: min(p.committed+size, len(records)), generation: p.generation}
+		one.records = records[one.from:one.to]
 		b.name += " " + name
-		b.parts = append(b.parts, part{i, from, to, s.generation[i]})
-		for j := from; j < to; j++ {
-			b.records = append(b.records, &records[j])
-		}
+		b.parts, b.records = append(b.parts, one), append(b.records, one.records...)
 	}
 	if len(b.parts) == 0 {
 		return nil
 	}
 	return b
+}
+
+func (s *eventSource) tooOld(r *record) bool {
+	return s.is("record age", "1m") && time.Since(s.begun) > r.at+time.Minute
 }
 
 func (b *batch) event() []byte {
@@ -120,33 +149,74 @@ func (b *batch) event() []byte {
 	return mskevent.MSK("arn:aws:kafka:eu-central-1:111122223333:cluster/simulated/1", "broker:9092").Messages(messages...)
 }
 
-// commit commits what an answer settles, and reports whether that is anything.
+// commit commits what an answer settles, and reports whether that is anything. All of it must be settled.
 func (s *eventSource) commit(b *batch, out []byte) (some bool) {
-	delivered := func(p mskevent.Place) bool {
+	failed, _, err := mskevent.Failures(out, func(p mskevent.Place) bool {
 		for _, r := range b.records {
 			if r.PartitionID() == p.Partition && r.Offset == p.Offset {
 				return true
 			}
 		}
 		return false
-	}
-	failed, _, err := mskevent.Failures(out, delivered)
+	})
 	if err != nil {
 		s.violatedf(b.name, "has a bad answer: %v", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range b.parts {
-		to := p.from
-		for to < p.to && !failed[mskevent.Place{Partition: s.records[p.partition][to].PartitionID(), Offset: int64(to)}] {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, one := range b.parts {
+		to := one.from
+		for to < one.to && !failed[mskevent.Place{Partition: one.records[0].PartitionID(), Offset: int64(to)}] {
+			if r := one.records[to-one.from]; !s.settledRecord(r) {
+				s.violatedLockedf(r.source(), "is committed, and not settled: %s", s.state(r))
+			}
 			to++
 		}
-		if s.generation[p.partition] == p.generation {
-			some = some || to > s.committed[p.partition]
-			s.committed[p.partition] = max(s.committed[p.partition], to)
+		if p := &s.parts[one.partition]; p.generation == one.generation {
+			some = some || to > p.committed
+			s.advance(p, one, max(p.committed, to), to < one.to)
 		}
 	}
 	return some
+}
+
+// advance commits the records of a partition before an offset, and counts that the others failed.
+func (s *eventSource) advance(p *partitionState, one part, to int, failed bool) {
+	if to > p.committed {
+		p.failures = 0
+	}
+	p.committed = to
+	switch {
+	case !failed:
+		p.most = 0
+		return
+	case s.is("bisect", "yes"):
+		p.most = max(1, (one.to-one.from)/2)
+	}
+	if p.failures++; s.is("retries", "unlimited") || p.failures <= s.number("retries") {
+		return
+	}
+	for _, r := range one.records {
+		if int(r.Offset) >= p.committed {
+			r.lost = "the event source's retries are used up"
+		}
+	}
+	p.committed, p.failures, p.most = max(p.committed, one.to), 0, 0
+}
+
+// failed counts that a batch failed as a whole.
+func (s *eventSource) failed(b *batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, one := range b.parts {
+		if p := &s.parts[one.partition]; p.generation == one.generation {
+			s.advance(p, one, p.committed, true)
+		}
+	}
 }
 
 // poll is one poller.
@@ -174,8 +244,10 @@ func (s *eventSource) poll(number int) {
 		switch {
 		case err != nil:
 			s.log(p.name, "answers "+firstOf(err.Error()))
+			s.failed(b)
 			s.pauseAfter(b)
-		case !s.calm() && s.faults.strikes(redelivery, 0.2*s.rate(redelivery), b.name):
+		case !s.calm() && s.faults.strikes(redelivery, 0.2+0.2*s.rate(redelivery), b.name):
+			s.log(p.name, "answers "+string(out)+", which is lost")
 		default:
 			s.log(p.name, "answers "+string(out))
 			if !s.commit(b, out) {
@@ -189,6 +261,45 @@ func (s *eventSource) poll(number int) {
 func (s *eventSource) pauseAfter(b *batch) {
 	_ = sleep(s.stopping, time.Duration(s.dice.between(50, 1500, "retry of "+b.name))*time.Millisecond) // the loop ends too
 }
+
+// change implements operated. The event source reads on from where its state is changed to.
+func (s *eventSource) change(f func(committed []int), _ func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	committed := make([]int, len(s.partitions()))
+	for i, p := range s.parts {
+		committed[i] = p.committed
+	}
+	f(committed)
+	for i := range s.partitions() {
+		p := partitionState{poller: s.parts[i].poller, generation: s.parts[i].generation + 1, delivered: s.parts[i].delivered}
+		if i < len(committed) {
+			p.committed = committed[i]
+		}
+		s.parts[i] = p
+	}
+	s.parts = s.parts[:len(s.topic.partitions)]
+}
+
+// deleteOffsets implements operated. An event source that is created again begins at TRIM_HORIZON.
+func (s *eventSource) deleteOffsets() {}
+
+// awaitPositions implements operated.
+func (s *eventSource) awaitPositions() {}
+
+// publish implements operated.
+func (s *eventSource) publish(*record) {}
+
+// addPartition implements operated.
+func (s *eventSource) addPartition() {}
+
+// recreateTopic implements operated.
+func (s *eventSource) recreateTopic() {}
+
+// invoke implements operated.
+func (s *eventSource) invoke(event []byte) ([]byte, error) { return s.extra.next().invoke(event) }
 
 func firstOf(text string) string { return text[:min(len(text), 200)] }
 

@@ -16,14 +16,15 @@ import (
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/sqsfake"
 	"github.com/idemsk/idemsk/internal/testkit/awstest"
-	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
 // The tables, the topic, and the function.
 const (
 	keysTable     = "idemsk"
 	accountsTable = "accounts" // balances
-	bookingsTable = "bookings" // how often each payment was booked, and with which token
+	bookingsTable = "bookings" // how often the payment of each key was booked, and with which token
+	outboxTable   = "outbox"
 	topic         = "payments"
 	function      = "ledger"
 )
@@ -31,9 +32,9 @@ const (
 const (
 	skew    = time.Second      // IDEMSK_MAX_CLOCK_SKEW
 	timeout = 20 * time.Second // of an invocation
-	// faulty is how long faults are injected. Afterwards all records must be settled before the end of patience.
+	// faulty is how long faults are injected. Afterwards all records must be settled within patience, without anything that an operator does.
 	faulty   = 2 * time.Minute
-	patience = 3 * time.Hour
+	patience = 30 * time.Minute
 )
 
 // world is one run: the services, the topic, the processes, and what was observed.
@@ -46,25 +47,39 @@ type world struct {
 	queue   *sqsfake.Server
 	url     string // of the queue
 	begun   time.Time
-	records [][]record       // by partition
-	deploys time.Duration    // when the second deployment replaces the first one, 0 for never
-	full    time.Duration    // how long the queue accepts no letter
-	down    [2]time.Duration // from when and until when what the handler needs is down
+	deploys time.Duration // when the second deployment replaces the first one, 0 for never
+	times   map[string]span
 
 	stopping context.Context // done after the first violation, and at the end
 	stop     context.CancelFunc
 	running  sync.WaitGroup // invocations, and requests that are late
 
-	mu       sync.Mutex
-	steps    int
-	items    map[string]decoded  // by table and key
-	entries  map[string]entry    // the entry of each payment after the last step
-	owners   map[string]*process // who claimed under the name of an owner
-	letters  []kafka.DeadLetter
-	handling map[string][]*execution
-	trace    []event
-	err      error // the first violation
+	producing gate // held while a record is written
+
+	mu        sync.Mutex
+	topic     theTopic
+	steps     int
+	items     map[string]decoded // by table and key
+	keys      map[string]*history
+	owners    map[string]*process // who claimed under the name of an owner
+	letters   []letter
+	fixed     bool          // operators have repaired what made payments fail
+	operating int           // operators that have not ended
+	describe  func() string // what the host waits for
+	trace     []event
+	err       error // the first violation
 }
+
+// gate is a mutex behind which virtual time passes.
+type gate chan struct{}
+
+func newGate() gate { return make(gate, 1) }
+
+func (g gate) lock()   { g <- struct{}{} }
+func (g gate) unlock() { <-g }
+
+// span is from when and until when something lasts.
+type span struct{ from, to time.Duration }
 
 // event is a line of the trace.
 type event struct {
@@ -78,7 +93,8 @@ type result struct {
 	Violation string // the first, empty for none
 	Injected  []fault
 	Trace     []event
-	About     string // the settings
+	Config    config
+	Drained   time.Duration // when everything was settled
 }
 
 // runHere runs a scenario in virtual time, whatever its order.
@@ -86,12 +102,15 @@ func runHere(t *testing.T, s scenario) (res result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, s)
-		watchdog := time.AfterFunc(patience, func() { w.violatedf("", "records were not settled within %v: %s", patience, w.open()) })
-		if w.group {
+		watchdog := time.AfterFunc(faulty+patience, func() {
+			w.violatedf("", "not everything is settled %v after the last fault: %s\n%s", patience, w.open(), w.describe())
+		})
+		if w.inGroup() {
 			w.deliverToGroup(t)
 		} else {
 			w.deliver()
 		}
+		drained := time.Since(w.begun)
 		watchdog.Stop()
 		w.running.Wait()
 		if w.err == nil {
@@ -99,7 +118,7 @@ func runHere(t *testing.T, s scenario) (res result) {
 			w.checkExpiry()
 		}
 		w.stop()
-		res = result{Steps: w.steps, Injected: w.faults.injected, Trace: w.trace, About: w.String()}
+		res = result{Steps: w.steps, Injected: w.faults.injected, Trace: w.trace, Config: w.config, Drained: drained}
 		if w.err != nil {
 			res.Violation = w.err.Error()
 		}
@@ -111,24 +130,31 @@ func newWorld(t *testing.T, s scenario) *world {
 	t.Helper()
 	d := dice(s.Seed)
 	w := &world{
-		scenario: s, dice: d, settings: settingsOf(d), faults: &faults{dice: d, only: s.allowed()}, begun: time.Now(),
-		items: make(map[string]decoded), entries: make(map[string]entry), owners: make(map[string]*process), handling: make(map[string][]*execution),
+		scenario: s, dice: d, settings: settingsOf(d, s.Config), faults: &faults{dice: d, only: s.allowed()}, begun: time.Now(), times: make(map[string]span),
+		items: make(map[string]decoded), keys: make(map[string]*history), owners: make(map[string]*process),
 	}
+	w.topic, w.producing = newTopic(w.partitions), newGate()
 	w.stopping, w.stop = context.WithCancel(context.Background())
-	if w.faults.strikes(deployment, 1, "the function") {
+	if !w.is("deployment", "none") {
 		w.deploys = time.Duration(d.between(500, 20_000, "deployment")) * time.Millisecond
+		w.faults.note(deployment, "the function")
 	}
-	if w.faults.strikes(fullQueue, 0.3, "the queue") {
-		w.full = time.Duration(d.between(1, 30, "full queue")) * time.Second
+	for _, p := range periods {
+		if (p.when == nil || w.meets(p.when)) && w.faults.strikes(p.kind, p.chance, "the run") {
+			from := time.Duration(d.between(p.from, p.from+p.within, p.kind)) * time.Millisecond
+			w.times[p.kind] = span{from, from + time.Duration(d.between(p.least, p.most, "length of "+p.kind))*time.Millisecond}
+		}
 	}
-	if w.faults.strikes(outage, 0.6, "what the handler needs") {
-		w.down[0] = time.Duration(d.between(0, 10_000, "outage")) * time.Millisecond
-		w.down[1] = w.down[0] + time.Duration(d.between(1, 60, "length of the outage"))*time.Second
-	}
-	w.records = produce(d, &w.settings, s.Records)
+	w.createTables(t)
+	w.createQueue(t)
+	return w
+}
+
+func (w *world) createTables(t *testing.T) {
+	t.Helper()
 	var err error
 	var tables dynamofake.Config
-	if !w.beyondSkew {
+	if w.traced() {
 		tables.Observe = awstest.TraceWrites(t, keysTable, skew, maxOffset)
 	}
 	if w.tables, err = dynamofake.New(tables); err != nil {
@@ -139,6 +165,19 @@ func newWorld(t *testing.T, s scenario) *world {
 			t.Fatal(err)
 		}
 	}
+	if err := w.tables.CreateTable(dynamofake.Table{Name: outboxTable, HashKey: dynamooutbox.AttrID, TTLAttribute: dynamooutbox.AttrExpiry}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// traced reports whether what the store does is compared with the model, which knows neither clocks beyond the skew nor deletions by operators.
+func (w *world) traced() bool {
+	return w.is("clocks", "within the skew") && w.is("delete entries", "no")
+}
+
+func (w *world) createQueue(t *testing.T) {
+	t.Helper()
+	var err error
 	if w.queue, err = sqsfake.New(sqsfake.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +187,6 @@ func newWorld(t *testing.T, s scenario) *world {
 		t.Fatalf("creating the queue: %d %s", status, out)
 	}
 	w.url = created.QueueUrl
-	return w
 }
 
 // deployed returns the number of the deployment that new processes are of.
@@ -159,13 +197,10 @@ func (w *world) deployed() int {
 	return 0
 }
 
-// queueIsFull reports whether the queue accepts no letter now.
-func (w *world) queueIsFull() bool { return time.Since(w.begun) < w.full }
-
-// isDown reports whether what the handler needs is down now.
-func (w *world) isDown() bool {
+// during reports whether a period lasts now.
+func (w *world) during(kind string) bool {
 	at := time.Since(w.begun)
-	return at >= w.down[0] && at < w.down[1]
+	return at >= w.times[kind].from && at < w.times[kind].to
 }
 
 // calm reports that no more faults are injected.
@@ -214,19 +249,6 @@ func (w *world) perform(p *process, rq *request, note string) reply {
 		w.check(p, key)
 	}
 	return reply{status, body}
-}
-
-func (w *world) keepLetter(body []byte) {
-	var in struct{ MessageBody string }
-	if err := json.Unmarshal(body, &in); err != nil {
-		panic(err) // the SDK wrote it
-	}
-	letter, err := kafka.ParseDeadLetter([]byte(in.MessageBody))
-	if err != nil {
-		w.violatedLockedf("", "the queue has a message that is no dead letter: %v", err)
-		return
-	}
-	w.letters = append(w.letters, letter)
 }
 
 // item reads an item of a table; nil if there is none. An item that has not changed is not decoded again.
