@@ -156,7 +156,7 @@ var defectsOfOutages = []defect{
 		"permanent errors are an outage", "69816c7", "a permanent failure has no dead letter, and its attempts are given back", "idem TestPermanentErrorsCountDuringAnOutage",
 		[]replacement{{runFile, "case claim.Together, c == permanent, c == callFailed:", "case claim.Together, c == callFailed:"}},
 	}, {
-		"errors beside a success of the same call are an outage", "69816c7", "records that always fail never have a dead letter", "idem/batch TestBadItemsOfCallsCostThemselvesOnly|TestOutagesMakeNoDeadLetters|TestBulkHandlerFailures",
+		"errors beside a success of the same call are an outage", "69816c7", "records that always fail never have a dead letter", "idem/batch TestErrorsBesideASuccessAreNoOutage",
 		[]replacement{{runFile, "case claim.Together, c == permanent,", "case c == permanent,"}},
 	}, {
 		"a cancelled handler is a sign of an outage", "69816c7", "an outage after a deployment", "idem TestCancelledHandlerIsNoSignOfAnOutage",

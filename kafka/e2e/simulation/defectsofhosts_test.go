@@ -66,7 +66,7 @@ var defectsOfBatches = []defect{
 // defectsOfStreams are those of the scheduler of a stream.
 var defectsOfStreams = []defect{
 	{
-		"a stream takes keys over beside other handlers", "S7", "innocent records are charged attempts for one that kills its process", "idem/batch TestStreamTakesKeysOverAlone",
+		"a stream takes keys over beside other handlers", "S7", "innocent records are charged attempts for one that kills its process", "idem/batch TestEveryItemOfAStreamEndsOnce",
 		[]replacement{{"idem/batch/streamrun.go", "return !st.alone && st.running == 0 && claims.calls == 0 && claims.relCalls == 0 && len(claims.releases) == 0", "return !st.alone && claims.calls >= 0"}},
 	}, {
 		"a record that is tried again goes behind the later ones of its lane", "S3", "a payment is handled before an earlier one of its lane", "idem/batch TestStreamRetriesAnItemAndBlocksOnlyItsLane",
@@ -115,7 +115,7 @@ var defectsOfRecords = []defect{
 		"a dead letter has no token", "rule 10", "a key is FAILED, and its dead letter has another token", "lambda/msk TestDeadLetterContainsTheWholeRecord",
 		[]replacement{{letterFile, "Token: b.Attempt.Token, Attempts:", "Attempts:"}},
 	}, {
-		"letters of two failures have one ID", "letter identity", "a queue that deduplicates drops the second letter", "lambda/msk TestDeadLetterFormIsStable|TestEachFailureHasItsOwnTime|TestDeadLetterRoundTrip",
+		"letters of two failures have one ID", "letter identity", "a queue that deduplicates drops the second letter", "kafka/sqsdlq TestFIFOQueueKeepsTheLettersOfAllFailures",
 		[]replacement{{letterFile, `"%q %q %s %d %d", l.Cluster, l.Function, l.Source(), l.Token, l.Error.At.UnixNano())`, `"%q %q %s", l.Cluster, l.Function, l.Source())`}},
 	}, {
 		"letters of one record have the time of its last failure in seconds", "letter identity", "a queue that deduplicates drops the second letter of a record without a key", "lambda/msk TestEachFailureHasItsOwnTime",

@@ -120,7 +120,7 @@ var defectsOfWrites = []defect{
 // defectsOfRanges are those of the leases of partitions: rules P1 to P7.
 var defectsOfRanges = []defect{
 	{
-		"a lease does not keep what a dead owner may have begun", "rule P2", "a first attempt is begun a third time", "idem/store TestClaimCreatesOrContinuesAnEntry",
+		"a lease does not keep what a dead owner may have begun", "rule P2", "a first attempt is begun a third time", "idem/batch TestRangeOfADeadProcessIsClaimedByKey",
 		[]replacement{{rangeRulesFile, "next.Till = max(next.Till, before.End)", ""}},
 	}, {
 		"a lease forgets what an owner before the last one may have begun", "38bc12d: Till never shrinks", "a first attempt is begun a third time", "idem/batch TestRangeKeepsWhatADeadProcessMayHaveBegun",
@@ -144,10 +144,10 @@ var defectsOfRanges = []defect{
 		"a process begins records that its lease does not name", "rule P7", "a first attempt is begun a third time", "idem/batch TestStreamReservesPositions",
 		[]replacement{{rangeStream, "if end == r.lease.span.End {", "if end >= r.lease.span.End {"}},
 	}, {
-		"the token of a lease is not greater than the end of the one before", "rule P2", "the token of a payment goes back", "idem/store TestClaimCreatesOrContinuesAnEntry",
+		"the token of a lease is not greater than the end of the one before", "rule P2", "the token of a payment goes back", "idem/store TestTokenOfALeaseIsGreaterThanTheEndOfTheOneBefore",
 		[]replacement{{rangeRulesFile, "seen.Token+1, seen.LeaseUntil.UnixMilli()+1)", "seen.Token+1)"}},
 	}, {
-		"a record under a lease has the token of its own clock", "38bc12d", "the token of a payment goes back", "idem/batch TestRangesOfOwnersThatDie|TestStreamGivesEachRecordItsOwnTime|TestRangeClaimsNoKey",
+		"a record under a lease has the token of its own clock", "38bc12d", "the token of a payment goes back", "idem/batch TestStreamGivesNoTokenOfATimeAfterItsLease",
 		[]replacement{{rangeFile, "max(r.token, min(res.Entry.Token, r.beat.end().UnixMilli()))", "res.Entry.Token"}},
 	}, {
 		"a record under a lease has a token of a time after the lease", "38bc12d", "the token of a payment goes back", "idem/batch TestStreamGivesNoTokenOfATimeAfterItsLease",
@@ -165,19 +165,16 @@ var defectsOfRanges = []defect{
 		"a record that was released begins without a claim", "rule P3", "a handler runs whose result is refused, again and again", "idem/batch TestRangeCountsFailedAttempts",
 		[]replacement{{rangeFile, "res.Err == nil && res.Entry.Status == \"\"\n", "res.Err == nil\n"}},
 	}, {
-		"records of a batch that share a key need no claims", "rule P3", "two handlers of a payment at the same time", "idem/batch TestRangeLeavesKeysToClaims",
+		"records of a batch that share a key need no claims", "rule P3", "two handlers of a payment at the same time", "lambda/msk TestPlainAndBatchedStoresEndAlike",
 		[]replacement{{"idem/batch/ranges.go", "it.Unprotected || byKey(it)", "it.Unprotected"}},
 	}, {
-		"a lease is released although a settlement has no answer", "rule P5", "a first attempt is begun a third time", "idem/batch TestRangeIsNotReleasedWithAnUnansweredSettlement",
+		"a lease is released although a settlement has no answer", "rule P5", "a first attempt is begun a third time", "idem/batch TestStreamKeepsTheLeaseOfAKeyThatMayHaveNoEntry",
 		[]replacement{{rangeLease, "return r.open == 0 && r.lost == nil", "return r.lost == nil"}},
-	}, {
-		"a handler begins although the lease of its partition is over by the local clock", "rule P5", "two handlers of a payment at the same time", "idem/batch TestRange.*",
-		[]replacement{{rangeLease, "if err := r.beat.over(); err != nil {", "if err := r.beat.over(); err != nil && r.lost != nil {"}},
 	}, {
 		"handlers are not told that the lease of their partition is lost", "rule P5", "two handlers of a payment at the same time", "idem/batch TestRangeLostWhileAHandlerRuns",
 		[]replacement{{rangeLease, "ctx.end(cause)", "_ = ctx"}},
 	}, {
-		"a lease that was extended is taken over with the range that it had before", "rule P7", "a first attempt is begun a third time", "idem/dynamostore TestForgottenLeases",
+		"a lease that was extended is taken over with the range that it had before", "rule P7", "a first attempt is begun a third time", "idem/dynamostore TestRules",
 		[]replacement{{dynamoRange, "ss[i].Op == store.OpExtend && ss[i].Range != nil {", "ss[i].Op == store.OpComplete && ss[i].Range != nil {"}},
 	},
 }
