@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,14 +35,21 @@ func (d *defect) overlayFile(t *testing.T) string {
 	return file
 }
 
+// gotest returns a run of go test with the defect, in a folder of the repository.
+func (d *defect) gotest(t *testing.T, folder string, flags ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-vet=off", "-overlay", d.overlayFile(t)}, flags, []string{"."})...)
+	cmd.Dir = filepath.Join(root, folder)
+	return cmd
+}
+
 // The simulation with the defect compiles.
 func TestEachDefectIsFound(t *testing.T) {
 	for i := range defects {
 		d := &defects[i]
 		t.Run(d.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "simulation.test")
-			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-tags", "synctests", "-overlay", d.overlayFile(t), "-o", program, ".")
-			if out, err := build.CombinedOutput(); err != nil {
+			if out, err := d.gotest(t, "kafka/e2e/simulation", "-c", "-tags", "synctests", "-o", program).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 		})
@@ -54,12 +62,10 @@ func TestEachDefectFailsItsTests(t *testing.T) {
 		d := &defects[i]
 		t.Run(d.name, func(t *testing.T) {
 			pkg, tests, _ := strings.Cut(d.test, " ")
-			run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-timeout=3m", "-overlay", d.overlayFile(t), "-run", "^("+tests+")$", ".")
-			run.Dir = filepath.Join(root, pkg)
-			out, err := run.CombinedOutput()
+			out, err := d.gotest(t, pkg, "-count=1", "-timeout=3m", "-run", "^("+tests+")$").CombinedOutput()
 			text := string(out)
 			switch {
-			case strings.Contains(text, "[build failed]"), strings.Contains(text, "no tests to run"):
+			case strings.Contains(text, "[build failed]"), strings.Contains(text, "no tests to run"), strings.Contains(text, "test timed out"):
 				t.Errorf("%v: %s", err, out)
 			case err == nil:
 				t.Errorf("%s passes", d.test)
