@@ -255,6 +255,12 @@ var defectsOfRecords = []defect{
 			"\t\t\tif blocked && len(resp.BatchItemFailures) > 0 {\n",
 		}},
 	}, {
+		name:    "an answer says of each record that it was executed",
+		undoes:  "53a88eb",
+		shows:   "a redrive to the function deletes a letter whose record was not handled",
+		test:    "lambda/msk TestEventAsksForOutcomes",
+		changes: []replacement{{"lambda/msk/answer.go", "RecordOutcome{place, m.Outcome.Kind.String()}", "RecordOutcome{place, \"Executed\"}"}},
+	}, {
 		name:    "a dead letter has no token",
 		undoes:  "rule 10",
 		shows:   "a key is FAILED, and its dead letter has another token",
