@@ -127,10 +127,13 @@ func (s *streaming) close() {
 
 // Records of a lane are handled one after another: those of a partition, of a Kafka key, or each by itself.
 func TestStreamOrder(t *testing.T) {
-	for order, want := range map[kafka.Order]int{kafka.ByPartition: 2, kafka.ByKey: 3, kafka.Unordered: 6} {
+	for order, want := range map[kafka.Order]int{kafka.ByPartition: 2, kafka.ByKey: 4, kafka.Unordered: 8} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStreaming(t, kafka.Config{Order: order})
 			s.add("0/x/a", "0/x/b", "0/y/c", "0/y/d", "1/x/e", "1/x/f")
+			for i, value := range []string{"g", "h"} { // with an empty key
+				s.stream.Add(kafka.Record{Topic: "payments", Partition: 1, Offset: s.offset + int64(i), Key: []byte{}, Value: []byte(value)})
+			}
 			<-time.After(time.Second / 2)
 			s.mu.Lock()
 			if s.inCall != want {
@@ -139,7 +142,7 @@ func TestStreamOrder(t *testing.T) {
 			s.mu.Unlock()
 			<-time.After(time.Minute)
 			synctest.Wait()
-			if len(s.done) != 6 {
+			if len(s.done) != 8 {
 				t.Errorf("order %d: %v", order, s.done)
 			}
 			s.close()

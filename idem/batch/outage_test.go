@@ -272,7 +272,7 @@ func TestItemsAreHandledInTheInvocationInWhichAnOutageEnds(t *testing.T) {
 				o := newOutage(t, 0, time.Second, false)
 				run(o, o.items(10))
 				pass(3 * time.Second)
-				items := o.items(10)
+				items := o.items(20)[10:]
 				run(o, items)
 				for _, it := range items {
 					equal(t, it.Task.Key+" is settled", it.Settled(), true)
@@ -280,4 +280,25 @@ func TestItemsAreHandledInTheInvocationInWhichAnOutageEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A success in a call says that what the handler needs is up: the errors of the others are theirs.
+func TestErrorsBesideASuccessAreNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t, time.Hour, 0, false)
+		items := o.items(11)
+		for _, it := range items[:10] {
+			o.bad[it.Task.Key] = true
+		}
+		o.scheduler.RunBulk(t.Context(), items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+			results := make([]batch.Result, len(items))
+			for i, it := range items {
+				results[i].Err = o.handle(it.Task.Key)
+			}
+			return results, nil
+		})
+		for i, it := range items {
+			equal(t, it.Task.Key, it.Outcome.Kind, map[bool]idem.Kind{true: idem.Retry, false: idem.Executed}[i < 10])
+		}
+	})
 }

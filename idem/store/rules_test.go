@@ -314,6 +314,18 @@ func TestUnknownSettlementIsNotRecognised(t *testing.T) {
 
 // A fresh token is greater than those of a deleted entry of the key, because a key is not claimed more than once a millisecond
 // over the length of a retention.
+// Keys have tokens of all times at which the lease was held, so that of the next lease is greater.
+func TestTokenOfALeaseIsGreaterThanTheEndOfTheOneBefore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seen, req := anyRecord(t), anyClaim(t)
+		req.Range = &store.Range{End: 1}
+		next := store.Take(&req, &seen, moment)
+		if next.Token <= seen.Token || next.Token <= seen.LeaseUntil.UnixMilli() || next.Token < moment.UnixMilli() {
+			t.Fatalf("token %d after %+v", next.Token, seen)
+		}
+	})
+}
+
 func TestFreshTokenIsGreaterThanEarlierTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		takes := rapid.IntRange(0, 1000).Draw(t, "takes")

@@ -1,0 +1,77 @@
+//go:build defects
+
+package simulation_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// overlayFile writes the changed files of a defect, and returns the file for the flag -overlay.
+func (d *defect) overlayFile(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	replaced := make(map[string]string)
+	for path, text := range d.overlay(t) {
+		replaced[path] = filepath.Join(dir, strconv.Itoa(len(replaced))+".go")
+		if err := os.WriteFile(replaced[path], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// gotest returns a run of go test with the defect, in a folder of the repository.
+func (d *defect) gotest(t *testing.T, folder string, flags ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-vet=off", "-overlay", d.overlayFile(t)}, flags, []string{"."})...)
+	cmd.Dir = filepath.Join(root, folder)
+	return cmd
+}
+
+// The simulation with the defect compiles.
+func TestEachDefectIsFound(t *testing.T) {
+	for i := range defects {
+		d := &defects[i]
+		t.Run(d.name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "simulation.test")
+			if out, err := d.gotest(t, "kafka/e2e/simulation", "-c", "-tags", "synctests", "-o", program).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+// The tests that a defect names fail with it.
+func TestEachDefectFailsItsTests(t *testing.T) {
+	for i := range defects {
+		d := &defects[i]
+		t.Run(d.name, func(t *testing.T) {
+			pkg, tests, _ := strings.Cut(d.test, " ")
+			out, err := d.gotest(t, pkg, "-count=1", "-timeout=3m", "-run", "^("+tests+")$").CombinedOutput()
+			text := string(out)
+			switch {
+			case strings.Contains(text, "[build failed]"), strings.Contains(text, "no tests to run"), strings.Contains(text, "test timed out"):
+				t.Errorf("%v: %s", err, out)
+			case err == nil:
+				t.Errorf("%s passes", d.test)
+			default:
+				t.Logf("%.1500s", text)
+			}
+		})
+	}
+}
