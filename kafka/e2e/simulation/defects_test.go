@@ -16,6 +16,7 @@ type defect struct {
 	undoes  string // the rule of docs/design.md, or the commit
 	shows   string // how a run would show it
 	test    string // a package and the tests of it that find the defect
+	not     string // why the simulation does not find it; empty if it does
 	changes []replacement
 }
 

@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // overlayFile writes the changed files of a defect, and returns the file for the flag -overlay.
@@ -43,14 +46,34 @@ func (d *defect) gotest(t *testing.T, folder string, flags ...string) *exec.Cmd 
 	return cmd
 }
 
-// The simulation with the defect compiles.
+// mostSeeds is within how many seeds the simulation must find a defect.
+const mostSeeds = 2000
+
+// The simulation finds each defect that it can meet. A line of the log has the number of seeds, and the configuration after shrinking.
 func TestEachDefectIsFound(t *testing.T) {
+	most := testkit.Number(t, "SIMULATE_MOST", mostSeeds, 1)
+	part, parts := rangeOf(t, "SIMULATE_PART", "1-1") // N-M: the Nth of M parts of the table
 	for i := range defects {
 		d := &defects[i]
+		if uint64(i)%parts != part-1 {
+			continue
+		}
 		t.Run(d.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "simulation.test")
 			if out, err := d.gotest(t, "kafka/e2e/simulation", "-c", "-tags", "synctests", "-o", program).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
+			}
+			run := exec.CommandContext(t.Context(), program, "-test.run=^TestSimulation$", "-test.v", "-test.timeout=20m")
+			run.Env = append(os.Environ(), "SIMULATE_SEEDS=1-"+strconv.Itoa(most), ordersVariable+"="+noOrder, "GOMEMLIMIT=2GiB")
+			out, _ := run.CombinedOutput() // it fails if it finds a violation
+			found := regexp.MustCompile(`(?s)seed (\d+): (.*?)\n.*\nconfiguration: ([^\n]*)\n`).FindSubmatch(out)
+			switch {
+			case found == nil && d.not == "":
+				t.Errorf("is not found within %d seeds: %.300s", most, out[max(0, len(out)-300):])
+			case found == nil:
+				t.Logf("| %s | none of %d: %s |", d.name, most, d.not)
+			default:
+				t.Logf("| %s | %s | `%s` | %.150s |", d.name, found[1], found[3], found[2])
 			}
 		})
 	}

@@ -149,6 +149,12 @@ var defectsOfAttempts = []defect{
 		shows:   "a payment is handled without a claim though the store answers",
 		test:    "idem/dynamostore TestWrongTableDoesNotFailOpen",
 		changes: []replacement{{openFile, " && !errors.Is(err, store.ErrMisconfigured)\n", "&& !errors.Is(err, store.ErrInvalidKey)\n"}},
+	}, {
+		name:    "a dead letter of a process must be sent within a lease",
+		undoes:  "990a822",
+		shows:   "a dead letter is sent again and again",
+		test:    "idem TestDeadLetterMayTakeLongerThanALease",
+		changes: []replacement{{runFile, "return context.WithTimeout(s.settling, letterTime)", "return context.WithTimeout(s.settling, s.engine.cfg.Lease)"}},
 	},
 }
 

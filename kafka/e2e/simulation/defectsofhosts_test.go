@@ -347,12 +347,18 @@ var defectsOfRecords = []defect{
 		undoes:  "f726534",
 		shows:   "a record is never handled",
 		test:    "kafka/e2e TestLatestLosesNoRecordOfARestart",
-		changes: []replacement{{latestFile, "\treturn m.commitEnds(ctx, offsets, open)", "\treturn nil"}},
+		changes: []replacement{{latestFile, "\treturn m.commitPositions(ctx, found, offsets)", "\treturn nil"}},
 	}, {
 		name:    "with latest a new partition is read from its end",
 		undoes:  "f726534",
 		shows:   "a record is never handled",
 		test:    "kafka/e2e TestLatestReadsANewPartitionFromItsStart",
 		changes: []replacement{{latestFile, "case number >= m.known[topic]:", "case number >= 1<<20+m.known[topic]:"}},
+	}, {
+		name:    "with latest the position in a new partition is not committed",
+		undoes:  "38243df",
+		shows:   "a record is never handled",
+		test:    "kafka/e2e TestLatestReadsANewPartitionFromItsStart",
+		changes: []replacement{{latestFile, "gained[topic] = append(gained[topic], number)", "partitions[number] = kgo.NewOffset().AtStart()"}},
 	},
 }

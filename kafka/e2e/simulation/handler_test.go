@@ -35,9 +35,13 @@ type execution struct {
 	record    *record
 	ended     bool
 	succeeded bool
-	first     bool // its attempt is the first one, and was not given back
-	thrown    bool // its call failed as a whole
-	down      bool // what the handler needs was down
+	at        time.Time     // when it ended
+	err       error         // nil for a panic too
+	delay     time.Duration // that its error asks for
+	first     bool          // its attempt is the first one, and was not given back
+	cancelled bool          // its claim was lost, or its process is to end
+	thrown    bool          // its call failed as a whole
+	down      bool          // what the handler needs was down
 }
 
 // live reports whether the call still has its claim.
@@ -101,7 +105,7 @@ func (p *process) handle(ctx context.Context, kr kafka.Record) ([]byte, error) {
 	succeeded := false
 	defer func() { p.ends(e, succeeded) }() // also after a panic
 	result, err := p.execute(ctx, e, a)
-	succeeded = err == nil
+	e.err, succeeded = err, err == nil
 	return result, err
 }
 
@@ -148,9 +152,11 @@ func (p *process) execute(ctx context.Context, e *execution, a idem.Attempt) ([]
 	case pay.Kind == panicking:
 		panic("a panic")
 	case pay.Kind == flaky:
-		return nil, idem.RetryAfter(errForNow, p.delay(pay))
+		e.delay = p.delay(pay)
+		return nil, idem.RetryAfter(errForNow, e.delay)
 	case pay.Kind == waiting:
-		return nil, idem.Unavailable(idem.RetryAfter(errForNow, p.delay(pay)))
+		e.delay = p.delay(pay)
+		return nil, idem.Unavailable(idem.RetryAfter(errForNow, e.delay))
 	case pay.Kind == rejected:
 		return nil, p.enlist(ctx, e.record, a.Token, false)
 	}
@@ -278,7 +284,7 @@ func (p *process) checkAlone(h *history, e *execution, wrong func(string, ...any
 // checkOrder checks that the earlier records of the lane were handled. Those that were redriven come when they come.
 func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 	lane := p.lane(r)
-	if !p.promises(ordered) || p.topic.byPlace[r.place()] != r || r.lost != "" {
+	if lane == "" || !p.promises(ordered) || p.topic.byPlace[r.place()] != r || r.lost != "" {
 		return
 	}
 	for _, earlier := range p.topic.all {
@@ -301,7 +307,11 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 func (p *process) ends(e *execution, succeeded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.ended, e.succeeded = true, succeeded
+	e.ended, e.succeeded, e.at = true, succeeded, time.Now()
+	e.cancelled = e.ctx.Err() != nil
+	if succeeded {
+		clear(p.firstFailed)
+	}
 }
 
 // firsts counts the calls with the number 1.

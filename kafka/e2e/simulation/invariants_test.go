@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
@@ -111,7 +113,7 @@ func (w *world) checkChange(p *process, key string, before, now *entry, wrong fu
 	case now.owner != before.owner:
 		w.checkClaim(p, before, now, wrong)
 	default:
-		w.checkSettlement(p, before, now, wrong)
+		w.checkSettlement(p, key, before, now, wrong)
 	}
 	h.token = max(h.token, now.token)
 	h.prints[string(now.fingerprint)] = true
@@ -175,7 +177,7 @@ func (w *world) checkClaim(p *process, before, now *entry, wrong func(string, ..
 }
 
 // checkSettlement checks a step that kept the owner.
-func (w *world) checkSettlement(p *process, before, now *entry, wrong func(string, ...any)) {
+func (w *world) checkSettlement(p *process, key string, before, now *entry, wrong func(string, ...any)) {
 	released := before.retry == 0 && now.retry != 0
 	switch {
 	case w.owners[now.owner] != p:
@@ -188,6 +190,65 @@ func (w *world) checkSettlement(p *process, before, now *entry, wrong func(strin
 		wrong("has other attempts under the same owner")
 	case now.status == started && now.lease < before.lease:
 		wrong("has a shorter lease")
+	case released:
+		p.checkRelease(w.of(key).calls, before, now, wrong)
+	}
+}
+
+// checkRelease checks whether the attempt of a handler that failed was given back, and how long its key is delayed.
+func (p *process) checkRelease(calls []*execution, before, now *entry, wrong func(string, ...any)) {
+	i := slices.IndexFunc(calls, func(e *execution) bool { return e.process == p && e.token == now.token })
+	if i < 0 {
+		return // no handler began
+	}
+	e := calls[i]
+	if !e.ended || e.succeeded || e.cancelled || e.thrown || idem.IsPermanent(e.err) {
+		return
+	}
+	counted := now.attempts == before.attempts
+	switch {
+	case errors.Is(e.err, errForNow) && e.record.payment.Kind == waiting && counted:
+		wrong("has counted an attempt at which what the handler needs was unavailable")
+	case e.record.payment.Kind != waiting && !counted && p.is("IDEMSK_OUTAGE_FAILURES", "off") && p.after.is("IDEMSK_OUTAGE_FAILURES", "off"):
+		wrong("has not counted an attempt that failed")
+	}
+	delay := e.delay
+	if counted && delay == 0 && now.attempts < p.maxAttempts { // otherwise its dead letter was not sent, which is tried again soon
+		delay = p.delayAfter(now.attempts)
+	}
+	if end := e.at.Add(p.offset + delay).UnixMilli(); now.retry < end-1 {
+		wrong("may be claimed %d ms before the delay of its attempt is over", end-now.retry)
+	}
+	p.checkOutage(e, counted, wrong)
+}
+
+// delayAfter is the shortest delay after an attempt.
+func (p *process) delayAfter(attempt int64) time.Duration {
+	d := p.variables().duration("IDEMSK_RETRY_DELAY")
+	for range attempt - 1 {
+		d = min(4*d, 5*time.Minute)
+	}
+	return d * 3 / 4
+}
+
+// variables are those of the process's deployment.
+func (p *process) variables() config {
+	if p.deployment > 0 {
+		return p.after
+	}
+	return p.config
+}
+
+// checkOutage checks that an outage of what the handler needs costs few first attempts: those of one key less than IDEMSK_OUTAGE_FAILURES, and those of
+// keys that had failed before, which are no sign of an outage.
+func (p *process) checkOutage(e *execution, counted bool, wrong func(string, ...any)) {
+	c := p.variables()
+	if !counted || !e.down || !e.first || c.is("IDEMSK_OUTAGE_FAILURES", "off") {
+		return
+	}
+	p.firstFailed[e.record.key] = true
+	if most := 2 * c.number("IDEMSK_OUTAGE_FAILURES"); len(p.firstFailed) > most {
+		wrong("is the key number %d whose first attempt an outage costs, with %s", len(p.firstFailed), p.name)
 	}
 }
 

@@ -27,12 +27,16 @@ func TestMain(m *testing.M) {
 
 // The environment variables that make simulate sets.
 const (
-	seedsVariable  = "SIMULATE_SEEDS"  // N or N-M
-	ordersVariable = "SIMULATE_ORDERS" // N or N-M, from 1: each seed is run in each order, exactly; empty for one run of each seed as it happens
+	seedsVariable = "SIMULATE_SEEDS" // N or N-M
+	// N or N-M, from 1: each seed is run in each order, exactly. Empty for one run of each seed as it happens, of which a violation is looked for in
+	// some orders. "none" for one run, and no order.
+	ordersVariable = "SIMULATE_ORDERS"
 	configVariable = "SIMULATE_CONFIG" // the configuration, NAME=VALUE,… of what is not the first value; unset for that of each seed
 	firstVariable  = "SIMULATE_FIRST"  // how many of the records are produced, empty for all
 	onlyVariable   = "SIMULATE_ONLY"   // the faults that may occur, by ID; empty for all
 )
+
+const noOrder = "none"
 
 // shortSeeds are the seeds of make test.
 const shortSeeds = "1-12"
@@ -46,7 +50,10 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	first, last := rangeOf(t, seedsVariable, shortSeeds)
-	order, lastOrder := rangeOf(t, ordersVariable, "0")
+	order, lastOrder := uint64(0), uint64(0)
+	if os.Getenv(ordersVariable) != noOrder {
+		order, lastOrder = rangeOf(t, ordersVariable, "0")
+	}
 	run := func(s scenario) result { return runHere(t, s) }
 	if order > 0 {
 		m := newMachine(t)
@@ -61,11 +68,6 @@ func TestSimulation(t *testing.T) {
 			s := scenario{Seed: seed, order: order, Config: configFrom(t, &seeds, seed), Records: testkit.Number(t, firstVariable, 0, 1), Only: faultsOf(t)}
 			res := run(s)
 			steps += res.Steps
-			if os.Getenv("SIMULATE_TRACE") != "" {
-				for _, e := range res.Trace {
-					t.Logf("%12v  %-70s %s\n", e.At, e.Name, e.What)
-				}
-			}
 			drained = max(drained, res.Drained)
 			if res.eventful() {
 				together.add(s.Config)
@@ -92,7 +94,7 @@ func TestSimulation(t *testing.T) {
 // configFrom returns the configuration that the environment names, or that of a seed.
 func configFrom(t *testing.T, seeds *configs, seed uint64) config {
 	t.Helper()
-	if text, ok := os.LookupEnv(configVariable); ok && text != "-" {
+	if text, ok := os.LookupEnv(configVariable); ok {
 		return configOf(t, text)
 	}
 	return seeds.of(seed)
@@ -125,13 +127,7 @@ func runInstance(t *testing.T, text string) {
 func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 	t.Helper()
 	t.Errorf("seed %d: %s\n%v", s.Seed, res.Violation, s.Config)
-	if os.Getenv("SIMULATE_NOSHRINK") != "" {
-		for _, e := range res.Trace[max(0, len(res.Trace)-400):] {
-			t.Logf("%12v  %-70s %s\n", e.At, e.Name, e.What)
-		}
-		return
-	}
-	if s.order == 0 && os.Getenv("SIMULATE_FAST") == "" {
+	if s.order == 0 && os.Getenv(ordersVariable) != noOrder {
 		m := newMachine(t)
 		if ordered, orderedRes, found := inSomeOrder(t, m, s); found {
 			run, s, res = func(s scenario) result { return m.run(t, s) }, ordered, &orderedRes

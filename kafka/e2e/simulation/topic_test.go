@@ -62,13 +62,15 @@ func placeOf(partition int32, offset, timestamp int64) string {
 	return fmt.Sprintf("%d@%d@%d", partition, offset, timestamp)
 }
 
-// lane identifies the records that are handled in order; "" if there is no order.
+// lane identifies the records that are handled in order; "" if there is no order, as for records without a Kafka key.
 func (s *settings) lane(r *record) string {
 	switch s.config["IDEMSK_ORDER"] {
 	case "partition":
 		return strconv.Itoa(int(r.Partition))
 	case "key":
-		return strconv.Itoa(int(r.Partition)) + " " + string(r.Key)
+		if r.Key != nil {
+			return strconv.Itoa(int(r.Partition)) + " " + string(r.Key)
+		}
 	}
 	return ""
 }
