@@ -66,7 +66,7 @@ func TestEachDefectIsFound(t *testing.T) {
 			run := exec.CommandContext(t.Context(), program, "-test.run=^TestSimulation$", "-test.v", "-test.timeout=20m")
 			run.Env = append(os.Environ(), "SIMULATE_SEEDS=1-"+strconv.Itoa(most), ordersVariable+"="+noOrder, "GOMEMLIMIT=2GiB")
 			out, _ := run.CombinedOutput() // it fails if it finds a violation
-			found := regexp.MustCompile(`(?s)seed (\d+): (.*?)\n.*\nconfiguration: ([^\n]*)\n`).FindSubmatch(out)
+			found := regexp.MustCompile(`(?s)seed (\d+): (.*?)\n.*\n *configuration: ([^\n]*)\n`).FindSubmatch(out)
 			switch {
 			case found == nil && d.not == "":
 				t.Errorf("is not found within %d seeds: %.300s", most, out[max(0, len(out)-300):])
