@@ -71,14 +71,23 @@ func (c config) others() map[string]string {
 	return some
 }
 
-// String returns the values that are not the first ones, as SIMULATE_CONFIG has them.
-func (c config) String() string {
-	var words []string
+// names returns the names of the dimensions whose values are not the first ones.
+func (c config) names() (names []string) {
 	some := c.others()
 	for i := range dimensions {
-		if v, ok := some[dimensions[i].name]; ok {
-			words = append(words, dimensions[i].name+"="+v)
+		if _, ok := some[dimensions[i].name]; ok {
+			names = append(names, dimensions[i].name)
 		}
+	}
+	return names
+}
+
+// String returns the values that are not the first ones, as SIMULATE_CONFIG has them.
+func (c config) String() string {
+	names := c.names()
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = name + "=" + c[name]
 	}
 	return strings.Join(words, ",")
 }
@@ -319,7 +328,7 @@ func TestConfigurationsHaveEachPair(t *testing.T) {
 func TestConfigurationsAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"host=function,handler=bulk":          "",
-		"host=process,handler=bulk":           "handler=bulk is not possible here: want one of []",
+		"host=process,handler=bulk":           "handler=bulk is not possible here: want one of [\"record\"]",
 		"host=lambda":                         `want one of ["function" "process"]`,
 		"hosts=process":                       "no dimension",
 		"host":                                "want NAME=VALUE",

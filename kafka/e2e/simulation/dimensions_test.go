@@ -42,6 +42,8 @@ var (
 	inProcess  = needs{"host": {"process"}}
 	// Without a queue a record that is never accepted holds up its partition.
 	withLetters = needs{"letters": {"queue", "slow queue"}}
+	// A function behind the layer has no transaction of the store.
+	inStore     = needs{"handler": {"record", "bulk", "bulk that throws"}}
 	fewAttempts = needs{"IDEMSK_MAX_ATTEMPTS": {"3"}}
 	isRedriven  = needs{"redrive": {"topic", "function"}}
 )
@@ -52,14 +54,14 @@ var dimensions = []dimension{
 	{name: "host", values: of("function", "process")},
 	{name: "pollers", values: of("1", "2", "3")},
 	{name: "partitions", values: of("1", "2", "3")},
-	{name: "handler", values: of("record", "bulk", "bulk that throws"), when: inFunction},
+	{name: "handler", values: with(with(with(of("record"), "bulk", inFunction), "bulk that throws", inFunction), "layer", inFunction)},
 	{name: "bisect", values: of("no", "yes"), when: inFunction},
 	{name: "retries", values: of("unlimited", "8"), when: inFunction},
 	{name: "record age", values: of("unlimited", "1m"), when: inFunction},
 	{name: "member", values: of("dynamic", "static"), when: inProcess},
 	{name: "deployment", values: of("none", "same", "other", "claim")},
 	{name: "clocks", values: of("within the skew", "beyond the skew")},
-	{name: "effects", values: of("enlisted", "fenced", "outbox", "none")},
+	{name: "effects", values: with(with(of("none", "fenced"), "enlisted", inStore), "outbox", inStore)},
 	{name: "letters", values: of("queue", "slow queue", "none")},
 
 	// What producers write.

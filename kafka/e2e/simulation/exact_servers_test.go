@@ -27,7 +27,7 @@ func TestOrderIsRepeatedExactly(t *testing.T) {
 		})
 	}
 	t.Run("violation", func(t *testing.T) {
-		s, res, found := inSomeOrder(t, m, scenario{Seed: 3, Config: configOf(t, "IDEMSK_ORDER=key,copies=same partition"), Careless: true})
+		s, res, found := inSomeOrder(t, m, scenario{Seed: 3, Config: configOf(t, "IDEMSK_ORDER=key,copies=same partition,effects=enlisted"), Careless: true})
 		if again := m.run(t, s); !found || !strings.Contains(res.Violation, `is booked "1" times`) || again.Violation != res.Violation {
 			t.Errorf("%s: %q, and then %q", s.command(), res.Violation, again.Violation)
 		}

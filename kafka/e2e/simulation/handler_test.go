@@ -59,7 +59,7 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 	threw := true
 	defer func() {
 		if threw {
-			p.throw(rs)
+			p.thrown(p.callsOf(rs))
 		}
 	}()
 	for i := range rs {
@@ -72,18 +72,28 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 	return results, nil
 }
 
-// throw records that a call failed as a whole: the handler is called again with the same attempts.
-func (p *process) throw(rs []kafka.RecordAttempt) {
+// callsOf returns the calls for some attempts.
+func (p *process) callsOf(rs []kafka.RecordAttempt) (calls []*execution) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range rs {
 		for _, h := range p.keys {
 			for _, e := range h.calls {
 				if e.process == p && e.token == rs[i].Attempt.Token {
-					e.thrown, e.first = true, false
+					calls = append(calls, e)
 				}
 			}
 		}
+	}
+	return calls
+}
+
+// thrown records that a call failed as a whole: the handler is called again with the same attempts.
+func (p *process) thrown(calls []*execution) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range calls {
+		e.thrown, e.first = true, false
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
 	"github.com/idemsk/idemsk/lambda/app"
@@ -86,7 +87,11 @@ func (p *process) vars(more map[string]string) *host.Vars {
 // start starts a process of the function.
 func (w *world) start(name string) *process {
 	p := w.newProcess(name)
-	fn, err := app.New(p.alive, p.build, p.vars(nil), io.Discard, io.Discard, p.options()...)
+	build := host.Build(p.build)
+	if w.is("handler", "layer") {
+		build = p.buildLayer
+	}
+	fn, err := app.New(p.alive, build, p.vars(nil), io.Discard, io.Discard, p.options()...)
 	if err != nil {
 		panic(err) // the settings are valid
 	}
@@ -106,6 +111,12 @@ func (p *process) build(_ context.Context, base *host.Base) (kafka.Handler, erro
 	return nil, nil // there is a bulk handler instead
 }
 
+// buildLayer is the host.Build of the layer.
+func (p *process) buildLayer(ctx context.Context, base *host.Base) (kafka.Handler, error) {
+	_, _ = p.build(ctx, base) // for the key
+	return layercall.Build(ctx, base)
+}
+
 var errRegistry = errors.New("the schema registry does not answer")
 
 // askRegistry returns a key function that needs a schema registry for some records.
@@ -121,6 +132,14 @@ func (p *process) askRegistry(next kafka.KeyFunc) kafka.KeyFunc {
 
 func (p *process) ended() bool { return p.alive.Err() != nil }
 
+// context returns the context of an invocation.
+func (p *process) context(ctx context.Context, payload []byte) (context.Context, error) {
+	if !p.is("handler", "layer") {
+		return ctx, nil
+	}
+	return layercall.NewContext(ctx, payload, p.runtime)
+}
+
 // invoke invokes the function as Lambda does: a process that does not answer in time is ended.
 func (p *process) invoke(payload []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(p.alive, timeout)
@@ -131,6 +150,11 @@ func (p *process) invoke(payload []byte) ([]byte, error) {
 	answered := make(chan answer, 1)
 	p.running.Go(func() {
 		defer cancel()
+		ctx, err := p.context(ctx, payload)
+		if err != nil {
+			answered <- answer{nil, err}
+			return
+		}
 		out, err := p.fn.Invoke(ctx, payload)
 		answered <- answer{out, err}
 	})
