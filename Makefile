@@ -70,14 +70,19 @@ OPS ?= 1000000
 linear:
 	LINEAR_OPS=$(OPS) LINEAR_SEED=$(SEED) go test -tags servers -count=1 -timeout 3h -v ./internal/linear
 
-## simulate: the whole function in virtual time, with the faults of each seed: crashes, pauses, lost and late requests, redelivered and
-##      concurrent batches, rebalances, deployments. Prints the steps (requests at the services) a second. A seed that fails is shrunk, and the
-##      command that repeats it exactly is printed. SEEDS=7 or SEEDS=1-8000, about a million steps; with ORDERS=1-100 each seed is run in each of
-##      these orders of goroutines, which are repeated exactly and take some ten times longer
+## simulate: functions and consumer processes in virtual time: each seed draws the whole configuration, what producers and operators do, and faults.
+##      Prints the steps (requests at the services) a second, and how many pairs of settings were run together. SEEDS=7 or SEEDS=1-8000; 500 seeds have
+##      each pair. A seed that fails is shrunk, and the command that repeats it exactly is printed: with CONFIG='NAME=VALUE,…', the settings that are not
+##      the first ones of dimensions_test.go. With ORDERS=1-100 each seed is run in each of these orders of goroutines, which are repeated exactly and
+##      take some ten times longer; with ORDERS=none a seed that fails is shrunk as it happens
 SEEDS ?= 1-8000
 simulate:
-	SIMULATE_SEEDS=$(SEEDS) SIMULATE_ORDERS=$(ORDERS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) \
-	  go test -tags synctests -count=1 -timeout 0 -v -run TestSimulation ./kafka/e2e/simulation
+	SIMULATE_SEEDS=$(SEEDS) SIMULATE_ORDERS=$(ORDERS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) $(if $(filter undefined,$(origin CONFIG)),,SIMULATE_CONFIG='$(CONFIG)') \
+	  go test -tags synctests -count=1 -timeout 0 -v -run '^TestSimulation$$' ./kafka/e2e/simulation
+
+## defects: does the simulation find each of the known defects, which are changes of the code, within 2,000 seeds? Prints the table of docs/proof.md
+defects:
+	go test -tags synctests,defects -count=1 -timeout 0 -v -run TestEachDefectIsFound ./kafka/e2e/simulation
 
 ## soak: the example function with redelivered batches and lost replies of its store: is each payment booked once, does the process grow?
 ##      Reports each 30 s. RECORDS=10000000 takes an hour
@@ -135,7 +140,7 @@ MODULES = $$(go list -m -f '{{.Dir}}/...')
 ## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
-	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs,mutants $(MODULES)
+	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs,mutants,defects $(MODULES)
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:
@@ -167,4 +172,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture linear simulate soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean
+.PHONY: help run dev test test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean

@@ -133,7 +133,7 @@ func (g *group) awaitPositions() {
 func (g *group) wait() {
 	for sleep(g.stopping, time.Second) == nil {
 		offsets, err := g.committed()
-		g.world.mu.Lock()
+		g.mu.Lock()
 		left := err != nil || !g.topic.produced || g.operating > 0
 		for i, records := range g.topic.partitions {
 			at := 0
@@ -150,7 +150,7 @@ func (g *group) wait() {
 				}
 			}
 		}
-		g.world.mu.Unlock()
+		g.mu.Unlock()
 		if !left {
 			return
 		}
@@ -217,9 +217,9 @@ func (g *group) consume(ctx context.Context, p *process, name string) error {
 		return err
 	}
 	g.log(p.name, "joins the group")
-	g.world.mu.Lock()
+	g.mu.Lock()
 	g.joins = append(g.joins, time.Since(g.begun))
-	g.world.mu.Unlock()
+	g.mu.Unlock()
 	err = c.Run(ctx)
 	g.log(p.name, "has left the group")
 	return err
@@ -241,9 +241,9 @@ func (g *group) change(f func(committed []int), also func()) {
 	for i := range offsets {
 		offsets[i] = max(0, offsets[i])
 	}
-	g.world.mu.Lock()
+	g.mu.Lock()
 	f(offsets)
-	g.world.mu.Unlock()
+	g.mu.Unlock()
 	if also != nil {
 		also()
 	}

@@ -104,7 +104,7 @@ func (w *world) checkChange(p *process, key string, before, now *entry, wrong fu
 		wrong("was deleted")
 	case before.final() && before.status == now.status && before.token == now.token:
 		wrong("was final and has changed")
-	case before.final() && !(before.status == failed && h.redriven[before.token]) && before.expiry*1000+skew.Milliseconds() > clock:
+	case before.final() && (before.status == completed || !h.redriven[before.token]) && before.expiry*1000+skew.Milliseconds() > clock:
 		wrong("was final, was not redriven, and has changed %d ms before the end of its retention", before.expiry*1000+skew.Milliseconds()-clock)
 	case now.status == started && now.expiry*1000 < now.lease:
 		wrong("can be deleted before its lease ends")

@@ -35,7 +35,7 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 		calls = append(calls, e)
 		switch {
 		case p.ended():
-			<-p.world.stopping.Done() // it does not answer
+			<-p.stopping.Done() // it does not answer
 			return nil, errEnded
 		case errors.Is(err, errPanic):
 			p.thrown(calls)

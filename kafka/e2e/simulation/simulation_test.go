@@ -59,36 +59,20 @@ func TestSimulation(t *testing.T) {
 		m := newMachine(t)
 		run = func(s scenario) result { return m.run(t, s) }
 	}
-	begun, steps, count := time.Now(), 0, map[string]int{}
 	var seeds configs
-	var drained time.Duration
-	together := newPairs()
+	sum := newTally()
 	for seed := first; seed <= last; seed++ {
 		for order := order; order <= lastOrder; order++ {
 			s := scenario{Seed: seed, order: order, Config: configFrom(t, &seeds, seed), Records: testkit.Number(t, firstVariable, 0, 1), Only: faultsOf(t)}
 			res := run(s)
-			steps += res.Steps
-			drained = max(drained, res.Drained)
-			if res.eventful() {
-				together.add(s.Config)
-			}
-			for _, f := range res.Injected {
-				count[f.Kind]++
-			}
 			if res.Violation != "" {
 				report(t, run, s, &res)
 				return
 			}
+			sum.add(&res)
 		}
 	}
-	took := time.Since(begun)
-	t.Logf("seeds %d to %d, %d steps in %v, %.0f steps a second; everything was settled %v after the last fault at most; faults: %v",
-		first, last, steps, took.Round(time.Millisecond), float64(steps)/took.Seconds(), max(0, drained-faulty), count)
-	missing, possible := together.missing()
-	t.Logf("%d of %d pairs of values were run together with a kill, an outage and a redelivery", possible-len(missing), possible)
-	if len(missing) > 0 {
-		t.Logf("some of the others: %q", missing[:min(len(missing), 10)])
-	}
+	t.Logf("seeds %d to %d, %s", first, last, sum)
 }
 
 // configFrom returns the configuration that the environment names, or that of a seed.
@@ -100,13 +84,42 @@ func configFrom(t *testing.T, seeds *configs, seed uint64) config {
 	return seeds.of(seed)
 }
 
-// eventful reports whether a run had a kill, an outage and a redelivery.
-func (r *result) eventful() bool {
+// tally counts what runs had.
+type tally struct {
+	begun   time.Time
+	steps   int
+	drained time.Duration
+	faults  map[string]int // by kind
+	pairs   pairs          // of values, in runs that had a kill, an outage and a redelivery
+}
+
+func newTally() *tally {
+	return &tally{begun: time.Now(), faults: make(map[string]int), pairs: newPairs()}
+}
+
+func (c *tally) add(res *result) {
+	c.steps += res.Steps
+	c.drained = max(c.drained, res.Drained)
 	kinds := make(map[string]bool)
-	for _, f := range r.Injected {
+	for _, f := range res.Injected {
 		kinds[f.Kind] = true
+		c.faults[f.Kind]++
 	}
-	return kinds[crash] && (kinds[outage] || kinds[storeDown]) && (kinds[redelivery] || kinds[duplicate] || kinds[rebalance])
+	if kinds[crash] && (kinds[outage] || kinds[storeDown]) && (kinds[redelivery] || kinds[duplicate] || kinds[rebalance]) {
+		c.pairs.add(res.Config)
+	}
+}
+
+func (c *tally) String() string {
+	took := time.Since(c.begun)
+	missing, possible := c.pairs.missing()
+	text := fmt.Sprintf("%d steps in %v, %.0f steps a second; everything was settled %v after the last fault at most; faults: %v\n"+
+		"%d of %d pairs of values were run together with a kill, an outage and a redelivery", c.steps, took.Round(time.Millisecond), float64(c.steps)/took.Seconds(),
+		max(0, c.drained-faulty).Round(time.Second), c.faults, possible-len(missing), possible)
+	if len(missing) > 0 {
+		text += fmt.Sprintf("; some of the others: %q", missing[:min(len(missing), 5)])
+	}
+	return text
 }
 
 // runInstance runs the scenario of a machine, and prints the result.

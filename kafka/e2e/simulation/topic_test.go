@@ -81,7 +81,6 @@ type draft struct {
 	partition int
 	keyless   bool
 	tombstone bool
-	late      bool // it is produced to a partition that was added
 }
 
 // drafts returns what the seed's producers write, in this order. They repeat some payments, use some keys for another payment, and forget some keys.
@@ -201,8 +200,8 @@ func (s *settings) identify(r *record) {
 		r.key = s.hashed(kafka.StoredKey(function, topic, key))
 	}
 	if s.is("IDEMSK_FINGERPRINT", "value") && r.key != r.stored {
-		print := store.FingerprintOf(r.Value)
-		r.print = print[:]
+		sum := store.FingerprintOf(r.Value)
+		r.print = sum[:]
 	}
 }
 

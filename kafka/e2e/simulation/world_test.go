@@ -170,9 +170,9 @@ func (w *world) createTables(t *testing.T) {
 	}
 }
 
-// traced reports whether what the store does is compared with the model, which knows neither clocks beyond the skew nor deletions by operators.
+// traced reports whether what the store does is compared with the model, which knows neither clocks beyond the skew nor deletions.
 func (w *world) traced() bool {
-	return w.is("clocks", "within the skew") && w.is("delete entries", "no")
+	return w.is("clocks", "within the skew") && w.is("delete entries", "no") && w.retention > faulty
 }
 
 func (w *world) createQueue(t *testing.T) {
