@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -37,15 +38,16 @@ type group struct {
 	gate    gate // held while the group has no members
 	gone    bool // it was deleted, so that it begins without offsets; guarded by gate
 	active  sync.WaitGroup
-	joins   []time.Duration // when processes joined, guarded by w.mu
-	drained context.Context //nolint:containedctx // done when all members are to leave
+	joins   []time.Duration          // when processes joined, guarded by w.mu
+	members map[string]time.Duration // those that have not ended, and when they joined; guarded by w.mu
+	drained context.Context          //nolint:containedctx // done when all members are to leave
 	drain   context.CancelFunc
 }
 
 // deliverToGroup delivers all records.
 func (w *world) deliverToGroup(t *testing.T) {
 	t.Helper()
-	g := &group{world: w, network: new(kfake.VirtualNetwork), gate: newGate()}
+	g := &group{world: w, members: make(map[string]time.Duration), network: new(kfake.VirtualNetwork), gate: newGate()}
 	g.ended, g.end = context.WithCancel(w.stopping)
 	g.drained, g.drain = context.WithCancel(g.ended)
 	defer g.end()
@@ -105,6 +107,9 @@ func (g *group) groupState() string {
 // committed returns the committed offset of a partition, -1 for none.
 func (g *group) committed() (offsets []int, err error) {
 	answer, err := g.admin.FetchOffsets(g.stopping, function)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		err = nil // it was deleted, or has committed nothing
+	}
 	for i := range g.partitionCount() {
 		at := -1
 		if o, ok := answer.Lookup(topic, int32(i)); ok {
@@ -136,10 +141,12 @@ func (g *group) wait() {
 		g.mu.Lock()
 		left := err != nil || !g.topic.produced || g.operating > 0
 		for i, records := range g.topic.partitions {
-			at := 0
-			if i < len(offsets) {
-				at = offsets[i]
+			if i >= len(offsets) { // it was just added
+				left = left || len(records) > 0
+				continue
 			}
+			at := offsets[i]
+			g.checkPosition(i, at)
 			left = left || len(records) > max(0, at)
 			for _, r := range records[:max(0, min(at, len(records)))] {
 				if g.skipped(r) {
@@ -161,8 +168,25 @@ func (g *group) wait() {
 func (g *group) skipped(r *record) bool {
 	at := g.topic.addedAt[r.Partition]
 	return g.is(startAt, "latest") && at > 0 && slices.ContainsFunc(g.joins, func(joined time.Duration) bool {
-		return joined > at-time.Second && joined < r.at+10*time.Second
+		return joined > at-noticed && joined < at+noticed
 	})
+}
+
+// noticed is within what time members have noticed an added partition, and have committed where they begin to read it.
+const noticed = 15 * time.Second
+
+// checkPosition checks that with IDEMSK_KAFKA_RESET=latest members have committed where they begin. The caller holds w.mu.
+func (g *group) checkPosition(partition, committed int) {
+	now := time.Since(g.begun)
+	if !g.is(startAt, "latest") || committed >= 0 || now < noticed || now < g.topic.addedAt[int32(partition)]+noticed || len(g.members) == 0 {
+		return
+	}
+	for _, joined := range g.members {
+		if now < joined+noticed {
+			return
+		}
+	}
+	g.violatedLockedf("", "partition %d is read, and its position is not committed", partition)
 }
 
 // member runs processes one after another until all records are committed.
@@ -190,6 +214,9 @@ func (g *group) member(name string) {
 		stop()
 		drain()
 		p.end()
+		g.mu.Lock()
+		delete(g.members, p.name)
+		g.mu.Unlock()
 		g.active.Done()
 		_ = sleep(g.stopping, time.Duration(g.dice.between(100, 3000, "restart of "+p.name))*time.Millisecond)
 	}
@@ -219,6 +246,7 @@ func (g *group) consume(ctx context.Context, p *process, name string) error {
 	g.log(p.name, "joins the group")
 	g.mu.Lock()
 	g.joins = append(g.joins, time.Since(g.begun))
+	g.members[p.name] = time.Since(g.begun)
 	g.mu.Unlock()
 	err = c.Run(ctx)
 	g.log(p.name, "has left the group")
@@ -257,7 +285,7 @@ func (g *group) change(f func(committed []int), also func()) {
 			want.Add(kadm.Offset{Topic: topic, Partition: int32(i), At: int64(at), LeaderEpoch: -1})
 		}
 	}
-	for g.commit(want) != nil { // brokers refuse it while members that died are in the group
+	for err = g.commit(want); err != nil; err = g.commit(want) { // brokers refuse it while members that died are in the group
 		if sleep(g.ended, time.Second) != nil {
 			return
 		}
@@ -269,7 +297,9 @@ func (g *group) deleteOffsets() {
 	g.gone = true
 	for {
 		answer, err := g.admin.DeleteGroup(g.ended, function)
-		if err == nil && answer.Err == nil || sleep(g.ended, time.Second) != nil { // brokers refuse it while members that died are in the group
+		// Brokers refuse it while members that died are in the group.
+		gone := err == nil && (answer.Err == nil || errors.Is(answer.Err, kerr.GroupIDNotFound))
+		if gone || sleep(g.ended, time.Second) != nil {
 			return
 		}
 	}

@@ -202,7 +202,8 @@ func (p *process) checkRelease(calls []*execution, before, now *entry, wrong fun
 		return // no handler began
 	}
 	e := calls[i]
-	if !e.ended || e.succeeded || e.cancelled || e.thrown || idem.IsPermanent(e.err) {
+	over := before.lease < time.Now().Add(p.offset).UnixMilli() // then the error decides nothing, because the handler may have been cancelled
+	if over || !e.ended || e.succeeded || e.cancelled || e.thrown || idem.IsPermanent(e.err) {
 		return
 	}
 	counted := now.attempts == before.attempts

@@ -227,6 +227,7 @@ func (w *world) addPartitions(h operated) {
 	defer w.mu.Unlock()
 	w.topic.partitions = append(w.topic.partitions, nil)
 	w.topic.addedAt[int32(len(w.topic.partitions)-1)] = time.Since(w.begun)
+	w.trace = append(w.trace, event{time.Since(w.begun), "operator", "adds a partition"})
 }
 
 // moveOffsets moves or deletes the committed offsets.

@@ -49,7 +49,7 @@ func (w *world) produce(publish func(*record)) {
 		defer w.mu.Unlock()
 		w.topic.produced = true
 	}()
-	pause := time.Duration(w.dice.between(0, 400, "production")) * time.Millisecond
+	pause := time.Duration(w.dice.between(0, pick(w.dice, "pace", 5, 50, 400), "production")) * time.Millisecond
 	for i, dr := range w.drafts(w.dice) {
 		if w.Records > 0 && i >= w.Records {
 			return

@@ -60,13 +60,13 @@ const (
 	deployment      = "deployment"       // processes are replaced by ones with another configuration
 )
 
-// requestFaults are the faults of single requests, with the most that one in a hundred requests has of each.
+// requestFaults are the faults of single requests, with the most of a hundred requests that have each.
 var requestFaults = []struct {
 	kind    string
 	percent int
 }{
 	{refused, 4}, {reset, 4}, {lostReply, 8}, {silent, 3}, {silentReply, 4}, {late, 5}, {throttled, 8}, {internal, 4}, {internalApplied, 4},
-	{conflict, 8}, {partial, 20},
+	{conflict, 8}, {partial, 60},
 }
 
 // period is a fault that lasts for some time. Times are in ms.

@@ -21,7 +21,7 @@ type settings struct {
 }
 
 func settingsOf(d dice, c config) settings {
-	s := settings{config: c, after: c, payments: d.between(4, 16, "payments")}
+	s := settings{config: c, after: c, payments: d.between(4, 20, "payments")}
 	s.lease, s.retention = s.duration("IDEMSK_LEASE"), s.duration("IDEMSK_RETENTION")
 	s.maxAttempts = int64(s.number("IDEMSK_MAX_ATTEMPTS"))
 	s.pollers, s.partitions = s.number("pollers"), s.number("partitions")
