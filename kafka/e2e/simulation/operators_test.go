@@ -258,10 +258,7 @@ func (w *world) moveOffsets(h operated) {
 				}
 			}
 			for j := from; j < committed[i]; j++ {
-				records[j].lost = "an operator moved the offsets forward"
-				if records[j].key != "" {
-					delete(w.of(records[j].key).delivered, records[j].redrive)
-				}
+				w.lose(records[j], "an operator moved the offsets forward")
 			}
 			w.trace = append(w.trace, event{time.Since(w.begun), "operator", name + " from " + strconv.Itoa(from) + " to " + strconv.Itoa(committed[i])})
 		}
@@ -279,7 +276,7 @@ func (w *world) recreate(h operated) {
 	h.change(func(committed []int) {
 		for i, records := range w.topic.partitions {
 			for _, r := range records[min(committed[i], len(records)):] {
-				r.lost = "the topic was deleted"
+				w.lose(r, "the topic was deleted")
 			}
 			w.topic.partitions[i] = nil
 		}

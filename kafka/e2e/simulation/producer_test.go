@@ -79,6 +79,14 @@ func (w *world) partitionCount() int {
 	return len(w.topic.partitions)
 }
 
+// lose records why nothing needs to become of a record. The caller holds w.mu.
+func (w *world) lose(r *record, why string) {
+	r.lost = why
+	if r.key != "" {
+		delete(w.of(r.key).delivered, r.redrive)
+	}
+}
+
 // recordAt returns the record of a place; nil if there is none.
 func (w *world) recordAt(place string) *record {
 	w.mu.Lock()

@@ -114,7 +114,7 @@ func (s *eventSource) take(poller int) *batch {
 	for i := range s.partitions() {
 		p, records := &s.parts[i], s.topic.partitions[i]
 		for p.poller == poller && p.committed < len(records) && s.tooOld(records[p.committed]) {
-			records[p.committed].lost = "it is older than the event source's maximum"
+			s.lose(records[p.committed], "it is older than the event source's maximum")
 			p.committed++
 		}
 		if p.poller != poller || p.committed >= len(records) {
@@ -200,7 +200,7 @@ func (s *eventSource) advance(p *partitionState, one part, to int, failed bool) 
 	}
 	for _, r := range one.records {
 		if int(r.Offset) >= p.committed {
-			r.lost = "the event source's retries are used up"
+			s.lose(r, "the event source's retries are used up")
 		}
 	}
 	p.committed, p.failures, p.most = max(p.committed, one.to), 0, 0
