@@ -14,7 +14,10 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-var errBoom = errors.New("boom")
+var (
+	errBoom    = errors.New("boom")
+	errNetwork = errors.New("test: connection reset")
+)
 
 func TestBulkHandlerGetsOnlyItemsToExecute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -235,6 +235,19 @@ func TestRangeLostWhileAHandlerRuns(t *testing.T) {
 	})
 }
 
+// A key of several records of a batch is claimed, so that the second is compared with what the first has requested.
+func TestRangeClaimsAKeyOfTwoRecords(t *testing.T) {
+	p := newPartitions(t, []string{"a", "b", "a"})
+	one := p.byRange()
+	items := one.items(0, 0, 3)
+	items[2].Task.Fingerprint = store.FingerprintOf([]byte("another request"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	one.run(ctx, items, rangeOf(0, items))
+	p.wantEnded(endsOf(items), "Executed Executed Mismatched")
+	p.wantRuns("a attempt 1", "b attempt 1")
+}
+
 // Of two partitions with one key, one completes it.
 func TestKeyInTwoRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

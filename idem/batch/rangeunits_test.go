@@ -86,7 +86,7 @@ func TestPriceOfRanges(t *testing.T) {
 
 // The price of a long run of fresh items of a stream, in lanes of three ranges: by partition, and by key in each of them.
 func TestPriceOfRangesOfAStream(t *testing.T) {
-	const items, parts = 30_000, 3
+	const items, parts = 9_000, 3
 	for _, keys := range []int{1, 300} {
 		t.Run(fmt.Sprint(keys, " lanes in a partition"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,22 +177,24 @@ func TestStreamTakesKeysOverAlone(t *testing.T) {
 			s.hold(fmt.Sprint("dead", i), time.Second)
 		}
 		pass(2 * time.Second)
-		inProgress := 0
-		alone := func(string) func(context.Context) error {
+		var inProgress atomic.Int64
+		handler := func(takesOver bool) func(context.Context) error {
 			return func(context.Context) error {
-				inProgress++
-				defer func() { inProgress-- }()
-				if n := s.held(); inProgress > 1 || n > 1 {
-					t.Errorf("%d handlers, %d keys claimed", inProgress, n)
+				n, held := inProgress.Add(1), s.held()
+				defer inProgress.Add(-1)
+				if takesOver && (n > 1 || held > 1) {
+					t.Errorf("%d handlers, %d keys claimed", n, held)
 				}
-				pass(time.Millisecond)
+				pass(20 * time.Millisecond)
 				return nil
 			}
 		}
 		for i := range 40 {
-			key := fmt.Sprint("dead", i)
-			s.stream.Add(in(fmt.Sprint("lane", i%8), s.item(key, key, alone(key)))...)
-			s.add(fmt.Sprint("other", i%8), fmt.Sprint("k", i))
+			for _, name := range []string{"other", "dead"} {
+				key := fmt.Sprint(name, i)
+				s.stream.Add(in(fmt.Sprint(name, " lane", i%8), s.item(key, key, handler(name == "dead")))...)
+			}
+			pass(3 * time.Millisecond)
 		}
 		pass(time.Minute)
 		synctest.Wait()
@@ -263,5 +266,26 @@ func TestStreamReleasesClaimsThatHaveWaitedTooLong(t *testing.T) {
 			t.Errorf("%d attempts, %v", rec.Attempts, err)
 		}
 		s.close()
+	})
+}
+
+// A record begins only when its position is written to the lease of its partition.
+func TestStreamWaitsUntilPositionsAreReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const far = 5000 // behind what the claim of the lease reserves
+		m := newMembers(t, numbered(far+1))
+		s := m.byRange()
+		var lost atomic.Bool
+		s.requests.drop = func(op string) bool { return op == "extend" && lost.Load() }
+		s.add(0, 0, 1)
+		pass(time.Second)
+		lost.Store(true)
+		s.add(0, far, far+1)
+		pass(time.Second)
+		equal(t, "records settled while extensions are lost", s.settledNow(), 1)
+		lost.Store(false)
+		pass(time.Minute)
+		equal(t, "records settled", s.settledNow(), 2)
+		s.revoke(t.Context(), 0)
 	})
 }

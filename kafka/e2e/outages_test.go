@@ -5,14 +5,11 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
@@ -78,72 +75,6 @@ func TestBrokersAreGoneForAWhile(t *testing.T) {
 			})
 		})
 	}
-}
-
-// failingStore is a store that can be down.
-type failingStore struct {
-	*memstore.Store
-	down atomic.Bool
-}
-
-var errDown = errors.New("the store is down")
-
-func (s *failingStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
-	if !s.down.Load() {
-		return s.Store.Claim(ctx, reqs)
-	}
-	results := make([]store.ClaimResult, len(reqs))
-	for i := range results {
-		results[i].Err = errDown
-	}
-	return results
-}
-
-func (s *failingStore) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
-	if !s.down.Load() {
-		return s.Store.Look(ctx, reqs)
-	}
-	return s.Claim(ctx, reqs)
-}
-
-func (s *failingStore) Settle(ctx context.Context, ss []store.Settlement) []error {
-	if !s.down.Load() {
-		return s.Store.Settle(ctx, ss)
-	}
-	errs := make([]error, len(ss))
-	for i := range errs {
-		errs[i] = errDown
-	}
-	return errs
-}
-
-// While the store is down, no handler is called and no offset is passed. Afterwards everything is handled.
-func TestStoreIsDownForAWhile(t *testing.T) {
-	inBubble(t, 2, func(f *fixture) {
-		st := &failingStore{Store: memstore.New(memstore.Config{BatchSize: 25})}
-		f.store = st
-		f.produce(0, 50, 0, 1)
-		c := f.start(func(cfg *consumer.Config) { cfg.PartitionRecords = 100 })
-		f.until("all are handled", func() bool { return f.calledOnce(100) && f.offsets()[0] == 50 })
-		st.down.Store(true)
-		for i := range 10 {
-			f.produce(50+i*100, 100, 0, 1)
-			<-time.After(time.Minute)
-		}
-		if n, _ := f.called(); n != 100 {
-			f.Errorf("%d records were handled while the store was down", n-100)
-		}
-		f.wantOffsets(50, 50)
-		if s := c.Stats().Partitions; !s[0].Paused || !s[1].Paused || s[0].Records > 200 {
-			f.Errorf("%+v; want both partitions paused", s)
-		}
-		st.down.Store(false)
-		f.until("all are handled", func() bool { return f.offsets()[0] == 1050 && f.offsets()[1] == 1050 })
-		c.mustEnd()
-		if !f.calledOnce(2100) {
-			f.Error("records were handled twice or not at all")
-		}
-	})
 }
 
 // A record whose dead letter can't be sent stops its lane. Others go on, and its offset is not passed before the letter is sent.

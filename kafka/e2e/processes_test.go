@@ -85,6 +85,7 @@ func TestKilledMember(t *testing.T) {
 		"replaced, static member": {true, []string{"IDEMSK_KAFKA_INSTANCE_ID=a"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each has a group of its own
 			env := []string{"IDEMSK_KAFKA_SESSION_TIMEOUT=" + session.String(), "IDEMSK_KAFKA_GROUP=" + name}
 			first := startProcess(t, f.brokers, slices.Concat(env, tc.static)...)
 			first.says("partitions assigned.*\"total\":2")

@@ -49,9 +49,6 @@ func (s *fixture) deliverOnce(event *msk.Event) (reported []string, answered boo
 	if s.ledger.dead {
 		s.ledger.dead, s.letters.on, s.consumer = false, nil, nil
 		s.store.up()
-		if s.revive != nil {
-			s.revive()
-		}
 		return nil, false
 	}
 	var batchErr *msk.BatchError

@@ -11,9 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
@@ -33,7 +32,7 @@ const timeout = 5 * time.Minute
 // fixture is a consumer with its surroundings. What outlives the process is in the store, the letters and the ledger. A test
 // sets engine and cfg before the first delivery.
 type fixture struct {
-	t       rapid.TB
+	t       testing.TB
 	engine  idem.Config
 	cfg     msk.Config
 	store   *spy
@@ -42,12 +41,11 @@ type fixture struct {
 	log     *logbook
 	reports []kafka.Report
 	end     func() // ends the invocation
-	revive  func() // is called when a process that died is followed by another
 
 	consumer *msk.Consumer
 }
 
-func newFixture(t rapid.TB) *fixture {
+func newFixture(t testing.TB) *fixture {
 	s := &fixture{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(), letters: &letters{}, log: &logbook{}}
 	s.cfg = msk.Config{
 		Records: kafka.Config{
@@ -161,7 +159,6 @@ type ledger struct {
 	calls   map[string]int // by key
 	effects map[string]int // by key
 	order   []string       // places, as they were begun
-	booked  []string       // places, as they had their effects
 	running int
 	most    int  // records that ran at once
 	dead    bool // the process has died: no effect any more
@@ -196,10 +193,7 @@ func (l *ledger) handle(ctx context.Context, r msk.Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	book := func() {
-		l.effects[key]++
-		l.booked = append(l.booked, r.Source())
-	}
+	book := func() { l.effects[key]++ }
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -325,21 +319,21 @@ func (l *logbook) about(source string) map[string]any {
 // pass waits for d of the synctest bubble's time.
 func pass(d time.Duration) { <-time.After(d) }
 
-func equal[T comparable](t rapid.TB, what string, got, want T) {
+func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s is %v; want %v", what, got, want)
 	}
 }
 
-func equalSlices[T comparable](t rapid.TB, what string, got []T, want ...T) {
+func equalSlices[T comparable](t testing.TB, what string, got []T, want ...T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s are %v; want %v", what, got, want)
 	}
 }
 
-func wantErr(t rapid.TB, err error, targets ...error) {
+func wantErr(t testing.TB, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {
 		if !errors.Is(err, target) {
@@ -349,7 +343,7 @@ func wantErr(t rapid.TB, err error, targets ...error) {
 }
 
 // wantContains checks that a text contains all wanted parts.
-func wantContains(t rapid.TB, text string, wants ...string) {
+func wantContains(t testing.TB, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
 		if !strings.Contains(text, want) {

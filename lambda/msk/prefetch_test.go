@@ -3,15 +3,11 @@ package msk_test
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
@@ -21,7 +17,7 @@ import (
 )
 
 // newBatchedFixture returns a fixture whose store takes n elements per request.
-func newBatchedFixture(t rapid.TB, n int) *fixture {
+func newBatchedFixture(t testing.TB, n int) *fixture {
 	s := newFixture(t)
 	s.store.Store = memstore.New(memstore.Config{BatchSize: n})
 	return s
@@ -379,69 +375,4 @@ func TestLateFailureOfACompletionStopsItsLane(t *testing.T) {
 		equal(t, "completion failed", s.last().CompletionFailed, 1)
 		checkCounts(t, s.last())
 	})
-}
-
-// TestPlainAndBatchedStoresEndAlike processes the same batch on a plain store and on batching stores, with effects that commit
-// with the completion, and with claims by partition. Records share keys, are invalid, fail, and kill their process, and the store
-// and the queue fail at random. Batches are redelivered as an ESM does. In the end the keys have the same states, the same
-// records have dead letters, and every key has the same effects.
-//
-// Attempts differ, because a crash charges prefetched claims. The limit is therefore higher than needed.
-func TestPlainAndBatchedStoresEndAlike(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		records := drawRecords(t)
-		order := rapid.SampledFrom([]kafka.Order{kafka.ByPartition, kafka.ByKey, kafka.Unordered}).Draw(t, "order")
-		concurrency := rapid.IntRange(1, 4).Draw(t, "concurrency")
-		plans := map[string][]string{}
-		for _, key := range keysOf(records) {
-			plans[key] = rapid.SliceOfN(rapid.SampledFrom([]string{"succeed", "fail", "be unavailable", "panic", "never succeed", "die"}), 0, 2).Draw(t, "fates of "+key)
-		}
-		draws := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 60).Draw(t, "faults")
-		run := func(size int, atomic, byRange bool) (end string) {
-			rapid.SyncTest(t, func(t *rapid.T) {
-				s := newBatchedFixture(t, size)
-				s.engine = idem.Config{MaxAttempts: 50, Lease: 10 * time.Second, ClaimByRange: byRange}
-				s.cfg.Records.Order, s.cfg.Records.Concurrency = order, concurrency
-				s.ledger.atomic = atomic
-				faults := &faults{draws: draws}
-				faults.install(s)
-				s.revive = func() { faults.install(s) }
-				for key, fates := range plans {
-					s.ledger.on[key] = play(s, fates)
-				}
-				s.deliverAll(records...)
-				end = ending(s)
-			})
-			return end
-		}
-		plain := run(1, false, false)
-		for _, other := range []struct {
-			size            int
-			atomic, byRange bool
-		}{{size: 2}, {size: 25}, {1, true, false}, {25, true, false}, {25, false, true}, {1, true, true}, {25, true, true}} {
-			if end := run(other.size, other.atomic, other.byRange); end != plain {
-				t.Fatalf("%+v:\n%s\nplain:\n%s", other, end, plain)
-			}
-		}
-	})
-}
-
-// ending returns the final keys, dead letters and effects as text. If records that share a key differ, which one comes first
-// depends on the scheduling of partitions, so the number of refused ones is omitted.
-func ending(s *fixture) string {
-	var lines []string
-	for key, status := range s.keys() {
-		if strings.Contains(key, "#") {
-			key = strings.TrimPrefix(key, "ledger#payments#")
-			lines = append(lines, fmt.Sprintf("%s: %s, %d effects", key, status, s.ledger.effects[key]))
-		}
-	}
-	slices.Sort(lines)
-	letters := map[string]bool{}
-	for i := range s.letters.sent {
-		if key := s.letters.sent[i].IdempotencyKey; strings.Contains(key, "#") { // not one that stands for a record's place
-			letters[key] = true
-		}
-	}
-	return strings.Join(lines, "\n") + fmt.Sprintf("\n%d dead letters", len(letters))
 }

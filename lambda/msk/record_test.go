@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"pgregory.net/rapid"
+	"testing"
 
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -98,12 +97,12 @@ func (r record) json() string {
 	return out + `,"headers":[` + strings.Join(hs, ",") + `]}`
 }
 
-func batchOf(t rapid.TB, records ...record) *msk.Event {
+func batchOf(t testing.TB, records ...record) *msk.Event {
 	t.Helper()
 	return decode(t, payload(records...))
 }
 
-func decode(t rapid.TB, payload []byte) *msk.Event {
+func decode(t testing.TB, payload []byte) *msk.Event {
 	t.Helper()
 	event, err := msk.Decode(payload)
 	if err != nil {
@@ -113,7 +112,7 @@ func decode(t rapid.TB, payload []byte) *msk.Event {
 }
 
 // one decodes an event with a single record.
-func one(t rapid.TB, r record) *msk.Record {
+func one(t testing.TB, r record) *msk.Record {
 	t.Helper()
 	r.place = cmp.Or(r.place, "payments-0@7")
 	return &decode(t, payload(r)).Partitions[0].Records[0]

@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
@@ -16,7 +14,7 @@ import (
 )
 
 // checkCounts checks that every record of a batch was counted once.
-func checkCounts(t rapid.TB, r kafka.Report) {
+func checkCounts(t testing.TB, r kafka.Report) {
 	t.Helper()
 	sum := r.Executed + r.Replayed + r.ReplayedFailed + r.Duplicates + r.DeadLettered + r.FailedOpen + r.Unprotected + r.Retried +
 		r.InFlight + r.NotStarted + r.CompletionFailed + r.StoreDown + r.Overruns

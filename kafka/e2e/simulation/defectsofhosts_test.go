@@ -144,7 +144,7 @@ var defectsOfStreams = []defect{
 		name:   "a stream takes keys over beside other handlers",
 		undoes: "S7",
 		shows:  "innocent records are charged attempts for one that kills its process",
-		test:   "idem/batch TestEveryItemOfAStreamEndsOnce",
+		test:   "idem/batch TestStreamTakesKeysOverAlone",
 		changes: []replacement{{
 			"idem/batch/streamrun.go",
 			"return !st.alone && st.running == 0 && claims.calls == 0 && claims.relCalls == 0 && len(claims.releases) == 0",

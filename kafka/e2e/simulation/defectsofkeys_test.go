@@ -329,7 +329,7 @@ var defectsOfRanges = []defect{
 		name:    "records of a batch that share a key need no claims",
 		undoes:  "rule P3",
 		shows:   "two handlers of a payment at the same time",
-		test:    "lambda/msk TestPlainAndBatchedStoresEndAlike",
+		test:    "idem/batch TestRangeClaimsAKeyOfTwoRecords",
 		changes: []replacement{{"idem/batch/ranges.go", "it.Unprotected || byKey(it)", "it.Unprotected"}},
 	}, {
 		name:    "a lease is released although a settlement has no answer",

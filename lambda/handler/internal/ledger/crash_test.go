@@ -24,7 +24,7 @@ import (
 // The crash test delivers crashBatches of crashBatch payments each (longCrashBatches in make test-long), and kills crashKills deliveries
 // of each at one of the first crashRequests requests.
 const (
-	crashBatches, longCrashBatches = 25, 100
+	crashBatches, longCrashBatches = 15, 100
 
 	crashBatch    = 100
 	crashKills    = 2
@@ -36,8 +36,6 @@ const (
 func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
 	for name, env := range map[string]map[string]string{
 		"claims by key":                        {"IDEMSK_CLAIM": "key"},
-		"claims by partition":                  {"IDEMSK_CLAIM": "partition"},
-		"claims by key, with the outbox":       {"IDEMSK_CLAIM": "key", "IDEMSK_OUTBOX": "on"},
 		"claims by partition, with the outbox": {"IDEMSK_CLAIM": "partition", "IDEMSK_OUTBOX": "on"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +119,7 @@ func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string]
 	}
 	t.Logf("%d relays died at work; %d batches of events came again, %d records of %d events", stream.Died, second.Again, second.Records, stream.Items())
 	second.WantAll(stream.Items() + crashBatch)
-	if stream.Died < 5 {
+	if stream.Died < 3 {
 		t.Errorf("only %d relays died", stream.Died)
 	}
 	books.WantOnce(t, made)

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
 )
@@ -53,29 +52,14 @@ func TestABadRecordCostsOneRecord(t *testing.T) {
 	python, node := languages(t, "bookings.handler")
 	layer := buildLayer(t)
 	python, node = layer+" "+python, layer+" "+node
-	program := buildBookings(t)
 	for name, r := range map[string]bookingRun{
-		"Node":                        {function: node, records: 1000, bad: 2, attempts: 1},
-		"Node, partial":               {function: node, records: 1000, bad: 2, attempts: 3, partial: true},
-		"Node, bisected":              {function: node, records: 1000, bad: 2, attempts: 3, bisect: true},
-		"Python":                      {function: python, records: 1500, bad: 3, attempts: 1},
-		"Python, a tenth is bad":      {function: python, records: 500, bad: 47, attempts: 2, partial: true},
-		"Node, the answer is a text":  {function: node, records: 1000, attempts: 1, partial: true, env: "ANSWER=done", once: true},
-		"Go, many records in a call":  {function: program, records: 1000, bad: 2, attempts: 1, env: "BULK=on"},
-		"Go, one record in each call": {function: program, records: 1000, bad: 2, attempts: 2, once: true},
+		"Node, bisected":             {function: node, records: 1000, bad: 2, attempts: 3, bisect: true},
+		"Python":                     {function: python, records: 1500, bad: 3, attempts: 1},
+		"Python, a tenth is bad":     {function: python, records: 500, bad: 47, attempts: 2, partial: true},
+		"Node, the answer is a text": {function: node, records: 1000, attempts: 1, partial: true, env: "ANSWER=done", once: true},
 	} {
 		t.Run(name, r.badRecords)
 	}
-}
-
-// buildBookings builds the function in Go, and returns its command.
-func buildBookings(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "bookings")
-	if err := handlertest.Build(program, "github.com/idemsk/idemsk/cmd/idemsk/internal/local/e2e/testdata/bookings"); err != nil {
-		t.Fatal(err)
-	}
-	return "'" + program + "'"
 }
 
 func (r *bookingRun) badRecords(t *testing.T) {

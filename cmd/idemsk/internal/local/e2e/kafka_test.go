@@ -125,10 +125,10 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 // On a real Kafka, with redelivered batches, concurrent batches and killed processes, nothing is lost and the ledger is exact,
 // because bookings commit with their completions. There is no audit.
 func TestExactlyOnce(t *testing.T) {
-	records := testkit.Size(t, 5000, 50_000)
-	o := torture(t, records, local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.1})
+	records := testkit.Size(t, 2500, 50_000)
+	o := torture(t, records, local.Faults{Duplicate: 0.3, Concurrent: 0.3, Kill: 0.2})
 	report := finish(t, o, 20*time.Minute)
-	const recordsForAKill = 2500 // 25 batches, 2 or 3 of them with a process that is killed
+	const recordsForAKill = 2500 // 25 batches, 5 of them with a process that is killed
 	if len(report.Verified.Off) != 0 || report.Verified.Audited || len(report.Kills) < records/recordsForAKill {
 		t.Errorf("off by %v after %d kills; want nothing, after %d at least, and without an audit",
 			report.Verified.Off, len(report.Kills), records/recordsForAKill)
@@ -137,12 +137,12 @@ func TestExactlyOnce(t *testing.T) {
 
 // In plain mode, a booking is repeated only after a kill between the booking and its completion. The run names each.
 func TestKills(t *testing.T) {
-	o := torture(t, testkit.Size(t, 3000, 10_000), local.Faults{Duplicate: 0.1, Concurrent: 0.1, Kill: 0.3})
+	o := torture(t, testkit.Size(t, 2000, 10_000), local.Faults{Duplicate: 0.3, Concurrent: 0.3, Kill: 0.3})
 	// A process that is slow for longer than a lease would explain a repetition too.
 	o.Env = append(o.Env, "IDEMSK_LEDGER=plain", "IDEMSK_LEASE=15s")
 	report := finish(t, o, 10*time.Minute)
-	if len(report.Kills) < 3 {
-		t.Errorf("%d kills; want more", len(report.Kills))
+	if len(report.Kills) == 0 {
+		t.Error("no process was killed")
 	}
 	for _, r := range report.Verified.Repeats {
 		t.Logf("%s: attempt %d, token %d, in invocation %s of %s, killed at %s", r.Key, r.Attempt, r.Token, r.Executor, r.Kill.During, r.Kill.At.Format(time.TimeOnly+".000"))

@@ -22,7 +22,7 @@ import (
 func TestFunctionBehindTheLayer(t *testing.T) {
 	python, _ := languages(t, "bookings.handler")
 	buildLayer(t)
-	records := testkit.Size(t, 5000, 10_000)
+	records := testkit.Size(t, 3000, 10_000)
 	counts := regexp.MustCompile(`([0-9,]+) payments were booked, ([0-9,]+) more than once`)
 	deliver := func(args ...string) (report, payments, doubles string) {
 		t.Helper()
