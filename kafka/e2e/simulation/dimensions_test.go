@@ -97,7 +97,7 @@ var dimensions = []dimension{
 	{name: "IDEMSK_CONCURRENCY", values: of("8", "1", "2")},
 	{name: "IDEMSK_COMMIT_WINDOW", values: of("256", "1", "4")},
 	{name: "IDEMSK_WAIT", values: of("deadline", "0", "700ms")},
-	{name: "IDEMSK_MAX_ATTEMPTS", values: of("16", "3"), shared: true},
+	{name: "IDEMSK_MAX_ATTEMPTS", values: of("8", "3"), shared: true},
 	{name: "IDEMSK_MAX_RESULT", values: of("4096", "0")},
 	{name: "IDEMSK_DEADLINE_MARGIN", values: of("500ms", "3s"), when: inFunction},
 	{name: "IDEMSK_RETENTION", values: of("168h", "20s"), shared: true},

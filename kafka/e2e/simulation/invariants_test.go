@@ -296,7 +296,7 @@ func (w *world) checkLetter(l *letter) {
 	case len(h.prints) > 1 || w.misused(r): // it has no usable key
 	case r.payment.Kind.fails():
 	case r.redrive > 0 && !w.promises(once): // the entry that it would open is gone
-	case attempts > w.maxAttempts, attempts == w.maxAttempts && w.maxAttempts < 10: // processes died, or attempts are few
+	case attempts > w.maxAttempts, attempts == w.maxAttempts && w.maxAttempts < 8: // processes died, or attempts are few
 	case attempts == w.maxAttempts && slices.ContainsFunc(h.calls, func(e *execution) bool { return e.down }): // fewer keys than an outage needs had failed
 	default:
 		w.violatedLockedf(r.source(), "has a dead letter after %d attempts: %s", l.Attempts, l.Error.Message)
