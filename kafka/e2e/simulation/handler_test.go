@@ -42,6 +42,8 @@ type execution struct {
 	cancelled bool          // its claim was lost, or its process is to end
 	thrown    bool          // its call failed as a whole
 	down      bool          // what the handler needs was down
+	inOutage  bool          // it failed, and as many keys had as are an outage
+	begun     time.Time
 }
 
 // live reports whether the call still has its claim.
@@ -250,7 +252,7 @@ func (p *process) work(r *record, attempt int) time.Duration {
 
 // begin records the call of a handler with a claim. The caller calls ends.
 func (p *process) begin(ctx context.Context, r *record, a idem.Attempt) *execution {
-	e := &execution{process: p, ctx: ctx, token: a.Token, record: r, down: p.during(outage), first: a.Number == 1}
+	e := &execution{process: p, ctx: ctx, token: a.Token, record: r, down: p.during(outage), first: a.Number == 1, begun: time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trace = append(p.trace, event{time.Since(p.begun), p.name, "handles " + r.source() + " " + r.key + " " + string(r.payment.Kind) +
@@ -269,6 +271,8 @@ func (p *process) begin(ctx context.Context, r *record, a idem.Attempt) *executi
 		wrong("is handled by %s as attempt %d of %d", p.name, a.Number, p.maxAttempts)
 	}
 	p.checkOrder(r, wrong)
+	p.checkTries(p.keys, wrong)
+	p.checkWindow(wrong)
 	h.calls = append(h.calls, e)
 	return e
 }
@@ -307,11 +311,30 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 		}
 		done := false
 		for _, e := range p.of(earlier.key).calls {
-			done = done || e.succeeded
+			done = done || e.succeeded && !p.transactional() // an effect must be committed before the next one
 		}
 		if !done {
 			wrong("%s is handled before %s, which is earlier in its lane", r.source(), earlier.source())
 		}
+	}
+}
+
+// checkWindow checks that no more completions than the commit window, and with batching off than the handlers at once, have no answer yet.
+func (p *process) checkWindow(wrong func(string, ...any)) {
+	c, n := p.variables(), 0
+	for _, h := range p.keys {
+		for _, e := range h.calls {
+			if e.process == p && e.succeeded && h.entry.status == started && h.entry.token == e.token && h.entry.retry == 0 {
+				n++
+			}
+		}
+	}
+	most := c.number("IDEMSK_COMMIT_WINDOW")
+	if c.is("IDEMSK_BATCHING", "off") {
+		most = max(most, c.number("IDEMSK_CONCURRENCY"))
+	}
+	if n > most {
+		wrong("is handled by %s, and %d completions are not confirmed", p.name, n)
 	}
 }
 
@@ -320,9 +343,7 @@ func (p *process) ends(e *execution, succeeded bool) {
 	defer p.mu.Unlock()
 	e.ended, e.succeeded, e.at = true, succeeded, time.Now()
 	e.cancelled = e.ctx.Err() != nil
-	if succeeded {
-		clear(p.firstFailed)
-	}
+	p.note(e)
 }
 
 // firsts counts the calls with the number 1.

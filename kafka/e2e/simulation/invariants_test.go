@@ -191,27 +191,28 @@ func (w *world) checkSettlement(p *process, key string, before, now *entry, wron
 	case now.status == started && now.lease < before.lease:
 		wrong("has a shorter lease")
 	case released:
-		p.checkRelease(w.of(key).calls, before, now, wrong)
+		p.checkRelease(key, before, now, wrong)
 	}
 }
 
 // checkRelease checks whether the attempt of a handler that failed was given back, and how long its key is delayed.
-func (p *process) checkRelease(calls []*execution, before, now *entry, wrong func(string, ...any)) {
+func (p *process) checkRelease(key string, before, now *entry, wrong func(string, ...any)) {
+	calls := p.of(key).calls
 	i := slices.IndexFunc(calls, func(e *execution) bool { return e.process == p && e.token == now.token })
+	over := before.lease < time.Now().Add(p.offset).UnixMilli() // then the error decides nothing, because the handler may have been cancelled
+	counted := now.attempts == before.attempts
 	if i < 0 {
-		return // no handler began
+		if counted && !over && before.attempts < p.maxAttempts && !p.isPlace(key) {
+			wrong("has counted an attempt whose handler has not begun")
+		}
+		return
 	}
 	e := calls[i]
-	over := before.lease < time.Now().Add(p.offset).UnixMilli() // then the error decides nothing, because the handler may have been cancelled
 	if over || !e.ended || e.succeeded || e.cancelled || e.thrown || idem.IsPermanent(e.err) {
 		return
 	}
-	counted := now.attempts == before.attempts
-	switch {
-	case errors.Is(e.err, errForNow) && e.record.payment.Kind == waiting && counted:
+	if errors.Is(e.err, errForNow) && e.record.payment.Kind == waiting && counted {
 		wrong("has counted an attempt at which what the handler needs was unavailable")
-	case e.record.payment.Kind != waiting && !counted && p.is("IDEMSK_OUTAGE_FAILURES", "off") && p.after.is("IDEMSK_OUTAGE_FAILURES", "off"):
-		wrong("has not counted an attempt that failed")
 	}
 	delay := e.delay
 	if counted && delay == 0 && now.attempts < p.maxAttempts { // otherwise its dead letter was not sent, which is tried again soon
@@ -238,19 +239,6 @@ func (p *process) variables() config {
 		return p.after
 	}
 	return p.config
-}
-
-// checkOutage checks that an outage of what the handler needs costs few first attempts: those of one key less than IDEMSK_OUTAGE_FAILURES, and those of
-// keys that had failed before, which are no sign of an outage.
-func (p *process) checkOutage(e *execution, counted bool, wrong func(string, ...any)) {
-	c := p.variables()
-	if !counted || !e.down || !e.first || c.is("IDEMSK_OUTAGE_FAILURES", "off") {
-		return
-	}
-	p.firstFailed[e.record.key] = true
-	if most := 2 * c.number("IDEMSK_OUTAGE_FAILURES"); len(p.firstFailed) > most {
-		wrong("is the key number %d whose first attempt an outage costs, with %s", len(p.firstFailed), p.name)
-	}
 }
 
 // checkCompletion checks that the result is that of the owner's handler.

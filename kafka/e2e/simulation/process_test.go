@@ -34,17 +34,16 @@ type process struct {
 	link       *link
 	client     *dynamodb.Client // of the handler
 	handler    kafka.Handler
-	// firstFailed are the keys whose first attempt failed, and was counted, since the last success, because of an outage. Guarded by w.mu.
-	firstFailed map[string]bool
-	alive       context.Context // done when the process has ended
-	end         context.CancelFunc
+	health     health
+	alive      context.Context // done when the process has ended
+	end        context.CancelFunc
 }
 
 var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's words
 
 // newProcess returns a process that does not run yet.
 func (w *world) newProcess(name string) *process {
-	p := &process{world: w, name: name, firstFailed: make(map[string]bool), deployment: w.deployed(), offset: w.offset(w.dice, name)}
+	p := &process{world: w, name: name, health: newHealth(), deployment: w.deployed(), offset: w.offset(w.dice, name)}
 	p.alive, p.end = context.WithCancel(w.stopping)
 	p.link = newLink(w, p)
 	p.aws = aws.Config{

@@ -86,7 +86,7 @@ func TestConsumerProcessesBookOnceByPartition(t *testing.T) {
 	t.Parallel()
 	o, s := processes(t, 3)
 	o.Produce, o.Copies, o.Prove = 1500, 0.3, true
-	o.Faults = local.Faults{Kill: 0.2, Concurrent: 0.2}
+	o.Faults = local.Faults{Kill: 0.4, Concurrent: 0.2}
 	o.Env = append(o.Env, "IDEMSK_CLAIM=partition")
 	report, err := run(t, o)
 	if err != nil {

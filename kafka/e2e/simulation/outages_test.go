@@ -1,0 +1,88 @@
+package simulation_test
+
+import (
+	"errors"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// health is what a process has seen of an outage of what its handler needs. It is guarded by w.mu.
+type health struct {
+	known   map[string]bool // the keys that have failed
+	failing map[string]bool // those that have failed since the last success
+	costs   map[string]bool // those of them whose first attempt was counted
+	signs   int             // the first attempts since the last success of keys that had not failed before
+	since   time.Time       // when there were as many as an outage has; zero: there is none
+}
+
+func newHealth() health {
+	return health{known: make(map[string]bool), failing: make(map[string]bool), costs: make(map[string]bool)}
+}
+
+// outageFailures is how many keys are an outage; 0 if outages are not recognised.
+func (p *process) outageFailures() int {
+	if c := p.variables(); !c.is("IDEMSK_OUTAGE_FAILURES", "off") {
+		return c.number("IDEMSK_OUTAGE_FAILURES")
+	}
+	return 0
+}
+
+// note notes how a handler ended.
+func (p *process) note(e *execution) {
+	h := &p.health
+	switch {
+	case e.succeeded:
+		clear(h.failing)
+		clear(h.costs)
+		h.signs, h.since = 0, time.Time{}
+		return
+	case e.cancelled || idem.IsPermanent(e.err):
+		return
+	}
+	h.failing[e.record.key] = true
+	if e.first && !idem.IsUnavailable(e.err) && !h.known[e.record.key] {
+		h.signs++
+	}
+	h.known[e.record.key] = true
+	most := p.outageFailures()
+	if most > 0 && h.signs >= most && h.since.IsZero() {
+		h.since = e.at
+	}
+	e.inOutage = most > 0 && (len(h.failing) >= most || !p.is("handler", "record")) // the records of a call count when all of them have ended
+}
+
+// failedForNow reports whether the handler returned an error that may be gone at the next attempt.
+func (e *execution) failedForNow() bool {
+	kind := e.record.payment.Kind
+	return errors.Is(e.err, errForNow) && kind != waiting && kind != permanent
+}
+
+// checkTries checks that one record at a time tries the handler during an outage. A call of a bulk handler is one try.
+func (p *process) checkTries(calls map[string]*history, wrong func(string, ...any)) {
+	now := time.Now()
+	if p.health.since.IsZero() || now.Sub(p.health.since) >= p.variables().duration("IDEMSK_OUTAGE_LIMIT") || !p.is("handler", "record") {
+		return
+	}
+	for _, h := range calls {
+		for _, e := range h.calls {
+			if e.process == p && !e.ended && e.begun.After(p.health.since) && now.Sub(e.begun) < p.lease {
+				wrong("tries the handler of %s beside %s, although what it needs has been down since %v", p.name, e.record.source(), p.health.since.Sub(p.begun))
+			}
+		}
+	}
+}
+
+// checkOutage checks that an attempt is given back only in an outage, and that an outage costs few first attempts: those of one key less than
+// IDEMSK_OUTAGE_FAILURES, and those of keys that had failed before, which are no sign of an outage.
+func (p *process) checkOutage(e *execution, counted bool, wrong func(string, ...any)) {
+	switch {
+	case counted && e.down && e.first && p.outageFailures() > 0:
+		p.health.costs[e.record.key] = true
+		if len(p.health.costs) > 2*p.outageFailures() {
+			wrong("is the key number %d whose first attempt an outage costs, with %s", len(p.health.costs), p.name)
+		}
+	case !counted && (errors.Is(e.err, errDown) || e.failedForNow()) && !e.inOutage:
+		wrong("has not counted an attempt that failed, and %d keys have failed", len(p.health.failing))
+	}
+}
