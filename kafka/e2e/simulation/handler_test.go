@@ -39,6 +39,7 @@ type execution struct {
 	err       error         // nil for a panic too
 	delay     time.Duration // that its error asks for
 	first     bool          // its attempt is the first one, and was not given back
+	cause     error         // of the end of its context
 	cancelled bool          // its claim was lost, or its process is to end
 	thrown    bool          // its call failed as a whole
 	down      bool          // what the handler needs was down
@@ -271,6 +272,7 @@ func (p *process) begin(ctx context.Context, r *record, a idem.Attempt) *executi
 		wrong("is handled by %s as attempt %d of %d", p.name, a.Number, p.maxAttempts)
 	}
 	p.checkOrder(r, wrong)
+	p.checkRange(h, e, wrong)
 	p.checkTries(p.keys, wrong)
 	p.checkWindow(wrong)
 	h.calls = append(h.calls, e)
@@ -342,7 +344,7 @@ func (p *process) ends(e *execution, succeeded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.ended, e.succeeded, e.at = true, succeeded, time.Now()
-	e.cancelled = e.ctx.Err() != nil
+	e.cancelled, e.cause = e.ctx.Err() != nil, context.Cause(e.ctx)
 	p.note(e)
 }
 

@@ -208,6 +208,14 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 		return
 	}
 	e := calls[i]
+	lost := errors.Is(e.cause, idem.ErrLeaseLost)
+	switch {
+	case !e.ended || e.succeeded || !e.cancelled || p.is("handler", "layer"):
+	case lost && !counted:
+		wrong("has given an attempt back after its lease was lost")
+	case !lost && !over && counted && p.inGroup() && errors.Is(e.err, e.cause):
+		wrong("has counted an attempt that the end of its process has cancelled")
+	}
 	if over || !e.ended || e.succeeded || e.cancelled || e.thrown || idem.IsPermanent(e.err) {
 		return
 	}
