@@ -179,15 +179,15 @@ const noticed = 15 * time.Second
 // because their restarts cause no rebalance. The caller holds w.mu.
 func (g *group) checkPosition(partition, committed int) {
 	now := time.Since(g.begun)
-	if !g.is(startAt, "latest") || g.is("member", "static") || committed >= 0 || now < noticed || now < g.topic.addedAt[int32(partition)]+noticed || len(g.members) == 0 {
+	if !g.is(startAt, "latest") || g.is("member", "static") || committed >= 0 || now < 2*noticed || now < g.topic.addedAt[int32(partition)]+2*noticed || len(g.members) == 0 {
 		return
 	}
 	for _, joined := range g.members {
-		if now < joined+noticed {
+		if now < joined+2*noticed {
 			return
 		}
 	}
-	g.violatedLockedf("", "partition %d is read, and its position is not committed", partition)
+	g.violatedLockedf("", "partition %d is read, and its position is not committed: members joined at %v", partition, g.members)
 }
 
 // member runs processes one after another until all records are committed.
@@ -247,7 +247,9 @@ func (g *group) consume(ctx context.Context, p *process, name string) error {
 	g.log(p.name, "joins the group")
 	g.mu.Lock()
 	g.joins = append(g.joins, time.Since(g.begun))
-	g.members[p.name] = time.Since(g.begun)
+	if !p.ended() {
+		g.members[p.name] = time.Since(g.begun)
+	}
 	g.mu.Unlock()
 	err = c.Run(ctx)
 	g.log(p.name, "has left the group")
