@@ -119,8 +119,8 @@ func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string]
 	}
 	t.Logf("%d relays died at work; %d batches of events came again, %d records of %d events", stream.Died, second.Again, second.Records, stream.Items())
 	second.WantAll(stream.Items() + crashBatch)
-	if stream.Died < 3 {
-		t.Errorf("only %d relays died", stream.Died)
+	if stream.Died == 0 {
+		t.Error("no relay died")
 	}
 	books.WantOnce(t, made)
 	books.WantBalances(t, ledger)
