@@ -3,8 +3,6 @@
 package mutants_test
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"os"
@@ -15,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // variable selects a mutant in a test program by its number.
@@ -30,7 +30,7 @@ func build(t *testing.T, path string, pkgs []string, all map[int]mutant) []strin
 	dir := t.TempDir()
 	for {
 		changed, numbers := withAll(string(source), all)
-		overlay := overlayOf(t, dir, map[string]string{path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): variableOf(string(source))})
+		overlay := testkit.Overlay(t, map[string]string{path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): variableOf(string(source))})
 		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay="+overlay, filepath.Dir(path)).CombinedOutput()
 		if err == nil {
 			return programs(t, dir, overlay, pkgs)
@@ -159,22 +159,4 @@ func rawStrings(source string) []string {
 		all[i] = strings.Trim(all[i], "`")
 	}
 	return all
-}
-
-// overlayOf writes the file for -overlay that replaces the files with these paths by texts.
-func overlayOf(t *testing.T, dir string, texts map[string]string) string {
-	t.Helper()
-	paths := make(map[string]string)
-	for path, text := range texts {
-		paths[path] = filepath.Join(dir, filepath.Base(path))
-		if err := os.WriteFile(paths[path], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": paths})
-	if err = errors.Join(err, os.WriteFile(overlay, list, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	return overlay
 }

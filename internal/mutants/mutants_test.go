@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/testkit"
 )
 
 // target is a file to change, and the packages whose tests must detect each change. run selects the tests. If changes is set, the file is
@@ -42,9 +44,9 @@ var targets = []target{
 	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"}, run: "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList|TestTakeOver", changes: sqlChanges, sql: true},
 	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests, changes: sqlChanges, sql: true, plain: true},
-	{file: "idem/batch/lane.go", pkgs: scheduler, changes: holdAndWait},
-	{file: "idem/batch/streamlane.go", pkgs: scheduler, changes: holdAndWait},
-	{file: "idem/session.go", pkgs: scheduler, changes: holdAndWait},
+	{file: "idem/batch/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
+	{file: "idem/batch/streamlane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
+	{file: "idem/session.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 }
 
 // The tests of networks and outages take a minute, and do not concern what the conditions and items are.
@@ -124,7 +126,7 @@ func testTexts(t *testing.T, tg target, path, source string) {
 	build := func(t *testing.T, texts map[string]string) []string {
 		t.Helper()
 		dir := t.TempDir()
-		return programs(t, dir, overlayOf(t, dir, texts), tg.pkgs, "-tags=servers")
+		return programs(t, dir, testkit.Overlay(t, texts), tg.pkgs, "-tags=servers")
 	}
 	var bins []string
 	content := func(text string) ([]byte, error) { return []byte(text), nil }

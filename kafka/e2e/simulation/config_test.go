@@ -12,7 +12,7 @@ import (
 // config is a configuration: the value of each dimension, by name. It has those dimensions whose needs it meets.
 type config map[string]string
 
-// meets reports whether a configuration has what is needed. What a configuration leaves out has the first value of its dimension.
+// meets reports whether a configuration has what is needed. It lacks the values of dimensions that it does not have.
 func (c config) meets(n needs) bool {
 	for name, values := range n {
 		if !slices.Contains(values, c[name]) {

@@ -3,7 +3,6 @@
 package simulation_test
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,32 +15,10 @@ import (
 	"github.com/idemsk/idemsk/internal/testkit"
 )
 
-// overlayFile writes the changed files of a defect, and returns the file for the flag -overlay.
-func (d *defect) overlayFile(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	replaced := make(map[string]string)
-	for path, text := range d.overlay(t) {
-		replaced[path] = filepath.Join(dir, strconv.Itoa(len(replaced))+".go")
-		if err := os.WriteFile(replaced[path], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out, err := json.Marshal(map[string]any{"Replace": replaced})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, out, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // gotest returns a run of go test with the defect, in a folder of the repository.
 func (d *defect) gotest(t *testing.T, folder string, flags ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-vet=off", "-overlay", d.overlayFile(t)}, flags, []string{"."})...)
+	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-vet=off", "-overlay", testkit.Overlay(t, d.overlay(t))}, flags, []string{"."})...)
 	cmd.Dir = filepath.Join(root, folder)
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -311,11 +312,8 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 		if begun || earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp || p.settledRecord(earlier) {
 			continue
 		}
-		done := false
-		for _, e := range p.of(earlier.key).calls {
-			done = done || e.succeeded && !p.transactional() // an effect must be committed before the next one
-		}
-		if !done {
+		succeeded := earlier.key != "" && slices.ContainsFunc(p.of(earlier.key).calls, func(e *execution) bool { return e.succeeded })
+		if !succeeded || p.transactional() { // an effect must be committed before the next one
 			wrong("%s is handled before %s, which is earlier in its lane", r.source(), earlier.source())
 		}
 	}

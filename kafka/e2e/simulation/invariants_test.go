@@ -242,12 +242,7 @@ func (p *process) delayAfter(attempt int64) time.Duration {
 }
 
 // variables are those of the process's deployment.
-func (p *process) variables() config {
-	if p.deployment > 0 {
-		return p.after
-	}
-	return p.config
-}
+func (p *process) variables() config { return p.configOf(p.deployment) }
 
 // checkCompletion checks that the result is that of the owner's handler.
 func (w *world) checkCompletion(p *process, key string, now *entry, wrong func(string, ...any)) {

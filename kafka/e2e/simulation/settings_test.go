@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"maps"
 	"strconv"
 	"time"
 )
@@ -36,10 +37,7 @@ func settingsOf(d dice, c config) settings {
 
 // with returns a copy with another value.
 func (c config) with(name, text string) config {
-	next := make(config, len(c))
-	for n, v := range c {
-		next[n] = v
-	}
+	next := maps.Clone(c)
 	next[name] = text
 	return next
 }
@@ -75,12 +73,16 @@ func (s *settings) failsOpen() bool {
 	return s.is("IDEMSK_STORE_DOWN", "open") || s.after.is("IDEMSK_STORE_DOWN", "open")
 }
 
+// configOf returns the configuration of a deployment.
+func (s *settings) configOf(deployment int) config {
+	if deployment > 0 {
+		return s.after
+	}
+	return s.config
+}
+
 // environ returns the environment of a deployment's processes.
 func (s *settings) environ(deployment int) map[string]string {
-	c := s.config
-	if deployment > 0 {
-		c = s.after
-	}
 	env := map[string]string{
 		"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable, "IDEMSK_LOG_LEVEL": "ERROR",
 		"IDEMSK_MAX_CLOCK_SKEW": skew.String(), "IDEMSK_KAFKA_GROUP": function, "IDEMSK_KAFKA_TOPICS": topic, "IDEMSK_KAFKA_SESSION_TIMEOUT": "6s",
@@ -88,7 +90,7 @@ func (s *settings) environ(deployment int) map[string]string {
 	if !s.is("letters", "none") {
 		env["IDEMSK_DEAD_LETTER_TOPIC"] = "letters"
 	}
-	for name, text := range c {
+	for name, text := range s.configOf(deployment) {
 		if isVariable(name) {
 			env[name] = text
 		}
