@@ -23,7 +23,9 @@ func (b *bulk) call(items []*Item) {
 	<-c.ready
 	c.invoke()
 	all.Wait()
-	b.session.WaitForCommits()
+	for i := range c.parts {
+		<-c.parts[i].ended
+	}
 }
 
 // bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its settlement. The handler

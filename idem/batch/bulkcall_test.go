@@ -155,6 +155,38 @@ func TestItemsBeforeAnotherCallAreCompleted(t *testing.T) {
 	})
 }
 
+// slowSettlements is a store that answers settlements after a second.
+type slowSettlements struct{ *memstore.Store }
+
+// Settle implements store.Store.
+func (s *slowSettlements) Settle(ctx context.Context, ss []store.Settlement) []error {
+	pass(time.Second)
+	return s.Store.Settle(ctx, ss)
+}
+
+// Completions that are in progress when the handlers' time ends are waited for: each item has an outcome.
+func TestCompletionsAfterTheHandlersTimeAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := idem.New(&slowSettlements{memstore.New(memstore.Config{BatchSize: 25})}, idem.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scheduler, err := batch.New(engine, batch.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFixture(t, idem.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		items := f.items("a", "b")
+		overruns := scheduler.RunBulk(ctx, items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+			cancel()
+			return make([]batch.Result, len(items)), nil
+		})
+		equal(t, "overruns", len(overruns), 0)
+		f.wantKinds(items, idem.Executed, idem.Executed)
+	})
+}
+
 // A call whose dependency is down is not repeated for each of its items.
 func TestUnavailableCallIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
