@@ -175,22 +175,19 @@ func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (wa
 	defer o.mu.Unlock()
 	_, before := o.known[key]
 	o.remember(key)
+	if (o.since.IsZero() && (before || attempt > 1)) || (!o.since.IsZero() && !o.holds(now)) {
+		return 0, nil
+	}
+	o.failed, o.last = append(slices.DeleteFunc(o.failed, func(other string) bool { return other == key }), key), err
 	switch {
-	case !o.since.IsZero() && !o.holds(now), o.since.IsZero() && (before || attempt > 1):
+	case o.since.IsZero() && len(o.failed) < o.failures:
 		return 0, nil
 	case o.since.IsZero():
-		o.failed, o.last = append(o.failed, key), err
-		if len(o.failed) < o.failures {
-			return 0, nil
-		}
 		o.since, o.pause = now, firstTry
 		o.schedule(now)
-	default:
-		o.failed, o.last = append(slices.DeleteFunc(o.failed, func(other string) bool { return other == key }), key), err
-		if o.trying == key {
-			o.trying, o.pause = "", min(2*o.pause, lastTry) //nolint:mnd // see firstTry
-			o.schedule(now)
-		}
+	case o.trying == key:
+		o.trying, o.pause = "", min(2*o.pause, lastTry) //nolint:mnd // see firstTry
+		o.schedule(now)
 	}
 	return o.left(now), fmt.Errorf("%w: %w", o.error("the attempt is not counted"), err)
 }

@@ -311,3 +311,15 @@ func TestKeyIsASignOfAnOutageOnce(t *testing.T) {
 		equal(t, "an outage", down, false)
 	})
 }
+
+// A key that fails after each redrive is a sign of an outage once.
+func TestRedrivenKeyIsASignOfAnOutageOnce(t *testing.T) {
+	withAPI(t, idem.Config{MaxAttempts: 1}, func(a *api) {
+		task := taskWithDeadLetters(a.letters, idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, a.err }))
+		for range 10 { // twice as often as Config.OutageFailures
+			out := a.engine.Do(a.Context(), task)
+			wantKind(t, out, idem.DeadLettered)
+			task.RedriveToken = out.Token
+		}
+	})
+}

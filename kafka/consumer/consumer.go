@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -68,7 +69,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 		return errors.New("consumer: Run was called before: create another Consumer")
 	}
 	defer c.ended.Store(true)
-	client, err := kgo.NewClient(append(c.cfg.clientOptions(), m.callbacks()...)...)
+	alive, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	client, err := kgo.NewClient(slices.Concat(c.cfg.clientOptions(), m.callbacks(), []kgo.Opt{kgo.WithContext(alive)})...)
 	if err != nil {
 		m.stream.Close(ctx)
 		return fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
@@ -80,11 +83,11 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err = check(ctx, client, &c.cfg); err == nil {
 		err = m.poll(ctx, client)
 	}
-	return errors.Join(err, m.end(client, &k, cancel, cancelCommits))
+	return errors.Join(err, m.end(client, &k, cancel, cancelCommits, kill))
 }
 
 // end drains, commits and leaves the group. It returns the handlers that did not return.
-func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommits context.CancelFunc) error {
+func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommits, kill context.CancelFunc) error {
 	m.closing()
 	client.AllowRebalance()
 
@@ -100,7 +103,7 @@ func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommit
 	k.end()
 	m.commitLast(last, client)
 	m.leaving()
-	m.leave(last, client)
+	m.leave(last, client, kill)
 	client.Close()
 	client.AllowRebalance() // Close polls, and a goroutine of its second attempt to leave would wait for ever
 	return m.overrun(running)

@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -10,22 +12,39 @@ import (
 
 // leave leaves the group. A static member stays, unless Config.LeaveGroup is set. Without an answer the brokers remove the member
 // when its session times out.
-func (m *member) leave(ctx context.Context, client *kgo.Client) {
-	err := client.LeaveGroupContext(ctx)
-	if err == nil && m.cfg.LeaveGroup {
-		err = m.leaveAsStatic(ctx, client)
+//
+// The client leaves when a rebalance that is in progress has ended. A rebalance that waits for a member that died can take longer than ctx: then
+// the brokers are asked directly, and kill ends the client's requests, for which Close would wait.
+func (m *member) leave(ctx context.Context, client *kgo.Client, kill context.CancelFunc) {
+	deadline, _ := ctx.Deadline()
+	half, cancel := context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/2)) //nolint:mnd // the other half is for the direct request
+	defer cancel()
+	err := client.LeaveGroupContext(half)
+	id, _ := client.GroupMetadata()
+	dynamic := m.cfg.InstanceID == ""
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		if (dynamic && id != "") || m.cfg.LeaveGroup {
+			err = m.leaveAs(ctx, client, id)
+		}
+		kill()
+	case err == nil && m.cfg.LeaveGroup: // the client does not do it for a static member
+		err = m.leaveAs(ctx, client, id)
 	}
 	if err != nil {
 		m.log.WarnContext(ctx, "leaving the group failed: its partitions are assigned to other members when the session times out", "error", err)
 	}
 }
 
-// leaveAsStatic leaves the group by the instance ID, which the client does not do.
-func (m *member) leaveAsStatic(ctx context.Context, client *kgo.Client) error {
+// leaveAs asks the brokers to remove the member, a static one by its instance ID.
+func (m *member) leaveAs(ctx context.Context, client *kgo.Client, id string) error {
 	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group = m.cfg.Group
+	req.Group, req.MemberID = m.cfg.Group, id
 	one := kmsg.NewLeaveGroupRequestMember()
-	one.InstanceID = &m.cfg.InstanceID
+	one.MemberID = id
+	if m.cfg.InstanceID != "" {
+		one.MemberID, one.InstanceID = "", &m.cfg.InstanceID
+	}
 	req.Members = append(req.Members, one)
 	resp, err := req.RequestWith(ctx, client)
 	if err != nil {

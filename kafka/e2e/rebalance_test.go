@@ -244,3 +244,35 @@ func TestRevocationDuringTheEndOfRun(t *testing.T) {
 		})
 	}
 }
+
+// A process ends within seconds during a rebalance that waits for a member that died. A dynamic member has left the group then.
+func TestProcessEndsDuringARebalance(t *testing.T) {
+	for name, instance := range map[string]string{"dynamic": "", "static": "i-1"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 2, func(f *fixture) {
+				c := f.start(func(cfg *consumer.Config) { cfg.InstanceID = instance })
+				f.until("it has joined", func() bool { return len(c.Stats().Partitions) == 2 })
+				network := &outage{dial: f.network.DialContext}
+				alive, kill := context.WithCancel(f.Context())
+				dead := f.client(kgo.WithContext(alive), kgo.Dialer(network.Dial), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
+					kgo.SessionTimeout(5*time.Minute), kgo.RebalanceTimeout(5*time.Minute))
+				f.until("another member has joined", func() bool { return len(c.Stats().Partitions) == 1 && f.cluster.GroupInfo(group).State == "Stable" })
+				network.set(true)
+				other := f.start()
+				f.until("the group waits for the dead member", func() bool { return f.cluster.GroupInfo(group).State == "PreparingRebalance" })
+				<-time.After(10 * time.Second)
+				begun := time.Now()
+				c.mustEnd()
+				if took := time.Since(begun); took > 10*time.Second {
+					t.Errorf("the process ended after %v", took)
+				}
+				if n := len(f.cluster.GroupInfo(group).Members); instance == "" && n != 2 {
+					t.Errorf("%d members; want the dead one and the one that joins", n)
+				}
+				kill()
+				dead.Close()
+				other.mustEnd()
+			})
+		})
+	}
+}

@@ -266,7 +266,7 @@ var defectsOfOutages = []defect{
 		undoes:  "cf21b46",
 		shows:   "a record that always fails looks like an outage, and never has a dead letter",
 		test:    "idem TestKeyIsASignOfAnOutageOnce",
-		changes: []replacement{{outageFile, "o.since.IsZero() && (before || attempt > 1):", "o.since.IsZero() && before && attempt < 0:"}},
+		changes: []replacement{{outageFile, "(o.since.IsZero() && (before || attempt > 1))", "(o.since.IsZero() && before && attempt < 0)"}},
 	}, {
 		name:   "a success does not end an outage",
 		undoes: "69816c7",

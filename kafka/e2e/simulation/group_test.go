@@ -168,22 +168,23 @@ func (g *group) wait() {
 func (g *group) skipped(r *record) bool {
 	at := g.topic.addedAt[r.Partition]
 	return g.is(startAt, "latest") && at > 0 && slices.ContainsFunc(g.joins, func(joined time.Duration) bool {
-		return joined > at-noticed && joined < at+noticed
+		return joined > at-30*time.Second && joined < at+30*time.Second
 	})
 }
 
-// noticed is within what time members have noticed an added partition, and have committed where they begin to read it.
-const noticed = 15 * time.Second
+// noticed is within what time members have noticed an added partition, and have committed where they begin to read it. A rebalance waits up to a
+// minute for a member that died.
+const noticed = 90 * time.Second
 
 // checkPosition checks that with IDEMSK_KAFKA_RESET=latest members have committed where they begin. Static members may get an added partition later,
 // because their restarts cause no rebalance. The caller holds w.mu.
 func (g *group) checkPosition(partition, committed int) {
 	now := time.Since(g.begun)
-	if !g.is(startAt, "latest") || g.is("member", "static") || committed >= 0 || now < 2*noticed || now < g.topic.addedAt[int32(partition)]+2*noticed || len(g.members) == 0 {
+	if !g.is(startAt, "latest") || g.is("member", "static") || committed >= 0 || now < noticed || now < g.topic.addedAt[int32(partition)]+noticed || len(g.members) == 0 {
 		return
 	}
 	for _, joined := range g.members {
-		if now < joined+2*noticed {
+		if now < joined+noticed {
 			return
 		}
 	}

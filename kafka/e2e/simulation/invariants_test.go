@@ -343,7 +343,7 @@ func (w *world) checkEnd() {
 		case w.is("registry", "silent") && w.isPlace(key): // it was claimed under its place while its key was not known
 		case h.entry.status == started && w.promises(settled) && w.promises(protected) && w.promises(once) && h.entry.retry == 0:
 			w.violatedLockedf(key, "is STARTED at the end: %+v", h.entry)
-		case h.entry.status == failed && h.delivered[h.entry.token] && !w.isPlace(key):
+		case h.entry.status == failed && h.delivered[h.entry.token] && w.promises(protected) && !w.isPlace(key):
 			w.violatedLockedf(key, "is FAILED with the token %d still, though its dead letter was redriven", h.entry.token)
 		}
 	}
