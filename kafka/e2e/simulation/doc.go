@@ -35,7 +35,7 @@
 //   - what promises_test.go lists, unless it excepts the configuration: two handlers of a key do not run at once, each attempt is counted, a handler runs
 //     with a claim, a key completes once, the records of a lane are handled in order.
 //
-// At the end, within ten minutes after the last fault and without anything that an operator does, every record is settled: its key is final, or it has
+// At the end, within half an hour after the last fault and without anything that an operator does, every record is settled: its key is final, or it has
 // a dead letter. Redriven records have run, no key is STARTED, balances and events of the outbox are those of the completions, and time to live deletes
 // all entries, not before their retention is over.
 //

@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -37,7 +38,7 @@ func (p *process) note(e *execution) {
 		clear(h.costs)
 		h.signs, h.since = 0, time.Time{}
 		return
-	case e.cancelled || idem.IsPermanent(e.err):
+	case e.cancelled && !errors.Is(e.cause, context.DeadlineExceeded), idem.IsPermanent(e.err):
 		return
 	}
 	h.failing[e.record.key] = true

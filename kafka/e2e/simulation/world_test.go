@@ -34,7 +34,7 @@ const (
 	timeout = 20 * time.Second // of an invocation
 	// faulty is how long faults are injected. Afterwards all records must be settled within patience, without anything that an operator does.
 	faulty   = 2 * time.Minute
-	patience = 10 * time.Minute
+	patience = 30 * time.Minute
 )
 
 // world is one run: the services, the topic, the processes, and what was observed.
