@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/host"
 	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
@@ -57,6 +58,7 @@ func (w *world) deliverToGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.cluster.Close()
+	g.cluster.ControlKey(int16(kmsg.LeaveGroup), g.delayLeave)
 	g.brokers = g.cluster.ListenAddrs()
 	g.client, err = kgo.NewClient(kgo.SeedBrokers(g.brokers...), kgo.Dialer(g.network.DialContext), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -255,6 +257,20 @@ func (g *group) consume(ctx context.Context, p *process, name string) error {
 	err = c.Run(ctx)
 	g.log(p.name, "has left the group")
 	return err
+}
+
+// delayLeave delays the request of a member that leaves between its join and its sync: kfake would count it as one that has still to join, and never
+// end a rebalance again.
+func (g *group) delayLeave(kmsg.Request) (kmsg.Response, error, bool) {
+	g.cluster.KeepControl()
+	g.cluster.SleepControl(func() {
+		for info := g.cluster.GroupInfo(function); info != nil && info.State == "CompletingRebalance"; info = g.cluster.GroupInfo(function) {
+			if sleep(g.stopping, 100*time.Millisecond) != nil {
+				return
+			}
+		}
+	})
+	return nil, nil, false
 }
 
 // change implements operated. The members leave before.

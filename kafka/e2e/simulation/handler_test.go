@@ -319,13 +319,12 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 	}
 }
 
-// checkWindow checks that no more completions than the commit window, and with batching off than the handlers at once, have no answer yet. A process
-// gives one up after a lease.
+// checkWindow checks that no more completions than the commit window, and with batching off than the handlers at once, have no answer yet.
 func (p *process) checkWindow(wrong func(string, ...any)) {
 	c, n := p.variables(), 0
 	for _, h := range p.keys {
 		for _, e := range h.calls {
-			if e.process == p && e.succeeded && time.Since(e.at) < p.lease && h.entry.status == started && h.entry.token == e.token && h.entry.retry == 0 {
+			if e.process == p && e.succeeded && !e.givenUp() && h.entry.status == started && h.entry.token == e.token && h.entry.retry == 0 {
 				n++
 			}
 		}
@@ -337,6 +336,12 @@ func (p *process) checkWindow(wrong func(string, ...any)) {
 	if n > most {
 		wrong("is handled by %s, and %d completions are not confirmed", p.name, n)
 	}
+}
+
+// givenUp reports whether the completion of a handler is no longer tried: a process does so for a lease, an invocation until shortly after its handlers' time.
+func (e *execution) givenUp() bool {
+	end, bounded := e.ctx.Deadline()
+	return time.Since(e.at) >= e.process.lease || bounded && time.Now().After(end)
 }
 
 func (p *process) ends(e *execution, succeeded bool) {

@@ -38,7 +38,7 @@ func (p *process) note(e *execution) {
 		clear(h.costs)
 		h.signs, h.since = 0, time.Time{}
 		return
-	case e.cancelled && !errors.Is(e.cause, context.DeadlineExceeded), idem.IsPermanent(e.err):
+	case e.cancelled && (p.inGroup() || !errors.Is(e.cause, context.DeadlineExceeded)), idem.IsPermanent(e.err): // a call that its deadline stops is a sign
 		return
 	}
 	h.failing[e.record.key] = true

@@ -30,6 +30,7 @@ type process struct {
 	deployment int
 	offset     time.Duration // of its clock
 	fn         *app.Function // nil in a group
+	turn       gate          // held during an invocation
 	aws        aws.Config
 	link       *link
 	client     *dynamodb.Client // of the handler
@@ -43,7 +44,7 @@ var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's w
 
 // newProcess returns a process that does not run yet.
 func (w *world) newProcess(name string) *process {
-	p := &process{world: w, name: name, health: newHealth(), deployment: w.deployed(), offset: w.offset(w.dice, name)}
+	p := &process{world: w, name: name, turn: newGate(), health: newHealth(), deployment: w.deployed(), offset: w.offset(w.dice, name)}
 	p.alive, p.end = context.WithCancel(w.stopping)
 	p.link = newLink(w, p)
 	p.aws = aws.Config{
@@ -139,8 +140,10 @@ func (p *process) context(ctx context.Context, payload []byte) (context.Context,
 	return layercall.NewContext(ctx, payload, p.runtime)
 }
 
-// invoke invokes the function as Lambda does: a process that does not answer in time is ended.
+// invoke invokes the function as Lambda does: a process has one invocation at a time, and one that does not answer in time is ended.
 func (p *process) invoke(payload []byte) ([]byte, error) {
+	p.turn.lock()
+	defer p.turn.unlock()
 	ctx, cancel := context.WithTimeout(p.alive, timeout)
 	type answer struct {
 		out []byte
