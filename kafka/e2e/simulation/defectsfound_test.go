@@ -40,20 +40,32 @@ func TestEachDefectIsFound(t *testing.T) {
 			if out, err := d.gotest(t, "kafka/e2e/simulation", "-c", "-tags", "synctests", "-o", program).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			run := exec.CommandContext(t.Context(), program, "-test.run=^TestSimulation$", "-test.v", "-test.timeout=20m")
-			run.Env = append(os.Environ(), "SIMULATE_SEEDS=1-"+strconv.Itoa(most), ordersVariable+"="+noOrder, "GOMEMLIMIT=2GiB")
-			out, _ := run.CombinedOutput() // it fails if it finds a violation
+			out, _ := simulate(t, program, "1-"+strconv.Itoa(most)) // it fails if it finds a violation
 			found := regexp.MustCompile(`(?s)seed (\d+): (.*?)\n.*\n *configuration: ([^\n]*)\n`).FindSubmatch(out)
+			crash := regexp.MustCompile(`(?m)^(?:panic|fatal error): .*`).Find(out) // of the product: the test program ends
 			switch {
+			case found == nil && crash != nil:
+				t.Logf("| %s | – | %s |", d.name, crash)
 			case found == nil && d.not == "":
 				t.Errorf("is not found within %d seeds: %.300s", most, out[max(0, len(out)-300):])
 			case found == nil:
 				t.Logf("| %s | none of %d: %s |", d.name, most, d.not)
 			default:
 				t.Logf("| %s | %s | `%s` | %.150s |", d.name, found[1], found[3], found[2])
+				if out, err := simulate(t, os.Args[0], string(found[1])); err != nil {
+					t.Errorf("seed %s finds a violation without the defect too: %s", found[1], out)
+				}
 			}
 		})
 	}
+}
+
+// simulate runs seeds with a program of this package.
+func simulate(t *testing.T, program, seeds string) (out []byte, err error) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), program, "-test.run=^TestSimulation$", "-test.v", "-test.timeout=20m")
+	run.Env = append(os.Environ(), seedsVariable+"="+seeds, ordersVariable+"="+noOrder, "GOMEMLIMIT=2GiB")
+	return run.CombinedOutput()
 }
 
 // The tests that a defect names fail with it.
