@@ -44,6 +44,7 @@ var defectsOfBatches = []defect{
 		undoes:  "66458bc",
 		shows:   "two claims of a key by one delivery",
 		test:    "idem/batch TestDeliveryBeforeTheDelayHasPassed",
+		not:     "requests are not counted",
 		changes: []replacement{{"idem/batch/prefetch.go", "claim.Delayed() ||", "claim.Delayed() && it.replaced ||"}},
 	}, {
 		name:   "a record with another value shares the outcome of the one with its key",
@@ -224,6 +225,7 @@ var defectsOfRecords = []defect{
 		undoes: "ef9f68b",
 		shows:  "a record with an empty Kafka key is handled before an earlier one",
 		test:   "lambda/msk TestEmptyKafkaKeyIsAKey",
+		not:    "no record has an empty key of Kafka",
 		changes: []replacement{
 			{"kafka/processor.go", "ok && key != nil {", "ok && len(key) > 0 {"},
 			{"kafka/processor.go", "\t\tif key != nil {", "\t\tif len(key) > 0 {"},
@@ -233,6 +235,7 @@ var defectsOfRecords = []defect{
 		undoes: "ef9f68b",
 		shows:  "a record with an empty Kafka key is handled before an earlier one",
 		test:   "kafka TestStreamOrder",
+		not:    "no record has an empty key of Kafka",
 		changes: []replacement{{
 			"kafka/stream.go",
 			"s.processor.cfg.Order == ByKey && r.Key != nil:",
@@ -243,6 +246,7 @@ var defectsOfRecords = []defect{
 		undoes:  "docs/design.md, how a record is settled",
 		shows:   "an answer leaves out a record behind one that it names",
 		test:    "lambda/msk TestRecordsAfterTheFirstFailureOfAPartitionAreReported",
+		not:     "the event source delivers all records from the first one that an answer names",
 		changes: []replacement{{"lambda/msk/answer.go", "\t\t\tif blocked {\n", "\t\t\tif blocked && !m.Settled() {\n"}},
 	}, {
 		name:   "a partial answer does not name the first record that is not settled",
@@ -271,6 +275,7 @@ var defectsOfRecords = []defect{
 		undoes: "letter identity",
 		shows:  "a queue that deduplicates drops the second letter",
 		test:   "kafka/sqsdlq TestFIFOQueueKeepsTheLettersOfAllFailures",
+		not:    "the queue of a run does not deduplicate",
 		changes: []replacement{{
 			letterFile,
 			`"%q %q %s %d %d", l.Cluster, l.Function, l.Source(), l.Token, l.Error.At.UnixNano())`,
@@ -307,6 +312,7 @@ var defectsOfRecords = []defect{
 		undoes: "3244fe3",
 		shows:  "a process has more records than its bound",
 		test:   "kafka/e2e TestWindowsOfAllPartitionsKeepToTheBounds",
+		not:    "memory is not measured",
 		changes: []replacement{
 			{boundsFile, "min(m.cfg.PartitionRecords, m.cfg.MaxRecords/n)", "m.cfg.PartitionRecords"},
 			{

@@ -242,7 +242,12 @@ func (g *group) consume(ctx context.Context, p *process, name string) error {
 	}
 	defer base.Close()
 	cfg.Consumer.Records, cfg.Consumer.Logger = parts.Records, base.Logger
-	cfg.Consumer.Options = []kgo.Opt{kgo.Dialer(p.dialer(g.network)), kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(time.Second)}
+	cfg.Consumer.Options = []kgo.Opt{
+		kgo.Dialer(p.dialer(g.network)), kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(time.Second),
+		// kfake can take a member that died in a rebalance for one that has still to join. It then ends the next one a rebalance timeout after the last
+		// join, and clients that give up waiting before would join again and again.
+		kgo.RequestTimeoutOverhead(5 * time.Minute),
+	}
 	c, err := consumer.New(parts.Engine, parts.Handler, cfg.Consumer)
 	if err != nil {
 		return err
