@@ -38,7 +38,10 @@ func (p *process) note(e *execution) {
 		clear(h.costs)
 		h.signs, h.since = 0, time.Time{}
 		return
-	case e.cancelled && (p.inGroup() || !errors.Is(e.cause, context.DeadlineExceeded)), idem.IsPermanent(e.err): // a call that its deadline stops is a sign
+	case e.cancelled && !p.inGroup() && errors.Is(e.cause, context.DeadlineExceeded): // it can be a sign, unless its lease was lost too
+		h.failing[e.record.key], h.known[e.record.key] = true, true
+		return
+	case e.cancelled || idem.IsPermanent(e.err):
 		return
 	}
 	h.failing[e.record.key] = true
