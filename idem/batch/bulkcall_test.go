@@ -155,19 +155,10 @@ func TestItemsBeforeAnotherCallAreCompleted(t *testing.T) {
 	})
 }
 
-// slowSettlements is a store that answers settlements after a second.
-type slowSettlements struct{ *memstore.Store }
-
-// Settle implements store.Store.
-func (s *slowSettlements) Settle(ctx context.Context, ss []store.Settlement) []error {
-	pass(time.Second)
-	return s.Store.Settle(ctx, ss)
-}
-
 // Completions that are in progress when the handlers' time ends are waited for: each item has an outcome.
 func TestCompletionsAfterTheHandlersTimeAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := idem.New(&slowSettlements{memstore.New(memstore.Config{BatchSize: 25})}, idem.Config{})
+		engine, err := idem.New(&spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: time.Second}, idem.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,30 +20,28 @@ func (m *member) leave(ctx context.Context, client *kgo.Client, kill context.Can
 	half, cancel := context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/2)) //nolint:mnd // the other half is for the direct request
 	defer cancel()
 	err := client.LeaveGroupContext(half)
-	id, _ := client.GroupMetadata()
-	dynamic := m.cfg.InstanceID == ""
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		if (dynamic && id != "") || m.cfg.LeaveGroup {
-			err = m.leaveAs(ctx, client, id)
-		}
+	late := errors.Is(err, context.DeadlineExceeded)
+	if (late && m.cfg.InstanceID == "") || ((late || err == nil) && m.cfg.LeaveGroup) { // the client does not do it for a static member
+		err = m.requestLeave(ctx, client)
+	}
+	if late {
 		kill()
-	case err == nil && m.cfg.LeaveGroup: // the client does not do it for a static member
-		err = m.leaveAs(ctx, client, id)
 	}
 	if err != nil {
 		m.log.WarnContext(ctx, "leaving the group failed: its partitions are assigned to other members when the session times out", "error", err)
 	}
 }
 
-// leaveAs asks the brokers to remove the member, a static one by its instance ID.
-func (m *member) leaveAs(ctx context.Context, client *kgo.Client, id string) error {
+// requestLeave asks the brokers to remove the member, a static one by its instance ID.
+func (m *member) requestLeave(ctx context.Context, client *kgo.Client) error {
 	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group, req.MemberID = m.cfg.Group, id
+	req.Group = m.cfg.Group
 	one := kmsg.NewLeaveGroupRequestMember()
-	one.MemberID = id
 	if m.cfg.InstanceID != "" {
-		one.MemberID, one.InstanceID = "", &m.cfg.InstanceID
+		one.InstanceID = &m.cfg.InstanceID
+	} else {
+		one.MemberID, _ = client.GroupMetadata()
+		req.MemberID = one.MemberID // of brokers that take one member only
 	}
 	req.Members = append(req.Members, one)
 	resp, err := req.RequestWith(ctx, client)
