@@ -55,33 +55,20 @@ func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]batch.
 	return results, nil
 }
 
-// bulk calls the bulk handler for all records that were not rejected.
+// bulk calls the bulk handler.
 func (p *Processor) bulk(ctx context.Context, items []*batch.Item) ([]batch.Result, error) {
-	results := make([]batch.Result, len(items))
-	var records []RecordAttempt
-	var which []int
+	records := make([]RecordAttempt, len(items))
 	for i, it := range items {
-		t, _ := it.Substitute.(*task)
-		if t.rejected != nil {
-			results[i].Err = t.rejected
-			continue
-		}
 		attempt, _ := idem.AttemptFrom(it.Context())
-		records, which = append(records, RecordAttempt{Record: t.Record, Attempt: attempt, ctx: it.Context()}), append(which, i)
+		records[i] = RecordAttempt{Record: messageOf(it).Record, Attempt: attempt, ctx: it.Context()}
 	}
-	if len(records) == 0 {
-		return results, nil
-	}
-	got, err := p.cfg.BulkAttempts(ctx, records)
+	results, err := p.cfg.BulkAttempts(ctx, records)
 	switch {
 	case err != nil:
 		p.logFailedCall(ctx, len(records), err)
 		return nil, err
-	case len(got) != len(records):
-		return nil, fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", len(got), len(records))
-	}
-	for n, i := range which {
-		results[i] = got[n]
+	case len(results) != len(records):
+		return nil, fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", len(results), len(records))
 	}
 	return results, nil
 }

@@ -151,6 +151,7 @@ func (b *bulk) process(round []*Item) {
 		part := round[:min(len(round), b.callSize())]
 		round = round[len(part):]
 		b.claim(part)
+		var others []*Item
 		for _, it := range part {
 			switch state := it.claim.State(); {
 			case b.callable(it) && it.claim.FailedBefore():
@@ -162,9 +163,10 @@ func (b *bulk) process(round []*Item) {
 			case state == store.ClaimInFlight:
 				waiting = append(waiting, it)
 			default:
-				b.settle(it)
+				others = append(others, it)
 			}
 		}
+		b.settle(others)
 		free = b.callAll(free, false)
 	}
 	b.callAll(free, true)
@@ -204,16 +206,16 @@ func (b *bulk) takeOver(suspects []*Item) {
 		case b.callable(it):
 			b.call([]*Item{it})
 		case it.claim.State() == store.Claimed:
-			b.settle(it)
+			b.settle([]*Item{it})
 		}
 	}
 }
 
-// callable reports whether the item is to be passed to the handler: its key is claimed, or the engine fails open. The handler of a task that replaced
-// another one is called by settle.
+// callable reports whether the item is to be passed to the handler: its key is claimed, or the engine fails open. The handlers of a task that replaced
+// another one and of a rejected task are called by settle.
 func (b *bulk) callable(it *Item) bool {
 	switch {
-	case it.replaced:
+	case it.replaced, it.claim.Task.Rejected:
 		return false
 	case it.Unprotected, it.claim.State() == store.Claimed:
 		return true
@@ -238,16 +240,26 @@ func (b *bulk) wait(items []*Item) {
 	for _, it := range items {
 		all.Go(func() {
 			if !b.session.Wait(&it.claim) {
-				b.settle(it)
+				b.settle([]*Item{it})
 			}
 		})
 	}
 	all.Wait()
 }
 
-// settle ends an item for which the bulk handler is not called. It calls the handler of a task that replaced another one.
-func (b *bulk) settle(it *Item) {
-	b.endOrReplace(it, b.session.Run(&it.claim))
+// settle ends items for which the bulk handler is not called, all at once. It calls the handlers of rejected tasks and of those that replaced others.
+func (b *bulk) settle(items []*Item) {
+	var all sync.WaitGroup
+	for _, it := range items {
+		all.Go(func() {
+			if it.Unprotected {
+				b.end(it, b.session.RunUnprotected(&it.claim.Task), false)
+			} else {
+				b.endOrReplace(it, b.session.Run(&it.claim))
+			}
+		})
+	}
+	all.Wait()
 }
 
 // endOrReplace ends an item. If its key was refused and there is a substitute task, the item takes part in the next round with that task.

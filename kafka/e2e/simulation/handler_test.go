@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem"
-	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/outbox"
@@ -42,7 +41,10 @@ type execution struct {
 	first     bool          // its attempt is the first one, and was not given back
 	cause     error         // of the end of its context
 	cancelled bool          // its claim was lost, or its process is to end
-	thrown    bool          // its call failed as a whole
+	beside    bool          // its call had other records too
+	thrown    bool          // its call failed as a whole, which is no evidence against its record
+	released  bool          // the store has released its key
+	counted   bool          // its attempt was counted then
 	down      bool          // what the handler needs was down
 	inOutage  bool          // it failed, and as many keys had as are an outage
 	begun     time.Time
@@ -56,50 +58,6 @@ var (
 	errForNow  = errors.New("fails for now")
 	errUnknown = errors.New("is no record of the topic")
 )
-
-// handleAll is the bulk handler. It handles the records one after another.
-func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result, err error) {
-	results = make([]scheduler.Result, len(rs))
-	threw := true
-	defer func() {
-		if threw {
-			p.thrown(p.callsOf(rs))
-		}
-	}()
-	for i := range rs {
-		results[i].Value, err = p.handler(rs[i].Context(), *rs[i].Record)
-		if results[i].Err = err; err != nil && p.is("handler", "bulk that throws") && !idem.IsPermanent(err) {
-			return nil, err
-		}
-	}
-	threw = false
-	return results, nil
-}
-
-// callsOf returns the calls for some attempts.
-func (p *process) callsOf(rs []kafka.RecordAttempt) (calls []*execution) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range rs {
-		for _, h := range p.keys {
-			for _, e := range h.calls {
-				if e.process == p && e.token == rs[i].Attempt.Token {
-					calls = append(calls, e)
-				}
-			}
-		}
-	}
-	return calls
-}
-
-// thrown records that a call failed as a whole: the handler is called again with the same attempts.
-func (p *process) thrown(calls []*execution) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range calls {
-		e.thrown, e.first = true, false
-	}
-}
 
 // handle is the function's handler.
 func (p *process) handle(ctx context.Context, kr kafka.Record) ([]byte, error) {
@@ -324,7 +282,7 @@ func (p *process) checkWindow(wrong func(string, ...any)) {
 	c, n := p.variables(), 0
 	for _, h := range p.keys {
 		for _, e := range h.calls {
-			if e.process == p && e.succeeded && !e.givenUp() && h.entry.status == started && h.entry.token == e.token && h.entry.retry == 0 {
+			if e.process == p && e.unconfirmed(&h.entry) {
 				n++
 			}
 		}
@@ -336,6 +294,11 @@ func (p *process) checkWindow(wrong func(string, ...any)) {
 	if n > most {
 		wrong("is handled by %s, and %d completions are not confirmed", p.name, n)
 	}
+}
+
+// unconfirmed reports whether the completion of a handler that has succeeded may be in progress.
+func (e *execution) unconfirmed(now *entry) bool {
+	return e.succeeded && !e.thrown && !e.givenUp() && now.status == started && now.token == e.token && now.retry == 0
 }
 
 // givenUp reports whether the completion of a handler is no longer tried: a process does so for a lease, an invocation until shortly after its handlers' time.

@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ func entryOf(item map[string]attributeValue) (e entry) {
 type history struct {
 	entry       entry // after the last step
 	calls       []*execution
+	claimed     time.Time      // when it was claimed last
 	unprotected int            // calls without a claim that succeeded, or whose dead letter was sent
 	refused     bool           // a call without a claim failed for good
 	completions map[int64]bool // the tokens with which it became COMPLETED
@@ -111,6 +113,7 @@ func (w *world) checkChange(p *process, key string, before, now *entry, wrong fu
 	case now.token < h.token, now.owner != before.owner && now.token == h.token:
 		wrong("has the token %d after the token %d", now.token, h.token)
 	case now.owner != before.owner:
+		h.claimed = time.Now()
 		w.checkClaim(p, before, now, wrong)
 	default:
 		w.checkSettlement(p, key, before, now, wrong)
@@ -144,10 +147,10 @@ func (h *history) givenBack(token int64) {
 	}
 }
 
-// settled records that the next attempt is a first one.
+// settled records that the next attempt is a first one, and not behind one that failed.
 func (h *history) settled() {
 	for _, e := range h.calls {
-		e.first = false
+		e.first, e.released = false, false
 	}
 }
 
@@ -197,19 +200,22 @@ func (w *world) checkSettlement(p *process, key string, before, now *entry, wron
 
 // checkRelease checks whether the attempt of a handler that failed was given back, and how long its key is delayed.
 func (p *process) checkRelease(key string, before, now *entry, wrong func(string, ...any)) {
-	calls := p.of(key).calls
-	i := slices.IndexFunc(calls, func(e *execution) bool { return e.process == p && e.token == now.token })
+	e := p.lastCall(key, now.token)
 	over := before.lease < time.Now().Add(p.offset).UnixMilli() // then the error decides nothing, because the handler may have been cancelled
 	counted := now.attempts == before.attempts
-	if i < 0 {
+	if e == nil {
 		if counted && !over && before.attempts < p.maxAttempts && !p.isPlace(key) {
 			wrong("has counted an attempt whose handler has not begun")
 		}
 		return
 	}
-	e := calls[i]
+	e.released, e.counted = !over && !e.cancelled, counted
 	lost := errors.Is(e.cause, idem.ErrLeaseLost)
 	switch {
+	case e.succeeded && counted && !over && !e.cancelled && !e.thrown && e.record.payment.Kind != rejected:
+		wrong("has counted an attempt that has succeeded")
+	case e.beside && counted && !over && !lost && errors.Is(e.err, context.DeadlineExceeded) && !p.is("handler", "layer"): // a function has its own errors
+		wrong("has counted an attempt that its call with others has used up the time of")
 	case !e.ended || e.succeeded || !e.cancelled || p.is("handler", "layer"):
 	case lost && !counted:
 		wrong("has given an attempt back after its lease was lost")
@@ -230,6 +236,16 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 		wrong("may be claimed %d ms before the delay of its attempt is over", end-now.retry)
 	}
 	p.checkOutage(e, counted, wrong)
+}
+
+// lastCall returns the last call of the process's handler with a token, nil if there is none.
+func (p *process) lastCall(key string, token int64) *execution {
+	for _, e := range slices.Backward(p.of(key).calls) {
+		if e.process == p && e.token == token {
+			return e
+		}
+	}
+	return nil
 }
 
 // delayAfter is the shortest delay after an attempt.

@@ -24,21 +24,22 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 	}
 	type item map[string]any
 	failures, results := []item{}, []item{}
-	var calls []*execution
-	for i := range parsed.Records {
-		r, a := p.attemptIn(&parsed.Records[i])
-		if r == nil {
+	records, attempts := make([]*record, len(parsed.Records)), make([]idem.Attempt, len(parsed.Records))
+	for i := range records {
+		if records[i], attempts[i] = p.attemptIn(&parsed.Records[i]); records[i] == nil {
 			return nil, errUnknown
 		}
+	}
+	p.checkCall(records, attempts)
+	for i, r := range records {
 		place := item{"partition": r.PartitionID(), "offset": r.Offset}
-		e, result, err := p.handleInLayer(ctx, r, a)
-		calls = append(calls, e)
+		e, result, err := p.handleInLayer(ctx, r, attempts[i])
 		switch {
 		case p.ended():
 			<-p.stopping.Done() // it does not answer
 			return nil, errEnded
 		case errors.Is(err, errPanic):
-			p.thrown(calls)
+			p.called(records, attempts, true)
 			return nil, layercall.FunctionError([]byte(`{"errorType":"RuntimeError","errorMessage":"a panic"}`))
 		case err == nil:
 			results = append(results, item{"itemIdentifier": place, "result": json.RawMessage(result)})
@@ -49,6 +50,7 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 			})
 		}
 	}
+	p.called(records, attempts, false)
 	return json.Marshal(item{"batchItemFailures": failures, "idemskResults": results})
 }
 

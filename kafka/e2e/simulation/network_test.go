@@ -84,10 +84,13 @@ func (w *world) keysIn(body []byte) []string {
 }
 
 // failedLately reports whether a request of the process had a fault or was held in the last minute.
-func (l *link) failedLately() bool {
+func (l *link) failedLately() bool { return l.failedSince(time.Now().Add(-time.Minute)) }
+
+// failedSince reports whether a request of the process has had a fault or was held since then.
+func (l *link) failedSince(then time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.failed.IsZero() && time.Since(l.failed) < time.Minute
+	return l.failed.After(then)
 }
 
 func (l *link) fails() {

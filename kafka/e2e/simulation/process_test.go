@@ -160,6 +160,7 @@ func (p *process) invoke(payload []byte) ([]byte, error) {
 		out, err := p.fn.Invoke(ctx, payload)
 		answered <- answer{out, err}
 	})
+	began := time.Now()
 	select {
 	case a := <-answered:
 		if isExit(a.err) {
@@ -168,6 +169,7 @@ func (p *process) invoke(payload []byte) ([]byte, error) {
 		if p.ended() {
 			return nil, errCrashed
 		}
+		p.checkReleased(began)
 		return a.out, a.err
 	case <-p.alive.Done():
 		return nil, errCrashed
@@ -175,5 +177,21 @@ func (p *process) invoke(payload []byte) ([]byte, error) {
 		p.log(p.name, "the invocation times out")
 		p.end()
 		return nil, errCrashed
+	}
+}
+
+// checkReleased checks that an invocation without a fault has released the keys that it has claimed and not handled.
+func (p *process) checkReleased(began time.Time) {
+	if p.link.failedSince(began) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, h := range p.keys {
+		e := &h.entry
+		claimed := e.status == started && e.retry == 0 && p.owners[e.owner] == p && h.claimed.After(began)
+		if claimed && p.lastCall(key, e.token) == nil && !p.isPlace(key) {
+			p.violatedLockedf(key, "is claimed by %s with token %d still after its invocation, and was not handled", p.name, e.token)
+		}
 	}
 }

@@ -1,0 +1,84 @@
+package simulation_test
+
+import (
+	"context"
+
+	"github.com/idemsk/idemsk/idem"
+	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// handleAll is the bulk handler. It handles the records one after another.
+func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result, err error) {
+	records, attempts := make([]*record, len(rs)), make([]idem.Attempt, len(rs))
+	for i := range rs {
+		records[i], attempts[i] = p.recordAt(placeOf(rs[i].Record.Partition, rs[i].Record.Offset, rs[i].Record.Timestamp.UnixMilli())), rs[i].Attempt
+	}
+	p.checkCall(records, attempts)
+	results = make([]scheduler.Result, len(rs))
+	returned := false
+	defer func() { p.called(records, attempts, !returned && !idem.IsUnavailable(err)) }() // also after a panic
+	for i := range rs {
+		result, failure := p.handler(rs[i].Context(), *rs[i].Record)
+		if results[i] = (scheduler.Result{Value: result, Err: failure}); failure != nil && p.is("handler", "bulk that throws") && !idem.IsPermanent(failure) {
+			return nil, failure
+		}
+	}
+	returned = true
+	return results, nil
+}
+
+// checkCall checks that the completions of the call before are answered, and that records that have failed are handled alone.
+func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, h := range p.keys {
+		for _, e := range h.calls {
+			if e.process == p && e.unconfirmed(&h.entry) {
+				p.violatedLockedf(key, "has no answer to its completion with token %d yet, and the next call of %s begins", e.token, p.name)
+			}
+		}
+	}
+	if len(records) == 1 || !p.promises(once) { // an entry that is gone does not tell that its record has failed
+		return
+	}
+	for i, r := range records {
+		if attempts[i].Number > 0 && p.of(r.key).failedBefore() {
+			p.violatedLockedf(r.key, "is handled beside %d other records by %s, and failed at its last attempt", len(records)-1, p.name)
+		}
+	}
+}
+
+// failedBefore reports whether a record failed at its last attempt, or in a call that failed as a whole.
+func (h *history) failedBefore() bool {
+	if len(h.calls) == 0 {
+		return false
+	}
+	last := h.calls[len(h.calls)-1]
+	if !last.released || idem.IsUnavailable(last.err) {
+		return false
+	}
+	for _, e := range h.calls {
+		if e.thrown && e.token == last.token {
+			return true
+		}
+	}
+	return last.err != nil && last.counted
+}
+
+// called records that a call has ended. After one for several records that failed as a whole, the handler is called again with the same attempts,
+// unless what it needs is unavailable.
+func (p *process) called(records []*record, attempts []idem.Attempt, thrown bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, r := range records {
+		if attempts[i].Number == 0 {
+			continue
+		}
+		if e := p.lastCall(r.key, attempts[i].Token); e != nil {
+			e.beside = len(records) > 1
+			e.thrown = thrown && e.beside
+			e.first = e.first && !e.thrown
+		}
+	}
+}
