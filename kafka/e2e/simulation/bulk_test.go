@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"slices"
 
 	"github.com/idemsk/idemsk/idem"
 	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
@@ -71,14 +72,20 @@ func (h *history) failedBefore() bool {
 func (p *process) called(records []*record, attempts []idem.Attempt, thrown bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var calls []*execution
 	for i, r := range records {
 		if attempts[i].Number == 0 {
 			continue
 		}
 		if e := p.lastCall(r.key, attempts[i].Token); e != nil {
+			calls = append(calls, e)
 			e.beside = len(records) > 1
 			e.thrown = thrown && e.beside
 			e.first = e.first && !e.thrown
 		}
+	}
+	good := !thrown && slices.ContainsFunc(calls, func(e *execution) bool { return e.succeeded })
+	for _, e := range calls {
+		e.besideGood = good
 	}
 }

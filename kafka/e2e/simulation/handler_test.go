@@ -29,25 +29,26 @@ type receipt struct {
 
 // execution is a call of a handler with a claim.
 type execution struct {
-	process   *process
-	ctx       context.Context //nolint:containedctx // tells whether the handler still has its claim
-	token     int64
-	record    *record
-	ended     bool
-	succeeded bool
-	at        time.Time     // when it ended
-	err       error         // nil for a panic too
-	delay     time.Duration // that its error asks for
-	first     bool          // its attempt is the first one, and was not given back
-	cause     error         // of the end of its context
-	cancelled bool          // its claim was lost, or its process is to end
-	beside    bool          // its call had other records too
-	thrown    bool          // its call failed as a whole, which is no evidence against its record
-	released  bool          // the store has released its key
-	counted   bool          // its attempt was counted then
-	down      bool          // what the handler needs was down
-	inOutage  bool          // it failed, and as many keys had as are an outage
-	begun     time.Time
+	process    *process
+	ctx        context.Context //nolint:containedctx // tells whether the handler still has its claim
+	token      int64
+	record     *record
+	ended      bool
+	succeeded  bool
+	at         time.Time     // when it ended
+	err        error         // nil for a panic too
+	delay      time.Duration // that its error asks for
+	first      bool          // its attempt is the first one, and was not given back
+	cause      error         // of the end of its context
+	cancelled  bool          // its claim was lost, or its process is to end
+	beside     bool          // its call had other records too
+	besideGood bool          // one of which succeeded, which is no outage
+	thrown     bool          // its call failed as a whole, which is no evidence against its record
+	released   bool          // the store has released its key
+	counted    bool          // its attempt was counted then
+	down       bool          // what the handler needs was down
+	inOutage   bool          // it failed, and as many keys had as are an outage
+	begun      time.Time
 }
 
 // live reports whether the call still has its claim.

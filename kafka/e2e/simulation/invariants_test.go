@@ -176,6 +176,19 @@ func (w *world) checkClaim(p *process, before, now *entry, wrong func(string, ..
 		wrong("was taken before its retry time")
 	case before.retry == 0 && clock < before.lease+skew.Milliseconds():
 		wrong("was taken %d ms before its lease was over at the clock of %s", before.lease+skew.Milliseconds()-clock, p.name)
+	case before.retry == 0 && !p.link.failedLately():
+		p.checkTakenOverAlone(wrong)
+	}
+}
+
+// checkTakenOverAlone checks that a process that takes a key over from an owner that may have died handles nothing else.
+func (p *process) checkTakenOverAlone(wrong func(string, ...any)) {
+	for _, h := range p.keys {
+		for _, e := range h.calls {
+			if e.process == p && e.live() {
+				wrong("was taken over from an owner whose lease is over, and %s handles %s", p.name, e.record.source())
+			}
+		}
 	}
 }
 

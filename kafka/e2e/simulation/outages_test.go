@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -15,6 +16,7 @@ type health struct {
 	costs   map[string]bool // those of them whose first attempt was counted
 	signs   int             // the first attempts since the last success of keys that had not failed before
 	since   time.Time       // when there were as many as an outage has; zero: there is none
+	ended   time.Time       // when the last one has ended
 }
 
 func newHealth() health {
@@ -34,6 +36,9 @@ func (p *process) note(e *execution) {
 	h := &p.health
 	switch {
 	case e.succeeded:
+		if !h.since.IsZero() {
+			h.ended = time.Now()
+		}
 		clear(h.failing)
 		clear(h.costs)
 		h.signs, h.since = 0, time.Time{}
@@ -86,7 +91,19 @@ func (p *process) checkOutage(e *execution, counted bool, wrong func(string, ...
 		if len(p.health.costs) > 2*p.outageFailures() {
 			wrong("is the key number %d whose first attempt an outage costs, with %s", len(p.health.costs), p.name)
 		}
+	case !counted && (errors.Is(e.err, errDown) || e.failedForNow()) && e.besideGood:
+		wrong("has not counted an attempt that failed beside one that succeeded")
 	case !counted && (errors.Is(e.err, errDown) || e.failedForNow()) && !e.inOutage:
 		wrong("has not counted an attempt that failed, and %d keys have failed", len(p.health.failing))
+	}
+}
+
+// checkHeldBack checks that an invocation in which an outage has ended handles the records that the outage has held back, if it has the time.
+func (p *process) checkHeldBack(began time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h, left := &p.health, timeout-time.Since(began)
+	if err != nil && strings.Contains(err.Error(), idem.ErrHandlerDown.Error()) && h.ended.After(began) && len(h.failing) == 0 && left > timeout/2 {
+		p.violatedLockedf(p.name, "answers after an outage that ended %v ago: %v", time.Since(h.ended), err)
 	}
 }

@@ -170,6 +170,7 @@ func (p *process) invoke(payload []byte) ([]byte, error) {
 			return nil, errCrashed
 		}
 		p.checkReleased(began)
+		p.checkHeldBack(began, a.err)
 		return a.out, a.err
 	case <-p.alive.Done():
 		return nil, errCrashed
