@@ -52,19 +52,14 @@ func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
 
 // failedBefore reports whether a record failed at its last attempt, or in a call that failed as a whole.
 func (h *history) failedBefore() bool {
+	if h.thrown != 0 && h.thrown == h.released {
+		return true
+	}
 	if len(h.calls) == 0 {
 		return false
 	}
 	last := h.calls[len(h.calls)-1]
-	if !last.released || idem.IsUnavailable(last.err) {
-		return false
-	}
-	for _, e := range h.calls {
-		if e.thrown && e.token == last.token {
-			return true
-		}
-	}
-	return last.err != nil && last.counted
+	return last.counted && last.err != nil && !idem.IsUnavailable(last.err)
 }
 
 // called records that a call has ended. After one for several records that failed as a whole, the handler is called again with the same attempts,
@@ -76,6 +71,9 @@ func (p *process) called(records []*record, attempts []idem.Attempt, thrown bool
 	for i, r := range records {
 		if attempts[i].Number == 0 {
 			continue
+		}
+		if thrown && len(records) > 1 {
+			p.of(r.key).thrown = attempts[i].Token
 		}
 		if e := p.lastCall(r.key, attempts[i].Token); e != nil {
 			calls = append(calls, e)

@@ -327,6 +327,7 @@ var defectsOfOutages = []defect{
 		undoes: "69816c7",
 		shows:  "an outage after a deployment",
 		test:   "idem TestCancelledHandlerIsNoSignOfAnOutage",
+		not:    "its process ends, and with it what it knows of an outage",
 		changes: []replacement{{
 			runFile,
 			"\tdiscard(effect)\n\tif s.interrupted(err) {",

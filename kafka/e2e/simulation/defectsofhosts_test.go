@@ -286,6 +286,7 @@ var defectsOfRecords = []defect{
 		undoes:  "letter identity",
 		shows:   "a queue that deduplicates drops the second letter of a record without a key",
 		test:    "lambda/msk TestEachFailureHasItsOwnTime",
+		not:     "the queue of a run does not deduplicate",
 		changes: []replacement{{letterFile, "time.Now().UTC().Round(0)", "time.Now().UTC().Truncate(time.Second)"}},
 	}, {
 		name:   "a redriven record with a token that its key never had is dropped",
@@ -339,6 +340,7 @@ var defectsOfRecords = []defect{
 		undoes: "docs/consumer.md",
 		shows:  "a committed offset goes back",
 		test:   "kafka/e2e TestLostPartitionsCommitNothing",
+		not:    "a broker of a run refuses commits of a member that the group has lost",
 		changes: []replacement{{
 			memberFile, "\tm.remove(client, lost)", "\tm.send(ctx, client, m.uncommitted(time.Now(), lost))\n\tm.remove(client, lost)",
 		}},
@@ -347,6 +349,7 @@ var defectsOfRecords = []defect{
 		undoes:  "docs/consumer.md",
 		shows:   "a committed offset goes back, and stays there",
 		test:    "kafka/e2e TestLateCommitIsRepaired",
+		not:     "a run does not delay requests to brokers",
 		changes: []replacement{{"kafka/consumer/commit.go", "mark.Offset == p.confirmed && !now.Before(p.doubt)", "mark.Offset == p.confirmed"}},
 	}, {
 		name:    "with latest the position at which reading begins is not committed",

@@ -127,6 +127,7 @@ var defectsOfWrites = []defect{
 		undoes:  "rule 3",
 		shows:   "a process settles a claim that it has lost",
 		test:    "idem/dynamostore TestRules",
+		not:     "each claim of a run has an owner of its own",
 		changes: []replacement{{expressionFile, "c.is(attrVersion, number(s.Token))", ""}},
 	}, {
 		name:    "settlements are conditional on neither owner nor token",

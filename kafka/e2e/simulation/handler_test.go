@@ -44,8 +44,7 @@ type execution struct {
 	beside     bool          // its call had other records too
 	besideGood bool          // one of which succeeded, which is no outage
 	thrown     bool          // its call failed as a whole, which is no evidence against its record
-	released   bool          // the store has released its key
-	counted    bool          // its attempt was counted then
+	counted    bool          // its attempt was counted when its key was released
 	down       bool          // what the handler needs was down
 	inOutage   bool          // it failed, and as many keys had as are an outage
 	begun      time.Time
@@ -84,6 +83,9 @@ func (p *process) handle(ctx context.Context, kr kafka.Record) ([]byte, error) {
 
 // handleUnprotected handles a record without a claim, which is allowed while the store does not answer. It has no effect that is counted.
 func (p *process) handleUnprotected(ctx context.Context, r *record) ([]byte, error) {
+	p.mu.Lock()
+	p.opened++
+	p.mu.Unlock()
 	if p.promises(protected) || !p.link.failedLately() {
 		p.violatedf(r.source(), "was handled by %s without a claim, and the store answered", p.name)
 	}
@@ -163,20 +165,23 @@ func (p *process) effect(ctx context.Context, r *record, a idem.Attempt) error {
 }
 
 // enlist enlists the booking of a payment, with an event if there is an outbox. The store rejects it unless it is possible.
-func (p *process) enlist(ctx context.Context, r *record, token int64, possible bool) error {
+func (p *process) enlist(ctx context.Context, r *record, token int64, possible bool) (err error) {
 	tx, err := dynamostore.TxFrom(ctx)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			p.violatedf(r.key, "can't enlist its effect: %v", err)
+		}
+	}()
 	booking := add(bookingsTable, "payment", r.key, 1)
 	if !possible {
 		booking.Update.ConditionExpression = aws.String("#n < :n AND attribute_exists(missing)")
 	}
-	if err := tx.Enlist(booking, add(accountsTable, "account", r.payment.Account, r.payment.Amount)); err != nil {
+	err = tx.Enlist(booking, add(accountsTable, "account", r.payment.Account, r.payment.Amount))
+	if err != nil || !p.is("effects", "outbox") {
 		return err
-	}
-	if !p.is("effects", "outbox") {
-		return nil
 	}
 	return outbox.Publish(ctx, outbox.Event{ID: eventID(r.key, token), Topic: "booked", Key: []byte(r.payment.Account), Value: []byte("{}")})
 }

@@ -43,6 +43,8 @@ type history struct {
 	entry       entry // after the last step
 	calls       []*execution
 	claimed     time.Time      // when it was claimed last
+	thrown      int64          // the token of the last call of several records that failed as a whole
+	released    int64          // the token with which it was released last, after its handler was called or its call failed
 	unprotected int            // calls without a claim that succeeded, or whose dead letter was sent
 	refused     bool           // a call without a claim failed for good
 	completions map[int64]bool // the tokens with which it became COMPLETED
@@ -66,6 +68,16 @@ func (w *world) of(key string) *history {
 // done reports whether a key was final at some time, or was handled without protection.
 func (h *history) done() bool {
 	return len(h.completions) > 0 || len(h.failures) > 0 || h.unprotected > 0
+}
+
+// doneAfter reports whether a key was completed, or failed with a greater token than that of a letter.
+func (h *history) doneAfter(token int64) bool {
+	for failed := range h.failures {
+		if failed > token {
+			return true
+		}
+	}
+	return len(h.completions) > 0
 }
 
 // check compares the entry of a key with the one before the step of a process. The caller holds w.mu.
@@ -149,8 +161,9 @@ func (h *history) givenBack(token int64) {
 
 // settled records that the next attempt is a first one, and not behind one that failed.
 func (h *history) settled() {
+	h.thrown = 0
 	for _, e := range h.calls {
-		e.first, e.released = false, false
+		e.first, e.counted = false, false
 	}
 }
 
@@ -213,7 +226,10 @@ func (w *world) checkSettlement(p *process, key string, before, now *entry, wron
 
 // checkRelease checks whether the attempt of a handler that failed was given back, and how long its key is delayed.
 func (p *process) checkRelease(key string, before, now *entry, wrong func(string, ...any)) {
-	e := p.lastCall(key, now.token)
+	e, h := p.lastCall(key, now.token), p.of(key)
+	if e != nil || h.thrown == now.token {
+		h.released = now.token
+	}
 	over := before.lease < time.Now().Add(p.offset).UnixMilli() // then the error decides nothing, because the handler may have been cancelled
 	counted := now.attempts == before.attempts
 	if e == nil {
@@ -222,7 +238,7 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 		}
 		return
 	}
-	e.released, e.counted = !over && !e.cancelled, counted
+	e.counted = counted && !over && !e.cancelled
 	lost := errors.Is(e.cause, idem.ErrLeaseLost)
 	switch {
 	case e.succeeded && counted && !over && !e.cancelled && !e.thrown && e.record.payment.Kind != rejected:
@@ -393,6 +409,8 @@ func (w *world) checkRecord(r *record) {
 	case r.key == "" && !w.hasLetter(r):
 		w.violatedLockedf(r.source(), "has no key and no dead letter")
 	case r.key == "":
+	case r.redrive > 0 && w.promises(protected) && !w.hasLetter(r) && !w.of(r.key).doneAfter(r.redrive):
+		w.violatedLockedf(r.source(), "was redriven with token %d, and is neither done nor has a new letter: %s", r.redrive, w.state(r))
 	case w.misused(r) && !w.hasLetter(r) && w.promises(protected):
 		w.violatedLockedf(r.source(), "has a key that was used for another value, and no dead letter")
 	}

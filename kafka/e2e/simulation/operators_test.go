@@ -176,6 +176,10 @@ func (w *world) redriveToFunction(h operated, l *letter, name string) bool {
 	if err == nil {
 		w.mu.Lock()
 		w.of(l.IdempotencyKey).delivered[l.Token] = true
+		r := w.topic.byPlace[l.place()]
+		if done := what == "executed" || what == "had been done already"; done && r != nil && (r.key == "" || len(w.of(r.key).completions) == 0) {
+			w.violatedLockedf(l.Source(), "%s by the function, says its answer, and was never COMPLETED", what)
+		}
 		w.mu.Unlock()
 	}
 	// A record without a usable key has none still, and a letter may not be the last one of its key.

@@ -67,6 +67,7 @@ type world struct {
 	operating int           // operators that have not ended
 	describe  func() string // what the host waits for
 	trace     []event
+	opened    int   // calls of handlers without a claim
 	err       error // the first violation
 }
 
@@ -105,6 +106,7 @@ func runHere(t *testing.T, s scenario) (res result) {
 		watchdog := time.AfterFunc(faulty+patience, func() {
 			w.violatedf("", "not everything is settled %v after the last fault: %s\n%s", patience, w.open(), w.describe())
 		})
+		w.running.Go(w.watchStoreDown)
 		if w.inGroup() {
 			w.deliverToGroup(t)
 		} else {
