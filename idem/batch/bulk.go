@@ -148,6 +148,10 @@ func (b *bulk) resume() {
 func (b *bulk) process(round []*Item) {
 	var free, waiting, suspects []*Item
 	for len(round) > 0 {
+		if err := b.session.Handlers().Err(); err != nil {
+			b.runOut(round, err)
+			break
+		}
 		part := round[:min(len(round), b.callSize())]
 		round = round[len(part):]
 		b.claim(part)
@@ -174,6 +178,17 @@ func (b *bulk) process(round []*Item) {
 	b.wait(waiting)
 }
 
+// runOut ends items for which there is no time left.
+func (b *bulk) runOut(items []*Item, err error) {
+	for _, it := range items {
+		if it.waits() {
+			b.settle([]*Item{it}) // its outcome says for what
+			continue
+		}
+		b.end(it, notStarted(err), false)
+	}
+}
+
 // callAll calls the handler for items, as many at a time as callSize says, and returns those that are left for a full call. There are none
 // after the last part of a round.
 func (b *bulk) callAll(items []*Item, last bool) (left []*Item) {
@@ -198,7 +213,11 @@ func (b *bulk) callSize() int {
 
 // takeOver takes over the keys of owners that may have died, one at a time, and calls the handler for each alone.
 func (b *bulk) takeOver(suspects []*Item) {
-	for _, it := range suspects {
+	for i, it := range suspects {
+		if b.session.Handlers().Err() != nil { // a claim could not be released in time
+			b.settle(suspects[i:])
+			return
+		}
 		it.claim.TakeOver = true
 		b.claim([]*Item{it})
 		it.claim.TakeOver = false

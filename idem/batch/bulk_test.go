@@ -79,6 +79,28 @@ func TestBulkItemInFlightUntilTheDeadlineIsNotExecuted(t *testing.T) {
 	})
 }
 
+// When the handlers' time has ended, nothing is claimed any more: a claim that can't be released in time would cost its message an attempt.
+func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{CommitWindow: 1})
+		f.hold("dead", time.Second)
+		<-time.After(2 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		items := f.items("dead", "a", "b")
+		f.scheduler.RunBulk(ctx, items, func(ctx context.Context, items []*batch.Item) ([]batch.Result, error) {
+			<-ctx.Done()
+			return make([]batch.Result, len(items)), nil
+		})
+		f.wantKinds(items, idem.InFlight, idem.Executed, idem.NotStarted)
+		rec, err := f.store.Get(t.Context(), "dead")
+		equal(t, "owner of the key of a dead owner", rec.Owner, "another")
+		equal(t, "error", err, nil)
+		_, err = f.store.Get(t.Context(), "b")
+		equal(t, "entry of an item that was not called", errors.Is(err, store.ErrNotFound), true)
+	})
+}
+
 // A message that killed its process is handled alone, with nothing else claimed, so that only it is charged if the process dies
 // again.
 func TestBulkItemOfADeadOwnerGetsItsOwnCall(t *testing.T) {
