@@ -89,6 +89,10 @@ func (p *process) handleUnprotected(ctx context.Context, r *record) ([]byte, err
 	if p.promises(protected) || !p.link.failedLately() {
 		p.violatedf(r.source(), "was handled by %s without a claim, and the store answered", p.name)
 	}
+	if r.key == "" {
+		p.violatedf(r.source(), "was handled, and has no key")
+		return nil, nil
+	}
 	if err := sleep(ctx, p.work(r, 0)); err != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -255,6 +259,8 @@ func (p *process) checkAlone(h *history, e *execution, wrong func(string, ...any
 			wrong("is handled by %s with token %d while %s handles it with token %d", p.name, e.token, other.process.name, other.token)
 		case other.token == e.token && !other.thrown:
 			wrong("is handled twice with token %d, by %s and %s", e.token, other.process.name, p.name)
+		case other.token > e.token && p.promises(once):
+			wrong("is handled by %s with token %d, and was handled by %s with token %d before", p.name, e.token, other.process.name, other.token)
 		}
 	}
 	if h.entry.final() && h.entry.token >= e.token && e.ctx.Err() == nil {

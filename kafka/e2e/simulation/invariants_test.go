@@ -389,6 +389,7 @@ func (w *world) checkEnd() {
 	for key, h := range w.keys {
 		switch {
 		case w.is("registry", "silent") && w.isPlace(key): // it was claimed under its place while its key was not known
+		case len(h.redriven) > len(h.delivered): // the function that redrove it died, and its letter is there still
 		case h.entry.status == started && w.promises(settled) && w.promises(protected) && w.promises(once) && h.entry.retry == 0:
 			w.violatedLockedf(key, "is STARTED at the end: %+v", h.entry)
 		case h.entry.status == failed && h.delivered[h.entry.token] && w.promises(protected) && !w.isPlace(key):

@@ -84,7 +84,7 @@ var storeFaults = []string{refused, reset, silent, internal, throttled}
 var periods = []period{
 	{kind: fullQueue, chance: 0.3, within: 1, least: 1000, most: 30_000},
 	{kind: outage, chance: 0.9, within: 10_000, least: 1000, most: 60_000},
-	{kind: storeDown, chance: 0.5, from: 500, within: 20_000, least: 500, most: 20_000},
+	{kind: storeDown, chance: 0.9, from: 500, within: 20_000, least: 500, most: 20_000},
 	{kind: registrySilent, chance: 0.9, within: 10_000, least: 1000, most: 30_000, when: needs{"registry": {"silent"}}},
 }
 
