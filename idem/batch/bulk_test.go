@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -258,25 +257,6 @@ func TestBulkHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		}
 		f.wantKinds([]*batch.Item{again}, idem.Replayed)
 		close(unblock)
-	})
-}
-
-// A message whose key was used for another message runs its substitute task, with the substitute's handler.
-func TestBulkRunsSubstitutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, idem.Config{})
-		f.bulk(f.items("a"), nil)
-		other := f.item("a")
-		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
-		other.Substitute = substitute{f.item("place of a").Task}
-		empty := f.item("")
-		empty.Substitute = substitute{f.item("place of none").Task}
-		items := []*batch.Item{other, empty, f.item("b")}
-		f.bulk(items, nil)
-		f.wantCalls([]string{"a"}, []string{"b"})
-		f.wantKinds(items, idem.Executed, idem.Executed, idem.Executed)
-		slices.Sort(f.order) // they run at once
-		equal(t, "handlers of substitutes", strings.Join(f.order, ", "), "place of a, place of none")
 	})
 }
 

@@ -178,28 +178,6 @@ func executed(sources ...string) []string {
 	return all
 }
 
-func TestStreamHandlesTheItemsOfALaneInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStreaming(t, idem.Config{}, batch.Config{})
-		for i := range 100 {
-			for lane := range 7 {
-				name := fmt.Sprint("lane", lane)
-				s.add(name, fmt.Sprintf("%s-%02d", name, i))
-			}
-		}
-		pass(time.Second)
-		synctest.Wait()
-		equal(t, "handlers called", len(s.calls), 700)
-		equal(t, "items settled", len(s.ended), 700)
-		byLane := slices.Clone(s.calls)
-		slices.SortStableFunc(byLane, func(a, b string) int { return strings.Compare(a[:5], b[:5]) })
-		if !slices.IsSorted(byLane) {
-			t.Errorf("handlers were not called in order: %v", byLane)
-		}
-		s.close()
-	})
-}
-
 // Claims and completions are sent in full requests, whatever the lanes are.
 func TestStreamSendsFullRequests(t *testing.T) {
 	const total = 2000
@@ -286,22 +264,6 @@ func TestStreamReportsATryBeforeTheNext(t *testing.T) {
 		s.want("retried", &s.retried, "a1 Retry", "a1 Retry")
 		s.want("settled", &s.ended, executed("a1", "a2")...)
 		stream.Close(context.Background())
-		s.close()
-	})
-}
-
-func TestStreamSendsADeadLetterAfterTheLastAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStreaming(t, idem.Config{MaxAttempts: 3}, batch.Config{})
-		var letters int
-		it := s.item("a1", "a1", func(context.Context) error { panic("boom") })
-		it.Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { letters++; return nil })
-		s.stream.Add(in("a", it)...)
-		s.add("a", "a2")
-		pass(time.Minute)
-		s.want("calls", &s.calls, "a1", "a1", "a1", "a2")
-		s.want("settled", &s.ended, "a1 DeadLettered", "a2 Executed")
-		equal(t, "dead letters", letters, 1)
 		s.close()
 	})
 }

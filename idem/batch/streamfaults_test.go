@@ -54,17 +54,6 @@ func TestStreamWaitsWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-func TestStreamFailsOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStreaming(t, idem.Config{StoreDown: idem.FailOpen}, batch.Config{})
-		s.store.setDown(errNetwork)
-		s.add("a", "a1", "a2")
-		pass(time.Minute)
-		s.want("settled", &s.ended, "a1 FailedOpen", "a2 FailedOpen")
-		s.close()
-	})
-}
-
 // Items with the key of an item in progress take its outcome without a request, in any lane, unless they make another request.
 func TestStreamSharesTheOutcomeOfDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -412,27 +412,3 @@ func TestStreamWithoutALease(t *testing.T) {
 		})
 	}
 }
-
-// An outage of the store that is longer than the lease: what was begun is claimed by key, and nothing is lost.
-func TestStreamAfterAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		topic := make([]string, 100)
-		for i := range topic {
-			topic[i] = fmt.Sprint("k", i)
-		}
-		m := newMembers(t, topic)
-		s := m.byRange()
-		s.add(0, 0, 50)
-		pass(time.Second)
-		s.requests.cutOff.Store(true)
-		s.add(0, 50, 100)
-		pass(3 * rangeLease)
-		s.requests.cutOff.Store(false)
-		pass(2 * time.Minute)
-		equal(t, "records settled", s.settledNow(), 100)
-		s.revoke(t.Context(), 0)
-		for _, key := range topic {
-			m.wantEntry(key, "COMPLETED 1")
-		}
-	})
-}

@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -57,12 +55,6 @@ func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFun
 	return consumer
 }
 
-// Consumer returns the consumer that keeps the books, with state of its own and the default key.
-func (b *Books) Consumer(t testing.TB, faults *Faults) *msk.Consumer {
-	t.Helper()
-	return NewConsumer(t, memstore.New(memstore.Config{}), idem.Config{}, nil, b.Handler(faults))
-}
-
 // Handler returns the handler that keeps the books.
 func (b *Books) Handler(faults *Faults) msk.Handler {
 	return msk.JSON(func(_ context.Context, c Credit, r msk.Record) (struct{}, error) {
@@ -85,22 +77,6 @@ func (b *Books) WantInOrder(t testing.TB, made map[string][]Credit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wantEqual(t, b.entries, made)
-}
-
-// WantOnce checks that the books have exactly the produced credits of each account, each once.
-func (b *Books) WantOnce(t testing.TB, made map[string][]Credit) {
-	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	wantEqual(t, sorted(b.entries), sorted(made))
-}
-
-func sorted(all map[string][]Credit) map[string][]Credit {
-	byID := make(map[string][]Credit, len(all))
-	for account, credits := range all {
-		byID[account] = slices.SortedFunc(slices.Values(credits), func(a, b Credit) int { return strings.Compare(a.PaymentID, b.PaymentID) })
-	}
-	return byID
 }
 
 // shown is the maximum number of wrong credits in a message.

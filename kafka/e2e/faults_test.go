@@ -125,27 +125,6 @@ func TestStaticMemberStaysInTheGroup(t *testing.T) {
 	}
 }
 
-func TestTopicGainsPartitions(t *testing.T) {
-	inBubble(t, 1, func(f *fixture) {
-		c := f.start()
-		f.produce(0, 1, 0)
-		f.until("the first record is handled", func() bool { return f.calledOnce(1) })
-		admin := f.client()
-		req := kmsg.NewPtrCreatePartitionsRequest()
-		more := kmsg.NewCreatePartitionsRequestTopic()
-		more.Topic, more.Count = topic, 2
-		req.Topics = append(req.Topics, more)
-		if _, err := req.RequestWith(f.Context(), admin); err != nil {
-			f.Fatal(err)
-		}
-		admin.Close()
-		f.produce(0, 1, 1)
-		f.until("the record of the new partition is handled", func() bool { return f.calledOnce(2) })
-		c.mustEnd()
-		f.wantOffsets(1, 1)
-	})
-}
-
 // Compaction leaves gaps in the offsets of a topic. They are not waited for, and what is committed is the offset after the last settled
 // record before the first that is not settled.
 func TestCompactedTopic(t *testing.T) {

@@ -76,29 +76,3 @@ func TestBrokersAreGoneForAWhile(t *testing.T) {
 		})
 	}
 }
-
-// A record whose dead letter can't be sent stops its lane. Others go on, and its offset is not passed before the letter is sent.
-func TestDeadLettersCannotBeSent(t *testing.T) {
-	inBubble(t, 1, func(f *fixture) {
-		f.letters.err = errors.New("the queue is down")
-		f.handler = func(_ context.Context, r kafka.Record) ([]byte, error) {
-			if string(r.Key) == "p0-3" {
-				return nil, errHandler
-			}
-			return nil, nil
-		}
-		f.produce(0, 10, 0)
-		c := f.start()
-		f.until("the others are handled", func() bool { return f.handledKeys(10) && f.offsets()[0] == 3 })
-		<-time.After(10 * time.Minute)
-		f.wantOffsets(3)
-		if r, s := c.report(), c.Stats(); r.Blocked == 0 || r.Executed != 9 || s.Retrying != 1 || s.Blocked != 1 {
-			f.Errorf("%+v, %+v; want blocked tries, 9 executed, and one blocked lane", r, s)
-		}
-		f.letters.mu.Lock()
-		f.letters.err = nil
-		f.letters.mu.Unlock()
-		f.until("the letter is sent", func() bool { return len(f.letters.all()) == 1 && f.offsets()[0] == 10 })
-		c.mustEnd()
-	})
-}

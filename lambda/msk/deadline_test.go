@@ -75,24 +75,6 @@ func TestInvocationWithoutTimeStartsNothing(t *testing.T) {
 	})
 }
 
-// A handler's context ends a margin before the deadline, and its result at that time is settled as usual.
-func TestHandlerThatEndsWithItsContextIsSettled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		begun := time.Now()
-		var ended time.Duration
-		s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {
-			<-ctx.Done()
-			ended = time.Since(begun)
-			return ctx.Err()
-		}
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
-		equal(t, "the end of its context", ended, timeout-idem.Defaults().DeadlineMargin)
-		equal(t, "released", s.get(keyA).RetryAt.IsZero(), false)
-		equal(t, "attempts", s.get(keyA).Attempts, 1)
-	})
-}
-
 // overrun is a handler that ignores the end of its context until the test releases it.
 func overrun(s *fixture, key string) (letGo func()) {
 	gate := make(chan struct{})

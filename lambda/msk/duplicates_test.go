@@ -129,18 +129,6 @@ func TestAnotherFingerprintInTheBatchIsProcessedAfterwards(t *testing.T) {
 	})
 }
 
-// In another partition the order of the two is undefined. One of them is refused, and the handler is called once.
-func TestAnotherFingerprintInAnotherPartition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.ledger.takes("a", 10*time.Second)
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-1@1", "a").with("wrong")))
-		equal(t, "calls", s.ledger.calls["a"], 1)
-		equal(t, "dead letters", len(s.letters.sent), 1)
-		equal(t, "the key's source is not the refused one's", s.get(keyA).Source == s.letters.sent[0].Source(), false)
-	})
-}
-
 // A failed request releases the key, and the other request claims it: the request that completes counts.
 func TestOneOfTwoRequestsIsRefusedAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,14 +140,4 @@ func TestOneOfTwoRequestsIsRefusedAfterAFailure(t *testing.T) {
 		equal(t, "dead letters", len(s.letters.sent), 1)
 		equal(t, "calls", s.ledger.calls["a"], 1)
 	})
-}
-
-func TestWithoutFingerprintsRecordsWithOneKeyAreDuplicates(t *testing.T) {
-	s := newFixture(t)
-	s.cfg.Records.Fingerprint = kafka.NoFingerprint
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a").with("other")))
-	equal(t, "duplicates", s.last().Duplicates, 1)
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@3", "a").with("yet another")))
-	equal(t, "replayed", s.last().Replayed, 1)
-	equal(t, "effects", s.ledger.effects["a"], 1)
 }

@@ -20,28 +20,6 @@ func elsewhere(key string, lease time.Duration) store.ClaimRequest {
 	}
 }
 
-func TestKeyInFlightElsewhereIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		held := s.store.hold(elsewhere("a", time.Minute)).Entry
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			pass(10 * time.Second)
-			s.store.Store.Settle(context.Background(), []store.Settlement{
-				{Op: store.OpComplete, Key: keyA, Token: held.Token, Owner: held.Owner, Result: []byte("theirs"), Retention: time.Hour},
-			})
-		})
-		begun := time.Now()
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
-		wg.Wait()
-		equal(t, "replayed", s.last().Replayed, 1)
-		equal(t, "calls of the handler", s.ledger.calls["a"], 0)
-		if waited := time.Since(begun); waited < 10*time.Second || waited > 13*time.Second {
-			t.Errorf("waited %v for a result that came after 10s", waited)
-		}
-	})
-}
-
 func TestKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wait, took time.Duration
@@ -220,15 +198,5 @@ func TestFencedRecordCompletedByAnotherOwnerIsAReplay(t *testing.T) {
 		equal(t, "level", s.log.about("payments-0@7")["level"], any("WARN"))
 		equal(t, "fenced in the log", s.log.about("payments-0@7")["fenced"], any(true))
 		checkCounts(t, s.last())
-	})
-}
-
-func TestLongHandlerKeepsItsLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.ledger.takes("a", 119*time.Second)
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
-		equal(t, "extensions", s.store.count(store.OpExtend), 11)
-		equal(t, "executed", s.last().Executed, 1)
 	})
 }

@@ -141,12 +141,6 @@ func TestGoroutinesAreBoundedByTheSlots(t *testing.T) {
 	}
 }
 
-func TestPartitionIsHandledInOrderOfOffsets(t *testing.T) {
-	s := newFixture(t)
-	s.deliver(rec("payments-0@9", "c"), rec("payments-0@1", "a"), rec("payments-0@10", "d"), rec("payments-0@5", "b"))
-	equalSlices(t, "calls", s.ledger.order, "payments-0@1", "payments-0@5", "payments-0@9", "payments-0@10")
-}
-
 // Unprotected records use slots and keep the order, too.
 func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,7 +3,6 @@ package msk_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -169,27 +168,6 @@ func TestRecordsInFlightAreClaimedAgain(t *testing.T) {
 		}
 		if last := s.store.calls[len(s.store.calls)-1]; last == 1 {
 			t.Errorf("the last ones were claimed one by one: %v", s.store.calls)
-		}
-	})
-}
-
-// A prefetched claim whose answer was lost is retried when it is its turn, and the store recognises it.
-func TestPrefetchedClaimWithALostAnswerIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedFixture(t, 25)
-		s.engine.BreakerFailures = -1
-		var lost sync.Map // several units claim at once
-		s.store.onClaim = func(_ context.Context, req *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
-			res := land()
-			if _, before := lost.LoadOrStore(req.Key, true); !before && req.Key > "ledger#payments#k3" { // the first two of each unit are at their turn
-				return store.ClaimResult{Err: errNetwork}
-			}
-			return res
-		}
-		equalSlices(t, "reported places", s.deliver(manyRecords(10, 2)...))
-		equal(t, "executed", s.last().Executed, 10)
-		for key := range s.keys() {
-			equal(t, "attempts of "+key, s.get(key).Attempts, 1)
 		}
 	})
 }

@@ -268,21 +268,3 @@ func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 		})
 	}
 }
-
-// A letter that was superseded by a later one of its key does not redrive it, and is not sent again, because the later letter
-// exists.
-func TestSupersededLetterDoesNotRedrive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.ledger.on["poison"] = failing(2, idem.Permanent(errBoom))
-		s.store.losing(errNetwork, store.OpFail)
-		s.deliver(rec("payments-0@7", "poison"))
-		s.store.up()
-		s.deliver(rec("payments-0@7", "poison"))
-		for n, effects := range []int{0, 1} {
-			s.deliver(rec("payments-0@7", "poison").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[n].Token, 10)))
-			equal(t, "effects", s.ledger.effects["poison"], effects)
-		}
-		equal(t, "dead letters", len(s.letters.sent), 2)
-	})
-}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -35,46 +34,6 @@ func TestFreshRecordIsExecutedAndCompleted(t *testing.T) {
 	equal(t, "lines about records", len(s.log.of("record")), 0)
 }
 
-func TestDuplicateOfACompletedRecordIsReplayed(t *testing.T) {
-	s := newFixture(t)
-	s.deliver(rec("payments-0@7", "a"))
-	for _, again := range []string{"payments-0@7", "payments-3@99"} { // the batch is retried; the producer retried
-		equalSlices(t, "reported places", s.deliver(rec(again, "a")))
-		equal(t, "replayed", s.last().Replayed, 1)
-		equal(t, "outcome in the log", s.log.about(again)["outcome"], any("Replayed"))
-	}
-	equal(t, "effects", s.ledger.effects["a"], 1)
-	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
-	equal(t, "claims", len(s.store.claims), 3)
-}
-
-func TestDuplicateOfAFailedRecordIsNotExecuted(t *testing.T) {
-	s := newFixture(t)
-	s.ledger.fails("a", idem.Permanent(errBoom))
-	s.deliver(rec("payments-0@7", "a"))
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@8", "a")))
-	equal(t, "replayed failures", s.last().ReplayedFailed, 1)
-	equal(t, "calls of the handler", s.ledger.calls["a"], 1)
-	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
-	wantContains(t, s.log.about("payments-0@8")["error"].(string), "permanent: boom")
-}
-
-func TestTransientErrorIsReportedAndRetried(t *testing.T) {
-	s := newFixture(t)
-	s.ledger.on["a"] = failing(2, errBoom)
-	for n := 1; n <= 2; n++ {
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
-		got := s.get(keyA)
-		equal(t, "released", got.Released(), true)
-		equal(t, "attempts", got.Attempts, n)
-		equal(t, "retried", s.last().Retried, 1)
-	}
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
-	equal(t, "attempts", s.get(keyA).Attempts, 3)
-	equal(t, "effects", s.ledger.effects["a"], 1)
-	equal(t, "dead letters", len(s.letters.sent), 0)
-}
-
 // failing returns a handler that fails n times and then succeeds.
 func failing(times int, err error) func(context.Context, msk.Record) error {
 	return func(context.Context, msk.Record) error {
@@ -83,20 +42,6 @@ func failing(times int, err error) func(context.Context, msk.Record) error {
 		}
 		return nil
 	}
-}
-
-func TestRetryAfterDelaysTheNextClaim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.ledger.on["a"] = failing(1, idem.RetryAfter(errBoom, time.Minute))
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
-		got := s.get(keyA)
-		equal(t, "the delay", got.RetryAt.Sub(got.UpdatedAt), time.Minute)
-		begun := time.Now()
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
-		equal(t, "it took", time.Since(begun).Round(time.Second), time.Minute)
-		equal(t, "effects", s.ledger.effects["a"], 1)
-	})
 }
 
 // The function does not wait for a delay beyond the deadline.
@@ -111,56 +56,6 @@ func TestRetryAfterBeyondTheDeadlineIsReportedAtOnce(t *testing.T) {
 		equal(t, "in flight", s.last().InFlight, 1)
 		wantContains(t, s.log.about("payments-0@7")["error"].(string), "released until", "last failure error: boom")
 	})
-}
-
-func TestUnavailableDependencyCostsNoAttempt(t *testing.T) {
-	s := newFixture(t)
-	s.engine.MaxAttempts = 1
-	s.ledger.on["a"] = failing(9, idem.Unavailable(errBoom))
-	for range 9 {
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
-		equal(t, "attempts", s.get(keyA).Attempts, 0)
-		equal(t, "retried", s.last().Retried, 1)
-		equal(t, "not started", s.last().NotStarted, 1)
-	}
-	equal(t, "calls for the one behind", s.ledger.calls["b"], 0)
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
-	equal(t, "dead letters", len(s.letters.sent), 0)
-	equal(t, "effects", s.ledger.total(), 2)
-}
-
-func TestLastAttemptIsDeadLettered(t *testing.T) {
-	s := newFixture(t)
-	s.engine.MaxAttempts = 3
-	s.ledger.fails("a", errBoom)
-	for range 2 {
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
-	}
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
-	equal(t, "dead-lettered", s.last().DeadLettered, 1)
-	equal(t, "status", s.get(keyA).Status, store.StatusFailed)
-	letter := s.letters.sent[0]
-	equal(t, "code", letter.Error.Code, store.CodeExhausted)
-	equal(t, "attempts", letter.Attempts, 3)
-	wantContains(t, letter.Error.Message, "attempt 3 of 3", "boom")
-	equal(t, "calls of the handler", s.ledger.calls["a"], 3)
-}
-
-func TestPermanentErrorIsDeadLetteredAtOnce(t *testing.T) {
-	s := newFixture(t)
-	s.ledger.fails("a", idem.Permanent(errBoom))
-	s.letters.on = func(context.Context, kafka.DeadLetter) error {
-		equal(t, "status while the letter is sent", s.get(keyA).Status, store.StatusStarted)
-		return nil
-	}
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
-	got := s.get(keyA)
-	equal(t, "status", got.Status, store.StatusFailed)
-	equal(t, "the letter's version", s.letters.sent[0].Token, got.Token)
-	equal(t, "effects of the one behind", s.ledger.effects["b"], 1)
-	line := s.log.about("payments-0@7")
-	equal(t, "level", line["level"], any("ERROR"))
-	equal(t, "alarm", line["alarm"], nil)
 }
 
 func TestPanicIsAFailureOfItsRecord(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -27,26 +26,6 @@ func TestNoHandlerIsCalledWhileTheStoreIsDown(t *testing.T) {
 	s.store.up()
 	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c")))
 	equal(t, "effects", s.ledger.total(), 3)
-}
-
-func TestOpenBreakerStopsClaims(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.cfg.Records.Order = kafka.Unordered
-		s.cfg.Records.Concurrency = 1
-		s.store.down(errNetwork)
-		var records []record
-		for n := range 100 {
-			records = append(records, rec(place("payments-0", int64(n)), strconv.Itoa(n)))
-		}
-		s.deliver(records...)
-		equal(t, "claims", len(s.store.claims), idem.Defaults().BreakerFailures)
-		equal(t, "store down", s.last().StoreDown, 100)
-		s.store.up()
-		equal(t, "reported while it is left alone", len(s.deliver(records...)), 100)
-		pass(idem.Defaults().BreakerCooldown)
-		equal(t, "reported afterwards", len(s.deliver(records...)), 0)
-	})
 }
 
 func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
@@ -95,36 +74,6 @@ func TestFailedCompletionRaisesAnAlarm(t *testing.T) {
 		s.store.up()
 		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c").with("x")))
 		equal(t, "effects, of which the second is why it is an alarm", s.ledger.effects["a"], 2)
-	})
-}
-
-func TestCompletionIsRetriedWithinTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		tries := 0
-		s.store.onSettle = func(_ context.Context, _ *store.Settlement, land func() error) error {
-			if tries++; tries < 5 {
-				return errNetwork
-			}
-			return land()
-		}
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
-		equal(t, "executed", s.last().Executed, 1)
-	})
-}
-
-// A store that does not answer is reported before the deadline.
-func TestUnresponsiveStoreIsReportedInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.store.onClaim = func(ctx context.Context, _ *store.ClaimRequest, _ func() store.ClaimResult) store.ClaimResult {
-			<-ctx.Done()
-			return store.ClaimResult{Err: ctx.Err()}
-		}
-		begun := time.Now()
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
-		equal(t, "answered before the deadline", time.Since(begun) < timeout, true)
-		equal(t, "store down", s.last().StoreDown, 1)
 	})
 }
 

@@ -21,8 +21,11 @@ func (w *world) watchStoreDown() {
 	if sleep(w.stopping, from-time.Since(w.begun)) != nil {
 		return
 	}
-	before := w.unprotectedCalls()
-	if sleep(w.stopping, to-from) != nil || w.unprotectedCalls() > before {
+	calls, processes := w.unprotectedCalls()
+	if w.inProgress() || sleep(w.stopping, to-from) != nil || w.inProgress() { // a completion is sent again and again, for as long as an invocation
+		return
+	}
+	if callsThen, processesThen := w.unprotectedCalls(); callsThen > calls || processesThen > processes { // a process that has started was busy with that
 		return
 	}
 	w.mu.Lock()
@@ -34,8 +37,21 @@ func (w *world) watchStoreDown() {
 	}
 }
 
-func (w *world) unprotectedCalls() int {
+// unprotectedCalls returns how often handlers were called without a claim, and how many processes have started.
+func (w *world) unprotectedCalls() (calls, processes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.opened
+	return w.opened, w.processes
+}
+
+// inProgress reports whether a key is claimed.
+func (w *world) inProgress() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.keys {
+		if h.entry.status == started && h.entry.retry == 0 {
+			return true
+		}
+	}
+	return false
 }

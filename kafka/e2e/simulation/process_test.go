@@ -46,6 +46,9 @@ var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's w
 func (w *world) newProcess(name string) *process {
 	p := &process{world: w, name: name, turn: newGate(), health: newHealth(), deployment: w.deployed(), offset: w.offset(w.dice, name)}
 	p.alive, p.end = context.WithCancel(w.stopping)
+	w.mu.Lock()
+	w.processes++
+	w.mu.Unlock()
 	p.link = newLink(w, p)
 	p.aws = aws.Config{
 		Region: "eu-central-1", HTTPClient: p.link, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),

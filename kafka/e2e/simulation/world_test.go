@@ -68,6 +68,7 @@ type world struct {
 	describe  func() string // what the host waits for
 	trace     []event
 	opened    int   // calls of handlers without a claim
+	processes int   // that have started
 	err       error // the first violation
 }
 

@@ -5,20 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/idemsk/idemsk/internal/dynamofake"
 	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/internal/tally"
 	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
 // The crash test delivers crashBatches of crashBatch payments each (longCrashBatches in make test-long), and kills crashKills deliveries
@@ -89,41 +83,7 @@ func killAtRandom(t *testing.T, env map[string]string) {
 	equal(t, "open transactions of payments", p.sum("CompletionFailed"), 0)
 	if env["IDEMSK_OUTBOX"] == "on" {
 		wantCredited(t, cfg, made)
-		wantCounted(t, seed, cfg, made, want)
 	}
-}
-
-// wantCounted relays the outbox with relays that die, and delivers the events to a second consumer in batches that are
-// redelivered. It checks that each credit is counted once, and that the sum equals the ledger's.
-func wantCounted(t *testing.T, seed tally.Seed, cfg aws.Config, made map[string][]tally.Credit, ledger map[string]int64) {
-	t.Helper()
-	box, err := dynamooutbox.New(dynamooutbox.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "credited"), kfake.ListenFn(func(_, _ string) (net.Listener, error) {
-		return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	booked := make(chan struct{})
-	close(booked) // all are
-	stream := tally.NewStream(t, seed, dynamodb.NewFromConfig(cfg), box, cluster.ListenAddrs(), crashBatch)
-	stream.Relay(booked)
-	books := tally.NewBooks()
-	second := tally.NewSource(t, seed, cluster.ListenAddrs(), "credited", crashBatch, books.Consumer(t, seed.Faults("second")))
-	if !second.Drain() {
-		t.FailNow()
-	}
-	t.Logf("%d relays died at work; %d batches of events came again, %d records of %d events", stream.Died, second.Again, second.Records, stream.Items())
-	second.WantAll(stream.Items() + crashBatch)
-	if stream.Died == 0 {
-		t.Error("no relay died")
-	}
-	books.WantOnce(t, made)
-	books.WantBalances(t, ledger)
 }
 
 // killer kills the function's process a while after one of its requests to DynamoDB began. The request may be lost, or only its reply.
