@@ -49,7 +49,7 @@ test:
 ## test-long: the tests of killed processes, outages and random histories at their full size, of which make test has a part
 test-long:
 	IDEMSK_TEST_LONG=1 go test -tags servers -count=1 -timeout 30m -run 'TestBookingsAreExact|TestBalancesAreExact|TestEachCredit|TestAgreesWithMemory|DynamoDBLocal' \
-	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./internal/dynamofake ./outbox/e2e
+	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./internal/fake/dynamofake ./outbox/e2e
 	IDEMSK_TEST_LONG=1 scripts/test-local.sh -timeout 60m
 
 ## test-local: the end-to-end tests of idemsk local alone: a real Kafka, DynamoDB Local, LocalStack, Python and Node.js
@@ -64,11 +64,11 @@ torture:
 	TORTURE_RECORDS=$(RECORDS) TORTURE_EVENTS=$(EVENTS) TORTURE_SEED=$(SEED) \
 	  go test -tags servers -count=1 -timeout 3h -v ./kafka/e2e/torture
 
-## linear: the histories of concurrent clients of each store, on its real server and over networks that fail (internal/linear): OPS=1000000 operations,
+## linear: the histories of concurrent clients of each store, on its real server and over networks that fail (internal/test/linear): OPS=1000000 operations,
 ##      of which make test has a part. SEED=7 repeats what each client does; how their operations interleave depends on timing
 OPS ?= 1000000
 linear:
-	LINEAR_OPS=$(OPS) LINEAR_SEED=$(SEED) go test -tags servers -count=1 -timeout 3h -v ./internal/linear
+	LINEAR_OPS=$(OPS) LINEAR_SEED=$(SEED) go test -tags servers -count=1 -timeout 3h -v ./internal/test/linear
 
 ## simulate: functions and consumer processes in virtual time: each seed draws the whole configuration, what producers and operators do, and faults.
 ##      Prints the steps (requests at the services) a second, and how many pairs of settings were run together. SEEDS=7 or SEEDS=1-8000; 500 seeds have
@@ -94,9 +94,9 @@ trace:
 	scripts/trace.sh
 
 ## mutate: change the rules, the conditions and the items of the stores one operator at a time; a change that no test detects needs a
-##      reason (internal/mutants). MUTATE=idem/store changes the files whose name contains it
+##      reason (internal/test/mutants). MUTATE=idem/store changes the files whose name contains it
 mutate:
-	go test -tags mutants -count=1 -timeout 4h -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/mutants | grep --line-buffered -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
+	go test -tags mutants -count=1 -timeout 4h -v -run 'TestNoMutantSurvives$(if $(MUTATE),/$(MUTATE))' ./internal/test/mutants | grep --line-buffered -vE '^ *(=== |--- PASS)'; exit $${PIPESTATUS[0]}
 
 ## prove: every method of docs/proof.md, one after another, sized for an hour on 2 idle cores, and a table of the results; LocalStack must be down.
 ##      SEED=7 repeats the seeds
@@ -109,7 +109,7 @@ fuzz:
 
 ## test-docs: the commands of the documents alone, as they are written; LocalStack must be down
 test-docs:
-	go test -tags docs -count=1 -timeout 30m ./internal/doctest
+	go test -tags docs -count=1 -timeout 30m ./internal/test/doctest
 
 ## test-stores: the tests on PostgreSQL and Redis alone
 test-stores:

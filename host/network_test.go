@@ -11,7 +11,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/sqsdlq"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/schema"
 )

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/idemsk/idemsk/internal/gluefake"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/fake/gluefake"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/schema"
 	avroformat "github.com/idemsk/idemsk/schema/avro"
 	"github.com/idemsk/idemsk/schema/confluent"

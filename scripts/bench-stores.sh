@@ -12,7 +12,7 @@ table=$(mktemp)
 trap 'rm -f "$results" "$table"' EXIT
 read -r load _ </proc/loadavg # what else the machine does
 for ((run = 0; run < ${COUNT:-5}; run++)); do # each on new servers: the benchmark wants a store without its keys
-  go test -tags servers -run '^$' -bench BenchmarkStores -benchtime "${BENCHTIME:-1s}" -count 1 -timeout 10m ./internal/storebench | tee -a "$results"
+  go test -tags servers -run '^$' -bench BenchmarkStores -benchtime "${BENCHTIME:-1s}" -count 1 -timeout 10m ./internal/test/storebench | tee -a "$results"
 done
 
 awk -v cpu="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" -v cores="$(nproc)" -v day="$(date -u +%F)" -v load="$load" '

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A PostgreSQL server for the tests, from Debian's packages: no Docker, no root. internal/pgserver runs it.
+# A PostgreSQL server for the tests, from Debian's packages: no Docker, no root. internal/test/pgserver runs it.
 set -euo pipefail
 
 usage() {

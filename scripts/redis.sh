@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Redis and Valkey servers for the tests, from Debian's packages: no Docker, no root. internal/redisserver runs them.
+# Redis and Valkey servers for the tests, from Debian's packages: no Docker, no root. internal/test/redisserver runs them.
 set -euo pipefail
 
 usage() {

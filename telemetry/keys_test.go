@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/testkit/marked"
+	"github.com/idemsk/idemsk/internal/test/testkit/marked"
 	"github.com/idemsk/idemsk/kafka"
 )
 

@@ -21,9 +21,9 @@ import (
 	"github.com/idemsk/idemsk/host/pgapp"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/internal/apptest"
-	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/apptest"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/idemsk/idemsk/host/redisapp"
 	"github.com/idemsk/idemsk/idem/redisstore"
-	"github.com/idemsk/idemsk/internal/apptest"
-	"github.com/idemsk/idemsk/internal/redisserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/apptest"
+	"github.com/idemsk/idemsk/internal/test/redisserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 

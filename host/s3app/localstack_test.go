@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
-	"github.com/idemsk/idemsk/internal/testkit/s3test"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/s3test"
 )
 
 func TestLargeValuesInLocalStack(t *testing.T) {

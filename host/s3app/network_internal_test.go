@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
-	"github.com/idemsk/idemsk/internal/faultproxy"
-	"github.com/idemsk/idemsk/internal/testkit/s3test"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/testkit/s3test"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/s3spill"
 )

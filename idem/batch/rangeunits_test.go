@@ -9,7 +9,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/batch"
-	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
 // The price of a batch of 1,000 records in 3 partitions, in units and requests of DynamoDB, and the virtual time that it takes with requests of 5 ms.

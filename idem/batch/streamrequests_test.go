@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
 // The requests to DynamoDB for an item of a stream, with 2,000 items in progress, in 12 lanes and in 1,000. Requests take 5 ms of virtual time.

@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
 // conflicts refuses the next n requests of an operation as if a transaction were writing the item.

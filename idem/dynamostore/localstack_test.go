@@ -12,7 +12,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 // TestTTLDeletesByOurAttribute runs LocalStack's TTL worker, which uses the real time: it deletes the expired item and keeps

@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 func TestRules(t *testing.T) { keepsTheRules(t, fake(t).URL()) }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 // canceller is a client that can answer a transaction itself, without sending it.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/internal/redisserver"
 	"github.com/idemsk/idemsk/internal/serverproc"
-	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
+	"github.com/idemsk/idemsk/internal/test/redisserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 func TestMain(m *testing.M) {

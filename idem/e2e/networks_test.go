@@ -10,7 +10,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 // A connection falls silent while a claim, an extension or a completion is in flight: before the server has it, or before its reply

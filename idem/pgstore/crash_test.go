@@ -19,9 +19,9 @@ import (
 
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/storetest"
-	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/internal/tally"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
+	"github.com/idemsk/idemsk/internal/test/tally"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
 )
 
 func TestNewNamesEveryInvalidField(t *testing.T) {

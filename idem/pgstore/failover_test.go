@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
 )
 
 // pair is a primary and its standby. Their URL names the standby first, and target_session_attrs skips it.

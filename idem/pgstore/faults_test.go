@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
 )
 
 // inMidBatch sends a batch of 100, injects a fault while the server processes it, and returns the batch's answers.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/redisserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/redisserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 func ownCluster(t *testing.T) *redisserver.Cluster {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/redisserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/redisserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 // wantOneError checks that a claim, a settlement and the Admin methods return the same error.

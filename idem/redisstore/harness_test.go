@@ -25,8 +25,8 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
-	"github.com/idemsk/idemsk/internal/redisserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/redisserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 // The servers shared by the tests that do not change them.

@@ -21,7 +21,7 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 const soon = 5 * time.Second // above the time of an attempt and a new connection

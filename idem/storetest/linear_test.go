@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/linear"
+	"github.com/idemsk/idemsk/internal/test/linear"
 )
 
 // The histories of concurrent clients of each broken store violate the rules, unless its fault is in something that they do not have.

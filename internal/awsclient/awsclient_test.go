@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/internal/awsclient"
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

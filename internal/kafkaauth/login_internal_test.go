@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
-	"github.com/idemsk/idemsk/internal/faultproxy"
 	"github.com/idemsk/idemsk/internal/secret"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 // secretsManager is a fake of Secrets Manager with one secret.

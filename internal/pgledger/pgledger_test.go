@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/internal/pgledger"
-	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

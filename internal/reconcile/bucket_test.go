@@ -9,7 +9,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/internal/reconcile"
-	"github.com/idemsk/idemsk/internal/testkit/s3test"
+	"github.com/idemsk/idemsk/internal/test/testkit/s3test"
 )
 
 func TestTheNewestExportOfABucket(t *testing.T) {

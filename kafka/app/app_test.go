@@ -9,8 +9,8 @@ import (
 
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/dynamofake"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/kafka"
 )
 

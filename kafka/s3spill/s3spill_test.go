@@ -14,7 +14,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/testkit/s3test"
+	"github.com/idemsk/idemsk/internal/test/testkit/s3test"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/s3spill"
 )

@@ -17,10 +17,10 @@ import (
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/dynamofake"
-	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
-	"github.com/idemsk/idemsk/internal/testkit/s3test"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/s3test"
 )
 
 // fixture is the function, with the services that it calls and what it wrote.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/internal/testkit/marked"
+	"github.com/idemsk/idemsk/internal/test/testkit/marked"
 )
 
 // No failure shows a value, and with HashKeys none shows a key: not in the log, the metrics, the error of the invocation, or a dead letter beside its

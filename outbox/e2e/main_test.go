@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
 	"github.com/idemsk/idemsk/outbox/internal/testbed"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/internal/testbed"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"

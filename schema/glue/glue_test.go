@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/glue"
 	"github.com/aws/aws-sdk-go-v2/service/glue/types"
 
-	"github.com/idemsk/idemsk/internal/gluefake"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/fake/gluefake"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/schema"
 	own "github.com/idemsk/idemsk/schema/glue"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/internal/apptest"
+	"github.com/idemsk/idemsk/internal/test/apptest"
 )
 
 // Two kinds of server, as pgapp and redisapp have them.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/idemsk/idemsk/internal/apptest"
+	"github.com/idemsk/idemsk/internal/test/apptest"
 )
 
 func TestWarningWithAnotherErrorIsAnError(t *testing.T) {

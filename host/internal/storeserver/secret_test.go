@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/apptest"
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/apptest"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 // gotest returns a run of go test with the defect, in a folder of the repository.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 	"github.com/idemsk/idemsk/kafka/topicdlq"
 )
 

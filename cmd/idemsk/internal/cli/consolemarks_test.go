@@ -12,8 +12,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
-	"github.com/idemsk/idemsk/internal/testkit/marked"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/marked"
 	"github.com/idemsk/idemsk/kafka"
 )
 

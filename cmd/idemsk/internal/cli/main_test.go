@@ -19,9 +19,9 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/dynamofake"
-	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 // handler is the path of the example function.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 // emptyAWS is an endpoint with an empty table, stream and queue. It never answers the first request of each kind.

@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )

@@ -19,10 +19,10 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/dynamofake"
-	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
-	"github.com/idemsk/idemsk/internal/testkit/s3test"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/s3test"
 )
 
 func export(t *testing.T, name, text string) string {

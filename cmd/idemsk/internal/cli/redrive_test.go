@@ -25,10 +25,10 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
+	"github.com/idemsk/idemsk/internal/fake/sqsfake"
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
-	"github.com/idemsk/idemsk/internal/sqsfake"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/topicdlq"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/schema"
 	"github.com/idemsk/idemsk/schema/avro"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
-	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
 // recorded returns a recorder and the DynamoDB that it observes.

@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
 // storeFault is how long the page makes the store fail or slow, and storeDelay how slow.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
 // unhandled is Lambda's FunctionError for all failures of a function.

@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
 // A broker that is left open is a leaked goroutine, which TestMain finds. Its port can be another's at once.

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
-	"github.com/idemsk/idemsk/internal/gluefake"
+	"github.com/idemsk/idemsk/internal/fake/gluefake"
 	"github.com/idemsk/idemsk/internal/httpserve"
 	"github.com/idemsk/idemsk/schema"
 	"github.com/idemsk/idemsk/schema/avro"

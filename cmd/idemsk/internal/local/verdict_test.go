@@ -13,7 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 // verdict waits until the verdict of the page holds, and returns it.

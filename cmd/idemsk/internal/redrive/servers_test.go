@@ -12,8 +12,8 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/internal/serverproc"
-	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/internal/testkit/kafkatest"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit/kafkatest"
 	"github.com/idemsk/idemsk/kafka/topicdlq"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/idemsk/idemsk/internal/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 // A silent network ends a run, before a letter is sent, or after it.

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
-	"github.com/idemsk/idemsk/internal/faultproxy"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 // A lost reply makes its messages invisible. They are still read, and each is read once.

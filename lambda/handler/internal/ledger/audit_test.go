@@ -11,8 +11,8 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/internal/dynamofake"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 const auditTable = "idemsk-audit"

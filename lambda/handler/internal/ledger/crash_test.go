@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/dynamofake"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
-	"github.com/idemsk/idemsk/internal/tally"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
+	"github.com/idemsk/idemsk/internal/test/tally"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 // The crash test delivers crashBatches of crashBatch payments each (longCrashBatches in make test-long), and kills crashKills deliveries

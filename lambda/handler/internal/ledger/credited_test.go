@@ -13,8 +13,8 @@ import (
 
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/internal/dynamofake"
-	"github.com/idemsk/idemsk/internal/tally"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/test/tally"
 	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"

@@ -5,8 +5,8 @@ package ledger
 import (
 	"testing"
 
-	"github.com/idemsk/idemsk/internal/redisserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/redisserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 func TestProcessOnRedis(t *testing.T) {

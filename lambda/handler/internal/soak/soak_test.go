@@ -21,12 +21,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
-	"github.com/idemsk/idemsk/internal/tally"
-	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/tally"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/idemsk/idemsk/host"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
-	"github.com/idemsk/idemsk/internal/pgserver"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
 )
 
 func variables(values map[string]string) *host.Vars {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
 // A field of an item that can't be read fails no other record, and the dead letter names it.

@@ -18,11 +18,11 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
+	"github.com/idemsk/idemsk/internal/fake/sqsfake"
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
-	"github.com/idemsk/idemsk/internal/sqsfake"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
 )
 

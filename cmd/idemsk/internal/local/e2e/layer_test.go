@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 // Behind the layer a Python function that knows nothing of idempotency books each payment once, with redelivered batches, batches that

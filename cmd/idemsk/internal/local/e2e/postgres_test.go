@@ -9,8 +9,8 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/internal/pgserver"
-	"github.com/idemsk/idemsk/internal/testkit"
+	"github.com/idemsk/idemsk/internal/test/pgserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
 // On PostgreSQL a booking commits with its completion: with kills no payment is booked twice, and the ledger is exact.

@@ -24,8 +24,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/serverproc"
-	"github.com/idemsk/idemsk/internal/testkit"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 const topic = "payments"

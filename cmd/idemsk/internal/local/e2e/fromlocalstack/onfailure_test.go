@@ -18,7 +18,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/internal/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
 // A record without a schema is given up to a topic of SNS in LocalStack, which sends the message on to a queue.
